@@ -1,0 +1,58 @@
+// Errors of the engine: one full sentence for a person, and the exit code that nccl-tests gives for that kind of failure.
+#pragma once
+
+#include <cstdarg>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+
+namespace busbw {
+
+// Exit codes of nccl-tests, which scripts already know.
+enum class ExitCode : int {
+  success = 0,
+  internal = 1,
+  cuda = 2,
+  nccl = 3,
+  timeout = 4,
+  not_implemented = 5,
+  invalid_usage = 6,
+  wrong_data = 7,
+  interrupted = 130,
+  bad_arguments = 255,
+};
+
+// printf into a string; std::format needs GCC 13, which older HPC images lack.
+[[gnu::format(printf, 1, 2)]] inline std::string format(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  va_list again;
+  va_copy(again, arguments);
+  const int length = std::vsnprintf(nullptr, 0, pattern, arguments);
+  va_end(arguments);
+  std::string text(length < 0 ? 0 : static_cast<std::size_t>(length), '\0');
+  if (length > 0) std::vsnprintf(text.data(), text.size() + 1, pattern, again);
+  va_end(again);
+  return text;
+}
+
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+// Thrown on ranks that stop because another one failed: the first failure is reported once, with its rank.
+class PeerFailure : public Error {
+ public:
+  PeerFailure(ExitCode code, const std::string& sentence, int rank) : Error(code, sentence), rank_(rank) {}
+  int rank() const { return rank_; }
+
+ private:
+  int rank_;
+};
+
+}  // namespace busbw
