@@ -1,0 +1,373 @@
+// Inputs and expected results of a collective, as pure functions of (seed, rank, element index), for host and device.
+//
+// Every reduction over these inputs is exact in any order and in the element type itself, so that a single wrong bit
+// counts as a wrong element:
+//   sum, mulsum  floats: integers whose absolute values add up to at most 2^precision, at one exponent per element
+//   prod         floats: one rank holds a full mantissa, at most four others a power of two, the rest plus or minus one
+//   avg          floats: at most two ranks are non-zero and both positive; the one operation with a tolerance, because
+//                a library may scale by 1/n before or after adding. Integers: non-negative, sum within range
+//   max, min     full mantissas at middle exponents; and integers for every operation: any bits, arithmetic modulo 2^w
+//   copy         any bits
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "engine/core/data_type.h"
+
+#ifdef __CUDACC__
+#define BUSBW_HOST_DEVICE __host__ __device__
+#else
+#define BUSBW_HOST_DEVICE
+#endif
+
+namespace busbw {
+
+enum class PatternKind : int { copy, sum, prod, max, min, avg, mulsum };
+
+struct Pattern {
+  DataType type = DataType::float32;
+  PatternKind kind = PatternKind::copy;
+  int ranks = 1;
+  std::uint32_t seed = 0;
+};
+
+// A stretch of a buffer and where its elements come from.
+struct Segment {
+  enum class Source : int { contribution, reduction };
+  std::size_t offset = 0;  // elements from the start of the buffer
+  std::size_t count = 0;   // elements
+  Source source = Source::contribution;
+  int rank = 0;                   // whose contribution; unused for a reduction
+  std::size_t source_offset = 0;  // index of the first element in the contribution or reduction
+};
+
+inline PatternKind pattern_kind(RedOp op) {
+  switch (op) {
+    case RedOp::sum: return PatternKind::sum;
+    case RedOp::prod: return PatternKind::prod;
+    case RedOp::max: return PatternKind::max;
+    case RedOp::min: return PatternKind::min;
+    case RedOp::avg: return PatternKind::avg;
+    case RedOp::mulsum: return PatternKind::mulsum;
+  }
+  return PatternKind::copy;
+}
+
+// Distance in units of the last place that still counts as right.
+inline int tolerance_units(const Pattern& pattern) {
+  return pattern.kind == PatternKind::avg && is_floating(pattern.type) && pattern.ranks > 1 ? 2 : 0;
+}
+
+// Scalar of mulsum on one rank.
+BUSBW_HOST_DEVICE inline int mulsum_scalar(int rank) { return rank % 2 == 0 ? 1 : 2; }
+
+namespace pattern_detail {
+
+// Bijective mixer of 32 bits (two multiplications: vectorises on the host).
+BUSBW_HOST_DEVICE inline std::uint32_t mix(std::uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x7feb352dU;
+  x ^= x >> 15;
+  x *= 0x846ca68bU;
+  x ^= x >> 16;
+  return x;
+}
+
+// What all ranks share for one element.
+BUSBW_HOST_DEVICE inline std::uint32_t element_hash(const Pattern& p, std::uint64_t index) {
+  return mix(static_cast<std::uint32_t>(index) + mix(static_cast<std::uint32_t>(index >> 32) ^ (p.seed * 0x9e3779b9U)));
+}
+
+// What one rank has for one element.
+BUSBW_HOST_DEVICE inline std::uint32_t rank_hash(std::uint32_t element, int rank) {
+  return mix(element ^ (static_cast<std::uint32_t>(rank + 1) * 0x85ebca6bU));
+}
+
+BUSBW_HOST_DEVICE inline std::uint32_t bits_of(float x) {
+  std::uint32_t u;
+  memcpy(&u, &x, sizeof u);
+  return u;
+}
+BUSBW_HOST_DEVICE inline float float_of(std::uint32_t u) {
+  float x;
+  memcpy(&x, &u, sizeof x);
+  return x;
+}
+BUSBW_HOST_DEVICE inline double double_of(std::uint64_t u) {
+  double x;
+  memcpy(&x, &u, sizeof x);
+  return x;
+}
+BUSBW_HOST_DEVICE inline float power_of_two(int e) { return float_of(static_cast<std::uint32_t>(127 + e) << 23); }
+
+// A float whose value is within the normal or subnormal range of a smaller format, rounded to nearest even.
+template <int ExponentBits, int MantissaBits>
+BUSBW_HOST_DEVICE inline std::uint32_t encode(float x) {
+  constexpr int bias = (1 << (ExponentBits - 1)) - 1;
+  constexpr int dropped = 23 - MantissaBits;
+  const std::uint32_t u = bits_of(x);
+  const std::uint32_t magnitude = u & 0x7fffffffU;
+  const std::uint32_t sign = (u >> 31) << (ExponentBits + MantissaBits);
+  const std::uint32_t rebased = magnitude - (static_cast<std::uint32_t>(127 - bias) << 23);
+  const std::uint32_t normal = (rebased + ((1U << (dropped - 1)) - 1U) + ((rebased >> dropped) & 1U)) >> dropped;
+  // Adding 2^k drops exactly the bits below the smallest subnormal of the format.
+  const float magic = power_of_two(1 - bias - MantissaBits + 23);
+  const std::uint32_t subnormal = bits_of(float_of(magnitude) + magic) - bits_of(magic);
+  const bool is_normal = magnitude >= (static_cast<std::uint32_t>(127 + 1 - bias) << 23);
+  return sign | (is_normal ? normal : subnormal);
+}
+
+// Floating formats: Bits is what memory holds, precision counts the implicit bit, exponents of sums lie in
+// [low, low + span). wide is the type in which sums of small integers and the final scaling are exact.
+template <typename BitsType, typename WideType, int ExponentBits, int MantissaBits, int Low, int Span>
+struct FloatFormat {
+  static constexpr bool is_integer = false;
+  using Bits = BitsType;
+  using Wide = WideType;
+  static constexpr int exponent_bits = ExponentBits;
+  static constexpr int mantissa_bits = MantissaBits;
+  static constexpr int precision = MantissaBits + 1;
+  static constexpr int low = Low;
+  static constexpr int span = Span;
+  BUSBW_HOST_DEVICE static Bits from(Wide x) {
+    if constexpr (sizeof(Bits) == sizeof(Wide)) {
+      Bits bits;
+      memcpy(&bits, &x, sizeof bits);
+      return bits;
+    } else {
+      return static_cast<Bits>(encode<ExponentBits, MantissaBits>(x));
+    }
+  }
+};
+template <typename BitsType, bool Signed>
+struct IntegerFormat {
+  static constexpr bool is_integer = true;
+  static constexpr bool is_signed = Signed;
+  using Bits = BitsType;
+};
+
+template <DataType Type>
+struct Format;
+template <> struct Format<DataType::int8> : IntegerFormat<std::uint8_t, true> {};
+template <> struct Format<DataType::uint8> : IntegerFormat<std::uint8_t, false> {};
+template <> struct Format<DataType::int32> : IntegerFormat<std::uint32_t, true> {};
+template <> struct Format<DataType::uint32> : IntegerFormat<std::uint32_t, false> {};
+template <> struct Format<DataType::int64> : IntegerFormat<std::uint64_t, true> {};
+template <> struct Format<DataType::uint64> : IntegerFormat<std::uint64_t, false> {};
+// Largest sum is 2^precision * 2^(low + span - 1), smallest 2^low: both inside the normal range of each format.
+template <> struct Format<DataType::float16> : FloatFormat<std::uint16_t, float, 5, 10, -8, 12> {};
+template <> struct Format<DataType::bfloat16> : FloatFormat<std::uint16_t, float, 8, 7, -16, 32> {};
+template <> struct Format<DataType::f8e4m3> : FloatFormat<std::uint8_t, float, 4, 3, -5, 9> {};
+template <> struct Format<DataType::f8e5m2> : FloatFormat<std::uint8_t, float, 5, 2, -8, 16> {};
+template <> struct Format<DataType::float32> : FloatFormat<std::uint32_t, float, 8, 23, -16, 32> {};
+template <> struct Format<DataType::float64> : FloatFormat<std::uint64_t, double, 11, 52, -16, 32> {};
+
+template <typename F>
+BUSBW_HOST_DEVICE inline typename F::Bits random_bits(std::uint32_t hash) {
+  if constexpr (sizeof(typename F::Bits) == 8) {
+    return static_cast<std::uint64_t>(hash) << 32 | mix(hash ^ 0x5bd1e995U);
+  } else {
+    return static_cast<typename F::Bits>(hash >> (32 - 8 * sizeof(typename F::Bits)));
+  }
+}
+
+// One integer share of a sum with a budget: |share| <= limit / ranks, or 1 on `limit` ranks where there are more ranks.
+BUSBW_HOST_DEVICE inline std::int32_t share(std::uint32_t element, int rank, int ranks, std::uint32_t limit, bool negative) {
+  const std::uint32_t hash = rank_hash(element, rank);
+  const std::uint32_t each = limit / static_cast<std::uint32_t>(ranks);
+  if (each == 0) {
+    const std::uint32_t place = (static_cast<std::uint32_t>(rank) + element % static_cast<std::uint32_t>(ranks)) %
+                                static_cast<std::uint32_t>(ranks);
+    if (place >= limit) return 0;
+    return negative && (hash & 1U) ? -1 : 1;
+  }
+  // Multiply and shift maps the hash evenly onto 0..span-1 without a division.
+  if (!negative) return static_cast<std::int32_t>((static_cast<std::uint64_t>(hash) * (each + 1U)) >> 32);
+  return static_cast<std::int32_t>((static_cast<std::uint64_t>(hash) * (2U * each + 1U)) >> 32) -
+         static_cast<std::int32_t>(each);
+}
+
+// Sums stay below 2^24 even in double, so that one 32-bit share serves every format.
+template <typename F>
+BUSBW_HOST_DEVICE constexpr std::uint32_t sum_limit() { return 1U << (F::precision < 24 ? F::precision : 24); }
+
+// Weights of mulsum add up to 3n/2: count every rank twice so that the budget holds.
+BUSBW_HOST_DEVICE inline int weighted_ranks(const Pattern& p) {
+  return p.kind == PatternKind::mulsum ? 2 * p.ranks : p.ranks;
+}
+
+template <typename F>
+BUSBW_HOST_DEVICE inline typename F::Wide sum_scale(std::uint32_t element) {
+  return static_cast<typename F::Wide>(power_of_two(F::low + static_cast<int>((element >> 7) % F::span)));
+}
+
+// avg: exponent that keeps value / ranks in the normal range of the format.
+template <typename F>
+BUSBW_HOST_DEVICE inline typename F::Wide avg_scale(int ranks) {
+  int e = 0;
+  while ((1 << e) < ranks && e < 6) ++e;
+  return static_cast<typename F::Wide>(power_of_two(e - (F::precision < 5 ? 2 : 0)));
+}
+
+template <typename F>
+BUSBW_HOST_DEVICE inline typename F::Wide avg_share(const Pattern& p, std::uint32_t element, int rank) {
+  const std::uint32_t n = static_cast<std::uint32_t>(p.ranks);
+  const std::uint32_t first = element % n;
+  const std::uint32_t second = (element >> 11) % n;
+  if (static_cast<std::uint32_t>(rank) != first && static_cast<std::uint32_t>(rank) != second) return 0;
+  const std::uint32_t top = 1U << (F::precision < 12 ? F::precision - 1 : 11);
+  const auto value = static_cast<typename F::Wide>(1U + (rank_hash(element, rank) & (top - 1U)));
+  return value * avg_scale<F>(p.ranks);
+}
+
+// prod: the carrier's mantissa, or a signed power of two on up to four ranks, or a sign.
+template <typename F>
+BUSBW_HOST_DEVICE inline typename F::Wide prod_factor(const Pattern& p, std::uint32_t element, int rank) {
+  using Wide = typename F::Wide;
+  const std::uint32_t n = static_cast<std::uint32_t>(p.ranks);
+  const std::uint32_t hash = rank_hash(element, rank);
+  const std::uint32_t place = (static_cast<std::uint32_t>(rank) + element % n) % n;
+  const Wide sign = hash & 1U ? Wide(-1) : Wide(1);
+  if (place == 0) {
+    constexpr int digits = F::mantissa_bits < 23 ? F::mantissa_bits : 23;
+    return sign * (Wide(1) + static_cast<Wide>(hash >> (32 - digits)) * static_cast<Wide>(power_of_two(-digits)));
+  }
+  if (place > 4) return sign;
+  const int e = static_cast<int>((hash >> 1) % 3U) - 1;
+  return sign * static_cast<Wide>(power_of_two(e));
+}
+
+// max, min: any mantissa and sign at one of eight middle exponents.
+template <typename F>
+BUSBW_HOST_DEVICE inline typename F::Wide middle_value(std::uint32_t hash) {
+  using Wide = typename F::Wide;
+  constexpr int digits = F::mantissa_bits < 23 ? F::mantissa_bits : 23;
+  const Wide mantissa = Wide(1) + static_cast<Wide>(hash >> (32 - digits)) * static_cast<Wide>(power_of_two(-digits));
+  const Wide scale = static_cast<Wide>(power_of_two(static_cast<int>((hash >> 1) & 7U) - 4));
+  return hash & 1U ? -mantissa * scale : mantissa * scale;
+}
+
+// Integers for avg: shares whose sum stays within range, never negative.
+template <typename F>
+BUSBW_HOST_DEVICE inline std::int32_t integer_avg_share(const Pattern& p, std::uint32_t element, int rank) {
+  constexpr std::uint32_t limit = sizeof(typename F::Bits) == 1 ? (F::is_signed ? 127U : 255U) : 0x7fffffffU;
+  return share(element, rank, p.ranks, limit, false);
+}
+
+}  // namespace pattern_detail
+
+// What `rank` puts in at `index`, as raw bits.
+template <DataType Type>
+BUSBW_HOST_DEVICE inline typename pattern_detail::Format<Type>::Bits contribution(const Pattern& p, int rank,
+                                                                                 std::uint64_t index) {
+  using namespace pattern_detail;
+  using F = Format<Type>;
+  using Bits = typename F::Bits;
+  const std::uint32_t element = element_hash(p, index);
+  if (p.kind == PatternKind::copy) return random_bits<F>(rank_hash(element, rank));
+  if constexpr (F::is_integer) {
+    if (p.kind == PatternKind::avg) return static_cast<Bits>(integer_avg_share<F>(p, element, rank));
+    return random_bits<F>(rank_hash(element, rank));
+  } else {
+    using Wide = typename F::Wide;
+    switch (p.kind) {
+      case PatternKind::sum:
+      case PatternKind::mulsum:
+        return F::from(static_cast<Wide>(share(element, rank, weighted_ranks(p), sum_limit<F>(), true)) *
+                       sum_scale<F>(element));
+      case PatternKind::prod: return F::from(prod_factor<F>(p, element, rank));
+      case PatternKind::avg: return F::from(avg_share<F>(p, element, rank));
+      case PatternKind::max:
+      case PatternKind::min: return F::from(middle_value<F>(rank_hash(element, rank)));
+      case PatternKind::copy: break;
+    }
+    return 0;
+  }
+}
+
+namespace pattern_detail {
+
+template <typename F>
+BUSBW_HOST_DEVICE inline typename F::Bits reduce_integers(const Pattern& p, std::uint32_t element) {
+  using Bits = typename F::Bits;
+  constexpr Bits sign_bit = F::is_signed ? static_cast<Bits>(Bits(1) << (8 * sizeof(Bits) - 1)) : Bits(0);
+  if (p.kind == PatternKind::avg) {
+    std::uint64_t total = 0;
+    for (int r = 0; r < p.ranks; ++r) total += static_cast<std::uint64_t>(integer_avg_share<F>(p, element, r));
+    return static_cast<Bits>(total / static_cast<std::uint64_t>(p.ranks));
+  }
+  std::uint64_t result = random_bits<F>(rank_hash(element, 0));
+  if (p.kind == PatternKind::mulsum) result *= static_cast<std::uint64_t>(mulsum_scalar(0));
+  for (int r = 1; r < p.ranks; ++r) {
+    const Bits next = random_bits<F>(rank_hash(element, r));
+    // Flipping the sign bit orders signed numbers as unsigned ones.
+    const auto a = static_cast<Bits>(static_cast<Bits>(result) ^ sign_bit);
+    const auto b = static_cast<Bits>(next ^ sign_bit);
+    switch (p.kind) {
+      case PatternKind::sum: result += next; break;
+      case PatternKind::mulsum: result += static_cast<std::uint64_t>(next) * static_cast<std::uint64_t>(mulsum_scalar(r)); break;
+      case PatternKind::prod: result *= next; break;
+      case PatternKind::max: result = a > b ? result : next; break;
+      case PatternKind::min: result = a < b ? result : next; break;
+      case PatternKind::avg:
+      case PatternKind::copy: break;
+    }
+  }
+  return static_cast<Bits>(result);
+}
+
+template <typename F>
+BUSBW_HOST_DEVICE inline typename F::Bits reduce_floats(const Pattern& p, std::uint32_t element) {
+  using Wide = typename F::Wide;
+  switch (p.kind) {
+    case PatternKind::sum:
+    case PatternKind::mulsum: {
+      std::int32_t total = 0;
+      for (int r = 0; r < p.ranks; ++r) {
+        const int weight = p.kind == PatternKind::mulsum ? mulsum_scalar(r) : 1;
+        total += weight * share(element, r, weighted_ranks(p), sum_limit<F>(), true);
+      }
+      return F::from(static_cast<Wide>(total) * sum_scale<F>(element));
+    }
+    case PatternKind::prod: {
+      Wide result = 1;
+      for (int r = 0; r < p.ranks; ++r) result *= prod_factor<F>(p, element, r);
+      return F::from(result);
+    }
+    case PatternKind::avg: {
+      Wide total = 0;
+      for (int r = 0; r < p.ranks; ++r) total += avg_share<F>(p, element, r);
+      return F::from(total / static_cast<Wide>(p.ranks));
+    }
+    case PatternKind::max:
+    case PatternKind::min: {
+      Wide best = middle_value<F>(rank_hash(element, 0));
+      for (int r = 1; r < p.ranks; ++r) {
+        const Wide next = middle_value<F>(rank_hash(element, r));
+        best = (p.kind == PatternKind::max) == (next > best) ? next : best;
+      }
+      return F::from(best);
+    }
+    case PatternKind::copy: break;
+  }
+  return 0;
+}
+
+}  // namespace pattern_detail
+
+// What the reduction over all ranks must give at `index`, as raw bits.
+template <DataType Type>
+BUSBW_HOST_DEVICE inline typename pattern_detail::Format<Type>::Bits reduction(const Pattern& p, std::uint64_t index) {
+  using namespace pattern_detail;
+  using F = Format<Type>;
+  const std::uint32_t element = element_hash(p, index);
+  if constexpr (F::is_integer) {
+    return reduce_integers<F>(p, element);
+  } else {
+    return reduce_floats<F>(p, element);
+  }
+}
+
+}  // namespace busbw
