@@ -35,9 +35,8 @@ enum class RedOp : int {
 };
 
 inline constexpr std::array<DataType, 12> all_data_types = {
-    DataType::int8,    DataType::uint8,    DataType::int32,  DataType::uint32,
-    DataType::int64,   DataType::uint64,   DataType::float16, DataType::float32,
-    DataType::float64, DataType::bfloat16, DataType::f8e4m3, DataType::f8e5m2,
+    DataType::int8,    DataType::uint8,   DataType::int32,   DataType::uint32,   DataType::int64,  DataType::uint64,
+    DataType::float16, DataType::float32, DataType::float64, DataType::bfloat16, DataType::f8e4m3, DataType::f8e5m2,
 };
 inline constexpr std::array<RedOp, 6> all_red_ops = {RedOp::sum, RedOp::prod, RedOp::max,
                                                      RedOp::min, RedOp::avg,  RedOp::mulsum};

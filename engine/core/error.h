@@ -1,4 +1,5 @@
-// Errors of the engine: one full sentence for a person, and the exit code that nccl-tests gives for that kind of failure.
+// Errors of the engine: one full sentence for a person, and the exit code that nccl-tests gives for that kind of
+// failure.
 #pragma once
 
 #include <cstdarg>

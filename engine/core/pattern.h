@@ -45,12 +45,18 @@ struct Segment {
 
 inline PatternKind pattern_kind(RedOp op) {
   switch (op) {
-    case RedOp::sum: return PatternKind::sum;
-    case RedOp::prod: return PatternKind::prod;
-    case RedOp::max: return PatternKind::max;
-    case RedOp::min: return PatternKind::min;
-    case RedOp::avg: return PatternKind::avg;
-    case RedOp::mulsum: return PatternKind::mulsum;
+    case RedOp::sum:
+      return PatternKind::sum;
+    case RedOp::prod:
+      return PatternKind::prod;
+    case RedOp::max:
+      return PatternKind::max;
+    case RedOp::min:
+      return PatternKind::min;
+    case RedOp::avg:
+      return PatternKind::avg;
+    case RedOp::mulsum:
+      return PatternKind::mulsum;
   }
   return PatternKind::copy;
 }
@@ -150,19 +156,31 @@ struct IntegerFormat {
 
 template <DataType Type>
 struct Format;
-template <> struct Format<DataType::int8> : IntegerFormat<std::uint8_t, true> {};
-template <> struct Format<DataType::uint8> : IntegerFormat<std::uint8_t, false> {};
-template <> struct Format<DataType::int32> : IntegerFormat<std::uint32_t, true> {};
-template <> struct Format<DataType::uint32> : IntegerFormat<std::uint32_t, false> {};
-template <> struct Format<DataType::int64> : IntegerFormat<std::uint64_t, true> {};
-template <> struct Format<DataType::uint64> : IntegerFormat<std::uint64_t, false> {};
+template <>
+struct Format<DataType::int8> : IntegerFormat<std::uint8_t, true> {};
+template <>
+struct Format<DataType::uint8> : IntegerFormat<std::uint8_t, false> {};
+template <>
+struct Format<DataType::int32> : IntegerFormat<std::uint32_t, true> {};
+template <>
+struct Format<DataType::uint32> : IntegerFormat<std::uint32_t, false> {};
+template <>
+struct Format<DataType::int64> : IntegerFormat<std::uint64_t, true> {};
+template <>
+struct Format<DataType::uint64> : IntegerFormat<std::uint64_t, false> {};
 // Largest sum is 2^precision * 2^(low + span - 1), smallest 2^low: both inside the normal range of each format.
-template <> struct Format<DataType::float16> : FloatFormat<std::uint16_t, float, 5, 10, -8, 12> {};
-template <> struct Format<DataType::bfloat16> : FloatFormat<std::uint16_t, float, 8, 7, -16, 32> {};
-template <> struct Format<DataType::f8e4m3> : FloatFormat<std::uint8_t, float, 4, 3, -5, 9> {};
-template <> struct Format<DataType::f8e5m2> : FloatFormat<std::uint8_t, float, 5, 2, -8, 16> {};
-template <> struct Format<DataType::float32> : FloatFormat<std::uint32_t, float, 8, 23, -16, 32> {};
-template <> struct Format<DataType::float64> : FloatFormat<std::uint64_t, double, 11, 52, -16, 32> {};
+template <>
+struct Format<DataType::float16> : FloatFormat<std::uint16_t, float, 5, 10, -8, 12> {};
+template <>
+struct Format<DataType::bfloat16> : FloatFormat<std::uint16_t, float, 8, 7, -16, 32> {};
+template <>
+struct Format<DataType::f8e4m3> : FloatFormat<std::uint8_t, float, 4, 3, -5, 9> {};
+template <>
+struct Format<DataType::f8e5m2> : FloatFormat<std::uint8_t, float, 5, 2, -8, 16> {};
+template <>
+struct Format<DataType::float32> : FloatFormat<std::uint32_t, float, 8, 23, -16, 32> {};
+template <>
+struct Format<DataType::float64> : FloatFormat<std::uint64_t, double, 11, 52, -16, 32> {};
 
 template <typename F>
 BUSBW_HOST_DEVICE inline typename F::Bits random_bits(std::uint32_t hash) {
@@ -174,7 +192,8 @@ BUSBW_HOST_DEVICE inline typename F::Bits random_bits(std::uint32_t hash) {
 }
 
 // One integer share of a sum with a budget: |share| <= limit / ranks, or 1 on `limit` ranks where there are more ranks.
-BUSBW_HOST_DEVICE inline std::int32_t share(std::uint32_t element, int rank, int ranks, std::uint32_t limit, bool negative) {
+BUSBW_HOST_DEVICE inline std::int32_t share(std::uint32_t element, int rank, int ranks, std::uint32_t limit,
+                                            bool negative) {
   const std::uint32_t hash = rank_hash(element, rank);
   const std::uint32_t each = limit / static_cast<std::uint32_t>(ranks);
   if (each == 0) {
@@ -191,11 +210,15 @@ BUSBW_HOST_DEVICE inline std::int32_t share(std::uint32_t element, int rank, int
 
 // Sums stay below 2^24 even in double, so that one 32-bit share serves every format.
 template <typename F>
-BUSBW_HOST_DEVICE constexpr std::uint32_t sum_limit() { return 1U << (F::precision < 24 ? F::precision : 24); }
+BUSBW_HOST_DEVICE constexpr std::uint32_t sum_limit() {
+  return 1U << (F::precision < 24 ? F::precision : 24);
+}
 
-// Weights of mulsum add up to 3n/2: count every rank twice so that the budget holds.
-BUSBW_HOST_DEVICE inline int weighted_ranks(const Pattern& p) {
-  return p.kind == PatternKind::mulsum ? 2 * p.ranks : p.ranks;
+// mulsum doubles the shares of odd ranks: half the budget keeps every partial sum within the whole one.
+template <typename F>
+BUSBW_HOST_DEVICE inline std::int32_t sum_share(const Pattern& p, std::uint32_t element, int rank) {
+  constexpr std::uint32_t limit = sum_limit<F>();
+  return share(element, rank, p.ranks, p.kind == PatternKind::mulsum ? limit / 2 : limit, true);
 }
 
 template <typename F>
@@ -261,7 +284,7 @@ BUSBW_HOST_DEVICE inline std::int32_t integer_avg_share(const Pattern& p, std::u
 // What `rank` puts in at `index`, as raw bits.
 template <DataType Type>
 BUSBW_HOST_DEVICE inline typename pattern_detail::Format<Type>::Bits contribution(const Pattern& p, int rank,
-                                                                                 std::uint64_t index) {
+                                                                                  std::uint64_t index) {
   using namespace pattern_detail;
   using F = Format<Type>;
   using Bits = typename F::Bits;
@@ -275,13 +298,16 @@ BUSBW_HOST_DEVICE inline typename pattern_detail::Format<Type>::Bits contributio
     switch (p.kind) {
       case PatternKind::sum:
       case PatternKind::mulsum:
-        return F::from(static_cast<Wide>(share(element, rank, weighted_ranks(p), sum_limit<F>(), true)) *
-                       sum_scale<F>(element));
-      case PatternKind::prod: return F::from(prod_factor<F>(p, element, rank));
-      case PatternKind::avg: return F::from(avg_share<F>(p, element, rank));
+        return F::from(static_cast<Wide>(sum_share<F>(p, element, rank)) * sum_scale<F>(element));
+      case PatternKind::prod:
+        return F::from(prod_factor<F>(p, element, rank));
+      case PatternKind::avg:
+        return F::from(avg_share<F>(p, element, rank));
       case PatternKind::max:
-      case PatternKind::min: return F::from(middle_value<F>(rank_hash(element, rank)));
-      case PatternKind::copy: break;
+      case PatternKind::min:
+        return F::from(middle_value<F>(rank_hash(element, rank)));
+      case PatternKind::copy:
+        break;
     }
     return 0;
   }
@@ -306,13 +332,24 @@ BUSBW_HOST_DEVICE inline typename F::Bits reduce_integers(const Pattern& p, std:
     const auto a = static_cast<Bits>(static_cast<Bits>(result) ^ sign_bit);
     const auto b = static_cast<Bits>(next ^ sign_bit);
     switch (p.kind) {
-      case PatternKind::sum: result += next; break;
-      case PatternKind::mulsum: result += static_cast<std::uint64_t>(next) * static_cast<std::uint64_t>(mulsum_scalar(r)); break;
-      case PatternKind::prod: result *= next; break;
-      case PatternKind::max: result = a > b ? result : next; break;
-      case PatternKind::min: result = a < b ? result : next; break;
+      case PatternKind::sum:
+        result += next;
+        break;
+      case PatternKind::mulsum:
+        result += static_cast<std::uint64_t>(next) * static_cast<std::uint64_t>(mulsum_scalar(r));
+        break;
+      case PatternKind::prod:
+        result *= next;
+        break;
+      case PatternKind::max:
+        result = a > b ? result : next;
+        break;
+      case PatternKind::min:
+        result = a < b ? result : next;
+        break;
       case PatternKind::avg:
-      case PatternKind::copy: break;
+      case PatternKind::copy:
+        break;
     }
   }
   return static_cast<Bits>(result);
@@ -327,7 +364,7 @@ BUSBW_HOST_DEVICE inline typename F::Bits reduce_floats(const Pattern& p, std::u
       std::int32_t total = 0;
       for (int r = 0; r < p.ranks; ++r) {
         const int weight = p.kind == PatternKind::mulsum ? mulsum_scalar(r) : 1;
-        total += weight * share(element, r, weighted_ranks(p), sum_limit<F>(), true);
+        total += weight * sum_share<F>(p, element, r);
       }
       return F::from(static_cast<Wide>(total) * sum_scale<F>(element));
     }
@@ -350,7 +387,8 @@ BUSBW_HOST_DEVICE inline typename F::Bits reduce_floats(const Pattern& p, std::u
       }
       return F::from(best);
     }
-    case PatternKind::copy: break;
+    case PatternKind::copy:
+      break;
   }
   return 0;
 }

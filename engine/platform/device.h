@@ -1,7 +1,7 @@
 // Memory, streams and pattern kernels of one rank's device: a GPU, or the host itself.
 //
-// One Device belongs to one rank and is used by one thread at a time. Errors of the device throw Error with the exit code
-// `cuda` and a sentence that names the device and the call.
+// One Device belongs to one rank and is used by one thread at a time. Errors of the device throw Error with the exit
+// code `cuda` and a sentence that names the device and the call.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@ namespace busbw {
 struct DeviceInfo {
   enum class Kind { gpu, cpu };
   Kind kind = Kind::cpu;
-  int index = 0;        // as the platform numbers devices
-  std::string name;     // NVIDIA H200, or the processor's model
-  std::string bus_id;   // dddd:bb:dd in hexadecimal; zeros for the host
-  int capability = 0;   // 10 * major + minor of a GPU, 0 for the host
+  int index = 0;       // as the platform numbers devices
+  std::string name;    // NVIDIA H200, or the processor's model
+  std::string bus_id;  // dddd:bb:dd in hexadecimal; zeros for the host
+  int capability = 0;  // 10 * major + minor of a GPU, 0 for the host
   Bytes total_memory;
 };
 
@@ -73,7 +73,8 @@ class Device {
   virtual void clear(void* memory, std::size_t bytes, Stream& stream) = 0;
   virtual void fill(void* memory, const Pattern& pattern, std::span<const Segment> segments, Stream& stream) = 0;
 
-  // Elements of `data` whose bits are further than tolerance_units(pattern) from those of `expected`. Waits for the result.
+  // Elements of `data` whose bits are further than tolerance_units(pattern) from those of `expected`. Waits for the
+  // result.
   virtual std::uint64_t count_wrong(const void* data, const void* expected, std::size_t count, const Pattern& pattern,
                                     Stream& stream) = 0;
 

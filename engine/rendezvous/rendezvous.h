@@ -21,7 +21,7 @@ namespace busbw {
 struct Placement {
   int process = 0;
   int processes = 1;
-  int local_process = 0;   // among the processes of this host
+  int local_process = 0;  // among the processes of this host
   int local_processes = 1;
   std::string launcher = "none";  // none, busbw, mpirun, mpiexec, slurm, torchrun
 };
@@ -65,8 +65,8 @@ class Rendezvous {
   // The first failure known in this job, or nothing: cheap enough for a spin loop.
   virtual const Failure* failure() const noexcept = 0;
 
-  // Called once, from a watching thread, when another process fails or vanishes, so that calls stuck in a library can be
-  // aborted. Set before the first call that may hang; nullptr clears it.
+  // Called once, from a watching thread, when another process fails or vanishes, so that calls stuck in a library can
+  // be aborted. Set before the first call that may hang; nullptr clears it.
   virtual void on_failure(std::function<void(const Failure&)> action) = 0;
 
   // Throws PeerFailure if any process of the job has failed.

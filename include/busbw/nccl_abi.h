@@ -1,4 +1,5 @@
-// The part of the NCCL 2.x C ABI that busbw calls (engine) and implements (library). Neither half needs NCCL's own header.
+// The part of the NCCL 2.x C ABI that busbw calls (engine) and implements (library). Neither half needs NCCL's own
+// header.
 //
 // Facts of the ABI only: enumerators, struct layouts and signatures as NCCL 2.28 exports them. Functions are declared
 // as types, because the engine finds every one of them at run time; a library defines those that it offers.
@@ -98,7 +99,8 @@ typedef ncclResult_t ncclMemAlloc_t(void** ptr, size_t size);
 typedef ncclResult_t ncclMemFree_t(void* ptr);
 typedef ncclResult_t ncclGetVersion_t(int* version);
 typedef ncclResult_t ncclGetUniqueId_t(ncclUniqueId* id);
-typedef ncclResult_t ncclCommInitRankConfig_t(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t* config);
+typedef ncclResult_t ncclCommInitRankConfig_t(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
+                                              ncclConfig_t* config);
 typedef ncclResult_t ncclCommInitRank_t(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank);
 typedef ncclResult_t ncclCommInitAll_t(ncclComm_t* comms, int ndev, const int* devices);
 typedef ncclResult_t ncclCommSplit_t(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config);
@@ -113,7 +115,8 @@ typedef ncclResult_t ncclCommCuDevice_t(ncclComm_t comm, int* device);
 typedef ncclResult_t ncclCommUserRank_t(ncclComm_t comm, int* rank);
 typedef ncclResult_t ncclCommRegister_t(ncclComm_t comm, void* buffer, size_t size, void** handle);
 typedef ncclResult_t ncclCommDeregister_t(ncclComm_t comm, void* handle);
-typedef ncclResult_t ncclCommWindowRegister_t(ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window, int flags);
+typedef ncclResult_t ncclCommWindowRegister_t(ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window,
+                                              int flags);
 typedef ncclResult_t ncclCommWindowDeregister_t(ncclComm_t comm, ncclWindow_t window);
 typedef ncclResult_t ncclRedOpCreatePreMulSum_t(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
                                                 ncclScalarResidence_t residence, ncclComm_t comm);
