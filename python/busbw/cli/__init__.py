@@ -1,0 +1,1 @@
+"""The command line: one list of verbs, one module per verb."""

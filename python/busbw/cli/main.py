@@ -1,0 +1,99 @@
+"""Entry point of `busbw`: finds the verb, imports its module and nothing else, and reports errors in one sentence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from busbw import __version__
+from busbw.cli.verbs import VERBS, Verb
+from busbw.errors import UsageError, UserError
+
+if TYPE_CHECKING:
+    from busbw.cli.parser import Parser
+
+INTERRUPTED = 128 + signal.SIGINT
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        print(f"busbw: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; stdout must not be flushed again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def build_parser(verb: Verb) -> Parser:
+    """The parser of one verb, as its module configures it."""
+    from busbw.cli.parser import Parser
+
+    parser = Parser(prog=f"busbw {verb.name}", description=verb.help[0].upper() + verb.help[1:] + ".")
+    import_module(verb.module).configure(parser)
+    return parser
+
+
+def overall_help() -> str:
+    """What `busbw --help` prints: the verbs by group, written by hand so that no verb needs to be imported."""
+    lines = [
+        "usage: busbw VERB [options]",
+        "",
+        "busbw measures what a fabric delivers to collectives and checks every result.",
+        "",
+    ]
+    width = max(len(verb.name) for verb in VERBS)
+    for group in dict.fromkeys(verb.group for verb in VERBS):
+        lines.append(f"{group}:")
+        lines += [f"  {verb.name:<{width}}  {verb.help}" for verb in VERBS if verb.group == group]
+        lines.append("")
+    lines += [
+        "Start with:",
+        "  busbw all_reduce -b 8 -e 64M -f 2 -t 2    two ranks as threads of one process",
+        "  busbw run -n 2 all_reduce -b 8 -e 64M -f 2    two ranks as processes",
+        "  busbw VERB --help    what VERB takes",
+    ]
+    return "\n".join(lines)
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in {"-h", "--help", "help"}:
+        if len(words) == 2 and words[0] == "help":
+            return _dispatch([words[1], "--help"])
+        print(overall_help())
+        return 0
+    if words[0] in {"-V", "--version"}:
+        print(f"busbw {__version__}")
+        return 0
+    verb = _find(words[0])
+    module: Any = import_module(verb.module)
+    code: int = (
+        module.run_words(verb.name, words[1:]) if verb.raw else module.run(build_parser(verb).understand(words[1:]))
+    )
+    return code
+
+
+def _find(name: str) -> Verb:
+    for verb in VERBS:
+        if verb.name == name:
+            return verb
+    if name.startswith("-"):
+        raise UsageError(f"'{name}' came before a verb; write `busbw VERB {name} ...`, `busbw --help` lists the verbs")
+    from difflib import get_close_matches
+
+    bare = name.removesuffix("_perf").removesuffix("_mpi").replace("-", "_")
+    near = get_close_matches(bare, [verb.name for verb in VERBS], n=1, cutoff=0.5)
+    hint = f"did you mean `busbw {near[0]}`?" if near else "`busbw --help` lists the verbs"
+    raise UsageError(f"there is no verb '{name}'; {hint}")

@@ -1,0 +1,92 @@
+"""`busbw all_reduce ...` and the other collectives: the engine with the same words, and a record kept by default."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from busbw.errors import UserError
+from busbw.launch.destination import Destination, RecordChoice, new_run_id, runs_directory, split_record_options
+from busbw.launch.engine import find_engine
+
+# How each launcher tells a process its rank, ours first; only rank 0 writes a record.
+RANK_VARIABLES = ("BUSBW_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
+WATCHED = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_words(verb: str, words: Sequence[str]) -> int:
+    """Measure one collective in this process's place."""
+    engine = find_engine()
+    choice = split_record_options(words)
+    argv = [str(engine), verb, *choice.words]
+    destination = destination_for(choice, os.environ)
+    if destination is None:
+        _exec(argv)
+    destination.create()
+    code = _spawn([*argv, "--record", str(destination.record)], {**os.environ, "BUSBW_RUN_ID": destination.run_id})
+    report(destination)
+    return code
+
+
+def destination_for(choice: RecordChoice, environ: Mapping[str, str]) -> Destination | None:
+    """Where to keep the record, or None where the user decided or another rank keeps it."""
+    asks_for_help = any(word in {"-h", "--help"} for word in choice.words)
+    if choice.named or not choice.keep or asks_for_help or own_rank(environ) > 0:
+        return None
+    return Destination(runs_directory(choice.runs, environ), new_run_id())
+
+
+def own_rank(environ: Mapping[str, str]) -> int:
+    """The rank that a launcher gave this process, 0 without a launcher."""
+    for name in RANK_VARIABLES:
+        if environ.get(name, "").isdigit():
+            return int(environ[name])
+    return 0
+
+
+def report(destination: Destination) -> None:
+    """Tell where the record lies, on stderr: stdout belongs to the table."""
+    if destination.close():
+        print(f"busbw: the record of this run is {destination.record}", file=sys.stderr)
+
+
+def _exec(argv: list[str]) -> NoReturn:
+    sys.stdout.flush()
+    try:
+        os.execv(argv[0], argv)
+    except OSError as error:
+        raise UserError(f"{argv[0]} cannot be started: {error.strerror}") from None
+
+
+def _spawn(argv: list[str], environment: Mapping[str, str]) -> int:
+    """Run the engine and wait; a signal sent to us alone is passed on, so that the engine can end its record."""
+    sys.stdout.flush()
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # where it was ignored, the engine's exit code would be lost
+    mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    try:
+        pid = os.posix_spawn(argv[0], argv, environment, setsigmask=mask_before)
+        code = _wait(pid)
+    except OSError as error:
+        raise UserError(f"{argv[0]} cannot be started: {error.strerror}") from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
+    if code < 0:
+        print(f"busbw: {Path(argv[0]).name} was killed by {signal.Signals(-code).name}", file=sys.stderr)
+        return 128 - code
+    return code
+
+
+def _wait(pid: int) -> int:
+    """The engine's exit code, or minus the signal that killed it."""
+    while True:
+        received = signal.sigwaitinfo(WATCHED)
+        if received.si_signo == signal.SIGCHLD:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                return os.waitstatus_to_exitcode(status)
+        elif received.si_code <= 0:  # from a process; what the terminal sends (Ctrl-C) has reached the engine too
+            os.kill(pid, received.si_signo)

@@ -1,0 +1,50 @@
+"""The list of verbs; adding one is its module, its page in docs/reference/ and one line here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+COLLECTIVES = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "alltoall",
+    "alltoallv",
+    "gather",
+    "scatter",
+    "sendrecv",
+    "hypercube",
+)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A word that may follow `busbw`, and where its code lies.
+
+    The module is imported only when the verb is used. It offers `configure(parser)` and `run(args) -> int`; where `raw`
+    is set it offers `run_words(verb, words) -> int` instead and reads its own words, `--help` included.
+    """
+
+    name: str
+    help: str
+    module: str
+    group: str
+    raw: bool = False
+    page: str = ""
+
+    @property
+    def reference_page(self) -> str:
+        """File in docs/reference/ that describes this verb."""
+        return f"{self.page or self.name}.md"
+
+
+def _measure(name: str) -> Verb:
+    return Verb(name, f"measure {name} and check its results", "busbw.cli.measure", "Measure", raw=True, page="measure")
+
+
+VERBS: tuple[Verb, ...] = (
+    *(_measure(name) for name in COLLECTIVES),
+    Verb("run", "start several ranks and measure with them", "busbw.cli.run", "Launch"),
+)

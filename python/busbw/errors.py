@@ -1,0 +1,18 @@
+"""The one exception that reaches people: a full sentence, without a traceback."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """What was wrong, where, and what to try, in one sentence; `busbw` prints it on stderr and exits non-zero."""
+
+    def __init__(self, sentence: str, *, exit_code: int = 1) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
+
+
+class UsageError(UserError):
+    """The command line itself cannot be understood."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, exit_code=2)

@@ -1,0 +1,1 @@
+"""Starting the engine: a job is described, planned as a pure value, and then executed."""
