@@ -1,0 +1,110 @@
+// The NCCL functions of one loaded library: what it offers, what it lacks and why.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "busbw/nccl_abi.h"
+#include "engine/core/data_type.h"
+#include "engine/core/error.h"
+#include "engine/platform/shared_object.h"
+
+namespace busbw {
+
+// Something of the API that an old or partial library does not have. A case that needs it is skipped with the reason.
+struct Lack {
+  std::string feature;
+  std::string reason;
+};
+
+// Null members are functions that the library does not export. All calls may come from any thread.
+struct NcclFunctions {
+  ncclGetVersion_t* get_version;
+  ncclGetUniqueId_t* get_unique_id;
+  ncclCommInitRank_t* comm_init_rank;
+  ncclCommInitRankConfig_t* comm_init_rank_config;
+  ncclCommDestroy_t* comm_destroy;
+  ncclCommAbort_t* comm_abort;
+  ncclCommGetAsyncError_t* comm_get_async_error;
+  ncclGetErrorString_t* get_error_string;
+  ncclGetLastError_t* get_last_error;
+  ncclGroupStart_t* group_start;
+  ncclGroupEnd_t* group_end;
+  ncclMemAlloc_t* mem_alloc;
+  ncclMemFree_t* mem_free;
+  ncclCommRegister_t* comm_register;
+  ncclCommDeregister_t* comm_deregister;
+  ncclCommWindowRegister_t* comm_window_register;
+  ncclCommWindowDeregister_t* comm_window_deregister;
+  ncclRedOpCreatePreMulSum_t* red_op_create_pre_mul_sum;
+  ncclRedOpDestroy_t* red_op_destroy;
+  ncclAllReduce_t* all_reduce;
+  ncclAllGather_t* all_gather;
+  ncclReduceScatter_t* reduce_scatter;
+  ncclBroadcast_t* broadcast;
+  ncclReduce_t* reduce;
+  ncclSend_t* send;
+  ncclRecv_t* recv;
+  ncclAlltoAll_t* alltoall;
+  ncclGather_t* gather;
+  ncclScatter_t* scatter;
+};
+
+class Library {
+ public:
+  // Loads the library at `path`. Throws Error(bad_arguments) when it is no library or exports too little of the NCCL
+  // API to make a communicator.
+  explicit Library(const std::string& path);
+
+  const NcclFunctions& nccl() const { return functions_; }
+
+  // As printed for people: "busbw CPU library 0.1.0" or "NCCL".
+  const std::string& name() const { return name_; }
+  const std::string& path() const { return path_; }
+  int version_code() const { return version_code_; }
+  std::string version_text() const;
+  const std::vector<Lack>& lacks() const { return lacks_; }
+
+  // At least this API level, as ncclGetVersion codes it: at_least(2, 28, 7).
+  bool at_least(int major, int minor, int patch) const;
+
+  // Throws Error(nccl) with NCCL's own words for anything but success. `what` says which call, where.
+  void check(ncclResult_t result, const char* what, ncclComm_t comm = nullptr) const;
+  std::string last_error(ncclComm_t comm = nullptr) const;
+
+  // Why a case with this type or operation cannot run, or an empty string.
+  std::string why_not(DataType type) const;
+  std::string why_not(RedOp op) const;
+
+ private:
+  void find_functions();
+  void note_lacks();
+
+  SharedObject object_;
+  NcclFunctions functions_{};
+  std::string name_;
+  std::string path_;
+  int version_code_ = 0;
+  std::vector<Lack> lacks_;
+};
+
+// "2.28.9" from 22809 and "2.7.8" from 2708.
+std::string version_text(int version_code);
+int version_code(int major, int minor, int patch);
+
+// Inside ncclGroupStart/ncclGroupEnd while it lives. end() reports errors; the destructor closes a group left by a
+// throw.
+class Group {
+ public:
+  explicit Group(const Library& library);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  void end();
+
+ private:
+  const Library& library_;
+  bool open_ = true;
+};
+
+}  // namespace busbw

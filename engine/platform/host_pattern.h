@@ -1,0 +1,17 @@
+// Filling and checking buffers in host memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/core/pattern.h"
+
+namespace busbw {
+
+// Writes the segments' elements into `memory`, which holds elements of pattern.type.
+void fill_on_host(void* memory, const Pattern& pattern, std::span<const Segment> segments);
+
+// Elements whose bits are further than tolerance_units(pattern) from those expected.
+std::uint64_t count_wrong_on_host(const void* data, const void* expected, std::size_t count, const Pattern& pattern);
+
+}  // namespace busbw
