@@ -71,6 +71,7 @@ class Device {
 
   // Asynchronous on the stream; on the host they are done on return.
   virtual void clear(void* memory, std::size_t bytes, Stream& stream) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes, Stream& stream) = 0;
   virtual void fill(void* memory, const Pattern& pattern, std::span<const Segment> segments, Stream& stream) = 0;
 
   // Elements of `data` whose bits are further than tolerance_units(pattern) from those of `expected`. Waits for the

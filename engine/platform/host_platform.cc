@@ -75,6 +75,7 @@ class HostDevice : public Device {
   std::unique_ptr<Stream> make_stream(bool) override { return std::make_unique<HostStream>(); }
 
   void clear(void* memory, std::size_t bytes, Stream&) override { std::memset(memory, 0, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes, Stream&) override { std::memmove(to, from, bytes); }
   void fill(void* memory, const Pattern& pattern, std::span<const Segment> segments, Stream&) override {
     fill_on_host(memory, pattern, segments);
   }

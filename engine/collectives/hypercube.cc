@@ -1,0 +1,68 @@
+// hypercube: an all-gather in log2(n) exchanges, each with the rank across one more dimension of a cube.
+#include "engine/collectives/point_to_point.h"
+#include "engine/collectives/registry.h"
+
+namespace busbw {
+namespace {
+
+class Hypercube : public Collective {
+ public:
+  std::string_view name() const override { return "hypercube"; }
+  // nccl-tests leaves the column empty.
+  std::string_view op_column(RedOp) const override { return ""; }
+
+  Geometry geometry(Bytes bytes, DataType type, Seat seat) const override {
+    const std::size_t each = aligned_count(bytes, type, seat.ranks);
+    const std::size_t all = each * static_cast<std::size_t>(seat.ranks);
+    return {.type = type,
+            .count = each,
+            .send_elements = each,
+            .recv_elements = all,
+            .in_place_send = each * static_cast<std::size_t>(seat.rank),
+            .span_elements = all,
+            .algorithm_elements = static_cast<double>(each) * (seat.ranks - 1)};
+  }
+
+  double bus_factor(int) const override { return 1.0; }
+
+  std::vector<Segment> expected(const Geometry& g, Seat seat, int, bool) const override {
+    std::vector<Segment> parts;
+    for (int r = 0; r < seat.ranks; ++r)
+      parts.push_back({.offset = g.count * static_cast<std::size_t>(r), .count = g.count, .rank = r});
+    return parts;
+  }
+
+  ncclResult_t enqueue(const Call& call) const override {
+    const std::size_t each = call.geometry.count;
+    const std::size_t bytes = each * element_size(call.type);
+    char* own = call.recv + bytes * static_cast<std::size_t>(call.seat.rank);
+    if (own != call.send) call.copy(own, call.send, bytes);
+    Call exchange = call;
+    exchange.send = call.recv;
+    for (int width = 1; width < call.seat.ranks; width *= 2) {
+      // Before this step a rank holds the `width` parts of its own subcube, which start at `start`.
+      const int start = call.seat.rank & ~(width - 1);
+      const int peer = call.seat.rank ^ width;
+      const std::size_t count = each * static_cast<std::size_t>(width);
+      const ncclResult_t result = in_group(call.nccl, [&] {
+        const ncclResult_t sent = send_to(exchange, each * static_cast<std::size_t>(start), count, peer);
+        return sent != ncclSuccess ? sent
+                                   : recv_from(exchange, each * static_cast<std::size_t>(start ^ width), count, peer);
+      });
+      if (result != ncclSuccess) return result;
+    }
+    return ncclSuccess;
+  }
+
+  std::string why_not(const NcclFunctions& nccl, int ranks) const override {
+    if ((ranks & (ranks - 1)) != 0)
+      return "hypercube needs a number of ranks that is a power of two; there are " + std::to_string(ranks);
+    return needs_send_recv(nccl);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_hypercube(const TrafficOptions&) { return std::make_unique<Hypercube>(); }
+
+}  // namespace busbw
