@@ -1,0 +1,185 @@
+"""The record of a run as immutable values: one class per line of the JSON schema, attributes named as its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SCHEMA = 1
+
+Collective = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "alltoallv", "gather", "scatter",
+    "sendrecv", "hypercube", "barrier",
+]  # fmt: skip
+Placement = Literal["out_of_place", "in_place"]
+CaseOutcome = Literal["measured", "skipped", "failed", "timed_out"]
+EndOutcome = Literal["completed", "failed", "interrupted", "timed_out"]
+Average = Literal["rank0", "mean", "min", "max"]
+DeviceKind = Literal["gpu", "cpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an imported line was read."""
+
+    file: str
+    format: str
+    line: int | None = None
+    heading: str | None = None
+    command: str | None = None
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What measured: busbw itself, or the tool whose output was imported."""
+
+    name: str
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A feature that the loaded library does not have, with the reason."""
+
+    feature: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The collective library under test."""
+
+    name: str
+    path: str | None = None
+    version: str | None = None
+    version_code: int | None = None
+    sha256: str | None = None
+    cuda_version: str | None = None
+    lacks: tuple[Lack, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What one rank ran on."""
+
+    kind: DeviceKind
+    index: int
+    name: str
+    bus_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One rank of the run and its place in the machine."""
+
+    rank: int
+    host: str
+    group: int | None = None
+    process: int | None = None
+    thread: int | None = None
+    pid: int | None = None
+    device: Device | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Confidence interval of the median of the timed batches."""
+
+    of: Literal["median"]
+    level: float
+    median_us: float
+    low_us: float
+    high_us: float
+    batches: int
+    reached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The first line of a record: who measured what, with which library, where."""
+
+    run: str
+    started: str | None
+    tool: Tool
+    library: Library | None
+    ranks: tuple[Rank, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    program: str | None = None
+    arguments: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    launcher: str | None = None
+    processes: int | None = None
+    threads_per_process: int | None = None
+    devices_per_thread: int | None = None
+    machine: str | None = None
+    tags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    source: Source | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One measured case in one placement. Times are microseconds per call, bandwidths 1e9 bytes per second."""
+
+    run: str
+    case: int
+    collective: Collective
+    bytes: int
+    placement: Placement | None
+    outcome: CaseOutcome
+    time_us: float | None = None
+    algbw_GBps: float | None = None
+    busbw_GBps: float | None = None
+    cycle: int | None = None
+    type: str | None = None
+    op: str | None = None
+    root: int | None = None
+    ranks: int | None = None
+    requested_bytes: int | None = None
+    count: int | None = None
+    reason: str | None = None
+    cpu_time_us: float | None = None
+    range: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    average: Average | None = None
+    wrong: float | None = None
+    checks: int | None = None
+    iterations: int | None = None
+    aggregated: int | None = None
+    graph_launches: int | None = None
+    batches_us: tuple[tuple[float, ...], ...] = ()
+    iterations_us: tuple[tuple[float, ...], ...] = ()
+    interval: Interval | None = None
+    variant: str | None = None
+    timestamp: str | None = None
+    context: Mapping[str, Any] = field(default_factory=dict)
+    conversion: str | None = None
+    source: Source | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last line of a record: how the run ended."""
+
+    run: str
+    outcome: EndOutcome
+    cases: int
+    finished: str | None = None
+    reason: str | None = None
+    exit_code: int | None = None
+    out_of_bounds: int | None = None
+    average_busbw_GBps: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One run with its cases; `end` is None when the run was cut off. `notes` say what the reader had to leave out."""
+
+    run: Run
+    cases: tuple[Case, ...]
+    end: End | None = None
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,91 @@
+"""Records to JSON Lines: strict JSON, one object a line, fields at their default left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, TextIO
+
+from busbw.records.model import SCHEMA, Case, End, Record, Run
+
+_KIND: dict[type, str] = {Run: "run", Case: "case", End: "end"}
+_ALWAYS: dict[type, frozenset[str]] = {
+    Run: frozenset({"run", "started", "tool", "library", "ranks", "environment"}),
+    Case: frozenset(
+        {"run", "case", "collective", "bytes", "placement", "outcome", "time_us", "algbw_GBps", "busbw_GBps"}
+    ),
+    End: frozenset({"run", "outcome", "cases"}),
+}
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def encode(line: Run | Case | End) -> dict[str, Any]:
+    """The JSON object of one line."""
+    always = _ALWAYS[type(line)]
+    encoded: dict[str, Any] = {"schema": SCHEMA, "kind": _KIND[type(line)]}
+    for name in _names(type(line)):
+        value = getattr(line, name)
+        if name in always or _is_set(value):
+            encoded[name] = _plain(value)
+    encoded.update(encoded.pop("extra", {}))
+    return encoded
+
+
+def to_json(line: Run | Case | End) -> str:
+    """One line of JSON, without the newline."""
+    return json.dumps(encode(line), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def record_lines(record: Record) -> Iterator[str]:
+    """The record's lines of JSON, each with its newline."""
+    yield to_json(record.run) + "\n"
+    for case in record.cases:
+        yield to_json(case) + "\n"
+    if record.end is not None:
+        yield to_json(record.end) + "\n"
+
+
+def write_record(record: Record, stream: TextIO) -> None:
+    """Append the record to an open text stream."""
+    stream.writelines(record_lines(record))
+
+
+def save_records(records: list[Record], path: str | PathLike[str]) -> None:
+    """Write records into a file that appears whole or not at all."""
+    target = Path(path)
+    partial = target.with_name(f"{target.name}.partial")
+    with partial.open("w", encoding="utf-8", newline="\n") as stream:
+        for record in records:
+            write_record(record, stream)
+    partial.replace(target)
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple(each.name for each in fields(kind))
+    return names
+
+
+def _is_set(value: Any) -> bool:
+    return not (value is None or (isinstance(value, (tuple, Mapping)) and not value))
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if is_dataclass(value):
+        required = {"Tool": {"version"}, "Device": {"bus_id"}}.get(type(value).__name__, set())
+        return {
+            name: _plain(getattr(value, name))
+            for name in _names(type(value))
+            if name in required or _is_set(getattr(value, name))
+        }
+    raise TypeError(f"{type(value).__name__} has no place in a record")
