@@ -169,8 +169,18 @@ def test_what_is_no_record_ends_in_a_sentence_with_file_and_line(text: str, comp
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("bytes", -1), ("bytes", 1.5), ("bytes", True), ("time_us", "3"), ("collective", "gossip"), ("placement", "beside"),
-     ("batches_us", [1.0]), ("range", {"busbw_GBps": [1]}), ("source", {"file": 1}), ("time_us", 10**400)],
+    [
+        ("bytes", -1),
+        ("bytes", 1.5),
+        ("bytes", True),
+        ("time_us", "3"),
+        ("collective", "gossip"),
+        ("placement", "beside"),
+        ("batches_us", [1.0]),
+        ("range", {"busbw_GBps": [1]}),
+        ("source", {"file": 1}),
+        ("time_us", 10**400),
+    ],
 )
 def test_a_field_of_the_wrong_kind_is_named(field: str, value: Any) -> None:
     line = encode(small_record().cases[0])
@@ -188,10 +198,14 @@ def test_a_number_beyond_floating_point_is_refused() -> None:
 
 def test_an_older_version_steps_up_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "SCHEMA", 3)
-    monkeypatch.setattr(decoding, "UPGRADES", {
-        1: lambda raw: {**raw, "schema": 2, "cases": raw["amount"]},
-        2: lambda raw: {**raw, "schema": 3, "cases": raw["cases"] + 1},
-    })
+    monkeypatch.setattr(
+        decoding,
+        "UPGRADES",
+        {
+            1: lambda raw: {**raw, "schema": 2, "cases": raw["amount"]},
+            2: lambda raw: {**raw, "schema": 3, "cases": raw["cases"] + 1},
+        },
+    )
     end = decoding.decode({"schema": 1, "kind": "end", "run": "x", "outcome": "completed", "amount": 4})
     assert isinstance(end, End) and end.cases == 5
 
@@ -232,11 +246,24 @@ def test_any_value_in_any_field_is_a_record_or_a_sentence(field: str, value: Any
 times = st.floats(min_value=0, max_value=1e12)
 
 
-@given(st.builds(Case, run=st.just("r"), case=st.integers(0, 10**9), collective=st.sampled_from(get_args(Collective)),
-                 bytes=st.integers(0, 2**63), placement=st.sampled_from(["in_place", "out_of_place", None]),
-                 outcome=st.just("measured"), time_us=st.none() | times, algbw_GBps=st.none() | times,
-                 busbw_GBps=st.none() | times, type=st.none() | st.text(), reason=st.none() | st.text(), wrong=st.none() | times,
-                 batches_us=st.lists(st.lists(times, max_size=3).map(tuple), max_size=3).map(tuple)))
+@given(
+    st.builds(
+        Case,
+        run=st.just("r"),
+        case=st.integers(0, 10**9),
+        collective=st.sampled_from(get_args(Collective)),
+        bytes=st.integers(0, 2**63),
+        placement=st.sampled_from(["in_place", "out_of_place", None]),
+        outcome=st.just("measured"),
+        time_us=st.none() | times,
+        algbw_GBps=st.none() | times,
+        busbw_GBps=st.none() | times,
+        type=st.none() | st.text(),
+        reason=st.none() | st.text(),
+        wrong=st.none() | times,
+        batches_us=st.lists(st.lists(times, max_size=3).map(tuple), max_size=3).map(tuple),
+    )
+)
 def test_every_case_survives_a_round_trip(case: Case) -> None:
     record = Record(small_record("r").run, (case,), End("r", "completed", 1))
     assert parsed(text_of(record)) == [record]
@@ -250,8 +277,16 @@ def test_identifiers_are_unique_for_new_runs_and_stable_for_content() -> None:
 
 @pytest.mark.parametrize(
     ("collective", "ranks", "factor"),
-    [("all_reduce", 4, 1.5), ("all_reduce", 1, 0.0), ("all_gather", 8, 0.875), ("alltoall", 2, 0.5), ("broadcast", 8, 1.0),
-     ("sendrecv", 2, 1.0), ("hypercube", 4, 1.0), ("barrier", 4, None)],
+    [
+        ("all_reduce", 4, 1.5),
+        ("all_reduce", 1, 0.0),
+        ("all_gather", 8, 0.875),
+        ("alltoall", 2, 0.5),
+        ("broadcast", 8, 1.0),
+        ("sendrecv", 2, 1.0),
+        ("hypercube", 4, 1.0),
+        ("barrier", 4, None),
+    ],
 )
 def test_bus_factors_are_those_of_nccl_tests(collective: Collective, ranks: int, factor: float | None) -> None:
     assert bandwidth.bus_factor(collective, ranks) == factor
