@@ -1,15 +1,43 @@
-"""What every Python test shares: no test writes to the user's own runs or reads the user's own settings."""
+"""What every Python test shares: runs of its own, and a fake engine."""
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+Told = Callable[[int], dict[str, Any]]
+FAKE_ENGINE = Path(__file__).parent / "launch" / "fake_engine.py"
 
 
 @pytest.fixture(autouse=True)
 def runs_of_this_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of runs for this test alone."""
+    """A folder of runs for this test alone: no test writes among the user's own."""
     runs = tmp_path / "runs"
     monkeypatch.setenv("BUSBW_RUNS", str(runs))
     return runs
+
+
+@pytest.fixture
+def fake_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that behaves as its arguments say; `busbw` finds it as the engine."""
+    program = tmp_path / "fake-engine"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {FAKE_ENGINE} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("BUSBW_ENGINE", str(program))
+    return program
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    """What a rank of the fake engine, started with `--tell tmp_path`, was given."""
+
+    def read(rank: int) -> dict[str, Any]:
+        given: dict[str, Any] = json.loads((tmp_path / f"{rank}.json").read_text())
+        return given
+
+    return read

@@ -7,6 +7,7 @@ import secrets
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,9 +95,7 @@ class Destination:
         """Remove the folder if it stayed empty; True where a record was written."""
         if self.record.is_file() and self.record.stat().st_size > 0:
             return True
-        for path in (self.record, self.folder):
-            try:
-                path.unlink() if path.is_file() else path.rmdir()
-            except OSError:
-                return False
+        with suppress(OSError):  # somebody else's file beside it: then the folder is theirs too
+            self.record.unlink(missing_ok=True)
+            self.folder.rmdir()
         return False

@@ -79,7 +79,7 @@ class _Execution:
         with ExitStack() as stack:
             stack.enter_context(self._selector)
             stack.enter_context(self._listening_for_signals())
-            stack.callback(self._kill_what_is_left)
+            stack.callback(self._leave_nothing_behind)
             self._start()
             deadline = None if self._timeout is None else time.monotonic() + self._timeout
             while running := self._running():
@@ -197,10 +197,13 @@ class _Execution:
                 self._ending = [(float("inf"), signal.SIGKILL)]  # said and done; only waiting is left
                 return
 
-    def _kill_what_is_left(self) -> None:
+    def _leave_nothing_behind(self) -> None:
         for process in self._running():
             process.popen.kill()
             process.popen.wait()
+        for process in self._processes:
+            if process.popen.stdout:
+                process.popen.stdout.close()
 
     # --- output and signals ------------------------------------------------------------------------------------
 
