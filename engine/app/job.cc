@@ -1,0 +1,274 @@
+// Putting a run together, in steps that every process takes in the same order.
+#include "engine/app/job.h"
+
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "engine/app/options.h"
+#include "engine/core/version.h"
+#include "engine/record/environment.h"
+#include "engine/record/time.h"
+
+namespace busbw {
+namespace {
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  const std::string full = name;
+  return full.substr(0, full.find('.'));
+}
+
+int ranks_per_process(const Plan& plan) { return plan.threads * plan.devices; }
+
+// Different versions or arguments would hang in the first collective or, worse, measure something that nobody asked
+// for.
+void check_agreement(const Job& job) {
+  std::string mine = format("busbw %s", version);
+  mine += format("\nlibrary version %s", job.backend.library->version_text().c_str());
+  std::string arguments = job.plan.collective;
+  for (const std::string& argument : job.plan.arguments) arguments += " " + argument;
+  mine += "\narguments " + arguments;
+  const std::vector<std::string> all = job.rendezvous->all_gather(mine);
+  for (std::size_t p = 1; p < all.size(); ++p) {
+    if (all[p] == all[0]) continue;
+    std::istringstream ours(all[0]);
+    std::istringstream theirs(all[p]);
+    for (std::string a, b; std::getline(ours, a) && std::getline(theirs, b);)
+      if (a != b)
+        throw Error(
+            ExitCode::invalid_usage,
+            format("the processes of this job differ: process 0 has %s, process %zu has %s; start all of them alike",
+                   a.c_str(), p, b.c_str()));
+  }
+}
+
+struct GroupSeat {
+  int colour = 0;
+  int position = 0;   // of this process in its group
+  int processes = 1;  // in this group
+  int first = 0;      // process of the job that makes the communicator's id
+};
+
+GroupSeat find_group(const Job& job) {
+  const Placement& placement = job.rendezvous->placement();
+  GroupSeat seat{.colour = split_colour(job.plan.split, placement.process), .processes = 0, .first = -1};
+  for (int p = 0; p < placement.processes; ++p) {
+    if (split_colour(job.plan.split, p) != seat.colour) continue;
+    if (seat.first < 0) seat.first = p;
+    if (p < placement.process) ++seat.position;
+    ++seat.processes;
+  }
+  return seat;
+}
+
+ncclUniqueId share_id(const Job& job, const GroupSeat& seat) {
+  ncclUniqueId mine{};
+  if (job.rendezvous->placement().process == seat.first)
+    job.backend.library->check(job.backend.library->nccl().get_unique_id(&mine), "ncclGetUniqueId");
+  const std::vector<std::string> all =
+      job.rendezvous->all_gather(std::string_view(mine.internal, sizeof mine.internal));
+  const std::string& chosen = all.at(static_cast<std::size_t>(seat.first));
+  if (chosen.size() != sizeof mine.internal) throw Error(ExitCode::internal, "a process sent no communicator id");
+  std::memcpy(mine.internal, chosen.data(), sizeof mine.internal);
+  return mine;
+}
+
+// The first device of this process. A launcher that shows each process its own devices only counts from 0 again.
+int first_device(const Job& job) {
+  const int wanted = ranks_per_process(job.plan);
+  const int found = job.backend.platform->device_count();
+  if (const char* text = std::getenv("NCCL_TESTS_DEVICE")) return std::atoi(text);
+  const int first = job.rendezvous->placement().local_process * wanted;
+  if (first + wanted <= found) return first;
+  if (found == wanted) return 0;
+  throw Error(ExitCode::not_implemented,
+              format("this run needs %d GPUs on %s but %d were found; use fewer with -t, -g or fewer processes",
+                     job.rendezvous->placement().local_processes * wanted, host_name().c_str(), found));
+}
+
+void make_ranks(Job& job, const GroupSeat& group) {
+  const int each = ranks_per_process(job.plan);
+  const int first = first_device(job);
+  for (int i = 0; i < each; ++i) {
+    auto rank = std::make_unique<Rank>();
+    rank->world_rank = job.rendezvous->placement().process * each + i;
+    rank->seat = {group.position * each + i, group.processes * each};
+    rank->device = job.backend.platform->open(first + i);
+    rank->device->use();
+    rank->stream = rank->device->make_stream(job.plan.null_stream);
+    rank->copy = [r = rank.get()](void* to, const void* from, std::size_t bytes) {
+      r->device->copy(to, from, bytes, *r->stream);
+    };
+    job.ranks.push_back(std::move(rank));
+  }
+}
+
+// One line per rank, fields separated by tabs: what other processes tell is parsed with care.
+std::string describe_ranks(const Job& job, const GroupSeat& group) {
+  std::string text;
+  for (std::size_t i = 0; i < job.ranks.size(); ++i) {
+    const Rank& rank = *job.ranks[i];
+    const DeviceInfo& device = rank.device->info();
+    std::string name = device.name;
+    std::replace_if(name.begin(), name.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
+    text += format("%d\t%d\t%d\t%d\t%ld\t%s\t%d\t%d\t%s\t%s\n", rank.world_rank, group.colour,
+                   job.rendezvous->placement().process, static_cast<int>(i) / job.plan.devices,
+                   static_cast<long>(getpid()), host_name().c_str(), device.kind == DeviceInfo::Kind::gpu ? 1 : 0,
+                   device.index, device.bus_id.c_str(), name.c_str());
+  }
+  return text;
+}
+
+std::vector<RankDescription> parse_ranks(const std::string& text) {
+  std::vector<RankDescription> ranks;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::vector<std::string> fields;
+    std::istringstream words(line);
+    for (std::string word; std::getline(words, word, '\t');) fields.push_back(word);
+    if (fields.size() < 9)
+      throw Error(ExitCode::internal, "a process described its ranks in a form that cannot be read");
+    fields.resize(10);
+    ranks.push_back({.rank = std::atoi(fields[0].c_str()),
+                     .group = std::atoi(fields[1].c_str()),
+                     .process = std::atoi(fields[2].c_str()),
+                     .thread = std::atoi(fields[3].c_str()),
+                     .pid = std::atol(fields[4].c_str()),
+                     .host = fields[5],
+                     .gpu = fields[6] == "1",
+                     .device = std::atoi(fields[7].c_str()),
+                     .device_name = fields[9],
+                     .bus_id = fields[8]});
+  }
+  return ranks;
+}
+
+LibraryDescription describe_library(const Library& library) {
+  LibraryDescription description{.name = library.name(),
+                                 .path = library.path(),
+                                 .version_code = library.version_code(),
+                                 .version = library.version_text()};
+  for (const Lack& lack : library.lacks()) description.lacks.emplace_back(lack.feature, lack.reason);
+  return description;
+}
+
+void describe(Job& job, const GroupSeat& group) {
+  const Placement& placement = job.rendezvous->placement();
+  RunDescription& run = job.description;
+  run.run_id = job.plan.run_id.empty() ? make_run_id(host_name()) : job.plan.run_id;
+  run.run_id = job.rendezvous->broadcast(run.run_id, 0);
+  run.started = rfc3339();
+  run.launcher = placement.launcher;
+  run.processes = placement.processes;
+  run.ranks_in_group = group.processes * ranks_per_process(job.plan);
+  run.library = describe_library(*job.backend.library);
+  run.environment = relevant_environment(environ);
+  for (const std::string& text : job.rendezvous->all_gather(describe_ranks(job, group)))
+    for (RankDescription& rank : parse_ranks(text)) run.ranks.push_back(std::move(rank));
+}
+
+std::size_t available_host_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string word; file >> word;) {
+    std::size_t kibibytes = 0;
+    if (word == "MemAvailable:" && file >> kibibytes) return kibibytes << 10;
+  }
+  struct sysinfo system{};
+  return sysinfo(&system) == 0 ? system.freeram * system.mem_unit : 0;
+}
+
+// Bytes that one buffer may have. GPUs: nccl-tests' rule, which leaves up to 5 GiB to the library and the driver.
+// Host: nine tenths of what is available now, shared by the ranks of this host.
+std::size_t usable_bytes(const Job& job) {
+  const std::size_t buffers = job.plan.checks > 0 ? 3 : 2;
+  if (job.ranks.front()->device->info().kind == DeviceInfo::Kind::cpu) {
+    const auto ranks =
+        static_cast<std::size_t>(job.rendezvous->placement().local_processes * ranks_per_process(job.plan));
+    return available_host_memory() / 10 * 9 / buffers / ranks;
+  }
+  constexpr std::size_t gib = std::size_t{1} << 30;
+  std::size_t smallest = job.ranks.front()->device->info().total_memory.count;
+  for (const auto& rank : job.ranks) smallest = std::min(smallest, rank->device->info().total_memory.count);
+  const std::size_t reserve = std::min((smallest + 16 * gib - 1) / (16 * gib) * gib, 4 * gib) + gib;
+  return smallest > reserve ? (smallest - reserve) / buffers : 0;
+}
+
+void fit_sizes_to_memory(Job& job) {
+  const std::vector<double> all = job.rendezvous->all_gather(static_cast<double>(usable_bytes(job)));
+  const auto usable = static_cast<std::size_t>(*std::min_element(all.begin(), all.end()));
+  SizeRange& sizes = job.plan.sizes;
+  if (sizes.first.count > usable)
+    throw Error(
+        ExitCode::bad_arguments,
+        format("-b asks for %zu bytes but memory allows buffers of %zu bytes per rank; use a smaller -b, or fewer "
+               "ranks",
+               sizes.first.count, usable));
+  if (sizes.last.count > usable) {
+    sizes.last.count = usable;
+    job.description.memory_note = format("# Reducing maxBytes to %zu due to memory limitation", usable);
+  }
+  job.buffer_bytes = sizes.last;
+}
+
+// What the library or the machine cannot do is left out with a line, as nccl-tests does.
+void fit_plan_to_library(Job& job) {
+  Plan& plan = job.plan;
+  const Library& library = *job.backend.library;
+  if (plan.registration == Registration::symmetric &&
+      (!library.at_least(2, 27, 0) || library.nccl().comm_window_register == nullptr)) {
+    plan.warnings.push_back("-R 2 needs NCCL 2.27 or newer: using -R 1");
+    plan.registration = Registration::local;
+  }
+  if (plan.registration == Registration::local && library.nccl().comm_register == nullptr) {
+    plan.warnings.push_back("-R needs ncclCommRegister of NCCL 2.19 or newer: buffers are not registered");
+    plan.registration = Registration::none;
+  }
+  if (plan.cta_policy && (!library.at_least(2, 27, 0) || (*plan.cta_policy > 1 && !library.at_least(2, 28, 0)))) {
+    plan.warnings.push_back("-x needs a newer NCCL (1: 2.27, 2: 2.28): ignored");
+    plan.cta_policy.reset();
+  }
+  if (plan.graph_launches > 0 && !job.backend.platform->asynchronous()) {
+    plan.warnings.push_back("-G needs CUDA graphs, which a CPU library has not: ignored");
+    plan.graph_launches = 0;
+  }
+  if (plan.timeout_seconds > 0 && library.nccl().comm_abort == nullptr)
+    plan.warnings.push_back("-T: the library exports no ncclCommAbort; on a timeout the process is ended");
+}
+
+}  // namespace
+
+std::vector<Rank*> Job::ranks_of(int thread) const {
+  std::vector<Rank*> mine;
+  for (int i = 0; i < plan.devices; ++i)
+    mine.push_back(ranks[static_cast<std::size_t>(thread * plan.devices + i)].get());
+  return mine;
+}
+
+std::vector<Rank*> Job::all_ranks() const {
+  std::vector<Rank*> all;
+  for (const auto& rank : ranks) all.push_back(rank.get());
+  return all;
+}
+
+void make_job(Job& job, Plan plan, std::unique_ptr<Rendezvous> rendezvous) {
+  job.plan = std::move(plan);
+  job.rendezvous = std::move(rendezvous);
+  job.collective = make_collective(job.plan.collective, traffic_from_environment());
+  job.backend = open_backend(job.plan.library);
+  check_agreement(job);
+  const GroupSeat group = find_group(job);
+  check_ranks(job.plan, group.processes * ranks_per_process(job.plan));
+  fit_plan_to_library(job);
+  make_ranks(job, group);
+  describe(job, group);
+  fit_sizes_to_memory(job);
+  job.id = share_id(job, group);
+}
+
+}  // namespace busbw

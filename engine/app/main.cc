@@ -1,0 +1,26 @@
+// The engine's entry: one program under the names of all collectives.
+#include <cstdio>
+#include <exception>
+
+#include "engine/app/options.h"
+#include "engine/app/run.h"
+#include "engine/core/error.h"
+
+int main(int argc, char** argv) {
+  // Whole lines, so that a reader of a pipe sees every row as soon as it is measured.
+  std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);
+  try {
+    busbw::Command command = busbw::parse_command_line(argc, argv);
+    if (command.kind != busbw::Command::Kind::measure) {
+      std::fputs(command.text.c_str(), stdout);
+      return 0;
+    }
+    return busbw::run(std::move(command.plan));
+  } catch (const busbw::Error& error) {
+    std::fprintf(stderr, "busbw: %s\n", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "busbw: internal error: %s\n", error.what());
+    return static_cast<int>(busbw::ExitCode::internal);
+  }
+}

@@ -1,0 +1,196 @@
+// Starts the threads of this process, lets them sweep, and ends the run in order whatever happened.
+#include "engine/app/run.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <thread>
+
+#include "engine/app/job.h"
+#include "engine/app/reporter.h"
+#include "engine/app/sweep.h"
+#include "engine/measure/bench.h"
+#include "engine/record/summary.h"
+
+namespace busbw {
+namespace {
+
+// The line that scripts search for on stdout, and the sentence for a person on stderr.
+void print_failure(const Failure& failure, int process) {
+  const bool timeout = failure.code == ExitCode::timeout;
+  const char* kind = failure.code == ExitCode::cuda   ? "CUDA failure"
+                     : failure.code == ExitCode::nccl ? "NCCL failure"
+                                                      : "failure";
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  if (failure.code != ExitCode::interrupted && failure.code != ExitCode::bad_arguments) {
+    std::printf("%s: Test %s '%s'\n", host, timeout ? "timeout" : kind, failure.sentence.c_str());
+    std::printf(" .. %s pid %ld: Test failure\n", host, static_cast<long>(getpid()));
+    std::fflush(stdout);
+  }
+  if (failure.process == process || failure.process < 0) {
+    std::fprintf(stderr, "busbw: %s\n", failure.sentence.c_str());
+  } else {
+    std::fprintf(stderr, "busbw: process %d stops because of process %d: %s\n", process, failure.process,
+                 failure.sentence.c_str());
+  }
+}
+
+// Turns what a thread threw into the failure of the whole job. Nothing for a failure that is already known.
+void report_to_team(Team& team) noexcept {
+  try {
+    throw;
+  } catch (const PeerFailure&) {
+  } catch (const Error& error) {
+    team.fail(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    team.fail(ExitCode::internal, "the engine ran out of memory; try a smaller -e");
+  } catch (const std::exception& error) {
+    team.fail(ExitCode::internal, std::string("internal error: ") + error.what());
+  }
+}
+
+// What the threads of one process share while they measure.
+class Session {
+ public:
+  explicit Session(Job& job)
+      : job_(job),
+        team_(*job.rendezvous, job.plan.threads),
+        abort_switch_(*job.backend.library),
+        watchdog_(team_, abort_switch_, job.plan.timeout_seconds),
+        loud_(job, job.is_main_process()),
+        silent_(job, false) {
+    watchdog_.on_forced_end([this](const Failure& failure) {
+      loud_.abandon(failure);
+      loud_.footer();
+      print_failure(failure, job_.rendezvous->placement().process);
+      std::fflush(nullptr);
+    });
+  }
+
+  int measure() {
+    loud_.header();
+    std::vector<std::thread> helpers;
+    try {
+      if (!job_.plan.parallel_init) prepare(job_.all_ranks(), 0);
+      for (int t = 1; t < job_.plan.threads; ++t) helpers.emplace_back([this, t] { thread_main(t); });
+      thread_main(0);
+    } catch (...) {
+      report_to_team(team_);
+    }
+    for (std::thread& helper : helpers) helper.join();
+    return finish();
+  }
+
+ private:
+  void prepare(const std::vector<Rank*>& ranks, int thread) {
+    const Watchdog::Wait wait(watchdog_, thread, "the communicators");
+    const Library& library = *job_.backend.library;
+    RunSummary& summary = loud_.summary();
+    const std::size_t before = used_memory(ranks);
+    create_communicators(ranks, library, job_.plan, job_.id, abort_switch_);
+    const std::size_t with_communicators = used_memory(ranks);
+    for (Rank* rank : ranks) allocate_buffers(*rank, library, job_.plan, job_.buffer_bytes);
+    register_buffers(ranks, library, job_.plan.registration, job_.buffer_bytes);
+    if (thread != 0) return;
+    summary.memory_initialization = {with_communicators - std::min(before, with_communicators)};
+    memory_before_sweep_ = used_memory(ranks);
+    summary.memory_user = {memory_before_sweep_ - std::min(with_communicators, memory_before_sweep_)};
+  }
+
+  std::size_t used_memory(const std::vector<Rank*>& ranks) const {
+    if (!job_.plan.report_memory) return 0;
+    std::size_t most = 0;
+    for (const Rank* rank : ranks) {
+      rank->device->use();
+      most = std::max(most, rank->device->memory_used().count);
+    }
+    return most;
+  }
+
+  void thread_main(int thread) {
+    try {
+      const std::vector<Rank*> ranks = job_.ranks_of(thread);
+      ranks.front()->device->use();
+      if (job_.plan.parallel_init) prepare(ranks, thread);
+      Bench bench({.plan = job_.plan,
+                   .collective = *job_.collective,
+                   .library = *job_.backend.library,
+                   .team = team_,
+                   .watchdog = watchdog_,
+                   .thread = thread,
+                   .ranks = ranks,
+                   .buffer_bytes = job_.buffer_bytes});
+      sweep(job_, bench, thread == 0 ? loud_ : silent_);
+      team_.barrier();
+    } catch (...) {
+      report_to_team(team_);
+    }
+  }
+
+  int finish() {
+    RunSummary& summary = loud_.summary();
+    if (const Failure* failure = team_.failure()) {
+      loud_.abandon(*failure);
+      loud_.footer();
+      print_failure(*failure, job_.rendezvous->placement().process);
+      destroy_communicators(job_.all_ranks(), *job_.backend.library, abort_switch_);
+      return static_cast<int>(failure->code);
+    }
+    const std::size_t used = used_memory(job_.all_ranks());
+    summary.memory_collective = {used - std::min(used, memory_before_sweep_)};
+    if (summary.out_of_bounds > 0 || !is_fast_enough(summary).value_or(true))
+      summary.exit_code = static_cast<int>(ExitCode::wrong_data);
+    summary.last_error = job_.backend.library->last_error();
+    destroy_communicators(job_.all_ranks(), *job_.backend.library, abort_switch_);
+    loud_.footer();
+    if (summary.exit_code != 0 && job_.is_main_process()) {
+      char host[256] = "";
+      gethostname(host, sizeof host - 1);
+      std::printf(" .. %s pid %ld: Test failure\n", host, static_cast<long>(getpid()));
+    }
+    return summary.exit_code;
+  }
+
+  Job& job_;
+  Team team_;
+  AbortSwitch abort_switch_;
+  Watchdog watchdog_;
+  Reporter loud_;    // of thread 0; speaks on process 0
+  Reporter silent_;  // of the other threads
+  std::size_t memory_before_sweep_ = 0;
+};
+
+Failure failure_of(const Error& error, int process) {
+  const auto* peer = dynamic_cast<const PeerFailure*>(&error);
+  return {peer != nullptr ? peer->rank() : process, error.code(), error.what()};
+}
+
+}  // namespace
+
+int run(Plan plan) {
+  std::unique_ptr<Rendezvous> rendezvous = Rendezvous::join();
+  Rendezvous* const shared = rendezvous.get();
+  const int process = shared->placement().process;
+  std::unique_ptr<Job> job;
+  try {
+    // The rendezvous lives in the job from here on, and the job until the end of this function.
+    job = std::make_unique<Job>();
+    make_job(*job, std::move(plan), std::move(rendezvous));
+    int exit_code = 0;
+    {
+      Session session(*job);
+      exit_code = session.measure();
+    }
+    if (shared->failure() == nullptr) shared->leave();
+    return exit_code;
+  } catch (const Error& error) {
+    const Failure failure = failure_of(error, process);
+    if (failure.process == process) shared->announce(failure);
+    print_failure(failure, process);
+    return static_cast<int>(failure.code);
+  }
+}
+
+}  // namespace busbw

@@ -1,0 +1,73 @@
+// Expands the axes of a plan in nccl-tests' order: type, then operation, then root, each a warm-up and a sweep.
+#include "engine/app/sweep.h"
+
+#include <numeric>
+
+#include "engine/app/size.h"
+
+namespace busbw {
+namespace {
+
+std::vector<int> roots_of(const Job& job) {
+  if (!job.collective->rooted()) return {0};
+  if (!job.plan.all_roots) return {job.plan.root};
+  std::vector<int> roots(static_cast<std::size_t>(job.description.ranks_in_group));
+  std::iota(roots.begin(), roots.end(), 0);
+  return roots;
+}
+
+// Operations change nothing where none is applied, except that nccl-tests repeats sendrecv for each.
+std::vector<RedOp> ops_of(const Job& job) {
+  const bool named = job.collective->op_column(RedOp::max) == name(RedOp::max);
+  return job.collective->reduces() || named ? job.plan.ops : std::vector<RedOp>{RedOp::sum};
+}
+
+std::string why_not(const Job& job, DataType type, RedOp op) {
+  const Library& library = *job.backend.library;
+  if (std::string reason = library.why_not(type); !reason.empty()) return reason;
+  if (job.collective->reduces())
+    if (std::string reason = library.why_not(op); !reason.empty()) return reason;
+  const bool fp8 = type == DataType::f8e4m3 || type == DataType::f8e5m2;
+  for (const auto& rank : job.ranks) {
+    const DeviceInfo& device = rank->device->info();
+    // NCCL compiles its fp8 reductions for sm_90 and newer only.
+    if (fp8 && job.collective->reduces() && device.kind == DeviceInfo::Kind::gpu && device.capability < 90)
+      return format("fp8 reductions need a GPU of sm_90 or newer; %s is sm_%d", device.name.c_str(), device.capability);
+  }
+  return "";
+}
+
+void measure_row(Bench& bench, Reporter& reporter, Bytes bytes, int cycle) {
+  for (const bool in_place : {false, true}) {
+    Case the_case = bench.describe(bytes, in_place);
+    the_case.cycle = cycle;
+    reporter.progress(the_case);
+    reporter.result(the_case, bench.measure(the_case));
+  }
+}
+
+void sweep_sizes(const Job& job, Bench& bench, Reporter& reporter) {
+  for (const Bytes bytes : warmup_sizes(job.plan.sizes)) bench.warm_up(bytes);
+  const std::vector<Bytes> sizes = sizes_of(job.plan.sizes);
+  for (int cycle = 0; job.plan.cycles == 0 || cycle < job.plan.cycles; ++cycle)
+    for (const Bytes bytes : sizes) measure_row(bench, reporter, bytes, cycle);
+}
+
+}  // namespace
+
+void sweep(const Job& job, Bench& bench, Reporter& reporter) {
+  const std::string reason = job.collective->why_not(job.backend.library->nccl(), job.description.ranks_in_group);
+  if (!reason.empty()) return reporter.skip(bench.describe(job.plan.sizes.first, false), reason);
+  for (const DataType type : job.plan.types)
+    for (const RedOp op : ops_of(job))
+      for (const int root : roots_of(job)) {
+        bench.select(type, op, root);
+        if (const std::string lack = why_not(job, type, op); !lack.empty()) {
+          reporter.skip(bench.describe(job.plan.sizes.first, false), lack);
+        } else {
+          sweep_sizes(job, bench, reporter);
+        }
+      }
+}
+
+}  // namespace busbw

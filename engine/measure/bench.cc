@@ -1,0 +1,387 @@
+// The timed loop and everything around it.
+#include "engine/measure/bench.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "engine/measure/premul.h"
+#include "engine/measure/statistics.h"
+
+namespace busbw {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return Seconds(Clock::now() - start).count(); }
+
+// nccl-tests fills timed buffers with this seed and counts checks from 1.
+constexpr std::uint32_t timing_seed = 99;
+
+}  // namespace
+
+void Bench::select(DataType type, RedOp op, int root) {
+  type_ = type;
+  op_ = op;
+  root_ = root;
+}
+
+Pattern Bench::pattern(const Rank& rank, std::uint32_t seed) const {
+  const PatternKind kind = p_.collective.reduces() ? pattern_kind(op_) : PatternKind::copy;
+  return {.type = type_, .kind = kind, .ranks = rank.seat.ranks, .seed = seed};
+}
+
+void Bench::set_up(Bytes bytes, bool in_place) {
+  const std::size_t width = element_size(type_);
+  const std::size_t misalignment = p_.plan.unaligned_elements * width;
+  lanes_.clear();
+  for (Rank* rank : p_.ranks) {
+    Lane lane{.rank = rank, .geometry = p_.collective.geometry(bytes, type_, rank->seat)};
+    char* const recv_base = rank->recv.get() + misalignment;
+    lane.send = in_place ? recv_base + lane.geometry.in_place_send * width : rank->send.get() + misalignment;
+    lane.recv = in_place ? recv_base + lane.geometry.in_place_recv * width : recv_base;
+    lanes_.push_back(lane);
+  }
+  // Offsets change from call to call so that caches do not flatter small sizes.
+  span_bytes_ = lanes_.front().geometry.span_elements * width;
+  steps_ = span_bytes_ > 0 ? std::max<std::size_t>(1, p_.buffer_bytes.count / span_bytes_) : 1;
+  if (span_bytes_ > p_.buffer_bytes.count)
+    throw Error(ExitCode::bad_arguments, format("a rank needs buffers of %zu bytes but -e allows %zu; raise -e",
+                                                span_bytes_, p_.buffer_bytes.count));
+}
+
+Case Bench::describe(Bytes bytes, bool in_place) const {
+  const Geometry geometry = p_.collective.geometry(bytes, type_, p_.ranks.front()->seat);
+  Case c;
+  c.type = type_;
+  c.op = op_;
+  c.has_op = p_.collective.reduces();
+  c.op_column = p_.collective.op_column(op_);
+  c.root = p_.collective.rooted() ? root_ : -1;
+  c.requested = bytes;
+  c.bytes = {geometry.span_elements * element_size(type_)};
+  c.count = geometry.count;
+  c.in_place = in_place;
+  return c;
+}
+
+void Bench::fill(std::uint32_t seed, bool in_place, bool with_expected) {
+  for (const Lane& lane : lanes_) {
+    Rank& rank = *lane.rank;
+    rank.device->use();
+    const Geometry& g = lane.geometry;
+    const std::size_t width = element_size(type_);
+    char* const recv_base = lane.recv - (in_place ? g.in_place_recv * width : 0);
+    rank.device->clear(recv_base, span_bytes_, *rank.stream);
+    const Pattern p = pattern(rank, seed);
+    const std::vector<Segment> inputs = p_.collective.inputs(g, rank.seat, root_);
+    rank.device->fill(lane.send, p, inputs, *rank.stream);
+    if (!with_expected) continue;
+    const std::vector<Segment> expected = p_.collective.expected(g, rank.seat, root_, in_place);
+    std::size_t covered = 0;
+    for (const Segment& segment : expected) covered += segment.count;
+    if (covered < g.recv_elements) rank.device->clear(rank.expected.get(), g.recv_elements * width, *rank.stream);
+    rank.device->fill(rank.expected.get(), p, expected, *rank.stream);
+  }
+  complete("filling buffers");
+}
+
+ncclRedOp_t Bench::make_mulsum(const Rank& rank) {
+  std::uint64_t scalar = premul_scalar_bits(type_, rank.seat.rank);
+  ncclRedOp_t op = ncclSum;
+  p_.library.check(p_.library.nccl().red_op_create_pre_mul_sum(&op, &scalar, static_cast<ncclDataType_t>(type_),
+                                                               ncclScalarHostImmediate, rank.comm),
+                   "ncclRedOpCreatePreMulSum", rank.comm);
+  return op;
+}
+
+void Bench::start_lane(const Lane& lane, std::size_t shift) {
+  Rank& rank = *lane.rank;
+  const NcclFunctions& nccl = p_.library.nccl();
+  const bool mulsum = op_ == RedOp::mulsum && p_.collective.reduces();
+  const ncclRedOp_t op = mulsum ? make_mulsum(rank) : static_cast<ncclRedOp_t>(op_);
+  const ncclResult_t result = p_.collective.enqueue({.nccl = nccl,
+                                                     .copy = rank.copy,
+                                                     .send = lane.send + shift,
+                                                     .recv = lane.recv + shift,
+                                                     .geometry = lane.geometry,
+                                                     .type = type_,
+                                                     .op = op,
+                                                     .root = root_,
+                                                     .seat = rank.seat,
+                                                     .comm = rank.comm,
+                                                     .stream = rank.stream->handle()});
+  if (mulsum) nccl.red_op_destroy(op, rank.comm);
+  if (result != ncclSuccess) {
+    // A peer's failure explains more than the library's error that follows from it.
+    p_.team.check();
+    p_.library.check(result, format("%s on rank %d", p_.collective.program().c_str(), rank.world_rank).c_str(),
+                     rank.comm);
+  }
+}
+
+void Bench::start(int iteration) {
+  const std::size_t shift = span_bytes_ * (static_cast<std::size_t>(iteration) % steps_);
+  if (lanes_.size() == 1) {
+    start_lane(lanes_.front(), shift);
+  } else {
+    Group group(p_.library);
+    for (const Lane& lane : lanes_) start_lane(lane, shift);
+    group.end();
+  }
+  // A stream that is being captured cannot be waited for.
+  if (capturing_) return;
+  switch (p_.plan.blocking) {
+    case Blocking::none:
+    case Blocking::outer:
+      return;
+    case Blocking::wait_and_barrier:
+      complete(nullptr);
+      return p_.team.barrier();
+    case Blocking::wait:
+      return complete(nullptr);
+  }
+}
+
+void Bench::complete(const char* what) {
+  for (const Lane& lane : lanes_) {
+    if (lane.rank->stream->finished()) continue;
+    const Watchdog::Wait wait(p_.watchdog, p_.thread, what);
+    while (!lane.rank->stream->finished()) {
+      p_.team.check();
+      if (const auto get_error = p_.library.nccl().comm_get_async_error; get_error != nullptr) {
+        ncclResult_t error = ncclSuccess;
+        p_.library.check(get_error(lane.rank->comm, &error), "ncclCommGetAsyncError", lane.rank->comm);
+        p_.library.check(error, "an operation in flight", lane.rank->comm);
+      }
+      sched_yield();
+    }
+  }
+}
+
+void Bench::warm_up(Bytes bytes) {
+  set_up(bytes, false);
+  const Watchdog::Wait wait(p_.watchdog, p_.thread, "the warm-up");
+  for (int i = 0; i < p_.plan.warmup_iterations; ++i) start(i);
+  complete("the warm-up");
+}
+
+void Bench::iterate(int iterations, std::vector<std::unique_ptr<Events>>& events, double& outer_seconds) {
+  const bool outer = p_.plan.blocking == Blocking::outer;
+  const auto record = [&](int index) {
+    for (auto& e : events) e->record(static_cast<std::size_t>(index));
+  };
+  for (int i = 0; i < iterations; ++i) {
+    const Clock::time_point begin = outer ? Clock::now() : Clock::time_point{};
+    std::optional<Group> group;
+    if (p_.plan.aggregated > 1) group.emplace(p_.library);
+    record(outer ? 2 * i : i);
+    for (int a = 0; a < p_.plan.aggregated; ++a) start(i * p_.plan.aggregated + a);
+    if (group) group->end();
+    if (!outer) continue;
+    complete(nullptr);
+    record(2 * i + 1);
+    outer_seconds += seconds_since(begin);
+    p_.team.barrier();
+  }
+  if (!outer) record(iterations);
+}
+
+std::vector<double> Bench::iteration_times(std::vector<std::unique_ptr<Events>>& events, int iterations) {
+  const bool pairs = p_.plan.blocking == Blocking::outer;
+  std::vector<double> times(static_cast<std::size_t>(iterations), 0.0);
+  for (auto& e : events)
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      const Seconds elapsed = pairs ? e->between(2 * i, 2 * i + 1) : e->between(i, i + 1);
+      times[i] = std::max(times[i], microseconds(elapsed) / p_.plan.aggregated);
+    }
+  return times;
+}
+
+Bench::Batch Bench::run_batch(int iterations) {
+  std::vector<std::unique_ptr<Events>> events;
+  const auto event_count =
+      static_cast<std::size_t>(p_.plan.blocking == Blocking::outer ? 2 * iterations : iterations + 1);
+  for (const Lane& lane : lanes_)
+    if (p_.plan.per_iteration) events.push_back(lane.rank->stream->make_events(event_count));
+  const double calls = static_cast<double>(iterations) * p_.plan.aggregated;
+  const bool outer = p_.plan.blocking == Blocking::outer;
+  Batch batch;
+  double outer_seconds = 0;
+  const Watchdog::Wait wait(p_.watchdog, p_.thread, "the timed iterations");
+  p_.team.barrier();
+  const Clock::time_point begin = Clock::now();
+  iterate(iterations, events, outer_seconds);
+  batch.launch = (outer ? outer_seconds : seconds_since(begin)) / calls;
+  complete("the timed iterations");
+  batch.elapsed = (outer ? outer_seconds : seconds_since(begin)) / calls;
+  if (p_.plan.per_iteration) batch.iterations = iteration_times(events, iterations);
+  return batch;
+}
+
+std::vector<std::unique_ptr<Graph>> Bench::capture(int iterations, int aggregated) {
+  for (const Lane& lane : lanes_) {
+    lane.rank->device->use();
+    lane.rank->stream->begin_capture();
+  }
+  capturing_ = true;
+  for (int i = 0; i < iterations; ++i) {
+    std::optional<Group> group;
+    if (aggregated > 1) group.emplace(p_.library);
+    for (int a = 0; a < aggregated; ++a) start(i * aggregated + a);
+    if (group) group->end();
+  }
+  capturing_ = false;
+  std::vector<std::unique_ptr<Graph>> graphs;
+  for (const Lane& lane : lanes_) {
+    lane.rank->device->use();
+    graphs.push_back(lane.rank->stream->end_capture());
+  }
+  return graphs;
+}
+
+Bench::Batch Bench::run_graph_batch(std::vector<std::unique_ptr<Graph>>& graphs, int iterations) {
+  const double calls = static_cast<double>(iterations) * p_.plan.aggregated;
+  Batch batch;
+  const Watchdog::Wait wait(p_.watchdog, p_.thread, "the graph launches");
+  p_.team.barrier();
+  const Clock::time_point begin = Clock::now();
+  for (int l = 0; l < p_.plan.graph_launches; ++l)
+    for (auto& graph : graphs) graph->launch();
+  batch.launch = seconds_since(begin) / calls;
+  complete("the graph launches");
+  batch.elapsed = seconds_since(begin) / calls / p_.plan.graph_launches;
+  return batch;
+}
+
+int Bench::batch_iterations(double seconds_per_call) const {
+  // Long enough that the launch of the first call and the skew of the barrier, a few microseconds, stay below a
+  // percent.
+  constexpr double target_seconds = 2e-3;
+  const double wanted =
+      seconds_per_call > 0 ? target_seconds / (seconds_per_call * p_.plan.aggregated) : p_.plan.iterations;
+  return static_cast<int>(std::clamp(std::ceil(wanted), 1.0, static_cast<double>(p_.plan.iterations)));
+}
+
+void Bench::add_batch(CaseResult& result, const Batch& batch, std::vector<double>& combined) {
+  const std::vector<double> by_thread = p_.team.all_gather(p_.thread, batch.elapsed);
+  result.batches_us.resize(by_thread.size());
+  for (std::size_t t = 0; t < by_thread.size(); ++t) result.batches_us[t].push_back(by_thread[t] * 1e6);
+  combined.push_back(combine(by_thread, p_.plan.average));
+}
+
+void Bench::sample_until_precise(CaseResult& result, std::vector<std::unique_ptr<Graph>>& graphs,
+                                 double first_estimate) {
+  constexpr double level = 0.95;
+  constexpr int most_batches = 100'000;
+  const int fewest = fewest_samples(level);
+  const bool graph = !graphs.empty();
+  result.iterations = graph ? p_.plan.iterations : batch_iterations(first_estimate);
+  std::vector<double> combined;
+  const Clock::time_point begin = Clock::now();
+  for (int b = 0; b < most_batches; ++b) {
+    const Batch batch = graph ? run_graph_batch(graphs, result.iterations) : run_batch(result.iterations);
+    add_batch(result, batch, combined);
+    if (b == 0) result.cpu_time_us = batch.launch * 1e6;
+    if (b + 1 < fewest) continue;
+    Interval interval = median_interval(combined, level);
+    interval.reached = interval.high - interval.low <= *p_.plan.precision * interval.median;
+    // Clocks differ between ranks: the slowest decides for all.
+    const std::vector<double> spent = p_.team.all_gather(p_.thread, seconds_since(begin));
+    const bool time_is_up = *std::max_element(spent.begin(), spent.end()) > p_.plan.max_seconds;
+    if (!interval.reached && !time_is_up && b + 1 < most_batches) continue;
+    result.time_us = interval.median * 1e6;
+    interval.median *= 1e6;
+    interval.low *= 1e6;
+    interval.high *= 1e6;
+    result.interval = interval;
+    return;
+  }
+}
+
+void Bench::gather_iterations(CaseResult& result, const Batch& batch) {
+  const auto threads = static_cast<std::size_t>(p_.team.threads());
+  const auto processes = static_cast<std::size_t>(p_.team.all_threads()) / threads;
+  std::vector<std::vector<double>> by_process(processes, std::vector<double>(batch.iterations.size(), 0.0));
+  std::vector<double> maximum(batch.iterations.size(), 0.0);
+  for (std::size_t i = 0; i < batch.iterations.size(); ++i) {
+    const std::vector<double> all = p_.team.all_gather(p_.thread, batch.iterations[i]);
+    for (std::size_t t = 0; t < all.size(); ++t) {
+      double& slot = by_process[t / threads][i];
+      slot = std::max(slot, all[t]);
+      maximum[i] = std::max(maximum[i], all[t]);
+    }
+  }
+  result.per_iteration = summarize_iterations(maximum, p_.plan.per_iteration_skip);
+  if (processes > 1) result.per_iteration->per_process_maximum = std::move(by_process);
+}
+
+void Bench::sample(CaseResult& result) {
+  std::vector<std::unique_ptr<Graph>> graphs;
+  if (p_.plan.graph_launches > 0) graphs = capture(p_.plan.iterations, p_.plan.aggregated);
+  if (p_.plan.precision) {
+    double estimate = 0;
+    if (graphs.empty()) {
+      const std::vector<double> first = p_.team.all_gather(p_.thread, run_batch(1).elapsed);
+      estimate = combine(first, Average::mean);
+    }
+    sample_until_precise(result, graphs, estimate);
+    return;
+  }
+  result.iterations = p_.plan.iterations;
+  const Batch batch = graphs.empty() ? run_batch(p_.plan.iterations) : run_graph_batch(graphs, p_.plan.iterations);
+  std::vector<double> combined;
+  add_batch(result, batch, combined);
+  result.time_us = combined.front() * 1e6;
+  result.cpu_time_us = batch.launch * 1e6;
+  if (p_.plan.per_iteration) gather_iterations(result, batch);
+}
+
+void Bench::verify(CaseResult& result, bool in_place) {
+  if (p_.plan.checks == 0 || (in_place && !p_.collective.checked_in_place())) return;
+  std::uint64_t wrong = 0;
+  for (int check = 0; check < p_.plan.checks && wrong == 0; ++check) {
+    fill(++check_seed_, in_place, true);
+    const Watchdog::Wait wait(p_.watchdog, p_.thread, "the checked operation");
+    p_.team.barrier();
+    if (p_.plan.graph_launches > 0) {
+      const std::vector<std::unique_ptr<Graph>> graphs = capture(1, 1);
+      for (const auto& graph : graphs) graph->launch();
+      complete("the checked operation");
+    } else {
+      start(0);
+      complete("the checked operation");
+    }
+    double mine = 0;
+    for (const Lane& lane : lanes_) {
+      lane.rank->device->use();
+      mine += static_cast<double>(lane.rank->device->count_wrong(lane.recv, lane.rank->expected.get(),
+                                                                 lane.geometry.recv_elements,
+                                                                 pattern(*lane.rank, check_seed_), *lane.rank->stream));
+    }
+    for (const double each : p_.team.all_gather(p_.thread, mine)) wrong += static_cast<std::uint64_t>(each);
+  }
+  result.wrong = wrong;
+}
+
+CaseResult Bench::measure(const Case& the_case) {
+  set_up(the_case.requested, the_case.in_place);
+  CaseResult result;
+  // Without checks nccl-tests times whatever the buffers hold; so does this.
+  if (p_.plan.checks > 0) fill(timing_seed, the_case.in_place, false);
+  p_.team.barrier();
+  start(0);
+  complete("the first operation");
+  sample(result);
+  const Geometry& g = lanes_.front().geometry;
+  const double bytes = g.algorithm_elements * static_cast<double>(element_size(type_));
+  result.algbw = gigabytes_per_second(bytes, Seconds(result.time_us * 1e-6));
+  result.busbw = result.algbw * p_.collective.bus_factor(lanes_.front().rank->seat.ranks);
+  p_.team.barrier();
+  verify(result, the_case.in_place);
+  return result;
+}
+
+}  // namespace busbw

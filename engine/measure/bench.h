@@ -1,0 +1,90 @@
+// Measures the cases of one thread's ranks: warm-up, timing, sampling until precise, verification.
+//
+// Every thread of every process runs the same sequence of calls; what one decides, all decide, from numbers that all
+// have.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "engine/collectives/collective.h"
+#include "engine/core/plan.h"
+#include "engine/core/result.h"
+#include "engine/library_api/library.h"
+#include "engine/measure/rank.h"
+#include "engine/measure/team.h"
+#include "engine/measure/watchdog.h"
+
+namespace busbw {
+
+class Bench {
+ public:
+  struct Parts {
+    const Plan& plan;
+    const Collective& collective;
+    const Library& library;
+    Team& team;
+    Watchdog& watchdog;
+    int thread = 0;            // in this process
+    std::vector<Rank*> ranks;  // of this thread
+    Bytes buffer_bytes;        // of each buffer; rotation stays inside
+  };
+  explicit Bench(Parts parts) : p_(std::move(parts)) {}
+
+  // Chooses type, operation and root for the calls that follow.
+  void select(DataType type, RedOp op, int root);
+
+  // -w iterations of one size, out of place.
+  void warm_up(Bytes bytes);
+
+  // Size and count columns of a request on these ranks.
+  Case describe(Bytes bytes, bool in_place) const;
+
+  // One placement of one size. Collective over the team; throws on failure of any rank.
+  CaseResult measure(const Case& the_case);
+
+ private:
+  struct Batch {
+    double elapsed = 0;              // seconds per call
+    double launch = 0;               // seconds per call
+    std::vector<double> iterations;  // microseconds, maximum over this thread's ranks; with -I
+  };
+  // Geometry, addresses and operation of one rank for the case in hand.
+  struct Lane {
+    Rank* rank = nullptr;
+    Geometry geometry;
+    char* send = nullptr;
+    char* recv = nullptr;
+  };
+
+  void set_up(Bytes bytes, bool in_place);
+  void fill(std::uint32_t seed, bool in_place, bool with_expected);
+  void start(int iteration);
+  void start_lane(const Lane& lane, std::size_t shift);
+  void complete(const char* what);
+  std::vector<std::unique_ptr<Graph>> capture(int iterations, int aggregated);
+  void iterate(int iterations, std::vector<std::unique_ptr<Events>>& events, double& outer_seconds);
+  Batch run_batch(int iterations);
+  Batch run_graph_batch(std::vector<std::unique_ptr<Graph>>& graphs, int iterations);
+  std::vector<double> iteration_times(std::vector<std::unique_ptr<Events>>& events, int iterations);
+  void sample(CaseResult& result);
+  void sample_until_precise(CaseResult& result, std::vector<std::unique_ptr<Graph>>& graphs, double first_estimate);
+  int batch_iterations(double seconds_per_call) const;
+  void add_batch(CaseResult& result, const Batch& batch, std::vector<double>& combined);
+  void gather_iterations(CaseResult& result, const Batch& batch);
+  void verify(CaseResult& result, bool in_place);
+  ncclRedOp_t make_mulsum(const Rank& rank);
+  Pattern pattern(const Rank& rank, std::uint32_t seed) const;
+
+  Parts p_;
+  DataType type_ = DataType::float32;
+  RedOp op_ = RedOp::sum;
+  int root_ = 0;
+  std::vector<Lane> lanes_;
+  std::size_t span_bytes_ = 0;
+  std::size_t steps_ = 1;
+  std::uint32_t check_seed_ = 0;
+  bool capturing_ = false;
+};
+
+}  // namespace busbw

@@ -1,0 +1,139 @@
+// The watching thread sleeps on a semaphore: signal handlers and failing ranks post it, deadlines make it tick.
+#include "engine/measure/watchdog.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace busbw {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A library gets this long to give up after an abort before the process is ended: all ranks must be gone within 10 s.
+constexpr std::chrono::seconds patience{4};
+
+std::atomic<int> caught_signal{0};
+std::atomic<sem_t*> signal_wakes{nullptr};
+
+void remember_signal(int signal) {
+  caught_signal.store(signal, std::memory_order_relaxed);
+  if (sem_t* wake = signal_wakes.load(std::memory_order_acquire)) sem_post(wake);
+}
+
+void catch_signals(sem_t* wake) {
+  signal_wakes.store(wake, std::memory_order_release);
+  struct sigaction action{};
+  action.sa_handler = remember_signal;
+  // A second Ctrl-C ends the process at once.
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+std::int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+void AbortSwitch::add(ncclComm_t comm) {
+  const std::lock_guard lock(lock_);
+  comms_.push_back(comm);
+}
+
+bool AbortSwitch::take(ncclComm_t comm) {
+  const std::lock_guard lock(lock_);
+  const auto found = std::find(comms_.begin(), comms_.end(), comm);
+  if (found == comms_.end()) return false;
+  comms_.erase(found);
+  return true;
+}
+
+void AbortSwitch::abort_all() noexcept {
+  std::vector<ncclComm_t> comms;
+  {
+    const std::lock_guard lock(lock_);
+    comms.swap(comms_);
+  }
+  if (library_.nccl().comm_abort == nullptr) return;
+  for (ncclComm_t comm : comms) library_.nccl().comm_abort(comm);
+}
+
+Watchdog::Watchdog(Team& team, AbortSwitch& abort_switch, int limit_seconds)
+    : team_(team),
+      abort_switch_(abort_switch),
+      limit_seconds_(limit_seconds),
+      armed_(static_cast<std::size_t>(team.threads())) {
+  sem_init(&wake_, 0, 0);
+  catch_signals(&wake_);
+  team_.on_failure([this] { sem_post(&wake_); });
+  thread_ = std::thread([this] { watch(); });
+}
+
+Watchdog::~Watchdog() {
+  team_.on_failure(nullptr);
+  stop_.store(true);
+  sem_post(&wake_);
+  thread_.join();
+  signal_wakes.store(nullptr, std::memory_order_release);
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  sem_destroy(&wake_);
+}
+
+void Watchdog::on_forced_end(std::function<void(const Failure&)> action) { forced_end_ = std::move(action); }
+
+void Watchdog::look_for_overdue_waits() {
+  for (std::size_t t = 0; t < armed_.size(); ++t) {
+    const std::int64_t deadline = armed_[t].deadline.load(std::memory_order_acquire);
+    if (deadline == 0 || now_ns() < deadline) continue;
+    const char* what = armed_[t].what.load(std::memory_order_acquire);
+    team_.fail(ExitCode::timeout, format("Test timeout (%ds): thread %zu waited for %s", limit_seconds_, t,
+                                         what != nullptr ? what : "the collective"));
+  }
+}
+
+void Watchdog::watch() {
+  while (!stop_.load()) {
+    if (limit_seconds_ > 0) {
+      timespec until{};
+      clock_gettime(CLOCK_REALTIME, &until);
+      until.tv_nsec += 100'000'000;
+      until.tv_sec += until.tv_nsec / 1'000'000'000;
+      until.tv_nsec %= 1'000'000'000;
+      sem_timedwait(&wake_, &until);
+      look_for_overdue_waits();
+    } else {
+      sem_wait(&wake_);
+    }
+    if (const int signal = caught_signal.exchange(0))
+      team_.fail(ExitCode::interrupted, format("stopped by %s", signal == SIGINT ? "Ctrl-C" : "SIGTERM"));
+    if (team_.failure() == nullptr || stop_.load()) continue;
+    std::thread aborting([this] { abort_switch_.abort_all(); });
+    const auto end = Clock::now() + patience;
+    while (!stop_.load() && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (!stop_.load()) end_by_force();
+    aborting.join();
+    return;
+  }
+}
+
+void Watchdog::end_by_force() {
+  const Failure failure = *team_.failure();
+  if (forced_end_) forced_end_(failure);
+  _exit(static_cast<int>(failure.code));
+}
+
+Watchdog::Wait::Wait(Watchdog& watchdog, int thread, const char* what) : watchdog_(watchdog), thread_(thread) {
+  if (watchdog_.limit_seconds_ == 0) return;
+  Armed& armed = watchdog_.armed_[static_cast<std::size_t>(thread)];
+  armed.what.store(what, std::memory_order_release);
+  armed.deadline.store(now_ns() + std::int64_t{watchdog_.limit_seconds_} * 1'000'000'000, std::memory_order_release);
+}
+
+Watchdog::Wait::~Wait() {
+  if (watchdog_.limit_seconds_ == 0) return;
+  watchdog_.armed_[static_cast<std::size_t>(thread_)].deadline.store(0, std::memory_order_release);
+}
+
+}  // namespace busbw
