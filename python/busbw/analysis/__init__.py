@@ -1,0 +1,1 @@
+"""Statistics and comparison: pure functions from records to what can be concluded from them."""

@@ -1,0 +1,292 @@
+"""Compares two sides case by case: matches their sweeps, refuses unlike shapes, and judges every size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+
+from busbw.analysis.differences import Difference, find_differences
+from busbw.analysis.fit import LatencyBandwidth, fit_latency_bandwidth
+from busbw.analysis.ranges import Point, SizeRange, find_ranges
+from busbw.analysis.samples import Figure, common_samples
+from busbw.analysis.statistics import MIN_SAMPLES, Interval, median, ratio_interval
+from busbw.analysis.verdict import MARGIN, Judgement, few_samples, judge, judge_single
+from busbw.errors import UserError
+from busbw.records import Case, Record
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What must agree before times may be set against each other; None is unknown or not applicable."""
+
+    collective: str
+    type: str | None
+    op: str | None
+    root: int | None
+    ranks: int | None
+    placement: str | None
+
+    def __str__(self) -> str:
+        words = [self.collective, *(word for word in (self.type, self.op) if word)]
+        if self.root is not None and self.root >= 0:
+            words.append(f"root {self.root}")
+        if self.ranks is not None:
+            words.append(f"on {self.ranks} rank{'s' if self.ranks != 1 else ''}")
+        if self.placement:
+            words.append(self.placement.replace("_", " "))
+        return " ".join(words)
+
+
+DIMENSIONS = tuple(each.name for each in fields(Shape))
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: a run, or several runs that repeat each other."""
+
+    label: str
+    records: tuple[Record, ...]
+
+    def sweeps(self) -> dict[Shape, dict[int, Figure]]:
+        """Every measured size, by shape."""
+        found: dict[Shape, dict[int, list[Case]]] = {}
+        for record in self.records:
+            for case in record.cases:
+                if case.outcome == "measured":
+                    found.setdefault(shape_of(case), {}).setdefault(case.bytes, []).append(case)
+        return {shape: {size: Figure(tuple(cases)) for size, cases in by.items()} for shape, by in found.items()}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compare."""
+
+    allow_different: bool = False
+    level: float = 0.95
+    margin: float = MARGIN
+    sizes: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One size on both sides. `ratio` is of speeds: 2 means that B takes half the time of A."""
+
+    size: int
+    a: Figure
+    b: Figure
+    ratio: float
+    interval: Interval | None
+    judgement: Judgement
+    samples: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All sizes of one shape, what they say together, and the lines fitted through both sides."""
+
+    shape: Shape
+    other: Shape
+    rows: tuple[Row, ...]
+    ranges: tuple[SizeRange, ...]
+    fits: tuple[LatencyBandwidth | None, LatencyBandwidth | None]
+    of_bus_bandwidth: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything `busbw compare` says about B against A."""
+
+    a: Side
+    b: Side
+    differences: tuple[Difference, ...]
+    sweeps: tuple[Sweep, ...]
+    notes: tuple[str, ...] = field(default=())
+    margin: float = MARGIN
+
+    @property
+    def rows(self) -> Iterator[Row]:
+        return (row for sweep in self.sweeps for row in sweep.rows)
+
+
+def shape_of(case: Case) -> Shape:
+    return Shape(
+        case.collective, case.type, case.op, None if case.root is None or case.root < 0 else case.root, case.ranks,
+        case.placement,
+    )  # fmt: skip
+
+
+def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
+    """Compares what both sides have; raises UserError where their shapes differ and that was not allowed."""
+    first, second = a.sweeps(), b.sweeps()
+    for side, sweeps in ((a, first), (b, second)):
+        if not sweeps:
+            raise UserError(f"{side.label} holds no measured case: there is nothing to compare")
+    unlike = _unlike(first, second)
+    if unlike and not options.allow_different:
+        said = "; ".join(f"{name}: {_listed(first, name)} against {_listed(second, name)}" for name in unlike)
+        raise UserError(
+            f"{a.label} and {b.label} differ in shape ({said}), so their times say nothing about each other; "
+            "--allow-different compares them all the same"
+        )
+    notes = [
+        f"different {name}: {_listed(first, name)} in A against {_listed(second, name)} in B, compared all the same"
+        for name in unlike
+    ]
+    notes += _unknown(first, second)
+    found = [
+        _sweep(shape, other, first[shape], second[other], options)
+        for shape, other in _matches(list(first), list(second), frozenset(unlike))
+    ]
+    kept = tuple(sweep for sweep in found if sweep.rows)
+    if not kept:
+        missing = "size" if found else "combination of collective, type, op, root, ranks and placement"
+        raise UserError(f"{a.label} and {b.label} share no {missing}: there is nothing to compare")
+    notes += _left_out(first, second, kept)
+    runs = [record.run for side in (a, b) for record in side.records[:1]]
+    return Comparison(a, b, tuple(find_differences(runs)), kept, tuple(notes), options.margin)
+
+
+def _unlike(first: dict[Shape, dict[int, Figure]], second: dict[Shape, dict[int, Figure]]) -> list[str]:
+    """Dimensions in which both sides are known and have no value in common."""
+    unlike = []
+    for name in DIMENSIONS:
+        one, two = _values(first, name), _values(second, name)
+        if one and two and not one & two:
+            unlike.append(name)
+    return unlike
+
+
+def _unknown(first: dict[Shape, dict[int, Figure]], second: dict[Shape, dict[int, Figure]]) -> list[str]:
+    notes = []
+    for name in DIMENSIONS:
+        known = [bool(_values(sweeps, name)) for sweeps in (first, second)]
+        if known[0] != known[1]:
+            side, other = ("A", second) if not known[0] else ("B", first)
+            notes.append(f"{name} of {side} is not known; taken to be that of the other ({_listed(other, name)})")
+    return notes
+
+
+def _values(sweeps: dict[Shape, dict[int, Figure]], name: str) -> set[object]:
+    return {getattr(shape, name) for shape in sweeps} - {None}
+
+
+def _listed(sweeps: dict[Shape, dict[int, Figure]], name: str) -> str:
+    return ", ".join(sorted(str(value) for value in _values(sweeps, name)))
+
+
+def _matches(first: Sequence[Shape], second: Sequence[Shape], free: frozenset[str]) -> Iterator[tuple[Shape, Shape]]:
+    """Each shape of A with the shapes of B that agree with it in most dimensions and contradict it in none."""
+    for shape in first:
+        scored = [(_agreement(shape, other, free), other) for other in second]
+        best = max((score for score, _ in scored if score is not None), default=None)
+        if best is not None:
+            yield from ((shape, other) for score, other in scored if score == best)
+
+
+def _agreement(a: Shape, b: Shape, free: frozenset[str]) -> int | None:
+    agreeing = 0
+    for name in DIMENSIONS:
+        one, two = getattr(a, name), getattr(b, name)
+        if one == two:
+            agreeing += 1
+        elif name not in free and one is not None and two is not None:
+            return None
+    return agreeing
+
+
+def _left_out(
+    first: dict[Shape, dict[int, Figure]], second: dict[Shape, dict[int, Figure]], kept: Sequence[Sweep]
+) -> list[str]:
+    notes = []
+    pairs = (("A", first, [(s.shape, s.rows) for s in kept]), ("B", second, [(s.other, s.rows) for s in kept]))
+    for name, sweeps, used in pairs:
+        taken = {(shape, row.size) for shape, rows in used for row in rows}
+        missed = [(shape, size) for shape, by in sweeps.items() for size in by if (shape, size) not in taken]
+        if missed:
+            notes.append(f"{len(missed)} case{'s' if len(missed) != 1 else ''} only in {name}")
+    return notes
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What both sides have of one size, the ratio of their speeds, and how much that jumps from size to size."""
+
+    a: Figure
+    b: Figure
+    ratio: float
+    scatter: float | None
+    by_bus: bool
+
+    @property
+    def factor(self) -> float:
+        """Equal times of unlike shapes are unlike bandwidths: what carries a ratio of times over to one of rates."""
+        times = (self.a.time_us, self.b.time_us)
+        return self.ratio * times[1] / times[0] if self.by_bus and times[0] and times[1] else 1.0
+
+
+def _sweep(shape: Shape, other: Shape, a: dict[int, Figure], b: dict[int, Figure], options: Options) -> Sweep:
+    low, high = options.sizes or (0, 2**63)
+    sizes = [size for size in sorted(a.keys() & b.keys()) if low <= size <= high]
+    # A time on four ranks and a time on two move different amounts; bus bandwidth is made for that comparison.
+    by_bus = shape.ranks != other.ranks or shape.collective != other.collective
+    ratios = {size: ratio for size in sizes if (ratio := _ratio(a[size], b[size], by_bus=by_bus)) is not None}
+    scatter = ratio_scatter(list(ratios.values()))
+    rows = tuple(_row(size, _Pair(a[size], b[size], ratio, scatter, by_bus), options) for size, ratio in ratios.items())
+    points = [Point(row.size, row.ratio, row.judgement.verdict, row.interval) for row in rows]
+    ranges = tuple(find_ranges(points, margin=options.margin))
+    return Sweep(shape, other, rows, ranges, (_fit(a), _fit(b)), by_bus)
+
+
+def _ratio(a: Figure, b: Figure, *, by_bus: bool) -> float | None:
+    """Speed of B over speed of A, from the first figure that both have."""
+    rates = [(b.busbw_GBps, a.busbw_GBps), (b.algbw_GBps, a.algbw_GBps)]
+    choices = rates if by_bus else [(a.time_us, b.time_us), *rates]
+    for over, under in choices:
+        if over and under and over > 0 and under > 0:
+            return over / under
+    return None
+
+
+def _row(size: int, pair: _Pair, options: Options) -> Row:
+    a, b, ratio = pair.a, pair.b, pair.ratio
+    counts = (len(a.best_samples()), len(b.best_samples()))
+    ranged = _range_interval(a, b)
+    if ranged is not None:
+        return Row(size, a, b, ratio, ranged, judge(ranged, margin=options.margin), counts)
+    common = common_samples(a, b)
+    if common is not None:
+        before, after, _ = common
+        interval = ratio_interval(before, after, level=options.level)
+        assert interval is not None
+        scaled = Interval(interval.low * pair.factor, interval.high * pair.factor, interval.level)
+        middle = median(before) / median(after) * pair.factor
+        return Row(size, a, b, middle, scaled, judge(scaled, margin=options.margin), (len(before), len(after)))
+    if min(counts) > 1:
+        return Row(size, a, b, ratio, None, few_samples(*counts, MIN_SAMPLES), counts)
+    return Row(size, a, b, ratio, None, judge_single(ratio, pair.scatter), counts)
+
+
+def _range_interval(a: Figure, b: Figure) -> Interval | None:
+    """Where a source gives ranges, the ratio lies anywhere between their extremes."""
+    for name in ("busbw_GBps", "algbw_GBps"):
+        one, two = a.range_of(name), b.range_of(name)
+        if one is None and two is None:
+            continue
+        value_a, value_b = getattr(a, name), getattr(b, name)
+        one, two = one or (value_a, value_a), two or (value_b, value_b)
+        if all(value is not None and value > 0 for value in (*one, *two)):
+            return Interval(two[0] / one[1], two[1] / one[0])
+    return None
+
+
+def ratio_scatter(ratios: Sequence[float]) -> float | None:
+    """How much a ratio jumps from size to size besides its trend: from second differences of its logarithm."""
+    logs = [math.log(ratio) for ratio in ratios]
+    bends = [abs(logs[i - 1] - 2 * logs[i] + logs[i + 1]) for i in range(1, len(logs) - 1)]
+    return 1.4826 * median(bends) / math.sqrt(6) if len(bends) >= MIN_SAMPLES else None
+
+
+def _fit(figures: dict[int, Figure]) -> LatencyBandwidth | None:
+    points = [(size, time) for size, figure in figures.items() if (time := figure.time_us) and size > 0]
+    return fit_latency_bandwidth([size for size, _ in points], [time for _, time in points])

@@ -1,0 +1,76 @@
+"""What differs between runs besides their times: library, machine, launcher, environment variables, options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from busbw.records import Run
+
+ABSENT = "-"
+# Differ between any two runs and explain nothing.
+_UNTELLING = frozenset({"BUSBW_RUN_ID", "BUSBW_RUNS", "SLURM_JOB_ID", "SLURM_JOBID", "record", "runs", "output"})
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One property that is not the same in all runs; `values` in the order of the runs, "-" where unset or unknown."""
+
+    what: str
+    values: tuple[str, ...]
+
+
+def find_differences(runs: Sequence[Run]) -> list[Difference]:
+    """Library and machine first, then how the ranks were started, then environment variables and options by name."""
+    rows = [(what, tuple(_text(read(run)) for run in runs)) for what, read in _PROPERTIES]
+    rows += _mapping("", [run.environment for run in runs])
+    rows += _mapping("option ", [{key: _text(value) for key, value in run.options.items()} for run in runs])
+    return [Difference(what, values) for what, values in rows if len(set(values)) > 1]
+
+
+def _mapping(prefix: str, mappings: Sequence[object]) -> list[tuple[str, tuple[str, ...]]]:
+    tables = [dict(mapping) for mapping in mappings]  # type: ignore[call-overload]
+    names = sorted({name for table in tables for name in table} - _UNTELLING)
+    return [(prefix + name, tuple(_text(table.get(name)) for table in tables)) for name in names]
+
+
+def _text(value: object) -> str:
+    if value is None or value == "":
+        return ABSENT
+    return str(value)
+
+
+def _library(run: Run) -> str | None:
+    if run.library is None:
+        return None
+    version = run.library.version
+    return f"{run.library.name} {version}" if version and version not in run.library.name else run.library.name
+
+
+def _counted(values: Iterable[str]) -> str | None:
+    counts: dict[str, int] = {}
+    for value in values:
+        counts[value] = counts.get(value, 0) + 1
+    if not counts:
+        return None
+    return ", ".join(name if count == 1 else f"{count} x {name}" for name, count in counts.items())
+
+
+def _shape(run: Run) -> str | None:
+    parts = (run.processes, run.threads_per_process, run.devices_per_thread)
+    return " x ".join(str(part) for part in parts) if all(part is not None for part in parts) else None
+
+
+_PROPERTIES: tuple[tuple[str, Callable[[Run], object]], ...] = (
+    ("library", _library),
+    ("library file", lambda run: run.library and run.library.path),
+    ("library sha256", lambda run: run.library and run.library.sha256 and run.library.sha256[:12]),
+    ("CUDA", lambda run: run.library and run.library.cuda_version),
+    ("machine", lambda run: run.machine),
+    ("hosts", lambda run: ", ".join(dict.fromkeys(rank.host for rank in run.ranks)) or None),
+    ("devices", lambda run: _counted(rank.device.name for rank in run.ranks if rank.device)),
+    ("tool", lambda run: " ".join(part for part in (run.tool.name, run.tool.version) if part)),
+    ("launcher", lambda run: run.launcher),
+    ("processes x threads x devices", _shape),
+    ("heading", lambda run: run.source and run.source.heading),
+)

@@ -1,0 +1,153 @@
+"""Medians, percentiles and the bootstrap interval of a ratio of medians, on plain sequences of times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+# Below five samples a side the percentile bootstrap of the median is not honest: at four, the simulation in the tests
+# finds a difference that is not there in 7 to 8 % of pairs instead of 5 %.
+MIN_SAMPLES = 5
+LEVEL = 0.95
+RESAMPLES = 2000
+SEED = 20260102
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval of a ratio or of a time."""
+
+    low: float
+    high: float
+    level: float = LEVEL
+
+    def contains(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval relative to its geometric centre: 0.02 reads as "within 2 %"."""
+        return math.sqrt(self.high / self.low) - 1 if self.low > 0 else math.inf
+
+
+def median(values: Sequence[float]) -> float:
+    """The median; refuses an empty sequence, because a median of nothing is nobody's time."""
+    if not values:
+        raise ValueError("the median of no samples does not exist")
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The percentile by linear interpolation between the two nearest samples (numpy's default rule)."""
+    if not values:
+        raise ValueError("a percentile of no samples does not exist")
+    if not 0 <= percent <= 100:
+        raise ValueError(f"a percentile lies between 0 and 100, not at {percent}")
+    ordered = sorted(values)
+    position = (len(ordered) - 1) * percent / 100
+    below = math.floor(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+
+
+def relative_spread(values: Sequence[float]) -> float:
+    """The noise of samples as a fraction of their median: the scaled median absolute deviation."""
+    centre = median(values)
+    if centre == 0:
+        return math.inf
+    return 1.4826 * median([abs(value - centre) for value in values]) / abs(centre)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The mean that treats "twice as fast" and "half as fast" as opposites."""
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+
+
+def ratio_interval(
+    before: Sequence[float],
+    after: Sequence[float],
+    *,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Interval | None:
+    """The percentile bootstrap interval of median(before) / median(after); None below MIN_SAMPLES on a side.
+
+    The same samples give the same interval: the generator is seeded. Samples that hang together in time (a clock that
+    ramps, a neighbour that comes and goes) are resampled in blocks, so that they do not count as independent evidence.
+    """
+    import numpy as np
+
+    if min(len(before), len(after)) < MIN_SAMPLES:
+        return None
+    if min(*before, *after) <= 0:
+        raise ValueError("times must be positive")
+    generator = np.random.default_rng(seed)
+    first = np.log(_bootstrap_medians(np.asarray(before, dtype=np.float64), resamples, generator))
+    second = np.log(_bootstrap_medians(np.asarray(after, dtype=np.float64), resamples, generator))
+    tail = (1 - level) / 2
+    low, high = np.quantile(first - second, [tail, 1 - tail])
+    return Interval(math.exp(low), math.exp(high), level)
+
+
+def median_interval(
+    values: Sequence[float], *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = SEED
+) -> Interval | None:
+    """The percentile bootstrap interval of the median of one side; None below MIN_SAMPLES."""
+    import numpy as np
+
+    if len(values) < MIN_SAMPLES:
+        return None
+    medians = _bootstrap_medians(np.asarray(values, dtype=np.float64), resamples, np.random.default_rng(seed))
+    tail = (1 - level) / 2
+    low, high = np.quantile(medians, [tail, 1 - tail])
+    return Interval(float(low), float(high), level)
+
+
+def block_length(values: Sequence[float] | Array) -> int:
+    """How many neighbouring samples to resample together: 1 unless neighbours are clearly alike.
+
+    The length is the one that is best for a first-order autoregressive series (Carlstein 1986); a correlation that
+    chance alone would often produce in so few samples counts as none.
+    """
+    import numpy as np
+
+    array = np.asarray(values, dtype=np.float64)
+    count = array.size
+    # Ranks, not values: one outlier would otherwise hide the correlation of all the others.
+    # Equal values share a rank: their order in time must not become an order in rank.
+    ordered = np.sort(array)
+    ranks = 0.5 * (np.searchsorted(ordered, array, "left") + np.searchsorted(ordered, array, "right"))
+    centred = ranks - ranks.mean()
+    power = float(centred @ centred)
+    if count < 2 * MIN_SAMPLES or power == 0:
+        return 1
+    correlation = float(centred[:-1] @ centred[1:]) / power
+    if correlation < 2 / math.sqrt(count):
+        return 1
+    correlation = min(correlation, 0.95)
+    length = math.ceil((2 * correlation / (1 - correlation**2)) ** (2 / 3) * count ** (1 / 3))
+    return int(max(1, min(length, count // MIN_SAMPLES)))
+
+
+def _bootstrap_medians(values: Array, resamples: int, generator: np.random.Generator) -> Array:
+    """Medians of resamples drawn with replacement, in circular blocks where neighbours are alike."""
+    import numpy as np
+
+    count = values.size
+    block = block_length(values)
+    blocks = -(-count // block)
+    starts = generator.integers(0, count, size=(resamples, blocks))
+    chosen = ((starts[:, :, None] + np.arange(block)) % count).reshape(resamples, blocks * block)[:, :count]
+    medians: Array = np.median(values[chosen], axis=1)
+    return medians

@@ -1,0 +1,89 @@
+"""What a word on the command line names: a record, a log of another tool, a kept run, or a catalogue entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+
+from busbw.errors import UsageError, UserError
+from busbw.records import Record, read_records
+
+_NUMBERED = re.compile(r"(.+)#(\d+)")
+CATALOGUE = "catalogue:"
+SOURCES_HELP = """\
+A run is named by a file or folder of records, a log that `busbw import` can read, the id (or a unique start of it)
+or a tag of a kept run, or catalogue:NAME for published figures. NAME#2 takes the second run of several."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A record and what to call it in a table."""
+
+    label: str
+    record: Record
+
+
+def resolve(words: Sequence[str], runs: str | None = None) -> list[Labelled]:
+    """Every record that the words name, in their order; UserError names the word that means nothing."""
+    return [labelled for word in words for labelled in _resolve_one(word, runs)]
+
+
+def _resolve_one(word: str, runs: str | None) -> list[Labelled]:
+    numbered = None if Path(word).exists() else _NUMBERED.fullmatch(word)
+    name = numbered[1] if numbered else word
+    found = [each for record in _load(name, runs) for each in _by_variant(record)]
+    if numbered:
+        number = int(numbered[2])
+        if not 1 <= number <= len(found):
+            raise UsageError(f"{name} holds {len(found)} runs: there is no {word}")
+        return [Labelled(f"{_short(name)}#{number}", found[number - 1])]
+    if len(found) == 1:
+        return [Labelled(_short(name), found[0])]
+    return [Labelled(f"{_short(name)}#{number}", record) for number, record in enumerate(found, start=1)]
+
+
+def _load(name: str, runs: str | None) -> list[Record]:
+    if name.startswith(CATALOGUE):
+        return list(import_module("busbw.catalogue").load(name.removeprefix(CATALOGUE)))
+    path = Path(name)
+    if path.is_dir():
+        return read_records(path / "record.jsonl")
+    if path.exists():
+        return _read_file(path)
+    from busbw.runs import store
+
+    kept = store.find(name, store.location(runs))
+    if not kept:
+        raise UserError(
+            f"'{name}' is neither a file nor the id or tag of a run in {store.location(runs)}; "
+            "`busbw runs` lists the runs, `busbw import --help` the logs that can be read"
+        )
+    return [record for path in kept for record in read_records(path)]
+
+
+def _read_file(path: Path) -> list[Record]:
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(4096).lstrip()
+    except OSError as problem:
+        raise UserError(f"cannot read {path}: {problem.strerror or problem}") from problem
+    if start.startswith(b'{"schema"') or (start.startswith(b"{") and b'"kind"' in start and b'"run"' in start):
+        return read_records(path)
+    return list(import_module("busbw.importers").load(path))
+
+
+def _by_variant(record: Record) -> Iterator[Record]:
+    """A record of several named variants (K0, K1, ...) is as many runs: they compete with each other."""
+    variants = list(dict.fromkeys(case.variant for case in record.cases))
+    if len(variants) < 2:
+        yield record
+        return
+    for variant in variants:
+        yield replace(record, cases=tuple(case for case in record.cases if case.variant == variant))
+
+
+def _short(name: str) -> str:
+    return name if name.startswith(CATALOGUE) else Path(name).name or name

@@ -1,0 +1,1 @@
+"""Judges a run against thresholds or a baseline of good runs."""

@@ -1,0 +1,168 @@
+"""A comparison for people (80 columns) and for programs (JSON)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from busbw.analysis.comparison import Comparison, Row, Sweep
+from busbw.analysis.differences import Difference
+from busbw.analysis.fit import LatencyBandwidth
+from busbw.analysis.ranges import describe, format_ratio
+from busbw.analysis.samples import Figure
+from busbw.analysis.units import format_bytes, format_us
+from busbw.analysis.verdict import Verdict
+from busbw.report.text import WIDTH, columns, display_width, paint, sentences, shorten
+
+# A sweep further than this from a straight line has no asymptote worth a ratio; its highest bandwidth says more.
+_STRAIGHT = 0.1
+_STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.UNDECIDED: "dim", Verdict.NO_DIFFERENCE: ""}
+
+
+def comparison_text(comparison: Comparison, *, colour: bool = False, table: bool = True, letter: str = "B") -> str:
+    """What differs, then every case, then what it comes to in words."""
+    lines = [f"A  {shorten(comparison.a.label, WIDTH - 3)}", f"{letter}  {shorten(comparison.b.label, WIDTH - 3)}", ""]
+    lines += difference_lines(comparison.differences, ("A", letter))
+    lines += sentences([note.replace("only in B", f"only in {letter}") for note in comparison.notes])
+    if comparison.notes:
+        lines.append("")
+    for sweep in comparison.sweeps:
+        title = str(sweep.shape) if str(sweep.shape) == str(sweep.other) else f"{sweep.shape} / {sweep.other}"
+        lines.append(paint(shorten(title, WIDTH), "bold", colour=colour))
+        if table:
+            lines += [*_table(sweep.rows, letter, colour=colour), ""]
+        lines += sentences(_summary(sweep, letter))
+        lines.append("")
+    lines += sentences(list(_footnotes(comparison)), bullet="")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def difference_lines(differences: Sequence[Difference], names: Sequence[str]) -> list[str]:
+    """What differs between the runs, a column per run where that fits, else a line per value."""
+    if not differences:
+        return ["Environment, library and machine: no difference recorded.", ""]
+    lines = ["Differences besides the times:"]
+    rows = [[each.what, *each.values] for each in differences]
+    widths = [max(display_width(row[i]) for row in rows) for i in range(len(names) + 1)]
+    if sum(widths) + 2 * len(names) + 2 <= WIDTH:
+        table = columns(["", *names], rows, left=range(len(names) + 1))
+        return [*lines, *(f"  {line}".rstrip() for line in table), ""]
+    for each in differences:
+        lines.append(f"  {shorten(each.what, WIDTH - 2)}")
+        lines += [
+            f"    {name}  {shorten(value, WIDTH - 6 - len(name))}"
+            for name, value in zip(names, each.values, strict=True)
+        ]
+    return [*lines, ""]
+
+
+def _table(rows: Sequence[Row], letter: str, *, colour: bool) -> list[str]:
+    header = ["size", "A", letter, f"{letter} speed", "95 % interval", "verdict"]
+    if rows and rows[0].interval:
+        header[4] = f"{rows[0].interval.level:.0%} interval".replace("%", " %")
+    cells = [
+        [
+            format_bytes(row.size), _figure(row.a), _figure(row.b), f"x {row.ratio:.3f}",
+            f"{row.interval.low:.3f} to {row.interval.high:.3f}" if row.interval else "-",
+            row.judgement.verdict.value,
+        ]
+        for row in rows
+    ]  # fmt: skip
+    styles = {(i, 5): _STYLES[row.judgement.verdict] for i, row in enumerate(rows)} if colour else None
+    return ["  " + line for line in columns(header, cells, left=(5,), styles=styles)]
+
+
+def _figure(figure: Figure) -> str:
+    if figure.time_us is not None:
+        return format_us(figure.time_us)
+    rate = figure.busbw_GBps if figure.busbw_GBps is not None else figure.algbw_GBps
+    return "-" if rate is None else f"{rate:.2f} GB/s"
+
+
+def _summary(sweep: Sweep, letter: str) -> list[str]:
+    said = [sentence[0].upper() + sentence[1:] + "." for sentence in describe(sweep.ranges, "A", letter)]
+    lines = [_fit(name, fit) for name, fit in zip(("A", letter), sweep.fits, strict=True) if fit is not None]
+    a, b = sweep.fits
+    if a is not None and b is not None and max(a.misfit, b.misfit) <= _STRAIGHT:
+        lines.append(f"Asymptotic bandwidth: {letter} has {format_ratio(b.algbw_GBps / a.algbw_GBps)} times that of A.")
+    peak = _peak(sweep)
+    return said + lines + ([peak.format(b=letter)] if peak else [])
+
+
+def _fit(name: str, fit: LatencyBandwidth) -> str:
+    return (
+        f"{name} fitted: latency {fit.alpha_us:.2f} +- {fit.alpha_error_us:.2f} us, asymptotic algbw "
+        f"{fit.algbw_GBps:.2f} +- {fit.algbw_error_GBps:.2f} GB/s (typical distance of a point from the line: "
+        f"{100 * fit.misfit:.0f} %)."
+    )
+
+
+def _peak(sweep: Sweep) -> str | None:
+    best = []
+    for side in ("a", "b"):
+        rates = [(getattr(row, side).busbw_GBps or 0.0, row.size) for row in sweep.rows]
+        best.append(max(rates))
+    if not all(rate > 0 for rate, _ in best):
+        return None
+    (a, a_size), (b, b_size) = best
+    return f"Highest busbw: A {a:.2f} GB/s at {format_bytes(a_size)}, {{b}} {b:.2f} GB/s at {format_bytes(b_size)}."
+
+
+def _footnotes(comparison: Comparison) -> Iterable[str]:
+    rows = list(comparison.rows)
+    if any(sweep.of_bus_bandwidth for sweep in comparison.sweeps):
+        yield "Speeds are ratios of bus bandwidth, because the sides move different amounts."
+    if any(row.interval is not None for row in rows):
+        yield (
+            "An interval is a bootstrap of the ratio of medians. Faster or slower: it excludes 1. No difference: it "
+            f"lies within {100 * comparison.margin:g} % of 1. Undecided: neither. It knows the noise within runs, not between them."
+        )
+    reasons = sorted({row.judgement.reason for row in rows if row.interval is None})
+    single = [reason for reason in reasons if reason.startswith("one sample each")]
+    if single:
+        yield (
+            "One sample each: no interval. Faster or slower is said of a size where the ratio is well outside of 10 % "
+            "and of its scatter from size to size; no difference is said of several sizes together only."
+        )
+    yield from (reason[0].upper() + reason[1:] + "." for reason in reasons if reason not in single)
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """The same as plain values."""
+    return {
+        "a": comparison.a.label,
+        "b": comparison.b.label,
+        "differences": [{"what": each.what, "values": list(each.values)} for each in comparison.differences],
+        "notes": list(comparison.notes),
+        "sweeps": [_sweep_json(sweep) for sweep in comparison.sweeps],
+    }
+
+
+def _sweep_json(sweep: Sweep) -> dict[str, Any]:
+    shapes = {name: dict(vars(shape)) for name, shape in (("shape", sweep.shape), ("shape_b", sweep.other))}
+    return {
+        **shapes,
+        "ratio_of": "busbw" if sweep.of_bus_bandwidth else "speed",
+        "summary": describe(sweep.ranges),
+        "fit": {name: _fit_json(fit) for name, fit in zip(("a", "b"), sweep.fits, strict=True)},
+        "cases": [_row_json(row) for row in sweep.rows],
+    }
+
+
+def _fit_json(fit: LatencyBandwidth | None) -> dict[str, float] | None:
+    if fit is None:
+        return None
+    return {
+        "alpha_us": fit.alpha_us, "alpha_error_us": fit.alpha_error_us, "algbw_GBps": fit.algbw_GBps,
+        "algbw_error_GBps": fit.algbw_error_GBps, "misfit": fit.misfit,
+    }  # fmt: skip
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    interval = row.interval
+    return {
+        "bytes": row.size, "a_time_us": row.a.time_us, "b_time_us": row.b.time_us, "a_busbw_GBps": row.a.busbw_GBps,
+        "b_busbw_GBps": row.b.busbw_GBps, "ratio": row.ratio,
+        "interval": None if interval is None else {"low": interval.low, "high": interval.high, "level": interval.level},
+        "verdict": row.judgement.verdict.value, "reason": row.judgement.reason, "samples": list(row.samples),
+    }  # fmt: skip

@@ -1,0 +1,145 @@
+"""The folder of runs: one folder per run, its record as it was written, tags and notes beside it.
+
+The folders are the truth; whatever else lies here (the index) can be deleted and made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.errors import UserError
+from busbw.launch.destination import RECORD_NAME, runs_directory
+from busbw.records import Record, save_records
+
+LABELS_NAME = "labels.json"
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
+_TAG = re.compile(r"[A-Za-z0-9_.:+/-]{1,64}")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What people say about a run after it was measured."""
+
+    tags: tuple[str, ...] = ()
+    note: str = ""
+
+
+def location(chosen: str | None = None) -> Path:
+    """`--runs DIR`, else $BUSBW_RUNS, else the user's data folder."""
+    return runs_directory(chosen)
+
+
+def add(record: Record, runs: Path | None = None) -> Path:
+    """Keeps a record as a run and returns its file; the same run added twice is there once."""
+    root = runs or location()
+    folder = root / folder_name(record.run.run)
+    path = folder / RECORD_NAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_records([record], path)
+    except OSError as problem:
+        raise UserError(f"the run cannot be kept in {folder}: {problem.strerror or problem}") from problem
+    return path
+
+
+def folder_name(run_id: str) -> str:
+    """The run's identifier as a name of a folder: no path separators, no hidden or endless names."""
+    name = _UNSAFE.sub("-", run_id).strip("-.")[:120]
+    if not name:
+        raise UserError(f"'{run_id}' cannot name a run's folder: it has no letter or digit")
+    return name
+
+
+def record_paths(root: Path) -> Iterator[tuple[str, Path, os.stat_result]]:
+    """Every kept record with its folder's name and its file's state, oldest name first."""
+    try:
+        with os.scandir(root) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    except FileNotFoundError:
+        return
+    except OSError as problem:
+        raise UserError(f"the runs in {root} cannot be listed: {problem.strerror or problem}") from problem
+    for name in names:
+        path = root / name / RECORD_NAME
+        try:
+            state = path.stat()
+        except OSError:
+            # No record yet, or the run was deleted meanwhile: not a run.
+            continue
+        yield name, path, state
+
+
+def find(word: str, root: Path) -> list[Path]:
+    """Records of the run of that id, of the one run whose id starts so, or of all runs with that tag."""
+    exact = root / word / RECORD_NAME
+    if _is_name(word) and exact.is_file():
+        return [exact]
+    found = list(record_paths(root))
+    starting = [path for name, path, _ in found if name.startswith(word)]
+    if len(starting) == 1:
+        return starting
+    tag = word.removeprefix("tag:")
+    tagged = [path for _, path, _ in found if tag in read_labels(path.parent).tags]
+    if not tagged and len(starting) > 1:
+        some = ", ".join(path.parent.name for path in starting[:3])
+        raise UserError(f"{len(starting)} runs start with '{word}' ({some}, ...); write more of the one that is meant")
+    return tagged
+
+
+def find_one(word: str, root: Path) -> Path:
+    """The folder of exactly one run."""
+    found = find(word, root)
+    if len(found) != 1:
+        what = "no run has" if not found else f"{len(found)} runs have"
+        raise UserError(f"{what} the id, start of an id or tag '{word}' in {root}; `busbw runs` lists them")
+    return found[0].parent
+
+
+def read_labels(folder: Path) -> Labels:
+    """Tags and note of a run; a missing or broken file is none."""
+    try:
+        raw = json.loads((folder / LABELS_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return Labels()
+    if not isinstance(raw, Mapping):
+        return Labels()
+    tags, note = raw.get("tags"), raw.get("note")
+    return Labels(
+        tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+        note if isinstance(note, str) else "",
+    )
+
+
+def write_labels(folder: Path, labels: Labels) -> None:
+    """Tags and note appear whole or not at all, so that a reader never sees half of them."""
+    for tag in labels.tags:
+        if not _TAG.fullmatch(tag):
+            raise UserError(f"'{tag}' is no tag: up to 64 letters, digits and _.:+/- make one")
+    path = folder / LABELS_NAME
+    partial = path.with_name(f".{LABELS_NAME}.{os.getpid()}")
+    text = json.dumps({"tags": list(labels.tags), "note": labels.note}, ensure_ascii=False)
+    try:
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as problem:
+        raise UserError(f"the tags of {folder.name} cannot be written: {problem.strerror or problem}") from problem
+
+
+def delete(folder: Path) -> None:
+    """Removes a run: it first gets a hidden name, so that nobody lists or reads a half-removed run."""
+    hidden = folder.with_name(f".deleted-{os.getpid()}-{folder.name}")
+    try:
+        folder.rename(hidden)
+        shutil.rmtree(hidden)
+    except OSError as problem:
+        raise UserError(f"run {folder.name} cannot be deleted: {problem.strerror or problem}") from problem
+
+
+def _is_name(word: str) -> bool:
+    return bool(word) and not word.startswith(".") and "/" not in word
