@@ -115,7 +115,8 @@ def _footnotes(comparison: Comparison) -> Iterable[str]:
     if any(row.interval is not None for row in rows):
         yield (
             "An interval is a bootstrap of the ratio of medians. Faster or slower: it excludes 1. No difference: it "
-            f"lies within {100 * comparison.margin:g} % of 1. Undecided: neither. It knows the noise within runs, not between them."
+            f"lies within {100 * comparison.margin:g} % of 1. Undecided: neither. "
+            "It knows the noise within runs, not between them."
         )
     reasons = sorted({row.judgement.reason for row in rows if row.interval is None})
     single = [reason for reason in reasons if reason.startswith("one sample each")]
