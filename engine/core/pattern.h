@@ -81,9 +81,17 @@ BUSBW_HOST_DEVICE inline std::uint32_t mix(std::uint32_t x) {
   return x;
 }
 
+// What 2^32 neighbouring elements share: a loop over fewer computes it once.
+BUSBW_HOST_DEVICE inline std::uint32_t window_hash(const Pattern& p, std::uint64_t index) {
+  return mix(static_cast<std::uint32_t>(index >> 32) ^ (p.seed * 0x9e3779b9U));
+}
+
 // What all ranks share for one element.
+BUSBW_HOST_DEVICE inline std::uint32_t element_hash(std::uint32_t window, std::uint32_t low_index) {
+  return mix(low_index + window);
+}
 BUSBW_HOST_DEVICE inline std::uint32_t element_hash(const Pattern& p, std::uint64_t index) {
-  return mix(static_cast<std::uint32_t>(index) + mix(static_cast<std::uint32_t>(index >> 32) ^ (p.seed * 0x9e3779b9U)));
+  return element_hash(window_hash(p, index), static_cast<std::uint32_t>(index));
 }
 
 // What one rank has for one element.
@@ -281,14 +289,13 @@ BUSBW_HOST_DEVICE inline std::int32_t integer_avg_share(const Pattern& p, std::u
 
 }  // namespace pattern_detail
 
-// What `rank` puts in at `index`, as raw bits.
+namespace pattern_detail {
+
 template <DataType Type>
-BUSBW_HOST_DEVICE inline typename pattern_detail::Format<Type>::Bits contribution(const Pattern& p, int rank,
-                                                                                  std::uint64_t index) {
-  using namespace pattern_detail;
+BUSBW_HOST_DEVICE inline typename Format<Type>::Bits contribution_of(const Pattern& p, int rank,
+                                                                     std::uint32_t element) {
   using F = Format<Type>;
   using Bits = typename F::Bits;
-  const std::uint32_t element = element_hash(p, index);
   if (p.kind == PatternKind::copy) return random_bits<F>(rank_hash(element, rank));
   if constexpr (F::is_integer) {
     if (p.kind == PatternKind::avg) return static_cast<Bits>(integer_avg_share<F>(p, element, rank));
@@ -312,8 +319,6 @@ BUSBW_HOST_DEVICE inline typename pattern_detail::Format<Type>::Bits contributio
     return 0;
   }
 }
-
-namespace pattern_detail {
 
 template <typename F>
 BUSBW_HOST_DEVICE inline typename F::Bits reduce_integers(const Pattern& p, std::uint32_t element) {
@@ -393,19 +398,29 @@ BUSBW_HOST_DEVICE inline typename F::Bits reduce_floats(const Pattern& p, std::u
   return 0;
 }
 
-}  // namespace pattern_detail
-
-// What the reduction over all ranks must give at `index`, as raw bits.
 template <DataType Type>
-BUSBW_HOST_DEVICE inline typename pattern_detail::Format<Type>::Bits reduction(const Pattern& p, std::uint64_t index) {
-  using namespace pattern_detail;
+BUSBW_HOST_DEVICE inline typename Format<Type>::Bits reduction_of(const Pattern& p, std::uint32_t element) {
   using F = Format<Type>;
-  const std::uint32_t element = element_hash(p, index);
   if constexpr (F::is_integer) {
     return reduce_integers<F>(p, element);
   } else {
     return reduce_floats<F>(p, element);
   }
+}
+
+}  // namespace pattern_detail
+
+// What `rank` puts in at `index`, as raw bits.
+template <DataType Type>
+BUSBW_HOST_DEVICE inline typename pattern_detail::Format<Type>::Bits contribution(const Pattern& p, int rank,
+                                                                                  std::uint64_t index) {
+  return pattern_detail::contribution_of<Type>(p, rank, pattern_detail::element_hash(p, index));
+}
+
+// What the reduction over all ranks must give at `index`, as raw bits.
+template <DataType Type>
+BUSBW_HOST_DEVICE inline typename pattern_detail::Format<Type>::Bits reduction(const Pattern& p, std::uint64_t index) {
+  return pattern_detail::reduction_of<Type>(p, pattern_detail::element_hash(p, index));
 }
 
 }  // namespace busbw
