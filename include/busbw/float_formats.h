@@ -1,9 +1,10 @@
 // Conversions between fp32 and the 16- and 8-bit floating-point formats of the NCCL API, in plain host code.
 //
-// All roundings are to nearest, ties to even. half and bfloat16 overflow to infinity, as IEEE 754 says. The 8-bit formats
-// saturate: everything beyond the largest finite value, infinities included, becomes that value with its sign, which is
-// what GPUs do in their conversion instructions (cvt.rn.satfinite). A NaN becomes the format's canonical quiet NaN.
-// The code is branch-poor integer arithmetic, so that loops over it vectorise. It relies on the default rounding mode.
+// All roundings are to nearest, ties to even. half and bfloat16 overflow to infinity, as IEEE 754 says. The 8-bit
+// formats saturate: everything beyond the largest finite value, infinities included, becomes that value with its sign,
+// which is what GPUs do in their conversion instructions (cvt.rn.satfinite). A NaN becomes the format's canonical quiet
+// NaN. The code is branch-poor integer arithmetic, so that loops over it vectorise; always inlined, so that each loop
+// is free to be compiled for its own instruction set. It relies on the default rounding mode.
 #pragma once
 
 #include <bit>
@@ -36,7 +37,7 @@ inline constexpr std::uint32_t sign_mask = 0x80000000u;
 inline constexpr std::uint32_t float_infinity = 0x7f800000u;
 
 template <FloatFormat F>
-constexpr std::uint32_t encode_magnitude(std::uint32_t magnitude) {
+[[gnu::always_inline]] constexpr std::uint32_t encode_magnitude(std::uint32_t magnitude) {
   constexpr int dropped = 23 - F.mantissa_bits;
   constexpr std::uint32_t min_normal = std::uint32_t(127 - F.bias + 1) << 23;
   // Adding this power of two makes the FPU round a subnormal result at its last kept bit.
@@ -55,11 +56,10 @@ constexpr std::uint32_t encode_magnitude(std::uint32_t magnitude) {
 
 // The bit pattern of `value` rounded into format F.
 template <FloatFormat F>
-constexpr std::uint32_t encode_float(float value) {
+[[gnu::always_inline]] constexpr std::uint32_t encode_float(float value) {
   constexpr int sign_shift = 31 - F.exponent_bits - F.mantissa_bits;
-  constexpr std::uint32_t max_as_float_bits =
-      (std::uint32_t(F.max_finite >> F.mantissa_bits) + 127 - F.bias) << 23 |
-      (F.max_finite & ((1u << F.mantissa_bits) - 1)) << (23 - F.mantissa_bits);
+  constexpr std::uint32_t max_as_float_bits = (std::uint32_t(F.max_finite >> F.mantissa_bits) + 127 - F.bias) << 23 |
+                                              (F.max_finite & ((1u << F.mantissa_bits) - 1)) << (23 - F.mantissa_bits);
   // From halfway between max_finite and its successor on, rounding leaves the finite range.
   constexpr std::uint32_t beyond = max_as_float_bits + (1u << (22 - F.mantissa_bits));
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
@@ -75,7 +75,7 @@ constexpr std::uint32_t encode_float(float value) {
 
 // The exact value of bit pattern `bits` of format F.
 template <FloatFormat F>
-constexpr float decode_float(std::uint32_t bits) {
+[[gnu::always_inline]] constexpr float decode_float(std::uint32_t bits) {
   constexpr int shift = 23 - F.mantissa_bits;
   constexpr std::uint32_t magnitude_mask = (1u << (F.exponent_bits + F.mantissa_bits)) - 1;
   constexpr int sign_shift = 31 - F.exponent_bits - F.mantissa_bits;
@@ -101,10 +101,10 @@ constexpr float decode_float(std::uint32_t bits) {
 // Storage types with the layout of the NCCL API's element types.
 template <FloatFormat F, class Bits>
 struct SmallFloat {
-  Bits bits = 0;
-  constexpr SmallFloat() = default;
-  explicit constexpr SmallFloat(float value) : bits(Bits(encode_float<F>(value))) {}
-  constexpr operator float() const { return decode_float<F>(bits); }
+  Bits bits;
+  SmallFloat() = default;
+  [[gnu::always_inline]] explicit constexpr SmallFloat(float value) : bits(Bits(encode_float<F>(value))) {}
+  [[gnu::always_inline]] constexpr operator float() const { return decode_float<F>(bits); }
 };
 
 using Half = SmallFloat<half_format, std::uint16_t>;

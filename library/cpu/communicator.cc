@@ -1,0 +1,84 @@
+// A communicator's life, and the exchange of header lines.
+#include "library/cpu/communicator.h"
+
+#include "library/common/failure.h"
+#include "library/cpu/algorithms.h"
+
+namespace busbw::cpu {
+namespace {
+
+// Some 50 us of polling where every rank has a processor of its own, next to nothing where it must make way for a peer.
+constexpr int spins_alone = 2000;
+constexpr int spins_crowded = 20;
+
+constexpr std::uint64_t flag_of(Epoch epoch, std::uint32_t what) { return std::uint64_t{epoch} << 32 | what; }
+
+}  // namespace
+
+Communicator::Communicator(const UniqueId& id, int ranks, int rank) : rank_(rank), ranks_(ranks) {
+  const Meeting meeting = meet(id, ranks, rank);
+  segment_ = meeting.segment;
+  const WatchOptions options{.rank = rank,
+                             .spins = ranks <= meeting.processors ? spins_alone : spins_crowded,
+                             .limit_seconds = 10 * meeting.timeout_seconds};
+  watch_ = std::make_unique<Watch>(segment_, options);
+  sent.resize(std::size_t(ranks));
+  received.resize(std::size_t(ranks));
+  one_process_ = true;
+  for (int peer = 0; peer < ranks; ++peer) {
+    const bool same = cpu::same_process(segment_->record(peer).process, this_process());
+    same_process_.push_back(same);
+    one_process_ = one_process_ && same;
+  }
+}
+
+Communicator::~Communicator() { segment_->record(rank_).attendance.store(Attendance::left, std::memory_order_release); }
+
+void Communicator::abort() {
+  watch_->abort();
+  announce_failure(segment_->header(), ncclRemoteError,
+                   text("Rank %d (pid %d on %s) aborted the communicator.", rank_, segment_->record(rank_).process.pid,
+                        host_name().c_str()));
+}
+
+void Communicator::run(const Collective& call) {
+  watch_->check();
+  if (use_direct(*this, call)) {
+    if (run_direct(*this, call)) return;
+  }
+  run_staged(*this, call);
+}
+
+void Communicator::publish(const Collective& call) {
+  ++published_;
+  HeaderLine& line = segment_->line(rank_, published_);
+  line.count = call.count;
+  line.scalar = call.scalar;
+  line.flag.store(flag_of(published_, describe(call)), std::memory_order_release);
+}
+
+void Communicator::await(const Collective& call, Epoch epoch) {
+  const std::uint32_t what = describe(call);
+  const auto arrived = [&](int peer) {
+    return Epoch(segment_->line(peer, epoch).flag.load(std::memory_order_acquire) >> 32) == epoch;
+  };
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank_) continue;
+    watch_->wait([&] { return arrived(peer); }, [&](int rank) { return !arrived(rank); });
+    const HeaderLine& line = segment_->line(peer, epoch);
+    const auto theirs = std::uint32_t(line.flag.load(std::memory_order_relaxed));
+    if (theirs != what || line.count != call.count) [[unlikely]] {
+      fail_mismatch(call, peer, theirs, line.count);
+    }
+  }
+}
+
+void Communicator::fail_mismatch(const Collective& call, int peer, std::uint32_t what, std::size_t count) {
+  const std::string sentence =
+      text("Ranks called different collectives at the same time: rank %d %s, rank %d %s.", rank_,
+           spelled(describe(call), call.count).c_str(), peer, spelled(what, count).c_str());
+  announce_failure(segment_->header(), ncclInvalidUsage, sentence);
+  throw Failure(ncclInvalidUsage, sentence);
+}
+
+}  // namespace busbw::cpu

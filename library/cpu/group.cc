@@ -1,0 +1,103 @@
+// Runs a group: first what makes communicators, then each communicator's calls, several communicators at the same time.
+#include "library/cpu/group.h"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+namespace busbw::cpu {
+namespace {
+
+struct Calls {
+  ncclComm* comm;
+  std::vector<Collective> collectives;
+  std::vector<Transfer> transfers;
+};
+
+struct Group {
+  int depth = 0;
+  ncclResult_t failure = ncclSuccess;
+  std::vector<std::function<ncclResult_t()>> setups;
+  std::vector<Calls> calls;
+
+  Calls& of(ncclComm& comm) {
+    const auto found = std::find_if(calls.begin(), calls.end(), [&](const Calls& c) { return c.comm == &comm; });
+    if (found != calls.end()) return *found;
+    calls.push_back({.comm = &comm, .collectives = {}, .transfers = {}});
+    return calls.back();
+  }
+};
+
+thread_local Group group;
+
+ncclResult_t run_calls(Calls& calls) {
+  return run_exclusively(*calls.comm, [&](Communicator& core) {
+    for (const Collective& call : calls.collectives) core.run(call);
+    if (!calls.transfers.empty()) core.run(calls.transfers);
+  });
+}
+
+// Runs all at the same time, the last one on this thread; the result is the first failure.
+template <class Jobs, class Run>
+ncclResult_t run_together(Jobs& jobs, Run run) {
+  std::vector<ncclResult_t> results(jobs.size(), ncclSuccess);
+  std::vector<std::thread> helpers;
+  for (std::size_t i = 0; i + 1 < jobs.size(); ++i) {
+    helpers.emplace_back([&, i] { results[i] = run(jobs[i]); });
+  }
+  if (!jobs.empty()) results.back() = run(jobs.back());
+  for (std::thread& helper : helpers) helper.join();
+  const auto failed = std::find_if(results.begin(), results.end(), [](ncclResult_t r) { return r != ncclSuccess; });
+  return failed == results.end() ? ncclSuccess : *failed;
+}
+
+}  // namespace
+
+bool in_group() { return group.depth > 0; }
+
+void group_start() { ++group.depth; }
+
+void note_group_failure(ncclResult_t code) {
+  if (in_group() && group.failure == ncclSuccess) group.failure = code;
+}
+
+ncclResult_t group_end() {
+  if (group.depth == 0) {
+    return remember(nullptr, ncclInvalidUsage, "ncclGroupEnd was called without ncclGroupStart.");
+  }
+  if (--group.depth > 0) return ncclSuccess;
+  ncclResult_t result = group.failure;
+  if (result == ncclSuccess) {
+    result = run_together(group.setups, [](auto& setup) { return setup(); });
+  }
+  if (result == ncclSuccess) {
+    result = run_together(group.calls, run_calls);
+  }
+  group.failure = ncclSuccess;
+  group.setups.clear();
+  group.calls.clear();
+  return result;
+}
+
+ncclResult_t submit(ncclComm& comm, const Collective& call) {
+  if (!in_group()) return run_exclusively(comm, [&](Communicator& core) { core.run(call); });
+  group.of(comm).collectives.push_back(call);
+  return ncclSuccess;
+}
+
+ncclResult_t submit(ncclComm& comm, const Transfer& transfer) {
+  if (!in_group()) {
+    std::vector<Transfer> alone{transfer};
+    return run_exclusively(comm, [&](Communicator& core) { core.run(alone); });
+  }
+  group.of(comm).transfers.push_back(transfer);
+  return ncclSuccess;
+}
+
+ncclResult_t submit_setup(std::function<ncclResult_t()> setup) {
+  if (!in_group()) return setup();
+  group.setups.push_back(std::move(setup));
+  return ncclSuccess;
+}
+
+}  // namespace busbw::cpu

@@ -1,0 +1,25 @@
+// ncclGroupStart to ncclGroupEnd: collects this thread's calls and runs them together, so that ranks which share a
+// thread do not wait for each other.
+#pragma once
+
+#include <functional>
+
+#include "library/cpu/collective.h"
+#include "library/cpu/handle.h"
+#include "library/cpu/transfer.h"
+
+namespace busbw::cpu {
+
+void group_start();
+ncclResult_t group_end();
+bool in_group();
+
+// Outside a group these run at once; inside, when the outermost group ends.
+ncclResult_t submit(ncclComm& comm, const Collective& call);
+ncclResult_t submit(ncclComm& comm, const Transfer& transfer);
+// Making communicators; all of a group's at the same time.
+ncclResult_t submit_setup(std::function<ncclResult_t()> setup);
+// A call that failed before it was submitted; the group reports it too.
+void note_group_failure(ncclResult_t code);
+
+}  // namespace busbw::cpu

@@ -1,0 +1,187 @@
+// Creates, finds and checks the shared memory of a communicator.
+#include "library/cpu/shared_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "library/common/failure.h"
+#include "library/cpu/descriptor.h"
+#include "library/cpu/settings.h"
+
+namespace busbw::cpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The mappings of this process, by name. A forked child does not use its parent's.
+struct Registry {
+  std::mutex guard;
+  std::map<std::string, std::weak_ptr<SharedSegment>> segments;
+
+  std::shared_ptr<SharedSegment> find(const std::string& name) {
+    const auto found = segments.find(name);
+    return found == segments.end() ? nullptr : found->second.lock();
+  }
+  void add(const std::string& name, const std::shared_ptr<SharedSegment>& segment) {
+    std::erase_if(segments, [](const auto& entry) { return entry.second.expired(); });
+    segments[name] = segment;
+  }
+};
+
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+[[noreturn]] void fail_system(const char* what, const std::string& name, int error) {
+  throw Failure(ncclSystemError,
+                text("Could not %s the shared memory %s of a communicator: %s. Is /dev/shm mounted, large enough and "
+                     "the same for all ranks?",
+                     what, name.c_str(), std::strerror(error)));
+}
+
+// The header as read through a mapping of its own, before anything else of a stranger's segment is touched.
+struct Preview {
+  explicit Preview(int descriptor)
+      : address(::mmap(nullptr, sizeof(SegmentHeader), PROT_READ, MAP_SHARED, descriptor, 0)) {}
+  ~Preview() {
+    if (address != MAP_FAILED) ::munmap(address, sizeof(SegmentHeader));
+  }
+  const SegmentHeader* header() const {
+    return address == MAP_FAILED ? nullptr : static_cast<const SegmentHeader*>(address);
+  }
+  void* address;
+};
+
+// A failure that concerns all ranks is left in the segment for them too.
+void leave_failure(int descriptor, ncclResult_t code, const std::string& sentence) {
+  void* address = ::mmap(nullptr, sizeof(SegmentHeader), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (address == MAP_FAILED) return;
+  announce_failure(*static_cast<SegmentHeader*>(address), code, sentence);
+  ::munmap(address, sizeof(SegmentHeader));
+}
+
+void check_header(const SegmentHeader& header, int descriptor, std::size_t size, int ranks) {
+  if (header.version != segment_version) {
+    throw Failure(ncclInvalidUsage,
+                  text("Rank 0 runs another version of busbw's CPU library (shared memory layout %u, here %u).",
+                       header.version, segment_version));
+  }
+  if (header.ranks != ranks) {
+    const std::string sentence =
+        text("Ranks disagree on their number: rank 0 says %d, another rank says %d.", header.ranks, ranks);
+    leave_failure(descriptor, ncclInvalidArgument, sentence);
+    throw Failure(ncclInvalidArgument, sentence);
+  }
+  const std::size_t expected = Layout::for_ranks(ranks).total_bytes();
+  if (header.total_bytes != expected || size != expected) {
+    throw Failure(ncclInvalidUsage,
+                  text("The communicator's shared memory has %zu bytes where %zu were expected.", size, expected));
+  }
+}
+
+// Null while rank 0 has not finished creating it.
+std::shared_ptr<Descriptor> open_if_there(const std::string& name, int ranks) {
+  auto descriptor = std::make_shared<Descriptor>(::shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0));
+  if (!descriptor->valid()) {
+    if (errno == ENOENT) return nullptr;
+    fail_system("open", name, errno);
+  }
+  struct stat status{};
+  if (::fstat(descriptor->get(), &status) != 0) fail_system("examine", name, errno);
+  if (status.st_uid != ::geteuid()) {
+    throw Failure(ncclInvalidUsage, text("The shared memory %s belongs to user %u, not to this one (%u).", name.c_str(),
+                                         status.st_uid, ::geteuid()));
+  }
+  if (std::size_t(status.st_size) < sizeof(SegmentHeader)) return nullptr;
+  const Preview preview(descriptor->get());
+  if (!preview.header()) fail_system("map", name, errno);
+  if (preview.header()->magic.load(std::memory_order_acquire) != segment_magic) return nullptr;
+  check_header(*preview.header(), descriptor->get(), std::size_t(status.st_size), ranks);
+  return descriptor;
+}
+
+}  // namespace
+
+void announce_failure(SegmentHeader& header, ncclResult_t code, const std::string& sentence) {
+  if (header.failure_claimed.exchange(1, std::memory_order_acq_rel) != 0) return;
+  std::strncpy(header.failure_text, sentence.c_str(), sizeof header.failure_text - 1);
+  header.failure.store(std::uint32_t(code), std::memory_order_release);
+}
+
+SharedSegment::SharedSegment(int descriptor, Layout layout) : layout_(layout) {
+  void* address = ::mmap(nullptr, layout.total_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (address == MAP_FAILED) {
+    throw Failure(ncclSystemError,
+                  text("Could not map %zu bytes of shared memory: %s.", layout.total_bytes(), std::strerror(errno)));
+  }
+  base_ = static_cast<unsigned char*>(address);
+}
+
+SharedSegment::~SharedSegment() { ::munmap(base_, layout_.total_bytes()); }
+
+std::shared_ptr<SharedSegment> SharedSegment::create(const std::string& name, int ranks) {
+  const Layout layout = Layout::for_ranks(ranks);
+  const std::lock_guard lock(registry().guard);
+  const Descriptor descriptor(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!descriptor.valid() && errno == EEXIST) {
+    throw Failure(ncclInvalidUsage, "Two ranks 0 use the same ncclUniqueId; every communicator needs its own.");
+  }
+  if (!descriptor.valid()) fail_system("create", name, errno);
+  // Reserve the memory now: running out of it later would be a bus error in the middle of a collective.
+  const int error = ::posix_fallocate(descriptor.get(), 0, off_t(layout.total_bytes()));
+  if (error != 0) {
+    ::shm_unlink(name.c_str());
+    fail_system("reserve", name, error);
+  }
+  std::shared_ptr<SharedSegment> segment(new SharedSegment(descriptor.get(), layout));
+  const Settings settings = Settings::from_environment();
+  SegmentHeader& header = segment->header();
+  header.version = segment_version;
+  header.ranks = ranks;
+  header.total_bytes = layout.total_bytes();
+  header.direct_min_bytes = settings.direct_min_bytes;
+  header.chunk_bytes = settings.chunk_bytes;
+  header.force_staged = settings.force_staged;
+  header.magic.store(segment_magic, std::memory_order_release);
+  registry().add(name, segment);
+  return segment;
+}
+
+std::shared_ptr<SharedSegment> SharedSegment::attach(const std::string& name, int ranks, double limit_seconds) {
+  const auto deadline = Clock::now() + std::chrono::duration<double>(limit_seconds);
+  for (;;) {
+    {
+      const std::lock_guard lock(registry().guard);
+      if (auto mine = registry().find(name)) {
+        check_header(mine->header(), -1, mine->layout().total_bytes(), ranks);
+        return mine;
+      }
+      if (const auto descriptor = open_if_there(name, ranks)) {
+        std::shared_ptr<SharedSegment> segment(new SharedSegment(descriptor->get(), Layout::for_ranks(ranks)));
+        registry().add(name, segment);
+        return segment;
+      }
+    }
+    if (Clock::now() > deadline) {
+      throw Failure(ncclTimeout, text("Rank 0 did not create the communicator within %g s (BUSBW_CPU_TIMEOUT). Was it "
+                                      "started, on this host, with the same ncclUniqueId?",
+                                      limit_seconds));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+void SharedSegment::unlink(const std::string& name) { ::shm_unlink(name.c_str()); }
+
+}  // namespace busbw::cpu

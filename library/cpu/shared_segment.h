@@ -1,0 +1,95 @@
+// The shared memory of one communicator: a named POSIX segment, its typed contents, and one mapping per process.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "busbw/nccl_abi.h"
+#include "library/cpu/layout.h"
+#include "library/cpu/process.h"
+
+namespace busbw::cpu {
+
+enum class Attendance : std::uint32_t { absent = 0, arriving = 1, present = 2, ready = 3, left = 4 };
+
+// What one rank tells the others about itself; written before `attendance` becomes present, `can_map_peers`
+// before it becomes ready.
+struct RankRecord {
+  std::atomic<Attendance> attendance;
+  std::int32_t can_map_peers;
+  // A descriptor that holds the process's token, for peers to try whether they can reach this process's memory.
+  std::int32_t probe_descriptor;
+  ProcessIdentity process;
+  CpuSet cpus;
+};
+static_assert(sizeof(RankRecord) <= Layout::record_bytes);
+
+struct SegmentHeader {
+  // Written last by rank 0: everything else is valid once it holds `segment_magic`.
+  std::atomic<std::uint64_t> magic;
+  std::uint32_t version;
+  std::int32_t ranks;
+  std::uint64_t total_bytes;
+  // Rank 0's settings hold for all: ranks that disagreed on an algorithm would wait for each other for ever.
+  std::uint64_t direct_min_bytes;
+  std::uint64_t chunk_bytes;
+  std::uint32_t force_staged;
+  std::atomic<std::uint32_t> attached;
+  // 0, or an ncclResult_t that every rank's pending and later calls return, with `failure_text` as the reason.
+  std::atomic<std::uint32_t> failure;
+  std::atomic<std::uint32_t> failure_claimed;
+  char failure_text[512];
+};
+static_assert(sizeof(SegmentHeader) <= page);
+
+inline constexpr std::uint64_t segment_magic = 0x7570632d77627362;  // "bsbw-cpu"
+inline constexpr std::uint32_t segment_version = 1;
+
+// The first line of a slot. `flag` is epoch << 32 | what and is stored last; the rest is its payload.
+struct alignas(64) HeaderLine {
+  std::atomic<std::uint64_t> flag;
+  std::uint64_t count;
+  std::uint64_t scalar;
+  unsigned char inline_data[40];
+};
+static_assert(sizeof(HeaderLine) == 64);
+
+// The first failure wins; every rank's pending and later calls return it.
+void announce_failure(SegmentHeader& header, ncclResult_t code, const std::string& sentence);
+
+class SharedSegment {
+ public:
+  // Rank 0: creates the segment. Others: waits until it is there, and checks every field before trusting it.
+  // Ranks of one process share one mapping, so that their atomics have one address (and one translation).
+  static std::shared_ptr<SharedSegment> create(const std::string& name, int ranks);
+  static std::shared_ptr<SharedSegment> attach(const std::string& name, int ranks, double limit_seconds);
+  // Removes the name; the memory lives on until the last mapping goes.
+  static void unlink(const std::string& name);
+
+  ~SharedSegment();
+  SharedSegment(const SharedSegment&) = delete;
+  SharedSegment& operator=(const SharedSegment&) = delete;
+
+  const Layout& layout() const { return layout_; }
+  SegmentHeader& header() { return *at<SegmentHeader>(0); }
+  RankRecord& record(int rank) { return *at<RankRecord>(layout_.record_offset(rank)); }
+  HeaderLine& line(int rank, Epoch epoch) { return *at<HeaderLine>(layout_.line_offset(rank, slot_set(epoch))); }
+  unsigned char* slot(int rank, Epoch epoch) { return base_ + layout_.slot_offset(rank, slot_set(epoch)); }
+  unsigned char* bytes(std::size_t offset) { return base_ + offset; }
+
+  template <class T>
+  T* at(std::size_t offset) {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
+
+ private:
+  SharedSegment(int descriptor, Layout layout);
+
+  Layout layout_;
+  unsigned char* base_ = nullptr;
+};
+
+}  // namespace busbw::cpu

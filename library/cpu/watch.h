@@ -1,0 +1,81 @@
+// Waiting for peers: a short spin, then yielding, then sleeping; with an eye on aborts, failures and peers that ended.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+
+#include "library/cpu/shared_segment.h"
+
+namespace busbw::cpu {
+
+inline void relax_processor() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+struct WatchOptions {
+  int rank = 0;
+  // Polls before the first yield: few where ranks share processors, as then the peer needs this one.
+  int spins = 0;
+  double limit_seconds = 600;
+};
+
+class Watch {
+ public:
+  Watch(std::shared_ptr<SharedSegment> segment, WatchOptions options)
+      : segment_(std::move(segment)), options_(options) {}
+
+  // Returns once done() holds. missing(rank) tells whether this wait still needs that rank; one that ended or left
+  // while it is needed ends the wait with a Failure, as do an abort, a failure elsewhere and the time limit.
+  template <class Done, class Missing>
+  void wait(Done done, Missing missing) {
+    for (int spin = 0; spin < options_.spins; ++spin) {
+      if (done()) return;
+      relax_processor();
+    }
+    Patience patience;
+    while (!done()) {
+      if (pause(patience)) continue;
+      for (int rank = 0; rank < segment_->layout().ranks; ++rank) {
+        // What it published before it ended still counts, so look again after finding it gone.
+        if (missing(rank) && gone(rank) && missing(rank)) fail_gone(rank);
+      }
+    }
+  }
+
+  // Throws if this communicator was aborted or any rank announced a failure.
+  void check() const {
+    if (aborted_.load(std::memory_order_relaxed) || segment_->header().failure.load(std::memory_order_relaxed) != 0)
+        [[unlikely]] {
+      throw_failure();
+    }
+  }
+  void abort() { aborted_.store(true); }
+  bool aborted() const { return aborted_.load(std::memory_order_relaxed); }
+  ncclResult_t failure() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Patience {
+    int rounds = 0;
+    Clock::time_point begin = Clock::now();
+    Clock::time_point next_look = begin + std::chrono::milliseconds(100);
+    std::chrono::microseconds nap{50};
+  };
+
+  // Gives the processor away for a while; false when it is time to look whether peers still live.
+  bool pause(Patience& patience) const;
+  bool gone(int rank) const;
+  [[noreturn]] void fail_gone(int rank);
+  [[noreturn]] void throw_failure() const;
+
+  std::shared_ptr<SharedSegment> segment_;
+  WatchOptions options_;
+  std::atomic<bool> aborted_{false};
+};
+
+}  // namespace busbw::cpu

@@ -1,0 +1,106 @@
+// Every collective, type and operation, in and out of place, between threads, processes and both, against the
+// reference.
+#include "library/tests/cpu/ranks.h"
+
+namespace busbw::cpu::test {
+namespace {
+
+constexpr CollectiveKind kinds[] = {
+    CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::broadcast,
+    CollectiveKind::reduce,     CollectiveKind::all_to_all, CollectiveKind::gather,         CollectiveKind::scatter};
+
+void check_all_types(CollectiveKind kind, std::size_t count, const BufferChoice& choice, ncclComm_t comm, int rank,
+                     int ranks) {
+  const int reductions = reduces(kind) ? reduction_count : 1;
+  for (int type = 0; type < ncclNumTypes; ++type) {
+    for (int reduction = 0; reduction < reductions; ++reduction) {
+      const Collective call{.kind = kind,
+                            .type = ncclDataType_t(type),
+                            .reduction = Reduction(reduction),
+                            .root = rooted(kind) ? int(count + std::size_t(type)) % ranks : 0,
+                            .count = count};
+      const Inputs inputs = random_inputs(call, ranks, std::uint32_t(count) * 31 + std::uint32_t(type));
+      ASSERT_NO_FATAL_FAILURE(check_call(call, inputs, choice, comm, rank));
+    }
+  }
+}
+
+class EveryCollective : public ::testing::TestWithParam<Placement> {};
+
+TEST_P(EveryCollective, GivesTheReferencesBitsForEveryTypeAndOperation) {
+  const int ranks = GetParam().ranks();
+  run_placed(GetParam(), [&](ncclComm_t comm, int rank) {
+    for (const CollectiveKind kind : kinds) {
+      for (const std::size_t count : {0, 1, 3, 17, 1000, 5003}) {
+        for (const bool in_place : {false, true}) {
+          ASSERT_NO_FATAL_FAILURE(check_all_types(kind, count, {.in_place = in_place}, comm, rank, ranks));
+        }
+      }
+    }
+  });
+}
+
+TEST_P(EveryCollective, IsRightAroundEveryThresholdAndInSeveralChunks) {
+  const int ranks = GetParam().ranks();
+  run_placed(GetParam(), [&](ncclComm_t comm, int rank) {
+    for (const CollectiveKind kind : kinds) {
+      for (const std::size_t count : {4, 10, 11, 4095, 4096, 4097, 32768, 65537, 131072, 150001}) {
+        for (const bool shared : {false, true}) {
+          const Collective call{
+              .kind = kind, .type = ncclFloat32, .root = rooted(kind) ? ranks - 1 : 0, .count = count};
+          const Inputs inputs = random_inputs(call, ranks, std::uint32_t(count));
+          for (const bool in_place : {false, true}) {
+            ASSERT_NO_FATAL_FAILURE(check_call(call, inputs, {.in_place = in_place, .shared = shared}, comm, rank));
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_P(EveryCollective, TakesUnalignedBuffers) {
+  const int ranks = GetParam().ranks();
+  run_placed(GetParam(), [&](ncclComm_t comm, int rank) {
+    for (const CollectiveKind kind : kinds) {
+      for (const std::size_t count : {2, 5, 999, 40001}) {
+        for (const std::size_t offset : {1, 2, 7, 33}) {
+          const Collective call{.kind = kind, .type = offset % 2 ? ncclFloat16 : ncclInt64, .count = count};
+          const Inputs inputs = random_inputs(call, ranks, std::uint32_t(count));
+          ASSERT_NO_FATAL_FAILURE(check_call(call, inputs, {.in_place = offset == 7, .offset = offset}, comm, rank));
+        }
+      }
+    }
+  });
+}
+
+TEST_P(EveryCollective, SurvivesALongRandomMixOfCalls) {
+  const int ranks = GetParam().ranks();
+  run_placed(GetParam(), [&](ncclComm_t comm, int rank) {
+    std::mt19937 random(7);  // the same on all ranks
+    for (int i = 0; i < 2000; ++i) {
+      const CollectiveKind kind = kinds[random() % std::size(kinds)];
+      const std::size_t size_class = std::size_t{1} << random() % 17;
+      const Collective call{.kind = kind,
+                            .type = ncclDataType_t(random() % ncclNumTypes),
+                            .reduction = reduces(kind) ? Reduction(random() % reduction_count) : Reduction::sum,
+                            .root = rooted(kind) ? int(random() % unsigned(ranks)) : 0,
+                            .count = random() % size_class};
+      const BufferChoice choice{.in_place = random() % 2 == 0, .offset = random() % 3 * 8, .shared = random() % 4 == 0};
+      const Inputs inputs = random_inputs(call, ranks, std::uint32_t(i));
+      ASSERT_NO_FATAL_FAILURE(check_call(call, inputs, choice, comm, rank)) << "call " << i;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, EveryCollective,
+                         ::testing::Values(Placement{1, 1}, Placement{1, 2}, Placement{1, 3}, Placement{1, 4}),
+                         [](const auto& info) { return name_of(info.param); });
+#if !defined(__SANITIZE_THREAD__)
+// The thread sanitizer follows one process only.
+INSTANTIATE_TEST_SUITE_P(Processes, EveryCollective,
+                         ::testing::Values(Placement{2, 1}, Placement{3, 1}, Placement{2, 2}),
+                         [](const auto& info) { return name_of(info.param); });
+#endif
+
+}  // namespace
+}  // namespace busbw::cpu::test
