@@ -156,6 +156,7 @@ class Case:
     timestamp: str | None = None
     context: Mapping[str, Any] = field(default_factory=dict)
     conversion: str | None = None
+    best: bool | None = None
     source: Source | None = None
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 

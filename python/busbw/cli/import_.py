@@ -1,0 +1,126 @@
+"""`busbw import FILE...`: other tools' results, recognised by themselves, become runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO, get_args
+
+from busbw.errors import UserError
+from busbw.importers import FileReport, import_path, import_stream
+from busbw.records import Collective, Record, write_record
+
+EXAMPLES = """\
+reads: nccl-tests text (every version since 2.0) and JSON, mscclpp-test, torch all_reduce_bench, DeepSpeed's
+communication benchmark, OSU collectives, Markdown pages that hold any of these or tables of results, and busbw's
+own records; with NCCL's messages and launchers' prefixes between the rows; gzip too.
+
+examples:
+  busbw import job-1234.out                    keep every sweep as a run
+  busbw import *.log --output results.jsonl    into one file instead
+  busbw import page.md --url https://...       say where the page came from
+  srun -l all_reduce_perf ... | busbw import - from a pipe
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this verb."""
+    parser.epilog = EXAMPLES
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a log, page or JSON file; - is standard input")
+    parser.add_argument("-o", "--output", metavar="PATH", help="write records to this file instead of keeping runs")
+    parser.add_argument("--runs", metavar="DIR", help="keep the runs here (else $BUSBW_RUNS, else the user's folder)")
+    parser.add_argument("--collective", choices=get_args(Collective), metavar="NAME",
+                        help="what was measured, where nothing in the file says so")  # fmt: skip
+    parser.add_argument("--url", help="where the files were published, kept with every record")
+    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help="tag every run; may be repeated")
+    parser.add_argument("--dry-run", action="store_true", help="say what is there and keep nothing")
+    parser.add_argument("--quiet", action="store_true", help="only the last line of each file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Import every file; 1 where a file could not be read or held nothing."""
+    failed = False
+    with _Destination(args) as destination:
+        for name in args.files:
+            try:
+                report = _import(name, destination.add, args)
+            except UserError as problem:
+                print(f"busbw: {problem}", file=sys.stderr)
+                failed = True
+                continue
+            _tell(report, quiet=args.quiet)
+            failed = failed or report.sweeps == 0
+    return 1 if failed else 0
+
+
+def _import(name: str, add: Callable[[Record], None], args: argparse.Namespace) -> FileReport:
+    if name == "-":
+        return import_stream(sys.stdin.buffer, "standard input", add, collective=args.collective, url=args.url)
+    return import_path(Path(name), add, collective=args.collective, url=args.url)
+
+
+def _tell(report: FileReport, *, quiet: bool) -> None:
+    """What was not read and what was derived to stderr, the one line about the file to stdout."""
+    if not quiet:
+        for problem in report.problems:
+            print(f"not read: {problem}", file=sys.stderr)
+        if report.problems_left_out:
+            print(f"not read: {report.name}: {report.problems_left_out} further lines", file=sys.stderr)
+        for note in report.notes:
+            print(f"note: {note}", file=sys.stderr)
+        for conversion, count in report.conversions.most_common():
+            print(f"converted: {report.name}: {count} figures, {conversion}", file=sys.stderr)
+    print(report.summary(), flush=True)
+
+
+class _Destination:
+    """Where records go: a file, the kept runs, or nowhere."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._dry = args.dry_run
+        self._output = Path(args.output) if args.output else None
+        self._runs = args.runs
+        self._tags = tuple(dict.fromkeys(args.tag))
+        self._stream: TextIO | None = None
+        self._partial: Path | None = None
+
+    def __enter__(self) -> _Destination:
+        if self._output and not self._dry:
+            self._partial = self._output.with_name(f"{self._output.name}.partial")
+            try:
+                self._stream = self._partial.open("w", encoding="utf-8", newline="\n")
+            except OSError as problem:
+                raise UserError(f"cannot write {self._output}: {problem.strerror or problem}") from problem
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._stream is None or self._partial is None or self._output is None:
+            return
+        self._stream.close()
+        if kind is None:
+            self._partial.replace(self._output)
+        else:
+            self._partial.unlink(missing_ok=True)
+
+    def add(self, record: Record) -> None:
+        """Take one record."""
+        if self._dry:
+            return
+        if self._tags:
+            from dataclasses import replace
+
+            record = replace(record, run=replace(record.run, tags=(*record.run.tags, *self._tags)))
+        if self._stream is None:
+            self._keep(record)
+            return
+        try:
+            write_record(record, self._stream)
+        except OSError as problem:
+            raise UserError(f"cannot write {self._output}: {problem.strerror or problem}") from problem
+
+    def _keep(self, record: Record) -> None:
+        from busbw.runs import store
+
+        store.add(record, Path(self._runs) if self._runs else None)

@@ -1,0 +1,288 @@
+"""What stands around the results: headings, the command or script above them, settings, and NCCL's own messages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from busbw.importers.values import collective_named, whole
+from busbw.records import Collective, Placement
+
+MAX_BLOCK_LINES = 400
+MAX_VARIABLES = 500
+MAX_COMMAND = 4000
+
+_MATTERS = re.compile(r"(?:NCCL|CUDA|UCX|OMPI|SLURM|RCCL|MSCCL|MSCCLPP|BUSBW)_[A-Z0-9_]{1,80}")
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(?:^|_)KEY|API_?KEY", re.IGNORECASE)
+_ASSIGNMENT = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{2,80})=("[^"\n]{0,400}"|'[^'\n]{0,400}'|[^\s;&|)"']{0,400})""")
+_PROGRAM = re.compile(
+    r"\b([a-z_]{3,20})_perf(?:_mpi)?\b|\b(all_reduce)_bench\b|\bosu_([a-z_]{3,30})\b|communication/(\w{3,20})\.py"
+)
+_MSCCLPP_PROGRAM = re.compile(r"\b([a-z]{3,15})_test_perf\b")
+_HEADING = re.compile(r"(#{1,6})\s+(\S.*)")
+_REMOVED = re.compile(
+    r"\b(?:comment(?:ing)?\s+out|without|unset(?:ting)?|disabl\w+|remov\w+)\s+`?(?P<name>[A-Z]+_[A-Z0-9_]+)", re.I
+)
+_INFO_HOST = re.compile(r"([\w.-]{1,100}):\d{1,10}:\d{1,10} \[-?\d{1,4}\] NCCL ")
+_NRANKS = re.compile(r"\bn[rR]anks (\d{1,7})\b")
+_VERSION = re.compile(r"NCCL version (\d+\.\d+(?:\.\d+)?\S{0,40})")
+_SET_BY = re.compile(r"\b(NCCL_[A-Z0-9_]{2,80}) set by environment to (\S{1,400}?)\.?$")
+_VM_SIZE = re.compile(r"\bStandard_N[A-Za-z0-9_]{3,30}\b")
+_SHORT_SIZE = re.compile(r"(?<![A-Za-z0-9])(nc24|nc48|nc96|ndm|nd)(?:r|s|rs|sr|ads|asr|amsr)?_?v4(?![A-Za-z0-9])", re.I)
+_LONG_NAMES = {
+    "nc24": "Standard_NC24ads_A100_v4", "nc48": "Standard_NC48ads_A100_v4", "nc96": "Standard_NC96ads_A100_v4",
+    "nd": "Standard_ND96asr_v4", "ndm": "Standard_ND96amsr_A100_v4",
+}  # fmt: skip
+
+
+def is_kept(name: str) -> bool:
+    """Whether an environment variable matters to a measurement and cannot hold a secret."""
+    return _MATTERS.fullmatch(name) is not None and not _SECRET.search(name)
+
+
+def machine_named(text: str | None) -> str | None:
+    """The Azure VM size that a text names, in short (nc48v4) or in full."""
+    if not text:
+        return None
+    full = _VM_SIZE.search(text)
+    if full:
+        return full[0]
+    short = _SHORT_SIZE.search(text)
+    return _LONG_NAMES[short[1].lower()] if short else None
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command or script that runs a benchmark, and what it says about the run."""
+
+    text: str
+    tool: str = "nccl-tests"
+    collective: Collective | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    ranks: int | None = None
+    machine: str | None = None
+    library_path: str | None = None
+
+
+def read_command(lines: list[str]) -> Command | None:
+    """What a block of shell says about a benchmark that it runs; None where it runs none."""
+    statements = _statements(lines)
+    text = "\n".join(statements)
+    program = _PROGRAM.search(text) or _MSCCLPP_PROGRAM.search(text)
+    if program is None:
+        return None
+    running = [each for each in statements if _PROGRAM.search(each) or _MSCCLPP_PROGRAM.search(each)]
+    running += [each for each in statements if re.match(r"\s*(?:\$ )?(?:srun|mpirun|mpiexec)\b", each)]
+    assigned = {name: value.strip("\"'") for name, value in _ASSIGNMENT.findall(text)}
+    return Command(
+        text=running[-1].strip()[:MAX_COMMAND],
+        tool="mscclpp-test" if _MSCCLPP_PROGRAM.search(text) else "nccl-tests",
+        collective=next((collective_named(group) for group in program.groups() if group), None),
+        environment={name: value for name, value in assigned.items() if is_kept(name) and name != "NCCL_TESTS_EXE"},
+        ranks=_ranks_of(text),
+        machine=machine_named("\n".join(lines)),
+        library_path=assigned["LD_PRELOAD"] if "libnccl" in assigned.get("LD_PRELOAD", "") else None,
+    )
+
+
+def _statements(lines: list[str]) -> list[str]:
+    """Lines with continuations joined and comments dropped; batch directives stay, they say where and how many."""
+    joined: list[str] = []
+    open_line = ""
+    for line in lines:
+        stripped = line.strip()
+        if stripped.startswith("#") and not stripped.startswith(("#SBATCH", "#PBS")) and not open_line:
+            continue
+        open_line += stripped.removesuffix("\\") + (" " if stripped.endswith("\\") else "")
+        if stripped.endswith("\\"):
+            continue
+        if open_line:
+            joined.append(open_line)
+        open_line = ""
+    return [*joined, open_line] if open_line else joined
+
+
+def _option(text: str, *names: str) -> int | None:
+    for name in names:
+        found = re.search(rf"(?<![\w-]){name}[ =]\s*(\d{{1,7}})\b", text)
+        if found:
+            return int(found[1])
+    return None
+
+
+def _ranks_of(text: str) -> int | None:
+    """Ranks that the launcher of a command starts, where it says so in full."""
+    per_node = _option(text, "--nproc_per_node", "--nproc-per-node")
+    if per_node:
+        return per_node * (_option(text, "--nnodes") or 1)
+    per_process = (_option(text, "-g", "--ngpus") or 1) * (_option(text, "-t", "--nthreads") or 1)
+    processes = _option(text, "-np", "--np") or _option(text, "--ntasks")
+    if processes is None and "srun" in text:
+        tasks = _option(text, "--ntasks-per-node")
+        # Slurm runs on one node unless told otherwise.
+        processes = tasks * (_option(text, "--nodes") or _option(text, "-N") or 1) if tasks else None
+    return processes * per_process if processes else None
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The context of one sweep, as of the line where it starts."""
+
+    heading: str | None
+    command: Command | None
+    environment: dict[str, str]
+    machine: str | None
+    heading_machine: str | None
+    placement: Placement | None
+    library_versions: dict[str, str]
+    commands: dict[str, Command] = field(default_factory=dict)
+    """By tool: the last command that runs it, for tables that hold results of several."""
+
+    def of_tool(self, tool: str) -> Surroundings:
+        """The same with the command that runs `tool`, and none where the page shows none."""
+        command = self.commands.get(tool)
+        if command is self.command:
+            return self
+        inherited = self.command.environment if self.command else {}
+        kept = {name: value for name, value in self.environment.items() if inherited.get(name) != value}
+        return replace(self, command=command, environment={**kept, **(command.environment if command else {})})
+
+
+class Document:
+    """Follows headings and code blocks; in a plain log only commands and settings."""
+
+    def __init__(self, is_markdown: bool) -> None:
+        self.is_markdown = is_markdown
+        self.fenced = False
+        self.placement: Placement | None = None
+        self.library_versions: dict[str, str] = {}
+        self._headings: list[tuple[int, str]] = []
+        self._block: list[str] = []
+        self._command: tuple[int, Command] | None = None
+        self._commands: dict[str, tuple[int, Command]] = {}
+        self._settings: tuple[int, dict[str, str]] | None = None
+        self._machine: str | None = None
+
+    def feed(self, line: str) -> None:
+        """Take one line that is no result."""
+        if self.is_markdown and line.lstrip().startswith("```"):
+            self._close_block()
+            self.fenced = not self.fenced
+            return
+        if self.is_markdown and not self.fenced:
+            self._prose(line)
+            return
+        if len(self._block) < MAX_BLOCK_LINES:
+            self._block.append(line[:MAX_COMMAND])
+        elif not self.is_markdown:
+            del self._block[: MAX_BLOCK_LINES // 2]
+            self._block.append(line[:MAX_COMMAND])
+
+    def _prose(self, line: str) -> None:
+        heading = _HEADING.match(line)
+        if heading:
+            self._enter(len(heading[1]), heading[2].strip())
+            return
+        if re.search(r"\breported? in-place\b|\bin-place numbers\b", line):
+            self.placement = "in_place"
+        version = re.search(r"\b(NCCL|RCCL|MSCCL\+\+|MSCCL) version (\d+\.\d+[\w.+]*[\w])", line)
+        if version and len(self.library_versions) < 20:
+            self.library_versions[version[1]] = version[2]
+
+    def _enter(self, level: int, text: str) -> None:
+        while self._headings and self._headings[-1][0] >= level:
+            self._headings.pop()
+        self._headings.append((level, text[:300]))
+        # A command stands for the headings beside its own, and no longer when the heading above both ends.
+        if self._command and level < self._command[0]:
+            self._command = None
+        self._commands = {tool: each for tool, each in self._commands.items() if level >= each[0]}
+        if self._settings and level < self._settings[0]:
+            self._settings = None
+
+    @property
+    def level(self) -> int:
+        """Level of the innermost heading."""
+        return self._headings[-1][0] if self._headings else 0
+
+    def _close_block(self) -> None:
+        self._read_block()
+        self._block = []
+
+    def _read_block(self) -> None:
+        command = read_command(self._block) if self._block else None
+        if command:
+            self._command = self._commands[command.tool] = (self.level, command)
+        text = "\n".join(self._block)
+        self._machine = machine_named(text) or self._machine if _VM_SIZE.search(text) else self._machine
+        if "nccl.conf" in text:
+            found = {name: value.strip("\"'") for name, value in _ASSIGNMENT.findall(text) if is_kept(name)}
+            if found:
+                self._settings = (self.level, found)
+
+    def here(self) -> Surroundings:
+        """The context of a sweep that starts now."""
+        self._read_block()
+        command = self._command[1] if self._command else None
+        environment = dict(self._settings[1]) if self._settings else {}
+        if command:
+            environment.update(command.environment)
+        for _, text in self._headings:
+            for removed in _REMOVED.finditer(text):
+                environment.pop(removed["name"], None)
+        headings = [text for _, text in self._headings]
+        return Surroundings(
+            heading=" / ".join(headings)[:600] or None,
+            command=command,
+            environment=environment,
+            machine=(command.machine if command else None) or self._machine,
+            heading_machine=next((found for text in reversed(headings) if (found := machine_named(text))), None),
+            placement=self.placement,
+            library_versions=dict(self.library_versions),
+            commands={tool: command for tool, (_, command) in self._commands.items()},
+        )
+
+
+class NcclMessages:
+    """What NCCL's own messages between the results say: ranks, version, settings, host."""
+
+    def __init__(self) -> None:
+        self.environment: dict[str, str] = {}
+        self.version: str | None = None
+        self.host: str | None = None
+        self.sizes: set[int] = set()
+        self._in_sweep = False
+
+    def feed(self, line: str) -> None:
+        """Take one line that holds a message of NCCL."""
+        if "anks " in line:
+            self._ranks(line)
+        elif "set by environment" in line:
+            found = _SET_BY.search(line)
+            if found and is_kept(found[1]) and len(self.environment) < MAX_VARIABLES:
+                self.environment[found[1]] = found[2]
+        elif "NCCL version" in line:
+            version = _VERSION.search(line)
+            if version:
+                self.version = version[1]
+
+    def _ranks(self, line: str) -> None:
+        # The messages of a communicator's end straggle in after the table that it belongs to.
+        if not self._in_sweep and "Destroy" in line:
+            return
+        found = _NRANKS.search(line)
+        if found and len(self.sizes) < 100:
+            self.sizes.add(whole(found[1]) or 0)
+            host = _INFO_HOST.search(line)
+            self.host = host[1] if host else self.host
+
+    def sweep_starts(self) -> None:
+        """From here on every message belongs to the sweep."""
+        self._in_sweep = True
+
+    def sweep_ends(self) -> tuple[set[int], str | None, dict[str, str], str | None]:
+        """(sizes of communicators, host, environment, version) of the sweep that just ended."""
+        found = self.sizes, self.host, self.environment, self.version
+        self.sizes, self.host, self.environment = set(), None, {}
+        self._in_sweep = False
+        return found

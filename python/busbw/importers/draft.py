@@ -1,0 +1,182 @@
+"""A sweep on its way to a record: the figures of one format, the surroundings of the file, and what follows from both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import ceil, floor
+from typing import Any, Protocol
+
+from busbw.importers.context import Surroundings
+from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
+from busbw.records.bandwidth import bus_factor
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of one row in one placement, before the sweep's ranks and run are known."""
+
+    case: Case
+    """Complete but for `run`, `case`, `ranks`, and what follows from the ranks."""
+    size_known: bool = True
+
+
+@dataclass
+class Draft:
+    """What a format knows of one sweep; `complete` adds the surroundings."""
+
+    format: str
+    tool: Tool
+    line: int
+    collective: Collective | None = None
+    cases: list[Case] = field(default_factory=list)
+    rows: int = 0
+    content: list[str] = field(default_factory=list)
+    ranks: tuple[Rank, ...] = ()
+    size: int | None = None
+    """Ranks of one communicator, where the format names them."""
+    library: Library | None = None
+    program: str | None = None
+    arguments: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    started: str | None = None
+    processes: int | None = None
+    threads_per_process: int | None = None
+    devices_per_thread: int | None = None
+    machine: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    tags: tuple[str, ...] = ()
+    end: End | None = None
+
+
+class Sink(Protocol):
+    """Where the driver of a file takes finished sweeps and complaints."""
+
+    def problem(self, line: int | None, why: str) -> None:
+        """A line that should have been read and was not."""
+
+    def sweep_starts(self) -> Surroundings:
+        """A sweep starts at this line: the context as of here."""
+
+    def sweep_ends(self, draft: Draft, surroundings: Surroundings) -> None:
+        """The sweep is complete."""
+
+
+@dataclass(frozen=True)
+class NcclSaid:
+    """What NCCL's own messages said about the sweep."""
+
+    sizes: frozenset[int]
+    host: str | None
+    environment: Mapping[str, str]
+    version: str | None
+
+
+def complete(draft: Draft, around: Surroundings, said: NcclSaid, file: str, url: str | None, ordinal: int) -> Record:
+    """The record of a sweep. The caller has made sure that the collective is known."""
+    notes = list(draft.notes)
+    size = _size(draft, around, said, notes)
+    run_id = content_run_id(f"{draft.tool.name}-{file}", "\n".join([str(ordinal), *draft.content]).encode())
+    cases = tuple(
+        replace(case, run=run_id, case=index, ranks=size) for index, case in enumerate(draft.cases)
+    )
+    run = Run(
+        run=run_id,
+        started=draft.started,
+        tool=draft.tool,
+        library=_library(draft, around, said),
+        ranks=draft.ranks,
+        environment={**around.environment, **said.environment, **draft.environment},
+        program=draft.program,
+        arguments=draft.arguments,
+        options=draft.options,
+        processes=draft.processes,
+        threads_per_process=draft.threads_per_process,
+        devices_per_thread=draft.devices_per_thread,
+        machine=_machine(draft, around, said, notes),
+        tags=draft.tags,
+        notes=tuple(notes),
+        source=Source(
+            file=file,
+            format=draft.format,
+            line=draft.line,
+            heading=around.heading,
+            command=around.command.text if around.command else None,
+            url=url,
+        ),
+    )  # fmt: skip
+    end = replace(draft.end or End(run_id, "completed", 0), run=run_id, cases=len(cases))
+    return Record(run, cases, end)
+
+
+def _size(draft: Draft, around: Surroundings, said: NcclSaid, notes: list[str]) -> int | None:
+    """Ranks of one communicator, from the surest source that names them."""
+    told = next(iter(said.sizes)) if len(said.sizes) == 1 else None
+    if draft.size:
+        if told and told != draft.size:
+            notes.append(f"the table has {draft.size} ranks, but NCCL's messages speak of {told}")
+        return draft.size
+    if told:
+        return told
+    commanded = around.command.ranks if around.command else None
+    derived = derived_ranks(draft.cases)
+    if commanded and (derived is None or derived == commanded):
+        notes.append(f"{commanded} ranks: from the command above the results")
+        return commanded
+    if derived:
+        notes.append(f"{derived} ranks: from bus bandwidth over algorithm bandwidth, nothing names them")
+    return derived
+
+
+def derived_ranks(cases: list[Case]) -> int | None:
+    """The only number of ranks that bus bandwidth over algorithm bandwidth allows, given their two decimals."""
+    best = max((case for case in cases if case.algbw_GBps and case.busbw_GBps and not case.conversion),
+               key=lambda case: case.algbw_GBps or 0, default=None)  # fmt: skip
+    if best is None or not best.algbw_GBps or not best.busbw_GBps or best.algbw_GBps < 0.5:
+        return None
+    scale = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "alltoall": 1.0, "alltoallv": 1.0,
+             "gather": 1.0, "scatter": 1.0}.get(best.collective)  # fmt: skip
+    if scale is None:
+        return None
+    # busbw / algbw = scale (1 - 1/n), both rounded to a hundredth.
+    low = (best.busbw_GBps - 0.005) / (best.algbw_GBps + 0.005) / scale
+    high = (best.busbw_GBps + 0.005) / (best.algbw_GBps - 0.005) / scale
+    if not 0 < low <= high < 1:
+        return None
+    least, most = ceil(1 / (1 - low)), floor(1 / (1 - high))
+    return least if least == most and least > 1 else None
+
+
+def ranks_fit(case: Case, size: int) -> bool:
+    """Whether bus bandwidth over algorithm bandwidth is what `size` ranks give."""
+    factor = bus_factor(case.collective, size)
+    if factor is None or not case.algbw_GBps or case.busbw_GBps is None or case.algbw_GBps < 1:
+        return True
+    return abs(case.busbw_GBps - factor * case.algbw_GBps) <= 0.02 + 0.02 * case.busbw_GBps
+
+
+def _library(draft: Draft, around: Surroundings, said: NcclSaid) -> Library | None:
+    path = around.command.library_path if around.command else None
+    library = draft.library
+    if library is None and (said.version or path):
+        library = Library(name="NCCL")
+    if library is None:
+        return None
+    version = library.version or said.version
+    cuda = library.cuda_version
+    if version and "+cuda" in version:
+        version, _, cuda = version.partition("+cuda")
+    return replace(library, version=version, cuda_version=cuda, path=library.path or path)
+
+
+def _machine(draft: Draft, around: Surroundings, said: NcclSaid, notes: list[str]) -> str | None:
+    from busbw.importers.context import machine_named
+
+    hosts = " ".join(filter(None, [said.host, *{rank.host for rank in draft.ranks}]))
+    by_host = machine_named(hosts)
+    by_command = around.command.machine if around.command else None
+    machine = draft.machine or by_host or by_command or around.machine or around.heading_machine
+    if around.heading_machine and machine and machine != around.heading_machine:
+        notes.append(f"the heading says {around.heading_machine}, but the host or script above says {machine}: taken")
+    return machine

@@ -1,0 +1,234 @@
+"""One file of any kind to records: recognises what it holds, follows its context, and names what it cannot read."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from busbw.errors import UserError
+from busbw.importers.context import Document, NcclMessages, Surroundings
+from busbw.importers.draft import Draft, NcclSaid, complete
+from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS, LineFormat, LineParser
+from busbw.importers.lines import Source, open_source
+from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
+from busbw.importers.prefixes import split_prefix
+from busbw.importers.report import FileReport
+from busbw.records import Collective, Record, parse_records
+
+MAX_STREAMS = 4096
+"""Ranks whose lines are told apart by their launcher's prefix; the lines of further ones are read together."""
+
+_LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
+_FENCE = re.compile(r"^\s*```", re.MULTILINE)
+
+Add = Callable[[Record], None]
+
+
+def import_path(path: Path, add: Add, *, collective: Collective | None = None, url: str | None = None) -> FileReport:
+    """Hand every record of a file to `add`, as it becomes complete, and report on the file."""
+    with open_source(path) as stream:
+        return import_stream(stream, str(path), add, collective=collective, url=url)
+
+
+def import_stream(
+    stream: IO[bytes], name: str, add: Add, *, collective: Collective | None = None, url: str | None = None
+) -> FileReport:
+    """As `import_path`, for an open binary stream."""
+    source = Source(stream, name)
+    report = FileReport(name)
+    head = source.beginning
+    reading = _Reading(source, report, add, collective, url)
+    if head.lstrip()[:40].startswith('{"schema"'):
+        _take_records(source, report, add)
+    elif not reading.as_document(head):
+        reading.as_lines()
+    for number in source.too_long:
+        report.problem(number, "a line of more than 64 Ki characters was left out")
+    return report
+
+
+def _take_records(source: Source, report: FileReport, add: Add) -> None:
+    text = source.everything(1 << 30)
+    for record in parse_records(io.BytesIO(text.encode()), source.name):
+        report.notes.extend(record.notes)
+        _count(report, record, len(record.cases), "busbw record")
+        add(record)
+
+
+def _count(report: FileReport, record: Record, rows: int, name: str) -> None:
+    report.sweeps += 1
+    report.rows += rows
+    report.formats[name] += 1
+    report.kinds[describe(record)] += 1
+
+
+def describe(record: Record) -> str:
+    """What a record is, in few words: collective, ranks, machine."""
+    collectives = list(dict.fromkeys(case.collective for case in record.cases))
+    name = ", ".join(collectives) if len(collectives) <= 3 else f"{len(collectives)} collectives"
+    ranks = next((case.ranks for case in record.cases if case.ranks), None)
+    words = [name or "no cases"]
+    if ranks:
+        words.append(f"on {ranks} ranks" if ranks > 1 else "on 1 rank")
+    if record.run.machine:
+        words.append(f"of {record.run.machine}")
+    return " ".join(words)
+
+
+class _Reading:
+    """The state of one file while it is read; the sink of its parsers."""
+
+    def __init__(
+        self, source: Source, report: FileReport, add: Add, collective: Collective | None, url: str | None
+    ) -> None:
+        self._source = source
+        self._report = report
+        self._add = add
+        self._collective = collective
+        self._url = url
+        self._messages = NcclMessages()
+        self._document = Document(is_markdown=False)
+        self._streams: dict[str, _Stream] = {}
+        self._ordinal = 0
+        self._stem = Path(source.name).stem
+
+    # -- the sink of the parsers ---------------------------------------------------------------------------------
+
+    def problem(self, line: int | None, why: str) -> None:
+        self._report.problem(line, why)
+
+    def sweep_starts(self) -> Surroundings:
+        self._messages.sweep_starts()
+        return self._document.here()
+
+    def sweep_ends(self, draft: Draft, surroundings: Surroundings) -> None:
+        sizes, host, environment, version = self._messages.sweep_ends()
+        if self._collective and draft.collective is None:
+            draft.collective = self._collective
+        if draft.collective is None:
+            self.problem(draft.line, "nothing names the collective of this sweep; name it with --collective")
+            return
+        if not draft.cases:
+            self.problem(draft.line, "a sweep without cases")
+            return
+        said = NcclSaid(frozenset(sizes), host, environment, version)
+        name = Path(self._source.name).name
+        record = complete(draft, surroundings, said, name, self._url, self._ordinal)
+        self._ordinal += 1
+        _count(self._report, record, draft.rows, draft.format)
+        for note in record.run.notes:
+            self._report.note(draft.line, note)
+        conversions = Counter(case.conversion for case in record.cases if case.conversion)
+        self._report.conversions.update({f"{draft.format}: {text}": count for text, count in conversions.items()})
+        self._add(record)
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def as_document(self, head: str) -> bool:
+        """Read the file as one document, where it begins as one."""
+        for format_ in DOCUMENT_FORMATS:
+            if format_.looks_like(head):
+                format_.parse(self._source.everything(format_.max_bytes), self)
+                return True
+        return False
+
+    def as_lines(self) -> None:
+        """Read the file line by line."""
+        name = self._source.name.lower()
+        markdown = name.endswith((".md", ".markdown")) or len(_FENCE.findall(self._source.beginning)) >= 2
+        self._document = Document(markdown)
+        messages = self._messages
+        plain = self._stream("")
+        for number, line in self._source.lines():
+            if " NCCL " in line and "] NCCL " in line:
+                messages.feed(line)
+                for stream in (plain, *self._streams.values()) if len(self._streams) < 3 else (self._of(line),):
+                    stream.interrupted(line)
+                continue
+            who, text = split_prefix(line)
+            stream = self._stream(who) if who else plain
+            if not stream.feed(text, number):
+                self._unclaimed(stream, text, number, markdown)
+        for stream in list(self._streams.values()):
+            stream.close()
+
+    def _of(self, line: str) -> _Stream:
+        return self._stream(split_prefix(line)[0])
+
+    def _unclaimed(self, stream: _Stream, text: str, number: int, markdown: bool) -> None:
+        if text and not text.isspace():
+            self._document.feed(text)
+            if _LOOKS_LIKE_ROW.match(text) and not stream.without_header(text, number):
+                self.problem(number, f"looks like a row of results, but no header came before: {text.strip()[:80]!r}")
+        elif markdown:
+            self._document.feed(text)
+
+    def _stream(self, who: str) -> _Stream:
+        stream = self._streams.get(who)
+        if stream is None:
+            if len(self._streams) >= MAX_STREAMS:
+                return self._streams[""]
+            stream = self._streams[who] = _Stream(self, self._document)
+        return stream
+
+
+class _Stream:
+    """The lines of one rank, offered to the format that took the last one, then to those that may start with this."""
+
+    def __init__(self, reading: _Reading, document: Document) -> None:
+        self._reading = reading
+        self._document = document
+        self._formats = [each for each in LINE_FORMATS if document.is_markdown or not each.markdown_only]
+        self._parsers: dict[LineFormat, LineParser] = {}
+        self._active: LineParser | None = None
+        self._nccl_tests: NcclTestsParser | None = None
+
+    def feed(self, text: str, number: int) -> bool:
+        """Whether some format took the line."""
+        if self._active is not None and self._active.feed(text, number):
+            return True
+        for format_ in self._formats:
+            parser = self._parsers.get(format_)
+            if parser is self._active and parser is not None:
+                continue
+            if parser is None and not any(start in text for start in format_.starts):
+                continue
+            if parser is None:
+                parser = self._parser(format_)
+            if parser.feed(text, number):
+                self._active = parser
+                return True
+        return False
+
+    def _parser(self, format_: LineFormat) -> LineParser:
+        parser = self._parsers[format_] = format_.make(self._reading)
+        if isinstance(parser, NcclTestsParser):
+            self._nccl_tests = parser
+        return parser
+
+    def interrupted(self, line: str) -> None:
+        """A message of NCCL stands where a row may have been."""
+        if self._nccl_tests is not None:
+            self._nccl_tests.interrupted(line)
+
+    def without_header(self, text: str, number: int) -> bool:
+        """Offer a row whose header is not in the file."""
+        if self._nccl_tests is None:
+            self._parser(LINE_FORMATS[0])
+        assert self._nccl_tests is not None
+        if self._nccl_tests.without_header(text, number):
+            self._active = self._nccl_tests
+            return True
+        return False
+
+    def close(self) -> None:
+        """The file ends."""
+        for parser in self._parsers.values():
+            parser.close()
+
+
+__all__ = ["FileReport", "UserError", "describe", "import_path", "import_stream"]

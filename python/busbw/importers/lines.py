@@ -1,0 +1,143 @@
+"""Lines of a file of any kind and size: decoded, numbered, bounded, with binary files refused by name."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from busbw.errors import UserError
+
+MAX_LINE = 1 << 16
+"""Characters of one line; no benchmark prints more, JSON files are read by their own reader."""
+
+SNIFFED = 1 << 16
+"""Bytes looked at to tell what a file is."""
+
+MAX_UNPACKED = 8 << 30
+"""Bytes that a compressed file may unpack to."""
+
+_CHUNK = 1 << 20
+_MAGIC = {b"\x7fELF": "a program", b"PK\x03\x04": "a zip archive", b"%PDF": "a PDF", b"\x89PNG": "a picture",
+          b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}  # fmt: skip
+
+
+class Source:
+    """An open file: its head for recognition, then its lines."""
+
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        self.name = name
+        self._stream = stream
+        self.head = _read(stream, SNIFFED, name)
+        if self.head.startswith(b"\x1f\x8b"):
+            rest = io.BufferedReader(_Rejoined(self.head, stream))
+            self._stream = gzip.GzipFile(fileobj=rest)
+            self.head = _read(self._stream, SNIFFED, name)
+        self._encoding = _encoding(self.head)
+        self._refuse_binary()
+        self.too_long: list[int] = []
+
+    def _refuse_binary(self) -> None:
+        if not self.head.strip():
+            raise UserError(f"{self.name} is empty: nothing to import")
+        for magic, what in _MAGIC.items():
+            if self.head.startswith(magic):
+                raise UserError(f"{self.name} is {what}, not a log: nothing to import; unpack or convert it first")
+        if self._encoding == "utf-8" and b"\0" in self.head:
+            raise UserError(f"{self.name} is a binary file (it holds zero bytes): nothing to import")
+
+    @property
+    def beginning(self) -> str:
+        """The head as text."""
+        return self.head.decode(self._encoding, "replace")
+
+    def everything(self, limit: int) -> str:
+        """The whole text, for formats that are one document; refuses more than `limit` bytes."""
+        rest = _read(self._stream, max(limit + 1 - len(self.head), 0), self.name)
+        if len(self.head) + len(rest) > limit:
+            raise UserError(f"{self.name} is larger than {limit >> 20} MiB, too large for one JSON document")
+        return (self.head + rest).decode(self._encoding, "replace")
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Numbered lines without their end; a longer one than MAX_LINE is left out and noted in `too_long`."""
+        number = 0
+        pending = ""
+        skipping = False
+        for text in self._texts():
+            parts = (pending + text).replace("\r\n", "\n").split("\n")
+            pending = parts.pop()
+            for part in parts:
+                number += 1
+                if skipping or len(part) > MAX_LINE:
+                    skipping = False
+                    self._note_too_long(number)
+                else:
+                    yield number, part
+            if len(pending) > MAX_LINE:
+                pending = ""
+                skipping = True
+        if skipping:
+            self._note_too_long(number + 1)
+        elif pending:
+            yield number + 1, pending
+
+    def _note_too_long(self, number: int) -> None:
+        if len(self.too_long) < 100:
+            self.too_long.append(number)
+
+    def _texts(self) -> Iterator[str]:
+        decoder = codecs.getincrementaldecoder(self._encoding)(errors="replace")
+        total = 0
+        chunk = self.head
+        while chunk:
+            total += len(chunk)
+            if total > MAX_UNPACKED:
+                raise UserError(f"{self.name} holds more than {MAX_UNPACKED >> 30} GiB: split it before importing")
+            yield decoder.decode(chunk)
+            chunk = _read(self._stream, _CHUNK, self.name)
+        yield decoder.decode(b"", final=True)
+
+
+def open_source(path: Path) -> IO[bytes]:
+    """The file opened for reading, or a sentence why it cannot be."""
+    try:
+        if path.is_dir():
+            raise UserError(f"{path} is a directory: name the files in it")
+        return path.open("rb")
+    except OSError as problem:
+        raise UserError(f"cannot read {path}: {problem.strerror or problem}") from problem
+
+
+def _read(stream: IO[bytes], size: int, name: str) -> bytes:
+    try:
+        return stream.read(size)
+    except (OSError, EOFError, zlib.error) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise UserError(f"cannot read {name} to its end: {reason}") from problem
+
+
+def _encoding(head: bytes) -> str:
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"  # what PowerShell's > writes
+    return "utf-8-sig" if head.startswith(b"\xef\xbb\xbf") else "utf-8"
+
+
+class _Rejoined(io.RawIOBase):
+    """What was read already, followed by the rest."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head = memoryview(head)
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
+        data = self._head[: len(buffer)] if self._head else self._rest.read(len(buffer))
+        self._head = self._head[len(data) :] if self._head else self._head
+        buffer[: len(data)] = data
+        return len(data)

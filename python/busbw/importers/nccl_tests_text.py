@@ -1,0 +1,545 @@
+"""Tables that nccl-tests and mscclpp-test print: every version since 2.0, read by their own header lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from busbw.importers.context import Surroundings
+from busbw.importers.draft import Draft, Sink, ranks_fit
+from busbw.importers.values import ELEMENT_BYTES, collective_named, number, type_named, version_of_code, whole
+from busbw.records import Case, Collective, Device, End, Library, Placement, Rank, Tool
+
+
+FORMAT = "nccl-tests text"
+MSCCLPP_FORMAT = "mscclpp-test"
+MAX_ROWS = 20_000
+"""Rows of one record: an endless sweep (-N 0) goes on in a further record."""
+MAX_RANKS = 100_000
+
+_TIMES = ("time", "cputime")
+_GROUP = {"time": "time", "cputime": "cputime", "algbw": "algbw", "busbw": "busbw", "#wrong": "wrong", "wrong": "wrong",
+          "error": "error", "res": "error", "delta": "error",
+          "i_min": "i_min", "i_max": "i_max", "i_p99": "i_p99", "i_cv%": "i_cv%"}  # fmt: skip
+_LEAD = {"size": "bytes", "bytes": "bytes", "count": "count", "n": "count", "type": "type", "redop": "op", "op": "op",
+         "root": "root"}  # fmt: skip
+_OPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum"})
+
+_PARAMETERS = re.compile(
+    r"#\s*(?:nThreads?:? (?P<nthreads>\d+) nGpus:? (?P<ngpus>\d+) )?minBytes:? (?P<minbytes>\d+) "
+    r"maxBytes:? (?P<maxbytes>\d+) step: (?P<step>\d+)\((?P<kind>factor|bytes)\) warmup iters: (?P<warmup_iters>\d+) "
+    r"iters: (?P<iters>\d+)(?: agg iters: (?P<agg_iters>\d+))?(?: validation: (?P<check>\d+))?"
+    r"(?: graph: (?P<cudagraph>\d+))?(?: kernel num: (?P<kernel_num>\d+))?(?: unalign: (?P<unalign>\d+))?"
+)
+_RANK = re.compile(
+    r"#\s+Rank\s+(?P<rank>\d{1,7})(?:\s+Group\s+(?P<group>\d{1,7}))?(?:\s+Pid\s+(?P<pid>\d{1,10}))?"
+    r"\s+on\s+(?P<host>\S{1,255})\s+device\s+(?P<device>\d{1,5})\s+\[(?P<bus>[0-9a-fA-Fx:.]{1,20})\]\s*(?P<name>.{0,200})"
+)
+_VERSION = re.compile(r"#\s*nccl-tests version (\S{1,40})(?: nccl-headers=(\d{1,9}) nccl-library=(\d{1,9}))?")
+_COMPILED = re.compile(r"#\s*NCCL Tests compiled with NCCL (\S{1,40})")
+_STARTING = re.compile(r"#\s*Collective test starting: (\S{1,100})")
+_OUT_OF_BOUNDS = re.compile(r"\s*#?\s*Out of bounds values\s*: (\d{1,15})")
+_AVERAGE = re.compile(r"\s*#?\s*Avg bus bandwidth\s*: (\S{1,40})")
+_FAILURE = re.compile(r"\S+: Test (?:NCCL|CUDA) failure .{1,500}|\S+: Test timeout .{1,200}")
+_ROW_START = re.compile(r"#?\s*\d{1,20}\s+\d{1,20}(?:\s|$)")
+_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)\s+(\d\d:\d\d:\d\d)\s*$")
+_FRAGMENT = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s[^\n]{1,200}?(?=[A-Za-z][\w.-]{0,100}:\d{1,10}:\d{1,10} \[)")
+
+
+class Layout(NamedTuple):
+    """The columns of a table as its header names them."""
+
+    lead: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
+    placements: tuple[Placement | None, ...]
+    timestamp: bool
+    milliseconds: bool
+
+
+class Row(NamedTuple):
+    """One row as text, cut into its columns."""
+
+    line: int
+    lead: dict[str, str]
+    groups: list[tuple[Placement | None, dict[str, str]]]
+    timestamp: str | None
+
+
+DEFAULT_LAYOUT = Layout(
+    ("bytes", "count", "type", "op", "root"),
+    (("time", "algbw", "busbw", "wrong"),) * 2,
+    ("out_of_place", "in_place"),
+    timestamp=False,
+    milliseconds=False,
+)
+
+
+def layout_of(header: str, above: str) -> Layout | None:
+    """The layout that a header line names; `above` is the line with the placements. None where it is no header."""
+    words = header.replace("#wrong", "wrong").lstrip("# ").lower().split()
+    starts = [index for index, word in enumerate(words) if word in _TIMES]
+    if not starts or len(starts) > 2 or len(words) > 40 or "algbw" not in words or words[0] not in ("size", "bytes"):
+        return None
+    timestamp = words[-1] == "timestamp"
+    ends = [*starts[1:], len(words) - timestamp]
+    groups = tuple(tuple(_GROUP.get(word, "") for word in words[a:b]) for a, b in zip(starts, ends, strict=True))
+    lead = tuple(_LEAD.get(word, "") for word in words[: starts[0]])
+    if "" in lead or any("" in group or "busbw" not in group for group in groups):
+        return None
+    return Layout(lead, groups, _placements(above, len(groups)), timestamp, words[0] == "bytes")
+
+
+def _placements(above: str, groups: int) -> tuple[Placement | None, ...]:
+    words = re.findall(r"(out-of-|in-)place", above)
+    found: list[Placement] = ["out_of_place" if word == "out-of-" else "in_place" for word in words]
+    if len(found) == groups:
+        return tuple(found)
+    return ("out_of_place", "in_place") if groups == 2 else (None,)
+
+
+@dataclass
+class _Preamble:
+    """What was said before the table."""
+
+    line: int = 0
+    options: dict[str, Any] | None = None
+    program: str | None = None
+    version: str | None = None
+    library_code: int | None = None
+    ranks: list[Rank] | None = None
+    is_mscclpp: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return self.options is None and not self.ranks
+
+
+class Parser:
+    """Reads the lines of one rank's output; tables of one rank follow each other."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._preamble = _Preamble()
+        self._above = ""
+        self._layout: Layout | None = None
+        self._around: Surroundings | None = None
+        self._rows: list[Row] = []
+        self._content: list[str] = []
+        self._start = 0
+        self._fragment = ""
+        self._out_of_bounds: int | None = None
+        self._average: float | None = None
+        self._saw_footer = False
+        self._failure: str | None = None
+        self._notes: list[str] = []
+
+    # -- lines ---------------------------------------------------------------------------------------------------
+
+    def feed(self, line: str, number_: int) -> bool:
+        """Whether the line belongs to this format."""
+        if self._layout is not None and _ROW_START.match(line):
+            return self._row_line(line, number_)
+        if self._fragment and self._layout is not None:
+            return self._rest_of_row(line, number_)
+        stripped = line.lstrip()
+        if stripped.startswith("#"):
+            return self._comment(line, stripped, number_)
+        if _FAILURE.match(stripped):
+            self._failure = stripped[:500]
+            return True
+        return False
+
+    def interrupted(self, line: str) -> None:
+        """A message of NCCL came; where it broke into a row, keep the row's beginning."""
+        if self._layout is not None:
+            fragment = _FRAGMENT.match(line)
+            if fragment:
+                self._fragment = fragment[0]
+
+    def _rest_of_row(self, line: str, number_: int) -> bool:
+        joined, self._fragment = f"{self._fragment} {line}", ""
+        if self._layout and self._cut(joined, number_, self._layout):
+            return self._row_line(joined, number_)
+        self._sink.problem(number_, "a row was broken by another message and its rest was not found")
+        return False
+
+    def _row_line(self, line: str, number_: int) -> bool:
+        layout = self._layout
+        assert layout is not None
+        if self._fragment:
+            self._sink.problem(number_, "the row before this one was broken by another message and its rest was not found")
+            self._fragment = ""
+        row = self._cut(line, number_, layout)
+        if row is None:
+            self._sink.problem(number_, f"looks like a row, but does not fit the header's columns: {line.strip()[:80]!r}")
+            return True
+        self._rows.append(row)
+        self._content.append(line)
+        if len(self._rows) >= MAX_ROWS:
+            self._notes.append(f"the sweep is longer than {MAX_ROWS} rows and goes on in the next record")
+            self._emit(goes_on=True)
+        return True
+
+    def _comment(self, line: str, stripped: str, number_: int) -> bool:
+        if "busbw" in stripped and "algbw" in stripped:
+            layout = layout_of(stripped, self._above)
+            if layout is not None:
+                self._start_table(layout, number_)
+                return True
+            return False
+        if "place" in stripped and ("out-of-place" in stripped or "in-place" in stripped):
+            self._above = stripped
+            return True
+        if self._layout is not None and self._footer(stripped):
+            return True
+        return self._before_table(stripped, number_)
+
+    def _before_table(self, stripped: str, number_: int) -> bool:
+        for pattern, take in (
+            (_RANK, self._rank),
+            (_PARAMETERS, self._parameters),
+            (_VERSION, self._version),
+            (_STARTING, self._starting),
+            (_COMPILED, self._compiled),
+        ):
+            match = pattern.match(stripped)
+            if match:
+                take(match, number_)
+                return True
+        return stripped.rstrip() == "#" or stripped.startswith(("# Using devices", "#        (B)", "# Reducing maxBytes",
+                                                                "# Setting up", "# Initializing MSCCL"))  # fmt: skip
+
+    def _footer(self, stripped: str) -> bool:
+        bounds = _OUT_OF_BOUNDS.match(stripped)
+        if bounds:
+            self._out_of_bounds = int(bounds[1])
+            self._saw_footer = True
+            if self._preamble.is_mscclpp:
+                self._emit()
+            return True
+        average = _AVERAGE.match(stripped)
+        if average:
+            self._average = number(average[1])
+            self._saw_footer = True
+            self._emit()
+            return True
+        return False
+
+    # -- before the table ----------------------------------------------------------------------------------------
+
+    def _new_preamble(self, number_: int) -> None:
+        """A line that starts a program's output ends the table before it."""
+        if self._layout is not None:
+            self._emit()
+        elif not self._preamble.is_empty and self._preamble.line:
+            self._complain_of_no_rows()
+        self._preamble = _Preamble(line=number_)
+
+    def _complain_of_no_rows(self) -> None:
+        self._sink.problem(self._preamble.line, self._failure or "a benchmark starts here, but no results follow")
+        self._failure = None
+
+    def _version(self, match: re.Match[str], number_: int) -> None:
+        self._new_preamble(number_)
+        self._preamble.version = match[1]
+        self._preamble.library_code = int(match[3]) if match[3] else None
+
+    def _compiled(self, match: re.Match[str], number_: int) -> None:
+        self._preamble.line = self._preamble.line or number_
+
+    def _starting(self, match: re.Match[str], number_: int) -> None:
+        if self._preamble.is_empty is False or self._layout is not None:
+            self._new_preamble(number_)
+        self._preamble.program = match[1]
+
+    def _parameters(self, match: re.Match[str], number_: int) -> None:
+        if self._layout is not None or not self._preamble.is_empty:
+            self._new_preamble(number_)
+        found = match.groupdict()
+        step, kind = found.pop("step"), found.pop("kind")
+        self._preamble.options = {name: int(value) for name, value in found.items() if value and len(value) <= 20}
+        if len(step) <= 20:
+            self._preamble.options["stepfactor" if kind == "factor" else "stepbytes"] = int(step)
+        self._preamble.is_mscclpp = found["kernel_num"] is not None
+        self._preamble.line = self._preamble.line or number_
+
+    def _rank(self, match: re.Match[str], number_: int) -> None:
+        if self._preamble.ranks is None:
+            self._preamble.ranks = []
+        if len(self._preamble.ranks) >= MAX_RANKS:
+            return
+        name = match["name"].strip()
+        self._preamble.ranks.append(
+            Rank(
+                rank=int(match["rank"]),
+                host=match["host"],
+                group=int(match["group"]) if match["group"] else None,
+                pid=int(match["pid"]) if match["pid"] else None,
+                device=Device("cpu" if "CPU" in name.split() else "gpu", int(match["device"]), name, match["bus"]),
+            )
+        )
+
+    # -- the table -----------------------------------------------------------------------------------------------
+
+    def _start_table(self, layout: Layout, number_: int) -> None:
+        if self._layout is not None and self._rows:
+            self._emit()
+        elif self._layout is not None:
+            self._notes.append("the header comes twice before any row: copies that were started without MPI are mixed here")
+        self._layout = layout
+        self._start = number_
+        self._around = self._sink.sweep_starts()
+        if "type" not in layout.lead:
+            self._preamble.is_mscclpp = True
+
+    def without_header(self, line: str, number_: int) -> bool:
+        """Take a row of 13 columns whose header is not in the file, and say so."""
+        if self._layout is not None or len(line.split()) != 13 or self._cut(line, number_, DEFAULT_LAYOUT) is None:
+            return False
+        self._start_table(DEFAULT_LAYOUT, number_)
+        self._notes.append("no header line: the columns were taken as those of nccl-tests since 2.13")
+        return self._row_line(line, number_)
+
+    def _cut(self, line: str, number_: int, layout: Layout) -> Row | None:
+        words = line.lstrip("# ").split()
+        timestamp = None
+        if layout.timestamp:
+            stamp = _TIMESTAMP.search(line)
+            if stamp is None:
+                return None
+            timestamp = f"{stamp[1]}T{stamp[2]}"
+            del words[-2:]
+        lead_names = layout.lead
+        widths = [len(group) for group in layout.groups]
+        expected = len(lead_names) + sum(widths)
+        if len(words) == expected - 1 and "op" in lead_names and words[lead_names.index("op")] not in _OPS | {"none"}:
+            words.insert(lead_names.index("op"), "")  # hypercube prints an empty reduction
+        groups = self._groups(line, words[len(lead_names) :], layout)
+        if groups is None or not all(whole(word) is not None for word in words[:2]):
+            return None
+        lead = dict(zip(lead_names, words, strict=False))
+        if not _lead_is_sound(lead):
+            return None
+        return Row(number_, lead, groups, timestamp)
+
+    def _groups(
+        self, line: str, words: list[str], layout: Layout
+    ) -> list[tuple[Placement | None, dict[str, str]]] | None:
+        names = layout.groups
+        if len(words) == sum(len(group) for group in names):
+            cut, at = [], 0
+            for placement, group in zip(layout.placements, names, strict=True):
+                cut.append((placement, dict(zip(group, words[at : at + len(group)], strict=True))))
+                at += len(group)
+        elif self._preamble.is_mscclpp and len(words) in (len(names[0]), len(names[0]) - 1):
+            # One placement only: a row out of place is pushed right by the width of the other group.
+            gap = re.match(r"\s*\d+\s+\d+(\s+)", line)
+            side = 1 if gap and len(gap[1]) > 25 and len(names) == 2 else 0
+            cut = [(layout.placements[side], dict(zip(names[side], words, strict=False)))]
+        else:
+            return None
+        return cut if all(_group_is_sound(group) for _, group in cut) else None
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """The file ends."""
+        if self._layout is not None:
+            self._emit()
+        elif not self._preamble.is_empty and self._preamble.line:
+            self._complain_of_no_rows()
+            self._preamble = _Preamble()
+
+    def _emit(self, *, goes_on: bool = False) -> None:
+        layout, around = self._layout, self._around
+        assert layout is not None and around is not None
+        if self._fragment:
+            self._sink.problem(self._start, "the last row was broken by another message and its rest was not found")
+        if self._rows:
+            self._sink.sweep_ends(self._draft(layout, around), around)
+        else:
+            self._sink.problem(self._start, self._failure or "a table starts here, but holds no rows")
+        self._rows, self._content, self._notes = [], [], []
+        if goes_on:
+            return
+        self._layout = self._around = None
+        self._preamble = _Preamble()
+        self._out_of_bounds = self._average = self._failure = None
+        self._saw_footer = False
+        self._fragment = self._above = ""
+
+    def _draft(self, layout: Layout, around: Surroundings) -> Draft:
+        before = self._preamble
+        notes = self._notes
+        collective = self._collective(around, notes)
+        ranks = tuple(before.ranks or ())
+        size = _communicator_size(ranks, notes)
+        options = before.options or {}
+        draft = Draft(
+            format=MSCCLPP_FORMAT if before.is_mscclpp else FORMAT,
+            tool=Tool("mscclpp-test" if before.is_mscclpp else "nccl-tests", before.version),
+            line=self._start,
+            collective=collective,
+            rows=len(self._rows),
+            content=self._content,
+            ranks=ranks,
+            size=size,
+            library=_library(before),
+            program=before.program,
+            options=options,
+            notes=notes,
+            threads_per_process=options.get("nthreads"),
+            devices_per_thread=options.get("ngpus"),
+            processes=_processes(ranks, options),
+            end=self._end(),
+        )
+        if collective:
+            draft.cases = _cases(self._rows, layout, collective, options, before.is_mscclpp, notes)
+            if size and not all(ranks_fit(case, size) for case in draft.cases[-2:]):
+                notes.append(f"bus bandwidth over algorithm bandwidth is not what {size} ranks of {collective} give")
+        return draft
+
+    def _collective(self, around: Surroundings, notes: list[str]) -> Collective | None:
+        program = self._preamble.program
+        if program:
+            return collective_named(re.sub(r"_perf(_mpi)?(\.exe)?$", "", program))
+        if around.command and around.command.collective:
+            return around.command.collective
+        named = _named_in(around.heading)
+        if named:
+            return named
+        row = self._rows[-1]
+        element = ELEMENT_BYTES.get(row.lead.get("type", ""), 0)
+        whole_buffer = element and int(row.lead["bytes"]) == int(row.lead["count"]) * element
+        if whole_buffer and row.lead.get("op") in _OPS and row.lead.get("root", "-1") == "-1":
+            notes.append("nothing names the collective: taken as all_reduce, the one that has such size, count and root")
+            return "all_reduce"
+        return None
+
+    def _end(self) -> End:
+        if self._failure:
+            outcome = "timed_out" if "Test timeout" in self._failure else "failed"
+            return End("", outcome, 0, reason=self._failure, out_of_bounds=self._out_of_bounds)  # type: ignore[arg-type]
+        if not self._saw_footer:
+            return End("", "interrupted", 0, reason="the log holds no closing line of this table")
+        reason = f"{self._out_of_bounds} checks failed" if self._out_of_bounds else None
+        return End("", "failed" if reason else "completed", 0, reason=reason, out_of_bounds=self._out_of_bounds,
+                   average_busbw_GBps=self._average)  # fmt: skip
+
+
+def _named_in(text: str | None) -> Collective | None:
+    for word in re.findall(r"[A-Za-z_]{6,20}", text or ""):
+        found = collective_named(word)
+        if found and found not in ("reduce", "gather", "scatter"):
+            return found
+    return None
+
+
+def _lead_is_sound(lead: dict[str, str]) -> bool:
+    root = lead.get("root", "-1")
+    return (
+        lead.get("type", "float") in ELEMENT_BYTES
+        and lead.get("op", "none") in _OPS | {"none", ""}
+        and len(root) <= 8
+        and (root.removeprefix("-").isdecimal() and root.isascii())
+    )
+
+
+def _group_is_sound(group: dict[str, str]) -> bool:
+    for name, word in group.items():
+        if len(word) > 30 or (number(word) is None and word.lower().lstrip("+-") not in ("n/a", "nan", "inf", "-nan")):
+            return False
+        if name in ("time", "cputime") and word.startswith("-"):
+            return False
+    return "busbw" in group
+
+
+def _communicator_size(ranks: tuple[Rank, ...], notes: list[str]) -> int | None:
+    if not ranks:
+        return None
+    first = sum(1 for rank in ranks if rank.rank == 0)
+    if first > 1:
+        notes.append(f"{first} ranks call themselves 0: {first} copies that were started without MPI are mixed here")
+        return max(rank.rank for rank in ranks) + 1
+    groups: dict[int, int] = {}
+    for rank in ranks:
+        groups[rank.group or 0] = groups.get(rank.group or 0, 0) + 1
+    if len(set(groups.values())) > 1:
+        notes.append("communicators of different sizes: the number of ranks is left open")
+        return None
+    return next(iter(groups.values()))
+
+
+def _processes(ranks: tuple[Rank, ...], options: dict[str, Any]) -> int | None:
+    per_process = options.get("nthreads", 1) * options.get("ngpus", 1)
+    if ranks and "ngpus" in options and per_process and len(ranks) % per_process == 0:
+        return len(ranks) // per_process
+    return None
+
+
+def _library(before: _Preamble) -> Library | None:
+    if before.library_code:
+        return Library("NCCL", version=version_of_code(before.library_code), version_code=before.library_code)
+    return Library("MSCCL++") if before.is_mscclpp else None
+
+
+def _cases(
+    rows: list[Row], layout: Layout, collective: Collective, options: dict[str, Any], mscclpp: bool, notes: list[str]
+) -> list[Case]:
+    made: list[Case] = []
+    cycle, first, before = 0, None, 0
+    for row in rows:
+        key = (row.lead["bytes"], row.lead.get("type"), row.lead.get("op"), row.lead.get("root"))
+        size = int(row.lead["bytes"])
+        if key == first and before > 0:
+            cycle += 1
+        first = first or key
+        before = size
+        template = Case(
+            run="", case=0, collective=collective, bytes=size, placement=None, outcome="measured",
+            cycle=cycle or None, count=int(row.lead["count"]),
+            type="int32" if mscclpp else type_named(row.lead.get("type")),
+            op=("sum" if collective == "all_reduce" else None) if mscclpp else _op(row.lead.get("op")),
+            root=_root(row.lead.get("root")), iterations=options.get("iters"), checks=options.get("check"),
+            aggregated=options.get("agg_iters"), graph_launches=options.get("cudagraph"),
+            variant=f"kernel {options['kernel_num']}" if "kernel_num" in options else None, timestamp=row.timestamp,
+        )  # fmt: skip
+        for placement, group in row.groups:
+            made.append(_measured(template, placement, group, layout))
+    if any("error" in group for group in layout.groups):
+        notes.append("the error column is the largest deviation, not a count of wrong elements: kept as context.max_error")
+    return made
+
+
+def _measured(template: Case, placement: Placement | None, group: dict[str, str], layout: Layout) -> Case:
+    time = number(group.get("time", ""))
+    cpu_time = number(group.get("cputime", ""))
+    algbw = number(group.get("algbw", ""))
+    conversion = None
+    if layout.milliseconds:
+        conversion = "time from milliseconds"
+        time, cpu_time = (None if each is None else each * 1000 for each in (time, cpu_time))
+    if cpu_time is not None and algbw:
+        conversion = "time from size over algorithm bandwidth: the table has the launch time in its place"
+        time = round(template.bytes / algbw / 1000, 3)
+    context: dict[str, Any] = {}
+    if "error" in group and number(group["error"]) is not None:
+        context["max_error"] = number(group["error"])
+    for name, long in (("i_min", "iteration_min_us"), ("i_max", "iteration_max_us"), ("i_p99", "iteration_p99_us"),
+                       ("i_cv%", "iteration_cv_percent")):  # fmt: skip
+        if name in group and number(group[name]) is not None:
+            context[long] = number(group[name])
+    return replace(
+        template, placement=placement, time_us=time, cpu_time_us=cpu_time, algbw_GBps=algbw,
+        busbw_GBps=number(group.get("busbw", "")), wrong=number(group.get("wrong", "")), conversion=conversion,
+        context=context,
+    )  # fmt: skip
+
+
+def _op(name: str | None) -> str | None:
+    return None if name in (None, "", "none") else name
+
+
+def _root(text: str | None) -> int | None:
+    return None if text is None or text.startswith("-") else int(text)

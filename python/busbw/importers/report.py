@@ -1,0 +1,55 @@
+"""What came out of one file: sweeps, rows, kinds, and every line that could not be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+MAX_PROBLEMS = 200
+"""Problems kept word for word; the rest is counted."""
+
+
+@dataclass
+class FileReport:
+    """Gathered while one file is read; `summary` is the one line that the import ends with."""
+
+    name: str
+    formats: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    sweeps: int = 0
+    rows: int = 0
+    problems: list[str] = field(default_factory=list)
+    problems_left_out: int = 0
+    notes: list[str] = field(default_factory=list)
+    conversions: Counter[str] = field(default_factory=Counter)
+
+    def problem(self, line: int | None, why: str) -> None:
+        """A line that should have been read and was not."""
+        if len(self.problems) >= MAX_PROBLEMS:
+            self.problems_left_out += 1
+            return
+        self.problems.append(f"{self.name}:{line}: {why}" if line else f"{self.name}: {why}")
+
+    def note(self, line: int | None, what: str) -> None:
+        """Something derived or contradictory that the reader should know."""
+        text = f"{self.name}:{line}: {what}" if line else f"{self.name}: {what}"
+        if len(self.notes) < MAX_PROBLEMS and text not in self.notes:
+            self.notes.append(text)
+
+    def summary(self) -> str:
+        """One line: how many sweeps and rows, and what they are."""
+        if not self.sweeps:
+            return f"{self.name}: nothing that busbw can read"
+        formats = ", ".join(f"{name}" for name, _ in self.formats.most_common())
+        kinds = ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in self.kinds.most_common(4))
+        more = len(self.kinds) - 4
+        unread = len(self.problems) + self.problems_left_out
+        return (
+            f"{self.name}: {_plural(self.sweeps, 'sweep')}, {_plural(self.rows, 'row')}; {formats}: {kinds}"
+            + (f" and {more} more kinds" if more > 0 else "")
+            + (f"; {_plural(unread, 'line')} not read" if unread else "")
+        )
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
