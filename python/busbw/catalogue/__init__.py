@@ -83,7 +83,9 @@ def unpack(entry: dict[str, Any]) -> Record:
     for index, row in enumerate(entry["rows"]):
         figures = {key: value for key, value in zip(entry["columns"], row, strict=True) if value is not None}
         required = {"placement": None, "time_us": None, "algbw_GBps": None, "busbw_GBps": None}
-        case = decode({"schema": 1, "kind": "case", "run": run.run, "case": index, **required, **entry["common"], **figures})
+        case = decode(
+            {"schema": 1, "kind": "case", "run": run.run, "case": index, **required, **entry["common"], **figures}
+        )
         assert isinstance(case, Case)
         cases.append(case)
     end = decode(entry["end"]) if entry["end"] else None

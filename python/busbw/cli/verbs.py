@@ -47,5 +47,6 @@ def _measure(name: str) -> Verb:
 VERBS: tuple[Verb, ...] = (
     *(_measure(name) for name in COLLECTIVES),
     Verb("run", "start several ranks and measure with them", "busbw.cli.run", "Launch"),
+    Verb("import", "read other tools' results into runs", "busbw.cli.import_", "Know"),
     Verb("compare", "is B faster than A, where, by how much, how sure", "busbw.cli.compare", "Know"),
 )

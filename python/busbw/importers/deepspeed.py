@@ -14,7 +14,8 @@ FORMAT = "DeepSpeed communication benchmark"
 
 _START = re.compile(r"\s*-{3,}\s*Performance of (\w{3,20}) on (\d{1,7}) devices\s*-*\s*$")
 _HEADER = re.compile(
-    r"\s*Size(?: \(Bytes\))?\s+Description\s+Duration(?P<raw> \(us\))?\s+Throughput \((?P<unit>G[bB]ps)\)\s+BusBW \(G[bB]ps\)\s*$"
+    r"\s*Size(?: \(Bytes\))?\s+Description\s+Duration(?P<raw> \(us\))?\s+"
+    r"Throughput \((?P<unit>G[bB]ps)\)\s+BusBW \(G[bB]ps\)\s*$"
 )
 _ROW = re.compile(
     r"\s*(?P<size>[\d.]{1,20}(?: [KMGTP]?B)?)\s+(?P<count>\d{1,15})x(?P<element>\d{1,3})\s+"
@@ -48,12 +49,15 @@ class Parser:
             return True
         if line.strip("- \t") == "":
             return True
+        return self._row_line(line, number_)
+
+    def _row_line(self, line: str, number_: int) -> bool:
         row = _ROW.match(line)
         if row:
             self._row(row, line, number_)
             return True
         if re.match(r"\s*[\d.]+ ?[KMGT]?B?\s+\d+x", line):
-            self._sink.problem(number_, f"looks like a row of DeepSpeed's table, but cannot be read: {line.strip()[:80]!r}")
+            self._sink.problem(number_, f"looks like a row, but cannot be read: {line.strip()[:80]!r}")
             return True
         return False
 

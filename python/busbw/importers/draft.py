@@ -1,4 +1,4 @@
-"""A sweep on its way to a record: the figures of one format, the surroundings of the file, and what follows from both."""
+"""A sweep on its way to a record: the figures of one format, the surroundings, and what follows from both."""
 
 from __future__ import annotations
 
@@ -10,15 +10,6 @@ from typing import Any, Protocol
 from busbw.importers.context import Surroundings
 from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
 from busbw.records.bandwidth import bus_factor
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The figures of one row in one placement, before the sweep's ranks and run are known."""
-
-    case: Case
-    """Complete but for `run`, `case`, `ranks`, and what follows from the ranks."""
-    size_known: bool = True
 
 
 @dataclass
@@ -73,14 +64,23 @@ class NcclSaid:
     version: str | None
 
 
-def complete(draft: Draft, around: Surroundings, said: NcclSaid, file: str, url: str | None, ordinal: int) -> Record:
+@dataclass(frozen=True)
+class Origin:
+    """The file that a sweep comes from, and which sweep of it this is."""
+
+    file: str
+    url: str | None
+    ordinal: int
+
+
+def complete(draft: Draft, around: Surroundings, said: NcclSaid, origin: Origin) -> Record:
     """The record of a sweep. The caller has made sure that the collective is known."""
     notes = list(draft.notes)
     size = _size(draft, around, said, notes)
-    run_id = content_run_id(f"{draft.tool.name}-{file}", "\n".join([str(ordinal), *draft.content]).encode())
-    cases = tuple(
-        replace(case, run=run_id, case=index, ranks=size) for index, case in enumerate(draft.cases)
+    run_id = content_run_id(
+        f"{draft.tool.name}-{origin.file}", "\n".join([str(origin.ordinal), *draft.content]).encode()
     )
+    cases = tuple(replace(case, run=run_id, case=index, ranks=size) for index, case in enumerate(draft.cases))
     run = Run(
         run=run_id,
         started=draft.started,
@@ -98,12 +98,12 @@ def complete(draft: Draft, around: Surroundings, said: NcclSaid, file: str, url:
         tags=draft.tags,
         notes=tuple(notes),
         source=Source(
-            file=file,
+            file=origin.file,
             format=draft.format,
             line=draft.line,
             heading=around.heading,
             command=around.command.text if around.command else None,
-            url=url,
+            url=origin.url,
         ),
     )  # fmt: skip
     end = replace(draft.end or End(run_id, "completed", 0), run=run_id, cases=len(cases))

@@ -11,7 +11,7 @@ from typing import IO
 
 from busbw.errors import UserError
 from busbw.importers.context import Document, NcclMessages, Surroundings
-from busbw.importers.draft import Draft, NcclSaid, complete
+from busbw.importers.draft import Draft, NcclSaid, Origin, complete
 from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS, LineFormat, LineParser
 from busbw.importers.lines import Source, open_source
 from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
@@ -117,7 +117,7 @@ class _Reading:
             return
         said = NcclSaid(frozenset(sizes), host, environment, version)
         name = Path(self._source.name).name
-        record = complete(draft, surroundings, said, name, self._url, self._ordinal)
+        record = complete(draft, surroundings, said, Origin(name, self._url, self._ordinal))
         self._ordinal += 1
         _count(self._report, record, draft.rows, draft.format)
         for note in record.run.notes:

@@ -52,5 +52,7 @@ LINE_FORMATS: tuple[LineFormat, ...] = (
 )  # fmt: skip
 
 DOCUMENT_FORMATS: tuple[DocumentFormat, ...] = (
-    DocumentFormat(nccl_tests_json.FORMAT, nccl_tests_json.looks_like, nccl_tests_json.parse, nccl_tests_json.MAX_BYTES),
+    DocumentFormat(
+        nccl_tests_json.FORMAT, nccl_tests_json.looks_like, nccl_tests_json.parse, nccl_tests_json.MAX_BYTES
+    ),
 )

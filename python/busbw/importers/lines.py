@@ -8,7 +8,7 @@ import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from busbw.errors import UserError
 
@@ -26,12 +26,19 @@ _MAGIC = {b"\x7fELF": "a program", b"PK\x03\x04": "a zip archive", b"%PDF": "a P
           b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}  # fmt: skip
 
 
+class Readable(Protocol):
+    """Whatever bytes can be read from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes."""
+
+
 class Source:
     """An open file: its head for recognition, then its lines."""
 
     def __init__(self, stream: IO[bytes], name: str) -> None:
         self.name = name
-        self._stream = stream
+        self._stream: Readable = stream
         self.head = _read(stream, SNIFFED, name)
         if self.head.startswith(b"\x1f\x8b"):
             rest = io.BufferedReader(_Rejoined(self.head, stream))
@@ -112,7 +119,7 @@ def open_source(path: Path) -> IO[bytes]:
         raise UserError(f"cannot read {path}: {problem.strerror or problem}") from problem
 
 
-def _read(stream: IO[bytes], size: int, name: str) -> bytes:
+def _read(stream: Readable, size: int, name: str) -> bytes:
     try:
         return stream.read(size)
     except (OSError, EOFError, zlib.error) as problem:

@@ -49,7 +49,9 @@ class Parser:
             self.close()
             self._around = self._sink.sweep_starts()
             self._key = key
-            self._draft = Draft(FORMAT, Tool("mscclpp-test"), number_, collective, size=ranks, library=Library("MSCCL++"))
+            self._draft = Draft(
+                FORMAT, Tool("mscclpp-test"), number_, collective, size=ranks, library=Library("MSCCL++")
+            )
         assert self._draft is not None
         self._draft.cases.append(Case(
             run="", case=0, collective=collective, bytes=size, placement=None, outcome="measured",

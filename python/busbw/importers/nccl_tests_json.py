@@ -10,12 +10,12 @@ from busbw.importers.context import is_kept
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.nccl_tests_text import MAX_ROWS
 from busbw.importers.values import collective_named, number, type_named, version_of_code
-from busbw.records import Case, Collective, Device, End, Library, Placement, Rank, Tool
+from busbw.records import Average, Case, Collective, Device, End, Library, Placement, Rank, Tool
 
 FORMAT = "nccl-tests JSON"
 MAX_BYTES = 64 << 20
 _KNOWN_VERSIONS = (1, 2, 3)
-_AVERAGES = ("rank0", "mean", "min", "max")
+_AVERAGES: tuple[Average, ...] = ("rank0", "mean", "min", "max")
 _ITERATION_STATISTICS = {
     "min_us": "iteration_min_us", "max_us": "iteration_max_us", "avg_us": "iteration_mean_us",
     "p50_us": "iteration_p50_us", "p95_us": "iteration_p95_us", "p99_us": "iteration_p99_us",
@@ -101,9 +101,8 @@ def _open_brackets(text: str) -> list[str] | None:
             stack.append(token)
             if len(stack) > 200:
                 return None
-        elif token in "}]":
-            if not stack or stack.pop() != {"}": "{", "]": "["}[token]:
-                return None
+        elif token in "}]" and (not stack or stack.pop() != {"}": "{", "]": "["}[token]):
+            return None
     return stack
 
 
@@ -152,22 +151,20 @@ def _run(document: dict[str, Any], sink: Sink, line: int, text: str, cut_off: bo
 
 def _results(document: dict[str, Any], draft: Draft, config: dict[str, Any], sink: Sink, line: int) -> None:
     average = _average(draft.arguments)
+    placements: tuple[Placement, ...] = ("out_of_place", "in_place")
     for index, result in enumerate(_list(document.get("results"))[:MAX_ROWS]):
         size, count = _int(_dict(result).get("size")), _int(_dict(result).get("count"))
         if size is None or count is None or size < 0:
             sink.problem(line, f"result {index} has no size and count")
             continue
         draft.rows += 1
-        for placement in ("out_of_place", "in_place"):
-            figures = result.get(placement)
-            if isinstance(figures, dict):
-                draft.cases.append(_case(draft, result, placement, figures, config, average))  # type: ignore[arg-type]
+        for placement in placements:
+            if isinstance(result.get(placement), dict):
+                draft.cases.append(_case(draft, result, placement, config, average))
 
 
-def _case(
-    draft: Draft, result: dict[str, Any], placement: Placement, figures: dict[str, Any], config: dict[str, Any],
-    average: str | None,
-) -> Case:  # fmt: skip
+def _case(draft: Draft, result: dict[str, Any], placement: Placement, config: dict[str, Any], average: Average) -> Case:
+    figures = result[placement]
     collective: Collective | None = draft.collective
     assert collective is not None
     size, algbw = _int(result["size"]) or 0, _number(figures.get("alg_bw"))
@@ -186,7 +183,7 @@ def _case(
         root=_root(result.get("root")), count=_int(result.get("count")), wrong=_number(figures.get("nwrong")),
         iterations=_int(result.get("actual_iterations")) or _int(config.get("iterations")),
         aggregated=_int(config.get("aggregated_iterations")), graph_launches=_int(config.get("graph")),
-        checks=_int(config.get("validation")), average=average, conversion=conversion,  # type: ignore[arg-type]
+        checks=_int(config.get("validation")), average=average, conversion=conversion,
         iterations_us=(samples,) if samples else (),
         context={long: value for key, long in _ITERATION_STATISTICS.items()
                  if (value := _number(per_iteration.get(key))) is not None},
@@ -256,7 +253,7 @@ def _library(code: Any) -> Library | None:
     return Library("NCCL", version=version_of_code(value), version_code=value) if value and value > 0 else None
 
 
-def _average(arguments: tuple[str, ...]) -> str:
+def _average(arguments: tuple[str, ...]) -> Average:
     for flag, value in zip(arguments, (*arguments[1:], ""), strict=True):
         if flag in ("-a", "--average") and value in ("0", "1", "2", "3"):
             return _AVERAGES[int(value)]

@@ -1,4 +1,4 @@
-"""OSU micro-benchmarks: the latency tests of collectives, with or without CUDA, plain or with min, max and iterations."""
+"""OSU micro-benchmarks: the latency tests of collectives, with or without CUDA, with or without min and max."""
 
 from __future__ import annotations
 
@@ -102,9 +102,12 @@ class Parser:
         busbw = busbw_GBps(draft.collective, payload, time, ranks) if ranks else None
         ends = self._ends(words)
         draft.cases.append(Case(
-            run="", case=0, collective=draft.collective, bytes=payload, placement=None, outcome="measured", time_us=time,
-            algbw_GBps=None if algbw is None else round(algbw, 6), busbw_GBps=None if busbw is None else round(busbw, 6),
-            type=type_named(self._type), op="sum" if draft.collective in ("all_reduce", "reduce_scatter", "reduce") else None,
+            run="", case=0, collective=draft.collective, bytes=payload, placement=None, outcome="measured",
+            time_us=time,
+            algbw_GBps=None if algbw is None else round(algbw, 6),
+            busbw_GBps=None if busbw is None else round(busbw, 6),
+            type=type_named(self._type),
+            op="sum" if draft.collective in ("all_reduce", "reduce_scatter", "reduce") else None,
             average="mean", range={"time_us": ends} if ends else {}, iterations=self._iterations(words),
             conversion="; ".join(conversion) or None,
         ))  # fmt: skip

@@ -1,9 +1,9 @@
-"""Markdown tables of results: message sizes down, a column per library, collective and variant, as on the NDmv4 page."""
+"""Markdown tables of results: sizes down, a column per library, collective and variant, as on the NDmv4 page."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from busbw.importers.context import Surroundings
@@ -24,7 +24,7 @@ _CAPTION = re.compile(r"\s*\*\*(.{1,200}?)\*\*\s*$")
 _SIZE_HEADER = re.compile(r"(?:message )?size(?: \((?:b|bytes)\))?", re.I)
 _COLUMN = re.compile(r"(?P<library>\S+) (?P<collective>[A-Za-z_]+)(?: (?P<variants>\S.*))?")
 _SHAPE = re.compile(r"(\d{1,6}) nodes?, ?(\d{1,6}) gpus?/node", re.I)
-_MISSING = frozenset({"-", "–", "—", "n/a", "N/A", ""})
+_MISSING = frozenset({"-", "\u2013", "\u2014", "n/a", "N/A", ""})
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,16 @@ class Column:
     library: str
     collective: Collective
     variants: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure; `value` is None where the source has none."""
+
+    size: int
+    variant: str | None
+    value: float | None
+    bold: bool
 
 
 @dataclass
@@ -119,7 +129,7 @@ class Parser:
                 continue
             draft.content.append(f"{table.metric} {column} {size} {variant} {part}")
             draft.rows += 1
-            draft.cases.append(_case(table, column, size, variant, value, bold))
+            draft.cases.append(_case(table, column.collective, Cell(size, variant, value, bold)))
 
     def _draft(self, table: _Open, column: Column) -> Draft:
         section = self._sections[table.around.heading]
@@ -171,30 +181,32 @@ def _ranks_of(around: Surroundings) -> int | None:
     return int(shape[1]) * int(shape[2]) if shape else None
 
 
-def _case(table: _Open, column: Column, size: int, variant: str | None, value: float | None, bold: bool) -> Case:
-    if value is None:
-        return Case(run="", case=0, collective=column.collective, bytes=size, placement=table.around.placement,
-                    outcome="skipped", reason="the source gives no figure", variant=variant)  # fmt: skip
-    figures, conversion = _derived(table.metric, value, size, column.collective, _ranks_of(table.around))
-    return Case(
-        run="", case=0, collective=column.collective, bytes=size, placement=table.around.placement,
-        outcome="measured", variant=variant, best=bold or None, conversion=conversion, **figures,
+def _case(table: _Open, collective: Collective, cell: Cell) -> Case:
+    case = Case(
+        run="", case=0, collective=collective, bytes=cell.size, placement=table.around.placement, outcome="measured",
+        variant=cell.variant, best=cell.bold or None,
     )  # fmt: skip
+    if cell.value is None:
+        return replace(case, outcome="skipped", reason="the source gives no figure")
+    return _with_figures(case, table.metric, cell.value, _ranks_of(table.around))
 
 
-def _derived(
-    metric: Metric, value: float, size: int, collective: Collective, ranks: int | None
-) -> tuple[dict[str, float | None], str | None]:
+def _with_figures(case: Case, metric: Metric, value: float, ranks: int | None) -> Case:
     """The figure given, and the two that follow from it with the size and the ranks."""
-    figures: dict[str, float | None] = {metric: value}
-    factor = bus_factor(collective, ranks) if ranks else None
+    factor = bus_factor(case.collective, ranks) if ranks else None
     if not factor or value <= 0:
-        return figures, None
+        return replace(case, **{metric: value})  # type: ignore[arg-type]
     if metric == "time_us":
-        algbw = size / value / 1000
-        figures.update(algbw_GBps=round(algbw, 6), busbw_GBps=round(algbw * factor, 6))
-        return figures, "algbw and busbw from the time"
+        algbw = case.bytes / value / 1000
+        return replace(
+            case, time_us=value, algbw_GBps=round(algbw, 6), busbw_GBps=round(algbw * factor, 6),
+            conversion="algbw and busbw from the time",
+        )  # fmt: skip
     algbw = value / factor if metric == "busbw_GBps" else value
-    figures.update(algbw_GBps=round(algbw, 6), busbw_GBps=round(algbw * factor, 6), time_us=round(size / algbw / 1000, 3))
-    figures[metric] = value
-    return figures, f"the rest from {'busbw' if metric == 'busbw_GBps' else 'algbw'}"
+    given = replace(case, algbw_GBps=round(algbw, 6), busbw_GBps=round(algbw * factor, 6))
+    given = replace(given, **{metric: value})  # type: ignore[arg-type]
+    return replace(
+        given,
+        time_us=round(case.bytes / algbw / 1000, 3),
+        conversion=f"the rest from {metric.removesuffix('_GBps')}",
+    )

@@ -153,7 +153,9 @@ class PerRank:
 
 
 _TABLE_HEADER = re.compile(r"\|\s*payload\s*\|\s*busbw\s*\|\s*algbw\s*\|\s*$")
-_AVERAGE_OF = re.compile(r"The average bandwidth of (\w{3,20}) over (\d{1,7}) ranks \((\d{1,7}) warmups / (\d{1,7}) trials")
+_AVERAGE_OF = re.compile(
+    r"The average bandwidth of (\w{3,20}) over (\d{1,7}) ranks \((\d{1,7}) warmups / (\d{1,7}) trials"
+)
 _ROW = re.compile(rf"\|\s*([\d.]+\s*[KMGTPE]?i?B)\s*\|\s*{_NUMBER}GBps\s*\|\s*{_NUMBER}GBps\s*\|\s*$")
 _SOFTWARE = re.compile(r"-\s*software:.*?\bnccl=[`(]*(\d+[.,] ?\d+[.,] ?\d+)")
 
