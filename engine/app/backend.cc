@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "engine/library_api/discovery.h"
+
 namespace busbw {
 namespace {
 
@@ -50,11 +52,35 @@ Backend with_platform(std::unique_ptr<Library> library) {
   return {std::move(platform), std::move(library)};
 }
 
+// The first candidate that loads. Where none does, the error names each with the loader's reason.
+std::unique_ptr<Library> open_first(const std::string& choice, LibrarySearch search) {
+  for (LibraryCandidate& candidate : search.candidates) {
+    try {
+      return std::make_unique<Library>(candidate.file);
+    } catch (const Error& error) {
+      if (candidate.origin == LibraryCandidate::Origin::path) throw;
+      candidate.reason += format(": %s", error.what());
+    }
+  }
+  throw Error(ExitCode::bad_arguments, describe_failed_search(choice, search));
+}
+
+Backend open_cpu_backend() { return with_platform(std::make_unique<Library>(find_cpu_library())); }
+
+// A machine without a usable GPU measures its processors; one with a GPU and no NCCL is told so.
+Backend open_best_backend() {
+  std::string why_not;
+  std::unique_ptr<Platform> gpus = make_cuda_platform(why_not);
+  if (gpus == nullptr) return open_cpu_backend();
+  return {std::move(gpus), open_first("auto", find_libraries("auto", SearchPlaces::of_this_process()))};
+}
+
 }  // namespace
 
 Backend open_backend(const std::string& choice) {
-  if (choice == "cpu" || choice == "auto") return with_platform(std::make_unique<Library>(find_cpu_library()));
-  return with_platform(std::make_unique<Library>(choice));
+  if (choice == "cpu") return open_cpu_backend();
+  if (choice == "auto") return open_best_backend();
+  return with_platform(open_first(choice, find_libraries(choice, SearchPlaces::of_this_process())));
 }
 
 }  // namespace busbw
