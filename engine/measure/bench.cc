@@ -163,6 +163,8 @@ void Bench::complete(const char* what) {
 
 void Bench::warm_up(Bytes bytes) {
   set_up(bytes, false);
+  p_.watchdog.describe(p_.thread,
+                       format("rank %d, warm-up of %zu bytes", lanes_.front().rank->world_rank, bytes.count));
   const Watchdog::Wait wait(p_.watchdog, p_.thread, "the warm-up");
   for (int i = 0; i < p_.plan.warmup_iterations; ++i) start(i);
   complete("the warm-up");
@@ -368,6 +370,9 @@ void Bench::verify(CaseResult& result, bool in_place) {
 
 CaseResult Bench::measure(const Case& the_case) {
   set_up(the_case.requested, the_case.in_place);
+  p_.watchdog.describe(p_.thread, format("rank %d, %s %s of %zu bytes %s", lanes_.front().rank->world_rank,
+                                         std::string(p_.collective.name()).c_str(), std::string(name(type_)).c_str(),
+                                         the_case.bytes.count, the_case.in_place ? "in place" : "out of place"));
   CaseResult result;
   // Without checks nccl-tests times whatever the buffers hold; so does this.
   if (p_.plan.checks > 0) fill(timing_seed, the_case.in_place, false);
