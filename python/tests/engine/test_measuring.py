@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from conftest import COLLECTIVES, Engine, read_record
+from harness import COLLECTIVES, Engine, read_record
 
 SCHEMA = Path(__file__).parents[3] / "schema" / "record.schema.json"
 UNCHECKED_IN_PLACE = {"alltoall", "alltoallv", "sendrecv"}
