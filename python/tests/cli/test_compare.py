@@ -74,3 +74,21 @@ def test_a_mistake_is_named(
     paths = {"a": files[0], "b": files[1], "a#7": f"{files[0]}#7"}
     assert main(["compare", *(paths.get(word, word) for word in words)]) != 0
     assert said in capsys.readouterr().err
+
+
+def test_the_reference_page_is_concluded_as_its_author_did(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page: NC96v4 shows no difference without the graph file, on NC48v4 its absence gives 4 times the bandwidth."""
+    assert main(["compare", "catalogue:nc48v4-graph-file", "catalogue:nc48v4-no-graph-file", "--no-table"]) == 0
+    text = capsys.readouterr().out
+    assert "NCCL_GRAPH_FILE" in text.split("all_reduce")[0]
+    assert "- At the largest sizes (2 GiB to 8 GiB) B is 3.9 times as fast." in text
+    assert "- Up to 32 KiB no difference" in text
+    assert main(["compare", "catalogue:nc96v4", "--no-table"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("- At all 31 sizes (8 B to 8 GiB) no difference") == 2
+    assert "times as fast" not in text
+
+
+def test_published_machines_of_different_size_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "catalogue:nc48v4-graph-file", "catalogue:nc96v4-graph-file"]) == 1
+    assert "ranks: 2 against 4" in capsys.readouterr().err

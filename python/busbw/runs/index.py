@@ -1,0 +1,317 @@
+"""An SQLite index over the kept runs: brought up to date from the folders at every use.
+
+The folders are the truth. A run whose record or labels changed (by size or time of change) is read again; one that is
+gone is dropped. A broken index is thrown away. Where the folder cannot be written (somebody else's runs) or its file
+system cannot lock, the index is made in memory for this one use.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from busbw.errors import UserError
+from busbw.runs.store import LABELS_NAME, Labels, read_labels, record_paths
+
+INDEX_NAME = ".index.sqlite"
+# A number that changes with the tables below; an index of another layout is made again.
+LAYOUT = 1
+_WAIT_S = 30.0
+_PROGRESS_FROM = 500
+
+_TABLES = """
+CREATE TABLE runs (
+  run TEXT PRIMARY KEY, started TEXT, finished TEXT, outcome TEXT, tool TEXT, tool_version TEXT, library TEXT,
+  library_version TEXT, machine TEXT, hosts TEXT, launcher TEXT, ranks INTEGER, collectives TEXT, cases INTEGER,
+  peak_busbw_GBps REAL, wrong REAL, note TEXT, problem TEXT, id TEXT
+) WITHOUT ROWID;
+CREATE TABLE cases (
+  run TEXT, "case" INTEGER, cycle INTEGER, collective TEXT, type TEXT, op TEXT, root INTEGER, ranks INTEGER,
+  bytes INTEGER, placement TEXT, outcome TEXT, time_us REAL, algbw_GBps REAL, busbw_GBps REAL, wrong REAL, variant TEXT
+);
+CREATE INDEX cases_of_run ON cases(run);
+CREATE TABLE tags (run TEXT, tag TEXT, PRIMARY KEY (run, tag)) WITHOUT ROWID;
+CREATE TABLE environment (run TEXT, name TEXT, value TEXT, PRIMARY KEY (run, name)) WITHOUT ROWID;
+CREATE TABLE files (run TEXT PRIMARY KEY, record_ns INTEGER, record_size INTEGER, labels_ns INTEGER) WITHOUT ROWID;
+"""
+_CASE_KEYS = (
+    "case", "cycle", "collective", "type", "op", "root", "ranks", "bytes", "placement", "outcome", "time_us",
+    "algbw_GBps", "busbw_GBps", "wrong", "variant",
+)  # fmt: skip
+# What a SELECT of a user may do; everything else (writing, attaching files, pragmas) is denied.
+_ALLOWED = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What an update did."""
+
+    read: int = 0
+    dropped: int = 0
+
+
+class Index:
+    """A connection to an index that is up to date as of its opening."""
+
+    def __init__(self, root: Path, *, rebuild: bool = False, progress: bool = True) -> None:
+        self.root = root
+        self.changed = Changed()
+        self._progress = progress and sys.stderr.isatty()
+        self.connection = self._open(rebuild=rebuild)
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Rows of one of our own queries."""
+        return self.connection.execute(query, values).fetchall()
+
+    def select(self, query: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """Column names and rows of a user's query, which can read and nothing else."""
+        self.connection.execute("PRAGMA query_only = ON")
+        self.connection.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+        )
+        try:
+            cursor = self.connection.execute(query)
+        except (sqlite3.Error, sqlite3.Warning, ValueError) as problem:
+            raise UserError(f"the query cannot be answered: {_said(problem)}") from None
+        if cursor.description is None:
+            raise UserError("the query returns nothing: only SELECT is answered here")
+        return [column[0] for column in cursor.description], _rows(cursor)
+
+    def _open(self, *, rebuild: bool) -> sqlite3.Connection:
+        path = self.root / INDEX_NAME
+        if not self.root.is_dir():
+            return self._updated(_fresh(sqlite3.connect(":memory:")))
+        try:
+            if rebuild:
+                _discard(path)
+            try:
+                return self._updated(_usable(_connect(path)))
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:
+                # Not a database, or a damaged one: the folders know everything that it knew.
+                _discard(path)
+                return self._updated(_usable(_connect(path)))
+        except (OSError, sqlite3.OperationalError):
+            return self._updated(_fresh(sqlite3.connect(":memory:")))
+
+    def _updated(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        known = {run: tuple(state) for run, *state in connection.execute("SELECT * FROM files")}
+        current = {name: (path, state) for name, path, state in _states(self.root)}
+        stale = [name for name, (_, state) in current.items() if known.get(name) != state]
+        gone = [name for name in known if name not in current]
+        if not stale and not gone:
+            return connection
+        # One transaction: a reader sees the index before or after, and a killed update leaves it as it was.
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            _forget(connection, [*gone, *stale])
+            for done, name in enumerate(stale, start=1):
+                self._tell(done, len(stale))
+                _enter(connection, name, *current[name])
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        self.changed = Changed(len(stale), len(gone))
+        return connection
+
+    def _tell(self, done: int, total: int) -> None:
+        if self._progress and total >= _PROGRESS_FROM and (done % 100 == 0 or done == total):
+            print(f"\rindexing {done} of {total} runs", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+
+def _states(root: Path) -> Iterator[tuple[str, Path, tuple[int, int, int]]]:
+    for name, path, state in record_paths(root):
+        try:
+            labels = (path.parent / LABELS_NAME).stat().st_mtime_ns
+        except OSError:
+            labels = 0
+        yield name, path, (state.st_mtime_ns, state.st_size, labels)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
+    # A rollback journal and no WAL: WAL needs shared memory, which network file systems do not have. What a power cut
+    # damages is made again, so there is no reason to wait for the disk.
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.execute("PRAGMA synchronous = OFF")
+    return connection
+
+
+def _usable(connection: sqlite3.Connection) -> sqlite3.Connection:
+    (layout,) = connection.execute("PRAGMA user_version").fetchone()
+    if layout == LAYOUT:
+        return connection
+    connection.execute("BEGIN IMMEDIATE")
+    # Another process may have made it while this one waited for the lock.
+    (layout,) = connection.execute("PRAGMA user_version").fetchone()
+    if layout != LAYOUT:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            connection.execute(f'DROP TABLE "{name}"')
+        _create(connection)
+    connection.commit()
+    return connection
+
+
+def _fresh(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.isolation_level = None
+    _create(connection)
+    return connection
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in _TABLES.split(";"):
+        if statement.strip():
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {LAYOUT}")
+
+
+def _discard(path: Path) -> None:
+    for name in (path, path.with_name(f"{path.name}-journal")):
+        name.unlink(missing_ok=True)
+
+
+def _forget(connection: sqlite3.Connection, names: Sequence[str]) -> None:
+    for table in ("runs", "cases", "tags", "environment", "files"):
+        connection.executemany(f"DELETE FROM {table} WHERE run = ?", [(name,) for name in names])
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What the index takes from one folder."""
+
+    run: dict[str, Any]
+    cases: list[dict[str, Any]]
+    end: dict[str, Any]
+    labels: Labels
+    problem: str | None
+
+
+def _kept(path: Path) -> _Kept:
+    """A record that cannot be read is entered with what is wrong, so that it is listed and not hidden."""
+    lines, problem = _read(path)
+    run = next((line for line in lines if line.get("kind") == "run"), {})
+    end = next((line for line in lines if line.get("kind") == "end"), {})
+    cases = [line for line in lines if line.get("kind") == "case"]
+    if not run and problem is None:
+        problem = "no run line"
+    return _Kept(run, cases, end, read_labels(path.parent), problem)
+
+
+def _enter(connection: sqlite3.Connection, name: str, path: Path, state: tuple[int, int, int]) -> None:
+    kept = _kept(path)
+    tags = dict.fromkeys([*_texts(kept.run.get("tags")), *kept.labels.tags])
+    connection.execute(f"INSERT INTO files VALUES ({_marks(4)})", (name, *state))
+    connection.execute(f"INSERT INTO runs VALUES ({_marks(19)})", _run_row(name, kept))
+    connection.executemany(
+        f"INSERT INTO cases VALUES ({_marks(1 + len(_CASE_KEYS))})",
+        [(name, *(_scalar(case.get(key)) for key in _CASE_KEYS)) for case in kept.cases],
+    )
+    connection.executemany("INSERT INTO tags VALUES (?, ?)", [(name, tag) for tag in tags])
+    variables = _dictionary(kept.run.get("environment")).items()
+    connection.executemany(
+        "INSERT INTO environment VALUES (?, ?, ?)", [(name, key, _scalar(value)) for key, value in variables]
+    )
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], str | None]:
+    """The lines as plain objects: the index needs no more checks; a run that is used is read with all of them."""
+    lines: list[dict[str, Any]] = []
+    try:
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                if not raw.endswith(b"\n"):
+                    # Still being written, or cut off by a kill: the lines before it stand.
+                    break
+                line = _object(raw)
+                if line is None:
+                    return lines, f"line {number} is no JSON object"
+                lines.append(line)
+    except OSError as problem:
+        return lines, problem.strerror or str(problem)
+    return lines, None
+
+
+def _object(raw: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return line if isinstance(line, dict) else None
+
+
+def _run_row(name: str, kept: _Kept) -> tuple[Any, ...]:
+    run, cases, end, problem = kept.run, kept.cases, kept.end, kept.problem
+    tool, library = _dictionary(run.get("tool")), _dictionary(run.get("library"))
+    ranks = run.get("ranks") if isinstance(run.get("ranks"), list) else []
+    hosts = dict.fromkeys(str(rank["host"]) for rank in ranks or [] if isinstance(rank, dict) and "host" in rank)
+    collectives = dict.fromkeys(str(case.get("collective")) for case in cases)
+    outcome = end.get("outcome") or ("unreadable" if problem else "unfinished")
+    return (
+        name, _scalar(run.get("started")), _scalar(end.get("finished")), _scalar(outcome), _scalar(tool.get("name")),
+        _scalar(tool.get("version")), _scalar(library.get("name")), _scalar(library.get("version")),
+        _scalar(run.get("machine")), " ".join(hosts), _scalar(run.get("launcher")), _rank_count(ranks, cases),
+        " ".join(collectives), len(cases), _largest(cases, "busbw_GBps"), _largest(cases, "wrong"),
+        kept.labels.note, problem,
+        _scalar(run.get("run")),
+    )  # fmt: skip
+
+
+def _rank_count(ranks: Any, cases: list[dict[str, Any]]) -> int | None:
+    if ranks:
+        return len(ranks)
+    known = [case["ranks"] for case in cases if isinstance(case.get("ranks"), int)]
+    return max(known, default=None)
+
+
+def _largest(cases: list[dict[str, Any]], key: str) -> float | None:
+    return max((case[key] for case in cases if isinstance(case.get(key), (int, float))), default=None)
+
+
+def _dictionary(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _scalar(value: Any) -> Any:
+    """What SQLite can hold; integers beyond 64 bits and nested values become text."""
+    if isinstance(value, bool) or value is None or isinstance(value, float):
+        return value
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return value
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def _rows(cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+    try:
+        yield from cursor
+    except sqlite3.Error as problem:
+        raise UserError(f"the query cannot be answered: {_said(problem)}") from None
+
+
+def _said(problem: Exception) -> str:
+    text = str(problem)
+    if "not authorized" in text or "prohibited" in text or "readonly" in text:
+        return "only SELECT over runs, cases, tags and environment is answered here"
+    return text
