@@ -1,0 +1,91 @@
+// What explains a GPU's number: clocks, throttling, temperature, power, traffic counters and who else is on it.
+//
+// Read through NVIDIA's management library, found at run time. A snapshot takes some hundred microseconds: before and
+// after a case, never inside the timed region.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace busbw {
+
+// Fields are absent where the driver, the GPU or the container does not tell.
+struct GpuSnapshot {
+  std::optional<unsigned> sm_clock_mhz;
+  std::optional<unsigned> sm_clock_max_mhz;
+  std::optional<unsigned> memory_clock_mhz;
+  std::optional<std::uint64_t> throttle_reasons;  // bits, see throttle_names
+  std::optional<unsigned> temperature_celsius;
+  std::optional<double> power_watts;
+  std::optional<double> power_limit_watts;
+  // Counters since the driver was loaded: differences of two snapshots are traffic.
+  std::optional<std::uint64_t> nvlink_sent_bytes;
+  std::optional<std::uint64_t> nvlink_received_bytes;
+  std::optional<std::uint64_t> pcie_sent_bytes;
+  std::optional<std::uint64_t> pcie_received_bytes;
+  std::optional<std::uint64_t> pcie_replays;
+  std::optional<unsigned> pcie_generation;  // as negotiated now
+  std::optional<unsigned> pcie_width;
+  std::optional<unsigned> compute_processes;  // this one counts
+};
+
+// Names of the reasons that are set: gpu_idle, sw_power_cap, hw_thermal_slowdown, ...
+std::vector<std::string> throttle_names(std::uint64_t reasons);
+
+// Whether the reasons hold clocks below what the workload asks for. Idleness and clocks set on purpose do not count.
+bool is_throttled(std::uint64_t reasons);
+
+// NVML's functions; null where the library lacks one. Hand-declared from its documented ABI.
+struct NvmlFunctions {
+  using Device = struct nvmlDevice_st*;
+  struct FieldValue {
+    unsigned field = 0;
+    unsigned scope = 0;
+    long long timestamp = 0;
+    long long latency_us = 0;
+    unsigned value_type = 0;
+    int result = 0;
+    union {
+      double as_double;
+      unsigned as_unsigned;
+      unsigned long long as_unsigned_long_long = 0;
+    };
+  };
+
+  int (*init)();
+  int (*device_by_bus_id)(const char* bus_id, Device* device);
+  int (*clock)(Device device, int which, unsigned* mhz);
+  int (*max_clock)(Device device, int which, unsigned* mhz);
+  int (*throttle_reasons)(Device device, unsigned long long* reasons);
+  int (*temperature)(Device device, int sensor, unsigned* celsius);
+  int (*power)(Device device, unsigned* milliwatts);
+  int (*power_limit)(Device device, unsigned* milliwatts);
+  int (*field_values)(Device device, int count, FieldValue* values);
+  int (*pcie_replays)(Device device, unsigned* count);
+  int (*pcie_generation)(Device device, unsigned* generation);
+  int (*pcie_width)(Device device, unsigned* width);
+  int (*compute_processes)(Device device, unsigned* count, void* processes);
+};
+
+class Nvml {
+ public:
+  explicit Nvml(const NvmlFunctions& functions) : functions_(functions) {}
+
+  // This machine's, loaded once; null where there is none.
+  static const Nvml* of_this_machine();
+
+  // `bus_id` as in DeviceInfo: dddd:bb:dd. All fields are absent for an unknown GPU. May be called from any thread.
+  GpuSnapshot snapshot(const std::string& bus_id) const;
+
+ private:
+  void read_counters(NvmlFunctions::Device device, GpuSnapshot& snapshot) const;
+
+  NvmlFunctions functions_;
+};
+
+// Processors on the NUMA node to which the GPU is attached, in ascending order; empty where the system does not tell.
+std::vector<int> cpus_near(const std::string& bus_id, const std::string& sysfs = "/sys");
+
+}  // namespace busbw
