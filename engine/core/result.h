@@ -31,8 +31,8 @@ struct LibraryDescription {
   std::string path;
   int version_code = 0;
   std::string version;
-  std::string cuda_version;                                // empty: unknown or none
-  std::vector<std::pair<std::string, std::string>> lacks;  // feature, reason
+  std::string cuda_version{};                                // empty: unknown or none
+  std::vector<std::pair<std::string, std::string>> lacks{};  // feature, reason
 };
 
 struct RunDescription {
@@ -81,17 +81,17 @@ struct Interval {
 
 struct CaseResult {
   Outcome outcome = Outcome::measured;
-  std::string reason;                           // a sentence for every outcome but measured
-  double time_us = 0;                           // elapsed
-  double cpu_time_us = 0;                       // launch
-  double algbw = 0;                             // GB/s
-  double busbw = 0;                             // GB/s
-  std::optional<std::uint64_t> wrong;           // elements; nothing where unchecked
-  int iterations = 0;                           // of one batch, as really used
-  std::vector<std::vector<double>> batches_us;  // by thread of all processes: mean time of a call in each batch
-  std::optional<IterationStatistics> per_iteration;
-  std::optional<Interval> interval;
-  std::string timestamp;  // RFC 3339 UTC with milliseconds, when the case was finished
+  std::string reason{};                           // a sentence for every outcome but measured
+  double time_us = 0;                             // elapsed
+  double cpu_time_us = 0;                         // launch
+  double algbw = 0;                               // GB/s
+  double busbw = 0;                               // GB/s
+  std::optional<std::uint64_t> wrong{};           // elements; nothing where unchecked
+  int iterations = 0;                             // of one batch, as really used
+  std::vector<std::vector<double>> batches_us{};  // by thread of all processes: mean time of a call in each batch
+  std::optional<IterationStatistics> per_iteration{};
+  std::optional<Interval> interval{};
+  std::string timestamp{};  // RFC 3339 UTC with milliseconds, when the case was finished
 };
 
 struct RunSummary {

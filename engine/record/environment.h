@@ -1,0 +1,22 @@
+// Which variables of the environment a record keeps: those that matter to a measurement, and never a secret.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace busbw {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// Whether a variable of this name may be kept.
+bool is_relevant_variable(std::string_view name);
+
+// The relevant variables, sorted by name, values cut at 4096 bytes. `environment` as in ::environ.
+Variables relevant_environment(const char* const* environment);
+
+// Every variable, as it stands: --full-environment.
+Variables full_environment(const char* const* environment);
+
+}  // namespace busbw

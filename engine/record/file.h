@@ -1,0 +1,33 @@
+// Files that a run writes as it goes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace busbw {
+
+// An open file, closed when it goes.
+class OutputFile {
+ public:
+  OutputFile() = default;
+  OutputFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+  ~OutputFile();
+
+  const std::string& path() const { return path_; }
+
+  // Where the file stands, in one write(2) unless the system takes less. Throws Error(internal) on a full disk.
+  void append(std::string_view text);
+  // At this offset of a regular file.
+  void write_at(std::string_view text, std::size_t offset);
+
+ private:
+  int descriptor_ = -1;
+  std::string path_;
+};
+
+// Makes the folders above `path`. Throws Error(bad_arguments) where that fails; `what` names the file in the sentence.
+void make_folders_above(const std::string& path, const char* what);
+
+}  // namespace busbw
