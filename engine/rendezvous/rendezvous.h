@@ -43,6 +43,9 @@ class Rendezvous {
   // Error(timeout) naming the ranks that did not come. A process started alone gets a rendezvous of one.
   static std::unique_ptr<Rendezvous> join(const RendezvousOptions& options = {});
 
+  // A rendezvous of this process alone: no sockets, no threads.
+  static std::unique_ptr<Rendezvous> alone(const Placement& placement = {});
+
   virtual ~Rendezvous() = default;
 
   virtual const Placement& placement() const = 0;

@@ -1,0 +1,41 @@
+// Where processes of one host meet when no launcher told them an address: a file in a private folder of the user, in
+// which process 0 publishes its port and a random secret.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace busbw {
+
+struct Meeting {
+  int port = 0;
+  std::string secret;
+};
+
+// $XDG_RUNTIME_DIR/busbw where that folder exists, else /tmp/busbw-UID; made with mode 0700. Throws Error when it is
+// not a folder of this user's alone.
+std::string private_folder(const std::string& runtime_folder);
+
+// The file of the job with this identity, on this host and in this network namespace, whose loopback it speaks of.
+std::string meeting_path(const std::string& folder, const std::string& identity);
+
+// Nothing when there is none (yet), or what lies there is not what process 0 of this user writes.
+std::optional<Meeting> read_meeting(const std::string& path);
+
+// Publishes at once and as a whole, and removes its own file (never a later one of the same name).
+class PublishedMeeting {
+ public:
+  PublishedMeeting() = default;
+  PublishedMeeting(const std::string& path, const Meeting& meeting);
+  PublishedMeeting(PublishedMeeting&& other) noexcept { *this = std::move(other); }
+  PublishedMeeting& operator=(PublishedMeeting&& other) noexcept;
+  ~PublishedMeeting() { remove(); }
+  void remove();
+
+ private:
+  std::string path_;
+  unsigned long inode_ = 0;
+};
+
+}  // namespace busbw
