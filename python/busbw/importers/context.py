@@ -19,6 +19,8 @@ _PROGRAM = re.compile(
     r"\b([a-z_]{3,20})_perf(?:_mpi)?\b|\b(all_reduce)_bench\b|\bosu_([a-z_]{3,30})\b|communication/(\w{3,20})\.py"
 )
 _MSCCLPP_PROGRAM = re.compile(r"\b([a-z]{3,15})_test_perf\b")
+_SETS = re.compile(r"\s*(?:export\s+|setenv\s+|set\s+)?[A-Z][A-Z0-9_]*=\S*\s*$|\s*export\s")
+_LAUNCHES = re.compile(r"\s*(?:[$+] )?(?:srun|mpirun|mpiexec|torchrun)\b")
 _HEADING = re.compile(r"(#{1,6})\s+(\S.*)")
 _REMOVED = re.compile(
     r"\b(?:comment(?:ing)?\s+out|without|unset(?:ting)?|disabl\w+|remov\w+)\s+`?(?P<name>[A-Z]+_[A-Z0-9_]+)", re.I
@@ -68,21 +70,30 @@ def read_command(lines: list[str]) -> Command | None:
     """What a block of shell says about a benchmark that it runs; None where it runs none."""
     statements = _statements(lines)
     text = "\n".join(statements)
-    program = _PROGRAM.search(text) or _MSCCLPP_PROGRAM.search(text)
+    program = _MSCCLPP_PROGRAM.search(text) or _PROGRAM.search(text)
     if program is None:
         return None
-    running = [each for each in statements if _PROGRAM.search(each) or _MSCCLPP_PROGRAM.search(each)]
-    running += [each for each in statements if re.match(r"\s*(?:\$ )?(?:srun|mpirun|mpiexec)\b", each)]
-    assigned = {name: value.strip("\"'") for name, value in _ASSIGNMENT.findall(text)}
+    running = [each for each in statements if not _SETS.match(each) and _is_program(each)]
+    # Where a variable names the program, the launcher's line is the one that runs it.
+    running = running or [each for each in statements if _LAUNCHES.match(each)] or statements
+    command = running[-1]
+    program = _MSCCLPP_PROGRAM.search(command) or _PROGRAM.search(command) or program
+    exported = "\n".join(each for each in statements if _SETS.match(each))
+    assigned = {name: value.strip("\"'") for name, value in _ASSIGNMENT.findall(f"{exported}\n{command}")}
+    directives = "\n".join(each for each in statements if each.startswith("#"))
     return Command(
-        text=running[-1].strip()[:MAX_COMMAND],
-        tool="mscclpp-test" if _MSCCLPP_PROGRAM.search(text) else "nccl-tests",
+        text=command.strip().removeprefix("$ ").removeprefix("+ ")[:MAX_COMMAND],
+        tool="mscclpp-test" if _MSCCLPP_PROGRAM.search(command) else "nccl-tests",
         collective=next((collective_named(group) for group in program.groups() if group), None),
         environment={name: value for name, value in assigned.items() if is_kept(name) and name != "NCCL_TESTS_EXE"},
-        ranks=_ranks_of(text),
+        ranks=_ranks_of(command) or _ranks_of(f"{directives}\n{command}"),
         machine=machine_named("\n".join(lines)),
         library_path=assigned["LD_PRELOAD"] if "libnccl" in assigned.get("LD_PRELOAD", "") else None,
     )
+
+
+def _is_program(statement: str) -> bool:
+    return bool(_MSCCLPP_PROGRAM.search(statement) or _PROGRAM.search(statement))
 
 
 def _statements(lines: list[str]) -> list[str]:
@@ -193,11 +204,10 @@ class Document:
         while self._headings and self._headings[-1][0] >= level:
             self._headings.pop()
         self._headings.append((level, text[:300]))
-        # A command stands for the headings beside its own, and no longer when the heading above both ends.
-        if self._command and level < self._command[0]:
+        if self._command and _ends(level, self._command[0]):
             self._command = None
-        self._commands = {tool: each for tool, each in self._commands.items() if level >= each[0]}
-        if self._settings and level < self._settings[0]:
+        self._commands = {tool: each for tool, each in self._commands.items() if not _ends(level, each[0])}
+        if self._settings and _ends(level, self._settings[0]):
             self._settings = None
 
     @property
@@ -243,6 +253,14 @@ class Document:
         )
 
 
+def _ends(level: int, found_at: int) -> bool:
+    """Whether a heading ends what was said below another one.
+
+    A command or setting stands for the small headings beside its own too ("with", "without"), but chapters are apart.
+    """
+    return level < found_at or level == found_at <= 2
+
+
 class NcclMessages:
     """What NCCL's own messages between the results say: ranks, version, settings, host."""
 
@@ -251,7 +269,7 @@ class NcclMessages:
         self.version: str | None = None
         self.host: str | None = None
         self.sizes: set[int] = set()
-        self._in_sweep = False
+        self.in_sweep = False
 
     def feed(self, line: str) -> None:
         """Take one line that holds a message of NCCL."""
@@ -268,7 +286,7 @@ class NcclMessages:
 
     def _ranks(self, line: str) -> None:
         # The messages of a communicator's end straggle in after the table that it belongs to.
-        if not self._in_sweep and "Destroy" in line:
+        if not self.in_sweep and "Destroy" in line:
             return
         found = _NRANKS.search(line)
         if found and len(self.sizes) < 100:
@@ -278,11 +296,11 @@ class NcclMessages:
 
     def sweep_starts(self) -> None:
         """From here on every message belongs to the sweep."""
-        self._in_sweep = True
+        self.in_sweep = True
 
     def sweep_ends(self) -> tuple[set[int], str | None, dict[str, str], str | None]:
         """(sizes of communicators, host, environment, version) of the sweep that just ended."""
         found = self.sizes, self.host, self.environment, self.version
         self.sizes, self.host, self.environment = set(), None, {}
-        self._in_sweep = False
+        self.in_sweep = False
         return found

@@ -95,7 +95,8 @@ class Parser:
         algbw = algbw_GBps(draft.collective, payload, time, draft.size)
         draft.cases.append(Case(
             run="", case=0, collective=draft.collective, bytes=payload, placement=None, outcome="measured",
-            time_us=time, algbw_GBps=None if algbw is None else round(algbw, 6), busbw_GBps=round(busbw, 6), count=count,
+            time_us=time, algbw_GBps=None if algbw is None else round(algbw, 6),
+            busbw_GBps=round(busbw, 6), count=count,
             op="sum" if draft.collective in ("all_reduce", "reduce_scatter", "reduce") else None,
             average="rank0", conversion="; ".join(conversion),
         ))  # fmt: skip

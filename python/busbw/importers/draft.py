@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, floor
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from busbw.importers.context import Surroundings
 from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
@@ -41,14 +41,32 @@ class Draft:
     end: End | None = None
 
 
+class Collector(Protocol):
+    """Gathers one sweep from the lines of several ranks."""
+
+    def __init__(self, sink: Sink) -> None: ...
+
+    def close(self) -> None:
+        """The file ends."""
+
+
+Collected = TypeVar("Collected", bound=Collector)
+
+
 class Sink(Protocol):
     """Where the driver of a file takes finished sweeps and complaints."""
+
+    collective: Collective | None
+    """What the user says was measured, for sweeps where nothing else says it."""
 
     def problem(self, line: int | None, why: str) -> None:
         """A line that should have been read and was not."""
 
     def sweep_starts(self) -> Surroundings:
         """A sweep starts at this line: the context as of here."""
+
+    def shared(self, kind: type[Collected]) -> Collected:
+        """The file's one collector of that kind."""
 
     def sweep_ends(self, draft: Draft, surroundings: Surroundings) -> None:
         """The sweep is complete."""

@@ -7,11 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from busbw.errors import UserError
 from busbw.importers.context import Document, NcclMessages, Surroundings
-from busbw.importers.draft import Draft, NcclSaid, Origin, complete
+from busbw.importers.draft import Collector, Draft, NcclSaid, Origin, complete
 from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS, LineFormat, LineParser
 from busbw.importers.lines import Source, open_source
 from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
@@ -25,6 +25,7 @@ MAX_STREAMS = 4096
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
 _FENCE = re.compile(r"^\s*```", re.MULTILINE)
 
+Collected = TypeVar("Collected", bound=Collector)
 Add = Callable[[Record], None]
 
 
@@ -88,11 +89,12 @@ class _Reading:
         self._source = source
         self._report = report
         self._add = add
-        self._collective = collective
+        self.collective = collective
         self._url = url
         self._messages = NcclMessages()
         self._document = Document(is_markdown=False)
         self._streams: dict[str, _Stream] = {}
+        self._shared: dict[type[Collector], Collector] = {}
         self._ordinal = 0
         self._stem = Path(source.name).stem
 
@@ -105,10 +107,15 @@ class _Reading:
         self._messages.sweep_starts()
         return self._document.here()
 
+    def shared(self, kind: type[Collected]) -> Collected:
+        found = self._shared.get(kind)
+        if found is None:
+            found = self._shared[kind] = kind(self)
+        assert isinstance(found, kind)
+        return found
+
     def sweep_ends(self, draft: Draft, surroundings: Surroundings) -> None:
         sizes, host, environment, version = self._messages.sweep_ends()
-        if self._collective and draft.collective is None:
-            draft.collective = self._collective
         if draft.collective is None:
             self.problem(draft.line, "nothing names the collective of this sweep; name it with --collective")
             return
@@ -146,8 +153,9 @@ class _Reading:
         for number, line in self._source.lines():
             if " NCCL " in line and "] NCCL " in line:
                 messages.feed(line)
-                for stream in (plain, *self._streams.values()) if len(self._streams) < 3 else (self._of(line),):
-                    stream.interrupted(line)
+                if messages.in_sweep:
+                    who, text = split_prefix(line)
+                    self._stream(who).interrupted(text)
                 continue
             who, text = split_prefix(line)
             stream = self._stream(who) if who else plain
@@ -155,9 +163,11 @@ class _Reading:
                 self._unclaimed(stream, text, number, markdown)
         for stream in list(self._streams.values()):
             stream.close()
-
-    def _of(self, line: str) -> _Stream:
-        return self._stream(split_prefix(line)[0])
+        for collector in self._shared.values():
+            collector.close()
+        copies = sum(1 for stream in self._streams.values() if stream.has_tables)
+        if copies > 1:
+            self._report.note(None, f"{copies} ranks print tables of their own: copies that were started without MPI")
 
     def _unclaimed(self, stream: _Stream, text: str, number: int, markdown: bool) -> None:
         if text and not text.isspace():
@@ -214,6 +224,11 @@ class _Stream:
         """A message of NCCL stands where a row may have been."""
         if self._nccl_tests is not None:
             self._nccl_tests.interrupted(line)
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether nccl-tests printed tables here."""
+        return self._nccl_tests is not None and self._nccl_tests.tables > 0
 
     def without_header(self, text: str, number: int) -> bool:
         """Offer a row whose header is not in the file."""

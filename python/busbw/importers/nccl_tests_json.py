@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
 from busbw.importers.context import is_kept
@@ -123,7 +124,7 @@ def _run(document: dict[str, Any], sink: Sink, line: int, text: str, cut_off: bo
         format=FORMAT,
         tool=Tool("nccl-tests"),
         line=line,
-        collective=collective or (around.command.collective if around.command else None),
+        collective=collective or (around.command.collective if around.command else None) or sink.collective,
         content=[text],
         ranks=ranks,
         size=_size(config, ranks, notes),
@@ -144,7 +145,7 @@ def _run(document: dict[str, Any], sink: Sink, line: int, text: str, cut_off: bo
     if draft.collective:
         _results(document, draft, config, sink, line)
     if not draft.rows:
-        sink.problem(line, "nccl-tests' JSON without results" if collective else "names no collective in args")
+        sink.problem(line, "nccl-tests' JSON without results" if draft.collective else "names no collective in args")
         return
     sink.sweep_ends(draft, around)
 
@@ -254,7 +255,7 @@ def _library(code: Any) -> Library | None:
 
 
 def _average(arguments: tuple[str, ...]) -> Average:
-    for flag, value in zip(arguments, (*arguments[1:], ""), strict=True):
+    for flag, value in pairwise(arguments):
         if flag in ("-a", "--average") and value in ("0", "1", "2", "3"):
             return _AVERAGES[int(value)]
     return "mean"

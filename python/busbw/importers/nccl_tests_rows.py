@@ -58,7 +58,9 @@ def layout_of(header: str, above: str) -> Layout | None:
     ends = [*starts[1:], len(words) - timestamp]
     groups = tuple(tuple(_GROUP.get(word, "") for word in words[a:b]) for a, b in zip(starts, ends, strict=True))
     lead = tuple(_LEAD.get(word, "") for word in words[: starts[0]])
-    if "" in lead or any("" in group or "busbw" not in group for group in groups):
+    if lead[:2] != ("bytes", "count") or "" in lead or len(set(lead)) < len(lead):
+        return None
+    if any("" in group or "busbw" not in group for group in groups):
         return None
     return Layout(lead, groups, _placements(above, len(groups)), timestamp, words[0] == "bytes")
 

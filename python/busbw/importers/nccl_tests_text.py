@@ -38,6 +38,8 @@ _FAILURE = re.compile(r"\S+: Test (?:NCCL|CUDA) failure .{1,500}|\S+: Test timeo
 _ROW_START = re.compile(r"#?\s*\d{1,20}\s+\d{1,20}(?:\s|$)")
 _FRAGMENT = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s[^\n]{1,200}?(?=[A-Za-z][\w.-]{0,100}:\d{1,10}:\d{1,10} \[)")
 
+_SILENT = ("# Using devices", "#        (B)", "# Reducing maxBytes", "# Setting up", "# Initializing MSCCL")
+
 
 @dataclass
 class _Preamble:
@@ -61,6 +63,7 @@ class Parser:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
+        self.tables = 0
         self._preamble = _Preamble()
         self._above = ""
         self._layout: Layout | None = None
@@ -79,11 +82,14 @@ class Parser:
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
-        if self._layout is not None and _ROW_START.match(line):
-            return self._row_line(line, number_)
-        if self._fragment and self._layout is not None:
-            return self._rest_of_row(line, number_)
+        if self._layout is not None:
+            if self._fragment and line and not line.startswith("#"):
+                return self._rest_of_row(line, number_)
+            if _ROW_START.match(line):
+                return self._row_line(line, number_)
         stripped = line.lstrip()
+        if self._layout is not None and stripped.startswith(("Out of bounds", "Avg bus")):
+            return self._footer(stripped)
         if stripped.startswith("#"):
             return self._comment(line, stripped, number_)
         if _FAILURE.match(stripped):
@@ -102,22 +108,15 @@ class Parser:
         joined, self._fragment = f"{self._fragment} {line}", ""
         if self._layout and self._cut(joined, number_, self._layout):
             return self._row_line(joined, number_)
-        self._sink.problem(number_, "a row was broken by another message and its rest was not found")
-        return False
+        self._sink.problem(number_, "the row before was broken by another message and its rest was not found")
+        return self.feed(line, number_)
 
     def _row_line(self, line: str, number_: int) -> bool:
         layout = self._layout
         assert layout is not None
-        if self._fragment:
-            self._sink.problem(
-                number_, "the row before this one was broken by another message and its rest was not found"
-            )
-            self._fragment = ""
         row = self._cut(line, number_, layout)
         if row is None:
-            self._sink.problem(
-                number_, f"looks like a row, but does not fit the header's columns: {line.strip()[:80]!r}"
-            )
+            self._sink.problem(number_, f"looks like a row, but does not fit the header: {line.strip()[:80]!r}")
             return True
         self._rows.append(row)
         self._content.append(line)
@@ -152,8 +151,7 @@ class Parser:
             if match:
                 take(match, number_)
                 return True
-        return stripped.rstrip() == "#" or stripped.startswith(("# Using devices", "#        (B)", "# Reducing maxBytes",
-                                                                "# Setting up", "# Initializing MSCCL"))  # fmt: skip
+        return stripped.rstrip() == "#" or stripped.startswith(_SILENT)
 
     def _footer(self, stripped: str) -> bool:
         bounds = _OUT_OF_BOUNDS.match(stripped)
@@ -267,6 +265,7 @@ class Parser:
         if self._fragment:
             self._sink.problem(self._start, "the last row was broken by another message and its rest was not found")
         if self._rows:
+            self.tables += 1
             self._sink.sweep_ends(self._draft(layout, around), around)
         else:
             self._sink.problem(self._start, self._failure or "a table starts here, but holds no rows")
@@ -321,6 +320,9 @@ class Parser:
         named = _named_in(around.heading)
         if named:
             return named
+        if self._sink.collective:
+            notes.append(f"nothing names the collective: {self._sink.collective}, as told")
+            return self._sink.collective
         row = self._rows[-1]
         element = ELEMENT_BYTES.get(row.lead.get("type", ""), 0)
         whole_buffer = element and int(row.lead["bytes"]) == int(row.lead["count"]) * element

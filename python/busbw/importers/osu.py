@@ -17,7 +17,7 @@ _TITLE = re.compile(
     r"(?P<blocking> Non-blocking)? (?P<name>[A-Za-z][A-Za-z_ -]{2,60}?)(?: Personalized Exchange)? "
     r"(?P<what>Latency|Bandwidth) Test(?: v(?P<version>[\d.]{1,20}))?\s*$"
 )
-_COLUMNS = re.compile(r"\s*#\s*(?:Size\s+)?(?:Avg |Overall)?\s*(?:Latency|\()")
+_OTHER_TITLE = re.compile(r"\s*#\s*OSU (.{1,100}?) Test(?: v[\d.]{1,20})?\s*$")
 _DATATYPE = re.compile(r"\s*#\s*Datatype: MPI_(\w{3,20})")
 _ROW = re.compile(r"\s*\d{1,20}(?:\s+[\d.]{1,30}){1,8}\s*$")
 _BARRIER_ROW = re.compile(r"\s*[\d.]{1,30}(?:\s+[\d.]{1,30}){0,8}\s*$")
@@ -39,12 +39,17 @@ class Parser:
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
         if "OSU " in line:
-            title = _TITLE.match(line)
+            title, other = _TITLE.match(line), _OTHER_TITLE.match(line)
             if title:
                 self._open(title, number_)
+            elif other:
+                self.close()
+                self._sink.problem(number_, f"the OSU test of {other[1]}, which is no collective that busbw compares")
+            if title or other:
                 return True
-        if self._draft is None:
-            return False
+        return self._draft is not None and self._table_line(self._draft, line, number_)
+
+    def _table_line(self, draft: Draft, line: str, number_: int) -> bool:
         datatype = _DATATYPE.match(line)
         if datatype:
             self._type = _TYPES.get(datatype[1], datatype[1].lower())
@@ -54,7 +59,7 @@ class Parser:
             self._columns = re.findall(r"Size|Avg|Min|Max|P50|P90|P99|Iterations|Overall|Compute|Latency", stripped) \
                 if "atency" in stripped or "Overall" in stripped else self._columns  # fmt: skip
             return True
-        pattern = _BARRIER_ROW if self._draft.collective == "barrier" else _ROW
+        pattern = _BARRIER_ROW if draft.collective == "barrier" else _ROW
         if pattern.match(line):
             self._row(stripped, number_)
             return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
@@ -31,8 +32,7 @@ class PerRank:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._draft: Draft | None = None
-        self._around: Surroundings | None = None
+        self._collector = sink.shared(Ranks)
         self._size: int | None = None
         self._who: str | None = None
         self._duration: float | None = None
@@ -56,7 +56,7 @@ class PerRank:
             return True
         busbw = _BUSBW.match(line)
         if busbw:
-            return self._busbw(float(busbw[1]))
+            return self._collector.busbw(self._who or "", float(busbw[1]))
         size = _DATA_SIZE.match(line)
         if size:
             self._size = round(float(size[1]) * 1e9)
@@ -90,7 +90,7 @@ class PerRank:
         if quoted:
             self._quoted(case, line, number_)
         else:
-            self._of_a_rank(case, line, number_)
+            self._collector.add(self._who or "", case, line, number_, sized=self._size is not None)
         self._duration = None
         return True
 
@@ -104,7 +104,6 @@ class PerRank:
         return self._seen.get(who, 0)
 
     def _quoted(self, case: Case, line: str, number_: int) -> None:
-        self.close()
         around = self._sink.sweep_starts()
         label = _LABEL.match(line)
         notes = [] if self._size else [DEFAULT_SIZE_NOTE]
@@ -112,44 +111,63 @@ class PerRank:
                       tags=(label[1],) if label else ())  # fmt: skip
         self._sink.sweep_ends(draft, around)
 
-    def _of_a_rank(self, case: Case, line: str, number_: int) -> None:
+    def close(self) -> None:
+        """The collector outlives the lines of one rank."""
+
+
+class Ranks:
+    """The trials of all ranks of one run, whatever launcher's prefix told them apart."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._draft: Draft | None = None
+        self._around: Surroundings | None = None
+        self._seen: set[tuple[str, int | None]] = set()
+        self._last: dict[str, int] = {}
+
+    def add(self, who: str, case: Case, line: str, number_: int, *, sized: bool) -> None:
+        """One rank's trial; a trial that this rank had before starts the next run."""
+        key = (who, case.cycle)
+        if key in self._seen or (self._draft is not None and self._draft.rows >= 20_000):
+            self.close()
         if self._draft is None:
             self._around = self._sink.sweep_starts()
-            notes = [] if self._size else [DEFAULT_SIZE_NOTE]
+            notes = [] if sized else [DEFAULT_SIZE_NOTE]
             self._draft = Draft(FORMAT, Tool("all_reduce_bench"), number_, "all_reduce", notes=notes)
+        self._seen.add(key)
+        self._last[who] = len(self._draft.cases)
         self._draft.cases.append(case)
         self._draft.rows += 1
-        self._draft.content.append(f"{self._who} {line.strip()}")
-        if self._draft.rows >= 20_000:
-            self._draft.notes.append("longer than 20000 rows: goes on in the next record")
-            self.close()
+        self._draft.content.append(f"{who} {line.strip()}")
 
-    def _busbw(self, gigabits: float) -> bool:
-        if self._draft is None or not self._draft.cases or self._draft.cases[-1].busbw_GBps is not None:
+    def busbw(self, who: str, gigabits: float) -> bool:
+        """The bus bandwidth of the rank's last trial."""
+        if self._draft is None or who not in self._last:
             return False
-        from dataclasses import replace
-
-        self._draft.cases[-1] = replace(self._draft.cases[-1], busbw_GBps=round(GBps_from_Gbps(gigabits), 6))
+        at = self._last.pop(who)
+        self._draft.cases[at] = replace(self._draft.cases[at], busbw_GBps=round(GBps_from_Gbps(gigabits), 6))
         return True
 
     def close(self) -> None:
-        """No more ranks speak."""
+        """No more trials."""
         if self._draft is not None and self._around is not None:
-            self._draft.size = self._ranks(self._draft)
+            self._draft.size = _ranks_of_trial(self._draft)
             self._sink.sweep_ends(self._draft, self._around)
         self._draft = self._around = None
+        self._seen, self._last = set(), {}
 
-    def _ranks(self, draft: Draft) -> int | None:
-        """2 (n - 1) / n is busbw over half the throughput; several ranks that speak must be as many."""
-        first = draft.cases[0]
-        if not first.busbw_GBps or not first.algbw_GBps:
-            return None
-        factor = first.busbw_GBps / first.algbw_GBps
-        size = round(2 / (2 - factor)) if factor < 1.999 else 0
-        if size > 1 and abs(2 * (size - 1) / size - factor) < 1e-4:
-            draft.notes.append(f"{size} ranks: from bus bandwidth over half of the algo throughput")
-            return size
+
+def _ranks_of_trial(draft: Draft) -> int | None:
+    """2 (n - 1) / n is busbw over half of the throughput, which the tool prints with enough digits."""
+    first = draft.cases[0]
+    if not first.busbw_GBps or not first.algbw_GBps:
         return None
+    factor = first.busbw_GBps / first.algbw_GBps
+    size = round(2 / (2 - factor)) if factor < 1.999 else 0
+    if size > 1 and abs(2 * (size - 1) / size - factor) < 1e-4:
+        draft.notes.append(f"{size} ranks: from bus bandwidth over half of the algo throughput")
+        return size
+    return None
 
 
 _TABLE_HEADER = re.compile(r"\|\s*payload\s*\|\s*busbw\s*\|\s*algbw\s*\|\s*$")
@@ -189,10 +207,12 @@ class Table:
 
     def _table_line(self, line: str, number_: int) -> bool:
         if _TABLE_HEADER.match(line):
+            ranks, trials, nccl = self._ranks, self._trials, self._nccl
             self.close()
+            self._trials = trials
             self._around = self._sink.sweep_starts()
-            self._draft = Draft(FORMAT, Tool("all_reduce_bench"), number_, "all_reduce", size=self._ranks,
-                                library=Library("NCCL", version=self._nccl) if self._nccl else None)  # fmt: skip
+            self._draft = Draft(FORMAT, Tool("all_reduce_bench"), number_, "all_reduce", size=ranks,
+                                library=Library("NCCL", version=nccl) if nccl else None)  # fmt: skip
             return True
         if self._draft is None:
             return False
@@ -226,8 +246,6 @@ class Table:
 
 
 def _ranks_of_table(draft: Draft) -> int | None:
-    from dataclasses import replace
-
     from busbw.importers.draft import derived_ranks
 
     size = derived_ranks([replace(case, conversion=None) for case in draft.cases])

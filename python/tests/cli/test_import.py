@@ -1,0 +1,68 @@
+"""`busbw import`: what it prints, where it writes, how it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.cli.main import main
+from busbw.records import read_records
+
+SAMPLES = Path(__file__).parents[1] / "importers" / "samples"
+
+
+def test_every_file_ends_with_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    files = [str(SAMPLES / name) for name in ("nccl-2.19.txt", "osu.txt")]
+    assert main(["import", *files, "--runs", str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split(": ", 1)[1] for line in out.splitlines()] == [
+        "1 sweep, 3 rows; nccl-tests text: alltoall on 2 ranks",
+        "3 sweeps, 5 rows; OSU micro-benchmarks: all_reduce on 4 ranks, alltoall on 4 ranks, barrier on 4 ranks; "
+        "1 line not read",
+    ]
+    assert "not read: " in err and "converted: " in err
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_importing_twice_keeps_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert main(["import", str(SAMPLES / "nccl-2.19.txt"), "--runs", str(tmp_path), "--quiet"]) == 0
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_output_file_takes_all_records_with_tags_and_address(tmp_path: Path) -> None:
+    output = tmp_path / "all.jsonl"
+    files = [str(SAMPLES / name) for name in ("nccl-2.19.txt", "torch-table.txt")]
+    assert main(["import", *files, "-o", str(output), "--tag", "t", "--url", "https://example.org/x"]) == 0
+    records = read_records(output)
+    assert [record.run.tags for record in records] == [("t",), ("t",)]
+    assert {record.run.source.url for record in records if record.run.source} == {"https://example.org/x"}
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    assert main(["import", str(SAMPLES / "osu.txt"), "--dry-run", "--runs", str(tmp_path / "runs")]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\x7fELF")
+    assert main(["import", str(binary), str(tmp_path / "none"), str(SAMPLES / "osu.txt"), "--dry-run"]) == 1
+    out, err = capsys.readouterr()
+    assert "osu.txt: 3 sweeps" in out
+    assert "is a program" in err and "No such file" in err and "Traceback" not in err
+
+
+def test_a_file_without_results_is_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("nothing\n", encoding="utf-8")
+    assert main(["import", str(path), "--dry-run"]) == 1
+
+
+def test_an_output_that_cannot_be_written_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["import", str(SAMPLES / "osu.txt"), "-o", str(tmp_path / "no" / "x.jsonl")]) == 1
+    assert "cannot write" in capsys.readouterr().err

@@ -1,0 +1,261 @@
+"""Files of any kind end in records or in a clear sentence, in bounded memory, whatever is in them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from busbw.errors import UserError
+from busbw.importers import FileReport, import_path, import_stream, load
+from busbw.importers.context import is_kept, machine_named, read_command
+from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS
+from busbw.importers.lines import MAX_LINE
+from busbw.importers.nccl_tests_rows import DEFAULT_LAYOUT, cut, layout_of
+from busbw.importers.prefixes import split_prefix
+from busbw.importers.values import collective_named, number, size_in_bytes, version_of_code
+from busbw.records import Record
+
+SAMPLES = Path(__file__).parent / "samples"
+TABLE = (SAMPLES / "rows-only.txt").read_bytes().splitlines(keepends=True)[0]
+HEADER = (
+    b"#                                                              out-of-place                       in-place\n"
+    b"#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw"
+    b"  #wrong\n"
+)
+
+
+def read(data: bytes, name: str = "job.log") -> tuple[list[Record], FileReport]:
+    records: list[Record] = []
+    return records, import_stream(io.BytesIO(data), name, records.append)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "job.log is empty"),
+        (b" \n\n", "job.log is empty"),
+        (b"\x7fELF\x02\x01", "job.log is a program"),
+        (b"PK\x03\x04rest", "a zip archive"),
+        (b"some text\0more", "a binary file"),
+        (b"\x1f\x8b\x08\0cut off", "cannot read job.log to its end"),
+    ],
+)
+def test_what_is_no_text_is_refused_by_what_it_is(data: bytes, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        read(data)
+
+
+def test_text_without_results_is_said_to_hold_none(tmp_path: Path) -> None:
+    records, report = read(b"nothing\nto see\n")
+    assert records == [] and report.summary() == "job.log: nothing that busbw can read"
+    path = tmp_path / "empty.log"
+    path.write_bytes(b"nothing\nto see\n")
+    with pytest.raises(UserError, match="holds no results that busbw can read"):
+        load(path)
+
+
+def test_a_folder_and_a_missing_file_are_sentences(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is a directory"):
+        import_path(tmp_path, print)
+    with pytest.raises(UserError, match="No such file"):
+        import_path(tmp_path / "none", print)
+
+
+def test_a_table_without_rows_is_named() -> None:
+    _, report = read(HEADER)
+    assert report.problems == ["job.log:2: a table starts here, but holds no rows"]
+
+
+def test_an_endless_line_is_left_out_and_what_follows_is_read() -> None:
+    records, report = read(b"x" * (MAX_LINE * 3) + b"\n" + HEADER + TABLE)
+    assert len(records) == 1 and records[0].run.source is not None and records[0].run.source.line == 3
+    assert report.problems == ["job.log:1: a line of more than 64 Ki characters was left out"]
+
+
+def test_a_row_cut_off_by_the_end_of_the_file_is_named() -> None:
+    records, report = read(HEADER + TABLE + TABLE[:60])
+    assert len(records[0].cases) == 2
+    assert len(report.problems) == 1 and report.problems[0].startswith("job.log:4: looks like a row, but does not fit")
+
+
+def test_compressed_and_utf_16_logs_are_read() -> None:
+    log = HEADER + TABLE
+    assert len(read(gzip.compress(log))[0]) == 1
+    assert len(read(log.decode().encode("utf-16"))[0]) == 1
+    assert len(read(b"\xef\xbb\xbf" + log)[0]) == 1
+    assert len(read(log.replace(b"\n", b"\r\n"))[0]) == 1
+
+
+def test_a_busbw_record_is_imported_as_it_is() -> None:
+    example_file = Path(__file__).parents[3] / "schema" / "examples" / "all_reduce-v1.jsonl"
+    records, report = read(example_file.read_bytes(), "record.jsonl")
+    assert records[0].run.run.startswith("20260102T030405Z") and report.formats == {"busbw record": 1}
+
+
+def test_the_same_content_has_the_same_identifier_and_other_content_another() -> None:
+    first, again = read(HEADER + TABLE)[0][0], read(HEADER + TABLE)[0][0]
+    other = read(HEADER + TABLE.replace(b"100.00", b"101.00"))[0][0]
+    twice = read((HEADER + TABLE + b"# Avg bus bandwidth    : 1\n") * 2)[0]
+    assert first.run.run == again.run.run != other.run.run
+    assert twice[0].run.run != twice[1].run.run
+
+
+def test_an_endless_sweep_becomes_several_records() -> None:
+    records, report = read(HEADER + TABLE * 45_000)
+    assert [len(record.cases) for record in records] == [40_000, 40_000, 10_000]
+    assert report.rows == 45_000
+
+
+def test_the_collective_can_be_named_where_nothing_says_it() -> None:
+    table = HEADER + TABLE.replace(b"   -1", b"    0").replace(b"sum", b"max")
+    records, report = read(table)
+    assert records == [] and "name it with --collective" in report.problems[0]
+    named: list[Record] = []
+    import_stream(io.BytesIO(table), "job.log", named.append, collective="reduce")
+    assert named[0].cases[0].collective == "reduce"
+
+
+def test_every_format_has_a_row_in_the_reference() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "import.md").read_text(encoding="utf-8")
+    for format_ in (*LINE_FORMATS, *DOCUMENT_FORMATS):
+        first = {"markdown table of results": "Markdown tables", "mscclpp-test JSON lines": "JSON lines of `-o`"}
+        assert first.get(format_.name, format_.name) in page
+
+
+@pytest.mark.parametrize(
+    ("line", "who", "rest"),
+    [
+        ("[1,3]<stdout>:  8", "1,3", "  8"),
+        ("[prterun-node-7@1,3]<stdout>: 8", "1,3", " 8"),
+        ("[1,0][node7:4]<stdout>:x", "1,0", "x"),
+        (" 3: # nThread", "3", "# nThread"),
+        ("[default0]:x", "default0", "x"),
+        ("2026-01-02T03:04:05.678Z   8", "", "  8"),
+        ("[2026-01-02 03:04:05,678]: x", "", "x"),
+        ("2026-01-02T03:04:05.678901234Z stdout F # x", "", "# x"),
+        ("Sat Jan  3 04:05:06 2026[1,0]<stdout>:x", "1,0", "x"),
+        ("Sat Jan  3 04:05:06 2026<stdout>:x", "", "x"),
+        ("node-12: # OSU", "node-12", "# OSU"),
+        ("node-12: Test NCCL failure x", "", "node-12: Test NCCL failure x"),
+        ("           8             2     float", "", "           8             2     float"),
+        ("vm:2466:2485 [0] NCCL INFO x", "", "vm:2466:2485 [0] NCCL INFO x"),
+        ("| 1K | 2 |", "", "| 1K | 2 |"),
+    ],
+)
+def test_launchers_prefixes_are_told_from_results(line: str, who: str, rest: str) -> None:
+    assert split_prefix(line) == (who, rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1K", 1024),
+        ("32KiB", 32768),
+        ("4.0 GB", 1 << 32),
+        ("1024", 1024),
+        ("1.5M", 1572864),
+        ("8 B", 8),
+        ("x", None),
+        ("1e3", None),
+        ("", None),
+        ("0.3K", None),
+    ],
+)
+def test_sizes_are_powers_of_1024(text: str, size: int | None) -> None:
+    assert size_in_bytes(text) == size
+
+
+def test_names_and_versions() -> None:
+    assert collective_named("AllToAll") == "alltoall" and collective_named("all_gather_base") == "all_gather"
+    assert collective_named("gossip") is None
+    assert (version_of_code(22809), version_of_code(2708), version_of_code(21003)) == ("2.28.9", "2.7.8", "2.10.3")
+    assert number("inf") is None and number("N/A") is None and number("1.2e+07") == 1.2e7
+    assert (
+        machine_named("nc48v4-pg0-1") == "Standard_NC48ads_A100_v4"
+        and machine_named("NDmv4") == "Standard_ND96amsr_A100_v4"
+    )
+    assert machine_named("the-end-v4") is None
+
+
+@pytest.mark.parametrize("name", ["NCCL_API_KEY", "SLURM_JWT_TOKEN", "HF_TOKEN", "PATH", "CUDA_PASSWORD", "nccl_debug"])
+def test_secrets_and_unrelated_variables_are_not_kept(name: str) -> None:
+    assert not is_kept(name)
+
+
+def test_a_command_gives_ranks_settings_and_program() -> None:
+    command = read_command(
+        [
+            "#!/bin/bash",
+            "#SBATCH --ntasks-per-node=4",
+            "export NCCL_ALGO=Tree",
+            "# export NCCL_PROTO=LL",
+            "srun hostname",
+            "srun --ntasks-per-node=4 --nodes 2 \\",
+            "  ./all_gather_perf -b 8 -g 2",
+        ]
+    )
+    assert command is not None
+    assert (command.collective, command.ranks, command.environment) == ("all_gather", 16, {"NCCL_ALGO": "Tree"})
+    assert command.text.startswith("srun --ntasks-per-node=4")
+    assert read_command(["ls", "make MPI=1"]) is None
+
+
+words = st.lists(
+    st.sampled_from(["8", "2", "float", "sum", "-1", "1.5", "N/A", "1e+07", "none", "0", "nan", "x", "-", "9" * 30]),
+    max_size=24,
+).map(" ".join)
+
+
+@given(words)
+def test_a_row_is_cut_into_all_columns_or_refused(line: str) -> None:
+    row = cut(line, 1, DEFAULT_LAYOUT)
+    assert row is None or len(row.groups) == 2
+
+
+@given(st.integers(1, 1 << 40), st.floats(0.01, 1e8), st.floats(0, 1e5), st.floats(0, 1e5))
+def test_what_nccl_tests_prints_is_read_as_printed(size: int, time: float, algbw: float, busbw: float) -> None:
+    group = f"  {time:7.2f}  {algbw:6.2f}  {busbw:6.2f}  {0:6}"
+    line = f"{size:12}  {size:12}  {'int8':>8}  {'max':>6}  {-1:6}{group}{group[:-8]}    N/A\n"
+    records, _ = read(HEADER + b"".join((line.encode(), b"# Avg bus bandwidth    : 1\n")))
+    first, second = records[0].cases
+    assert (first.bytes, first.time_us, first.algbw_GBps) == (size, float(f"{time:.2f}"), float(f"{algbw:.2f}"))
+    assert second.busbw_GBps == float(f"{busbw:.2f}") and second.wrong is None and second.placement == "in_place"
+
+
+@given(st.text(max_size=120))
+@example("# size time algbw busbw " + "time " * 50)
+def test_any_text_is_a_header_or_none(text: str) -> None:
+    layout = layout_of(text, text)
+    assert layout is None or len(layout.groups) == len(layout.placements)
+
+
+SEEDS = [path.read_bytes() for path in sorted(SAMPLES.iterdir())]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(SEEDS),
+    st.sampled_from(SEEDS),
+    st.integers(0, 4000),
+    st.integers(0, 4000),
+    st.binary(max_size=12),
+    st.sampled_from(["a.md", "a.log", "a.json"]),
+)
+def test_any_mixture_of_samples_ends_in_records_or_a_sentence(
+    one: bytes, other: bytes, at: int, start: int, noise: bytes, name: str
+) -> None:
+    with suppress(UserError):
+        _, report = read(one[:at] + noise + other[start:], name)
+        assert "\n" not in report.summary()
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_end_in_records_or_a_sentence(data: bytes) -> None:
+    with suppress(UserError):
+        read(data)
