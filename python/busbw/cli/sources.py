@@ -26,15 +26,20 @@ class Labelled:
     record: Record
 
 
-def resolve(words: Sequence[str], runs: str | None = None) -> list[Labelled]:
-    """Every record that the words name, in their order; UserError names the word that means nothing."""
-    return [labelled for word in words for labelled in _resolve_one(word, runs)]
+def resolve(words: Sequence[str], runs: str | None = None, *, by_variant: bool = True) -> list[Labelled]:
+    """Every record that the words name, in their order; UserError names the word that means nothing.
+
+    `by_variant` makes a run of each named variant of a record, for those who compare runs with each other.
+    """
+    return [labelled for word in words for labelled in _resolve_one(word, runs, by_variant=by_variant)]
 
 
-def _resolve_one(word: str, runs: str | None) -> list[Labelled]:
+def _resolve_one(word: str, runs: str | None, *, by_variant: bool) -> list[Labelled]:
     numbered = None if Path(word).exists() else _NUMBERED.fullmatch(word)
     name = numbered[1] if numbered else word
-    found = [each for record in _load(name, runs) for each in _by_variant(record)]
+    found = _load(name, runs)
+    if by_variant:
+        found = [each for record in found for each in _by_variant(record)]
     if numbered:
         number = int(numbered[2])
         if not 1 <= number <= len(found):

@@ -49,5 +49,6 @@ VERBS: tuple[Verb, ...] = (
     Verb("run", "start several ranks and measure with them", "busbw.cli.run", "Launch"),
     Verb("import", "read other tools' results into runs", "busbw.cli.import_", "Know"),
     Verb("compare", "is B faster than A, where, by how much, how sure", "busbw.cli.compare", "Know"),
+    Verb("report", "tables and pictures: text, Markdown, CSV, JSON, HTML, SVG, PNG", "busbw.cli.report", "Know"),
     Verb("runs", "list, show, tag, delete and query kept runs", "busbw.cli.runs", "Know"),
 )

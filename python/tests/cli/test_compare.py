@@ -77,7 +77,7 @@ def test_a_mistake_is_named(
 
 
 def test_the_reference_page_is_concluded_as_its_author_did(capsys: pytest.CaptureFixture[str]) -> None:
-    """The page: NC96v4 shows no difference without the graph file, on NC48v4 its absence gives 4 times the bandwidth."""
+    """The page: without the graph file NC96v4 shows no difference, and NC48v4 has 4 times the bandwidth."""
     assert main(["compare", "catalogue:nc48v4-graph-file", "catalogue:nc48v4-no-graph-file", "--no-table"]) == 0
     text = capsys.readouterr().out
     assert "NCCL_GRAPH_FILE" in text.split("all_reduce")[0]
