@@ -1,4 +1,4 @@
-"""The page in a real browser: it opens offline, answers the pointer, switches runs off, and runs nothing of a record."""
+"""The page in a real browser: opens offline, answers the pointer, switches runs off, runs nothing of a record."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_hovering_shows_the_values_of_all_runs_at_the_nearest_size(opened: Any) 
     # The hostile name is text: 2 x 10 for the fast run, 10 for the slow one, fastest first.
     assert [row[1] for row in rows] == ["20.00", "20.00", "10.00", "10.00"]
     assert rows[0][0].startswith("</script>") and rows[2][0] == "slow, out of place"
-    assert rows[2][2] == "9.22 to 10.87 expected 99.00"
+    assert rows[2][2] == "9.26 to 10.87 expected 99.00"
     assert opened.find_element("css selector", "#latency .values div").text == "1 KiB, us"
 
 
