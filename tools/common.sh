@@ -94,7 +94,7 @@ ensure_build_tools() {
   command -v c++ >/dev/null || command -v g++ >/dev/null ||
     die "no C++ compiler was found; busbw needs GCC 12 or newer (Debian and Ubuntu: apt-get install g++)"
   command -v nvcc >/dev/null && minimum=3.26
-  system=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p')
+  system=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p') || system=
   CMAKE=cmake CTEST=ctest
   if [ -z "$system" ] || ! at_least "$system" "$minimum"; then
     if pip_install 'cmake<4'; then
