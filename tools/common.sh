@@ -90,10 +90,9 @@ extras() { "$VENV/bin/python" "$ROOT/tools/extras.py" "$@"; }
 
 # Sets CMAKE, CTEST and GENERATOR: the system's where they are good enough, else wheels in .venv.
 ensure_build_tools() {
-  local system minimum=3.25
+  local system minimum=3.21 # the first that writes test results as JUnit
   command -v c++ >/dev/null || command -v g++ >/dev/null ||
     die "no C++ compiler was found; busbw needs GCC 12 or newer (Debian and Ubuntu: apt-get install g++)"
-  command -v nvcc >/dev/null && minimum=3.26
   system=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p') || system=
   CMAKE=cmake CTEST=ctest
   if [ -z "$system" ] || ! at_least "$system" "$minimum"; then
@@ -108,6 +107,23 @@ ensure_build_tools() {
     if pip_install ninja; then NINJA=$VENV/bin/ninja; else GENERATOR='Unix Makefiles'; fi
   fi
   export CMAKE CTEST
+}
+
+# Sets CUDA, the arguments that say which GPUs to build for. BUSBW_CUDA=ON|OFF and BUSBW_CUDA_ARCHITECTURES="80;90" in the
+# environment choose. Else `full` builds for every GPU that the compiler knows, because a login node builds for others;
+# `quick` keeps what the build folder has, and builds a new one for this machine alone: minutes less.
+cuda_arguments() {
+  local here
+  if [ -z "${BUSBW_CUDA:-}${BUSBW_CUDA_ARCHITECTURES:-}" ] && [ "$1" = quick ]; then
+    read -ra CUDA < <(cat "$ROOT/build/.cuda" 2>/dev/null) || true
+    [ "${#CUDA[@]}" = 0 ] || return 0
+    here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -un | paste -sd ';') || here=
+    CUDA=("-DBUSBW_CUDA=$([ -n "$here" ] && echo ON || echo OFF)" "-DBUSBW_CUDA_ARCHITECTURES=$here")
+  else
+    CUDA=("-DBUSBW_CUDA=${BUSBW_CUDA:-ON}" "-DBUSBW_CUDA_ARCHITECTURES=${BUSBW_CUDA_ARCHITECTURES:-}")
+  fi
+  mkdir -p "$ROOT/build"
+  printf '%s\n' "${CUDA[*]}" >"$ROOT/build/.cuda"
 }
 
 # configure FOLDER [-DNAME=VALUE...]: only where something differs from the last time.
