@@ -10,6 +10,8 @@
 
 #include "engine/library_api/discovery.h"
 
+#include "engine/library_api/discovery.h"
+
 namespace busbw {
 namespace {
 
@@ -43,13 +45,13 @@ std::string find_cpu_library() {
 bool runs_on_host(const Library& library) { return library.name().find(" CPU ") != std::string::npos; }
 
 Backend with_platform(std::unique_ptr<Library> library) {
-  if (runs_on_host(*library)) return {make_host_platform(), std::move(library)};
+  if (runs_on_host(*library)) return {make_host_platform(), std::move(library), ""};
   std::string why_not;
   std::unique_ptr<Platform> platform = make_cuda_platform(why_not);
   if (platform == nullptr)
     throw Error(ExitCode::cuda, format("%s needs a GPU, but %s; --library cpu measures this machine's processors",
                                        library->path().c_str(), why_not.c_str()));
-  return {std::move(platform), std::move(library)};
+  return {std::move(platform), std::move(library), ""};
 }
 
 // The first candidate that loads. Where none does, the error names each with the loader's reason.
@@ -75,12 +77,39 @@ Backend open_best_backend() {
   return {std::move(gpus), open_first("auto", find_libraries("auto", SearchPlaces::of_this_process()))};
 }
 
+// The first candidate that loads. What does not load is named with the loader's reason.
+std::unique_ptr<Library> open_first(const std::string& choice) {
+  const LibrarySearch search = find_libraries(choice, SearchPlaces::of_this_process());
+  std::string reasons;
+  for (const LibraryCandidate& candidate : search.candidates) {
+    try {
+      return std::make_unique<Library>(candidate.file);
+    } catch (const Error& error) {
+      if (candidate.origin == LibraryCandidate::Origin::path) throw;
+      reasons += format("; %s: %s", candidate.reason.c_str(), error.what());
+    }
+  }
+  throw Error(ExitCode::bad_arguments, describe_failed_search(choice, search) + reasons);
+}
+
+// GPUs and an NCCL where both are there, else this machine's processors. The reason is kept for the person.
+Backend open_best() {
+  std::string why_not;
+  std::unique_ptr<Platform> gpus = make_cuda_platform(why_not);
+  if (gpus == nullptr) return {make_host_platform(), std::make_unique<Library>(find_cpu_library()), why_not};
+  try {
+    return {std::move(gpus), open_first("auto"), ""};
+  } catch (const Error& error) {
+    return {make_host_platform(), std::make_unique<Library>(find_cpu_library()), error.what()};
+  }
+}
+
 }  // namespace
 
 Backend open_backend(const std::string& choice) {
-  if (choice == "cpu") return open_cpu_backend();
-  if (choice == "auto") return open_best_backend();
-  return with_platform(open_first(choice, find_libraries(choice, SearchPlaces::of_this_process())));
+  if (choice == "auto") return open_best();
+  if (choice == "cpu") return with_platform(std::make_unique<Library>(find_cpu_library()));
+  return with_platform(open_first(choice));
 }
 
 }  // namespace busbw

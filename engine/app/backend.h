@@ -12,6 +12,7 @@ namespace busbw {
 struct Backend {
   std::unique_ptr<Platform> platform;
   std::unique_ptr<Library> library;
+  std::string why_no_gpu;  // auto fell back to the processors for this reason
 };
 
 // `choice` is the value of --library: a path, cpu, auto, system, torch or wheel. Throws Error with what was looked for

@@ -11,6 +11,7 @@
 
 #include "engine/app/options.h"
 #include "engine/core/version.h"
+#include "engine/library_api/discovery.h"
 #include "engine/record/environment.h"
 #include "engine/record/time.h"
 
@@ -154,6 +155,7 @@ LibraryDescription describe_library(const Library& library) {
                                  .path = library.path(),
                                  .version_code = library.version_code(),
                                  .version = library.version_text()};
+  if (const auto build = nccl_build_of(library.path())) description.cuda_version = build->cuda_version;
   for (const Lack& lack : library.lacks()) description.lacks.emplace_back(lack.feature, lack.reason);
   return description;
 }
@@ -219,6 +221,7 @@ void fit_sizes_to_memory(Job& job) {
 // What the library or the machine cannot do is left out with a line, as nccl-tests does.
 void fit_plan_to_library(Job& job) {
   Plan& plan = job.plan;
+  if (!job.backend.why_no_gpu.empty()) plan.warnings.push_back("measuring the processors: " + job.backend.why_no_gpu);
   const Library& library = *job.backend.library;
   if (plan.registration == Registration::symmetric &&
       (!library.at_least(2, 27, 0) || library.nccl().comm_window_register == nullptr)) {

@@ -16,16 +16,33 @@
 namespace busbw {
 namespace {
 
+const char* failure_kind(ExitCode code) {
+  switch (code) {
+    case ExitCode::cuda:
+      return "CUDA failure";
+    case ExitCode::nccl:
+      return "NCCL failure";
+    case ExitCode::timeout:
+      return "timeout";
+    case ExitCode::success:
+    case ExitCode::internal:
+    case ExitCode::not_implemented:
+    case ExitCode::invalid_usage:
+    case ExitCode::wrong_data:
+    case ExitCode::interrupted:
+    case ExitCode::bad_arguments:
+      return "failure";
+  }
+  return "failure";
+}
+
 // The line that scripts search for on stdout, and the sentence for a person on stderr.
 void print_failure(const Failure& failure, int process) {
-  const bool timeout = failure.code == ExitCode::timeout;
-  const char* kind = failure.code == ExitCode::cuda   ? "CUDA failure"
-                     : failure.code == ExitCode::nccl ? "NCCL failure"
-                                                      : "failure";
+  const char* kind = failure_kind(failure.code);
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   if (failure.code != ExitCode::interrupted && failure.code != ExitCode::bad_arguments) {
-    std::printf("%s: Test %s '%s'\n", host, timeout ? "timeout" : kind, failure.sentence.c_str());
+    std::printf("%s: Test %s '%s'\n", host, kind, failure.sentence.c_str());
     std::printf(" .. %s pid %ld: Test failure\n", host, static_cast<long>(getpid()));
     std::fflush(stdout);
   }

@@ -50,6 +50,7 @@ struct Call {
   Seat seat;
   ncclComm_t comm = nullptr;
   ncclStream_t stream = nullptr;
+  int step = 0;
 };
 
 class Collective {
@@ -76,7 +77,10 @@ class Collective {
   // Contents of the receive buffer after the call; what no segment covers is zero.
   virtual std::vector<Segment> expected(const Geometry& geometry, Seat seat, int root, bool in_place) const = 0;
 
-  // Enqueues the call. Returns NCCL's result; the caller knows which call it was.
+  // Calls that depend on each other and so must not share a group: more than one only for hypercube.
+  virtual int steps(int /*ranks*/) const { return 1; }
+
+  // Enqueues one step. Returns NCCL's result; the caller knows which call it was.
   virtual ncclResult_t enqueue(const Call& call) const = 0;
 
   // Why this collective cannot run on so many ranks or with this library, or an empty string.

@@ -1,4 +1,6 @@
 // hypercube: an all-gather in log2(n) exchanges, each with the rank across one more dimension of a cube.
+#include <algorithm>
+
 #include "engine/collectives/point_to_point.h"
 #include "engine/collectives/registry.h"
 
@@ -32,26 +34,30 @@ class Hypercube : public Collective {
     return parts;
   }
 
+  int steps(int ranks) const override {
+    int exchanges = 0;
+    for (int width = 1; width < ranks; width *= 2) ++exchanges;
+    return std::max(1, exchanges);
+  }
+
   ncclResult_t enqueue(const Call& call) const override {
     const std::size_t each = call.geometry.count;
     const std::size_t bytes = each * element_size(call.type);
     char* own = call.recv + bytes * static_cast<std::size_t>(call.seat.rank);
-    if (own != call.send) call.copy(own, call.send, bytes);
+    if (call.step == 0 && own != call.send) call.copy(own, call.send, bytes);
+    const int width = 1 << call.step;
+    if (width >= call.seat.ranks) return ncclSuccess;
     Call exchange = call;
     exchange.send = call.recv;
-    for (int width = 1; width < call.seat.ranks; width *= 2) {
-      // Before this step a rank holds the `width` parts of its own subcube, which start at `start`.
-      const int start = call.seat.rank & ~(width - 1);
-      const int peer = call.seat.rank ^ width;
-      const std::size_t count = each * static_cast<std::size_t>(width);
-      const ncclResult_t result = in_group(call.nccl, [&] {
-        const ncclResult_t sent = send_to(exchange, each * static_cast<std::size_t>(start), count, peer);
-        return sent != ncclSuccess ? sent
-                                   : recv_from(exchange, each * static_cast<std::size_t>(start ^ width), count, peer);
-      });
-      if (result != ncclSuccess) return result;
-    }
-    return ncclSuccess;
+    // Before this step a rank holds the `width` parts of its own subcube, which start at `start`.
+    const int start = call.seat.rank & ~(width - 1);
+    const int peer = call.seat.rank ^ width;
+    const std::size_t count = each * static_cast<std::size_t>(width);
+    return in_group(call.nccl, [&] {
+      const ncclResult_t sent = send_to(exchange, each * static_cast<std::size_t>(start), count, peer);
+      return sent != ncclSuccess ? sent
+                                 : recv_from(exchange, each * static_cast<std::size_t>(start ^ width), count, peer);
+    });
   }
 
   std::string why_not(const NcclFunctions& nccl, int ranks) const override {

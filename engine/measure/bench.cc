@@ -46,7 +46,7 @@ void Bench::set_up(Bytes bytes, bool in_place) {
   }
   // Offsets change from call to call so that caches do not flatter small sizes.
   span_bytes_ = lanes_.front().geometry.span_elements * width;
-  steps_ = span_bytes_ > 0 ? std::max<std::size_t>(1, p_.buffer_bytes.count / span_bytes_) : 1;
+  places_ = span_bytes_ > 0 ? std::max<std::size_t>(1, p_.buffer_bytes.count / span_bytes_) : 1;
   if (span_bytes_ > p_.buffer_bytes.count)
     throw Error(ExitCode::bad_arguments, format("a rank needs buffers of %zu bytes but -e allows %zu; raise -e",
                                                 span_bytes_, p_.buffer_bytes.count));
@@ -97,7 +97,7 @@ ncclRedOp_t Bench::make_mulsum(const Rank& rank) {
   return op;
 }
 
-void Bench::start_lane(const Lane& lane, std::size_t shift) {
+void Bench::start_lane(const Lane& lane, std::size_t shift, int step) {
   Rank& rank = *lane.rank;
   const NcclFunctions& nccl = p_.library.nccl();
   const bool mulsum = op_ == RedOp::mulsum && p_.collective.reduces();
@@ -112,7 +112,8 @@ void Bench::start_lane(const Lane& lane, std::size_t shift) {
                                                      .root = root_,
                                                      .seat = rank.seat,
                                                      .comm = rank.comm,
-                                                     .stream = rank.stream->handle()});
+                                                     .stream = rank.stream->handle(),
+                                                     .step = step});
   if (mulsum) nccl.red_op_destroy(op, rank.comm);
   if (result != ncclSuccess) {
     // A peer's failure explains more than the library's error that follows from it.
@@ -123,13 +124,13 @@ void Bench::start_lane(const Lane& lane, std::size_t shift) {
 }
 
 void Bench::start(int iteration) {
-  const std::size_t shift = span_bytes_ * (static_cast<std::size_t>(iteration) % steps_);
-  if (lanes_.size() == 1) {
-    start_lane(lanes_.front(), shift);
-  } else {
-    Group group(p_.library);
-    for (const Lane& lane : lanes_) start_lane(lane, shift);
-    group.end();
+  const std::size_t shift = span_bytes_ * (static_cast<std::size_t>(iteration) % places_);
+  const int steps = p_.collective.steps(lanes_.front().rank->seat.ranks);
+  for (int step = 0; step < steps; ++step) {
+    std::optional<Group> group;
+    if (lanes_.size() > 1) group.emplace(p_.library);
+    for (const Lane& lane : lanes_) start_lane(lane, shift, step);
+    if (group) group->end();
   }
   // A stream that is being captured cannot be waited for.
   if (capturing_) return;
@@ -163,6 +164,8 @@ void Bench::complete(const char* what) {
 
 void Bench::warm_up(Bytes bytes) {
   set_up(bytes, false);
+  p_.watchdog.describe(p_.thread,
+                       format("rank %d, warm-up of %zu bytes", lanes_.front().rank->world_rank, bytes.count));
   const Watchdog::Wait wait(p_.watchdog, p_.thread, "the warm-up");
   for (int i = 0; i < p_.plan.warmup_iterations; ++i) start(i);
   complete("the warm-up");
@@ -170,13 +173,15 @@ void Bench::warm_up(Bytes bytes) {
 
 void Bench::iterate(int iterations, std::vector<std::unique_ptr<Events>>& events, double& outer_seconds) {
   const bool outer = p_.plan.blocking == Blocking::outer;
+  // Steps that depend on each other lose their order inside a group.
+  const bool groupable = p_.collective.steps(lanes_.front().rank->seat.ranks) == 1;
   const auto record = [&](int index) {
     for (auto& e : events) e->record(static_cast<std::size_t>(index));
   };
   for (int i = 0; i < iterations; ++i) {
     const Clock::time_point begin = outer ? Clock::now() : Clock::time_point{};
     std::optional<Group> group;
-    if (p_.plan.aggregated > 1) group.emplace(p_.library);
+    if (p_.plan.aggregated > 1 && groupable) group.emplace(p_.library);
     record(outer ? 2 * i : i);
     for (int a = 0; a < p_.plan.aggregated; ++a) start(i * p_.plan.aggregated + a);
     if (group) group->end();
@@ -226,10 +231,11 @@ std::vector<std::unique_ptr<Graph>> Bench::capture(int iterations, int aggregate
     lane.rank->device->use();
     lane.rank->stream->begin_capture();
   }
+  const bool groupable = p_.collective.steps(lanes_.front().rank->seat.ranks) == 1;
   capturing_ = true;
   for (int i = 0; i < iterations; ++i) {
     std::optional<Group> group;
-    if (aggregated > 1) group.emplace(p_.library);
+    if (aggregated > 1 && groupable) group.emplace(p_.library);
     for (int a = 0; a < aggregated; ++a) start(i * aggregated + a);
     if (group) group->end();
   }
@@ -368,6 +374,9 @@ void Bench::verify(CaseResult& result, bool in_place) {
 
 CaseResult Bench::measure(const Case& the_case) {
   set_up(the_case.requested, the_case.in_place);
+  p_.watchdog.describe(p_.thread, format("rank %d, %s %s of %zu bytes %s", lanes_.front().rank->world_rank,
+                                         std::string(p_.collective.name()).c_str(), std::string(name(type_)).c_str(),
+                                         the_case.bytes.count, the_case.in_place ? "in place" : "out of place"));
   CaseResult result;
   // Without checks nccl-tests times whatever the buffers hold; so does this.
   if (p_.plan.checks > 0) fill(timing_seed, the_case.in_place, false);

@@ -60,7 +60,7 @@ class Bench {
   void set_up(Bytes bytes, bool in_place);
   void fill(std::uint32_t seed, bool in_place, bool with_expected);
   void start(int iteration);
-  void start_lane(const Lane& lane, std::size_t shift);
+  void start_lane(const Lane& lane, std::size_t shift, int step);
   void complete(const char* what);
   std::vector<std::unique_ptr<Graph>> capture(int iterations, int aggregated);
   void iterate(int iterations, std::vector<std::unique_ptr<Events>>& events, double& outer_seconds);
@@ -82,7 +82,7 @@ class Bench {
   int root_ = 0;
   std::vector<Lane> lanes_;
   std::size_t span_bytes_ = 0;
-  std::size_t steps_ = 1;
+  std::size_t places_ = 1;  // offsets that calls rotate through
   std::uint32_t check_seed_ = 0;
   bool capturing_ = false;
 };

@@ -81,6 +81,11 @@ Watchdog::~Watchdog() {
   sem_destroy(&wake_);
 }
 
+void Watchdog::describe(int thread, std::string subject) {
+  const std::lock_guard lock(subject_lock_);
+  armed_[static_cast<std::size_t>(thread)].subject = std::move(subject);
+}
+
 void Watchdog::on_forced_end(std::function<void(const Failure&)> action) { forced_end_ = std::move(action); }
 
 void Watchdog::look_for_overdue_waits() {
@@ -88,8 +93,14 @@ void Watchdog::look_for_overdue_waits() {
     const std::int64_t deadline = armed_[t].deadline.load(std::memory_order_acquire);
     if (deadline == 0 || now_ns() < deadline) continue;
     const char* what = armed_[t].what.load(std::memory_order_acquire);
-    team_.fail(ExitCode::timeout, format("Test timeout (%ds): thread %zu waited for %s", limit_seconds_, t,
-                                         what != nullptr ? what : "the collective"));
+    std::string subject;
+    {
+      const std::lock_guard lock(subject_lock_);
+      subject = armed_[t].subject;
+    }
+    team_.fail(ExitCode::timeout, format("%s did not complete within %d s: it waited for %s",
+                                         subject.empty() ? "thread 0" : subject.c_str(), limit_seconds_,
+                                         what != nullptr ? what : "one operation"));
   }
 }
 

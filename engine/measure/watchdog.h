@@ -43,6 +43,9 @@ class Watchdog {
   // Called before the process is ended by force, so that what is buffered is not lost.
   void on_forced_end(std::function<void(const Failure&)> action);
 
+  // Names what the waits of a thread belong to: "rank 3, all_reduce of 1024 bytes". For the sentence of a timeout.
+  void describe(int thread, std::string subject);
+
   // While it lives, the calling thread waits for something that must not take longer than the limit.
   class Wait {
    public:
@@ -60,6 +63,7 @@ class Watchdog {
   struct Armed {
     std::atomic<std::int64_t> deadline{0};  // nanoseconds of the steady clock; 0: not waiting
     std::atomic<const char*> what{nullptr};
+    std::string subject;  // guarded by subject_lock_
   };
   void watch();
   void look_for_overdue_waits();
@@ -69,6 +73,7 @@ class Watchdog {
   AbortSwitch& abort_switch_;
   const int limit_seconds_;
   std::vector<Armed> armed_;
+  std::mutex subject_lock_;
   std::function<void(const Failure&)> forced_end_;
   std::atomic<bool> stop_{false};
   sem_t wake_;

@@ -1,0 +1,142 @@
+"""busbw against nccl-tests on the GPUs of one host: python3 bench/gpu [STAGE ...] (see README.md beside this)."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import launches
+from launches import Setup, Sweep
+from report import markdown
+from stages import STAGES, Bench, Deadline
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def _output(*argv: str) -> str:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
+
+
+def python_nccl() -> str | None:
+    """The file of the wheel nvidia-nccl in this Python, which is also what PyTorch's wheels load."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        file = Path(folder) / "nccl" / "lib" / "libnccl.so.2"
+        if file.is_file():
+            return str(file)
+    return None
+
+
+def machine(setup: Setup) -> dict[str, str]:
+    gpus = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").splitlines()
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "GPUs": f"{len(gpus)} x {gpus[0]}" if gpus else "none",
+        "driver": (_output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines() or ["?"])[
+            0
+        ],
+        "CUDA compiler": (_output("nvcc", "--version").splitlines() or ["?"])[-1],
+        "MPI": (_output(setup.mpirun[0], "--version").splitlines() or ["none"])[0],
+        "NCCL": setup.library,
+        "busbw": _output(str(setup.busbw / "all_reduce_perf"), "--version") or "?",
+        "multicast": "off (NCCL_NVLS_ENABLE=0)",
+    }
+
+
+def build() -> None:
+    """Builds busbw into build/ with code for this machine's GPUs only."""
+    capability = _output("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader").splitlines()[0]
+    ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
+    configure = ["cmake", "-S", str(REPOSITORY), "-B", str(REPOSITORY / "build"), *ninja, "-DCMAKE_BUILD_TYPE=Release"]
+    subprocess.run([*configure, f"-DBUSBW_CUDA_ARCHITECTURES={capability.replace('.', '')}"], check=True)
+    subprocess.run(["cmake", "--build", str(REPOSITORY / "build"), "--parallel"], check=True)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 bench/gpu", description=__doc__)
+    parser.add_argument("stages", nargs="*", default=["compare"], help=f"of: build {' '.join(STAGES)} report all")
+    parser.add_argument("--collectives", default=",".join(launches.COLLECTIVES))
+    parser.add_argument("--modes", default=",".join(launches.MODES))
+    parser.add_argument("--runs", type=int, default=5, help="of each program")
+    parser.add_argument("--budget", type=float, default=540, help="seconds for everything; runs past it are left out")
+    parser.add_argument("--per-run-limit", type=float, default=120, help="seconds for one program")
+    parser.add_argument("--min", default="8")
+    parser.add_argument("--max", default="4G")
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--graph-launches", type=int, default=20)
+    parser.add_argument("--gpus", type=int, default=0, help="0: all that nvidia-smi lists")
+    parser.add_argument("--library", default="", help="the NCCL for both programs; default: the wheel of this Python")
+    parser.add_argument("--out", default=os.environ.get("OUT", str(REPOSITORY / "bench" / "out" / "gpu")))
+    parser.add_argument("--results", nargs="*", default=[], help="for report: results.json of earlier calls to merge")
+    return parser.parse_args()
+
+
+def setup_from(args: argparse.Namespace) -> Setup:
+    library = args.library or python_nccl()
+    if not library:
+        raise SystemExit("bench/gpu: this Python has no wheel nvidia-nccl; give the library with --library")
+    peers = os.environ.get("NCCL_TESTS_BIN")
+    root = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
+    return Setup(
+        busbw=Path(os.environ.get("BUSBW_BIN", REPOSITORY / "build" / "bin")).resolve(),
+        nccl_tests=Path(peers).resolve() if peers else None,
+        library=str(Path(library).resolve()),
+        gpus=args.gpus or len(_output("nvidia-smi", "-L").splitlines()),
+        mpirun=("mpirun", *root, "--bind-to", "none", "--oversubscribe"),
+    )
+
+
+def measure(args: argparse.Namespace, names: list[str], out: Path) -> dict[str, Any]:
+    deadline = Deadline(args.budget)
+    if "build" in names:
+        build()
+    setup = setup_from(args)
+    if setup.gpus < 2:
+        raise SystemExit(f"bench/gpu: {setup.gpus} GPUs here; the comparison needs two or more")
+    sweep = Sweep(smallest=args.min, largest=args.max, iterations=args.iterations, graph_launches=args.graph_launches)
+    bench = Bench(setup, sweep, deadline, out, args.per_run_limit)
+    call: dict[str, Any] = {"machine": machine(setup), "arguments": sys.argv[1:], "stages": {}}
+    for name in (n for n in names if n in STAGES):
+        try:
+            call["stages"][name] = STAGES[name](
+                bench, tuple(args.collectives.split(",")), tuple(args.modes.split(",")), args.runs
+            )
+        except (OSError, SystemExit) as error:
+            # One stage that cannot run must not cost the others, which share a rented machine.
+            print(f"stage {name}: {error}", file=sys.stderr, flush=True)
+        (out / "results.json").write_text(json.dumps(call))
+    return call
+
+
+def main() -> int:
+    args = parse()
+    names = ["build", *STAGES] if "all" in args.stages else args.stages
+    unknown = set(names) - {"build", "report", *STAGES}
+    if unknown:
+        raise SystemExit(f"bench/gpu: no stage is called {', '.join(sorted(unknown))}")
+    out = Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    calls = [json.loads(Path(file).read_text()) for file in args.results]
+    if set(names) - {"report"}:
+        calls.append(measure(args, names, out))
+    text = markdown(calls)
+    (out / "report.md").write_text(text)
+    if "report" in names:
+        sys.stdout.write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""The stages of the comparison: each starts programs, keeps what they printed, and decides nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import launches
+from launches import Launch, Setup, Sweep
+from table import parse_rows
+
+Result = dict[str, Any]
+
+
+class Deadline:
+    """The time that the whole call may take; a run that would not end in time is not started."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        self._longest: dict[str, float] = {}
+
+    def left(self) -> float:
+        return self._end - time.monotonic()
+
+    def allows(self, kind: str) -> bool:
+        return self.left() > self._longest.get(kind, 5.0) * 1.1
+
+    def took(self, kind: str, seconds: float) -> None:
+        self._longest[kind] = max(seconds, self._longest.get(kind, 0.0))
+
+
+@dataclass
+class Bench:
+    setup: Setup
+    sweep: Sweep
+    deadline: Deadline
+    out: Path
+    per_run_limit: float
+
+    def run(self, launch: Launch, about: Mapping[str, object]) -> Result:
+        """Starts one program and waits for it. All that it printed goes to the log."""
+        label = " ".join(str(value) for value in about.values())
+        begin = time.monotonic()
+        limit = max(1.0, min(self.per_run_limit, self.deadline.left()))
+        process = subprocess.Popen(
+            launch.argv,
+            env=launch.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        try:
+            text, _ = process.communicate(timeout=limit)
+            code = process.returncode
+        except subprocess.TimeoutExpired:
+            # The whole session: mpirun's ranks would outlive it.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            text, _ = process.communicate()
+            text += f"\n# stopped after {limit:.0f} s\n"
+            code = 124
+        seconds = time.monotonic() - begin
+        with (self.out / "log.txt").open("a") as log:
+            log.write(f"\n==== {label}: exit {code}, {seconds:.1f} s\n$ {' '.join(launch.argv)}\n{text}")
+        rows = parse_rows(text)
+        print(f"{label}: exit {code}, {len(rows)} rows, {seconds:.1f} s", flush=True)
+        if code != 0:
+            print("    " + "\n    ".join(text.strip().splitlines()[-6:]), flush=True)
+        return {**about, "exit": code, "seconds": round(seconds, 3), "rows": [row.plain() for row in rows]}
+
+    def rounds(self, plans: Sequence[tuple[Mapping[str, object], Launch]], runs: int) -> Iterator[Result]:
+        """Every plan once a round, in an order that turns round, so that drift meets all of them alike."""
+        for number in range(runs):
+            for about, launch in plans if number % 2 == 0 else list(reversed(plans)):
+                kind = json.dumps(about)
+                if not self.deadline.allows(kind):
+                    print(f"no time left for {kind}, run {number}", flush=True)
+                    continue
+                result = self.run(launch, {**about, "run": number})
+                self.deadline.took(kind, result["seconds"])
+                yield result
+
+
+def compare(bench: Bench, collectives: Sequence[str], modes: Sequence[str], runs: int) -> list[Result]:
+    """nccl-tests and busbw on the same library, interleaved."""
+    base = dict(os.environ)
+    plans: list[tuple[Mapping[str, object], Launch]] = []
+    for collective in collectives:
+        for mode in modes:
+            for tool, make in (("nccl-tests", launches.nccl_tests), ("busbw", launches.busbw)):
+                about = {"tool": tool, "collective": collective, "mode": mode}
+                plans.append((about, make(bench.setup, collective, mode, bench.sweep, base)))
+    return list(bench.rounds(plans, runs))
+
+
+def precision(bench: Bench, collectives: Sequence[str], modes: Sequence[str], runs: int) -> list[Result]:
+    """The whole sweep of nccl-tests against busbw's, which stops each case when 2 % is reached."""
+    base = dict(os.environ)
+    until = replace(bench.sweep, extra=(*bench.sweep.extra, "--precision", "2%"))
+    plans: list[tuple[Mapping[str, object], Launch]] = []
+    for collective in collectives:
+        for mode in modes:
+            about = {"collective": collective, "mode": mode}
+            plans.append(
+                ({"tool": "nccl-tests", **about}, launches.nccl_tests(bench.setup, collective, mode, bench.sweep, base))
+            )
+            plans.append(({"tool": "busbw 2%", **about}, launches.busbw(bench.setup, collective, mode, until, base)))
+    return list(bench.rounds(plans, runs))
+
+
+def types(bench: Bench, collectives: Sequence[str], _modes: Sequence[str], _runs: int) -> list[Result]:
+    """Every type and operation of every collective on 2 GPUs and on all of them, checked."""
+    sweep = replace(
+        bench.sweep,
+        smallest="8",
+        largest="2M",
+        factor=512,
+        iterations=1,
+        warmup=0,
+        extra=("-d", "all", "-o", "all"),
+    )
+    plans: list[tuple[Mapping[str, object], Launch]] = []
+    for gpus in sorted({2, bench.setup.gpus}):
+        setup = replace(bench.setup, gpus=gpus)
+        for collective in launches.EVERY_COLLECTIVE if collectives == launches.COLLECTIVES else collectives:
+            about = {"tool": "busbw", "collective": collective, "gpus": gpus}
+            plans.append((about, launches.busbw(setup, collective, "threads", sweep, os.environ)))
+    return list(bench.rounds(plans, 1))
+
+
+def corrupt(bench: Bench, _collectives: Sequence[str], _modes: Sequence[str], _runs: int) -> list[Result]:
+    """A library that spoils a known number of elements after every all-reduce."""
+    wrapper = bench.setup.busbw.parent / "lib" / "libbusbw_test_corrupting_gpu.so"
+    sweep = replace(bench.sweep, smallest="4K", largest="16M", factor=64, iterations=2, warmup=1)
+    results = []
+    for elements in (1, 7, 1000):
+        base = {**os.environ, "BUSBW_TEST_INNER": bench.setup.library, "BUSBW_TEST_ELEMENTS": str(elements)}
+        launch = launches.busbw(bench.setup, "all_reduce", "threads", sweep, base, library=str(wrapper))
+        results.append(bench.run(launch, {"tool": "busbw", "collective": "all_reduce", "planted": elements}))
+    return results
+
+
+def libraries(bench: Bench, collectives: Sequence[str], modes: Sequence[str], runs: int) -> list[Result]:
+    """Two NCCL versions, interleaved: the loader's and PyTorch's."""
+    plans: list[tuple[Mapping[str, object], Launch]] = []
+    for collective in collectives:
+        for mode in modes:
+            for library in ("system", bench.setup.library):
+                about = {"tool": "busbw", "collective": collective, "mode": mode, "library": library}
+                launch = launches.busbw(bench.setup, collective, mode, bench.sweep, os.environ, library=library)
+                plans.append((about, launch))
+    return list(bench.rounds(plans, runs))
+
+
+def graph_file(bench: Bench, _collectives: Sequence[str], _modes: Sequence[str], runs: int) -> list[Result]:
+    """What a graph file of another machine costs two GPUs."""
+    file = os.environ.get("BUSBW_GRAPH_FILE", "peers/nc48v4-graph.xml")
+    if not Path(file).is_file():
+        raise SystemExit(f"bench/gpu: no graph file at {file}; set BUSBW_GRAPH_FILE")
+    setup = replace(bench.setup, gpus=2)
+    sweep = replace(bench.sweep, smallest="1G", largest="1G")
+    base = {**os.environ, "CUDA_VISIBLE_DEVICES": "0,1"}
+    plans: list[tuple[Mapping[str, object], Launch]] = []
+    for setting, changes in (("none", {}), ("NCCL_GRAPH_FILE", {"NCCL_GRAPH_FILE": str(Path(file).resolve())})):
+        about = {"tool": "busbw", "collective": "all_reduce", "setting": setting}
+        plans.append((about, launches.busbw(setup, "all_reduce", "threads", sweep, {**base, **changes})))
+    return list(bench.rounds(plans, min(runs, 3)))
+
+
+Stage = Callable[[Bench, Sequence[str], Sequence[str], int], list[Result]]
+STAGES: dict[str, Stage] = {
+    "compare": compare,
+    "precision": precision,
+    "types": types,
+    "corrupt": corrupt,
+    "libraries": libraries,
+    "graph_file": graph_file,
+}
