@@ -54,29 +54,6 @@ Backend with_platform(std::unique_ptr<Library> library) {
   return {std::move(platform), std::move(library), ""};
 }
 
-// The first candidate that loads. Where none does, the error names each with the loader's reason.
-std::unique_ptr<Library> open_first(const std::string& choice, LibrarySearch search) {
-  for (LibraryCandidate& candidate : search.candidates) {
-    try {
-      return std::make_unique<Library>(candidate.file);
-    } catch (const Error& error) {
-      if (candidate.origin == LibraryCandidate::Origin::path) throw;
-      candidate.reason += format(": %s", error.what());
-    }
-  }
-  throw Error(ExitCode::bad_arguments, describe_failed_search(choice, search));
-}
-
-Backend open_cpu_backend() { return with_platform(std::make_unique<Library>(find_cpu_library())); }
-
-// A machine without a usable GPU measures its processors; one with a GPU and no NCCL is told so.
-Backend open_best_backend() {
-  std::string why_not;
-  std::unique_ptr<Platform> gpus = make_cuda_platform(why_not);
-  if (gpus == nullptr) return open_cpu_backend();
-  return {std::move(gpus), open_first("auto", find_libraries("auto", SearchPlaces::of_this_process()))};
-}
-
 // The first candidate that loads. What does not load is named with the loader's reason.
 std::unique_ptr<Library> open_first(const std::string& choice) {
   const LibrarySearch search = find_libraries(choice, SearchPlaces::of_this_process());
