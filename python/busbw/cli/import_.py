@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO, get_args
 
 from busbw.errors import UserError
-from busbw.importers import FileReport, import_path, import_stream
-from busbw.records import Collective, Record, write_record
+from busbw.importers import FileReport, ImportedSweep, import_path, import_stream
+from busbw.records import Collective
 
 EXAMPLES = """\
 reads: nccl-tests text (every version since 2.0) and JSON, mscclpp-test, torch all_reduce_bench, DeepSpeed's
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     with _Destination(args) as destination:
         for name in args.files:
             try:
-                report = _import(name, destination.add, args)
+                report = _import(name, destination.take, args)
             except UserError as problem:
                 print(f"busbw: {problem}", file=sys.stderr)
                 failed = True
@@ -55,10 +56,10 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _import(name: str, add: Callable[[Record], None], args: argparse.Namespace) -> FileReport:
+def _import(name: str, take: Callable[[ImportedSweep], None], args: argparse.Namespace) -> FileReport:
     if name == "-":
-        return import_stream(sys.stdin.buffer, "standard input", add, collective=args.collective, url=args.url)
-    return import_path(Path(name), add, collective=args.collective, url=args.url)
+        return import_stream(sys.stdin.buffer, "standard input", take, collective=args.collective, url=args.url)
+    return import_path(Path(name), take, collective=args.collective, url=args.url)
 
 
 def _tell(report: FileReport, *, quiet: bool) -> None:
@@ -104,23 +105,21 @@ class _Destination:
         else:
             self._partial.unlink(missing_ok=True)
 
-    def add(self, record: Record) -> None:
-        """Take one record."""
+    def take(self, sweep: ImportedSweep) -> None:
+        """Take one sweep."""
         if self._dry:
             return
         if self._tags:
-            from dataclasses import replace
-
-            record = replace(record, run=replace(record.run, tags=(*record.run.tags, *self._tags)))
+            sweep = replace(sweep, run=replace(sweep.run, tags=(*sweep.run.tags, *self._tags)))
         if self._stream is None:
-            self._keep(record)
+            self._keep(sweep)
             return
         try:
-            write_record(record, self._stream)
+            self._stream.writelines(sweep.lines())
         except OSError as problem:
             raise UserError(f"cannot write {self._output}: {problem.strerror or problem}") from problem
 
-    def _keep(self, record: Record) -> None:
+    def _keep(self, sweep: ImportedSweep) -> None:
         from busbw.runs import store
 
-        store.add(record, Path(self._runs) if self._runs else None)
+        store.add_lines(sweep.run.run, sweep.lines(), Path(self._runs) if self._runs else None)

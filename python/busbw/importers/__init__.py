@@ -2,9 +2,10 @@
 
 Use::
 
-    report = import_path(Path("job.log"), records.append)   # Record by Record, as each sweep is complete
-    print(report.summary())                                 # sweeps, rows, and what they are
-    report.problems                                         # every line that looks like a result and could not be read
+    report = import_path(Path("job.log"), take)   # calls take(sweep) as each sweep is complete
+    sweep.record(), sweep.lines()                 # the sweep as a Record, or as its lines of JSON
+    print(report.summary())                       # sweeps, rows, and what they are
+    report.problems                               # every line that looks like a result and could not be read
 
 `load(path)` gives the records alone, for verbs that take a log where they take a run.
 
@@ -15,17 +16,18 @@ from os import PathLike
 from pathlib import Path
 
 from busbw.errors import UserError
-from busbw.importers.file import describe, import_path, import_stream
+from busbw.importers.draft import ImportedSweep
+from busbw.importers.file import import_path, import_stream
 from busbw.importers.report import FileReport
 from busbw.records import Record
 
-__all__ = ["FileReport", "describe", "import_path", "import_stream", "load"]
+__all__ = ["FileReport", "ImportedSweep", "import_path", "import_stream", "load"]
 
 
 def load(path: str | PathLike[str]) -> list[Record]:
     """Every record of a log; UserError where it holds none, with the first line that could not be read."""
     records: list[Record] = []
-    report = import_path(Path(path), records.append)
+    report = import_path(Path(path), lambda sweep: records.append(sweep.record()))
     if not records:
         first = f": {report.problems[0]}" if report.problems else ""
         raise UserError(f"{path} holds no results that busbw can read{first}")

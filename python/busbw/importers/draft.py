@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import Any, Protocol, TypeVar
@@ -10,6 +10,24 @@ from typing import Any, Protocol, TypeVar
 from busbw.importers.context import Surroundings
 from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
 from busbw.records.bandwidth import bus_factor
+from busbw.records.model import place
+from busbw.records.writer import record_lines, to_json
+
+
+class Figures(Protocol):
+    """Cases that have not been made yet: without `run`, `case` and `ranks`."""
+
+    def cases(self) -> list[Case]:
+        """As cases."""
+
+    def lines(self, run: str, ranks: int | None) -> Iterator[str]:
+        """As lines of JSON: what the writer gives for the cases, and faster."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def collective(self) -> Collective:
+        """What all of them measure."""
 
 
 @dataclass
@@ -21,6 +39,8 @@ class Draft:
     line: int
     collective: Collective | None = None
     cases: list[Case] = field(default_factory=list)
+    figures: Figures | None = None
+    """The cases of a format that keeps them as text until they are asked for; then `cases` is empty."""
     rows: int = 0
     content: list[str] = field(default_factory=list)
     ranks: tuple[Rank, ...] = ()
@@ -91,14 +111,50 @@ class Origin:
     ordinal: int
 
 
-def complete(draft: Draft, around: Surroundings, said: NcclSaid, origin: Origin) -> Record:
+@dataclass(frozen=True)
+class ImportedSweep:
+    """A complete sweep: as a record, or as its lines of JSON, which large logs become without objects in between."""
+
+    run: Run
+    end: End | None
+    ranks: int | None
+    figures: Figures | None
+    drafted: list[Case]
+
+    def record(self) -> Record:
+        """The record, with every case."""
+        cases = self.figures.cases() if self.figures else self.drafted
+        for index, case in enumerate(cases):
+            if case.run:
+                break  # a record that was imported as it is
+            place(case, self.run.run, index, self.ranks)
+        return Record(self.run, tuple(cases), self.end)
+
+    def lines(self) -> Iterator[str]:
+        """The record's lines of JSON, each with its newline."""
+        if self.figures is None:
+            yield from record_lines(self.record())
+            return
+        yield to_json(self.run) + "\n"
+        yield from self.figures.lines(self.run.run, self.ranks)
+        if self.end is not None:
+            yield to_json(self.end) + "\n"
+
+    @property
+    def collectives(self) -> list[str]:
+        """The collectives that were measured, in their order."""
+        if self.figures:
+            return [self.figures.collective]
+        return list(dict.fromkeys(case.collective for case in self.drafted))
+
+
+def complete(draft: Draft, around: Surroundings, said: NcclSaid, origin: Origin) -> ImportedSweep:
     """The record of a sweep. The caller has made sure that the collective is known."""
     notes = list(draft.notes)
     size = _size(draft, around, said, notes)
     run_id = content_run_id(
         f"{draft.tool.name}-{origin.file}", "\n".join([str(origin.ordinal), *draft.content]).encode()
     )
-    cases = tuple(replace(case, run=run_id, case=index, ranks=size) for index, case in enumerate(draft.cases))
     run = Run(
         run=run_id,
         started=draft.started,
@@ -124,8 +180,9 @@ def complete(draft: Draft, around: Surroundings, said: NcclSaid, origin: Origin)
             url=origin.url,
         ),
     )  # fmt: skip
-    end = replace(draft.end or End(run_id, "completed", 0), run=run_id, cases=len(cases))
-    return Record(run, cases, end)
+    count = len(draft.figures) if draft.figures else len(draft.cases)
+    end = replace(draft.end or End(run_id, "completed", 0), run=run_id, cases=count)
+    return ImportedSweep(run, end, size, draft.figures, draft.cases)
 
 
 def _size(draft: Draft, around: Surroundings, said: NcclSaid, notes: list[str]) -> int | None:
@@ -138,7 +195,7 @@ def _size(draft: Draft, around: Surroundings, said: NcclSaid, notes: list[str]) 
     if told:
         return told
     commanded = around.command.ranks if around.command else None
-    derived = derived_ranks(draft.cases)
+    derived = derived_ranks(draft.figures.cases() if draft.figures else draft.cases)
     if commanded and (derived is None or derived == commanded):
         notes.append(f"{commanded} ranks: from the command above the results")
         return commanded

@@ -5,19 +5,19 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
 from busbw.errors import UserError
 from busbw.importers.context import Document, NcclMessages, Surroundings
-from busbw.importers.draft import Collector, Draft, NcclSaid, Origin, complete
+from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
 from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS, LineFormat, LineParser
 from busbw.importers.lines import Source, open_source
 from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
 from busbw.importers.prefixes import split_prefix
 from busbw.importers.report import FileReport
-from busbw.records import Collective, Record, parse_records
+from busbw.records import Collective, parse_records
 
 MAX_STREAMS = 4096
 """Ranks whose lines are told apart by their launcher's prefix; the lines of further ones are read together."""
@@ -26,25 +26,25 @@ _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s
 _FENCE = re.compile(r"^\s*```", re.MULTILINE)
 
 Collected = TypeVar("Collected", bound=Collector)
-Add = Callable[[Record], None]
+Take = Callable[[ImportedSweep], None]
 
 
-def import_path(path: Path, add: Add, *, collective: Collective | None = None, url: str | None = None) -> FileReport:
-    """Hand every record of a file to `add`, as it becomes complete, and report on the file."""
+def import_path(path: Path, take: Take, *, collective: Collective | None = None, url: str | None = None) -> FileReport:
+    """Hand every sweep of a file to `take`, as it becomes complete, and report on the file."""
     with open_source(path) as stream:
-        return import_stream(stream, str(path), add, collective=collective, url=url)
+        return import_stream(stream, str(path), take, collective=collective, url=url)
 
 
 def import_stream(
-    stream: IO[bytes], name: str, add: Add, *, collective: Collective | None = None, url: str | None = None
+    stream: IO[bytes], name: str, take: Take, *, collective: Collective | None = None, url: str | None = None
 ) -> FileReport:
     """As `import_path`, for an open binary stream."""
     source = Source(stream, name)
     report = FileReport(name)
     head = source.beginning
-    reading = _Reading(source, report, add, collective, url)
+    reading = _Reading(source, report, take, collective, url)
     if head.lstrip()[:40].startswith('{"schema"'):
-        _take_records(source, report, add)
+        _take_records(source, report, take)
     elif not reading.as_document(head):
         reading.as_lines()
     for number in source.too_long:
@@ -52,31 +52,24 @@ def import_stream(
     return report
 
 
-def _take_records(source: Source, report: FileReport, add: Add) -> None:
+def _take_records(source: Source, report: FileReport, take: Take) -> None:
     text = source.everything(1 << 30)
     for record in parse_records(io.BytesIO(text.encode()), source.name):
         report.notes.extend(record.notes)
-        _count(report, record, len(record.cases), "busbw record")
-        add(record)
+        collectives = list(dict.fromkeys(case.collective for case in record.cases))
+        ranks = next((case.ranks for case in record.cases if case.ranks), None)
+        report.count(describe(collectives, ranks, record.run.machine), len(record.cases), "busbw record")
+        take(ImportedSweep(record.run, record.end, ranks, None, list(record.cases)))
 
 
-def _count(report: FileReport, record: Record, rows: int, name: str) -> None:
-    report.sweeps += 1
-    report.rows += rows
-    report.formats[name] += 1
-    report.kinds[describe(record)] += 1
-
-
-def describe(record: Record) -> str:
-    """What a record is, in few words: collective, ranks, machine."""
-    collectives = list(dict.fromkeys(case.collective for case in record.cases))
+def describe(collectives: Sequence[str], ranks: int | None, machine: str | None) -> str:
+    """What a sweep is, in few words."""
     name = ", ".join(collectives) if len(collectives) <= 3 else f"{len(collectives)} collectives"
-    ranks = next((case.ranks for case in record.cases if case.ranks), None)
     words = [name or "no cases"]
     if ranks:
         words.append(f"on {ranks} ranks" if ranks > 1 else "on 1 rank")
-    if record.run.machine:
-        words.append(f"of {record.run.machine}")
+    if machine:
+        words.append(f"of {machine}")
     return " ".join(words)
 
 
@@ -84,11 +77,11 @@ class _Reading:
     """The state of one file while it is read; the sink of its parsers."""
 
     def __init__(
-        self, source: Source, report: FileReport, add: Add, collective: Collective | None, url: str | None
+        self, source: Source, report: FileReport, take: Take, collective: Collective | None, url: str | None
     ) -> None:
         self._source = source
         self._report = report
-        self._add = add
+        self._take = take
         self.collective = collective
         self._url = url
         self._messages = NcclMessages()
@@ -96,7 +89,6 @@ class _Reading:
         self._streams: dict[str, _Stream] = {}
         self._shared: dict[type[Collector], Collector] = {}
         self._ordinal = 0
-        self._stem = Path(source.name).stem
 
     # -- the sink of the parsers ---------------------------------------------------------------------------------
 
@@ -119,19 +111,20 @@ class _Reading:
         if draft.collective is None:
             self.problem(draft.line, "nothing names the collective of this sweep; name it with --collective")
             return
-        if not draft.cases:
+        if not draft.cases and not draft.figures:
             self.problem(draft.line, "a sweep without cases")
             return
         said = NcclSaid(frozenset(sizes), host, environment, version)
         name = Path(self._source.name).name
-        record = complete(draft, surroundings, said, Origin(name, self._url, self._ordinal))
+        sweep = complete(draft, surroundings, said, Origin(name, self._url, self._ordinal))
         self._ordinal += 1
-        _count(self._report, record, draft.rows, draft.format)
-        for note in record.run.notes:
+        kind = describe(sweep.collectives, sweep.ranks, sweep.run.machine)
+        self._report.count(kind, draft.rows, draft.format)
+        for note in sweep.run.notes:
             self._report.note(draft.line, note)
-        conversions = Counter(case.conversion for case in record.cases if case.conversion)
+        conversions = Counter(case.conversion for case in draft.cases if case.conversion)
         self._report.conversions.update({f"{draft.format}: {text}": count for text, count in conversions.items()})
-        self._add(record)
+        self._take(sweep)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -157,7 +150,8 @@ class _Reading:
                     who, text = split_prefix(line)
                     self._stream(who).interrupted(text)
                 continue
-            who, text = split_prefix(line)
+            # The rows of tables are indented further than any prefix is.
+            who, text = ("", line) if line.startswith("       ") else split_prefix(line)
             stream = self._stream(who) if who else plain
             if not stream.feed(text, number):
                 self._unclaimed(stream, text, number, markdown)

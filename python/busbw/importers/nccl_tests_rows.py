@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from busbw.importers.values import ELEMENT_BYTES, number, type_named, whole
@@ -15,6 +16,8 @@ _GROUP = {"time": "time", "cputime": "cputime", "algbw": "algbw", "busbw": "busb
           "i_min": "i_min", "i_max": "i_max", "i_p99": "i_p99", "i_cv%": "i_cv%"}  # fmt: skip
 _LEAD = {"size": "bytes", "bytes": "bytes", "count": "count", "n": "count", "type": "type", "redop": "op", "op": "op",
          "root": "root"}  # fmt: skip
+_CONTEXT = {"error": "max_error", "i_min": "iteration_min_us", "i_max": "iteration_max_us", "i_p99": "iteration_p99_us",
+            "i_cv%": "iteration_cv_percent"}  # fmt: skip
 OPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum"})
 
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)\s+(\d\d:\d\d:\d\d)\s*$")
@@ -31,11 +34,12 @@ class Layout(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One row as text, cut into its columns."""
+    """One row as text, cut into its columns: what leads, then one group per placement that it has."""
 
     line: int
-    lead: dict[str, str]
-    groups: list[tuple[Placement | None, dict[str, str]]]
+    lead: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
+    placements: tuple[Placement | None, ...]
     timestamp: str | None
 
 
@@ -62,6 +66,8 @@ def layout_of(header: str, above: str) -> Layout | None:
         return None
     if any("" in group or "busbw" not in group for group in groups):
         return None
+    if len(set(groups)) > 1:
+        return None
     return Layout(lead, groups, _placements(above, len(groups)), timestamp, words[0] == "bytes")
 
 
@@ -83,43 +89,38 @@ def cut(line: str, number_: int, layout: Layout, *, one_placement: bool = False)
             return None
         timestamp = f"{stamp[1]}T{stamp[2]}"
         del words[-2:]
-    lead_names = layout.lead
-    widths = [len(group) for group in layout.groups]
-    expected = len(lead_names) + sum(widths)
-    if len(words) == expected - 1 and "op" in lead_names and words[lead_names.index("op")] not in OPS | {"none"}:
-        words.insert(lead_names.index("op"), "")  # hypercube prints an empty reduction
-    groups = _groups(line, words[len(lead_names) :], layout, one_placement)
-    if groups is None or not all(whole(word) is not None for word in words[:2]):
+    names = layout.lead
+    expected = len(names) + sum(len(group) for group in layout.groups)
+    if len(words) == expected - 1 and "op" in names and words[names.index("op")] not in OPS | {"none"}:
+        words.insert(names.index("op"), "")  # hypercube prints an empty reduction
+    lead = tuple(words[: len(names)])
+    if len(lead) < len(names) or not _lead_is_sound(dict(zip(names, lead, strict=True))):
         return None
-    lead = dict(zip(lead_names, words, strict=False))
-    if not _lead_is_sound(lead):
-        return None
-    return Row(number_, lead, groups, timestamp)
-
-
-def _groups(
-    line: str, words: list[str], layout: Layout, one_placement: bool
-) -> list[tuple[Placement | None, dict[str, str]]] | None:
-    names = layout.groups
-    if len(words) == sum(len(group) for group in names):
-        cut, at = [], 0
-        for placement, group in zip(layout.placements, names, strict=True):
-            cut.append((placement, dict(zip(group, words[at : at + len(group)], strict=True))))
-            at += len(group)
-    elif one_placement and len(words) in (len(names[0]), len(names[0]) - 1):
+    if len(words) == expected:
+        groups = _split(words[len(names) :], layout.groups)
+        row = Row(number_, lead, groups, layout.placements, timestamp)
+    elif one_placement and len(words) - len(names) in (len(layout.groups[0]), len(layout.groups[0]) - 1):
         # One placement only: a row out of place is pushed right by the width of the other group.
         gap = re.match(r"\s*\d+\s+\d+(\s+)", line)
-        side = 1 if gap and len(gap[1]) > 25 and len(names) == 2 else 0
-        cut = [(layout.placements[side], dict(zip(names[side], words, strict=False)))]
+        side = 1 if gap and len(gap[1]) > 25 and len(layout.groups) == 2 else 0
+        row = Row(number_, lead, (tuple(words[len(names) :]),), (layout.placements[side],), timestamp)
     else:
         return None
-    return cut if all(_group_is_sound(group) for _, group in cut) else None
+    sound = all(_group_is_sound(dict(zip(layout.groups[0], group, strict=False))) for group in row.groups)
+    return row if sound else None
+
+
+def _split(words: list[str], groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    at = len(groups[0])
+    return (tuple(words[:at]), tuple(words[at:])) if len(groups) == 2 else (tuple(words),)
 
 
 def _lead_is_sound(lead: dict[str, str]) -> bool:
     root = lead.get("root", "-1")
     return (
-        lead.get("type", "float") in ELEMENT_BYTES
+        whole(lead["bytes"]) is not None
+        and whole(lead["count"]) is not None
+        and lead.get("type", "float") in ELEMENT_BYTES
         and lead.get("op", "none") in OPS | {"none", ""}
         and len(root) <= 8
         and (root.removeprefix("-").isdecimal() and root.isascii())
@@ -145,60 +146,74 @@ class Sweep:
     is_mscclpp: bool
 
 
-def cases_of(rows: list[Row], sweep: Sweep) -> list[Case]:
-    """A case per row and placement."""
-    collective, options, mscclpp = sweep.collective, sweep.options, sweep.is_mscclpp
-    made: list[Case] = []
-    cycle, first, before = 0, None, 0
+def cycles_of(rows: list[Row]) -> Iterator[int]:
+    """Which run of the whole sweep (-N) each row belongs to: the next begins where the first row's key comes again."""
+    first: tuple[str, ...] | None = None
+    cycle = 0
+    size = "0"
     for row in rows:
-        key = (row.lead["bytes"], row.lead.get("type"), row.lead.get("op"), row.lead.get("root"))
-        size = int(row.lead["bytes"])
-        if key == first and before > 0:
+        key = (row.lead[0], *row.lead[2:])
+        # Sizes too small for the ranks are rows of 0 bytes that repeat within one sweep.
+        if key == first and size != "0":
             cycle += 1
         first = first or key
-        before = size
-        template = Case(
-            run="", case=0, collective=collective, bytes=size, placement=None, outcome="measured",
-            cycle=cycle or None, count=int(row.lead["count"]),
-            type="int32" if mscclpp else type_named(row.lead.get("type")),
-            op=("sum" if collective == "all_reduce" else None) if mscclpp else _op(row.lead.get("op")),
-            root=_root(row.lead.get("root")), iterations=options.get("iters"), checks=options.get("check"),
-            aggregated=options.get("agg_iters"), graph_launches=options.get("cudagraph"),
-            variant=f"kernel {options['kernel_num']}" if "kernel_num" in options else None, timestamp=row.timestamp,
-        )  # fmt: skip
-        for placement, group in row.groups:
-            made.append(_measured(template, placement, group, sweep.layout))
+        size = row.lead[0]
+        yield cycle
+
+
+def cases_of(rows: list[Row], sweep: Sweep) -> list[Case]:
+    """A case per row and placement."""
+    made: list[Case] = []
+    for row, cycle in zip(rows, cycles_of(rows), strict=True):
+        lead = dict(zip(sweep.layout.lead, row.lead, strict=True))
+        for placement, group in zip(row.placements, row.groups, strict=True):
+            figures = dict(zip(sweep.layout.groups[0], group, strict=False))
+            made.append(_case(row, lead, sweep, placement, figures, cycle))
     return made
 
 
-def _measured(template: Case, placement: Placement | None, group: dict[str, str], layout: Layout) -> Case:
-    time = number(group.get("time", ""))
-    cpu_time = number(group.get("cputime", ""))
-    algbw = number(group.get("algbw", ""))
+def _case(  # noqa: PLR0913, PLR0917 - a record instead would cost a third of the time
+    row: Row, lead: dict[str, str], sweep: Sweep, placement: Placement | None, group: dict[str, str], cycle: int
+) -> Case:
+    size, options, mscclpp = int(lead["bytes"]), sweep.options, sweep.is_mscclpp
+    time, cpu_time, conversion = _times(group, size, sweep.layout)
+    return Case(
+        run="", case=0, collective=sweep.collective, bytes=size, placement=placement, outcome="measured",
+        time_us=time, algbw_GBps=number(group["algbw"]), busbw_GBps=number(group["busbw"]), cycle=cycle or None,
+        type="int32" if mscclpp else type_named(lead.get("type")),
+        op=("sum" if sweep.collective == "all_reduce" else None) if mscclpp else op_of(lead.get("op")),
+        root=root_of(lead.get("root")), count=int(lead["count"]), cpu_time_us=cpu_time,
+        wrong=number(group.get("wrong", "")), checks=options.get("check"), iterations=options.get("iters"),
+        aggregated=options.get("agg_iters"), graph_launches=options.get("cudagraph"),
+        variant=f"kernel {options['kernel_num']}" if "kernel_num" in options else None, timestamp=row.timestamp,
+        context=_context(group), conversion=conversion,
+    )  # fmt: skip
+
+
+def _times(group: dict[str, str], size: int, layout: Layout) -> tuple[float | None, float | None, str | None]:
+    """(elapsed, launch, how they were converted)."""
+    time, cpu_time = number(group.get("time", "")), number(group.get("cputime", ""))
+    algbw = number(group["algbw"])
     conversion = None
     if layout.milliseconds:
         conversion = "time from milliseconds"
         time, cpu_time = (None if each is None else each * 1000 for each in (time, cpu_time))
     if cpu_time is not None and algbw:
         conversion = "time from size over algorithm bandwidth: the table has the launch time in its place"
-        time = round(template.bytes / algbw / 1000, 3)
-    context: dict[str, Any] = {}
-    if "error" in group and number(group["error"]) is not None:
-        context["max_error"] = number(group["error"])
-    for name, long in (("i_min", "iteration_min_us"), ("i_max", "iteration_max_us"), ("i_p99", "iteration_p99_us"),
-                       ("i_cv%", "iteration_cv_percent")):  # fmt: skip
-        if name in group and number(group[name]) is not None:
-            context[long] = number(group[name])
-    return replace(
-        template, placement=placement, time_us=time, cpu_time_us=cpu_time, algbw_GBps=algbw,
-        busbw_GBps=number(group.get("busbw", "")), wrong=number(group.get("wrong", "")), conversion=conversion,
-        context=context,
-    )  # fmt: skip
+        time = round(size / algbw / 1000, 3)
+    return time, cpu_time, conversion
 
 
-def _op(name: str | None) -> str | None:
+def _context(group: dict[str, str]) -> dict[str, Any]:
+    found = {long: number(group[name]) for name, long in _CONTEXT.items() if name in group}
+    return {long: value for long, value in found.items() if value is not None}
+
+
+def op_of(name: str | None) -> str | None:
+    """The reduction of a redop column."""
     return None if name in (None, "", "none") else name
 
 
-def _root(text: str | None) -> int | None:
+def root_of(text: str | None) -> int | None:
+    """The root of a root column."""
     return None if text is None or text.startswith("-") else int(text)

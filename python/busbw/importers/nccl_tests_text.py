@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink, ranks_fit
+from busbw.importers.nccl_tests_plain import PlainRows, matcher, row_of
 from busbw.importers.nccl_tests_rows import DEFAULT_LAYOUT, OPS, Layout, Row, Sweep, cases_of, cut, layout_of
 from busbw.importers.values import ELEMENT_BYTES, collective_named, number, version_of_code
 from busbw.records import Collective, Device, End, Library, Rank, Tool
@@ -64,6 +66,8 @@ class Parser:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self.tables = 0
+        self._plain: Callable[[str], re.Match[str] | None] | None = None
+        self._all_plain = True
         self._preamble = _Preamble()
         self._above = ""
         self._layout: Layout | None = None
@@ -82,20 +86,29 @@ class Parser:
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
-        if self._layout is not None:
-            if self._fragment and line and not line.startswith("#"):
-                return self._rest_of_row(line, number_)
-            if _ROW_START.match(line):
-                return self._row_line(line, number_)
+        if self._layout is not None and self._in_table(self._layout, line, number_):
+            return True
         stripped = line.lstrip()
-        if self._layout is not None and stripped.startswith(("Out of bounds", "Avg bus")):
-            return self._footer(stripped)
         if stripped.startswith("#"):
             return self._comment(line, stripped, number_)
         if _FAILURE.match(stripped):
             self._failure = stripped[:500]
             return True
         return False
+
+    def _in_table(self, layout: Layout, line: str, number_: int) -> bool:
+        """Whether the line is a row or the footer of the table that is open."""
+        if self._fragment and line and not line.startswith("#"):
+            return self._rest_of_row(layout, line, number_)
+        plain = self._plain(line) if self._plain else None
+        if plain:
+            self._take(row_of(plain, number_, layout), line)
+            return True
+        if _ROW_START.match(line):
+            return self._row_line(line, number_)
+        # The oldest versions print the footer without a #.
+        stripped = line.lstrip()
+        return stripped.startswith(("Out of bounds", "Avg bus")) and self._footer(stripped)
 
     def interrupted(self, line: str) -> None:
         """A message of NCCL came; where it broke into a row, keep the row's beginning."""
@@ -104,9 +117,9 @@ class Parser:
             if fragment:
                 self._fragment = fragment[0]
 
-    def _rest_of_row(self, line: str, number_: int) -> bool:
+    def _rest_of_row(self, layout: Layout, line: str, number_: int) -> bool:
         joined, self._fragment = f"{self._fragment} {line}", ""
-        if self._layout and self._cut(joined, number_, self._layout):
+        if self._cut(joined, number_, layout):
             return self._row_line(joined, number_)
         self._sink.problem(number_, "the row before was broken by another message and its rest was not found")
         return self.feed(line, number_)
@@ -118,12 +131,16 @@ class Parser:
         if row is None:
             self._sink.problem(number_, f"looks like a row, but does not fit the header: {line.strip()[:80]!r}")
             return True
+        self._all_plain = False
+        self._take(row, line)
+        return True
+
+    def _take(self, row: Row, line: str) -> None:
         self._rows.append(row)
         self._content.append(line)
         if len(self._rows) >= MAX_ROWS:
             self._notes.append(f"the sweep is longer than {MAX_ROWS} rows and goes on in the next record")
             self._emit(goes_on=True)
-        return True
 
     def _comment(self, line: str, stripped: str, number_: int) -> bool:
         if "busbw" in stripped and "algbw" in stripped:
@@ -233,6 +250,8 @@ class Parser:
                 "the header comes twice before any row: copies that were started without MPI are mixed here"
             )
         self._layout = layout
+        self._plain = None if self._preamble.is_mscclpp else matcher(layout)
+        self._all_plain = True
         self._start = number_
         self._around = self._sink.sweep_starts()
         if "type" not in layout.lead:
@@ -270,6 +289,7 @@ class Parser:
         else:
             self._sink.problem(self._start, self._failure or "a table starts here, but holds no rows")
         self._rows, self._content, self._notes = [], [], []
+        self._all_plain = True
         if goes_on:
             return
         self._layout = self._around = None
@@ -304,10 +324,14 @@ class Parser:
             end=self._end(),
         )
         if collective:
-            draft.cases = cases_of(self._rows, Sweep(layout, collective, options, before.is_mscclpp))
+            sweep = Sweep(layout, collective, options, before.is_mscclpp)
+            if self._all_plain:
+                draft.figures = PlainRows(self._rows, sweep)
+            else:
+                draft.cases = cases_of(self._rows, sweep)
             if any("error" in group for group in layout.groups):
                 notes.append(ERROR_NOTE)
-            if size and not all(ranks_fit(case, size) for case in draft.cases[-2:]):
+            if size and not all(ranks_fit(case, size) for case in cases_of(self._rows[-1:], sweep)):
                 notes.append(f"bus bandwidth over algorithm bandwidth is not what {size} ranks of {collective} give")
         return draft
 
@@ -324,9 +348,10 @@ class Parser:
             notes.append(f"nothing names the collective: {self._sink.collective}, as told")
             return self._sink.collective
         row = self._rows[-1]
-        element = ELEMENT_BYTES.get(row.lead.get("type", ""), 0)
-        whole_buffer = element and int(row.lead["bytes"]) == int(row.lead["count"]) * element
-        if whole_buffer and row.lead.get("op") in OPS and row.lead.get("root", "-1") == "-1":
+        lead = dict(zip(self._layout.lead, row.lead, strict=True)) if self._layout else {}
+        element = ELEMENT_BYTES.get(lead.get("type", ""), 0)
+        whole_buffer = element and int(row.lead[0]) == int(row.lead[1]) * element
+        if whole_buffer and lead.get("op") in OPS and lead.get("root", "-1") == "-1":
             notes.append(
                 "nothing names the collective: taken as all_reduce, the one that has such size, count and root"
             )

@@ -36,6 +36,13 @@ class FileReport:
         if len(self.notes) < MAX_PROBLEMS and text not in self.notes:
             self.notes.append(text)
 
+    def count(self, kind: str, rows: int, format_: str) -> None:
+        """A sweep that was read."""
+        self.sweeps += 1
+        self.rows += rows
+        self.formats[format_] += 1
+        self.kinds[kind] += 1
+
     def summary(self) -> str:
         """One line: how many sweeps and rows, and what they are."""
         if not self.sweeps:

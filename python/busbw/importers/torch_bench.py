@@ -107,8 +107,17 @@ class PerRank:
         around = self._sink.sweep_starts()
         label = _LABEL.match(line)
         notes = [] if self._size else [DEFAULT_SIZE_NOTE]
-        draft = Draft(FORMAT, Tool("all_reduce_bench"), number_, "all_reduce", [case], 1, [line.strip()], notes=notes,
-                      tags=(label[1],) if label else ())  # fmt: skip
+        draft = Draft(
+            format=FORMAT,
+            tool=Tool("all_reduce_bench"),
+            line=number_,
+            collective="all_reduce",
+            cases=[case],
+            rows=1,
+            content=[line.strip()],
+            notes=notes,
+            tags=(label[1],) if label else (),
+        )
         self._sink.sweep_ends(draft, around)
 
     def close(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from os import PathLike
 from pathlib import Path
@@ -55,12 +56,20 @@ def write_record(record: Record, stream: TextIO) -> None:
 
 def save_records(records: list[Record], path: str | PathLike[str]) -> None:
     """Write records into a file that appears whole or not at all."""
+    save_lines((line for record in records for line in record_lines(record)), path)
+
+
+def save_lines(lines: Iterable[str], path: str | PathLike[str]) -> None:
+    """Write lines into a file that appears whole or not at all, whoever else writes the same one now."""
     target = Path(path)
-    partial = target.with_name(f"{target.name}.partial")
-    with partial.open("w", encoding="utf-8", newline="\n") as stream:
-        for record in records:
-            write_record(record, stream)
-    partial.replace(target)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.writelines(lines)
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _names(kind: type) -> tuple[str, ...]:

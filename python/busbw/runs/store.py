@@ -9,13 +9,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.errors import UserError
 from busbw.launch.destination import RECORD_NAME, runs_directory
-from busbw.records import Record, save_records
+from busbw.records import Record, record_lines
+from busbw.records.writer import save_lines
 
 LABELS_NAME = "labels.json"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
@@ -37,12 +38,17 @@ def location(chosen: str | None = None) -> Path:
 
 def add(record: Record, runs: Path | None = None) -> Path:
     """Keeps a record as a run and returns its file; the same run added twice is there once."""
+    return add_lines(record.run.run, record_lines(record), runs)
+
+
+def add_lines(run_id: str, lines: Iterable[str], runs: Path | None = None) -> Path:
+    """As `add`, for the lines of a record that were never objects."""
     root = runs or location()
-    folder = root / folder_name(record.run.run)
+    folder = root / folder_name(run_id)
     path = folder / RECORD_NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        save_records([record], path)
+        save_lines(lines, path)
     except OSError as problem:
         raise UserError(f"the run cannot be kept in {folder}: {problem.strerror or problem}") from problem
     return path

@@ -12,14 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from busbw.errors import UserError
-from busbw.importers import FileReport, import_path, import_stream, load
+from busbw.importers import FileReport, ImportedSweep, import_path, import_stream, load
 from busbw.importers.context import is_kept, machine_named, read_command
 from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS
 from busbw.importers.lines import MAX_LINE
 from busbw.importers.nccl_tests_rows import DEFAULT_LAYOUT, cut, layout_of
 from busbw.importers.prefixes import split_prefix
 from busbw.importers.values import collective_named, number, size_in_bytes, version_of_code
-from busbw.records import Record
+from busbw.records import Record, parse_records
 
 SAMPLES = Path(__file__).parent / "samples"
 TABLE = (SAMPLES / "rows-only.txt").read_bytes().splitlines(keepends=True)[0]
@@ -32,7 +32,7 @@ HEADER = (
 
 def read(data: bytes, name: str = "job.log") -> tuple[list[Record], FileReport]:
     records: list[Record] = []
-    return records, import_stream(io.BytesIO(data), name, records.append)
+    return records, import_stream(io.BytesIO(data), name, lambda sweep: records.append(sweep.record()))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_collective_can_be_named_where_nothing_says_it() -> None:
     records, report = read(table)
     assert records == [] and "name it with --collective" in report.problems[0]
     named: list[Record] = []
-    import_stream(io.BytesIO(table), "job.log", named.append, collective="reduce")
+    import_stream(io.BytesIO(table), "job.log", lambda sweep: named.append(sweep.record()), collective="reduce")
     assert named[0].cases[0].collective == "reduce"
 
 
@@ -204,6 +204,23 @@ def test_a_command_gives_ranks_settings_and_program() -> None:
     assert (command.collective, command.ranks, command.environment) == ("all_gather", 16, {"NCCL_ALGO": "Tree"})
     assert command.text.startswith("srun --ntasks-per-node=4")
     assert read_command(["ls", "make MPI=1"]) is None
+
+
+def test_lines_of_json_are_those_of_the_record() -> None:
+    """The fast way for the usual rows and the way through cases must come to the same."""
+    table = (
+        HEADER
+        + TABLE * 2
+        + TABLE.replace(b"sum", b"min").replace(b"   -1", b"    3")
+        + TABLE.replace(b"      0", b"    N/A")
+    )
+    sweeps: list[ImportedSweep] = []
+    for data in (table, *(path.read_bytes() for path in sorted(SAMPLES.iterdir()))):
+        with suppress(UserError):
+            import_stream(io.BytesIO(data), "job.log", sweeps.append)
+    assert sum(sweep.figures is not None for sweep in sweeps) >= 8
+    for sweep in sweeps:
+        assert parse_records(io.BytesIO("".join(sweep.lines()).encode()), "x") == [sweep.record()]
 
 
 words = st.lists(

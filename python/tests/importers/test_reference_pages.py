@@ -20,7 +20,7 @@ def page(name: str) -> tuple[list[Record], FileReport]:
     if not (PAGES / name).exists():
         pytest.skip(f"{PAGES / name} is not here; BUSBW_REFERENCE names the folder")
     records: list[Record] = []
-    return records, import_path(PAGES / name, records.append)
+    return records, import_path(PAGES / name, lambda sweep: records.append(sweep.record()))
 
 
 def rows(record: Record) -> int:

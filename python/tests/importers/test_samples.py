@@ -21,7 +21,7 @@ UPDATE = "BUSBW_UPDATE_GOLDEN" in os.environ
 
 def imported(name: str) -> tuple[list[Record], FileReport]:
     records: list[Record] = []
-    report = import_path(SAMPLES / name, records.append)
+    report = import_path(SAMPLES / name, lambda sweep: records.append(sweep.record()))
     return records, report
 
 
