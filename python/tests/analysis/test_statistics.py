@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 import statistics
 
 import pytest
@@ -58,7 +60,7 @@ def test_too_few_samples_have_no_interval() -> None:
     few = [1.0] * (MIN_SAMPLES - 1)
     assert ratio_interval(few, [1.0] * 50) is None
     assert ratio_interval([1.0] * 50, few) is None
-    assert median_interval(few) is None
+    assert median_interval([1.0] * 5) is None
 
 
 def test_the_same_samples_give_the_same_interval() -> None:
@@ -91,3 +93,12 @@ def test_times_that_are_not_positive_are_refused() -> None:
     pytest.importorskip("numpy")
     with pytest.raises(ValueError, match="positive"):
         ratio_interval([0.0] * 6, [1.0] * 6)
+
+
+def test_the_interval_of_a_median_covers_it_at_least_as_often_as_it_says() -> None:
+    rng = random.Random(7)
+    for count in (6, 11, 40):
+        found = [median_interval([rng.expovariate(1) for _ in range(count)]) for _ in range(1500)]
+        covered = sum(each is not None and each.contains(math.log(2)) for each in found)
+        assert covered / 1500 >= 0.945
+        assert all(each is not None for each in found)

@@ -1,0 +1,49 @@
+"""`busbw baseline make RUN ...`: thresholds from runs that are known to be good."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from busbw.cli.report import sizes
+from busbw.cli.sources import SOURCES_HELP, resolve
+from busbw.errors import UserError
+
+_EPILOG = f"""\
+{SOURCES_HELP}
+
+examples:
+  busbw baseline make good --output baseline.toml
+  busbw baseline make run1 run2 run3 --sizes 1M,64M,1G --output baseline.toml
+  busbw gate tonight --thresholds baseline.toml
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument("action", choices=["make"], help="make a baseline from good runs")
+    parser.add_argument("run", nargs="+", help="good runs, at least three to know how good runs differ")
+    parser.add_argument("--sizes", metavar="SIZES", type=sizes, help="only these sizes: 1M,64M,1G")
+    parser.add_argument("--output", "-o", metavar="FILE", type=Path, help="write there instead of printing")
+    parser.add_argument("--runs", metavar="DIR", help="where kept runs lie")
+
+
+def run(args: argparse.Namespace) -> int:
+    from busbw.gate.baseline import make, to_toml
+
+    records = [each.record for each in resolve(args.run, args.runs)]
+    entries = make(records, args.sizes)
+    text = to_toml(entries, records)
+    if len(records) < 3:
+        said = "a baseline of fewer than three runs knows the noise within runs, not between them"
+        print(f"busbw: {said}", file=sys.stderr)
+    if args.output is None:
+        print(text, end="")
+        return 0
+    try:
+        args.output.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise UserError(f"{args.output} cannot be written: {problem.strerror or problem}") from problem
+    print(f"{len(entries)} thresholds from {len(records)} runs in {args.output}", file=sys.stderr)
+    return 0

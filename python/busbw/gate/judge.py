@@ -1,0 +1,142 @@
+"""Judges the cases of a run against thresholds, giving each the benefit of its own noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from busbw.analysis.comparison import Shape, shape_of
+from busbw.analysis.samples import Figure
+from busbw.analysis.statistics import Interval, median_interval
+from busbw.analysis.units import format_bytes, format_us
+from busbw.errors import UserError
+from busbw.gate.thresholds import Threshold
+from busbw.records import Case, Record
+
+
+class Result(Enum):
+    """How one check came out."""
+
+    PASSED = "passed"
+    NOISY = "passed within its noise"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One case against one limit; `detail` is the sentence people read."""
+
+    name: str
+    result: Result
+    detail: str
+    threshold: Threshold | None = None
+
+
+def judge(
+    record: Record, thresholds: Sequence[Threshold], *, machine: str | None = None, strict: bool = False
+) -> list[Check]:
+    """Every check that applies; UserError where none does, since a gate that judged nothing has let nothing through."""
+    kind = machine or record.run.machine
+    checks = _wrong(record)
+    shapes = {shape_of(case) for case in record.cases}
+    for threshold in thresholds:
+        if threshold.fits_machine(kind):
+            checks += [_check(record, shape, threshold, strict=strict) for shape in sorted(shapes, key=str)
+                       if threshold.fits(shape)]  # fmt: skip
+    if not any(check.threshold for check in checks):
+        raise UserError(_nothing(kind, thresholds, shapes), exit_code=2)
+    return checks
+
+
+def _nothing(machine: str | None, thresholds: Sequence[Threshold], shapes: set[Shape]) -> str:
+    known = sorted({threshold.machine for threshold in thresholds if threshold.machine})
+    if not any(threshold.fits_machine(machine) for threshold in thresholds):
+        what = f"machine type {machine}" if machine else "this run, whose machine type is not recorded"
+        return f"no threshold is for {what}; --machine says what it is (known: {', '.join(known)})"
+    some = "; ".join(sorted(map(str, shapes))[:3])
+    return f"no threshold for {machine or 'any machine'} is for what this run measured ({some})"
+
+
+def _wrong(record: Record) -> list[Check]:
+    """Wrong data fails whatever the speed, and so does a case that was not measured."""
+    checks = []
+    for case in record.cases:
+        name = f"{shape_of(case)} at {format_bytes(case.bytes)}"
+        if case.wrong:
+            checks.append(Check(name, Result.FAILED, f"{case.wrong:g} elements are wrong"))
+        elif case.outcome in ("failed", "timed_out"):
+            detail = f"{case.outcome.replace('_', ' ')}: {case.reason or 'no reason recorded'}"
+            checks.append(Check(name, Result.FAILED, detail))
+    return checks
+
+
+def _check(record: Record, shape: Shape, threshold: Threshold, *, strict: bool) -> Check:
+    cases = [
+        case for case in record.cases
+        if case.bytes == threshold.bytes and case.outcome == "measured" and shape_of(case) == shape
+    ]  # fmt: skip
+    name = f"{shape} at {format_bytes(threshold.bytes)}"
+    if not cases:
+        return Check(name, Result.FAILED, f"not measured; {_needed(threshold)}", threshold)
+    return _judged(name, tuple(cases), threshold, strict=strict)
+
+
+def _judged(name: str, cases: tuple[Case, ...], threshold: Threshold, *, strict: bool) -> Check:
+    figure = Figure(cases)
+    time, bus = figure.time_us, figure.busbw_GBps
+    interval = median_interval(figure.best_samples())
+    floor, ceiling = threshold.floor_GBps, threshold.ceiling_us
+    worst = Result.PASSED
+    said = []
+    if floor is not None:
+        best = _optimistic_rate(bus, time, interval)
+        worst = _worse(worst, _result(bus is not None and bus >= floor, best is not None and best >= floor, strict))
+        said.append(f"{bus:.2f} GB/s{_rates(bus, time, interval)}" if bus is not None else "no bus bandwidth")
+    if ceiling is not None:
+        best = interval.low if interval else time
+        worst = _worse(
+            worst, _result(time is not None and time <= ceiling, best is not None and best <= ceiling, strict)
+        )
+        said.append(f"{format_us(time)}{_times(interval)}" if time is not None else "no time")
+    return Check(name, worst, f"{' and '.join(said)}; {_needed(threshold)}", threshold)
+
+
+def _result(reached: bool, may_reach: bool, strict: bool) -> Result:
+    if reached:
+        return Result.PASSED
+    return Result.NOISY if may_reach and not strict else Result.FAILED
+
+
+def _worse(a: Result, b: Result) -> Result:
+    order = (Result.PASSED, Result.NOISY, Result.FAILED)
+    return max(a, b, key=order.index)
+
+
+def _optimistic_rate(bus: float | None, time: float | None, interval: Interval | None) -> float | None:
+    if bus is None or time is None or interval is None or interval.low <= 0:
+        return bus
+    return max(bus, bus * time / interval.low)
+
+
+def _rates(bus: float, time: float | None, interval: Interval | None) -> str:
+    if time is None or interval is None or interval.low <= 0:
+        return ""
+    return f" ({bus * time / interval.high:.2f} to {bus * time / interval.low:.2f})"
+
+
+def _times(interval: Interval | None) -> str:
+    return "" if interval is None else f" ({format_us(interval.low)} to {format_us(interval.high)})"
+
+
+def _needed(threshold: Threshold) -> str:
+    """The limit and how it came about; its source is the threshold's."""
+    parts = []
+    percent = f"{100 * threshold.tolerance:g} %"
+    if threshold.floor_GBps is not None:
+        why = f" ({threshold.min_busbw_GBps:.2f} less {percent})" if threshold.tolerance else ""
+        parts.append(f"needs {threshold.floor_GBps:.2f} GB/s{why}")
+    if threshold.ceiling_us is not None and threshold.max_time_us is not None:
+        why = f" ({format_us(threshold.max_time_us)} and {percent})" if threshold.tolerance else ""
+        parts.append(f"allows {format_us(threshold.ceiling_us)}{why}")
+    return " and ".join(parts)

@@ -1,0 +1,199 @@
+"""Thresholds: what a case must reach, per machine type and shape, from TOML files or from the catalogue's figures."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from busbw.analysis.comparison import Shape, shape_of
+from busbw.analysis.units import format_bytes, parse_bytes
+from busbw.errors import UserError
+from busbw.records import Record
+
+MAX_FILE_BYTES = 16 << 20
+_SHAPE_KEYS = ("collective", "type", "op", "root", "ranks", "placement")
+_KEYS = frozenset(
+    {*_SHAPE_KEYS, "machine", "bytes", "min_busbw_GBps", "max_time_us", "tolerance_percent", "source", "reference"}
+)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """One limit; a dimension that is None applies to any value."""
+
+    machine: str | None
+    shape: Shape
+    bytes: int
+    min_busbw_GBps: float | None
+    max_time_us: float | None
+    tolerance: float
+    source: str
+    published: bool = False
+
+    @property
+    def floor_GBps(self) -> float | None:
+        """The least bus bandwidth that passes."""
+        return None if self.min_busbw_GBps is None else self.min_busbw_GBps * (1 - self.tolerance)
+
+    @property
+    def ceiling_us(self) -> float | None:
+        """The longest time that passes."""
+        return None if self.max_time_us is None else self.max_time_us * (1 + self.tolerance)
+
+    def fits_machine(self, machine: str | None) -> bool:
+        return self.machine is None or (machine is not None and fnmatchcase(machine.lower(), self.machine.lower()))
+
+    def fits(self, shape: Shape) -> bool:
+        pairs = ((getattr(self.shape, name), getattr(shape, name)) for name in _SHAPE_KEYS)
+        return all(wanted is None or wanted == found for wanted, found in pairs)
+
+    def __str__(self) -> str:
+        return f"{self.shape} at {format_bytes(self.bytes)}"
+
+
+def shipped() -> list[Threshold]:
+    """The published figures that come with busbw."""
+    text = files(__package__).joinpath("azure.toml").read_text(encoding="utf-8")
+    return parse(text, "the shipped thresholds")
+
+
+def load(path: Path) -> list[Threshold]:
+    """The thresholds or the baseline of a file."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise UserError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB: that is no file of thresholds")
+        return parse(path.read_text(encoding="utf-8"), str(path))
+    except OSError as problem:
+        raise UserError(f"cannot read {path}: {problem.strerror or problem}") from problem
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is no text in UTF-8") from None
+
+
+def parse(text: str, name: str) -> list[Threshold]:
+    """Thresholds from TOML; every mistake is named with its table."""
+    raw = _toml(text, name)
+    unknown = raw.keys() - {"threshold", "published"}
+    if unknown:
+        raise UserError(f"{name}: '{sorted(unknown)[0]}' is unknown; tables are [[threshold]] and [[published]]")
+    found: list[Threshold] = []
+    for number, table in enumerate(_tables(raw, "threshold", name), start=1):
+        found += _thresholds(table, f"{name}: threshold {number}")
+    for number, table in enumerate(_tables(raw, "published", name), start=1):
+        found += _published(table, f"{name}: published {number}")
+    if not found:
+        raise UserError(f"{name} holds no threshold")
+    return found
+
+
+def _toml(text: str, name: str) -> dict[str, Any]:
+    try:
+        reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    except ModuleNotFoundError:
+        raise UserError("Python 3.10 reads TOML with the package tomli: pip install tomli") from None
+    try:
+        raw: dict[str, Any] = reader.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise UserError(f"{name} is no TOML: {problem}") from None
+    return raw
+
+
+def _tables(raw: Mapping[str, Any], key: str, name: str) -> list[dict[str, Any]]:
+    tables = raw.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise UserError(f"{name}: write [[{key}]] with two brackets")
+    return tables
+
+
+def _thresholds(table: dict[str, Any], where: str) -> Iterator[Threshold]:
+    unknown = table.keys() - _KEYS
+    if unknown:
+        raise UserError(f"{where}: '{sorted(unknown)[0]}' is unknown; known are {', '.join(sorted(_KEYS))}")
+    limits = _number(table, "min_busbw_GBps", where), _number(table, "max_time_us", where)
+    if limits == (None, None):
+        raise UserError(f"{where} limits nothing: give min_busbw_GBps or max_time_us")
+    collective = _text(table, "collective", where)
+    if collective is None:
+        raise UserError(f"{where} names no collective")
+    shape = Shape(
+        collective, _text(table, "type", where), _text(table, "op", where), _integer(table, "root", where),
+        _integer(table, "ranks", where), _text(table, "placement", where),
+    )  # fmt: skip
+    for size in _sizes(table, "bytes", where):
+        yield Threshold(
+            _text(table, "machine", where), shape, size, *limits, _tolerance(table, where),
+            _text(table, "source", where) or where,
+        )  # fmt: skip
+
+
+def _published(table: dict[str, Any], where: str) -> Iterator[Threshold]:
+    """Every figure of a catalogue entry at the sizes named."""
+    from busbw import catalogue
+
+    entry = _text(table, "catalogue", where)
+    if entry is None:
+        raise UserError(f"{where} names no catalogue entry")
+    sizes = set(_sizes(table, "sizes", where))
+    tolerance = _tolerance(table, where)
+    for record in catalogue.load(entry):
+        machines = table.get("machines") or [record.run.machine]
+        for case in record.cases:
+            if case.bytes in sizes and case.busbw_GBps:
+                for machine in machines:
+                    yield Threshold(
+                        machine, shape_of(case), case.bytes, case.busbw_GBps, None, tolerance, _source(entry, record),
+                        published=True,
+                    )  # fmt: skip
+
+
+def _source(entry: str, record: Record) -> str:
+    source = record.run.source
+    where = (source.url or source.file) if source else "unknown"
+    return f"published figure, catalogue:{entry}, {where}"
+
+
+def _tolerance(table: Mapping[str, Any], where: str) -> float:
+    value = _number(table, "tolerance_percent", where)
+    if value is None:
+        return 0.0
+    if value >= 100:
+        raise UserError(f"{where}: tolerance_percent is {value:g}, and 100 or more would let anything pass")
+    return value / 100
+
+
+def _number(table: Mapping[str, Any], key: str, where: str) -> float | None:
+    value = table.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        raise UserError(f"{where}: {key} is {value!r}, not a number of 0 or more")
+    return float(value)
+
+
+def _integer(table: Mapping[str, Any], key: str, where: str) -> int | None:
+    value = table.get(key)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise UserError(f"{where}: {key} is {value!r}, not a whole number")
+    return value
+
+
+def _text(table: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = table.get(key)
+    if value is not None and not isinstance(value, str):
+        raise UserError(f"{where}: {key} is {value!r}, not a text")
+    return value
+
+
+def _sizes(table: Mapping[str, Any], key: str, where: str) -> list[int]:
+    value = table.get(key)
+    listed: Sequence[Any] = value if isinstance(value, list) else [value]
+    try:
+        return [size if isinstance(size, int) and not isinstance(size, bool) else parse_bytes(size) for size in listed]
+    except (TypeError, ValueError, AttributeError):
+        raise UserError(f'{where}: {key} is {value!r}, not a size such as 1048576 or "1M", or a list of them') from None
