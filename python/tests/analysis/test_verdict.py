@@ -36,7 +36,7 @@ def _verdicts(make: Callable[..., list[float]], count: int, effect: float, seed:
     found = []
     for _ in range(PAIRS):
         before, after = make(rng, count), [time / (1 + effect) for time in make(rng, count)]
-        interval = ratio_interval(before, after, resamples=500)
+        interval = ratio_interval(before, after, resamples=800)
         assert interval is not None
         found.append(judge(interval).verdict)
     return found

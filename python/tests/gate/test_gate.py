@@ -52,7 +52,10 @@ def test_the_limit_is_the_figure_less_its_tolerance(rate: float, result: Result)
 
 
 def test_noise_that_reaches_the_limit_passes_unless_strict() -> None:
-    noisy = record(89.5, noise=0.1)
+    plain = record(89.5)
+    steps = [0.9 + 0.01 * step for step in range(21)]
+    spread = tuple(replace(case, batches_us=(tuple((case.time_us or 0) * s for s in steps),)) for case in plain.cases)
+    noisy = replace(plain, cases=spread)
     assert set(results(noisy)) == {Result.NOISY}
     assert set(results(noisy, strict=True)) == {Result.FAILED}
     assert set(results(record(80, noise=0.02))) == {Result.FAILED}
