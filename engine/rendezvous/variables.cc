@@ -14,7 +14,7 @@ std::optional<long> parse_number(std::string_view text) {
 }
 
 // What a person reads of a value that may be anything.
-std::string quoted(std::string_view value) {
+std::string in_quotes(std::string_view value) {
   std::string shown;
   for (const char c : value.substr(0, 60)) shown += c >= ' ' && c <= '~' ? c : '?';
   return "'" + shown + (value.size() > 60 ? "...'" : "'");
@@ -35,7 +35,7 @@ std::optional<long> Variables::number(std::string_view name, long least, long mo
   const auto parsed = parse_number(value);
   if (!parsed || *parsed < least || *parsed > most) {
     bad_environment(format("%s is %s, but it takes a whole number from %ld to %ld; correct it in the environment",
-                           std::string(name).c_str(), quoted(value).c_str(), least, most));
+                           std::string(name).c_str(), in_quotes(value).c_str(), least, most));
   }
   return parsed;
 }
@@ -57,7 +57,7 @@ std::optional<PortRange> Variables::port_range(std::string_view name) const {
   const auto last = dash == std::string::npos ? first : parse_number(std::string_view(value).substr(dash + 1));
   if (!first || !last || *first < 1 || *last > 65535 || *last < *first) {
     bad_environment(format("%s is %s, but it takes two ports such as 21000-28999", std::string(name).c_str(),
-                           quoted(value).c_str()));
+                           in_quotes(value).c_str()));
   }
   return PortRange{static_cast<int>(*first), static_cast<int>(*last)};
 }
