@@ -39,6 +39,7 @@ Hub::Hub(Listener listener, Descriptor own, HubOptions options)
     : options_(std::move(options)), listener_(std::move(listener.socket)) {
   allow_descriptors(options_.processes);
   guests_.emplace_back(Connection(std::move(own), greeting_limit));
+  guests_.back().own = true;
   thread_ = std::thread([this] { run(); });
 }
 
@@ -78,11 +79,14 @@ void Hub::poll_once() {
 }
 
 void Hub::accept_newcomers() {
-  for (;;) {
+  // A few a turn, so that those who went away again are noticed in between.
+  for (int turn = 0; turn < 16; ++turn) {
     Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     const bool crowded = !socket.open() && (errno == EMFILE || errno == ENFILE);
     if (!socket.open() && !crowded) return;
-    const auto pending = [](const Guest& guest) { return guest.state != State::member && !guest.dropped; };
+    const auto pending = [](const Guest& guest) {
+      return guest.state != State::member && !guest.dropped && !guest.own;
+    };
     if (crowded || std::count_if(guests_.begin(), guests_.end(), pending) >= options_.processes + spare_guests) {
       const auto oldest = std::find_if(guests_.begin(), guests_.end(), pending);
       if (oldest == guests_.end()) return;
@@ -268,7 +272,8 @@ void Hub::tick(Clock::time_point now) {
   last_turn_ = now;
   for (Guest& guest : guests_) {
     if (slept) guest.connection.pretend_heard(now);
-    if (guest.state != State::member && !guest.dropped && now - guest.connection.opened() > options_.greeting_limit) {
+    if (guest.state != State::member && !guest.dropped && !guest.own &&
+        now - guest.connection.opened() > options_.greeting_limit) {
       guest.dropped = true;
       notice_once("slow", "Process 0's port was called by a stranger, which was dropped: it did not introduce itself");
     }

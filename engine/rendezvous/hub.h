@@ -42,6 +42,7 @@ class Hub {
     State state = State::greeting;
     std::string newcomer_nonce, hub_nonce;
     Member member;
+    bool own = false;  // process 0 itself, which may take its time
     bool left = false;
     bool dropped = false;
   };

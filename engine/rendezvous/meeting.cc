@@ -224,7 +224,8 @@ class Search {
   [[noreturn]] void throw_not_found() const {
     std::string where;
     if (!path_.empty()) where.append("through ").append(path_);
-    for (const Endpoint& endpoint : how_.endpoints) where.append(where.empty() ? "at " : ", ").append(to_string(endpoint));
+    for (const Endpoint& endpoint : how_.endpoints)
+      where.append(where.empty() ? "at " : ", ").append(to_string(endpoint));
     throw Error(
         ExitCode::timeout,
         format("Process %d on host %s could not reach process 0 %s within %g s: %s; see whether process 0 runs, "

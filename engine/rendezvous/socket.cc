@@ -234,10 +234,11 @@ void clear_event(const Descriptor& event) {
 void prepare_stream(const Descriptor& socket) {
   set_option(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, 2);
+  set_option(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, 4);
   set_option(socket.get(), IPPROTO_TCP, TCP_KEEPINTVL, 1);
   set_option(socket.get(), IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set_option(socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, 5000);
+  // Longer than the heartbeat's limit, whose sentence says more.
+  set_option(socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, 8000);
 }
 
 bool wait_ready(const Descriptor& socket, short events, Clock::time_point deadline) {

@@ -31,8 +31,8 @@ std::string sentence_of(const Environment& environment) {
 
 std::string place(const JoinPlan& plan) {
   const Placement& p = plan.placement;
-  return format("%s %d/%d local %d/%d%s", p.launcher.c_str(), p.process, p.processes, p.local_process, p.local_processes,
-                plan.local_known ? "" : " unknown");
+  return format("%s %d/%d local %d/%d%s", p.launcher.c_str(), p.process, p.processes, p.local_process,
+                p.local_processes, plan.local_known ? "" : " unknown");
 }
 
 std::vector<int> ports_of(const JoinPlan& plan) {
@@ -41,7 +41,7 @@ std::vector<int> ports_of(const JoinPlan& plan) {
   return ports;
 }
 
-const Environment own{{"BUSBW_RANK", "2"},       {"BUSBW_WORLD_SIZE", "4"},      {"BUSBW_LOCAL_RANK", "0"},
+const Environment own{{"BUSBW_RANK", "2"},       {"BUSBW_WORLD_SIZE", "4"},       {"BUSBW_LOCAL_RANK", "0"},
                       {"BUSBW_LOCAL_SIZE", "2"}, {"BUSBW_ADDRESS", "node1:4711"}, {"BUSBW_SECRET", "s3cret"}};
 
 const Environment torchrun{{"RANK", "1"},
@@ -63,7 +63,7 @@ const Environment open_mpi{{"OMPI_COMM_WORLD_RANK", "1"},
                            {"PMIX_NAMESPACE", "1251344385"},
                            {"PMIX_RANK", "1"}};
 
-const Environment hydra{{"PMI_RANK", "1"},     {"PMI_SIZE", "2"},        {"PMI_FD", "8"},
+const Environment hydra{{"PMI_RANK", "1"},        {"PMI_SIZE", "2"},        {"PMI_FD", "8"},
                         {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}, {"HYDI_CONTROL_FD", "7"}};
 
 const Environment slurm{{"SLURM_PROCID", "2"},
@@ -144,7 +144,8 @@ TEST(PlanJoin, MeetsOpenMpiProcessesOfOneHostThroughAFile) {
 }
 
 TEST(PlanJoin, AsksForAnAddressWhereOpenMpiSpansHosts) {
-  const Environment spanning = with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
+  const Environment spanning =
+      with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
   EXPECT_NE(sentence_of(spanning).find("add -x BUSBW_ADDRESS=HOST"), std::string::npos) << sentence_of(spanning);
   const JoinPlan plan = plan_join(with(spanning, {{"BUSBW_ADDRESS", "head"}}));
   EXPECT_EQ(plan.meeting.endpoints.size(), 4u);
@@ -175,14 +176,17 @@ TEST(PlanJoin, MeetsSlurmTasksOfSeveralNodesAtTheFirst) {
 }
 
 TEST(PlanJoin, MeetsSlurmTasksOfOneNodeThroughAFile) {
-  const JoinPlan plan = plan_join(with(
-      slurm, {{"SLURM_STEP_NODELIST", "gpu01"}, {"SLURM_STEP_TASKS_PER_NODE", "4"}, {"SLURM_NODEID", "0"}, {"SLURM_LOCALID", "2"}}));
+  const JoinPlan plan = plan_join(with(slurm, {{"SLURM_STEP_NODELIST", "gpu01"},
+                                               {"SLURM_STEP_TASKS_PER_NODE", "4"},
+                                               {"SLURM_NODEID", "0"},
+                                               {"SLURM_LOCALID", "2"}}));
   EXPECT_EQ(place(plan), "slurm 2/4 local 2/4");
   EXPECT_NE(plan.meeting.meeting.find("SLURM_JOB_ID=812"), std::string::npos);
 }
 
 TEST(PlanJoin, DoesNotTakeABatchScriptForARank) {
-  const Environment batch{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "812"}, {"SLURM_LOCALID", "0"}};
+  const Environment batch{
+      {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "812"}, {"SLURM_LOCALID", "0"}};
   EXPECT_EQ(place(plan_join(batch)), "none 0/1 local 0/1");
   // Slurm's numbers of the batch step and of the interactive step of salloc.
   for (const char* step : {"4294967291", "4294967290"}) {
@@ -224,7 +228,8 @@ TEST(PlanJoin, SaysInOneSentenceWhatIsWrong) {
       {with(own, {{"BUSBW_JOIN_TIMEOUT", "0"}}), "BUSBW_JOIN_TIMEOUT is '0'"},
       {with(torchrun, {{"WORLD_SIZE", "<unset>"}}), "RANK is set but WORLD_SIZE is not"},
       {with(torchrun, {{"MASTER_PORT", "<unset>"}}), "MASTER_ADDR or MASTER_PORT is not"},
-      {with(open_mpi, {{"OMPI_COMM_WORLD_RANK", "<unset>"}}), "OMPI_COMM_WORLD_SIZE is set but OMPI_COMM_WORLD_RANK is not"},
+      {with(open_mpi, {{"OMPI_COMM_WORLD_RANK", "<unset>"}}),
+       "OMPI_COMM_WORLD_SIZE is set but OMPI_COMM_WORLD_RANK is not"},
       {with(hydra, {{"PMI_SIZE", "1"}}), "PMI_RANK is 1 but PMI_SIZE is 1"},
       {with(slurm, {{"SLURM_STEP_NODELIST", "gpu[01-"}}), "'gpu[01-' is no host list"},
       {with(slurm, {{"SLURM_NODEID", "2"}}), "SLURM_NODEID is 2 but SLURM_STEP_TASKS_PER_NODE is '2(x2)'"},

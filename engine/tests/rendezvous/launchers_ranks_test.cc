@@ -61,7 +61,8 @@ void expect_meeting_of_three(const std::string& output, const std::string& launc
 TEST(Launchers, ProcessesOfOpenMpiMeet) {
   const std::string mpirun = found("mpirun.openmpi") ? "mpirun.openmpi" : "mpirun";
   const std::string version = output_of(mpirun + " --version");  // under its second name it calls itself OpenRTE
-  if (!found(mpirun) || (version.find("Open MPI") == std::string::npos && version.find("OpenRTE") == std::string::npos)) {
+  if (!found(mpirun) ||
+      (version.find("Open MPI") == std::string::npos && version.find("OpenRTE") == std::string::npos)) {
     GTEST_SKIP() << "no mpirun of Open MPI here (Debian: apt-get install openmpi-bin)";
   }
   expect_meeting_of_three(launched(mpirun + " -n 3 --allow-run-as-root --oversubscribe"), "mpirun");

@@ -45,7 +45,8 @@ TEST(Rendezvous, GathersContributionsOfManyMegabytes) {
     const auto fill = static_cast<char>('a' + r.placement().process);
     const auto parts = r.all_gather(std::string(16u << 20, fill));
     bool right = parts.size() == 3;
-    for (std::size_t i = 0; i < parts.size(); ++i) right = right && parts[i] == std::string(16u << 20, static_cast<char>('a' + i));
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      right = right && parts[i] == std::string(16u << 20, static_cast<char>('a' + i));
     r.leave();
     return right ? std::string("right") : "wrong";
   });
