@@ -1,0 +1,50 @@
+// Which variables reach a record.
+#include "engine/record/environment.h"
+
+#include <gtest/gtest.h>
+
+namespace busbw {
+namespace {
+
+TEST(RelevantVariables, KeepThoseOfLibrariesAndLaunchers) {
+  for (const char* name : {"NCCL_DEBUG", "NCCL_TESTS_SPLIT", "CUDA_VISIBLE_DEVICES", "UCX_TLS", "OMPI_MCA_btl",
+                           "OMPI_COMM_WORLD_RANK", "SLURM_JOB_ID", "BUSBW_RANK", "LD_LIBRARY_PATH", "LD_PRELOAD",
+                           "OMP_NUM_THREADS", "PMI_RANK", "PMIX_RANK", "RANK", "WORLD_SIZE", "FI_PROVIDER"})
+    EXPECT_TRUE(is_relevant_variable(name)) << name;
+}
+
+TEST(RelevantVariables, LeaveOutEverythingElse) {
+  for (const char* name : {"HOME", "PATH", "USER", "AWS_REGION", "NCCL", "XNCCL_DEBUG", "RANKS", ""})
+    EXPECT_FALSE(is_relevant_variable(name)) << name;
+}
+
+TEST(RelevantVariables, LeaveOutWhateverMayBeASecret) {
+  for (const char* name : {"BUSBW_SECRET", "SLURM_JWT", "NCCL_API_KEY", "OMPI_MCA_auth_token", "UCX_PASSWORD",
+                           "SLURM_Credential", "BUSBW_COOKIE", "CUDA_PRIVATE_THING", "NCCL_OAUTH"})
+    EXPECT_FALSE(is_relevant_variable(name)) << name;
+}
+
+TEST(RelevantEnvironment, IsSortedAndCut) {
+  const std::string longest = "NCCL_LONG=" + std::string(10'000, 'x');
+  const char* const environment[] = {
+      "UCX_TLS=sm", longest.c_str(), "BUSBW_SECRET=0123", "NCCL_DEBUG=a=b", "HOME=/root", "NCCL_NOTHING", nullptr};
+  const Variables kept = relevant_environment(environment);
+  ASSERT_EQ(kept.size(), 3u);
+  EXPECT_EQ(kept[0], (std::pair<std::string, std::string>("NCCL_DEBUG", "a=b")));
+  EXPECT_EQ(kept[1].second.size(), 4096u);
+  EXPECT_EQ(kept[2].first, "UCX_TLS");
+}
+
+TEST(RelevantEnvironment, TakesAnEmptyOne) {
+  const char* const nothing[] = {nullptr};
+  EXPECT_TRUE(relevant_environment(nothing).empty());
+  EXPECT_TRUE(relevant_environment(nullptr).empty());
+}
+
+TEST(FullEnvironment, IsEverything) {
+  const char* const environment[] = {"HOME=/root", "BUSBW_SECRET=0123", nullptr};
+  EXPECT_EQ(full_environment(environment).size(), 2u);
+}
+
+}  // namespace
+}  // namespace busbw
