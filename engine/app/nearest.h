@@ -7,7 +7,7 @@
 
 namespace busbw {
 
-// Letters to insert, delete or replace to turn one word into the other.
+// Letters to insert, delete or replace, and neighbours to swap, to turn one word into the other.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 // The closest name, or nothing where none is close.

@@ -68,7 +68,7 @@ std::string fixed_width(double value, int width) {
     if (text.size() <= static_cast<std::size_t>(width)) return text;
   }
   constexpr int without_fraction = 6;
-  return format("%.*e", width > without_fraction ? 1 : 0, value);
+  return format("%*.*e", width, width > without_fraction ? 1 : 0, value);
 }
 
 std::string readable(Bytes bytes) {

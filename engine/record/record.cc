@@ -10,12 +10,16 @@
 
 #include "engine/core/error.h"
 #include "engine/core/version.h"
+#include "engine/record/file_hash.h"
 #include "engine/record/json.h"
 #include "engine/record/summary.h"
 #include "engine/record/time.h"
 
 namespace busbw {
 namespace {
+
+// A few hundredths of a second: a larger library would delay the first case, or disturb it from another thread.
+constexpr std::uintmax_t hashed_at_start = 8u << 20;
 
 OutputFile create(const std::string& path) {
   make_folders_above(path, "the record");
@@ -121,10 +125,11 @@ void write_options(JsonText& json, const Plan& plan) {
   json.end_object();
 }
 
-void write_library(JsonText& json, const LibraryDescription& library) {
+void write_library(JsonText& json, const LibraryDescription& library, const std::string& sha256) {
   json.key("library").begin_object().member("name", library.name);
   member_or_null(json, "path", library.path);
   member_or_null(json, "version", library.version).member("version_code", library.version_code);
+  member_or_null(json, "sha256", sha256);
   member_or_null(json, "cuda_version", library.cuda_version);
   json.key("lacks").begin_array();
   for (const auto& [feature, reason] : library.lacks)
@@ -193,7 +198,7 @@ void RecordWriter::write_run(const Plan& plan, const RunDescription& run) {
   json.key("tool").begin_object().member("name", "busbw").member("version", version).end_object();
   json.member("program", plan.program).member("arguments", plan.arguments);
   write_options(json, plan);
-  write_library(json, run.library);
+  write_library(json, run.library, hash_now_or_later(run.library.path));
   member_or_null(json, "launcher", run.launcher).member("processes", run.processes);
   json.member("threads_per_process", plan.threads).member("devices_per_thread", plan.devices);
   json.key("ranks").begin_array();
@@ -229,7 +234,16 @@ void RecordWriter::write_end(const RunSummary& summary) {
   member_or_null(json, "reason", summary.reason).member("exit_code", summary.exit_code);
   json.member("cases", summary.cases).member("out_of_bounds", summary.out_of_bounds);
   json.member("average_busbw_GBps", average_busbw(summary));
+  if (!large_library_.empty()) member_or_null(json, "library_sha256", sha256_of_file(large_library_));
   write_line(json.end_object());
+}
+
+std::string RecordWriter::hash_now_or_later(const std::string& path) {
+  const std::optional<std::uintmax_t> size = size_of_file(path);
+  if (!size) return {};
+  if (*size <= hashed_at_start) return sha256_of_file(path);
+  large_library_ = path;
+  return {};
 }
 
 void RecordWriter::write_line(const JsonText& json) { file_.append(json.text() + '\n'); }

@@ -28,9 +28,12 @@ class RecordWriter {
 
  private:
   void write_line(const JsonText& json);
+  // The hash of a small library; a large one is hashed for the end line.
+  std::string hash_now_or_later(const std::string& path);
 
   OutputFile file_;
   std::string run_id_;
+  std::string large_library_;  // empty: none is still to be hashed
 };
 
 }  // namespace busbw

@@ -25,8 +25,9 @@ TEST(Usage, NamesEveryOptionWithItsDefault) {
   const std::string text = usage("all_reduce_perf");
   for (const Option& option : options()) {
     EXPECT_NE(text.find("--" + std::string(option.name)), std::string::npos) << option.name;
-    if (option.letter)
+    if (option.letter) {
       EXPECT_NE(text.find(std::string("  -") + option.letter + ", --"), std::string::npos) << option.letter;
+    }
   }
   EXPECT_NE(text.find("(default 32M)"), std::string::npos);
 }
@@ -49,7 +50,9 @@ TEST(Options, HaveDistinctNamesAndLetters) {
   std::set<char> letters;
   for (const Option& option : options()) {
     EXPECT_TRUE(names.insert(option.name).second) << option.name;
-    if (option.letter) EXPECT_TRUE(letters.insert(option.letter).second) << option.letter;
+    if (option.letter) {
+      EXPECT_TRUE(letters.insert(option.letter).second) << option.letter;
+    }
   }
 }
 

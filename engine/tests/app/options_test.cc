@@ -320,6 +320,7 @@ TEST(SplitColour, RefusesWhatCannotBeRead) {
 TEST(Nearest, SuggestsCloseNamesOnly) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
   EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("itres", "iters"), 1u);
   EXPECT_EQ(nearest("braodcast", {"reduce", "broadcast"}), "broadcast");
   EXPECT_EQ(nearest("xyz", {"reduce", "broadcast"}), "");
   EXPECT_EQ(nearest(std::string(100'000, 'a'), {"reduce"}), "");

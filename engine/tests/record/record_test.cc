@@ -94,6 +94,30 @@ TEST(Record, EndsWithTheOutcomeOfTheRun) {
   EXPECT_TRUE(has(lines[2], R"("outcome":"interrupted")"));
 }
 
+TEST(Record, NamesTheHashOfTheLibrary) {
+  const TemporaryFolder folder;
+  {
+    std::ofstream(folder.file("small.so")) << "abc";
+  }
+  {
+    std::ofstream(folder.file("large.so")) << std::string((8 << 20) + 1, 'a');
+  }
+  RunDescription run = sample_run();
+  for (const char* library : {"small.so", "large.so", "none.so"}) {
+    run.library.path = folder.file(library);
+    RecordWriter record(folder.file(std::string(library) + ".jsonl"), run_id);
+    record.write_run(sample_plan(), run);
+    record.write_end({});
+  }
+  const auto small = lines_of(folder.file("small.so.jsonl"));
+  EXPECT_TRUE(has(small[0], R"("sha256":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")"));
+  EXPECT_FALSE(has(small[1], "library_sha256"));
+  const auto large = lines_of(folder.file("large.so.jsonl"));
+  EXPECT_TRUE(has(large[0], R"("sha256":null)"));
+  EXPECT_TRUE(has(large[1], R"("library_sha256":")")) << large[1];
+  EXPECT_TRUE(has(lines_of(folder.file("none.so.jsonl"))[0], R"("sha256":null)"));
+}
+
 TEST(Record, MakesTheFoldersAboveIt) {
   const TemporaryFolder folder;
   RecordWriter record(folder.file("a/b/c/r.jsonl"), run_id);
