@@ -257,6 +257,6 @@ _CASE = Fields(
 _END = Fields(
     {"run": _identifier, "outcome": _one_of(EndOutcome), "cases": _count},
     {"finished": _maybe_text, "reason": _maybe_text, "exit_code": _maybe_integer, "out_of_bounds": _count,
-     "average_busbw_GBps": _maybe_number},
+     "average_busbw_GBps": _maybe_number, "library_sha256": _maybe_text},
     keep_unknown=True,
 )  # fmt: skip

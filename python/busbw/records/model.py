@@ -180,6 +180,7 @@ class End:
     exit_code: int | None = None
     out_of_bounds: int | None = None
     average_busbw_GBps: float | None = None
+    library_sha256: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
