@@ -10,8 +10,8 @@ from busbw.analysis.differences import Difference, find_differences
 from busbw.analysis.fit import LatencyBandwidth, fit_latency_bandwidth
 from busbw.analysis.ranges import Point, SizeRange, find_ranges
 from busbw.analysis.samples import Figure, common_samples
-from busbw.analysis.statistics import MIN_SAMPLES, Interval, median, ratio_interval
-from busbw.analysis.verdict import MARGIN, Judgement, few_samples, judge, judge_single
+from busbw.analysis.statistics import MIN_SAMPLES, Interval, median, ratio_interval, repeat_interval
+from busbw.analysis.verdict import MARGIN, Judgement, judge, judge_single
 from busbw.errors import UserError
 from busbw.records import Case, Record
 
@@ -143,6 +143,7 @@ def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
         missing = "size" if found else "combination of collective, type, op, root, ranks and placement"
         raise UserError(f"{a.label} and {b.label} share no {missing}: there is nothing to compare")
     notes += _left_out(first, second, kept)
+    notes += [note for side in (a, b) for record in side.records for note in record.notes]
     runs = [record.run for side in (a, b) for record in side.records[:1]]
     return Comparison(a, b, tuple(find_differences(runs)), kept, tuple(notes), options.margin)
 
@@ -254,6 +255,13 @@ def _row(size: int, pair: _Pair, options: Options) -> Row:
     ranged = _range_interval(a, b)
     if ranged is not None:
         return Row(size, a, b, ratio, ranged, judge(ranged, margin=options.margin), counts)
+    if max(len(a.cases), len(b.cases)) > 1:
+        between = _between_runs(pair)
+        if between is not None:
+            # Of few runs the interval is about the mean of their logarithms, which need not hold the ratio of medians.
+            shown = ratio if between.contains(ratio) else math.sqrt(between.low * between.high)
+            repeats = len(a.cases), len(b.cases)
+            return Row(size, a, b, shown, between, judge(between, margin=options.margin), repeats)
     common = common_samples(a, b)
     if common is not None:
         before, after, _ = common
@@ -262,9 +270,18 @@ def _row(size: int, pair: _Pair, options: Options) -> Row:
         scaled = Interval(interval.low * pair.factor, interval.high * pair.factor, interval.level)
         middle = median(before) / median(after) * pair.factor
         return Row(size, a, b, middle, scaled, judge(scaled, margin=options.margin), (len(before), len(after)))
-    if min(counts) > 1:
-        return Row(size, a, b, ratio, None, few_samples(*counts, MIN_SAMPLES), counts)
-    return Row(size, a, b, ratio, None, judge_single(ratio, pair.scatter), counts)
+    return Row(size, a, b, ratio, None, judge_single(ratio, pair.scatter, samples=counts), counts)
+
+
+def _between_runs(pair: _Pair) -> Interval | None:
+    """Where runs repeat each other, their own noise is not what matters but how one differs from the next."""
+    times = [
+        [case.time_us for case in figure.cases if case.time_us and case.time_us > 0] for figure in (pair.a, pair.b)
+    ]
+    if not all(times):
+        return None
+    interval = repeat_interval(*times)
+    return interval and Interval(interval.low * pair.factor, interval.high * pair.factor, interval.level)
 
 
 def _range_interval(a: Figure, b: Figure) -> Interval | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,13 @@ from busbw.records import Run
 
 ABSENT = "-"
 # Differ between any two runs and explain nothing.
-_UNTELLING = frozenset({"BUSBW_RUN_ID", "BUSBW_RUNS", "SLURM_JOB_ID", "SLURM_JOBID", "record", "runs", "output"})
+_UNTELLING = frozenset({"BUSBW_ENGINE", "BUSBW_RUN_ID", "BUSBW_RUNS", "record", "runs", "output"})
+# What a launcher sets anew for every start or every rank: identifiers, addresses, ports, and which rank this is.
+_PER_START = re.compile(
+    r"(?i)BUSBW_(ADDRESS|LISTEN_FD|(LOCAL_)?RANK)"
+    r"|(SLURM|PMIX?|OMPI)_.*(JOB_?ID|JOB_(START|END)_TIME|STEP_?ID|PID|ADDR|PORT|URI|HOST|PROCID|NODEID|GTIDS|LOCALID|_RANK"
+    r"|SESSION|NAMESPACE|SERVER|IDENT|TMPDIR|FD).*"
+)
 
 
 @dataclass(frozen=True)
@@ -30,8 +37,12 @@ def find_differences(runs: Sequence[Run]) -> list[Difference]:
 
 def _mapping(prefix: str, mappings: Sequence[object]) -> list[tuple[str, tuple[str, ...]]]:
     tables = [dict(mapping) for mapping in mappings]  # type: ignore[call-overload]
-    names = sorted({name for table in tables for name in table} - _UNTELLING)
+    names = sorted({name for table in tables for name in table if _tells(name)})
     return [(prefix + name, tuple(_text(table.get(name)) for table in tables)) for name in names]
+
+
+def _tells(name: str) -> bool:
+    return name not in _UNTELLING and _PER_START.fullmatch(name) is None
 
 
 def _text(value: object) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from busbw.analysis.statistics import Interval, geometric_mean, median
+from busbw.analysis.statistics import Interval, geometric_mean, median, student_quantile
 from busbw.analysis.units import format_bytes
 from busbw.analysis.verdict import MARGIN, Verdict
 
@@ -130,18 +130,6 @@ def _pooled(points: Sequence[Point]) -> Interval | None:
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1))
     half = student_quantile(len(logs) - 1) * deviation / math.sqrt(len(logs))
     return Interval(math.exp(mean - half), math.exp(mean + half))
-
-
-def student_quantile(freedom: int) -> float:
-    """Student's t at 97.5 %: the Cornish-Fisher expansion about the normal quantile, good to 0.1 % from 4 degrees."""
-    z = 1.959963984540054
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + math.fsum(term / freedom**power for power, term in enumerate(terms, start=1))
 
 
 def _middle(points: Sequence[Point]) -> float:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from busbw.analysis.statistics import Interval
+from busbw.analysis.statistics import MIN_SAMPLES, Interval
 
 # Differences smaller than this do not matter to anyone who schedules or buys a cluster; an interval within it reads
 # "no difference" even where it excludes 1.
@@ -49,19 +49,17 @@ def judge(interval: Interval, *, margin: float = MARGIN) -> Judgement:
     return Judgement(Verdict.UNDECIDED, f"the {interval.level:.0%} interval holds equal and more than {margin:.0%}")
 
 
-def judge_single(ratio: float, scatter: float | None, *, margin: float = SINGLE_SAMPLE_MARGIN) -> Judgement:
-    """Judges a ratio of one sample each: by a fixed margin and by how much the ratio scatters from size to size.
+def judge_single(
+    ratio: float, scatter: float | None, *, samples: tuple[int, int] = (1, 1), margin: float = SINGLE_SAMPLE_MARGIN
+) -> Judgement:
+    """Judges a ratio of one sample each, or too few for an interval: by a fixed margin and its scatter over sizes.
 
     No interval is claimed, and "no difference" is never said: a single pair cannot show it.
     """
     needed = margin if scatter is None else max(margin, math.expm1(SINGLE_SAMPLE_SCATTERS * scatter))
+    few = "one sample each" if max(samples) <= 1 else f"{samples[0]} and {samples[1]} samples, {MIN_SAMPLES} needed"
     if ratio > 1 + needed:
-        return Judgement(Verdict.FASTER, f"one sample each: no interval; differs by more than {needed:.0%}")
+        return Judgement(Verdict.FASTER, f"{few}: no interval; differs by more than {needed:.0%}")
     if ratio < 1 / (1 + needed):
-        return Judgement(Verdict.SLOWER, f"one sample each: no interval; differs by more than {needed:.0%}")
-    return Judgement(Verdict.UNDECIDED, f"one sample each: no interval; differs by less than {needed:.0%}")
-
-
-def few_samples(before: int, after: int, needed: int) -> Judgement:
-    """Too few samples for an interval, but more than one."""
-    return Judgement(Verdict.UNDECIDED, f"{before} and {after} samples; {needed} needed on each side")
+        return Judgement(Verdict.SLOWER, f"{few}: no interval; differs by more than {needed:.0%}")
+    return Judgement(Verdict.UNDECIDED, f"{few}: no interval; differs by less than {needed:.0%}")

@@ -10,6 +10,7 @@ from busbw.analysis.differences import Difference
 from busbw.analysis.fit import LatencyBandwidth
 from busbw.analysis.ranges import describe, format_ratio
 from busbw.analysis.samples import Figure
+from busbw.analysis.statistics import Interval
 from busbw.analysis.units import format_bytes, format_us
 from busbw.analysis.verdict import Verdict
 from busbw.report.text import WIDTH, columns, display_width, paint, sentences, shorten
@@ -62,14 +63,27 @@ def _table(rows: Sequence[Row], letter: str, *, colour: bool) -> list[str]:
         header[4] = f"{rows[0].interval.level:.0%} interval".replace("%", " %")
     cells = [
         [
-            format_bytes(row.size), _figure(row.a), _figure(row.b), f"x {row.ratio:.3f}",
-            f"{row.interval.low:.3f} to {row.interval.high:.3f}" if row.interval else "-",
+            format_bytes(row.size), _figure(row.a), _figure(row.b), _ratio(row.ratio),
+            _interval(row.interval),
             row.judgement.verdict.value,
         ]
         for row in rows
     ]  # fmt: skip
     styles = {(i, 5): _STYLES[row.judgement.verdict] for i, row in enumerate(rows)} if colour else None
     return ["  " + line for line in columns(header, cells, left=(5,), styles=styles)]
+
+
+def _interval(interval: Interval | None) -> str:
+    if interval is None:
+        return "-"
+    # Two or three runs that differ much bound nothing; the digits of such an interval would say the opposite.
+    if interval.high > 1e4 * interval.low:
+        return "unbounded"
+    return f"{_ratio(interval.low)[2:]} to {_ratio(interval.high)[2:]}"
+
+
+def _ratio(ratio: float) -> str:
+    return f"x {ratio:.3f}" if 0.1 <= ratio < 100 else f"x {ratio:.3g}"
 
 
 def _figure(figure: Figure) -> str:
@@ -113,19 +127,28 @@ def _footnotes(comparison: Comparison) -> Iterable[str]:
     if any(sweep.of_bus_bandwidth for sweep in comparison.sweeps):
         yield "Speeds are ratios of bus bandwidth, because the sides move different amounts."
     if any(row.interval is not None for row in rows):
+        repeated = any(max(len(row.a.cases), len(row.b.cases)) > 1 for row in rows)
+        noise = "between" if repeated else "within"
         yield (
-            "An interval is a bootstrap of the ratio of medians. Faster or slower: it excludes 1. No difference: it "
-            f"lies within {100 * comparison.margin:g} % of 1. Undecided: neither. "
-            "It knows the noise within runs, not between them."
+            f"An interval is of the ratio of medians, from the noise {noise} runs. Faster or slower: it excludes 1. "
+            f"No difference: it lies within {100 * comparison.margin:g} % of 1. Undecided: neither."
         )
-    reasons = sorted({row.judgement.reason for row in rows if row.interval is None})
-    single = [reason for reason in reasons if reason.startswith("one sample each")]
-    if single:
+        if not repeated:
+            yield (
+                "Runs an hour apart can differ by more than that; several runs a side, as A1+A2+A3 B1+B2+B3, show it."
+            )
+    if any(row.interval is None for row in rows):
+        few = max(max(row.samples) for row in rows if row.interval is None)
         yield (
-            "One sample each: no interval. Faster or slower is said of a size where the ratio is well outside of 10 % "
-            "and of its scatter from size to size; no difference is said of several sizes together only."
+            f"{'One sample each' if few <= 1 else 'Too few samples'}: no interval. Faster or slower is said of a size "
+            "where the ratio is well outside of 10 % and of its scatter from size to size; no difference is said of "
+            "several sizes together only. More runs a side, or measuring with --precision 1%, give more."
         )
-    yield from (reason[0].upper() + reason[1:] + "." for reason in reasons if reason not in single)
+    if not comparison.differences and any(row.judgement.verdict in (Verdict.FASTER, Verdict.SLOWER) for row in rows):
+        yield (
+            "Nothing that was recorded differs between the sides: a difference of speed is then something that was not "
+            "recorded, such as another load on the machine."
+        )
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

@@ -124,3 +124,17 @@ def test_a_source_that_gives_ranges_gets_the_interval_of_their_extremes() -> Non
 def test_differences_name_the_environment_and_the_library() -> None:
     found = compare(side(make(environment={"NCCL_ALGO": "Ring"})), side(make("b", environment={})))
     assert [(each.what, each.values) for each in found.differences] == [("NCCL_ALGO", ("Ring", "-"))]
+
+
+def test_samples_within_runs_do_not_hide_the_noise_between_them() -> None:
+    """Three runs a side, each steady in itself, scattered by 10 % from run to run: nothing can be concluded."""
+    before = Side("before", tuple(make(f"a{i}", speed=1 + 0.1 * i, samples=30, noise=0.001, seed=i) for i in range(3)))
+    after = Side("after", tuple(make(f"b{i}", speed=0.95 + 0.1 * i, samples=30, noise=0.001, seed=i) for i in range(3)))
+    assert {row.judgement.verdict for row in compare(before, after).rows} == {Verdict.UNDECIDED}
+
+
+def test_what_a_launcher_sets_for_every_start_is_no_difference() -> None:
+    one = {"BUSBW_ADDRESS": "127.0.0.1:1", "SLURM_JOB_ID": "1", "OMPI_MCA_orte_hnp_uri": "1", "SLURM_NNODES": "1"}
+    two = {"BUSBW_ADDRESS": "127.0.0.1:2", "SLURM_JOB_ID": "2", "OMPI_MCA_orte_hnp_uri": "2", "SLURM_NNODES": "2"}
+    found = compare(side(make(environment=one)), side(make("b", environment=two)))
+    assert [each.what for each in found.differences] == ["SLURM_NNODES"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from busbw.analysis.statistics import Interval, ratio_interval
+from busbw.analysis.statistics import Interval, ratio_interval, repeat_interval, student_quantile
 from busbw.analysis.verdict import Verdict, judge, judge_single
 
 numpy = pytest.importorskip("numpy")
@@ -95,3 +95,23 @@ def test_single_samples_are_judged_by_margin_and_scatter_and_never_called_equal(
     judgement = judge_single(ratio, scatter)
     assert judgement.verdict is verdict
     assert "no interval" in judgement.reason
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (3, 3), (4, 1), (3, 5)])
+def test_few_equal_runs_are_called_different_in_at_most_one_of_twenty(before: int, after: int) -> None:
+    rng = numpy.random.default_rng(10 * before + after)
+    wrong = 0
+    for _ in range(2000):
+        interval = repeat_interval(_normal(rng, before), _normal(rng, after))
+        assert interval is not None
+        wrong += not interval.contains(1)
+    assert wrong / 2000 <= 0.06, "5 % and two standard errors of 2,000 pairs"
+
+
+def test_one_run_against_one_has_no_interval() -> None:
+    assert repeat_interval([1.0], [2.0]) is None
+
+
+@pytest.mark.parametrize(("freedom", "value"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (30, 2.0423)])
+def test_students_quantile_is_that_of_the_tables(freedom: int, value: float) -> None:
+    assert student_quantile(freedom) == pytest.approx(value, rel=0.003)
