@@ -144,8 +144,8 @@ def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
         raise UserError(f"{a.label} and {b.label} share no {missing}: there is nothing to compare")
     notes += _left_out(first, second, kept)
     notes += [note for side in (a, b) for record in side.records for note in record.notes]
-    runs = [record.run for side in (a, b) for record in side.records[:1]]
-    return Comparison(a, b, tuple(find_differences(runs)), kept, tuple(notes), options.margin)
+    first_of_each = [a.records[0], b.records[0]]
+    return Comparison(a, b, tuple(find_differences(first_of_each)), kept, tuple(notes), options.margin)
 
 
 def _unlike(first: dict[Shape, dict[int, Figure]], second: dict[Shape, dict[int, Figure]]) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from busbw.records import Run
+from busbw.records import Record, Run
 
 ABSENT = "-"
 # Differ between any two runs and explain nothing.
@@ -27,9 +27,11 @@ class Difference:
     values: tuple[str, ...]
 
 
-def find_differences(runs: Sequence[Run]) -> list[Difference]:
+def find_differences(records: Sequence[Record]) -> list[Difference]:
     """Library and machine first, then how the ranks were started, then environment variables and options by name."""
-    rows = [(what, tuple(_text(read(run)) for run in runs)) for what, read in _PROPERTIES]
+    runs = [record.run for record in records]
+    rows = [("library sha256", tuple(_text(_hash(record)) for record in records))]
+    rows += [(what, tuple(_text(read(run)) for run in runs)) for what, read in _PROPERTIES]
     rows += _mapping("", [run.environment for run in runs])
     rows += _mapping("option ", [{key: _text(value) for key, value in run.options.items()} for run in runs])
     return [Difference(what, values) for what, values in rows if len(set(values)) > 1]
@@ -49,6 +51,13 @@ def _text(value: object) -> str:
     if value is None or value == "":
         return ABSENT
     return str(value)
+
+
+def _hash(record: Record) -> str | None:
+    """Of a large library the hash is known only when the run ends."""
+    first = record.run.library and record.run.library.sha256
+    found = first or (record.end and record.end.library_sha256)
+    return found[:12] if found else None
 
 
 def _library(run: Run) -> str | None:
@@ -75,7 +84,6 @@ def _shape(run: Run) -> str | None:
 _PROPERTIES: tuple[tuple[str, Callable[[Run], object]], ...] = (
     ("library", _library),
     ("library file", lambda run: run.library and run.library.path),
-    ("library sha256", lambda run: run.library and run.library.sha256 and run.library.sha256[:12]),
     ("CUDA", lambda run: run.library and run.library.cuda_version),
     ("machine", lambda run: run.machine),
     ("hosts", lambda run: ", ".join(dict.fromkeys(rank.host for rank in run.ranks)) or None),

@@ -77,7 +77,7 @@ def _content(kind: str, args: argparse.Namespace, *, colour: bool) -> bytes:
         from busbw.report.plots import picture
 
         return picture(series, args.title, kind)
-    differences = find_differences([each.record.run for each in runs])
+    differences = find_differences([each.record for each in runs])
     if kind == "html":
         from busbw.report.html import page
 

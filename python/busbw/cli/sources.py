@@ -70,6 +70,8 @@ def _load(name: str, runs: str | None) -> list[Record]:
 
 
 def _read_file(path: Path) -> list[Record]:
+    if not path.is_file():
+        raise UserError(f"{path} is no regular file; save what it gives into one first")
     try:
         with path.open("rb") as stream:
             start = stream.read(4096).lstrip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,18 @@ def test_the_reference_page_is_concluded_as_its_author_did(capsys: pytest.Captur
 def test_published_machines_of_different_size_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "catalogue:nc48v4-graph-file", "catalogue:nc96v4-graph-file"]) == 1
     assert "ranks: 2 against 4" in capsys.readouterr().err
+
+
+def test_files_that_are_no_runs_end_in_one_sentence(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 64)
+    (tmp_path / "cut").write_bytes(Path(files[0]).read_bytes()[:90])
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "newer").write_text('{"schema":99,"kind":"run","run":"x"}\n')
+    for name in ("pipe", "empty", "binary", "cut", "folder", "newer"):
+        assert main(["compare", str(tmp_path / name), files[1]]) == 1, name
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and name in said, said
