@@ -23,6 +23,8 @@ MAX_STREAMS = 4096
 """Ranks whose lines are told apart by their launcher's prefix; the lines of further ones are read together."""
 
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
+_WITHOUT_PREFIX = ("       ", "#", "|")
+"""Rows of tables are indented further than any launcher's prefix is, and no prefix starts as comments and tables do."""
 _FENCE = re.compile(r"^\s*```", re.MULTILINE)
 
 Collected = TypeVar("Collected", bound=Collector)
@@ -150,8 +152,7 @@ class _Reading:
                     who, text = split_prefix(line)
                     self._stream(who).interrupted(text)
                 continue
-            # The rows of tables are indented further than any prefix is.
-            who, text = ("", line) if line.startswith("       ") else split_prefix(line)
+            who, text = ("", line) if line.startswith(_WITHOUT_PREFIX) else split_prefix(line)
             stream = self._stream(who) if who else plain
             if not stream.feed(text, number):
                 self._unclaimed(stream, text, number, markdown)

@@ -15,7 +15,7 @@ from busbw.importers.nccl_tests_rows import OPS, Layout, Row, Sweep, cases_of, c
 from busbw.importers.values import ELEMENT_BYTES, type_named
 from busbw.records import Case, Collective
 
-# Numbers as JSON has them, so that their text can be taken over as it is.
+# Numbers as JSON has them, so that their text can be taken over as it is: ASCII digits only.
 _WHOLE = r"(0|[1-9]\d{0,17})"
 _NUMBER = r"((?:0|[1-9]\d{0,14})(?:\.\d{1,6})?(?:e[+-]\d\d)?)"
 _WRONG = r"((?:0|[1-9]\d{0,14})(?:\.\d{1,6})?(?:e\+\d\d)?|N/A)"
@@ -30,7 +30,7 @@ def matcher(layout: Layout) -> Callable[[str], re.Match[str] | None] | None:
         return None
     lead = [_WHOLE, _WHOLE, f"({'|'.join(ELEMENT_BYTES)})", f"({'|'.join(sorted(OPS))}|none)"]
     lead += [r"(-?\d{1,7})"] * (len(layout.lead) - 4)
-    return re.compile(r"\s*" + r"\s+".join([*lead, *[_NUMBER, _NUMBER, _NUMBER, _WRONG] * 2]) + r"\s*$").match
+    return re.compile(r"\s*" + r"\s+".join([*lead, *[_NUMBER, _NUMBER, _NUMBER, _WRONG] * 2]) + r"\s*$", re.ASCII).match
 
 
 def row_of(match: re.Match[str], number_: int, layout: Layout) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from busbw.importers.values import ELEMENT_BYTES, number, type_named, whole
@@ -52,6 +53,7 @@ DEFAULT_LAYOUT = Layout(
 )
 
 
+@lru_cache(maxsize=64)
 def layout_of(header: str, above: str) -> Layout | None:
     """The layout that a header line names; `above` is the line with the placements. None where it is no header."""
     words = header.replace("#wrong", "wrong").lstrip("# ").lower().split()

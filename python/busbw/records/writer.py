@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
-from busbw.records.model import SCHEMA, Case, End, Record, Run
+from busbw.records.model import SCHEMA, Case, Device, End, Record, Run, Tool
 
 _KIND: dict[type, str] = {Run: "run", Case: "case", End: "end"}
 _ALWAYS: dict[type, frozenset[str]] = {
@@ -80,21 +80,28 @@ def _names(kind: type) -> tuple[str, ...]:
 
 
 def _is_set(value: Any) -> bool:
-    return not (value is None or (isinstance(value, (tuple, Mapping)) and not value))
+    return value is not None and (type(value) not in _CONTAINERS or bool(value))
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_CONTAINERS = frozenset({tuple, list, dict})
+_REQUIRED = {Tool: frozenset({"version"}), Device: frozenset({"bus_id"})}
 
 
 def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, (str, int, float)):
+    kind = type(value)
+    if kind in _SCALARS:
         return value
-    if isinstance(value, (tuple, list)):
+    if kind is tuple or kind is list:
         return [_plain(item) for item in value]
+    if is_dataclass(kind):
+        required = _REQUIRED.get(kind, frozenset())
+        found = {}
+        for name in _names(kind):
+            item = getattr(value, name)
+            if _is_set(item) or name in required:
+                found[name] = item if type(item) in _SCALARS else _plain(item)
+        return found
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    if is_dataclass(value):
-        required = {"Tool": {"version"}, "Device": {"bus_id"}}.get(type(value).__name__, set())
-        return {
-            name: _plain(getattr(value, name))
-            for name in _names(type(value))
-            if name in required or _is_set(getattr(value, name))
-        }
-    raise TypeError(f"{type(value).__name__} has no place in a record")
+    raise TypeError(f"{kind.__name__} has no place in a record")

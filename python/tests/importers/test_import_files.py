@@ -206,6 +206,14 @@ def test_a_command_gives_ranks_settings_and_program() -> None:
     assert read_command(["ls", "make MPI=1"]) is None
 
 
+def test_digits_of_other_scripts_do_not_reach_the_json() -> None:
+    sweeps: list[ImportedSweep] = []
+    import_stream(io.BytesIO(HEADER + TABLE.replace(b"100.00", "10\u0663.00".encode())), "job.log", sweeps.append)
+    for sweep in sweeps:
+        assert "".join(sweep.lines()).isascii()
+        assert parse_records(io.BytesIO("".join(sweep.lines()).encode()), "x") == [sweep.record()]
+
+
 def test_lines_of_json_are_those_of_the_record() -> None:
     """The fast way for the usual rows and the way through cases must come to the same."""
     table = (
