@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 HEADER = (
-    "#                                                              out-of-place                       in-place          \n",
+    f"#{'out-of-place':>74}{'in-place':>31}          \n",
     "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw"
     "  #wrong \n",
     "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)"
@@ -32,16 +32,22 @@ def job(stream: TextIO, noise: random.Random, ranks: int, messages: int) -> int:
         nonlocal written
         written += stream.write(text)
 
-    put(f"{tag}# nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1"
-        " validation: 1 graph: 0 unalign: 0\n")  # fmt: skip
+    put(
+        f"{tag}# nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20 "
+        "agg iters: 1 validation: 1 graph: 0 unalign: 0\n"
+    )
     put(f"{tag}#\n{tag}# Using devices\n")
     for rank in range(ranks):
-        put(f"{tag}#  Rank {rank:2} Group  0 Pid {1000 + rank:6} on node{rank // 8:06} device {rank % 8:2} "
-            f"[0000:{rank % 8:02x}:00] NVIDIA H100 80GB HBM3\n")  # fmt: skip
+        put(
+            f"{tag}#  Rank {rank:2} Group  0 Pid {1000 + rank:6} on node{rank // 8:06} device {rank % 8:2} "
+            f"[0000:{rank % 8:02x}:00] NVIDIA H100 80GB HBM3\n"
+        )
     for number in range(messages):
         rank = noise.randrange(ranks)
-        put(f"[1,{rank}]<stdout>:node{rank // 8:06}:{1000 + rank}:{2000 + rank} [{rank % 8}] NCCL INFO Channel "
-            f"{number % 32:02}/0 : {rank}[{rank % 8}] -> {(rank + 1) % ranks}[{(rank + 1) % 8}] via P2P/CUMEM/read\n")  # fmt: skip
+        put(
+            f"[1,{rank}]<stdout>:node{rank // 8:06}:{1000 + rank}:{2000 + rank} [{rank % 8}] NCCL INFO "
+            f"Channel {number % 32:02}/0 : {rank}[{rank % 8}] -> {(rank + 1) % ranks}[{(rank + 1) % 8}] via P2P/CUMEM/read\n"
+        )
     for line in HEADER:
         put(tag + line)
     for power in range(3, 34):

@@ -150,7 +150,7 @@ class _Reading:
                 messages.feed(line)
                 if messages.in_sweep:
                     who, text = split_prefix(line)
-                    self._stream(who).interrupted(text)
+                    self._stream(who).interrupted(text, number)
                 continue
             who, text = ("", line) if line.startswith(_WITHOUT_PREFIX) else split_prefix(line)
             stream = self._stream(who) if who else plain
@@ -215,10 +215,10 @@ class _Stream:
             self._nccl_tests = parser
         return parser
 
-    def interrupted(self, line: str) -> None:
+    def interrupted(self, line: str, number: int) -> None:
         """A message of NCCL stands where a row may have been."""
         if self._nccl_tests is not None:
-            self._nccl_tests.interrupted(line)
+            self._nccl_tests.interrupted(line, number)
 
     @property
     def has_tables(self) -> bool:

@@ -40,6 +40,11 @@ _FAILURE = re.compile(r"\S+: Test (?:NCCL|CUDA) failure .{1,500}|\S+: Test timeo
 _ROW_START = re.compile(r"#?\s*\d{1,20}\s+\d{1,20}(?:\s|$)")
 _FRAGMENT = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s[^\n]{1,200}?(?=[A-Za-z][\w.-]{0,100}:\d{1,10}:\d{1,10} \[)")
 
+_BROKEN = re.compile(
+    rf"\s*\d{{1,20}}\s+\d{{1,20}}\s+(?:{'|'.join(ELEMENT_BYTES)})\s+(?:(?:{'|'.join(sorted(OPS))}|none)\s+)?-?\d{{1,7}}"
+    r"(?=[A-Za-z#\[<(])"
+)
+"""A row that other output broke before its first figure: alltoallv's own summary lands there, and warnings."""
 _SILENT = ("# Using devices", "#        (B)", "# Reducing maxBytes", "# Setting up", "# Initializing MSCCL")
 
 
@@ -75,7 +80,7 @@ class Parser:
         self._rows: list[Row] = []
         self._content: list[str] = []
         self._start = 0
-        self._fragment = ""
+        self._fragment: tuple[int, str] | None = None
         self._out_of_bounds: int | None = None
         self._average: float | None = None
         self._saw_footer = False
@@ -98,8 +103,8 @@ class Parser:
 
     def _in_table(self, layout: Layout, line: str, number_: int) -> bool:
         """Whether the line is a row or the footer of the table that is open."""
-        if self._fragment and line and not line.startswith("#"):
-            return self._rest_of_row(layout, line, number_)
+        if self._fragment and self._rest_of_row(layout, line, number_):
+            return True
         plain = self._plain(line) if self._plain else None
         if plain:
             self._take(row_of(plain, number_, layout), line)
@@ -110,25 +115,40 @@ class Parser:
         stripped = line.lstrip()
         return stripped.startswith(("Out of bounds", "Avg bus")) and self._footer(stripped)
 
-    def interrupted(self, line: str) -> None:
+    def interrupted(self, line: str, number_: int) -> None:
         """A message of NCCL came; where it broke into a row, keep the row's beginning."""
         if self._layout is not None:
             fragment = _FRAGMENT.match(line)
             if fragment:
-                self._fragment = fragment[0]
+                self._complain_of_fragment()
+                self._fragment = (number_, fragment[0])
 
     def _rest_of_row(self, layout: Layout, line: str, number_: int) -> bool:
-        joined, self._fragment = f"{self._fragment} {line}", ""
+        """Whether the line completes the row that another message broke; it may come several lines later."""
+        assert self._fragment is not None
+        joined = f"{self._fragment[1]} {line}"
         if self._cut(joined, number_, layout):
+            self._fragment = None
             return self._row_line(joined, number_)
-        self._sink.problem(number_, "the row before was broken by another message and its rest was not found")
-        return self.feed(line, number_)
+        if _ROW_START.match(line):
+            self._complain_of_fragment()
+        return False
+
+    def _complain_of_fragment(self) -> None:
+        if self._fragment:
+            number_, text = self._fragment
+            self._sink.problem(number_, f"a row was broken by other output and its rest not found: {text.strip()!r}")
+        self._fragment = None
 
     def _row_line(self, line: str, number_: int) -> bool:
         layout = self._layout
         assert layout is not None
         row = self._cut(line, number_, layout)
         if row is None:
+            broken = _BROKEN.match(line)
+            if broken:
+                self._fragment = (number_, broken[0])
+                return True
             self._sink.problem(number_, f"looks like a row, but does not fit the header: {line.strip()[:80]!r}")
             return True
         self._all_plain = False
@@ -281,8 +301,7 @@ class Parser:
     def _emit(self, *, goes_on: bool = False) -> None:
         layout, around = self._layout, self._around
         assert layout is not None and around is not None
-        if self._fragment:
-            self._sink.problem(self._start, "the last row was broken by another message and its rest was not found")
+        self._complain_of_fragment()
         if self._rows:
             self.tables += 1
             self._sink.sweep_ends(self._draft(layout, around), around)
@@ -296,7 +315,7 @@ class Parser:
         self._preamble = _Preamble()
         self._out_of_bounds = self._average = self._failure = None
         self._saw_footer = False
-        self._fragment = self._above = ""
+        self._above = ""
 
     def _draft(self, layout: Layout, around: Surroundings) -> Draft:
         before = self._preamble

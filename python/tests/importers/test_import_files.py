@@ -84,6 +84,20 @@ def test_a_row_cut_off_by_the_end_of_the_file_is_named() -> None:
     assert len(report.problems) == 1 and report.problems[0].startswith("job.log:4: looks like a row, but does not fit")
 
 
+def test_a_row_broken_by_other_output_is_put_together() -> None:
+    at = TABLE.index(b"-1") + 2
+    lead, rest = TABLE[:at], TABLE[at:]
+    summary = b"# NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: mode=generated\n#  rank 0 sends 8\nrank 1: 8 8\n"
+    records, report = read(HEADER + TABLE + lead + summary + rest + TABLE)
+    assert len(records[0].cases) == 6 and report.problems == []
+    records, report = read(HEADER + TABLE + lead + b"node-1:2:3 [0] NCCL WARN careful\n" + TABLE)
+    assert len(records[0].cases) == 4
+    assert report.problems == [
+        "job.log:4: a row was broken by other output and its rest not found: '1048576        262144     float     "
+        "sum      -1'"
+    ]
+
+
 def test_compressed_and_utf_16_logs_are_read() -> None:
     log = HEADER + TABLE
     assert len(read(gzip.compress(log))[0]) == 1
