@@ -1,12 +1,15 @@
-// The two ways in which a collective can run. All ranks must choose the same one, from what all of them know.
+// The three ways in which a collective can run. All ranks must choose the same one, from what all of them know.
 #pragma once
 
 #include "library/cpu/communicator.h"
 
 namespace busbw::cpu {
 
+// Short: every rank copies its whole send buffer of `bytes` bytes into its slot; one exchange, and nothing to go round.
+void run_short(Communicator& comm, const Collective& call, std::size_t bytes);
+
 // Staged: every rank copies its contribution, chunk by chunk, into its slot; everyone reads what it needs from there.
-// Works between any ranks, and takes one exchange for what fits a slot.
+// Works between any ranks, whatever their buffers.
 void run_staged(Communicator& comm, const Collective& call);
 
 // Direct: ranks read and write each other's buffers; two exchanges, no intermediate copy. Pays from some size on.

@@ -16,23 +16,23 @@
 namespace busbw::cpu {
 namespace {
 
-// Turns exceptions into result codes; what goes wrong here is the call's fault and does not spoil the communicator.
-template <class Work>
-ncclResult_t guarded(ncclComm_t comm, Work work) {
-  ncclResult_t code = ncclInternalError;
-  std::string sentence;
-  try {
-    return work();
-  } catch (const Failure& failure) {
-    code = failure.code();
-    sentence = failure.what();
-  } catch (const std::exception& error) {
-    sentence = error.what();
-  }
+ncclResult_t refuse(ncclComm_t comm, ncclResult_t code, const char* sentence) {
   const bool usable = comm && comm->magic == ncclComm::live;
   remember(usable ? comm : nullptr, code, sentence);
   note_group_failure(code);
   return code;
+}
+
+// Turns exceptions into result codes; what goes wrong here is the call's fault and does not spoil the communicator.
+template <class Work>
+ncclResult_t guarded(ncclComm_t comm, Work work) {
+  try {
+    return work();
+  } catch (const Failure& failure) {
+    return refuse(comm, failure.code(), failure.what());
+  } catch (const std::exception& error) {
+    return refuse(comm, ncclInternalError, error.what());
+  }
 }
 
 template <class T>
@@ -62,7 +62,8 @@ void check_peer(const char* what, int peer, int ranks) {
 }
 
 void check_count(std::size_t count, ncclDataType_t type, int factor) {
-  if (count > SIZE_MAX / 2 / element_size(type) / std::size_t(factor)) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, element_size(type) * std::size_t(factor), &bytes)) [[unlikely]] {
     throw Failure(ncclInvalidArgument, text("A count of %zu elements is more than memory can hold.", count));
   }
 }
@@ -78,7 +79,7 @@ void set_reduction(ncclComm& comm, Collective& call, ncclRedOp_t op) {
   }
 }
 
-ncclResult_t start(ncclComm_t handle, Collective call, ncclRedOp_t op = ncclSum) {
+[[gnu::always_inline]] inline ncclResult_t start(ncclComm_t handle, Collective call, ncclRedOp_t op = ncclSum) {
   return guarded(handle, [&] {
     ncclComm& comm = checked(handle);
     const int ranks = comm.core ? comm.core->ranks() : 1;

@@ -51,6 +51,13 @@ constexpr bool receives_per_rank(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather || kind == CollectiveKind::all_to_all || kind == CollectiveKind::gather;
 }
 
+constexpr std::size_t send_elements(const Collective& call, int ranks) {
+  return sends_per_rank(call.kind) ? call.count * std::size_t(ranks) : call.count;
+}
+constexpr std::size_t recv_elements(const Collective& call, int ranks) {
+  return receives_per_rank(call.kind) ? call.count * std::size_t(ranks) : call.count;
+}
+
 inline bool contributes(const Collective& call, int rank) {
   const bool from_root = call.kind == CollectiveKind::broadcast || call.kind == CollectiveKind::scatter;
   return !from_root || call.root == rank;

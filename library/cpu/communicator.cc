@@ -22,6 +22,7 @@ Communicator::Communicator(const UniqueId& id, int ranks, int rank) : rank_(rank
                              .spins = ranks <= meeting.processors ? spins_alone : spins_crowded,
                              .limit_seconds = 10 * meeting.timeout_seconds};
   watch_ = std::make_unique<Watch>(segment_, options);
+  short_max_bytes_ = segment_->header().short_max_bytes;
   sent.resize(std::size_t(ranks));
   received.resize(std::size_t(ranks));
   one_process_ = true;
@@ -43,9 +44,9 @@ void Communicator::abort() {
 
 void Communicator::run(const Collective& call) {
   watch_->check();
-  if (use_direct(*this, call)) {
-    if (run_direct(*this, call)) return;
-  }
+  const std::size_t bytes = send_elements(call, ranks_) * element_size(call.type);
+  if (bytes <= short_max_bytes_) return run_short(*this, call, bytes);
+  if (use_direct(*this, call) && run_direct(*this, call)) return;
   run_staged(*this, call);
 }
 

@@ -70,6 +70,7 @@ class Communicator {
   int ranks_;
   std::unique_ptr<Watch> watch_;
   Epoch published_ = 0;
+  std::size_t short_max_bytes_ = 0;
   std::vector<unsigned char> same_process_;
   bool one_process_ = false;
 };

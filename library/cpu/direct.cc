@@ -121,8 +121,7 @@ class Direct {
 
 bool use_direct(const Communicator& comm, const Collective& call) {
   if (call.kind == CollectiveKind::internal || !comm.one_process() || comm.ranks() == 1) return false;
-  const SegmentHeader& header = const_cast<Communicator&>(comm).segment().header();
-  return !header.force_staged && call.count * element_size(call.type) >= header.direct_min_bytes;
+  return !const_cast<Communicator&>(comm).segment().header().force_staged;
 }
 
 bool run_direct(Communicator& comm, const Collective& call) { return Direct(comm, call).run(); }

@@ -15,7 +15,6 @@ struct Calls {
 };
 
 struct Group {
-  int depth = 0;
   ncclResult_t failure = ncclSuccess;
   std::vector<std::function<ncclResult_t()>> setups;
   std::vector<Calls> calls;
@@ -53,19 +52,19 @@ ncclResult_t run_together(Jobs& jobs, Run run) {
 
 }  // namespace
 
-bool in_group() { return group.depth > 0; }
+thread_local constinit int group_depth = 0;
 
-void group_start() { ++group.depth; }
+void group_start() { ++group_depth; }
 
 void note_group_failure(ncclResult_t code) {
   if (in_group() && group.failure == ncclSuccess) group.failure = code;
 }
 
 ncclResult_t group_end() {
-  if (group.depth == 0) {
+  if (group_depth == 0) {
     return remember(nullptr, ncclInvalidUsage, "ncclGroupEnd was called without ncclGroupStart.");
   }
-  if (--group.depth > 0) return ncclSuccess;
+  if (--group_depth > 0) return ncclSuccess;
   ncclResult_t result = group.failure;
   if (result == ncclSuccess) {
     result = run_together(group.setups, [](auto& setup) { return setup(); });
@@ -79,15 +78,16 @@ ncclResult_t group_end() {
   return result;
 }
 
-ncclResult_t submit(ncclComm& comm, const Collective& call) {
-  if (!in_group()) return run_exclusively(comm, [&](Communicator& core) { core.run(call); });
+ncclResult_t enqueue(ncclComm& comm, const Collective& call) {
   group.of(comm).collectives.push_back(call);
   return ncclSuccess;
 }
 
 ncclResult_t submit(ncclComm& comm, const Transfer& transfer) {
   if (!in_group()) {
-    std::vector<Transfer> alone{transfer};
+    // Kept, so that a single message allocates nothing.
+    static thread_local std::vector<Transfer> alone(1);
+    alone[0] = transfer;
     return run_exclusively(comm, [&](Communicator& core) { core.run(alone); });
   }
   group.of(comm).transfers.push_back(transfer);

@@ -12,10 +12,18 @@ namespace busbw::cpu {
 
 void group_start();
 ncclResult_t group_end();
-bool in_group();
+
+// How many groups this thread has open. Asked in every call, hence not through a function that finds the thread's data.
+extern thread_local constinit int group_depth __attribute__((tls_model("initial-exec")));
+inline bool in_group() { return group_depth > 0; }
+
+ncclResult_t enqueue(ncclComm& comm, const Collective& call);
 
 // Outside a group these run at once; inside, when the outermost group ends.
-ncclResult_t submit(ncclComm& comm, const Collective& call);
+inline ncclResult_t submit(ncclComm& comm, const Collective& call) {
+  if (in_group()) return enqueue(comm, call);
+  return run_exclusively(comm, [&](Communicator& core) { core.run(call); });
+}
 ncclResult_t submit(ncclComm& comm, const Transfer& transfer);
 // Making communicators; all of a group's at the same time.
 ncclResult_t submit_setup(std::function<ncclResult_t()> setup);

@@ -44,12 +44,12 @@ struct Layout {
   }
 
   constexpr std::size_t record_offset(int rank) const { return page + std::size_t(rank) * record_bytes; }
-  constexpr std::size_t line_offset(int rank, int set) const {
-    return round_up(record_offset(ranks), page) + (std::size_t(rank) * slot_sets + std::size_t(set)) * line_stride;
-  }
+  // A slot is its header line and, right behind it, the payload: what a reader's prefetcher fetches next.
   constexpr std::size_t slot_offset(int rank, int set) const {
-    return round_up(line_offset(ranks, 0), page) + (std::size_t(rank) * slot_sets + std::size_t(set)) * slot_bytes;
+    return round_up(record_offset(ranks), page) + (std::size_t(rank) * slot_sets + std::size_t(set)) * slot_stride();
   }
+  // Not a multiple of the page, so that the slots' first lines do not compete for the same cache sets.
+  constexpr std::size_t slot_stride() const { return slot_bytes + line_stride; }
   // The ring that carries messages from one rank to another: a line for the receiver's count, then the entries.
   constexpr std::size_t ring_offset(int from, int to) const {
     const std::size_t index = std::size_t(from) * std::size_t(ranks) + std::size_t(to);

@@ -2,6 +2,7 @@
 #include "library/cpu/reduce.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 namespace busbw::cpu {
@@ -40,7 +41,27 @@ InstructionSet allowed() {
   return InstructionSet::avx512;
 }
 
+using KernelTable = std::array<std::array<ReduceKernel, reduction_count>, ncclNumTypes>;
+
+KernelTable make_table() {
+  KernelTable table;
+  for (int type = 0; type < ncclNumTypes; ++type) {
+    for (int reduction = 0; reduction < reduction_count; ++reduction) {
+      table[std::size_t(type)][std::size_t(reduction)] =
+          reduce_kernel(ncclDataType_t(type), Reduction(reduction), instruction_set());
+    }
+  }
+  return table;
+}
+
+// Filled when the library is loaded, so that no call has to ask whether it is.
+const KernelTable kernel_table = make_table();
+
 }  // namespace
+
+ReduceKernel reduce_kernel(ncclDataType_t type, Reduction reduction) {
+  return kernel_table[std::size_t(type)][std::size_t(reduction)];
+}
 
 InstructionSet instruction_set() {
   static const InstructionSet chosen = std::min(widest_here(), allowed());

@@ -34,6 +34,8 @@ enum class InstructionSet { baseline, avx2, avx512 };
 // The widest that this machine runs; BUSBW_CPU_ISA=baseline|avx2|avx512 lowers it.
 InstructionSet instruction_set();
 
-ReduceKernel reduce_kernel(ncclDataType_t type, Reduction reduction, InstructionSet set = instruction_set());
+ReduceKernel reduce_kernel(ncclDataType_t type, Reduction reduction, InstructionSet set);
+// For this machine, from a table.
+ReduceKernel reduce_kernel(ncclDataType_t type, Reduction reduction);
 
 }  // namespace busbw::cpu

@@ -25,14 +25,14 @@ double number(const char* name, double otherwise, double least) {
 Settings Settings::from_environment() {
   Settings settings;
   settings.timeout_seconds = number("BUSBW_CPU_TIMEOUT", settings.timeout_seconds, 0.001);
-  settings.direct_min_bytes = std::size_t(number("BUSBW_CPU_THRESHOLD", double(settings.direct_min_bytes), 0));
+  settings.short_max_bytes = std::size_t(number("BUSBW_CPU_THRESHOLD", double(settings.short_max_bytes), 0));
   settings.chunk_bytes = std::size_t(number("BUSBW_CPU_CHUNK", double(settings.chunk_bytes), 1024));
   const char* algorithm = std::getenv("BUSBW_CPU_ALGO");
   const std::string name = algorithm ? algorithm : "";
   if (name == "staged") {
     settings.force_staged = true;
   } else if (name == "direct") {
-    settings.direct_min_bytes = 0;
+    settings.short_max_bytes = 0;
   } else if (!name.empty() && name != "auto") {
     throw Failure(ncclInvalidUsage, text("BUSBW_CPU_ALGO is '%s'; it takes auto, staged or direct.", name.c_str()));
   }

@@ -9,11 +9,11 @@ struct Settings {
   // BUSBW_CPU_TIMEOUT: seconds that a rank waits for others to arrive when a communicator is made. A collective waits
   // ten times as long for a peer that lives.
   double timeout_seconds = 60;
-  // BUSBW_CPU_THRESHOLD: bytes per rank from which ranks read each other's buffers where they can, instead of slots.
-  std::size_t direct_min_bytes = 16 << 10;
+  // BUSBW_CPU_THRESHOLD: a send buffer of up to this many bytes goes through one slot in one exchange.
+  std::size_t short_max_bytes = 16 << 10;
   // BUSBW_CPU_CHUNK: bytes that pass through a slot at a time.
   std::size_t chunk_bytes = 128 << 10;
-  // BUSBW_CPU_ALGO=staged: never read each other's buffers.
+  // BUSBW_CPU_ALGO=staged: longer ones go through slots too, never from buffer to buffer.
   bool force_staged = false;
 
   // Throws a Failure that names the variable if one has no usable value.

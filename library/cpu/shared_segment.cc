@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -63,12 +64,17 @@ struct Preview {
   void* address;
 };
 
-// A failure that concerns all ranks is left in the segment for them too.
-void leave_failure(int descriptor, ncclResult_t code, const std::string& sentence) {
+// Announces a failure in a segment that is open but not mapped for good.
+void leave_failure(int descriptor, const Failure& failure) {
   void* address = ::mmap(nullptr, sizeof(SegmentHeader), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (address == MAP_FAILED) return;
-  announce_failure(*static_cast<SegmentHeader*>(address), code, sentence);
+  announce_failure(*static_cast<SegmentHeader*>(address), failure.code(), failure.what());
   ::munmap(address, sizeof(SegmentHeader));
+}
+
+Failure disagreement(int zeros, int mine) {
+  return {ncclInvalidArgument,
+          text("Ranks disagree on their number: rank 0 says %d, another rank says %d.", zeros, mine)};
 }
 
 void check_header(const SegmentHeader& header, int descriptor, std::size_t size, int ranks) {
@@ -78,10 +84,9 @@ void check_header(const SegmentHeader& header, int descriptor, std::size_t size,
                        header.version, segment_version));
   }
   if (header.ranks != ranks) {
-    const std::string sentence =
-        text("Ranks disagree on their number: rank 0 says %d, another rank says %d.", header.ranks, ranks);
-    leave_failure(descriptor, ncclInvalidArgument, sentence);
-    throw Failure(ncclInvalidArgument, sentence);
+    const Failure failure = disagreement(header.ranks, ranks);
+    leave_failure(descriptor, failure);
+    throw failure;
   }
   const std::size_t expected = Layout::for_ranks(ranks).total_bytes();
   if (header.total_bytes != expected || size != expected) {
@@ -126,6 +131,8 @@ SharedSegment::SharedSegment(int descriptor, Layout layout) : layout_(layout) {
                   text("Could not map %zu bytes of shared memory: %s.", layout.total_bytes(), std::strerror(errno)));
   }
   base_ = static_cast<unsigned char*>(address);
+  slots_ = base_ + layout.slot_offset(0, 0);
+  slot_stride_ = layout.slot_stride();
 }
 
 SharedSegment::~SharedSegment() { ::munmap(base_, layout_.total_bytes()); }
@@ -150,7 +157,7 @@ std::shared_ptr<SharedSegment> SharedSegment::create(const std::string& name, in
   header.version = segment_version;
   header.ranks = ranks;
   header.total_bytes = layout.total_bytes();
-  header.direct_min_bytes = settings.direct_min_bytes;
+  header.short_max_bytes = std::min(settings.short_max_bytes, layout.slot_bytes);
   header.chunk_bytes = settings.chunk_bytes;
   header.force_staged = settings.force_staged;
   header.magic.store(segment_magic, std::memory_order_release);
@@ -164,8 +171,10 @@ std::shared_ptr<SharedSegment> SharedSegment::attach(const std::string& name, in
     {
       const std::lock_guard lock(registry().guard);
       if (auto mine = registry().find(name)) {
-        check_header(mine->header(), -1, mine->layout().total_bytes(), ranks);
-        return mine;
+        if (mine->layout().ranks == ranks) return mine;
+        const Failure failure = disagreement(mine->layout().ranks, ranks);
+        announce_failure(mine->header(), failure.code(), failure.what());
+        throw failure;
       }
       if (const auto descriptor = open_if_there(name, ranks)) {
         std::shared_ptr<SharedSegment> segment(new SharedSegment(descriptor->get(), Layout::for_ranks(ranks)));

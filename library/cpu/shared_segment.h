@@ -34,7 +34,7 @@ struct SegmentHeader {
   std::int32_t ranks;
   std::uint64_t total_bytes;
   // Rank 0's settings hold for all: ranks that disagreed on an algorithm would wait for each other for ever.
-  std::uint64_t direct_min_bytes;
+  std::uint64_t short_max_bytes;
   std::uint64_t chunk_bytes;
   std::uint32_t force_staged;
   std::atomic<std::uint32_t> attached;
@@ -76,8 +76,13 @@ class SharedSegment {
   const Layout& layout() const { return layout_; }
   SegmentHeader& header() { return *at<SegmentHeader>(0); }
   RankRecord& record(int rank) { return *at<RankRecord>(layout_.record_offset(rank)); }
-  HeaderLine& line(int rank, Epoch epoch) { return *at<HeaderLine>(layout_.line_offset(rank, slot_set(epoch))); }
-  unsigned char* slot(int rank, Epoch epoch) { return base_ + layout_.slot_offset(rank, slot_set(epoch)); }
+  HeaderLine& line(int rank, Epoch epoch) {
+    const std::size_t index = std::size_t(rank) * slot_sets + std::size_t(slot_set(epoch));
+    return *reinterpret_cast<HeaderLine*>(slots_ + index * slot_stride_);
+  }
+  unsigned char* slot(int rank, Epoch epoch) {
+    return reinterpret_cast<unsigned char*>(&line(rank, epoch)) + sizeof(HeaderLine);
+  }
   unsigned char* bytes(std::size_t offset) { return base_ + offset; }
 
   template <class T>
@@ -90,6 +95,9 @@ class SharedSegment {
 
   Layout layout_;
   unsigned char* base_ = nullptr;
+  // layout_.slot_offset(0, 0) and its stride: looked up in every call.
+  unsigned char* slots_ = nullptr;
+  std::size_t slot_stride_ = 0;
 };
 
 }  // namespace busbw::cpu

@@ -35,13 +35,6 @@ class Staging {
   }
 
  private:
-  // Short contributions travel in the header line itself.
-  unsigned char* payload(int rank, Epoch epoch, const Part& part) {
-    HeaderLine& line = comm_.segment().line(rank, epoch);
-    const bool is_inline = part.count * element_ * std::size_t(pieces_) <= sizeof line.inline_data;
-    return is_inline ? line.inline_data : comm_.segment().slot(rank, epoch);
-  }
-
   const unsigned char* own(std::size_t piece, const Part& part) const {
     return static_cast<const unsigned char*>(call_.send) + (piece * call_.count + part.first) * element_;
   }
@@ -52,7 +45,7 @@ class Staging {
   void contribute(std::size_t chunk) {
     const Part part = chunk_of(call_.count, limit_, chunk);
     if (contributes(call_, comm_.rank()) && part.count > 0) {
-      unsigned char* to = payload(comm_.rank(), comm_.next_epoch(), part);
+      unsigned char* to = comm_.segment().slot(comm_.rank(), comm_.next_epoch());
       const std::size_t bytes = part.count * element_;
       for (int piece = 0; piece < pieces_; ++piece) {
         copy_bytes(to + std::size_t(piece) * bytes, own(std::size_t(piece), part), bytes);
@@ -65,7 +58,7 @@ class Staging {
   const unsigned char* source(int from, Epoch epoch, const Part& part) {
     const std::size_t piece = pieces_ == 1 ? 0 : std::size_t(comm_.rank());
     if (from == comm_.rank()) return own(piece, part);
-    return payload(from, epoch, part) + piece * part.count * element_;
+    return comm_.segment().slot(from, epoch) + piece * part.count * element_;
   }
 
   void consume(Epoch epoch, const Part& part) {

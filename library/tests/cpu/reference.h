@@ -19,13 +19,6 @@ struct Inputs {
   std::vector<std::uint64_t> scalars;
 };
 
-inline std::size_t send_elements(const Collective& call, int ranks) {
-  return call.count * std::size_t(sends_per_rank(call.kind) ? ranks : 1);
-}
-inline std::size_t recv_elements(const Collective& call, int ranks) {
-  return call.count * std::size_t(receives_per_rank(call.kind) ? ranks : 1);
-}
-
 // A finite value of the type, so that every bit of the result is determined: random, with rounding in floats.
 inline std::uint64_t random_element(ncclDataType_t type, std::mt19937& random) {
   std::uint64_t bits = 0;
