@@ -10,7 +10,8 @@
   ];
   const placementNames = { out_of_place: "out of place", in_place: "in place", unknown: "placement not known" };
   const ranksDiffer = new Set(data.series.map((s) => s.ranks)).size > 1;
-  const colour = (run) => `var(--c${run % 8})`;
+  // Colours stay with their run, unless there are more runs than colours: then those of one view share them out.
+  const colour = (run) => `var(--c${(data.runs.length > 8 ? [...new Set(inView().map((s) => s.run))].indexOf(run) : run) % 8})`;
 
   function element(tag, attributes, parent, text) {
     const made = tag in svgTags ? document.createElementNS(SVG, tag) : document.createElement(tag);
@@ -36,7 +37,7 @@
     if (unit === "us" && value >= 1e3) return `${value / 1e3} ms`;
     return `${+value.toPrecision(6)} ${unit === "us" ? "us" : ""}`.trim();
   }
-  const label = (s) => [data.runs[s.run].name, s.variant, ranksDiffer && s.ranks ? `(${s.ranks} ranks)` : null].filter(Boolean).join(" ");
+  const label = (s) => [data.runs[s.run].name, s.variant, ranksDiffer && s.ranks && !data.runs[s.run].name.includes(`${s.ranks} ranks`) ? `(${s.ranks} ranks)` : null].filter(Boolean).join(" ");
   const inView = () => data.series.filter((s) => s.view === state.view);
   const shown = () => inView().filter((s) => state.runs.has(s.run) && state.placements.has(s.placement));
 
@@ -76,9 +77,12 @@
     figure.curves = [];
     figure.querySelector(".empty").hidden = curves.length > 0;
     if (!curves.length) return;
-    const names = endNames(curves);
-    const longest = Math.max(...names.map((n) => n.text.length));
-    const right = width < 480 ? 14 : Math.min(width * 0.3, 14 + longest * 7.3);
+    const roomy = width >= 480;
+    const names = roomy ? endNames(curves, Math.floor((width * 0.33 - 14) / 7.9)) : [];
+    const longest = Math.max(0, ...names.map((n) => n.text.length));
+    // More names than lines would run into each other; the boxes above say which colour is whose.
+    const named = names.length > 0 && names.length * 15 <= height - 42;
+    const right = named ? 14 + longest * 7.9 : 14;
     const box = { left: 56, right: width - right, top: 12, bottom: height - 30 };
     const all = curves.flatMap((c) => c.points);
     const values = all.flatMap((p) => [quantity.value(p), quantity.low(p), quantity.high(p), quantity.expected(p)]).filter((v) => v > 0);
@@ -99,7 +103,7 @@
       element("text", { x: x(size), y: box.bottom + 19, "text-anchor": "middle" }, svg, bytes(size));
     }
     for (const { s, points } of curves) drawCurve(svg, quantity, s, points, x, y);
-    if (width >= 480) drawNames(svg, names, quantity, y, box);
+    if (named) drawNames(svg, names, quantity, y, box);
     const cross = element("g", { class: "hover" }, svg);
     figure.curves = curves; figure.axes = { x, y, box, cross, width, height };
   }
@@ -116,18 +120,20 @@
     const path = (chosen, value) => `M${chosen.map((p) => `${x(p.bytes).toFixed(1)},${y(value(p)).toFixed(1)}`).join("L")}`;
     const expected = points.filter((p) => quantity.expected(p) > 0);
     if (expected.length) element("path", { class: "expected", d: path(expected, quantity.expected), stroke: colour(s.run) }, svg);
-    element("path", { class: `curve ${s.placement}`, d: path(points, quantity.value), stroke: colour(s.run), "data-run": s.run }, svg);
+    const dashed = s.placement === "in_place" && inView().some((other) => other.placement !== "in_place");
+    element("path", { class: dashed ? "curve dashed" : "curve", d: path(points, quantity.value), stroke: colour(s.run), "data-run": s.run }, svg);
     if (points.length <= 3) {
       for (const p of points) element("circle", { cx: x(p.bytes), cy: y(quantity.value(p)), r: 4, fill: colour(s.run) }, svg);
     }
   }
 
   // A name stands once per run and variant, at the end of its curve.
-  function endNames(curves) {
+  function endNames(curves, room) {
     const found = new Map();
+    const cut = (text) => (text.length > room ? `${text.slice(0, Math.floor(room * 0.35))}…${text.slice(-Math.floor(room * 0.65) + 1)}` : text);
     for (const { s, points } of curves) {
       const text = label(s);
-      if (!found.has(text)) found.set(text, { text: text.length > 28 ? `${text.slice(0, 13)}…${text.slice(-14)}` : text, run: s.run, last: points[points.length - 1] });
+      if (!found.has(text)) found.set(text, { text: cut(text), run: s.run, last: points[points.length - 1] });
     }
     return [...found.values()];
   }

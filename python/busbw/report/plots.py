@@ -69,11 +69,21 @@ def _draw(axes: Any, members: Sequence[Series], read: Callable[[Point], tuple[fl
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter(lambda size, _: format_bytes(size))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    _value_ticks(axes)
     axes.grid(visible=True, color="#e4e7eb", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     if drawn:
         axes.legend(frameon=False, fontsize=8)
+
+
+def _value_ticks(axes: Any) -> None:
+    """Plain numbers at 1, 2 and 5 of each power of ten, or at the powers alone where there are many."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _expected(axes: Any, each: Series, colour: str, *, wanted: bool) -> None:

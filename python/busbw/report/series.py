@@ -74,7 +74,9 @@ def choose_names(runs: Sequence[tuple[str, Record]]) -> list[str]:
     for candidate in (_library_names(runs), machines, _names_with_ranks(runs)):
         if all(candidate) and len(set(candidate)) == len(candidate) > 1:
             return [str(name) for name in candidate]
-    labels = [label for label, _ in runs]
+    labels = [label.removeprefix("catalogue:") for label, _ in runs]
+    if len(set(labels)) < len(labels):
+        labels = [label for label, _ in runs]
     if len(set(labels)) == len(labels):
         return labels
     return [f"{label} {number}" for number, label in enumerate(labels, start=1)]
