@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from busbw.errors import UserError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -86,10 +88,14 @@ def ratio_interval(
     The same samples give the same interval: the generator is seeded. Samples that hang together in time (a clock that
     ramps, a neighbour that comes and goes) are resampled in blocks, so that they do not count as independent evidence.
     """
-    import numpy as np
-
     if min(len(before), len(after)) < MIN_SAMPLES:
         return None
+    try:
+        import numpy as np
+    except ImportError:
+        raise UserError(
+            "the interval of a ratio needs numpy, which is not installed: pip install 'busbw[report]' brings it"
+        ) from None
     if min(*before, *after) <= 0:
         raise ValueError("times must be positive")
     generator = np.random.default_rng(seed)

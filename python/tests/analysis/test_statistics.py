@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+import sys
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from busbw.analysis.statistics import (
     ratio_interval,
     relative_spread,
 )  # fmt: skip
+from busbw.errors import UserError
 
 times = st.lists(st.floats(0.01, 1e9), min_size=1, max_size=40)
 
@@ -102,3 +104,10 @@ def test_the_interval_of_a_median_covers_it_at_least_as_often_as_it_says() -> No
         covered = sum(each is not None and each.contains(math.log(2)) for each in found)
         assert covered / 1500 >= 0.945
         assert all(each is not None for each in found)
+
+
+def test_without_numpy_an_interval_ends_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(UserError, match=r"pip install 'busbw\[report\]'"):
+        ratio_interval([1.0] * 6, [1.0] * 6)
+    assert ratio_interval([1.0], [1.0]) is None, "what needs no interval needs no numpy"
