@@ -71,6 +71,8 @@ def _tell(report: FileReport, *, quiet: bool) -> None:
             print(f"not read: {report.name}: {report.problems_left_out} further lines", file=sys.stderr)
         for note in report.notes:
             print(f"note: {note}", file=sys.stderr)
+        if report.notes_left_out:
+            print(f"note: {report.name}: {report.notes_left_out} further notes", file=sys.stderr)
         for conversion, count in report.conversions.most_common():
             print(f"converted: {report.name}: {count} figures, {conversion}", file=sys.stderr)
     print(report.summary(), flush=True)

@@ -14,11 +14,18 @@ MAX_COMMAND = 4000
 
 _MATTERS = re.compile(r"(?:NCCL|CUDA|UCX|OMPI|SLURM|RCCL|MSCCL|MSCCLPP|BUSBW)_[A-Z0-9_]{1,80}")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(?:^|_)KEY|API_?KEY", re.IGNORECASE)
+_SECRET_VALUE = re.compile(
+    r"""((?:[\w-]{0,60}(?:TOKEN|SECRET|PASSW|CREDENTIAL|API[_-]?KEY|[_-]KEY)[\w-]{0,60}(?:\s*[=:]\s*|\s+(?=\S))|://[^\s:/@]{1,80}:))"""
+    r"""("[^"]*"|'[^']*'|[^\s@"']+)""",
+    re.IGNORECASE,
+)
 _ASSIGNMENT = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{2,80})=("[^"\n]{0,400}"|'[^'\n]{0,400}'|[^\s;&|)"']{0,400})""")
 _PROGRAM = re.compile(
     r"\b([a-z_]{3,20})_perf(?:_mpi)?\b|\b(all_reduce)_bench\b|\bosu_([a-z_]{3,30})\b|communication/(\w{3,20})\.py"
 )
 _MSCCLPP_PROGRAM = re.compile(r"\b([a-z]{3,15})_test_perf\b")
+_SIGNS = ("_perf", "_bench", "osu_", "communication/", "nccl.conf", "Standard_N")
+"""One of these is in every line that a block is read for."""
 _SETS = re.compile(r"\s*(?:export\s+|setenv\s+|set\s+)?[A-Z][A-Z0-9_]*=\S*\s*$|\s*export\s")
 _LAUNCHES = re.compile(r"\s*(?:[$+] )?(?:srun|mpirun|mpiexec|torchrun)\b")
 _HEADING = re.compile(r"(#{1,6})\s+(\S.*)")
@@ -40,6 +47,11 @@ _LONG_NAMES = {
 def is_kept(name: str) -> bool:
     """Whether an environment variable matters to a measurement and cannot hold a secret."""
     return _MATTERS.fullmatch(name) is not None and not _SECRET.search(name)
+
+
+def without_secrets(text: str) -> str:
+    """A command with the values of what could be a secret replaced."""
+    return _SECRET_VALUE.sub(lambda found: f"{found[1]}***", text)
 
 
 def machine_named(text: str | None) -> str | None:
@@ -82,7 +94,7 @@ def read_command(lines: list[str]) -> Command | None:
     assigned = {name: value.strip("\"'") for name, value in _ASSIGNMENT.findall(f"{exported}\n{command}")}
     directives = "\n".join(each for each in statements if each.startswith("#"))
     return Command(
-        text=command.strip().removeprefix("$ ").removeprefix("+ ")[:MAX_COMMAND],
+        text=without_secrets(command.strip().removeprefix("$ ").removeprefix("+ ")[:MAX_COMMAND]),
         tool="mscclpp-test" if _MSCCLPP_PROGRAM.search(command) else "nccl-tests",
         collective=next((collective_named(group) for group in program.groups() if group), None),
         environment={name: value for name, value in assigned.items() if is_kept(name) and name != "NCCL_TESTS_EXE"},
@@ -169,6 +181,7 @@ class Document:
         self.library_versions: dict[str, str] = {}
         self._headings: list[tuple[int, str]] = []
         self._block: list[str] = []
+        self._unread = False
         self._command: tuple[int, Command] | None = None
         self._commands: dict[str, tuple[int, Command]] = {}
         self._settings: tuple[int, dict[str, str]] | None = None
@@ -183,6 +196,8 @@ class Document:
         if self.is_markdown and not self.fenced:
             self._prose(line)
             return
+        if any(sign in line for sign in _SIGNS):
+            self._unread = True
         if len(self._block) < MAX_BLOCK_LINES:
             self._block.append(line[:MAX_COMMAND])
         elif not self.is_markdown:
@@ -220,6 +235,10 @@ class Document:
         self._block = []
 
     def _read_block(self) -> None:
+        # A job's log may hold thousands of sweeps with other lines between them: read only what can hold a command.
+        if not self._unread:
+            return
+        self._unread = False
         command = read_command(self._block) if self._block else None
         if command:
             self._command = self._commands[command.tool] = (self.level, command)

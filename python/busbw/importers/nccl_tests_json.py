@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from itertools import pairwise
 from typing import Any
 
-from busbw.importers.context import is_kept
+from busbw.importers.context import Command, is_kept, without_secrets
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.nccl_tests_text import MAX_ROWS
 from busbw.importers.values import collective_named, number, type_named, version_of_code
 from busbw.records import Average, Case, Collective, Device, End, Library, Placement, Rank, Tool
 
 FORMAT = "nccl-tests JSON"
-MAX_BYTES = 64 << 20
+MAX_BYTES = 32 << 20
 _KNOWN_VERSIONS = (1, 2, 3)
+_TOKEN = re.compile(r'["{}\[\],]')
 _AVERAGES: tuple[Average, ...] = ("rank0", "mean", "min", "max")
 _ITERATION_STATISTICS = {
     "min_us": "iteration_min_us", "max_us": "iteration_max_us", "avg_us": "iteration_mean_us",
@@ -65,21 +67,12 @@ def _integer(digits: str) -> int | float:
 
 
 def _closed(text: str, decoder: json.JSONDecoder) -> dict[str, Any] | None:
-    """The object with what is open at its cut end closed: cut back to the last whole result, then brackets added."""
+    """The object with what is open at its cut end closed: cut back to the last whole value that lets it be read."""
     text = _without_broken_tail(text)
-    open_brackets = _open_brackets(text)
-    if open_brackets is None:
-        return None
-    ends = [len(text), *(match.end() for match in reversed(list(re.finditer(r"\}", text[-200_000:]))))]
-    base = max(len(text) - 200_000, 0)
-    tries = [text] + [text[: base + end] for end in ends[1:20]]
-    for candidate in tries:
-        brackets = _open_brackets(candidate)
-        if brackets is None:
-            continue
+    for end, brackets in reversed(_ends_of_values(text)):
         closing = "".join("}" if bracket == "{" else "]" for bracket in reversed(brackets))
         try:
-            value, _ = decoder.raw_decode(candidate.rstrip().rstrip(",") + closing)
+            value, _ = decoder.raw_decode(text[:end] + closing)
         except (ValueError, RecursionError):
             continue
         return value if isinstance(value, dict) else None
@@ -91,41 +84,79 @@ def _without_broken_tail(text: str) -> str:
     return text.rstrip("\0\ufffd \n\r\t")
 
 
-def _open_brackets(text: str) -> list[str] | None:
-    """The brackets open at the end; None inside a string or where they do not match."""
-    stack: list[str] = []
-    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|["{}\[\]]', text, re.DOTALL):
-        token = match[0]
-        if token == '"':
-            return None
-        if token in "{[":
-            stack.append(token)
-            if len(stack) > 200:
-                return None
-        elif token in "}]" and (not stack or stack.pop() != {"}": "{", "]": "["}[token]):
-            return None
-    return stack
+def _ends_of_values(text: str) -> list[tuple[int, str]]:
+    """Where the last values end, each with the brackets that are open there; the deepest nesting read is 200."""
+    ends: deque[tuple[int, str]] = deque(maxlen=8)
+    brackets = ""
+    at = 0
+    while token := _TOKEN.search(text, at):
+        at = token.end()
+        sign = token[0]
+        if sign == '"':
+            at = _end_of_string(text, at)
+            if at < 0:
+                break
+        elif sign in "{[":
+            brackets += sign
+            if len(brackets) > 200:
+                break
+        elif sign == ",":
+            if brackets:
+                ends.append((token.start(), brackets))
+        elif brackets and brackets[-1] == {"}": "{", "]": "["}[sign]:
+            brackets = brackets[:-1]
+            ends.append((at, brackets))
+        else:
+            break
+    return list(ends)
+
+
+def _end_of_string(text: str, start: int) -> int:
+    """Behind the quote that closes a string; -1 where none does. A regular expression would need memory per escape."""
+    at = start
+    while (quote := text.find('"', at)) >= 0:
+        backslashes = quote - len(text[max(start, quote - 100) : quote].rstrip("\\")) - max(start, quote - 100)
+        if backslashes % 2 == 0:
+            return quote + 1
+        at = quote + 1
+    return -1
 
 
 def _run(document: dict[str, Any], sink: Sink, line: int, text: str, cut_off: bool) -> None:
     version = document.get("version")
-    if version not in _KNOWN_VERSIONS or "start_time" not in document:
-        sink.problem(line, f"nccl-tests' JSON of version {str(version)[:20]}; versions 1 to 3 are known")
-        if not isinstance(document.get("results"), list):
+    if version not in _KNOWN_VERSIONS:
+        sink.problem(line, f"nccl-tests' JSON of version {str(version)[:20]}: read as if it were version 3")
+    results = _list(document.get("results"))
+    if not results:
+        sink.problem(line, "nccl-tests' JSON without results")
+    for start in range(0, len(results), MAX_ROWS):
+        around = sink.sweep_starts()
+        draft = _draft(document, around.command, line, cut_off)
+        draft.collective = draft.collective or sink.collective
+        if not draft.collective:
+            sink.problem(line, "nothing names the collective of this run; name it with --collective")
             return
-    around = sink.sweep_starts()
-    arguments = tuple(str(each)[:1000] for each in _list(document.get("args"))[:1000])
+        draft.content = [f"{start}", text]
+        if len(results) > MAX_ROWS:
+            draft.notes.append(f"results {start} to {min(start + MAX_ROWS, len(results)) - 1} of {len(results)}")
+        _results(results[start : start + MAX_ROWS], draft, _dict(document.get("config")), sink, line)
+        if draft.cases:
+            sink.sweep_ends(draft, around)
+
+
+def _draft(document: dict[str, Any], command: Command | None, line: int, cut_off: bool) -> Draft:
+    """Everything but the results."""
+    arguments = tuple(without_secrets(str(each)[:1000]) for each in _list(document.get("args"))[:1000])
     program = arguments[0].rsplit("/", 1)[-1] if arguments else None
     collective = collective_named(re.sub(r"_perf(_mpi)?(\.exe)?$", "", program)) if program else None
     config = _dict(document.get("config"))
-    notes: list[str] = []
-    ranks = _ranks(config, notes)
-    draft = Draft(
+    notes = ["the file is not closed: the run was killed, or its output cut"] if cut_off else []
+    ranks = _ranks(config)
+    return Draft(
         format=FORMAT,
         tool=Tool("nccl-tests"),
         line=line,
-        collective=collective or (around.command.collective if around.command else None) or sink.collective,
-        content=[text],
+        collective=collective or (command.collective if command else None),
         ranks=ranks,
         size=_size(config, ranks, notes),
         library=_library(document.get("nccl_version")),
@@ -140,21 +171,14 @@ def _run(document: dict[str, Any], sink: Sink, line: int, text: str, cut_off: bo
         notes=notes,
         end=_end(document, cut_off),
     )
-    if cut_off:
-        notes.append("the file is not closed: the run was killed, or its output cut")
-    if draft.collective:
-        _results(document, draft, config, sink, line)
-    if not draft.rows:
-        sink.problem(line, "nccl-tests' JSON without results" if draft.collective else "names no collective in args")
-        return
-    sink.sweep_ends(draft, around)
 
 
-def _results(document: dict[str, Any], draft: Draft, config: dict[str, Any], sink: Sink, line: int) -> None:
+def _results(results: list[Any], draft: Draft, config: dict[str, Any], sink: Sink, line: int) -> None:
     average = _average(draft.arguments)
     placements: tuple[Placement, ...] = ("out_of_place", "in_place")
-    for index, result in enumerate(_list(document.get("results"))[:MAX_ROWS]):
-        size, count = _int(_dict(result).get("size")), _int(_dict(result).get("count"))
+    for index, entry in enumerate(results):
+        result = _dict(entry)
+        size, count = _int(result.get("size")), _int(result.get("count"))
         if size is None or count is None or size < 0:
             sink.problem(line, f"result {index} has no size and count")
             continue
@@ -206,7 +230,7 @@ def _end(document: dict[str, Any], cut_off: bool) -> End:
     )  # fmt: skip
 
 
-def _ranks(config: dict[str, Any], notes: list[str]) -> tuple[Rank, ...]:
+def _ranks(config: dict[str, Any]) -> tuple[Rank, ...]:
     ranks = []
     for entry in _list(config.get("devices"))[:100_000]:
         device = _dict(entry)

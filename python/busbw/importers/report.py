@@ -21,6 +21,7 @@ class FileReport:
     problems: list[str] = field(default_factory=list)
     problems_left_out: int = 0
     notes: list[str] = field(default_factory=list)
+    notes_left_out: int = 0
     conversions: Counter[str] = field(default_factory=Counter)
 
     def problem(self, line: int | None, why: str) -> None:
@@ -28,13 +29,22 @@ class FileReport:
         if len(self.problems) >= MAX_PROBLEMS:
             self.problems_left_out += 1
             return
-        self.problems.append(f"{self.name}:{line}: {why}" if line else f"{self.name}: {why}")
+        self.problems.append(self._placed(line, why))
 
     def note(self, line: int | None, what: str) -> None:
         """Something derived or contradictory that the reader should know."""
-        text = f"{self.name}:{line}: {what}" if line else f"{self.name}: {what}"
-        if len(self.notes) < MAX_PROBLEMS and text not in self.notes:
-            self.notes.append(text)
+        text = self._placed(line, what)
+        if text in self.notes:
+            return
+        if len(self.notes) >= MAX_PROBLEMS:
+            self.notes_left_out += 1
+            return
+        self.notes.append(text)
+
+    def _placed(self, line: int | None, text: str) -> str:
+        """With its place in front, and without what a terminal would obey."""
+        shown = "".join(each if each.isprintable() else "?" for each in text[:1000])
+        return f"{self.name}:{line}: {shown}" if line else f"{self.name}: {shown}"
 
     def count(self, kind: str, rows: int, format_: str) -> None:
         """A sweep that was read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from busbw.errors import UserError
 from busbw.importers import FileReport, ImportedSweep, import_path, import_stream, load
-from busbw.importers.context import is_kept, machine_named, read_command
+from busbw.importers.context import is_kept, machine_named, read_command, without_secrets
 from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS
 from busbw.importers.lines import MAX_LINE
 from busbw.importers.nccl_tests_rows import DEFAULT_LAYOUT, cut, layout_of
@@ -126,6 +127,38 @@ def test_an_endless_sweep_becomes_several_records() -> None:
     assert report.rows == 45_000
 
 
+def json_run(results: list[dict[str, object]], **more: object) -> bytes:
+    run = {"version": 3, "start_time": "2026-01-02 03:04:05", "args": ["all_reduce_perf"], **more, "results": results}
+    return json.dumps(run, separators=(",", ":")).encode()
+
+
+RESULT = {"size": 8, "count": 2, "type": "float", "redop": "sum", "root": "-1", "out_of_place": {"time": 1.0}}
+
+
+def test_json_of_very_many_results_becomes_several_records() -> None:
+    records, report = read(json_run([RESULT] * 45_000), "x.json")
+    assert [len(record.cases) for record in records] == [20_000, 20_000, 5_000] and report.rows == 45_000
+    assert len({record.run.run for record in records}) == 3
+
+
+@pytest.mark.parametrize("cut", [1, 2, 20, 60, 100, 150])
+def test_json_cut_anywhere_gives_whole_figures_only(cut: int) -> None:
+    whole = json_run([RESULT] * 3, note='a "quoted\\" string')
+    records, _ = read(whole[:-cut], "x.json")
+    assert {case.time_us for case in records[0].cases} <= {1.0, None}
+    assert records[0].end is not None and records[0].end.outcome == "interrupted"
+
+
+@pytest.mark.parametrize(
+    "filler", [b"[{" * 200_000, b'"\\' * 200_000, b"[" * 500_000, b"[]," * 200_000, b'\\"' * 200_000]
+)
+def test_hostile_json_is_refused_in_bounded_time_and_memory(part: bytes) -> None:
+    filler = part * 200_000
+    for start in (b'{"version":3,"start_time":"', b'{"version":3,"start_time":"x","results":'):
+        records, report = read(start + filler, "x.json")
+        assert records == [] and len(report.problems) == 1
+
+
 def test_the_collective_can_be_named_where_nothing_says_it() -> None:
     table = HEADER + TABLE.replace(b"   -1", b"    0").replace(b"sum", b"max")
     records, report = read(table)
@@ -200,6 +233,24 @@ def test_names_and_versions() -> None:
 @pytest.mark.parametrize("name", ["NCCL_API_KEY", "SLURM_JWT_TOKEN", "HF_TOKEN", "PATH", "CUDA_PASSWORD", "nccl_debug"])
 def test_secrets_and_unrelated_variables_are_not_kept(name: str) -> None:
     assert not is_kept(name)
+
+
+@pytest.mark.parametrize(
+    ("command", "kept"),
+    [
+        ("run -x HF_TOKEN=abc -x NCCL_ALGO=Ring", "run -x HF_TOKEN=*** -x NCCL_ALGO=Ring"),
+        ("run --api-key abc --token 'a b' x", "run --api-key *** --token *** x"),
+        ("curl https://user:abc@host/x", "curl https://user:***@host/x"),
+        ("monkey -b 8 ./all_reduce_perf", "monkey -b 8 ./all_reduce_perf"),
+    ],
+)
+def test_secrets_of_a_command_are_replaced(command: str, kept: str) -> None:
+    assert without_secrets(command) == kept
+
+
+def test_what_a_terminal_would_obey_is_not_printed() -> None:
+    _, report = read(HEADER + b"h: Test NCCL failure a.cu:1 '\x1b[2J\x07'\n")
+    assert report.problems == ["job.log:2: h: Test NCCL failure a.cu:1 '?[2J?'"]
 
 
 def test_a_command_gives_ranks_settings_and_program() -> None:
