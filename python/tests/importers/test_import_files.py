@@ -149,9 +149,7 @@ def test_json_cut_anywhere_gives_whole_figures_only(cut: int) -> None:
     assert records[0].end is not None and records[0].end.outcome == "interrupted"
 
 
-@pytest.mark.parametrize(
-    "filler", [b"[{" * 200_000, b'"\\' * 200_000, b"[" * 500_000, b"[]," * 200_000, b'\\"' * 200_000]
-)
+@pytest.mark.parametrize("part", [b"[{", b'"\\', b"[", b"[],", b'\\"'])
 def test_hostile_json_is_refused_in_bounded_time_and_memory(part: bytes) -> None:
     filler = part * 200_000
     for start in (b'{"version":3,"start_time":"', b'{"version":3,"start_time":"x","results":'):
