@@ -98,15 +98,24 @@ class Index:
             if rebuild:
                 _discard(path)
             try:
-                return self._updated(_usable(_connect(path)))
+                return self._opened(path)
             except sqlite3.OperationalError:
                 raise
             except sqlite3.DatabaseError:
                 # Not a database, or a damaged one: the folders know everything that it knew.
                 _discard(path)
-                return self._updated(_usable(_connect(path)))
+                return self._opened(path)
         except (OSError, sqlite3.OperationalError):
             return self._updated(_fresh(sqlite3.connect(":memory:")))
+
+    def _opened(self, path: Path) -> sqlite3.Connection:
+        connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
+        try:
+            _prepare(connection)
+            return self._updated(_usable(connection))
+        except BaseException:
+            connection.close()
+            raise
 
     def _updated(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         known = {run: tuple(state) for run, *state in connection.execute("SELECT * FROM files")}
@@ -143,13 +152,11 @@ def _states(root: Path) -> Iterator[tuple[str, Path, tuple[int, int, int]]]:
         yield name, path, (state.st_mtime_ns, state.st_size, labels)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
+def _prepare(connection: sqlite3.Connection) -> None:
     # A rollback journal and no WAL: WAL needs shared memory, which network file systems do not have. What a power cut
     # damages is made again, so there is no reason to wait for the disk.
     connection.execute("PRAGMA journal_mode = DELETE")
     connection.execute("PRAGMA synchronous = OFF")
-    return connection
 
 
 def _usable(connection: sqlite3.Connection) -> sqlite3.Connection:
