@@ -18,6 +18,7 @@ Reporter::Reporter(const Job& job, bool speaks)
 
 void Reporter::header() {
   if (!speaks_) return;
+  for (const std::string& warning : job_.plan.warnings) std::fprintf(stderr, "busbw: %s\n", warning.c_str());
   if (record_) record_->write_run(job_.plan, job_.description);
   if (json_)
     json_->begin(job_.plan, job_.description,

@@ -43,6 +43,12 @@ std::string interval_text(const Interval& interval) {
                 interval.reached ? "" : ", not as narrow as asked when the time was up");
 }
 
+// NCCL's version is its API level; other libraries have a version of their own in their name.
+std::string library_text(const LibraryDescription& library) {
+  const bool is_nccl = library.name == "NCCL";
+  return library.name + (is_nccl ? " " + library.version : ", NCCL API " + library.version) + ", " + library.path;
+}
+
 // One line: a reader must never take part of a sentence for a row.
 std::string in_one_line(std::string_view text) {
   std::string line(text);
@@ -97,7 +103,7 @@ void Table::header(const RunDescription& run, const OutputPaths& paths) {
   line("#");
   line("# Using devices");
   for (const RankDescription& rank : run.ranks) line(rank_line(rank));
-  line(in_one_line("# Library: " + run.library.name + " " + run.library.version + ", " + run.library.path));
+  line(in_one_line("# Library: " + library_text(run.library)));
   if (!paths.record.empty()) line("# Record: " + paths.record);
   if (!run.memory_note.empty()) {
     std::fputs(run.memory_note.c_str(), out_);

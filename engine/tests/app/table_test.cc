@@ -114,6 +114,13 @@ TEST(TableHeader, IsThatOfNcclTestsWithTwoLinesMore) {
       "(GB/s)         \n");
 }
 
+TEST(TableHeader, TellsTheApiLevelApartFromALibrarysOwnVersion) {
+  RunDescription run = one_gpu();
+  run.library.name = "busbw CPU library 0.1.0";
+  EXPECT_TRUE(has(printed(all_reduce_plan(), [&](Table& t) { t.header(run); }),
+                  "\n# Library: busbw CPU library 0.1.0, NCCL API 2.28.9, /usr/lib/libnccl.so.2\n"));
+}
+
 TEST(TableHeader, NamesAnAdditiveStepInBytes) {
   Plan plan = all_reduce_plan();
   plan.sizes.factor = 1;
