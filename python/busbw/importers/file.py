@@ -12,7 +12,7 @@ from typing import IO, TypeVar
 from busbw.errors import UserError
 from busbw.importers.context import Document, NcclMessages, Surroundings
 from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
-from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS, LineFormat, LineParser
+from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS, LineParser
 from busbw.importers.lines import Source, open_source
 from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
 from busbw.importers.prefixes import split_prefix
@@ -186,31 +186,30 @@ class _Stream:
 
     def __init__(self, reading: _Reading, document: Document) -> None:
         self._reading = reading
-        self._document = document
         self._formats = [each for each in LINE_FORMATS if document.is_markdown or not each.markdown_only]
-        self._parsers: dict[LineFormat, LineParser] = {}
+        self._parsers: list[LineParser | None] = [None] * len(self._formats)
         self._active: LineParser | None = None
         self._nccl_tests: NcclTestsParser | None = None
 
     def feed(self, text: str, number: int) -> bool:
         """Whether some format took the line."""
-        if self._active is not None and self._active.feed(text, number):
+        active = self._active
+        if active is not None and active.feed(text, number):
             return True
-        for format_ in self._formats:
-            parser = self._parsers.get(format_)
-            if parser is self._active and parser is not None:
-                continue
-            if parser is None and not any(start in text for start in format_.starts):
-                continue
+        for index, parser in enumerate(self._parsers):
             if parser is None:
-                parser = self._parser(format_)
+                if not self._formats[index].may_start(text):
+                    continue
+                parser = self._parser(index)  # noqa: PLW2901 - the first line of this format
+            elif parser is active:
+                continue
             if parser.feed(text, number):
                 self._active = parser
                 return True
         return False
 
-    def _parser(self, format_: LineFormat) -> LineParser:
-        parser = self._parsers[format_] = format_.make(self._reading)
+    def _parser(self, index: int) -> LineParser:
+        parser = self._parsers[index] = self._formats[index].make(self._reading)
         if isinstance(parser, NcclTestsParser):
             self._nccl_tests = parser
         return parser
@@ -228,7 +227,7 @@ class _Stream:
     def without_header(self, text: str, number: int) -> bool:
         """Offer a row whose header is not in the file."""
         if self._nccl_tests is None:
-            self._parser(LINE_FORMATS[0])
+            self._parser(0)
         assert self._nccl_tests is not None
         if self._nccl_tests.without_header(text, number):
             self._active = self._nccl_tests
@@ -237,8 +236,9 @@ class _Stream:
 
     def close(self) -> None:
         """The file ends."""
-        for parser in self._parsers.values():
-            parser.close()
+        for parser in self._parsers:
+            if parser is not None:
+                parser.close()
 
 
 __all__ = ["FileReport", "UserError", "describe", "import_path", "import_stream"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from busbw.importers import deepspeed, mscclpp_json, nccl_tests_json, nccl_tests_text, osu, tables, torch_bench
@@ -29,6 +31,11 @@ class LineFormat:
     starts: tuple[str, ...]
     markdown_only: bool = False
 
+    @cached_property
+    def may_start(self) -> Callable[[str], object]:
+        """Whether a line may be the first that this format has something to do with."""
+        return re.compile("|".join(map(re.escape, self.starts))).search
+
 
 @dataclass(frozen=True)
 class DocumentFormat:
@@ -43,7 +50,7 @@ class DocumentFormat:
 LINE_FORMATS: tuple[LineFormat, ...] = (
     LineFormat(nccl_tests_text.FORMAT, nccl_tests_text.Parser, ("#", ": Test ")),
     LineFormat(torch_bench.FORMAT, torch_bench.PerRank,
-               ("algo throughput:", "duration:", "busbw:", "data size:", "trial-", ":")),
+               ("algo throughput:", "duration:", "busbw:", "data size:", "trial-")),
     LineFormat(torch_bench.FORMAT, torch_bench.Table, ("| payload", "software:", "The average bandwidth of")),
     LineFormat(deepspeed.FORMAT, deepspeed.Parser, ("Performance of",)),
     LineFormat(osu.FORMAT, osu.Parser, ("# OSU ",)),

@@ -22,6 +22,7 @@ _THROUGHPUT = re.compile(rf"`?\s*algo throughput: (?:{_NUMBER} bps, )?{_NUMBER}(
 _DURATION = re.compile(rf"\s*duration: {_NUMBER} sec\s*$")
 _BUSBW = re.compile(rf"\s*busbw: {_NUMBER}\s+Gbps\s*$")
 _DATA_SIZE = re.compile(rf"\s*(?:\S{{1,200}} )?data size: {_NUMBER} GB\s*$")
+_MAY_TELL = re.compile(r"duration:|busbw:|data size:|trial-|:\s*$").search
 _WHO = re.compile(r"(\S{1,200}?):\s*$")
 _TRIAL = re.compile(r"\s*-{3,}trial-(\d{1,6})-{3,}\s*$")
 _LABEL = re.compile(r"\s*-?\s*\[([^\]]{1,100})\]\([^)]{1,300}\)")
@@ -50,6 +51,8 @@ class PerRank:
         return self._details(line)
 
     def _details(self, line: str) -> bool:
+        if not _MAY_TELL(line):
+            return False
         duration = _DURATION.match(line)
         if duration:
             self._duration = float(duration[1])
