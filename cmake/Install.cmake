@@ -1,0 +1,28 @@
+# What `make install` and the wheel contain: the engine, its drop-in names, and busbw's own libraries.
+
+if(SKBUILD)
+  # Beside `busbw`, in the environment's bin/ and lib/: the engine looks for the libraries in ../lib.
+  set(busbw_bin ${SKBUILD_SCRIPTS_DIR})
+  set(busbw_lib ${SKBUILD_DATA_DIR}/lib)
+else()
+  set(busbw_bin bin)
+  set(busbw_lib lib)
+endif()
+
+install(TARGETS busbw-engine RUNTIME DESTINATION ${busbw_bin})
+foreach(library busbw_cpu busbw_gpu)
+  if(TARGET ${library})
+    install(TARGETS ${library} LIBRARY DESTINATION ${busbw_lib})
+  endif()
+endforeach()
+
+foreach(collective ${BUSBW_COLLECTIVES})
+  if(SKBUILD)
+    # A wheel holds no links.
+    install(PROGRAMS $<TARGET_FILE:busbw-engine> DESTINATION ${busbw_bin} RENAME ${collective}_perf)
+  else()
+    install(CODE "
+      set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${busbw_bin}\")
+      file(CREATE_LINK busbw-engine \"\${folder}/${collective}_perf\" SYMBOLIC)")
+  endif()
+endforeach()
