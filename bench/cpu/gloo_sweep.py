@@ -1,4 +1,4 @@
-"""All-reduce of floats through torch.distributed's gloo backend, with the same sizes, iterations and rotation as sweep.h."""
+"""All-reduce of floats through torch.distributed's gloo backend, with the sizes and the rotation of sweep.h."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ static inline int iterations_for(size_t bytes) {
   return 5;
 }
 
-/* As nccl-tests does: call i works `size` bytes further on in the largest buffer, so that caches hold what they would. */
+/* As nccl-tests does: call i works `size` bytes further on in the largest buffer, so that caches hold what they would.
+ */
 static inline size_t shift_of(int iteration, size_t bytes, size_t max_bytes) {
   size_t steps = max_bytes / bytes;
   return bytes * ((size_t)iteration % steps);

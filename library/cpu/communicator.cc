@@ -11,6 +11,9 @@ namespace {
 constexpr int spins_alone = 2000;
 constexpr int spins_crowded = 20;
 
+// Longer payloads would take longer to fetch, over and over, than their header takes to arrive.
+constexpr std::size_t most_fetched = 512;
+
 constexpr std::uint64_t flag_of(Epoch epoch, std::uint32_t what) { return std::uint64_t{epoch} << 32 | what; }
 
 }  // namespace
@@ -58,14 +61,21 @@ void Communicator::publish(const Collective& call) {
   line.flag.store(flag_of(published_, describe(call)), std::memory_order_release);
 }
 
-void Communicator::await(const Collective& call, Epoch epoch) {
+void Communicator::await(const Collective& call, Epoch epoch, std::size_t payload_bytes) {
   const std::uint32_t what = describe(call);
   const auto arrived = [&](int peer) {
     return Epoch(segment_->line(peer, epoch).flag.load(std::memory_order_acquire) >> 32) == epoch;
   };
+  const std::size_t fetched = payload_bytes <= most_fetched ? payload_bytes : 0;
   for (int peer = 0; peer < ranks_; ++peer) {
     if (peer == rank_) continue;
-    watch_->wait([&] { return arrived(peer); }, [&](int rank) { return !arrived(rank); });
+    const unsigned char* payload = segment_->slot(peer, epoch);
+    const auto look = [&] {
+      // The payload was written before the header: its lines can cross the machine at the same time as the header's.
+      for (std::size_t at = 0; at < fetched; at += 64) __builtin_prefetch(payload + at);
+      return arrived(peer);
+    };
+    watch_->wait(look, [&](int rank) { return !arrived(rank); });
     const HeaderLine& line = segment_->line(peer, epoch);
     const auto theirs = std::uint32_t(line.flag.load(std::memory_order_relaxed));
     if (theirs != what || line.count != call.count) [[unlikely]] {

@@ -56,7 +56,8 @@ class Communicator {
   HeaderLine& next_line() { return segment_->line(rank_, next_epoch()); }
   void publish(const Collective& call);
   // Waits for every rank's header of `epoch` and checks that all ranks mean the same call.
-  void await(const Collective& call, Epoch epoch);
+  // `payload_bytes` behind the header, if any, are fetched meanwhile: a hint, for payloads of a few lines.
+  void await(const Collective& call, Epoch epoch, std::size_t payload_bytes = 0);
   Epoch published() const { return published_; }
 
   // Per pair and direction: ring entries used so far, by this rank.

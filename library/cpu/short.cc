@@ -63,7 +63,7 @@ void run_short(Communicator& comm, const Collective& call, std::size_t bytes) {
     copy_bytes(payload(comm.segment(), comm.rank(), epoch, bytes), call.send, bytes);
   }
   comm.publish(call);
-  comm.await(call, epoch);
+  comm.await(call, epoch, bytes <= sizeof(HeaderLine::inline_data) ? 0 : bytes);
   if (call.count == 0 || !receives(call, comm.rank())) return;
   const Arrived arrived{comm, call, epoch, bytes, call.count * element_size(call.type)};
   if (reduces(call.kind)) {

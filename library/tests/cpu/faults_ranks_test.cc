@@ -21,7 +21,7 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A process that is rank `rank`, runs `body` and ends.
-pid_t start_process(const ncclUniqueId& id, int ranks, int rank, const RankBody& body) {
+[[maybe_unused]] pid_t start_process(const ncclUniqueId& id, int ranks, int rank, const RankBody& body) {
   const pid_t child = ::fork();
   if (child == 0) {
     run_rank(id, ranks, rank, body);
@@ -30,7 +30,7 @@ pid_t start_process(const ncclUniqueId& id, int ranks, int rank, const RankBody&
   return child;
 }
 
-int wait_for(pid_t child) {
+[[maybe_unused]] int wait_for(pid_t child) {
   int status = 0;
   ::waitpid(child, &status, 0);
   return status;
