@@ -46,7 +46,8 @@ def job(stream: TextIO, noise: random.Random, ranks: int, messages: int) -> int:
         rank = noise.randrange(ranks)
         put(
             f"[1,{rank}]<stdout>:node{rank // 8:06}:{1000 + rank}:{2000 + rank} [{rank % 8}] NCCL INFO "
-            f"Channel {number % 32:02}/0 : {rank}[{rank % 8}] -> {(rank + 1) % ranks}[{(rank + 1) % 8}] via P2P/CUMEM/read\n"
+            f"Channel {number % 32:02}/0 : {rank}[{rank % 8}] -> {(rank + 1) % ranks}[{(rank + 1) % 8}] "
+            "via P2P/CUMEM/read\n"
         )
     for line in HEADER:
         put(tag + line)

@@ -143,8 +143,6 @@ def test_hypercube_needs_a_power_of_two(engine: Engine) -> None:
         ("-u", "3"),
         ("-R", "1"),
         ("-R", "2"),
-    ]
-    + [
         ("-p", "1"),
         ("-N", "2"),
         ("-w", "0"),
