@@ -45,7 +45,8 @@ enum ncclRedOp_t {
   ncclMaxRedOp = 0x7fffffff,
 };
 
-enum ncclDataType_t {
+// Of fixed width, so that a number which names no type can be looked at, and refused, without undefined behaviour.
+enum ncclDataType_t : int {
   ncclInt8 = 0,
   ncclUint8 = 1,
   ncclInt32 = 2,

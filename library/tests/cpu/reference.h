@@ -117,7 +117,7 @@ inline void reduce_into(unsigned char* to, const Collective& call, const Inputs&
     case ncclInt64:
       return put(reduce_element<std::int64_t, __int128>(call, inputs, index));
     case ncclUint64:
-      return put(reduce_element<std::uint64_t, __int128>(call, inputs, index));
+      return put(reduce_element<std::uint64_t, unsigned __int128>(call, inputs, index));
     case ncclFloat16:
       return put(reduce_element<Half, float>(call, inputs, index));
     case ncclFloat32:
