@@ -85,7 +85,7 @@ class PerRank:
         case = Case(
             run="", case=0, collective="all_reduce", bytes=size, placement="in_place", outcome="measured",
             time_us=None if algbw is None or algbw <= 0 else round(size / algbw / 1000, 3), algbw_GBps=algbw,
-            type="float", op="sum", count=size // 4, cycle=self._cycle() or None,
+            type="float", op="sum", count=size // 4, cycle=None if quoted else self._cycle() or None,
             range={"algbw_GBps": (round(ends[0], 6), round(ends[1], 6))} if is_range else {},
             conversion=CONVERSION + ("; time from size over algorithm bandwidth" if algbw else ""),
             variant=None if quoted else self._who,
