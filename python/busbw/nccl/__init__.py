@@ -1,0 +1,1 @@
+"""What NCCL reads and writes: its log, its configuration files, its topology and graph files."""
