@@ -12,6 +12,7 @@ from typing import NoReturn
 from busbw.errors import UserError
 from busbw.launch.destination import Destination, RecordChoice, new_run_id, runs_directory, split_record_options
 from busbw.launch.engine import find_engine
+from busbw.launch.options import LaunchWords, split
 
 # How each launcher tells a process its rank, ours first; only rank 0 writes a record.
 RANK_VARIABLES = ("BUSBW_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
@@ -19,7 +20,10 @@ WATCHED = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_words(verb: str, words: Sequence[str]) -> int:
-    """Measure one collective in this process's place."""
+    """Measure one collective in this process's place, or as many ranks where the words ask for a launch."""
+    split_words = split(words)
+    if split_words.launch:
+        return _launch(verb, split_words)
     engine = find_engine()
     choice = split_record_options(words)
     argv = [str(engine), verb, *choice.words]
@@ -30,6 +34,16 @@ def run_words(verb: str, words: Sequence[str]) -> int:
     code = _spawn([*argv, "--record", str(destination.record)], {**os.environ, "BUSBW_RUN_ID": destination.run_id})
     report(destination)
     return code
+
+
+def _launch(verb: str, words: LaunchWords) -> int:
+    from busbw.cli.launching import launch, ranks_per_process, understand
+    from busbw.launch.request import Program
+
+    choice = split_record_options(words.rest)
+    args = understand(verb, words.launch)
+    program = Program(find_engine(), (verb, *choice.words), ranks_per_process(choice.words))
+    return launch(args, program, choice)
 
 
 def destination_for(choice: RecordChoice, environ: Mapping[str, str]) -> Destination | None:

@@ -1,25 +1,25 @@
-"""`busbw run -n 4 all_reduce ...`: several ranks as processes, without MPI."""
+"""`busbw run -n 4 all_reduce ...`: several ranks, on this machine or by any launcher, without MPI at build time."""
 
 from __future__ import annotations
 
 import argparse
-import os
 
-from busbw.cli.measure import destination_for, report
+from busbw.cli.launching import add_options, launch, ranks_per_process
 from busbw.cli.verbs import COLLECTIVES
 from busbw.errors import UsageError
 from busbw.launch.destination import split_record_options
 from busbw.launch.engine import find_engine
-from busbw.launch.execute import execute
-from busbw.launch.job import Bind, JobSpec
-from busbw.launch.launchers import LAUNCHERS, planner
+from busbw.launch.request import Program
 
 EXAMPLES = """\
 examples:
   busbw run -n 4 all_reduce -b 8 -e 64M -f 2
   busbw run -n 2 --bind cores --timeout 60 sendrecv -b 1M -e 1M
   busbw run -n 8 --dry-run all_gather
+  busbw run --launcher slurm --nodes 2 --gpus-per-node 8 --partition gpu all_reduce -b 8 -e 8G -f 2
+  busbw run --launcher mpirun --hosts a:8,b:8 --gpus-per-node 8 alltoall -b 1M -e 1G -f 2
 
+The same options may follow a collective: busbw all_reduce -b 8 --launcher torchrun --ranks 2
 What follows the collective goes to the measuring program; `busbw COLLECTIVE --help` lists it.
 --runs DIR and --no-record choose where the record goes, as for `busbw COLLECTIVE`.
 """
@@ -29,16 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this verb."""
     parser.usage = "busbw run -n RANKS [options] COLLECTIVE [measuring options]"
     parser.epilog = EXAMPLES
-    parser.add_argument("-n", "--ranks", type=int, required=True, help="how many ranks to start")
+    parser.add_argument("-n", "--ranks", type=int, metavar="N", help="how many ranks to start")
     parser.add_argument("--timeout", type=float, metavar="S", help="end the ranks after S seconds, with exit code 124")
-    parser.add_argument(
-        "--bind",
-        choices=[bind.value for bind in Bind],
-        default=Bind.NONE.value,
-        help="cores: give each rank its own processors; none (default): leave it to the system",
-    )
-    parser.add_argument("--launcher", choices=list(LAUNCHERS), default="local", help="how ranks are started")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be started and start nothing")
+    add_options(parser, without=("--ranks",))
     parser.add_argument("collective", help="such as all_reduce")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="options of the measuring program")
 
@@ -47,31 +40,17 @@ def run(args: argparse.Namespace) -> int:
     """Plan the launch, then show it or carry it out."""
     _check(args)
     choice = split_record_options(args.arguments)
-    destination = destination_for(choice, {**os.environ, "BUSBW_RANK": "0"})
-    arguments = [args.collective, *choice.words]
-    environment = {}
-    if destination:
-        arguments += ["--record", str(destination.record)]
-        environment["BUSBW_RUN_ID"] = destination.run_id
-    job = JobSpec(args.ranks, find_engine(), tuple(arguments), environment, Bind(args.bind))
-    plan = planner(args.launcher).plan(job)
-    if args.dry_run:
-        print(*plan.lines(), sep="\n")
-        return 0
-    if destination:
-        destination.create()
-    try:
-        return execute(plan, timeout=args.timeout)
-    finally:
-        if destination:
-            report(destination)
+    program = Program(find_engine(), (args.collective, *choice.words), ranks_per_process(choice.words))
+    return launch(args, program, choice)
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.ranks < 1:
+    if args.ranks is not None and args.ranks < 1:
         raise UsageError(f"-n {args.ranks}: a job has at least one rank")
-    if args.timeout is not None and not args.timeout > 0:
-        raise UsageError(f"--timeout {args.timeout:g}: the time limit must be more than 0 seconds")
+    if args.timeout is not None:
+        if not args.timeout > 0:
+            raise UsageError(f"--timeout {args.timeout:g}: the time limit must be more than 0 seconds")
+        args.time_limit = args.time_limit or f"{args.timeout:f}s"
     if args.collective not in COLLECTIVES:
         from difflib import get_close_matches
 

@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,9 +91,19 @@ class Destination:
                 f"choose another with --runs DIR or {RUNS_VARIABLE}, or measure without one: --no-record"
             ) from None
 
+    def discard(self, files: Iterable[Path]) -> None:
+        """Remove the files of a launch that left no record; beside a record they show how it came about."""
+        if not self._has_record():
+            for file in files:
+                with suppress(OSError):
+                    file.unlink()
+
+    def _has_record(self) -> bool:
+        return self.record.is_file() and self.record.stat().st_size > 0
+
     def close(self) -> bool:
         """Remove the folder if it stayed empty; True where a record was written."""
-        if self.record.is_file() and self.record.stat().st_size > 0:
+        if self._has_record():
             return True
         with suppress(OSError):  # somebody else's file beside it: then the folder is theirs too
             self.record.unlink(missing_ok=True)

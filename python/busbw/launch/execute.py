@@ -19,6 +19,7 @@ from typing import IO
 from busbw.errors import UserError
 from busbw.launch.plan import LaunchPlan, ProcessPlan
 
+SECRET = "BUSBW_SECRET"
 TIMED_OUT = 124  # as timeout(1) has it
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
@@ -56,7 +57,8 @@ def execute(
     plan: LaunchPlan, *, timeout: float | None = None, patience: Patience | None = None, messages: IO[str] | None = None
 ) -> int:
     """Run the plan to its end and return the exit code of the first process that failed, or 0."""
-    return _Execution(plan, timeout, patience or Patience(), messages or sys.stderr).run()
+    patience = patience or Patience(after_terminate=plan.grace)
+    return _Execution(plan, timeout, patience, messages or sys.stderr).run()
 
 
 class _Execution:
@@ -99,6 +101,8 @@ class _Execution:
         with ExitStack() as stack:
             listener = stack.enter_context(_meeting_place()) if self._plan.meets else None
             meeting = _meeting_environment(listener) if listener else {}
+            if self._plan.secret and not os.environ.get(SECRET):
+                meeting[SECRET] = secrets.token_hex(16)
             for process in self._plan.processes:
                 self._processes.append(self._start_one(process, listener, meeting))
 
@@ -277,7 +281,7 @@ def _meeting_place() -> Iterator[socket.socket]:
 
 def _meeting_environment(listener: socket.socket) -> dict[str, str]:
     host, port = listener.getsockname()
-    return {"BUSBW_ADDRESS": f"{host}:{port}", "BUSBW_SECRET": secrets.token_hex(16)}
+    return {"BUSBW_ADDRESS": f"{host}:{port}", SECRET: secrets.token_hex(16)}
 
 
 def _before_exec(plan: ProcessPlan) -> Callable[[], None]:

@@ -10,6 +10,12 @@ from busbw.launch.plan import LaunchPlan
 
 LAUNCHERS: dict[str, str] = {
     "local": "busbw.launch.local",
+    "mpirun": "busbw.launch.mpirun",
+    "hydra": "busbw.launch.hydra",
+    "torchrun": "busbw.launch.torchrun",
+    "slurm": "busbw.launch.slurm",
+    "srun": "busbw.launch.srun",
+    "sbatch": "busbw.launch.sbatch",
 }
 
 

@@ -25,13 +25,19 @@ def plan(job: JobSpec, cpus: Sequence[int] | None = None) -> LaunchPlan:
                     "BUSBW_LOCAL_RANK": str(rank),
                     "BUSBW_LOCAL_SIZE": str(job.ranks),
                 },
-                cpus=share(available, rank, job.ranks) if job.bind is Bind.CORES else frozenset(),
+                cpus=_cpus(job, available, rank),
                 listens=rank == 0,
             )
             for rank in range(job.ranks)
         ),
         meets=True,
     )
+
+
+def _cpus(job: JobSpec, available: Sequence[int], rank: int) -> frozenset[int]:
+    if job.cpu_sets:
+        return job.cpu_sets[rank % len(job.cpu_sets)]
+    return share(available, rank, job.ranks) if job.bind is Bind.CORES else frozenset()
 
 
 def share(cpus: Sequence[int], rank: int, ranks: int) -> frozenset[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -19,25 +20,59 @@ class ProcessPlan:
 
 
 @dataclass(frozen=True)
-class LaunchPlan:
-    """Every process of a launch. The address and the secret of the meeting are made at start and never shown."""
+class FilePlan:
+    """A file that is written before anything starts."""
 
-    processes: tuple[ProcessPlan, ...]
+    path: Path
+    text: str
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job that is handed to a scheduler, which starts it when and where it likes."""
+
+    scheduler: str  # the module that watches and cancels it: "slurm" or "kubernetes"
+    submit: tuple[str, ...]
+    output: Path | None = None  # files that the job writes and people want to see
+    error: Path | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """Everything a launch starts. The address and the secret of the meeting are made at start and never shown."""
+
+    processes: tuple[ProcessPlan, ...] = ()
     meets: bool = False  # the executor provides an address and a secret
+    secret: bool = False  # a secret only: where the ranks meet is known, or the launcher's matter
+    grace: float = 1.5  # seconds between being asked to end and being killed: a launcher has ranks of its own to end
+    files: tuple[FilePlan, ...] = ()
+    submission: Submission | None = None
 
     def lines(self) -> Iterator[str]:
-        """One shell line per process, for people; what only exists at start appears as <...>."""
+        """For people: each file with its text, then a shell line for each process; <...> exists only at start."""
+        for file in self.files:
+            yield f"# {shlex.quote(str(file.path))}:"
+            yield from file.text.splitlines()
+            yield ""
+        if self.submission:
+            yield shlex.join(self.submission.submit)
         for process in self.processes:
-            environment = dict(process.environment)
-            if self.meets:
-                environment |= {"BUSBW_ADDRESS": "<chosen at start>", "BUSBW_SECRET": "<made at start>"}
-            if process.listens:
-                environment["BUSBW_LISTEN_FD"] = "<inherited>"
-            words = [f"{name}={_shown(value)}" for name, value in environment.items()]
-            if process.cpus:
-                words += ["taskset", "-c", ",".join(map(str, sorted(process.cpus)))]
-            yield " ".join([*words, shlex.join(process.argv)])
+            yield self._line(process)
+
+    def _line(self, process: ProcessPlan) -> str:
+        environment = dict(process.environment)
+        if self.meets:
+            environment["BUSBW_ADDRESS"] = "<chosen at start>"
+        if self.meets or self.secret:
+            environment["BUSBW_SECRET"] = "<made at start>"
+        if process.listens:
+            environment["BUSBW_LISTEN_FD"] = "<inherited>"
+        words = [f"{name}={_shown(value)}" for name, value in environment.items()]
+        if process.cpus:
+            words += ["taskset", "-c", ",".join(map(str, sorted(process.cpus)))]
+        return " ".join([*words, shlex.join(process.argv)])
 
 
 def _shown(value: str) -> str:
-    return value if value.startswith("<") else shlex.quote(value)
+    return value if value in {"<chosen at start>", "<made at start>", "<inherited>"} else shlex.quote(value)

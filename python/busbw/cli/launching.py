@@ -1,0 +1,111 @@
+"""What every measuring verb shares about starting ranks: the options, the job, the plan shown or carried out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+
+from busbw.cli.measure import report
+from busbw.launch.carry_out import carry_out
+from busbw.launch.destination import Destination, RecordChoice, new_run_id, runs_directory
+from busbw.launch.job import JobSpec, Mpi
+from busbw.launch.launchers import LAUNCHERS, planner
+from busbw.launch.options import OPTIONS
+from busbw.launch.plan import LaunchPlan
+from busbw.launch.request import Program, build_job, find_program
+
+
+def add_options(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
+    """Declare the launch options in groups."""
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for option in OPTIONS:
+        if option.name in without:
+            continue
+        if option.group not in groups:
+            groups[option.group] = parser.add_argument_group(f"launching: {option.group}")
+        group = groups[option.group]
+        if option.name == "--launcher":
+            group.add_argument(option.name, choices=list(LAUNCHERS), default="local", help=option.help)
+        elif option.value is None:
+            group.add_argument(option.name, action="store_true", help=option.help)
+        elif option.choices:
+            group.add_argument(option.name, choices=option.choices, help=option.help)
+        elif option.repeats:
+            group.add_argument(option.name, action="append", metavar=option.value, help=option.help)
+        else:
+            kind = int if option.number else str
+            group.add_argument(option.name, type=kind, metavar=option.value, help=option.help)
+
+
+def understand(verb: str, words: Sequence[str]) -> argparse.Namespace:
+    """The launch options of a verb whose other words belong to the engine."""
+    from busbw.cli.parser import Parser
+
+    parser = Parser(prog=f"busbw {verb}", add_help=False)
+    add_options(parser)
+    return parser.understand(words)
+
+
+def launch(args: argparse.Namespace, program: Program, choice: RecordChoice) -> int:
+    """Plan the launch of a program that takes --record, then show the plan or carry it out."""
+    destination = Destination(runs_directory(choice.runs), new_run_id())
+    arguments, environment = program.arguments, {}
+    if choice.keep and not choice.named:
+        arguments += ("--record", str(destination.record))
+        environment["BUSBW_RUN_ID"] = destination.run_id
+    whole = Program(program.path, arguments, program.ranks_per_process)
+    job = build_job(args, whole, environment, destination.folder)
+    plan = plan_of(args.launcher, job)
+    if args.dry_run:
+        print(*plan.lines(), sep="\n")
+        return 0
+    if args.launcher != "local":
+        find_program(plan.submission.submit[0] if plan.submission else plan.processes[0].argv[0], args.launcher)
+    destination.create()
+    try:
+        return carry_out(plan, timeout=_timeout(args.launcher, job))
+    finally:
+        destination.discard(file.path for file in plan.files)
+        report(destination)
+
+
+def plan_of(launcher: str, job: JobSpec) -> LaunchPlan:
+    """The plan of that launcher; an mpirun that is MPICH's speaks hydra's words."""
+    if launcher == "mpirun" and job.mpi is Mpi.HYDRA:
+        plan = planner("hydra").plan(job)
+        return _started_by(plan, job.launcher_program or "mpirun")
+    return planner(launcher).plan(job)
+
+
+def _started_by(plan: LaunchPlan, program: str) -> LaunchPlan:
+    from dataclasses import replace
+
+    process = plan.processes[0]
+    return replace(plan, processes=(replace(process, argv=(program, *process.argv[1:])),))
+
+
+def _timeout(launcher: str, job: JobSpec) -> float | None:
+    # An srun without an allocation may wait for one longer than its ranks may run; Slurm itself ends them then.
+    queues = launcher in {"slurm", "srun"} and not os.environ.get("SLURM_JOB_ID")
+    return None if queues else job.time_limit
+
+
+def ranks_per_process(words: Sequence[str]) -> int:
+    """Threads times devices that the engine's words ask for (-t, -g); what it cannot read, it will explain itself."""
+    threads = _count(words, "t", "nthreads")
+    return threads * _count(words, "g", "ngpus")
+
+
+def _count(words: Sequence[str], letter: str, name: str) -> int:
+    found = 1
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        value = None
+        if word in {f"-{letter}", f"--{name}"}:
+            value = following
+        elif match := re.fullmatch(rf"-{letter}(\d+)|--{name}=(\d+)", word):
+            value = match[1] or match[2]
+        if value and value.isdigit() and 0 < int(value) <= 1024:
+            found = int(value)
+    return found

@@ -1,0 +1,38 @@
+"""Binds a rank to processors under launchers that have no words for it: a few lines of sh that know the local rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# How each launcher tells a process its number on its host; the first that is set counts.
+LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK", "SLURM_LOCALID")
+
+
+def bound(argv: Sequence[str], cpu_sets: Sequence[frozenset[int]]) -> tuple[str, ...]:
+    """The same program, kept to the processors of its local rank. Its words are arguments of sh, never its text."""
+    if not cpu_sets:
+        return tuple(argv)
+    return ("sh", "-c", script(cpu_sets), "busbw-bind", *argv)
+
+
+def script(cpu_sets: Sequence[frozenset[int]]) -> str:
+    """What sh does: nothing in it comes from people, only numbers."""
+    local = "$" + "{" + ":-${".join(LOCAL_RANKS) + "}" * len(LOCAL_RANKS)
+    cases = " ".join(f"{rank}) cpus={cpu_list(cpus)};;" for rank, cpus in enumerate(cpu_sets) if cpus)
+    return f'case {local} in {cases} *) exec "$@";; esac; exec taskset -c "$cpus" "$@"'
+
+
+def cpu_list(cpus: frozenset[int]) -> str:
+    """Numbers as taskset and the kernel write them: 0-3,8."""
+    parts: list[tuple[int, int]] = []
+    for cpu in sorted(cpus):
+        if parts and parts[-1][1] == cpu - 1:
+            parts[-1] = (parts[-1][0], cpu)
+        else:
+            parts.append((cpu, cpu))
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def mask(cpus: frozenset[int]) -> str:
+    """Numbers as one hexadecimal mask, which srun's mask_cpu takes."""
+    return hex(sum(1 << cpu for cpu in cpus))

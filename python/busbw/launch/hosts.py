@@ -1,0 +1,55 @@
+"""Reads the hosts of a job: a list on the command line, or a host file as Open MPI or MPICH has it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from busbw.errors import UsageError, UserError
+from busbw.launch.job import Host
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]")
+_LINE = re.compile(r"(?P<host>[^\s:]+|\[[^\]]*\])(?::(?P<colon>\d+))?(?P<rest>(?:\s+\S+)*)")
+MOST_BYTES = 4 << 20
+
+
+def parse_hosts(text: str, where: str) -> tuple[Host, ...]:
+    """`a:8,b:8` or `a,b`."""
+    return tuple(_host(part.strip(), where) for part in text.split(",") if part.strip())
+
+
+def parse_hostfile(text: str, where: str) -> tuple[Host, ...]:
+    """Lines such as `a slots=8`, `a:8` or `a`; what follows # is a comment."""
+    hosts = []
+    for number, raw in enumerate(text.splitlines(), start=1):
+        if line := raw.partition("#")[0].strip():
+            hosts.append(_host(line, f"{where}:{number}"))
+    if not hosts:
+        raise UserError(f"{where} names no host; write one a line, such as `node1 slots=8`")
+    return tuple(hosts)
+
+
+def read_hostfile(path: Path) -> tuple[Host, ...]:
+    """The hosts of a file."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            text = stream.read(MOST_BYTES + 1)
+    except OSError as problem:
+        raise UserError(f"the host file {path} cannot be read: {problem.strerror or problem}") from None
+    if len(text) > MOST_BYTES:
+        raise UserError(f"the host file {path} is larger than {MOST_BYTES >> 20} MiB; it is hardly a list of hosts")
+    return parse_hostfile(text, str(path))
+
+
+def _host(text: str, where: str) -> Host:
+    found = _LINE.fullmatch(text)
+    if not found or not _NAME.fullmatch(found["host"]):
+        raise UsageError(f"{where}: '{text}' is no host; write NAME, NAME:RANKS or, in a file, `NAME slots=RANKS`")
+    slots = found["colon"]
+    for word in found["rest"].split():
+        key, _, value = word.partition("=")
+        if key == "slots" and value.isdigit():
+            slots = value
+    if slots is not None and int(slots) < 1:
+        raise UsageError(f"{where}: '{text}' leaves no room for a rank")
+    return Host(found["host"], int(slots) if slots else None)

@@ -1,0 +1,243 @@
+"""From the user's words to a JobSpec: reads host file, topology and mpirun's version, checks what belongs together."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.errors import UsageError
+from busbw.launch import affinity
+from busbw.launch.hosts import parse_hosts, read_hostfile
+from busbw.launch.job import Bind, Host, JobSpec, KubernetesOptions, Mpi, SlurmOptions, TorchrunOptions
+from busbw.launch.options import OPTIONS
+
+# Beside what the user names: what changes a measurement, and what programs need to be found on other hosts.
+FORWARDED = re.compile(
+    r"(NCCL|UCX|RCCL|MSCCLPP)_\w+|BUSBW_(LIBRARY|INTERFACE|PORT|PORT_RANGE|JOIN_TIMEOUT)|LD_LIBRARY_PATH"
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TOKEN = re.compile(r"[^\s\x00-\x1f\x7f'\"`$\\]+")
+_MPI_LOOKUP_SECONDS = 20.0
+MOST_RANKS = 16384
+
+
+@dataclass(frozen=True)
+class Program:
+    """What every rank runs, and how many ranks a process of it is (threads times devices)."""
+
+    path: Path
+    arguments: tuple[str, ...]
+    ranks_per_process: int = 1
+
+
+def build_job(args: Namespace, program: Program, environment: Mapping[str, str], folder: Path) -> JobSpec:
+    """The job that the user described."""
+    _check_meaning(args)
+    hosts = _hosts(args)
+    nodes = _nodes(args, hosts)
+    ranks = _ranks(args, nodes, program.ranks_per_process)
+    _check_room(args.launcher, hosts, nodes, ranks)
+    mpi = mpi_flavour(args.launcher_program or "mpirun") if args.launcher == "mpirun" else Mpi.HYDRA
+    chosen = variables(args.env or (), os.environ)
+    return JobSpec(
+        ranks=ranks,
+        engine=program.path,
+        arguments=program.arguments,
+        environment={**chosen, **environment},
+        bind=Bind(args.bind or ("gpu" if args.topology else "none")),
+        nodes=nodes,
+        gpus_per_node=args.gpus_per_node,
+        cpu_sets=_cpu_sets(args, ranks // nodes),
+        hosts=hosts[:nodes],
+        forward=tuple(sorted(name for name in os.environ if FORWARDED.fullmatch(name))),
+        time_limit=seconds(args.time_limit) if args.time_limit else None,
+        folder=folder,
+        name=args.job_name or "busbw",
+        launcher_program=args.launcher_program,
+        launcher_arguments=tuple(args.launcher_arg or ()),
+        mpi=mpi,
+        slurm=_slurm(args),
+        torchrun=_torchrun(args, nodes),
+        kubernetes=KubernetesOptions(),
+    )
+
+
+def variables(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """`NAME=VALUE` as it says, `NAME` with our own value."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"--env {word!r}: '{name}' cannot name a variable; letters, digits and _ can")
+        if not equals and name not in environ:
+            raise UsageError(f"--env {name}: there is no such variable here; write {name}=VALUE")
+        found[name] = value if equals else environ[name]
+    return found
+
+
+def seconds(text: str) -> float:
+    """`90s`, `20m`, `2h`, `HH:MM:SS` or `D-HH:MM:SS`."""
+    unit = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)(s|m|min|h)", text)
+    clock = re.fullmatch(r"(?:(\d{1,3})-)?(\d{1,3}):(\d{2}):(\d{2})", text)
+    if unit:
+        found = float(unit[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600}[unit[2]]
+    elif clock:
+        days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
+        found = float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
+    else:
+        raise UsageError(f"--time-limit {text}: write 90s, 20m, 2h or HH:MM:SS, with the unit")
+    if found <= 0:
+        raise UsageError(f"--time-limit {text}: the time limit must be more than 0 seconds")
+    return found
+
+
+def mpi_flavour(program: str) -> Mpi:
+    """Which mpirun this is, as its --version says; where there is none, the words of Open MPI 4 (5 takes them too)."""
+    try:
+        said = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=_MPI_LOOKUP_SECONDS, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return Mpi.OPEN_MPI_4
+    return flavour_of(said)
+
+
+def flavour_of(version_text: str) -> Mpi:
+    """From what `mpirun --version` prints."""
+    if re.search(r"HYDRA|Intel\(R\) MPI|MPICH", version_text):
+        return Mpi.HYDRA
+    found = re.search(r"\(?(?:Open ?MPI|OpenRTE|PRTE|prterun)\)?\s+v?(\d+)", version_text)
+    return Mpi.OPEN_MPI_5 if found and int(found[1]) >= 5 else Mpi.OPEN_MPI_4
+
+
+# --- checks ------------------------------------------------------------------------------------------------------
+
+
+def _check_meaning(args: Namespace) -> None:
+    for option in OPTIONS:
+        value = getattr(args, option.key)
+        if value is None or value is False:
+            continue
+        if option.launchers and args.launcher not in option.launchers:
+            known = " or ".join(f"--launcher {name}" for name in option.launchers)
+            raise UsageError(f"{option.name} means nothing to --launcher {args.launcher}; it belongs to {known}")
+        if option.number and value < (0 if option.name == "--node-rank" else 1):
+            raise UsageError(f"{option.name} {value}: it must be at least 1")
+    for name in ("partition", "nodelist", "account", "mpi", "container_image", "container_mounts", "job_name"):
+        value = getattr(args, name)
+        if value is not None and not _TOKEN.fullmatch(value):
+            given = "--" + name.replace("_", "-")
+            raise UsageError(f"{given} {value!r}: it is empty, or holds a blank, a newline, a quote or a backslash")
+    if args.launcher_program is not None and not args.launcher_program:
+        raise UsageError("--launcher-program is empty; name a program, or leave the option out")
+
+
+def _hosts(args: Namespace) -> tuple[Host, ...]:
+    if args.hosts and args.hostfile:
+        raise UsageError("--hosts and --hostfile both say where ranks run; keep one of them")
+    if args.hostfile:
+        return read_hostfile(Path(args.hostfile))
+    return parse_hosts(args.hosts, "--hosts") if args.hosts else ()
+
+
+def _nodes(args: Namespace, hosts: Sequence[Host]) -> int:
+    nodes: int = args.nodes or len(hosts) or 1
+    if hosts and nodes > len(hosts):
+        raise UsageError(f"--nodes {nodes}, but only {len(hosts)} hosts are named: {_names(hosts)}")
+    if args.launcher == "local" and nodes > 1:
+        raise UsageError("--launcher local has one node, this one; several need mpirun, hydra, slurm or torchrun")
+    return nodes
+
+
+def _ranks(args: Namespace, nodes: int, ranks_per_process: int) -> int:
+    per_node = args.ranks_per_node
+    if per_node is None and args.gpus_per_node and args.ranks is None:
+        if args.gpus_per_node % ranks_per_process:
+            raise UsageError(
+                f"--gpus-per-node {args.gpus_per_node} does not divide into processes of {ranks_per_process} ranks "
+                "(threads times devices); say --ranks-per-node"
+            )
+        per_node = args.gpus_per_node // ranks_per_process
+    ranks: int | None = args.ranks if args.ranks is not None else per_node and per_node * nodes
+    if not ranks:
+        raise UsageError("how many ranks? say --ranks N, or --nodes N --gpus-per-node N (or --ranks-per-node N)")
+    if per_node is not None and per_node * nodes != ranks:
+        raise UsageError(f"--ranks {ranks} contradicts {per_node} ranks on each of {nodes} nodes")
+    if ranks % nodes:
+        raise UsageError(f"{ranks} ranks cannot be shared out equally over {nodes} nodes")
+    if ranks > MOST_RANKS:
+        raise UsageError(f"{ranks} ranks are more than {MOST_RANKS}, which is the most")
+    return ranks
+
+
+def _check_room(launcher: str, hosts: Sequence[Host], nodes: int, ranks: int) -> None:
+    for host in hosts[:nodes]:
+        if host.slots is not None and host.slots < ranks // nodes:
+            raise UsageError(f"host {host.name} takes {host.slots} ranks, but {ranks // nodes} are to run on each")
+    if launcher == "mpirun" and nodes > 1 and not hosts and not os.environ.get("BUSBW_ADDRESS"):
+        raise UsageError("mpirun over several nodes: name them with --hosts or --hostfile, so that ranks can meet")
+
+
+def _cpu_sets(args: Namespace, local_ranks: int) -> tuple[frozenset[int], ...]:
+    if args.topology:
+        near = affinity.read_file(Path(args.topology))
+    elif args.bind == "gpu":
+        near = affinity.from_sysfs()
+        if not near and args.launcher in {"local", "torchrun"}:
+            raise UsageError("--bind gpu: this machine shows no NVIDIA GPU; --bind cores needs none")
+        if not near:
+            raise UsageError("--bind gpu: a node's topology is needed; name a file of it with --topology")
+    else:
+        return ()
+    if args.bind not in {None, "gpu"}:
+        raise UsageError(f"--topology says which processors are next to GPUs, but --bind {args.bind} asks for others")
+    return affinity.cpu_sets(near, local_ranks, args.cpus_per_node or _cpus(near))
+
+
+def _cpus(near: Sequence[affinity.Near]) -> int:
+    """How many processors a node has: as many as its topology names, or as we have where that is more."""
+    named = 1 + max((cpu for each in near for cpu in each.cpus), default=-1)
+    return max(named, os.cpu_count() or 1)
+
+
+def _slurm(args: Namespace) -> SlurmOptions:
+    return SlurmOptions(
+        partition=args.partition,
+        nodelist=args.nodelist,
+        account=args.account,
+        exclusive=args.exclusive,
+        mpi=args.mpi,
+        container_image=args.container_image,
+        container_mounts=args.container_mounts,
+    )
+
+
+def _torchrun(args: Namespace, nodes: int) -> TorchrunOptions:
+    if args.launcher == "torchrun" and nodes > 1:
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}", args.rdzv_endpoint or ""):
+            raise UsageError("torchrun over several nodes: say where they meet with --rdzv-endpoint HOST:PORT")
+        if args.node_rank is not None and args.node_rank >= nodes:
+            raise UsageError(f"--node-rank {args.node_rank}: nodes count from 0 and there are {nodes}")
+    return TorchrunOptions(args.rdzv_endpoint, args.node_rank)
+
+
+def _names(hosts: Sequence[Host]) -> str:
+    shown = ", ".join(host.name for host in hosts[:8])
+    return shown + (", ..." if len(hosts) > 8 else "")
+
+
+def find_program(name: str, launcher: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Complain in one sentence where a launcher is not installed."""
+    if shutil.which(name, path=environ.get("PATH")) is None:
+        from busbw.errors import UserError
+
+        raise UserError(
+            f"--launcher {launcher} needs {name}, which was not found; install it, name it with --launcher-program, "
+            "or start the ranks another way (--launcher local needs nothing)"
+        )

@@ -1,0 +1,57 @@
+"""Plans ranks as a batch job of Slurm: the script, and the sbatch that submits it."""
+
+from __future__ import annotations
+
+import shlex
+
+from busbw.launch.job import JobSpec
+from busbw.launch.plan import FilePlan, LaunchPlan, Submission
+from busbw.launch.srun import placement_words, step_words
+
+SCRIPT = "job.sbatch"
+OUTPUT, ERROR = "job.out", "job.err"
+
+
+def plan(job: JobSpec) -> LaunchPlan:
+    """The script says where, how long and what; only names of files travel as arguments, for they may hold anything."""
+    output, error = job.folder / OUTPUT, job.folder / ERROR
+    submit = (
+        job.launcher_program or "sbatch",
+        "--parsable",
+        f"--output={escaped(str(output))}",
+        f"--error={escaped(str(error))}",
+        *job.launcher_arguments,
+        str(job.folder / SCRIPT),
+    )
+    return LaunchPlan(
+        files=(FilePlan(job.folder / SCRIPT, script(job)),),
+        submission=Submission("slurm", submit, output, error, job.name),
+    )
+
+
+def script(job: JobSpec) -> str:
+    """A batch script: directives, variables, one srun."""
+    words = [f"--nodes={job.nodes}", f"--ntasks-per-node={job.ranks_per_node}"]
+    if job.gpus_per_node:
+        words.append(f"--gpus-per-node={job.gpus_per_node}")
+    directives = [f"#SBATCH {word}" for word in (*placement_words(job), *words)]
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(job.environment.items())]
+    lines = [
+        "#!/bin/sh",
+        *directives,
+        "",
+        "# The ranks prove to each other that they belong together; the secret is of this job and never in a file.",
+        "BUSBW_SECRET=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')",
+        "export BUSBW_SECRET",
+        *exports,
+        "",
+        "exec srun \\",
+        *(f"  {shlex.quote(word)} \\" for word in step_words(job)),
+        f"  {shlex.join(job.argv)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(path: str) -> str:
+    """A file's name with nothing left that Slurm replaces: it takes %j and the like, and backslashes, for its own."""
+    return path.replace("\\", "\\\\").replace("%", "%%")

@@ -1,0 +1,78 @@
+"""The same two ranks under every launcher that this machine has, with the real engine: one record, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jobs import NASTY
+
+from busbw.records import read_record
+
+SOURCE = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("BUSBW_BUILD", SOURCE.parent / "build"))
+ENGINE = BUILD / "bin" / "busbw-engine"
+PROGRAMS = {
+    "local": ("sh",),
+    "mpirun": ("mpirun.openmpi", "mpirun"),
+    "hydra": ("mpiexec.hydra", "mpiexec.mpich"),
+    "torchrun": ("torchrun",),
+}
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def program_of(launcher: str) -> str:
+    """Where the launcher's program is, or a skip with the reason."""
+    if not ENGINE.exists():
+        pytest.skip(f"the engine is not built in {BUILD}")
+    for name in PROGRAMS[launcher]:
+        if found := shutil.which(name):
+            return found
+    pytest.skip(f"{' or '.join(PROGRAMS[launcher])} is not installed")
+
+
+def busbw(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **AS_ROOT, "PYTHONPATH": str(SOURCE), "BUSBW_ENGINE": str(ENGINE), "NCCL_NOTE": NASTY}
+    argv = [sys.executable, "-m", "busbw", *words]
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("launcher", PROGRAMS)
+def test_two_ranks_leave_one_record_of_both(launcher: str, runs_of_this_test: Path) -> None:
+    program = [] if launcher == "local" else ["--launcher-program", program_of(launcher)]
+    program_of(launcher)
+    measured = ("all_reduce", "-b", "64", "-e", "64", "-n", "2", "-w", "1")
+    done = busbw(*measured, "--launcher", launcher, *program, "--ranks", "2", "--env", "NCCL_NOTE")
+    assert done.returncode == 0, done.stderr
+    [path] = runs_of_this_test.glob("*/record.jsonl")
+    record = read_record(path)
+    assert [rank.rank for rank in record.run.ranks] == [0, 1]
+    assert {case.outcome for case in record.cases} == {"measured"}
+    assert {case.wrong for case in record.cases} == {0}
+    assert record.run.environment["NCCL_NOTE"] == NASTY
+    assert "Collective test concluded" in done.stdout
+
+
+@pytest.mark.parametrize("launcher", [name for name in PROGRAMS if name != "local"])
+def test_a_time_limit_ends_every_rank_and_keeps_what_was_measured(launcher: str, runs_of_this_test: Path) -> None:
+    words = ("--launcher", launcher, "--launcher-program", program_of(launcher), "--ranks", "2", "--time-limit", "4s")
+    # Large enough that a few seconds make a record of hundreds of lines, not of hundreds of thousands.
+    done = busbw("all_reduce", "-b", "8M", "-e", "8M", "-n", "5", "-w", "1", "-c", "0", "-N", "0", *words)
+    assert done.returncode == 124, done.stderr
+    assert "the time limit of 4 s has passed" in done.stderr
+    [path] = runs_of_this_test.glob("*/record.jsonl")
+    assert read_record(path).cases
+    pids = [rank.pid for rank in read_record(path).run.ranks]
+    assert not any(running(pid) for pid in pids if pid)
+
+
+def running(pid: int) -> bool:
+    """Whether a process of ours still does anything."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,144 @@
+"""What a user asks for becomes a job, or one sentence that says what does not fit together."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from busbw.cli.launching import ranks_per_process, understand
+from busbw.cli.main import main
+from busbw.errors import UserError
+from busbw.launch.hosts import parse_hostfile
+from busbw.launch.job import Host, JobSpec, Mpi
+from busbw.launch.options import OPTIONS, split
+from busbw.launch.request import Program, build_job, find_program, flavour_of, seconds
+
+REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
+
+
+def job(*words: str, per_process: int = 1) -> JobSpec:
+    """The job of these launch words."""
+    args: Namespace = understand("all_reduce", words)
+    return build_job(args, Program(Path("/engine"), ("all_reduce",), per_process), {}, Path("/runs/one"))
+
+
+def test_launch_words_are_taken_out_wherever_they_stand() -> None:
+    words = split(["-b", "8", "--launcher", "slurm", "-n", "5", "--nodes=2", "--exclusive", "-e", "1G"])
+    assert words.launch == ("--launcher", "slurm", "--nodes=2", "--exclusive")
+    assert words.rest == ("-b", "8", "-n", "5", "-e", "1G")
+
+
+def test_without_launch_words_nothing_is_taken() -> None:
+    assert split(["-b", "8", "-T", "5"]).launch == ()
+
+
+def test_one_rank_per_gpu_of_every_node_unless_a_process_has_several() -> None:
+    assert job("--launcher", "slurm", "--nodes", "2", "--gpus-per-node", "8").ranks == 16
+    assert job("--launcher", "slurm", "--nodes", "2", "--gpus-per-node", "8", per_process=8).ranks == 2
+    assert job("--launcher", "slurm", "--nodes", "2", "--ranks-per-node", "3").ranks == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "ranks"), [("-g 8", 8), ("-t 2 -g4", 8), ("--ngpus=4", 4), ("-b 8", 1), ("-g x", 1), ("-n 8", 1)]
+)
+def test_threads_and_devices_are_seen_in_the_engines_words(words: str, ranks: int) -> None:
+    assert ranks_per_process(words.split()) == ranks
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("a slots=8\nb slots=8 max_slots=9\n", (Host("a", 8), Host("b", 8))),
+        ("# all\na:4 # first\n\nb\n", (Host("a", 4), Host("b"))),
+    ],
+)
+def test_host_files_of_open_mpi_and_mpich_are_read(text: str, hosts: tuple[Host, ...]) -> None:
+    assert parse_hostfile(text, "hosts") == hosts
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("90s", 90), ("20m", 1200), ("2h", 7200), ("00:20:00", 1200), ("1-00:00:01", 86401)]
+)
+def test_time_limits_carry_their_unit(text: str, found: float) -> None:
+    assert seconds(text) == found
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("mpirun.openmpi (OpenRTE) 4.1.4\n\nReport bugs to ...", Mpi.OPEN_MPI_4),
+        ("mpirun (Open MPI) 4.1.7a1\n", Mpi.OPEN_MPI_4),
+        ("mpirun (Open MPI) 5.0.3\n", Mpi.OPEN_MPI_5),
+        ("HYDRA build details:\n    Version: 4.0.2\n", Mpi.HYDRA),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.9", Mpi.HYDRA),
+        ("", Mpi.OPEN_MPI_4),
+    ],
+)
+def test_an_mpirun_is_known_by_its_version(said: str, found: Mpi) -> None:
+    assert flavour_of(said) is found
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("--launcher slurm", "how many ranks"),
+        ("--ranks 0", "at least 1"),
+        ("--ranks 3 --launcher slurm --nodes 2", "shared out equally"),
+        ("--ranks 9 --launcher slurm --nodes 2 --ranks-per-node 4", "contradicts"),
+        ("--ranks 99999", "more than"),
+        ("--ranks 2 --nodes 2", "--launcher local has one node"),
+        ("--ranks 2 --partition x", "belongs to --launcher slurm"),
+        ("--ranks 2 --launcher slurm --hosts a", "belongs to --launcher mpirun or --launcher hydra"),
+        ("--launcher mpirun --ranks 2 --nodes 2", "--hosts or --hostfile"),
+        ("--launcher mpirun --ranks 6 --nodes 3 --hosts a:2,b:2", "only 2 hosts are named: a, b"),
+        ("--launcher mpirun --ranks 8 --hosts a:2,b:2", "host a takes 2 ranks, but 4"),
+        ("--launcher mpirun --ranks 8 --hosts a;b", "is no host"),
+        ("--launcher mpirun --ranks 8 --hostfile /no/file", "cannot be read"),
+        ("--launcher torchrun --ranks 4 --nodes 2", "--rdzv-endpoint"),
+        ("--launcher torchrun --ranks 4 --nodes 2 --rdzv-endpoint a:1 --node-rank 2", "count from 0"),
+        ("--ranks 2 --time-limit 20", "with the unit"),
+        ("--ranks 2 --env A-B=1", "cannot name a variable"),
+        ("--ranks 2 --env NO_SUCH_VARIABLE_HERE", "no such variable"),
+        ("--ranks 2 --launcher slurm --gpus-per-node 8 --bind gpu", "--topology"),
+        ("--ranks 2 --topology /no/file", "cannot be read"),
+        ("--ranks 2 --launcher gossip", "invalid choice"),
+    ],
+)
+def test_what_does_not_fit_together_is_one_sentence(words: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("busbw.launch.affinity.from_sysfs", list)
+    with pytest.raises(UserError, match=why) as caught:
+        job(*words.split())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["a b", "a\n#SBATCH --account=theirs", "", "a'b", "$(id)"])
+def test_no_name_of_slurms_smuggles_a_second_one(value: str) -> None:
+    with pytest.raises(UserError, match="--partition"):
+        job("--launcher", "slurm", "--ranks", "2", "--partition", value)
+
+
+def test_a_launcher_that_is_not_installed_is_one_sentence(
+    fake_engine: Path, runs_of_this_test: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UserError, match="needs srun, which was not found; install it"):
+        find_program("srun", "slurm", {"PATH": "/nowhere"})
+    words = ["all_reduce", "--launcher", "torchrun", "--launcher-program", "/no/torchrun", "--ranks", "2"]
+    assert main(words) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not runs_of_this_test.exists()
+
+
+def test_a_dry_run_prints_and_starts_nothing(
+    fake_engine: Path, runs_of_this_test: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sendrecv", "-b", "8", "--launcher", "sbatch", "--ranks", "2", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "#SBATCH --job-name=busbw" in shown and shown.splitlines()[-1].startswith("sbatch --parsable")
+    assert not runs_of_this_test.exists()
+
+
+def test_every_launch_option_is_in_the_reference() -> None:
+    page = (REFERENCE / "run.md").read_text()
+    assert not [option.name for option in OPTIONS if option.name not in page]
