@@ -11,7 +11,7 @@ SWITCH = "nvswitch"
 """Target of NVLinks that end in an NVSwitch, through which every GPU of the machine reaches every other."""
 
 
-class Path(Enum):
+class PathType(Enum):
     """How two devices reach each other, nearest first, in the words of `nvidia-smi topo -m`."""
 
     SELF = "X"
@@ -25,7 +25,7 @@ class Path(Enum):
     @property
     def distance(self) -> int:
         """0 for the device itself, growing with the distance."""
-        return list(Path).index(self)
+        return list(PathType).index(self)
 
     @property
     def meaning(self) -> str:
@@ -34,13 +34,13 @@ class Path(Enum):
 
 
 _MEANING = {
-    Path.SELF: "the device itself",
-    Path.NVLINK: "a bonded set of # NVLinks",
-    Path.PIX: "at most one PCIe bridge",
-    Path.PXB: "several PCIe bridges, but no host bridge",
-    Path.PHB: "a PCIe host bridge (the processor)",
-    Path.NODE: "the interconnect between host bridges of one NUMA node",
-    Path.SYS: "the interconnect between NUMA nodes (UPI, Infinity Fabric)",
+    PathType.SELF: "the device itself",
+    PathType.NVLINK: "a bonded set of # NVLinks",
+    PathType.PIX: "at most one PCIe bridge",
+    PathType.PXB: "several PCIe bridges, but no host bridge",
+    PathType.PHB: "a PCIe host bridge (the processor)",
+    PathType.NODE: "the interconnect between host bridges of one NUMA node",
+    PathType.SYS: "the interconnect between NUMA nodes (UPI, Infinity Fabric)",
 }
 
 
@@ -81,7 +81,11 @@ class NvLinks:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU. `index` is NVML's; `sm` the compute capability times ten (A100: 80, H200: 90)."""
+    """One GPU. `index` is NVML's; `sm` the compute capability times ten (A100: 80, H200: 90).
+
+    `bridges` names the host bridge and then every PCIe switch on the way to it; `target` of an NVLink that ends in no
+    other GPU is SWITCH.
+    """
 
     index: int
     bus_id: str | None = None
@@ -154,13 +158,13 @@ class Connection:
 
     a: str
     b: str
-    path: Path
+    path: PathType
     nvlinks: int = 0
 
     @property
     def text(self) -> str:
         """As the matrix shows it: NV12, PIX, SYS."""
-        return f"NV{self.nvlinks}" if self.path is Path.NVLINK else self.path.value
+        return f"NV{self.nvlinks}" if self.path is PathType.NVLINK else self.path.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,7 @@ class Machine:
     def between(self, a: str, b: str) -> Connection | None:
         """The connection of two devices by key; None where nobody said."""
         if a == b:
-            return Connection(a, b, Path.SELF)
+            return Connection(a, b, PathType.SELF)
         return next((each for each in self.connections if {each.a, each.b} == {a, b}), None)
 
     @property
@@ -197,7 +201,7 @@ class Machine:
         pairs = [
             self.between(a.key, b.key) for i, a in enumerate(self.gpus) for b in self.gpus[i + 1 :]
         ]  # fmt: skip
-        return bool(pairs) and all(pair is not None and pair.path is Path.NVLINK for pair in pairs)
+        return bool(pairs) and all(pair is not None and pair.path is PathType.NVLINK for pair in pairs)
 
 
 def normal_bus_id(text: str) -> str:

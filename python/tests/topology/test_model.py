@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.topology.model import SWITCH, Connection, Gpu, Machine, NvLinks, Path, normal_bus_id, with_generation
+from busbw.topology.model import SWITCH, Connection, Gpu, Machine, NvLinks, PathType, normal_bus_id, with_generation
 from busbw.topology.rates import nccl_nvlink_GBps, pcie_GBps, pcie_generation
 
 
@@ -46,9 +46,9 @@ def test_what_nccl_counts_on_per_link_follows_the_compute_capability() -> None:
 
 def test_a_machine_is_all_nvlink_only_when_every_pair_is() -> None:
     gpus = (Gpu(0), Gpu(1), Gpu(2))
-    pairs = [Connection("GPU0", "GPU1", Path.NVLINK, 12), Connection("GPU2", "GPU0", Path.NVLINK, 12)]
+    pairs = [Connection("GPU0", "GPU1", PathType.NVLINK, 12), Connection("GPU2", "GPU0", PathType.NVLINK, 12)]
     assert not Machine("test", gpus=gpus, connections=tuple(pairs)).all_nvlink
-    pairs.append(Connection("GPU1", "GPU2", Path.NVLINK, 12))
+    pairs.append(Connection("GPU1", "GPU2", PathType.NVLINK, 12))
     machine = Machine("test", gpus=gpus, connections=tuple(pairs))
     assert machine.all_nvlink
     between = machine.between("GPU0", "GPU2")

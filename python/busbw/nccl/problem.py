@@ -1,0 +1,14 @@
+"""A fault in a file that NCCL reads: the line, what is wrong, and whether NCCL fails on it or merely misjudges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`fatal`: NCCL refuses the file or falls over it; else it goes on with a wrong idea of the machine."""
+
+    line: int
+    text: str
+    fatal: bool = False
