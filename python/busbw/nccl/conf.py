@@ -91,19 +91,25 @@ def in_force(environment: Mapping[str, str], files: Sequence[ConfFile]) -> dict[
 
 
 def _oddity(name: str, value: str) -> str | None:
+    return _odd_name(name) or _odd_value(name, value)
+
+
+def _odd_name(name: str) -> str | None:
     if name.lstrip().startswith("#"):
         return "a comment that does not begin in the first column is read as a variable, which nobody reads"
     if name != name.strip():
         return f"white space around '{name.strip()[:40]}' becomes part of its name, so nothing is set"
     if name.startswith("export "):
         return f"'export' becomes part of the name, so {_short(name.removeprefix('export '))} is not set"
-    if not _NAME.fullmatch(name):
-        return f"'{_short(name)}' is no name of a variable"
+    return None if _NAME.fullmatch(name) else f"'{_short(name)}' is no name of a variable"
+
+
+def _odd_value(name: str, value: str) -> str | None:
     if len(value) > MAX_VALUE:
         return f"the value of {name} is cut after {MAX_VALUE} characters"
     if value != value.strip():
         return f"white space around the value of {name} becomes part of it"
-    if value[:1] in "\"'" and value[:1] and value[-1:] == value[:1]:
+    if value[:1] in {'"', "'"} and value[-1:] == value[:1]:
         return f"the quotes become part of the value of {name}"
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from busbw.errors import UserError
 from busbw.topology.model import Gpu, Machine, Nic, PcieLink, normal_bus_id
@@ -28,7 +28,7 @@ class PciDevice:
     kind: str
     name: str
     line: int
-    pcie: PcieLink = PcieLink()
+    pcie: PcieLink = field(default_factory=PcieLink)
     numa: int | None = None
     redirects: bool = False
 

@@ -1,0 +1,42 @@
+"""What is known of a GPU by its product name: compute capability and NVLinks of a whole board."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """`nvlinks` is what a healthy GPU of an NVLink machine has; None where boards differ (bridges are optional)."""
+
+    sm: int
+    nvlinks: int | None
+
+
+# Source: NVIDIA's data sheets; SXM boards have all links wired, PCIe boards have them only with a bridge.
+_PRODUCTS: tuple[tuple[re.Pattern[str], Product], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), product)
+    for pattern, product in (
+        (r"\bGB?300\b|\bB300\b", Product(103, 18)),
+        (r"\bGB200\b|\bB200\b|\bB100\b", Product(100, 18)),
+        (r"\bH(?:100|200) NVL\b|\bH100 PCIe\b", Product(90, None)),
+        (r"\bH800\b", Product(90, 8)),
+        (r"\bH200\b|\bH100\b|\bH20\b|\bGH200\b", Product(90, 18)),
+        (r"\bA100.*PCIe\b|\bA100 80G\.\.\.|\bA800.*PCIe", Product(80, None)),
+        (r"\bA800\b", Product(80, 8)),
+        (r"\bA100\b", Product(80, 12)),
+        (r"\bA30\b", Product(80, None)),
+        (r"\bL40S?\b|\bL4\b", Product(89, 0)),
+        (r"\bA40\b|\bA10\b|\bA6000\b", Product(86, None)),
+        (r"\bV100.*PCIe\b", Product(70, 0)),
+        (r"\bV100\b", Product(70, 6)),
+        (r"\bT4\b", Product(75, 0)),
+        (r"\bP100\b", Product(60, 4)),
+    )
+)
+
+
+def product(name: str | None) -> Product | None:
+    """What is known of that product; None for one that is not in the list."""
+    return next((known for pattern, known in _PRODUCTS if name and pattern.search(name)), None)
