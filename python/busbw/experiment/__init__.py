@@ -1,0 +1,1 @@
+"""Experiments: variants of settings measured in interleaved rounds until the verdicts are sure, or the time is up."""

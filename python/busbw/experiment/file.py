@@ -1,0 +1,105 @@
+"""A plan from a TOML file."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from busbw.errors import UserError
+from busbw.experiment import factors
+from busbw.experiment.factors import UNSET, Factor, Level
+from busbw.experiment.plan import Limits, Plan, check
+
+MAX_FILE_BYTES = 1 << 20
+_TOP = {"command", "ranks", "bind", "one_at_a_time", "seed", "vary", *(each.name for each in fields(Limits))}
+_LEVEL = {"label", "environment", "library", "arguments", "unbind"}
+_VARY = {"variable", "library", "arguments", "values", "name", "levels"}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
+
+
+def parse_time(text: str) -> float:
+    """Seconds of "90", "90s", "10m" or "1h"."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"'{text}' is no time; write it as 90s, 10m or 1h")
+    return float(match[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600}[match[2] or "s"]
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan that the file describes; UserError says what in it cannot be understood."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise UserError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, which no plan is")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserError(f"cannot read {path}: {getattr(problem, 'strerror', None) or problem}") from problem
+    try:
+        reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+        raw = reader.loads(text)
+    except ModuleNotFoundError:
+        raise UserError("Python 3.10 reads TOML with the package tomli: pip install tomli") from None
+    except (ValueError, RecursionError) as problem:
+        raise UserError(f"{path} is no TOML: {problem}") from None
+    try:
+        return check(_plan(raw))
+    except UserError as problem:
+        raise UserError(f"{path}: {problem}", exit_code=problem.exit_code) from None
+    except (TypeError, ValueError, AttributeError) as problem:
+        raise UserError(f"{path}: a value has the wrong kind ({problem})") from None
+
+
+def _plan(raw: Mapping[str, Any]) -> Plan:
+    _known(raw, _TOP, "the file")
+    tables = raw.get("vary", [])
+    if not isinstance(tables, list) or not tables:
+        raise UserError("nothing is varied; add [[vary]] tables with variable = ... and values = [...]")
+    limits = {each.name: raw[each.name] for each in fields(Limits) if each.name in raw}
+    for name in ("seconds", "trial_seconds"):
+        if isinstance(limits.get(name), str):
+            limits[name] = parse_time(limits[name])
+    command = raw.get("command", [])
+    words = command.split() if isinstance(command, str) else [str(word) for word in command]
+    return Plan(
+        tuple(_factor(table, number) for number, table in enumerate(tables, start=1)), tuple(words),
+        int(raw.get("ranks", 1)), str(raw.get("bind", "none")), bool(raw.get("one_at_a_time", False)),
+        int(raw.get("seed", 1)), Limits(**limits),
+    )  # fmt: skip
+
+
+def _factor(table: Mapping[str, Any], number: int) -> Factor:
+    _known(table, _VARY, f"[[vary]] {number}")
+    if "levels" in table:
+        levels = tuple(_level(level, number) for level in table["levels"])
+        return Factor(str(table.get("name", f"factor {number}")), levels)
+    values = [str(value) for value in table.get("values", [])]
+    kinds = [kind for kind in ("variable", "library", "arguments") if kind in table]
+    if len(kinds) != 1:
+        raise UserError(f"[[vary]] {number} varies a variable, a library or arguments: give one of the three")
+    kind = kinds[0]
+    if kind == "variable":
+        return factors.variable(f"{table[kind]}={'|'.join(values)}")
+    joined = "|".join(values or [str(value) for value in table[kind]])
+    return factors.library(joined) if kind == "library" else factors.arguments(joined, number)
+
+
+def _level(raw: Mapping[str, Any], number: int) -> Level:
+    _known(raw, _LEVEL, f"a level of [[vary]] {number}")
+    environment = {
+        str(name): None if value == UNSET else str(value) for name, value in raw.get("environment", {}).items()
+    }
+    words = raw.get("arguments", ())
+    return Level(
+        str(raw.get("label", "")), environment, raw.get("library"),
+        tuple(words.split() if isinstance(words, str) else map(str, words)), bool(raw.get("unbind", False)),
+    )  # fmt: skip
+
+
+def _known(table: Mapping[str, Any], known: Sequence[str] | set[str], where: str) -> None:
+    unknown = sorted(set(table) - set(known))
+    if unknown:
+        raise UserError(f"{where}: '{unknown[0]}' is unknown; known are {', '.join(sorted(known))}")

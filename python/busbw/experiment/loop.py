@@ -1,0 +1,147 @@
+"""The experiment itself: rounds of trials in shuffled order until the verdicts are sure or the time is up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from busbw.analysis.verdict import Verdict
+from busbw.errors import UserError
+from busbw.experiment.effects import Findings, find, given_up
+from busbw.experiment.plan import Plan
+from busbw.experiment.runner import run_trial
+from busbw.experiment.trial import Outcome, Trial, from_json, to_json
+
+TRIALS_NAME = "trials.jsonl"
+
+# Once it is known how long the baseline takes, something that takes this much longer hangs for all purposes.
+HUNG_FACTOR = 20.0
+LEAST_LIMIT_S = 20.0
+
+Measure = Callable[[Plan, int, int, Path, float], Trial]
+Tell = Callable[[str], None]
+
+
+class Stop(Enum):
+    """Why an experiment ended."""
+
+    SURE = "every verdict is sure"
+    TIME = "the time is up"
+    ROUNDS = "all rounds are done"
+    BASELINE = "the baseline does not work"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Result:
+    """How it ended, and what was found."""
+
+    plan: Plan
+    folder: Path
+    trials: tuple[Trial, ...]
+    stop: Stop
+    findings: Findings
+
+
+@dataclass
+class Experiment:
+    """Carries out a plan in a folder. What is there already counts: an experiment goes on where it was cut off."""
+
+    plan: Plan
+    folder: Path
+    measure: Measure = run_trial
+    clock: Callable[[], float] = time.monotonic
+    tell: Tell = lambda _: None
+    trials: list[Trial] = field(default_factory=list)
+
+    def run(self) -> Result:
+        """Measure until sure; an interrupted experiment reports what it has."""
+        self.trials = read_trials(self.folder)
+        began = self.clock()
+        try:
+            stop = self._rounds(began)
+        except KeyboardInterrupt:
+            stop = Stop.INTERRUPTED
+        return Result(self.plan, self.folder, tuple(self.trials), stop, find(self.plan, self.trials))
+
+    def _rounds(self, began: float) -> Stop:
+        for number in range(self.plan.limits.rounds):
+            findings = find(self.plan, self.trials)
+            if findings.settled:
+                return Stop.SURE
+            done = {trial.variant for trial in self.trials if trial.round == number}
+            if done and any(trial.round > number for trial in self.trials):
+                continue
+            for variant in self._round(number, findings):
+                if variant in done:
+                    continue
+                if self.clock() - began + self._typical_s() > self.plan.limits.seconds and self.trials:
+                    return Stop.TIME
+                self._trial(number, variant)
+                if self._failed(0):
+                    return Stop.BASELINE
+        return Stop.SURE if find(self.plan, self.trials).settled else Stop.ROUNDS
+
+    def _round(self, number: int, findings: Findings) -> Iterator[int]:
+        """The baseline and whoever is not settled; of a factorial, everybody that works, as its effects need all."""
+        alive = [0]
+        for effect in findings.effects:
+            if effect.broken:
+                continue
+            leading = effect.judgement.verdict is Verdict.FASTER
+            if not effect.settled or leading or len(self.plan.factors) > 1:
+                alive.append(effect.variant)
+        yield from self.plan.order(number, alive)
+
+    def _trial(self, number: int, variant: int) -> None:
+        limit = self._limit_s()
+        trial = self.measure(self.plan, number, variant, self.folder, limit)
+        self.trials.append(trial)
+        append_trial(self.folder, trial)
+        name = self.plan.variants[variant].name
+        how = (
+            f"{trial.seconds:.1f} s" if trial.outcome is Outcome.MEASURED else f"{trial.outcome.value}: {trial.reason}"
+        )
+        self.tell(f"round {number + 1}, {name}: {how}")
+
+    def _failed(self, variant: int) -> bool:
+        return given_up([trial for trial in self.trials if trial.variant == variant])
+
+    def _limit_s(self) -> float:
+        took = [t.seconds for t in self.trials if t.variant == 0 and t.outcome is Outcome.MEASURED]
+        most = self.plan.limits.trial_seconds
+        return min(most, max(LEAST_LIMIT_S, HUNG_FACTOR * max(took))) if took else most
+
+    def _typical_s(self) -> float:
+        took = sorted(t.seconds for t in self.trials if t.outcome is Outcome.MEASURED)
+        return took[len(took) // 2] if took else 0.0
+
+
+def read_trials(folder: Path) -> list[Trial]:
+    """The trials of an experiment so far; a last line that was cut off is left out."""
+    path = folder / TRIALS_NAME
+    if not path.exists():
+        return []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as problem:
+        raise UserError(f"the trials in {path} cannot be read: {problem}") from problem
+    lines = text.split("\n")
+    whole = lines[:-1]
+    if lines[-1]:
+        # Cut off in mid-line: the rest of the file stands, and the next trial starts on a line of its own.
+        path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
+    return [from_json(line, f"{path}:{number}") for number, line in enumerate(whole, start=1) if line]
+
+
+def append_trial(folder: Path, trial: Trial) -> None:
+    """Keep a trial as soon as it is there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / TRIALS_NAME).open("a", encoding="utf-8") as stream:
+            stream.write(to_json(trial) + "\n")
+    except OSError as problem:
+        raise UserError(f"the trial cannot be kept in {folder}: {problem.strerror or problem}") from problem

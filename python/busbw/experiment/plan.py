@@ -1,0 +1,123 @@
+"""The plan of an experiment: what is varied, what is run, when to stop; a value that can be kept and read again."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from busbw.analysis.verdict import MARGIN
+from busbw.errors import UsageError, UserError
+from busbw.experiment.factors import Factor, Level, Variant, variants
+from busbw.records import Collective
+
+PLAN_NAME = "experiment.json"
+SCHEMA = 1
+_COLLECTIVES = frozenset(get_args(Collective)) - {"barrier"}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: `alpha` is the chance of any false claim in the whole experiment."""
+
+    seconds: float = 600.0
+    rounds: int = 60
+    min_rounds: int = 3
+    trial_seconds: float = 120.0
+    alpha: float = 0.05
+    margin: float = MARGIN
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`words` are a collective and the engine's options; `ranks` processes are started for every trial."""
+
+    factors: tuple[Factor, ...]
+    words: tuple[str, ...]
+    ranks: int = 1
+    bind: str = "none"
+    one_at_a_time: bool = False
+    seed: int = 1
+    limits: Limits = Limits()
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        return variants(self.factors, one_at_a_time=self.one_at_a_time)
+
+    def order(self, number: int, among: list[int]) -> list[int]:
+        """The order of one round: the same for the same seed, so that a resumed experiment goes on as it would have."""
+        shuffled = sorted(among)
+        random.Random(f"{self.seed} {number}").shuffle(shuffled)
+        return shuffled
+
+
+def check(plan: Plan) -> Plan:
+    """The plan, or a sentence that says what cannot be run."""
+    if not plan.words or plan.words[0] not in _COLLECTIVES:
+        given = f"'{plan.words[0]}' is none" if plan.words else "none was given"
+        raise UsageError(f"an experiment measures a collective, and {given}; end with `-- all_reduce -b 1M -e 1G -f 4`")
+    for word in plan.words:
+        if word.partition("=")[0] in {"--record", "--runs", "--no-record"}:
+            raise UsageError(f"{word} belongs to no experiment: it keeps the records of its trials itself")
+    limits = plan.limits
+    if plan.ranks < 1:
+        raise UsageError(f"-n {plan.ranks}: a job has at least one rank")
+    for name, value in (("--time", limits.seconds), ("--trial-timeout", limits.trial_seconds)):
+        if not 0 < value < 1e7:
+            raise UsageError(f"{name} {value:g}: the limit must be more than 0 seconds and less than a year")
+    if not limits.min_rounds <= limits.rounds <= 10_000:
+        raise UsageError(f"--rounds {limits.rounds}: between {limits.min_rounds} and 10000 rounds make an experiment")
+    names = [factor.name for factor in plan.factors]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled:
+        raise UsageError(f"{doubled} is varied twice; give all its values at once: --vary {doubled}=A,B,C")
+    plan.variants  # noqa: B018 - refuses too many and too few
+    return plan
+
+
+def save(plan: Plan, folder: Path) -> None:
+    """Write the plan into the experiment's folder."""
+    text = json.dumps({"schema": SCHEMA, **asdict(plan)}, indent=1, ensure_ascii=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / PLAN_NAME).write_text(text + "\n", encoding="utf-8")
+    except OSError as problem:
+        raise UserError(f"the experiment cannot be kept in {folder}: {problem.strerror or problem}") from problem
+
+
+def load(folder: Path) -> Plan:
+    """The plan of an experiment that was started earlier."""
+    path = folder / PLAN_NAME
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise UserError(
+            f"{folder} holds no experiment that could go on ({path.name}: {problem.strerror or problem})"
+        ) from problem
+    except ValueError as problem:
+        raise UserError(f"{path} is no plan of an experiment: {problem}") from None
+    try:
+        if raw["schema"] > SCHEMA:
+            raise UserError(f"{path} was written by a newer busbw (schema {raw['schema']}); this one reads {SCHEMA}")
+        return check(_plan(raw))
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise UserError(f"{path} is no plan of an experiment: {problem!r}") from None
+
+
+def _plan(raw: Mapping[str, Any]) -> Plan:
+    factors = tuple(
+        Factor(factor["name"], tuple(_level(level) for level in factor["levels"])) for factor in raw["factors"]
+    )
+    return Plan(
+        factors, tuple(raw["words"]), raw["ranks"], raw["bind"], raw["one_at_a_time"], raw["seed"],
+        Limits(**raw["limits"]),
+    )  # fmt: skip
+
+
+def _level(raw: Mapping[str, Any]) -> Level:
+    return Level(
+        raw["label"], dict(raw["environment"]), raw["library"], tuple(raw["arguments"]), bool(raw["unbind"])
+    )  # fmt: skip

@@ -1,0 +1,130 @@
+"""Runs one trial: `busbw run` in processes of its own, with the variant's settings, under a time limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import busbw
+from busbw.errors import UserError
+from busbw.experiment.factors import Variant
+from busbw.experiment.plan import Plan
+from busbw.experiment.trial import Outcome, Trial, times_of
+from busbw.launch.destination import RECORD_NAME
+from busbw.launch.execute import TIMED_OUT
+from busbw.records import read_record
+
+GRACE_S = 15.0
+"""`busbw run` ends its ranks within 10 s of its own limit; after this it is ended itself."""
+
+OUTPUT_NAME = "output.txt"
+ENGINE_TIMED_OUT = 4
+WRONG_DATA = 7
+_LAST_LINES = 4000
+
+# How launchers tell a process its rank: inside a job they would make every trial a part of that job.
+_RANKED = ("BUSBW_RANK", "BUSBW_WORLD_SIZE", "BUSBW_LOCAL_RANK", "BUSBW_LOCAL_SIZE", "BUSBW_RUN_ID", "BUSBW_RUNS")
+
+
+def environment_of(variant: Variant, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a trial inherits: everything of ours, but for what the variant sets or removes."""
+    inherited = {name: value for name, value in environ.items() if name not in _RANKED}
+    for name, value in variant.environment.items():
+        if value is None:
+            inherited.pop(name, None)
+        else:
+            inherited[name] = value
+    # The package that runs now is the one that measures, wherever it was started from.
+    package = str(Path(busbw.__file__).parents[1])
+    inherited["PYTHONPATH"] = os.pathsep.join(filter(None, (package, inherited.get("PYTHONPATH", ""))))
+    return inherited
+
+
+def command_of(plan: Plan, variant: Variant, record: Path, limit_s: float) -> list[str]:
+    """The words of one trial."""
+    return [
+        sys.executable, "-m", "busbw", "run", "-n", str(plan.ranks), "--timeout", f"{limit_s:g}", "--bind", plan.bind,
+        *plan.words, *variant.arguments, "--record", str(record),
+    ]  # fmt: skip
+
+
+def run_trial(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
+    """Measure one variant; whatever becomes of it is a trial. Interrupting it ends its processes first."""
+    chosen = plan.variants[variant]
+    place = folder / "trials" / f"r{number:04d}-v{variant:03d}"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / RECORD_NAME).unlink(missing_ok=True)
+    except OSError as problem:
+        raise UserError(f"the trial cannot be kept in {place}: {problem.strerror or problem}") from problem
+    began = time.monotonic()
+    code = _run(command_of(plan, chosen, place / RECORD_NAME, limit_s), chosen, place / OUTPUT_NAME, limit_s)
+    seconds = time.monotonic() - began
+    return _judged(number, variant, code, place, (seconds, limit_s))
+
+
+def _run(command: list[str], variant: Variant, output: Path, limit_s: float) -> int:
+    with output.open("wb") as stream:
+        process = subprocess.Popen(
+            command, env=environment_of(variant, os.environ), stdin=subprocess.DEVNULL, stdout=stream,
+            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_unbind if variant.unbind else None,  # noqa: PLW1509
+        )  # fmt: skip
+        try:
+            return process.wait(limit_s + GRACE_S)
+        except subprocess.TimeoutExpired:
+            return TIMED_OUT
+        finally:
+            _end(process)
+
+
+def _unbind() -> None:
+    # A process may widen its own set of processors, up to what its container allows.
+    with suppress(OSError):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End what still runs; `busbw run` answers the first signal by ending its ranks."""
+    if process.poll() is not None:
+        return
+    for number, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
+        process.send_signal(number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+            return
+
+
+def _judged(number: int, variant: int, code: int, place: Path, times: tuple[float, float]) -> Trial:
+    seconds, limit_s = times
+    if code in {TIMED_OUT, ENGINE_TIMED_OUT}:
+        return Trial(number, variant, Outcome.HUNG, seconds, reason=f"no result within {limit_s:g} s", limit_s=limit_s)
+    if code == WRONG_DATA:
+        return Trial(number, variant, Outcome.WRONG, seconds, reason="the results were wrong")
+    if code != 0:
+        return Trial(number, variant, Outcome.CRASHED, seconds, reason=_last_words(place / OUTPUT_NAME, code))
+    try:
+        measured, rates = times_of(read_record(place / RECORD_NAME))
+    except UserError as problem:
+        return Trial(number, variant, Outcome.CRASHED, seconds, reason=str(problem))
+    if not measured:
+        return Trial(number, variant, Outcome.CRASHED, seconds, reason="no case was measured")
+    return Trial(number, variant, Outcome.MEASURED, seconds, measured, rates)
+
+
+def _last_words(output: Path, code: int) -> str:
+    """The line that says why: the last of ours or of the engine's that names an error, else the exit code."""
+    with suppress(OSError):
+        text = output.read_bytes()[-_LAST_LINES:].decode(errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        telling = [line for line in lines if "error" in line.lower() or "fail" in line.lower() or "cannot" in line]
+        if telling:
+            return f"exit code {code}: {telling[0][:200]}"
+        if lines:
+            return f"exit code {code}: {lines[-1][:200]}"
+    return f"exit code {code}"
