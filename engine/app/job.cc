@@ -186,14 +186,14 @@ std::size_t available_host_memory() {
 }
 
 // Bytes that one buffer may have. GPUs: nccl-tests' rule, which leaves up to 5 GiB to the library and the driver.
-// Host: nine tenths of what is available now, shared by the ranks of this host.
+// Host: nine tenths of what is available now, shared by the ranks of this host; expected values need no buffer there.
 std::size_t usable_bytes(const Job& job) {
-  const std::size_t buffers = job.plan.checks > 0 ? 3 : 2;
   if (job.ranks.front()->device->info().kind == DeviceInfo::Kind::cpu) {
     const auto ranks =
         static_cast<std::size_t>(job.rendezvous->placement().local_processes * ranks_per_process(job.plan));
-    return available_host_memory() / 10 * 9 / buffers / ranks;
+    return available_host_memory() / 10 * 9 / 2 / ranks;
   }
+  const std::size_t buffers = job.plan.checks > 0 ? 3 : 2;
   constexpr std::size_t gib = std::size_t{1} << 30;
   std::size_t smallest = job.ranks.front()->device->info().total_memory.count;
   for (const auto& rank : job.ranks) smallest = std::min(smallest, rank->device->info().total_memory.count);

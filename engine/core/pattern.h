@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "engine/core/data_type.h"
 
@@ -97,6 +98,17 @@ BUSBW_HOST_DEVICE inline std::uint32_t element_hash(const Pattern& p, std::uint6
 // What one rank has for one element.
 BUSBW_HOST_DEVICE inline std::uint32_t rank_hash(std::uint32_t element, int rank) {
   return mix(element ^ (static_cast<std::uint32_t>(rank + 1) * 0x85ebca6bU));
+}
+
+// One of 0..n-1, evenly: a division by n would not vectorise.
+BUSBW_HOST_DEVICE inline std::uint32_t choose(std::uint32_t hash, int n) {
+  return static_cast<std::uint32_t>((static_cast<std::uint64_t>(hash) * static_cast<std::uint32_t>(n)) >> 32);
+}
+
+// Where `rank` stands in a row of all ranks that starts at a different one for each element.
+BUSBW_HOST_DEVICE inline std::uint32_t place_in_row(std::uint32_t element, int rank, int ranks) {
+  const std::uint32_t place = static_cast<std::uint32_t>(rank) + choose(element, ranks);
+  return place >= static_cast<std::uint32_t>(ranks) ? place - static_cast<std::uint32_t>(ranks) : place;
 }
 
 BUSBW_HOST_DEVICE inline std::uint32_t bits_of(float x) {
@@ -205,9 +217,7 @@ BUSBW_HOST_DEVICE inline std::int32_t share(std::uint32_t element, int rank, int
   const std::uint32_t hash = rank_hash(element, rank);
   const std::uint32_t each = limit / static_cast<std::uint32_t>(ranks);
   if (each == 0) {
-    const std::uint32_t place = (static_cast<std::uint32_t>(rank) + element % static_cast<std::uint32_t>(ranks)) %
-                                static_cast<std::uint32_t>(ranks);
-    if (place >= limit) return 0;
+    if (place_in_row(element, rank, ranks) >= limit) return 0;
     return negative && (hash & 1U) ? -1 : 1;
   }
   // Multiply and shift maps the hash evenly onto 0..span-1 without a division.
@@ -244,22 +254,20 @@ BUSBW_HOST_DEVICE inline typename F::Wide avg_scale(int ranks) {
 
 template <typename F>
 BUSBW_HOST_DEVICE inline typename F::Wide avg_share(const Pattern& p, std::uint32_t element, int rank) {
-  const std::uint32_t n = static_cast<std::uint32_t>(p.ranks);
-  const std::uint32_t first = element % n;
-  const std::uint32_t second = (element >> 11) % n;
-  if (static_cast<std::uint32_t>(rank) != first && static_cast<std::uint32_t>(rank) != second) return 0;
+  const std::uint32_t first = choose(element, p.ranks);
+  const std::uint32_t second = choose(element * 0x9e3779b1U, p.ranks);
+  const bool has_share = static_cast<std::uint32_t>(rank) == first || static_cast<std::uint32_t>(rank) == second;
   const std::uint32_t top = 1U << (F::precision < 12 ? F::precision - 1 : 11);
   const auto value = static_cast<typename F::Wide>(1U + (rank_hash(element, rank) & (top - 1U)));
-  return value * avg_scale<F>(p.ranks);
+  return has_share ? value * avg_scale<F>(p.ranks) : typename F::Wide(0);
 }
 
 // prod: the carrier's mantissa, or a signed power of two on up to four ranks, or a sign.
 template <typename F>
 BUSBW_HOST_DEVICE inline typename F::Wide prod_factor(const Pattern& p, std::uint32_t element, int rank) {
   using Wide = typename F::Wide;
-  const std::uint32_t n = static_cast<std::uint32_t>(p.ranks);
   const std::uint32_t hash = rank_hash(element, rank);
-  const std::uint32_t place = (static_cast<std::uint32_t>(rank) + element % n) % n;
+  const std::uint32_t place = place_in_row(element, rank, p.ranks);
   const Wide sign = hash & 1U ? Wide(-1) : Wide(1);
   if (place == 0) {
     constexpr int digits = F::mantissa_bits < 23 ? F::mantissa_bits : 23;
@@ -291,136 +299,154 @@ BUSBW_HOST_DEVICE inline std::int32_t integer_avg_share(const Pattern& p, std::u
 
 namespace pattern_detail {
 
+// One rank's input and the reduction over all ranks, in steps, so that a loop over elements can run inside the loop
+// over ranks, where it vectorises. The kind is a template argument: no branch on it is left in a loop.
+//   input     what a rank has
+//   encode    an input as the bits that memory holds
+//   weighted  what an input adds to the reduction
+//   add       two partial reductions into one
+//   finish    the reduction over all ranks as the bits that memory holds
+template <DataType Type, PatternKind Kind>
+struct IntegerReduction {
+  using F = Format<Type>;
+  using Bits = typename F::Bits;
+  using State = std::conditional_t<sizeof(Bits) == 8, std::uint64_t, std::uint32_t>;
+
+  BUSBW_HOST_DEVICE static State input(const Pattern& p, std::uint32_t element, int rank) {
+    if constexpr (Kind == PatternKind::avg) return static_cast<State>(integer_avg_share<F>(p, element, rank));
+    return random_bits<F>(rank_hash(element, rank));
+  }
+  BUSBW_HOST_DEVICE static Bits encode(State input, std::uint32_t) { return static_cast<Bits>(input); }
+  BUSBW_HOST_DEVICE static State weighted(State input, int rank) {
+    return Kind == PatternKind::mulsum ? input * static_cast<State>(mulsum_scalar(rank)) : input;
+  }
+  BUSBW_HOST_DEVICE static State add(State a, State b) {
+    if constexpr (Kind == PatternKind::prod) return a * b;
+    if constexpr (Kind == PatternKind::max || Kind == PatternKind::min) {
+      // Flipping the sign bit orders signed numbers as unsigned ones.
+      constexpr State sign_bit = F::is_signed ? State(1) << (8 * sizeof(Bits) - 1) : State(0);
+      const bool larger = (b ^ sign_bit) > (a ^ sign_bit);
+      return larger == (Kind == PatternKind::max) ? b : a;
+    }
+    return a + b;
+  }
+  BUSBW_HOST_DEVICE static Bits finish(const Pattern& p, State state, std::uint32_t) {
+    // Exact: the total is below 2^31, and a quotient in double rounds to no other integer.
+    if constexpr (Kind == PatternKind::avg)
+      return static_cast<Bits>(static_cast<std::int32_t>(static_cast<double>(static_cast<std::int32_t>(state)) /
+                                                         static_cast<double>(p.ranks)));
+    return static_cast<Bits>(state);
+  }
+};
+
+template <DataType Type, PatternKind Kind>
+struct FloatReduction {
+  using F = Format<Type>;
+  using Bits = typename F::Bits;
+  using Wide = typename F::Wide;
+  // Shares of a sum are added as integers, and scaled once.
+  static constexpr bool adds_shares = Kind == PatternKind::sum || Kind == PatternKind::mulsum;
+  using State = std::conditional_t<adds_shares, std::int32_t, Wide>;
+
+  BUSBW_HOST_DEVICE static State input(const Pattern& p, std::uint32_t element, int rank) {
+    if constexpr (adds_shares) return sum_share<F>(p, element, rank);
+    if constexpr (Kind == PatternKind::prod) return prod_factor<F>(p, element, rank);
+    if constexpr (Kind == PatternKind::avg) return avg_share<F>(p, element, rank);
+    return middle_value<F>(rank_hash(element, rank));
+  }
+  BUSBW_HOST_DEVICE static Bits encode(State input, std::uint32_t element) {
+    if constexpr (adds_shares) return F::from(static_cast<Wide>(input) * sum_scale<F>(element));
+    return F::from(input);
+  }
+  BUSBW_HOST_DEVICE static State weighted(State input, int rank) {
+    return Kind == PatternKind::mulsum ? input * mulsum_scalar(rank) : input;
+  }
+  BUSBW_HOST_DEVICE static State add(State a, State b) {
+    if constexpr (Kind == PatternKind::prod) return a * b;
+    if constexpr (Kind == PatternKind::max) return b > a ? b : a;
+    if constexpr (Kind == PatternKind::min) return b < a ? b : a;
+    return a + b;
+  }
+  BUSBW_HOST_DEVICE static Bits finish(const Pattern& p, State state, std::uint32_t element) {
+    if constexpr (Kind == PatternKind::avg) state /= static_cast<Wide>(p.ranks);
+    return encode(state, element);
+  }
+};
+
+// Copies move any bits, of floats too.
 template <DataType Type>
+struct AnyBits {
+  using F = Format<Type>;
+  using Bits = typename F::Bits;
+  using State = Bits;
+  BUSBW_HOST_DEVICE static State input(const Pattern&, std::uint32_t element, int rank) {
+    return random_bits<F>(rank_hash(element, rank));
+  }
+  BUSBW_HOST_DEVICE static Bits encode(State input, std::uint32_t) { return input; }
+  BUSBW_HOST_DEVICE static State weighted(State input, int) { return input; }
+  BUSBW_HOST_DEVICE static State add(State a, State) { return a; }
+  BUSBW_HOST_DEVICE static Bits finish(const Pattern&, State state, std::uint32_t) { return state; }
+};
+
+template <DataType Type, PatternKind Kind>
+using Reduction = std::conditional_t<
+    Kind == PatternKind::copy, AnyBits<Type>,
+    std::conditional_t<Format<Type>::is_integer, IntegerReduction<Type, Kind>, FloatReduction<Type, Kind>>>;
+
+template <DataType Type, PatternKind Kind>
 BUSBW_HOST_DEVICE inline typename Format<Type>::Bits contribution_of(const Pattern& p, int rank,
                                                                      std::uint32_t element) {
-  using F = Format<Type>;
-  using Bits = typename F::Bits;
-  if (p.kind == PatternKind::copy) return random_bits<F>(rank_hash(element, rank));
-  if constexpr (F::is_integer) {
-    if (p.kind == PatternKind::avg) return static_cast<Bits>(integer_avg_share<F>(p, element, rank));
-    return random_bits<F>(rank_hash(element, rank));
-  } else {
-    using Wide = typename F::Wide;
-    switch (p.kind) {
-      case PatternKind::sum:
-      case PatternKind::mulsum:
-        return F::from(static_cast<Wide>(sum_share<F>(p, element, rank)) * sum_scale<F>(element));
-      case PatternKind::prod:
-        return F::from(prod_factor<F>(p, element, rank));
-      case PatternKind::avg:
-        return F::from(avg_share<F>(p, element, rank));
-      case PatternKind::max:
-      case PatternKind::min:
-        return F::from(middle_value<F>(rank_hash(element, rank)));
-      case PatternKind::copy:
-        break;
-    }
-    return 0;
-  }
+  using R = Reduction<Type, Kind>;
+  return R::encode(R::input(p, element, rank), element);
 }
 
-template <typename F>
-BUSBW_HOST_DEVICE inline typename F::Bits reduce_integers(const Pattern& p, std::uint32_t element) {
-  using Bits = typename F::Bits;
-  constexpr Bits sign_bit = F::is_signed ? static_cast<Bits>(Bits(1) << (8 * sizeof(Bits) - 1)) : Bits(0);
-  if (p.kind == PatternKind::avg) {
-    std::uint64_t total = 0;
-    for (int r = 0; r < p.ranks; ++r) total += static_cast<std::uint64_t>(integer_avg_share<F>(p, element, r));
-    return static_cast<Bits>(total / static_cast<std::uint64_t>(p.ranks));
-  }
-  std::uint64_t result = random_bits<F>(rank_hash(element, 0));
-  if (p.kind == PatternKind::mulsum) result *= static_cast<std::uint64_t>(mulsum_scalar(0));
-  for (int r = 1; r < p.ranks; ++r) {
-    const Bits next = random_bits<F>(rank_hash(element, r));
-    // Flipping the sign bit orders signed numbers as unsigned ones.
-    const auto a = static_cast<Bits>(static_cast<Bits>(result) ^ sign_bit);
-    const auto b = static_cast<Bits>(next ^ sign_bit);
-    switch (p.kind) {
-      case PatternKind::sum:
-        result += next;
-        break;
-      case PatternKind::mulsum:
-        result += static_cast<std::uint64_t>(next) * static_cast<std::uint64_t>(mulsum_scalar(r));
-        break;
-      case PatternKind::prod:
-        result *= next;
-        break;
-      case PatternKind::max:
-        result = a > b ? result : next;
-        break;
-      case PatternKind::min:
-        result = a < b ? result : next;
-        break;
-      case PatternKind::avg:
-      case PatternKind::copy:
-        break;
-    }
-  }
-  return static_cast<Bits>(result);
-}
-
-template <typename F>
-BUSBW_HOST_DEVICE inline typename F::Bits reduce_floats(const Pattern& p, std::uint32_t element) {
-  using Wide = typename F::Wide;
-  switch (p.kind) {
-    case PatternKind::sum:
-    case PatternKind::mulsum: {
-      std::int32_t total = 0;
-      for (int r = 0; r < p.ranks; ++r) {
-        const int weight = p.kind == PatternKind::mulsum ? mulsum_scalar(r) : 1;
-        total += weight * sum_share<F>(p, element, r);
-      }
-      return F::from(static_cast<Wide>(total) * sum_scale<F>(element));
-    }
-    case PatternKind::prod: {
-      Wide result = 1;
-      for (int r = 0; r < p.ranks; ++r) result *= prod_factor<F>(p, element, r);
-      return F::from(result);
-    }
-    case PatternKind::avg: {
-      Wide total = 0;
-      for (int r = 0; r < p.ranks; ++r) total += avg_share<F>(p, element, r);
-      return F::from(total / static_cast<Wide>(p.ranks));
-    }
-    case PatternKind::max:
-    case PatternKind::min: {
-      Wide best = middle_value<F>(rank_hash(element, 0));
-      for (int r = 1; r < p.ranks; ++r) {
-        const Wide next = middle_value<F>(rank_hash(element, r));
-        best = (p.kind == PatternKind::max) == (next > best) ? next : best;
-      }
-      return F::from(best);
-    }
-    case PatternKind::copy:
-      break;
-  }
-  return 0;
-}
-
-template <DataType Type>
+template <DataType Type, PatternKind Kind>
 BUSBW_HOST_DEVICE inline typename Format<Type>::Bits reduction_of(const Pattern& p, std::uint32_t element) {
-  using F = Format<Type>;
-  if constexpr (F::is_integer) {
-    return reduce_integers<F>(p, element);
-  } else {
-    return reduce_floats<F>(p, element);
-  }
+  using R = Reduction<Type, Kind>;
+  auto state = R::weighted(R::input(p, element, 0), 0);
+  for (int r = 1; r < p.ranks; ++r) state = R::add(state, R::weighted(R::input(p, element, r), r));
+  return R::finish(p, state, element);
 }
 
 }  // namespace pattern_detail
 
+// Calls `function` with the kind as a constant.
+template <typename Function>
+decltype(auto) with_kind(PatternKind kind, Function&& function) {
+  switch (kind) {
+    case PatternKind::sum:
+      return function(std::integral_constant<PatternKind, PatternKind::sum>());
+    case PatternKind::prod:
+      return function(std::integral_constant<PatternKind, PatternKind::prod>());
+    case PatternKind::max:
+      return function(std::integral_constant<PatternKind, PatternKind::max>());
+    case PatternKind::min:
+      return function(std::integral_constant<PatternKind, PatternKind::min>());
+    case PatternKind::avg:
+      return function(std::integral_constant<PatternKind, PatternKind::avg>());
+    case PatternKind::mulsum:
+      return function(std::integral_constant<PatternKind, PatternKind::mulsum>());
+    case PatternKind::copy:
+      break;
+  }
+  return function(std::integral_constant<PatternKind, PatternKind::copy>());
+}
+
 // What `rank` puts in at `index`, as raw bits.
 template <DataType Type>
-BUSBW_HOST_DEVICE inline typename pattern_detail::Format<Type>::Bits contribution(const Pattern& p, int rank,
-                                                                                  std::uint64_t index) {
-  return pattern_detail::contribution_of<Type>(p, rank, pattern_detail::element_hash(p, index));
+typename pattern_detail::Format<Type>::Bits contribution(const Pattern& p, int rank, std::uint64_t index) {
+  const std::uint32_t element = pattern_detail::element_hash(p, index);
+  return with_kind(p.kind, [&](auto kind) {
+    return pattern_detail::contribution_of<Type, decltype(kind)::value>(p, rank, element);
+  });
 }
 
 // What the reduction over all ranks must give at `index`, as raw bits.
 template <DataType Type>
-BUSBW_HOST_DEVICE inline typename pattern_detail::Format<Type>::Bits reduction(const Pattern& p, std::uint64_t index) {
-  return pattern_detail::reduction_of<Type>(p, pattern_detail::element_hash(p, index));
+typename pattern_detail::Format<Type>::Bits reduction(const Pattern& p, std::uint64_t index) {
+  const std::uint32_t element = pattern_detail::element_hash(p, index);
+  return with_kind(p.kind,
+                   [&](auto kind) { return pattern_detail::reduction_of<Type, decltype(kind)::value>(p, element); });
 }
 
 }  // namespace busbw

@@ -20,6 +20,21 @@ double seconds_since(Clock::time_point start) { return Seconds(Clock::now() - st
 // nccl-tests fills timed buffers with this seed and counts checks from 1.
 constexpr std::uint32_t timing_seed = 99;
 
+// The segments' parts within `count` elements from `first` on, as offsets from there.
+std::vector<Segment> segments_within(std::span<const Segment> segments, std::size_t first, std::size_t count) {
+  std::vector<Segment> parts;
+  for (Segment part : segments) {
+    const std::size_t begin = std::max(part.offset, first);
+    const std::size_t end = std::min(part.offset + part.count, first + count);
+    if (begin >= end) continue;
+    part.source_offset += begin - part.offset;
+    part.offset = begin - first;
+    part.count = end - begin;
+    parts.push_back(part);
+  }
+  return parts;
+}
+
 }  // namespace
 
 void Bench::select(DataType type, RedOp op, int root) {
@@ -67,7 +82,7 @@ Case Bench::describe(Bytes bytes, bool in_place) const {
   return c;
 }
 
-void Bench::fill(std::uint32_t seed, bool in_place, bool with_expected) {
+void Bench::fill(std::uint32_t seed, bool in_place) {
   for (const Lane& lane : lanes_) {
     Rank& rank = *lane.rank;
     rank.device->use();
@@ -78,12 +93,6 @@ void Bench::fill(std::uint32_t seed, bool in_place, bool with_expected) {
     const Pattern p = pattern(rank, seed);
     const std::vector<Segment> inputs = p_.collective.inputs(g, rank.seat, root_);
     rank.device->fill(lane.send, p, inputs, *rank.stream);
-    if (!with_expected) continue;
-    const std::vector<Segment> expected = p_.collective.expected(g, rank.seat, root_, in_place);
-    std::size_t covered = 0;
-    for (const Segment& segment : expected) covered += segment.count;
-    if (covered < g.recv_elements) rank.device->clear(rank.expected.get(), g.recv_elements * width, *rank.stream);
-    rank.device->fill(rank.expected.get(), p, expected, *rank.stream);
   }
   complete("filling buffers");
 }
@@ -345,11 +354,33 @@ void Bench::sample(CaseResult& result) {
   if (p_.plan.per_iteration) gather_iterations(result, batch);
 }
 
+std::uint64_t Bench::count_wrong(const Lane& lane, bool in_place) {
+  Rank& rank = *lane.rank;
+  rank.device->use();
+  const Geometry& g = lane.geometry;
+  const Pattern p = pattern(rank, check_seed_);
+  const std::size_t width = element_size(type_);
+  const std::size_t piece = rank.device->check_piece().count / width;
+  const std::vector<Segment> expected = p_.collective.expected(g, rank.seat, root_, in_place);
+  std::uint64_t wrong = 0;
+  for (std::size_t first = 0; first < g.recv_elements; first += piece) {
+    const std::size_t count = std::min(piece, g.recv_elements - first);
+    const std::vector<Segment> parts = segments_within(expected, first, count);
+    std::size_t covered = 0;
+    for (const Segment& part : parts) covered += part.count;
+    // What nobody writes was cleared before the operation.
+    if (covered < count) rank.device->clear(rank.expected.get(), count * width, *rank.stream);
+    rank.device->fill(rank.expected.get(), p, parts, *rank.stream);
+    wrong += rank.device->count_wrong(lane.recv + first * width, rank.expected.get(), count, p, *rank.stream);
+  }
+  return wrong;
+}
+
 void Bench::verify(CaseResult& result, bool in_place) {
   if (p_.plan.checks == 0 || (in_place && !p_.collective.checked_in_place())) return;
   std::uint64_t wrong = 0;
   for (int check = 0; check < p_.plan.checks && wrong == 0; ++check) {
-    fill(++check_seed_, in_place, true);
+    fill(++check_seed_, in_place);
     const Watchdog::Wait wait(p_.watchdog, p_.thread, "the checked operation");
     p_.team.barrier();
     if (p_.plan.graph_launches > 0) {
@@ -361,12 +392,7 @@ void Bench::verify(CaseResult& result, bool in_place) {
       complete("the checked operation");
     }
     double mine = 0;
-    for (const Lane& lane : lanes_) {
-      lane.rank->device->use();
-      mine += static_cast<double>(lane.rank->device->count_wrong(lane.recv, lane.rank->expected.get(),
-                                                                 lane.geometry.recv_elements,
-                                                                 pattern(*lane.rank, check_seed_), *lane.rank->stream));
-    }
+    for (const Lane& lane : lanes_) mine += static_cast<double>(count_wrong(lane, in_place));
     for (const double each : p_.team.all_gather(p_.thread, mine)) wrong += static_cast<std::uint64_t>(each);
   }
   result.wrong = wrong;
@@ -379,7 +405,7 @@ CaseResult Bench::measure(const Case& the_case) {
                                          the_case.bytes.count, the_case.in_place ? "in place" : "out of place"));
   CaseResult result;
   // Without checks nccl-tests times whatever the buffers hold; so does this.
-  if (p_.plan.checks > 0) fill(timing_seed, the_case.in_place, false);
+  if (p_.plan.checks > 0) fill(timing_seed, the_case.in_place);
   p_.team.barrier();
   start(0);
   complete("the first operation");

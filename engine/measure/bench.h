@@ -58,7 +58,8 @@ class Bench {
   };
 
   void set_up(Bytes bytes, bool in_place);
-  void fill(std::uint32_t seed, bool in_place, bool with_expected);
+  void fill(std::uint32_t seed, bool in_place);
+  std::uint64_t count_wrong(const Lane& lane, bool in_place);
   void start(int iteration);
   void start_lane(const Lane& lane, std::size_t shift, int step);
   void complete(const char* what);

@@ -56,13 +56,15 @@ void allocate_buffers(Rank& rank, const Library& library, const Plan& plan, Byte
   rank.recv = library_or_device_memory(rank, library, room);
   if (rank.device->info().kind == DeviceInfo::Kind::cpu) {
     // Untouched pages of the host all read one page of zeros, which stays in the cache and flatters every figure.
-    const Segment all{.count = room, .rank = rank.seat.rank};
-    rank.device->fill(rank.send.get(), {.type = DataType::uint8}, {&all, 1}, *rank.stream);
+    // Up to seven bytes at the end stay as they are: their page has been touched.
+    const Segment all{.count = room / sizeof(std::uint64_t), .rank = rank.seat.rank};
+    rank.device->fill(rank.send.get(), {.type = DataType::uint64}, {&all, 1}, *rank.stream);
     rank.device->clear(rank.recv.get(), room, *rank.stream);
   }
   if (plan.checks == 0) return;
   Device* device = rank.device.get();
-  rank.expected = {device->allocate(room), [device](void* m) { device->release(m); }};
+  const std::size_t piece = std::min(room, device->check_piece().count);
+  rank.expected = {device->allocate(piece), [device](void* m) { device->release(m); }};
 }
 
 void create_communicators(std::vector<Rank*> ranks, const Library& library, const Plan& plan, const ncclUniqueId& id,

@@ -49,7 +49,7 @@ struct Rank {
   std::function<void(void*, const void*, std::size_t)> copy;  // in stream order
 };
 
-// Buffers of `bytes` (and room for -u) for send, recv and, where results are checked, expected values.
+// Buffers of `bytes` (and room for -u) for send and recv and, where results are checked, a piece of expected values.
 void allocate_buffers(Rank& rank, const Library& library, const Plan& plan, Bytes bytes);
 
 // Makes the communicators of these ranks in one group, so that one thread can do it for several.

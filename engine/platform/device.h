@@ -74,6 +74,9 @@ class Device {
   virtual void copy(void* to, const void* from, std::size_t bytes, Stream& stream) = 0;
   virtual void fill(void* memory, const Pattern& pattern, std::span<const Segment> segments, Stream& stream) = 0;
 
+  // How much of a result is checked at once: expected values take no more memory than this.
+  virtual Bytes check_piece() const = 0;
+
   // Elements of `data` whose bits are further than tolerance_units(pattern) from those of `expected`. Waits for the
   // result.
   virtual std::uint64_t count_wrong(const void* data, const void* expected, std::size_t count, const Pattern& pattern,

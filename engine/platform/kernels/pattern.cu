@@ -60,11 +60,11 @@ __device__ inline void fill_stretch(const FillArguments& arguments, const FillSt
   const std::uint32_t window = pattern_detail::window_hash(p, stretch.first_index);
   if (stretch.rank >= 0) {
     store_all<Bits, 8>(stretch, [&](std::uint32_t low) {
-      return pattern_detail::contribution_of<Type>(p, stretch.rank, pattern_detail::element_hash(window, low));
+      return pattern_detail::contribution_of<Type, Kind>(p, stretch.rank, pattern_detail::element_hash(window, low));
     });
   } else {
     store_all<Bits, 1>(stretch, [&](std::uint32_t low) {
-      return pattern_detail::reduction_of<Type>(p, pattern_detail::element_hash(window, low));
+      return pattern_detail::reduction_of<Type, Kind>(p, pattern_detail::element_hash(window, low));
     });
   }
 }
