@@ -1,0 +1,185 @@
+"""Measures what findings really cost here: things as they are against each mended alone, and all mended together."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from busbw.analysis.units import format_bytes, format_us
+from busbw.analysis.verdict import Verdict
+from busbw.doctor.finding import SCRATCH, Finding
+from busbw.errors import UserError
+from busbw.experiment.effects import Effect, PointEffect
+from busbw.experiment.factors import Factor, Level
+from busbw.experiment.loop import Experiment, Measure, Result, Stop
+from busbw.experiment.plan import Limits, Plan, check, save
+from busbw.experiment.runner import run_trial
+from busbw.experiment.text import largest
+
+WORDS = ("all_reduce", "-b", "64K", "-e", "1G", "-f", "16384", "-n", "10", "-w", "2", "-c", "0")
+"""A small and a large size: what costs bandwidth shows at 1 GiB, what costs latency at 64 KiB."""
+
+ALL = "all of them"
+_LATENCY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Proven:
+    """What an experiment says about one finding. `factor` is the speed without it over the speed with it."""
+
+    finding: Finding | None
+    verdict: Verdict
+    sentence: str
+    factor: float | None = None
+    low: float | None = None
+    high: float | None = None
+    with_GBps: float | None = None
+    without_GBps: float | None = None
+    bytes: int | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether mending it makes something surely faster here."""
+        return self.verdict is Verdict.FASTER
+
+
+@dataclass(frozen=True)
+class How:
+    """How to measure: `ranks` processes run `words`; the limits suit a doctor that somebody waits for."""
+
+    ranks: int
+    words: Sequence[str] = WORDS
+    limits: Limits = field(default_factory=lambda: Limits(seconds=120.0, rounds=12, trial_seconds=60.0))
+    tell: Callable[[str], None] = lambda _: None
+    measure: Measure = run_trial
+    clock: Callable[[], float] = time.monotonic
+
+
+def scratch_of(finding: Finding, folder: Path) -> Path:
+    """Where a finding's files lie: two findings may each need an nccl.conf of their own."""
+    return folder / "files" / finding.name
+
+
+def level_of(finding: Finding, folder: Path) -> Level:
+    """The alternative of a finding's proof as a level of an experiment."""
+    proof, scratch = finding.proof, str(scratch_of(finding, folder))
+    environment: dict[str, str | None] = dict.fromkeys(proof.unset)
+    for name, value in {**proof.set, **proof.neutral}.items():
+        environment[name] = value.replace(SCRATCH, scratch)
+    return Level(finding.name, environment, unbind=proof.unbind)
+
+
+def plan_of(findings: Sequence[Finding], folder: Path, how: How) -> tuple[Plan, list[Finding]]:
+    """One factor: as it is, each finding mended, and all of them where there are several; and which findings these are.
+
+    Findings with the same remedy are one level: measuring it twice would tell nothing.
+    """
+    levels: list[Level] = []
+    named: list[Finding] = []
+    for finding in findings:
+        level = level_of(finding, folder)
+        if finding.proof.runnable and not any(_same(level, other) for other in levels):
+            taken = sum(other.label.split("#")[0] == level.label for other in levels)
+            levels.append(replace(level, label=f"{level.label}#{taken + 1}") if taken else level)
+            named.append(finding)
+    if not levels:
+        raise UserError("nothing that was found can be proved by a setting; see `how to prove it` of each finding")
+    factor = Factor("mended", (Level("as it is"), *levels, *_together(levels)))
+    return check(Plan((factor,), tuple(how.words), how.ranks, limits=how.limits)), named
+
+
+def _same(a: Level, b: Level) -> bool:
+    return dict(a.environment) == dict(b.environment) and a.unbind == b.unbind
+
+
+def _together(levels: Sequence[Level]) -> list[Level]:
+    """All remedies at once, where there are several and no two want different values of one variable."""
+    environment: dict[str, str | None] = {}
+    for level in levels:
+        for name, value in level.environment.items():
+            if value is not None and environment.get(name) not in {None, value}:
+                return []
+            # A remedy that sets a variable knows more than one that only removes it.
+            environment[name] = value if value is not None else environment.get(name)
+    return [Level(ALL, environment, unbind=any(level.unbind for level in levels))] if len(levels) > 1 else []
+
+
+def prove(findings: Sequence[Finding], folder: Path, how: How) -> list[Proven]:
+    """Run the experiment for these findings and say what each costs; those that no setting proves say so."""
+    write_files(findings, folder)
+    plan, named = plan_of(findings, folder, how)
+    save(plan, folder)
+    result = Experiment(plan, folder, how.measure, how.clock, how.tell).run()
+    if result.stop is Stop.BASELINE:
+        reason = result.findings.baseline[-1].reason
+        raise UserError(f"things as they are cannot be measured ({reason}); {folder}/trials holds what was printed")
+    return _outcomes(findings, named, result)
+
+
+def _outcomes(findings: Sequence[Finding], named: Sequence[Finding], result: Result) -> list[Proven]:
+    said = []
+    for finding in findings:
+        if not finding.proof.runnable:
+            said.append(Proven(finding, Verdict.UNDECIDED, finding.proof.instruction or "no setting can prove it"))
+            continue
+        level = level_of(finding, result.folder)
+        number = next(i for i, other in enumerate(named) if _same(level_of(other, result.folder), level))
+        said.append(judge_effect(finding, result.findings.effects[number]))
+    if len(result.findings.effects) > len(named):
+        said.append(judge_effect(None, result.findings.effects[-1]))
+    return said
+
+
+def judge_effect(finding: Finding | None, effect: Effect) -> Proven:
+    """One finding's effect as a sentence with GB/s and a factor."""
+    if effect.ratio is None or not effect.points:
+        return Proven(finding, Verdict.UNDECIDED, f"not measured: {effect.judgement.reason}")
+    point = telling_point(effect)
+    interval = point.interval
+    verdict = effect.judgement.verdict
+    if interval is not None and interval.low > 1:
+        verdict = Verdict.FASTER  # sure at this size, whatever the others do; corrected for the number of sizes
+    rates = _rates(point)
+    words = {
+        Verdict.FASTER: f"proved: {rates}",
+        Verdict.SLOWER: f"mending it makes things slower here: {rates}",
+        Verdict.NO_DIFFERENCE: f"costs nothing here: {rates}",
+        Verdict.UNDECIDED: f"not sure after {effect.rounds} rounds: {rates}",
+    }
+    return Proven(
+        finding, verdict, words[verdict], point.ratio,
+        interval.low if interval else None, interval.high if interval else None,
+        point.baseline_GBps, point.variant_GBps, point.point.bytes,
+    )  # fmt: skip
+
+
+def telling_point(effect: Effect) -> PointEffect:
+    """The size at which the effect is largest among those where it is sure; else the largest size."""
+    sure = [each for each in effect.points if each.interval is not None and not each.interval.contains(1.0)]
+    return max(sure, key=lambda each: abs(math.log(each.ratio))) if sure else largest(effect.points)
+
+
+def _rates(point: PointEffect) -> str:
+    interval = f" ({point.interval.low:.3g} to {point.interval.high:.3g})" if point.interval else ""
+    size = format_bytes(point.point.bytes)
+    if point.point.bytes < _LATENCY_BYTES:
+        change = f"{format_us(point.baseline_us)} now, {format_us(point.variant_us)} mended"
+    else:
+        change = f"{point.baseline_GBps:.4g} GB/s now, {point.variant_GBps:.4g} GB/s mended"
+    return f"{change} at {size}, a factor of {point.ratio:.3g}{interval}"
+
+
+def write_files(findings: Sequence[Finding], folder: Path) -> None:
+    """Write the files that the alternatives need."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for finding in findings:
+            for name, text in finding.proof.files.items():
+                scratch = scratch_of(finding, folder)
+                scratch.mkdir(parents=True, exist_ok=True)
+                (scratch / Path(name).name).write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise UserError(f"the proof's files cannot be written in {folder}: {problem.strerror or problem}") from problem
