@@ -7,11 +7,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO, get_args
+from typing import TYPE_CHECKING, TextIO, get_args
 
 from busbw.errors import UserError
 from busbw.importers import FileReport, ImportedSweep, import_path, import_stream
 from busbw.records import Collective
+
+MANY_SWEEPS = 200
+"""From here on a log is large: a second process takes over what is to be written."""
+
+if TYPE_CHECKING:
+    from busbw.importers.handover import Handover
 
 EXAMPLES = """\
 reads: nccl-tests text (every version since 2.0) and JSON, mscclpp-test, torch all_reduce_bench, DeepSpeed's
@@ -88,6 +94,8 @@ class _Destination:
         self._tags = tuple(dict.fromkeys(args.tag))
         self._stream: TextIO | None = None
         self._partial: Path | None = None
+        self._taken = 0
+        self._handover: Handover | None = None
 
     def __enter__(self) -> _Destination:
         if self._output and not self._dry:
@@ -99,29 +107,55 @@ class _Destination:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        finished = False
+        try:
+            if self._handover is not None and kind is None:
+                self._handover.close()
+            finished = kind is None
+        finally:
+            if self._handover is not None and not finished:
+                self._handover.abandon()
+            self._close(finished=finished)
+
+    def _close(self, *, finished: bool) -> None:
         if self._stream is None or self._partial is None or self._output is None:
             return
         self._stream.close()
-        if kind is None:
+        if finished:
             self._partial.replace(self._output)
         else:
             self._partial.unlink(missing_ok=True)
 
     def take(self, sweep: ImportedSweep) -> None:
-        """Take one sweep."""
+        """Take one sweep; from many on, a second process writes them."""
         if self._dry:
             return
         if self._tags:
             sweep = replace(sweep, run=replace(sweep.run, tags=(*sweep.run.tags, *self._tags)))
+        self._taken += 1
+        if self._taken == MANY_SWEEPS:
+            self._share_work()
+        if self._handover is not None:
+            self._handover.put(sweep)
+        else:
+            self._write(sweep)
+
+    def _share_work(self) -> None:
+        from busbw.importers import handover
+
+        if handover.is_possible():
+            if self._stream is not None:
+                self._stream.flush()
+            self._handover = handover.Handover(self._write)
+
+    def _write(self, sweep: ImportedSweep) -> None:
         if self._stream is None:
-            self._keep(sweep)
+            from busbw.runs import store
+
+            store.add_lines(sweep.run.run, sweep.lines(), Path(self._runs) if self._runs else None)
             return
         try:
-            self._stream.writelines(sweep.lines())
+            self._stream.write("".join(sweep.lines()))
+            self._stream.flush()
         except OSError as problem:
             raise UserError(f"cannot write {self._output}: {problem.strerror or problem}") from problem
-
-    def _keep(self, sweep: ImportedSweep) -> None:
-        from busbw.runs import store
-
-        store.add_lines(sweep.run.run, sweep.lines(), Path(self._runs) if self._runs else None)

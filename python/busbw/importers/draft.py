@@ -11,7 +11,7 @@ from busbw.importers.context import Surroundings
 from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
 from busbw.records.bandwidth import bus_factor
 from busbw.records.model import place
-from busbw.records.writer import record_lines, to_json
+from busbw.records.writer import record_lines, run_to_json, to_json
 
 
 class Figures(Protocol):
@@ -22,6 +22,9 @@ class Figures(Protocol):
 
     def lines(self, run: str, ranks: int | None) -> Iterator[str]:
         """As lines of JSON: what the writer gives for the cases, and faster."""
+
+    def fastest(self) -> list[Case]:
+        """The cases of the row with the largest algorithm bandwidth."""
 
     def __len__(self) -> int: ...
 
@@ -135,7 +138,7 @@ class ImportedSweep:
         if self.figures is None:
             yield from record_lines(self.record())
             return
-        yield to_json(self.run) + "\n"
+        yield run_to_json(self.run) + "\n"
         yield from self.figures.lines(self.run.run, self.ranks)
         if self.end is not None:
             yield to_json(self.end) + "\n"
@@ -195,7 +198,7 @@ def _size(draft: Draft, around: Surroundings, said: NcclSaid, notes: list[str]) 
     if told:
         return told
     commanded = around.command.ranks if around.command else None
-    derived = derived_ranks(draft.figures.cases() if draft.figures else draft.cases)
+    derived = derived_ranks(draft.figures.fastest() if draft.figures else draft.cases)
     if commanded and (derived is None or derived == commanded):
         notes.append(f"{commanded} ranks: from the command above the results")
         return commanded
@@ -223,12 +226,12 @@ def derived_ranks(cases: list[Case]) -> int | None:
     return least if least == most and least > 1 else None
 
 
-def ranks_fit(case: Case, size: int) -> bool:
+def ranks_fit(collective: Collective, algbw: float | None, busbw: float | None, size: int) -> bool:
     """Whether bus bandwidth over algorithm bandwidth is what `size` ranks give."""
-    factor = bus_factor(case.collective, size)
-    if factor is None or not case.algbw_GBps or case.busbw_GBps is None or case.algbw_GBps < 1:
+    factor = bus_factor(collective, size)
+    if factor is None or not algbw or busbw is None or algbw < 1:
         return True
-    return abs(case.busbw_GBps - factor * case.algbw_GBps) <= 0.02 + 0.02 * case.busbw_GBps
+    return abs(busbw - factor * algbw) <= 0.02 + 0.02 * busbw
 
 
 def _library(draft: Draft, around: Surroundings, said: NcclSaid) -> Library | None:

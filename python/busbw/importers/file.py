@@ -145,17 +145,24 @@ class _Reading:
         self._document = Document(markdown)
         messages = self._messages
         plain = self._stream("")
-        for number, line in self._source.lines():
-            if " NCCL " in line and "] NCCL " in line:
-                messages.feed(line)
-                if messages.in_sweep:
-                    who, text = split_prefix(line)
-                    self._stream(who).interrupted(text, number)
-                continue
-            who, text = ("", line) if line.startswith(_WITHOUT_PREFIX) else split_prefix(line)
-            stream = self._stream(who) if who else plain
-            if not stream.feed(text, number):
-                self._unclaimed(stream, text, number, markdown)
+        for first, lines in self._source.blocks():
+            at = 0
+            while at < len(lines):
+                line = lines[at]
+                number = first + at
+                at += 1
+                if " NCCL " in line and "] NCCL " in line:
+                    messages.feed(line)
+                    if messages.in_sweep:
+                        who, text = split_prefix(line)
+                        self._stream(who).interrupted(text, number)
+                    continue
+                who, text = ("", line) if line.startswith(_WITHOUT_PREFIX) else split_prefix(line)
+                stream = self._stream(who) if who else plain
+                if not stream.feed(text, number):
+                    self._unclaimed(stream, text, number, markdown)
+                elif not who and not text.startswith("#"):
+                    at += stream.rows_follow(lines, at)
         for stream in list(self._streams.values()):
             stream.close()
         for collector in self._shared.values():
@@ -207,6 +214,11 @@ class _Stream:
                 self._active = parser
                 return True
         return False
+
+    def rows_follow(self, lines: list[str], at: int) -> int:
+        """Take the rows that follow from `at` on, where a table of nccl-tests is open; returns how many."""
+        tests = self._nccl_tests
+        return tests.rows_follow(lines, at) if tests is not None and self._active is tests else 0
 
     def _parser(self, index: int) -> LineParser:
         parser = self._parsers[index] = self._formats[index].make(self._reading)

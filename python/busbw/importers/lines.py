@@ -69,28 +69,40 @@ class Source:
             raise UserError(f"{self.name} is larger than {limit >> 20} MiB, too large for one JSON document")
         return (self.head + rest).decode(self._encoding, "replace")
 
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """Numbered lines without their end; a longer one than MAX_LINE is left out and noted in `too_long`."""
-        number = 0
+    def blocks(self) -> Iterator[tuple[int, list[str]]]:
+        """Lines without their end, many at a time, with the number of the first of them.
+
+        A line longer than MAX_LINE is left out, ends its block, and is noted in `too_long`.
+        """
+        number = 1
         pending = ""
         skipping = False
         for text in self._texts():
-            parts = (pending + text).replace("\r\n", "\n").split("\n")
-            pending = parts.pop()
-            for part in parts:
-                number += 1
-                if skipping or len(part) > MAX_LINE:
-                    skipping = False
-                    self._note_too_long(number)
-                else:
-                    yield number, part
+            lines = (pending + text).replace("\r\n", "\n").split("\n")
+            pending = lines.pop()
+            yield from self._without_long(number, lines, skip_first=skipping)
+            number += len(lines)
+            skipping = skipping and not lines
             if len(pending) > MAX_LINE:
                 pending = ""
                 skipping = True
         if skipping:
-            self._note_too_long(number + 1)
+            self._note_too_long(number)
         elif pending:
-            yield number + 1, pending
+            yield number, [pending]
+
+    def _without_long(self, number: int, lines: list[str], *, skip_first: bool) -> Iterator[tuple[int, list[str]]]:
+        """The lines in blocks between those that are too long; the first may be the end of one that is."""
+        if not lines:
+            return
+        start = 0
+        if skip_first or max(map(len, lines)) > MAX_LINE:
+            for at, line in enumerate(lines):
+                if len(line) > MAX_LINE or (at == 0 and skip_first):
+                    self._note_too_long(number + at)
+                    yield number + start, lines[start:at]
+                    start = at + 1
+        yield number + start, lines[start:]
 
     def _note_too_long(self, number: int) -> None:
         if len(self.too_long) < 100:

@@ -9,50 +9,55 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
-from busbw.importers.nccl_tests_rows import OPS, Layout, Row, Sweep, cases_of, cycles_of, op_of, root_of
+from busbw.importers.nccl_tests_rows import OPS, Cycles, Layout, Row, Sweep, cases_of, op_of, root_of
 from busbw.importers.values import ELEMENT_BYTES, type_named
 from busbw.records import Case, Collective
 
 # Numbers as JSON has them, so that their text can be taken over as it is: ASCII digits only.
-_WHOLE = r"(0|[1-9]\d{0,17})"
-_NUMBER = r"((?:0|[1-9]\d{0,14})(?:\.\d{1,6})?(?:e[+-]\d\d)?)"
-_WRONG = r"((?:0|[1-9]\d{0,14})(?:\.\d{1,6})?(?:e\+\d\d)?|N/A)"
+_WHOLE = r"(?!0\d)\d{1,18}"
+_NUMBER = r"(?!0\d)\d{1,15}(?:\.\d{1,6})?"
+_WRONG = rf"(?:{_NUMBER}|N/A)"
+_NUMBER_E = rf"{_NUMBER}(?:e[+-]\d\d)?"
+_WRONG_E = rf"(?:{_NUMBER}(?:e\+\d\d)?|N/A)"
 _LEADS = (("bytes", "count", "type", "op", "root"), ("bytes", "count", "type", "op"))
 _GROUP = ("time", "algbw", "busbw", "wrong")
 
 
 @cache
-def matcher(layout: Layout) -> Callable[[str], re.Match[str] | None] | None:
-    """Matches a usual row of that layout, a group per column; None where the layout is not a usual one."""
+def matcher(layout: Layout) -> Callable[[str], object] | None:
+    """Matches a usual row of that layout; None where the layout is not a usual one."""
     if layout.lead not in _LEADS or layout.groups != (_GROUP, _GROUP) or layout.timestamp or layout.milliseconds:
         return None
-    lead = [_WHOLE, _WHOLE, f"({'|'.join(ELEMENT_BYTES)})", f"({'|'.join(sorted(OPS))}|none)"]
-    lead += [r"(-?\d{1,7})"] * (len(layout.lead) - 4)
-    return re.compile(r"\s*" + r"\s+".join([*lead, *[_NUMBER, _NUMBER, _NUMBER, _WRONG] * 2]) + r"\s*$", re.ASCII).match
+    lead = [_WHOLE, _WHOLE, f"(?:{'|'.join(ELEMENT_BYTES)})", f"(?:{'|'.join(sorted(OPS))}|none)"]
+    lead += [r"-?\d{1,7}"] * (len(layout.lead) - 4)
+    # Exponents are rare, and looking for them costs a quarter of the time of a row: the second try.
+    groups = [_NUMBER, _NUMBER, _NUMBER, _WRONG] * 2, [_NUMBER_E, _NUMBER_E, _NUMBER_E, _WRONG_E] * 2
+    tries = (r"\s*" + r"\s+".join([*lead, *each]) + r"\s*$" for each in groups)
+    return re.compile("|".join(tries), re.ASCII).match
 
 
-def row_of(match: re.Match[str], number_: int, layout: Layout) -> Row:
-    """The row of a match."""
-    words = match.groups()
+def row_of(line: str, layout: Layout) -> Row:
+    """The row that a usual line of that layout holds."""
+    words = tuple(line.split())
     at = len(layout.lead)
-    return Row(number_, words[:at], (words[at : at + 4], words[at + 4 :]), layout.placements, None)
+    return Row(words[:at], (words[at : at + 4], words[at + 4 :]), layout.placements, None)
 
 
 @dataclass(frozen=True)
 class PlainRows:
-    """The figures of a table whose rows are all usual ones, as text until they are asked for."""
+    """The figures of a table whose rows are all usual ones: its lines, until somebody asks for more."""
 
-    rows: list[Row]
+    rows: list[str]
     sweep: Sweep
 
     def cases(self) -> list[Case]:
         """As cases."""
-        return cases_of(self.rows, self.sweep)
+        return cases_of([row_of(line, self.sweep.layout) for line in self.rows], self.sweep)
 
     def lines(self, run: str, ranks: int | None) -> Iterator[str]:
-        """As lines of JSON."""
+        """As lines of JSON, those of one row at a time."""
         return lines_of(self.rows, self.sweep, run, ranks)
 
     @property
@@ -60,48 +65,69 @@ class PlainRows:
         """What all of them measure."""
         return self.sweep.collective
 
+    def fastest(self) -> list[Case]:
+        """The cases of the row with the largest algorithm bandwidth."""
+        at = len(self.sweep.layout.lead) + 1
+        best = max(self.rows, key=lambda row: max(map(float, row.split()[at::4][:2])))
+        return cases_of([row_of(best, self.sweep.layout)], self.sweep)
+
     def __len__(self) -> int:
-        return sum(len(row.groups) for row in self.rows)
+        return 2 * len(self.rows)
 
 
-def lines_of(rows: list[Row], sweep: Sweep, run: str, ranks: int | None) -> Iterator[str]:
-    """A line of JSON per row and placement."""
+def lines_of(rows: list[str], sweep: Sweep, run: str, ranks: int | None) -> Iterator[str]:
+    """Two lines of JSON per row, one for each placement."""
     head = f'{{"schema":1,"kind":"case","run":{json.dumps(run, ensure_ascii=False)},"case":'
     collective = f',"collective":"{sweep.collective}","bytes":'
+    first, second = (
+        f',"placement":{json.dumps(placement)},"outcome":"measured","time_us":' for placement in sweep.layout.placements
+    )
     tail = _tail(sweep)
-    placements = [json.dumps(placement) for placement in sweep.layout.placements]
+    at = len(sweep.layout.lead)
     middles: dict[tuple[str, ...], str] = {}
-    index = 0
-    for row, cycle in zip(rows, cycles_of(rows), strict=True):
-        size, count, *kind = row.lead
-        key = tuple(kind)
-        middle = middles.get(key)
+    cycles = Cycles()
+    for index, row in enumerate(rows):
+        words = row.split()
+        size, kind = words[0], tuple(words[2:at])
+        middle = middles.get(kind)
         if middle is None:
-            middle = middles[key] = _middle(sweep, key, ranks)
-        cycled = f',"cycle":{cycle}' if cycle else ""
-        for placement, (time, algbw, busbw, wrong) in zip(placements, row.groups, strict=True):
-            checked = "" if wrong == "N/A" else f',"wrong":{wrong}'
-            yield (
-                f'{head}{index}{collective}{size},"placement":{placement},"outcome":"measured","time_us":{time},'
-                f'"algbw_GBps":{algbw},"busbw_GBps":{busbw}{cycled}{middle},"count":{count}{checked}{tail}'
-            )
-            index += 1
+            middle = middles[kind] = _middle(sweep, kind, ranks)
+        cycle = cycles.of(size, kind)
+        shared = f',"cycle":{cycle}{middle},"count":{words[1]}' if cycle else f'{middle},"count":{words[1]}'
+        time, algbw, busbw, wrong, time_in, algbw_in, busbw_in, wrong_in = words[at:]
+        checked = "" if wrong == "N/A" else f',"wrong":{wrong}'
+        checked_in = "" if wrong_in == "N/A" else f',"wrong":{wrong_in}'
+        yield (
+            f'{head}{2 * index}{collective}{size}{first}{time},"algbw_GBps":{algbw},"busbw_GBps":{busbw}{shared}'
+            f"{checked}{tail}"
+            f'{head}{2 * index + 1}{collective}{size}{second}{time_in},"algbw_GBps":{algbw_in},"busbw_GBps":{busbw_in}'
+            f"{shared}{checked_in}{tail}"
+        )
 
 
 def _middle(sweep: Sweep, kind: tuple[str, ...], ranks: int | None) -> str:
     """Type, reduction, root and ranks, which few rows differ in."""
     lead = dict(zip(sweep.layout.lead[2:], kind, strict=True))
-    type_, op, root = type_named(lead["type"]), op_of(lead["op"]), root_of(lead.get("root"))
-    return _fields({"type": type_, "op": op, "root": root, "ranks": ranks})
+    return _fields(
+        ("type", type_named(lead["type"])),
+        ("op", op_of(lead["op"])),
+        ("root", root_of(lead.get("root"))),
+        ("ranks", ranks),
+    )
 
 
 def _tail(sweep: Sweep) -> str:
     options = sweep.options
-    return _fields({
-        "checks": options.get("check"), "iterations": options.get("iters"), "aggregated": options.get("agg_iters"),
-        "graph_launches": options.get("cudagraph"),
-    }) + "}\n"  # fmt: skip
+    fields = _fields(
+        ("checks", options.get("check")),
+        ("iterations", options.get("iters")),
+        ("aggregated", options.get("agg_iters")),
+        ("graph_launches", options.get("cudagraph")),
+    )
+    return fields + "}\n"
 
 
-def _fields(fields: dict[str, object]) -> str:
-    return "".join(f",{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items() if value is not None)
+@lru_cache(maxsize=256)
+def _fields(*fields: tuple[str, object]) -> str:
+    """Fields as they follow others in an object of JSON; the tables of one log differ little in them."""
+    return "".join(f",{json.dumps(name)}:{json.dumps(value)}" for name, value in fields if value is not None)

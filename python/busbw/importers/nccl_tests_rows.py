@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -37,7 +37,6 @@ class Layout(NamedTuple):
 class Row(NamedTuple):
     """One row as text, cut into its columns: what leads, then one group per placement that it has."""
 
-    line: int
     lead: tuple[str, ...]
     groups: tuple[tuple[str, ...], ...]
     placements: tuple[Placement | None, ...]
@@ -81,7 +80,7 @@ def _placements(above: str, groups: int) -> tuple[Placement | None, ...]:
     return ("out_of_place", "in_place") if groups == 2 else (None,)
 
 
-def cut(line: str, number_: int, layout: Layout, *, one_placement: bool = False) -> Row | None:
+def cut(line: str, layout: Layout, *, one_placement: bool = False) -> Row | None:
     """The row that a line holds; None where it does not fit the layout. mscclpp-test prints one placement only."""
     words = line.lstrip("# ").split()
     timestamp = None
@@ -100,12 +99,12 @@ def cut(line: str, number_: int, layout: Layout, *, one_placement: bool = False)
         return None
     if len(words) == expected:
         groups = _split(words[len(names) :], layout.groups)
-        row = Row(number_, lead, groups, layout.placements, timestamp)
+        row = Row(lead, groups, layout.placements, timestamp)
     elif one_placement and len(words) - len(names) in (len(layout.groups[0]), len(layout.groups[0]) - 1):
         # One placement only: a row out of place is pushed right by the width of the other group.
         gap = re.match(r"\s*\d+\s+\d+(\s+)", line)
         side = 1 if gap and len(gap[1]) > 25 and len(layout.groups) == 2 else 0
-        row = Row(number_, lead, (tuple(words[len(names) :]),), (layout.placements[side],), timestamp)
+        row = Row(lead, (tuple(words[len(names) :]),), (layout.placements[side],), timestamp)
     else:
         return None
     sound = all(_group_is_sound(dict(zip(layout.groups[0], group, strict=False))) for group in row.groups)
@@ -148,25 +147,31 @@ class Sweep:
     is_mscclpp: bool
 
 
-def cycles_of(rows: list[Row]) -> Iterator[int]:
+class Cycles:
     """Which run of the whole sweep (-N) each row belongs to: the next begins where the first row's key comes again."""
-    first: tuple[str, ...] | None = None
-    cycle = 0
-    size = "0"
-    for row in rows:
-        key = (row.lead[0], *row.lead[2:])
+
+    def __init__(self) -> None:
+        self._first: tuple[str, Sequence[str]] | None = None
+        self._before = "0"
+        self._cycle = 0
+
+    def of(self, size: str, kind: Sequence[str]) -> int:
+        """The cycle of the next row; `kind` is what leads but for size and count."""
+        if self._first is None:
+            self._first = (size, kind)
         # Sizes too small for the ranks are rows of 0 bytes that repeat within one sweep.
-        if key == first and size != "0":
-            cycle += 1
-        first = first or key
-        size = row.lead[0]
-        yield cycle
+        elif size == self._first[0] and self._before != "0" and kind == self._first[1]:
+            self._cycle += 1
+        self._before = size
+        return self._cycle
 
 
 def cases_of(rows: list[Row], sweep: Sweep) -> list[Case]:
     """A case per row and placement."""
     made: list[Case] = []
-    for row, cycle in zip(rows, cycles_of(rows), strict=True):
+    cycles = Cycles()
+    for row in rows:
+        cycle = cycles.of(row.lead[0], row.lead[2:])
         lead = dict(zip(sweep.layout.lead, row.lead, strict=True))
         for placement, group in zip(row.placements, row.groups, strict=True):
             figures = dict(zip(sweep.layout.groups[0], group, strict=False))

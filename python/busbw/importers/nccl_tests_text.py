@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal
 
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink, ranks_fit
@@ -71,7 +72,7 @@ class Parser:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self.tables = 0
-        self._plain: Callable[[str], re.Match[str] | None] | None = None
+        self._plain: Callable[[str], object] | None = None
         self._all_plain = True
         self._preamble = _Preamble()
         self._above = ""
@@ -105,15 +106,27 @@ class Parser:
         """Whether the line is a row or the footer of the table that is open."""
         if self._fragment and self._rest_of_row(layout, line, number_):
             return True
-        plain = self._plain(line) if self._plain else None
-        if plain:
-            self._take(row_of(plain, number_, layout), line)
+        if self._plain and self._plain(line):
+            self._take(line, None)
             return True
         if _ROW_START.match(line):
             return self._row_line(line, number_)
         # The oldest versions print the footer without a #.
         stripped = line.lstrip()
         return stripped.startswith(("Out of bounds", "Avg bus")) and self._footer(stripped)
+
+    def rows_follow(self, lines: list[str], at: int) -> int:
+        """Take the usual rows that follow each other from `at` on, and return how many: faster than one by one."""
+        plain = self._plain
+        if self._layout is None or plain is None or self._fragment or not self._all_plain:
+            return 0
+        end = min(len(lines), at + MAX_ROWS - len(self._content))
+        past = at
+        while past < end and plain(lines[past]):
+            past += 1
+        self._content += lines[at:past]
+        self._split_endless()
+        return past - at
 
     def interrupted(self, line: str, number_: int) -> None:
         """A message of NCCL came; where it broke into a row, keep the row's beginning."""
@@ -127,7 +140,7 @@ class Parser:
         """Whether the line completes the row that another message broke; it may come several lines later."""
         assert self._fragment is not None
         joined = f"{self._fragment[1]} {line}"
-        if self._cut(joined, number_, layout):
+        if self._cut(joined, layout):
             self._fragment = None
             return self._row_line(joined, number_)
         if _ROW_START.match(line):
@@ -143,7 +156,7 @@ class Parser:
     def _row_line(self, line: str, number_: int) -> bool:
         layout = self._layout
         assert layout is not None
-        row = self._cut(line, number_, layout)
+        row = self._cut(line, layout)
         if row is None:
             broken = _BROKEN.match(line)
             if broken:
@@ -151,14 +164,22 @@ class Parser:
                 return True
             self._sink.problem(number_, f"looks like a row, but does not fit the header: {line.strip()[:80]!r}")
             return True
-        self._all_plain = False
-        self._take(row, line)
+        self._take(line, row)
         return True
 
-    def _take(self, row: Row, line: str) -> None:
-        self._rows.append(row)
+    def _take(self, line: str, row: Row | None) -> None:
+        """Keep a row; a usual one comes without being cut and stays so while all others are usual too."""
+        assert self._layout is not None
+        if row is not None and self._all_plain:
+            self._all_plain = False
+            self._rows = [row_of(each, self._layout) for each in self._content]
+        if not self._all_plain:
+            self._rows.append(row or row_of(line, self._layout))
         self._content.append(line)
-        if len(self._rows) >= MAX_ROWS:
+        self._split_endless()
+
+    def _split_endless(self) -> None:
+        if len(self._content) >= MAX_ROWS:
             self._notes.append(f"the sweep is longer than {MAX_ROWS} rows and goes on in the next record")
             self._emit(goes_on=True)
 
@@ -177,6 +198,8 @@ class Parser:
         return self._before_table(stripped, number_)
 
     def _before_table(self, stripped: str, number_: int) -> bool:
+        if stripped.startswith(_SILENT) or stripped.rstrip() == "#":
+            return True
         for pattern, take in (
             (_RANK, self._rank),
             (_PARAMETERS, self._parameters),
@@ -188,7 +211,7 @@ class Parser:
             if match:
                 take(match, number_)
                 return True
-        return stripped.rstrip() == "#" or stripped.startswith(_SILENT)
+        return False
 
     def _footer(self, stripped: str) -> bool:
         bounds = _OUT_OF_BOUNDS.match(stripped)
@@ -249,21 +272,12 @@ class Parser:
             self._preamble.ranks = []
         if len(self._preamble.ranks) >= MAX_RANKS:
             return
-        name = match["name"].strip()
-        self._preamble.ranks.append(
-            Rank(
-                rank=int(match["rank"]),
-                host=match["host"],
-                group=int(match["group"]) if match["group"] else None,
-                pid=int(match["pid"]) if match["pid"] else None,
-                device=Device("cpu" if "CPU" in name.split() else "gpu", int(match["device"]), name, match["bus"]),
-            )
-        )
+        self._preamble.ranks.append(_rank_of(*match.groups()))
 
     # -- the table -----------------------------------------------------------------------------------------------
 
     def _start_table(self, layout: Layout, number_: int) -> None:
-        if self._layout is not None and self._rows:
+        if self._layout is not None and self._content:
             self._emit()
         elif self._layout is not None:
             self._notes.append(
@@ -279,14 +293,14 @@ class Parser:
 
     def without_header(self, line: str, number_: int) -> bool:
         """Take a row of 13 columns whose header is not in the file, and say so."""
-        if self._layout is not None or len(line.split()) != 13 or self._cut(line, number_, DEFAULT_LAYOUT) is None:
+        if self._layout is not None or len(line.split()) != 13 or self._cut(line, DEFAULT_LAYOUT) is None:
             return False
         self._start_table(DEFAULT_LAYOUT, number_)
         self._notes.append("no header line: the columns were taken as those of nccl-tests since 2.13")
         return self._row_line(line, number_)
 
-    def _cut(self, line: str, number_: int, layout: Layout) -> Row | None:
-        return cut(line, number_, layout, one_placement=self._preamble.is_mscclpp)
+    def _cut(self, line: str, layout: Layout) -> Row | None:
+        return cut(line, layout, one_placement=self._preamble.is_mscclpp)
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -302,7 +316,7 @@ class Parser:
         layout, around = self._layout, self._around
         assert layout is not None and around is not None
         self._complain_of_fragment()
-        if self._rows:
+        if self._content:
             self.tables += 1
             self._sink.sweep_ends(self._draft(layout, around), around)
         else:
@@ -320,7 +334,7 @@ class Parser:
     def _draft(self, layout: Layout, around: Surroundings) -> Draft:
         before = self._preamble
         notes = self._notes
-        collective = self._collective(around, notes)
+        collective = self._collective(layout, around, notes)
         ranks = tuple(before.ranks or ())
         size = _communicator_size(ranks, notes)
         options = before.options or {}
@@ -329,7 +343,7 @@ class Parser:
             tool=Tool("mscclpp-test" if before.is_mscclpp else "nccl-tests", before.version),
             line=self._start,
             collective=collective,
-            rows=len(self._rows),
+            rows=len(self._content),
             content=self._content,
             ranks=ranks,
             size=size,
@@ -345,16 +359,19 @@ class Parser:
         if collective:
             sweep = Sweep(layout, collective, options, before.is_mscclpp)
             if self._all_plain:
-                draft.figures = PlainRows(self._rows, sweep)
+                draft.figures = PlainRows(self._content, sweep)
             else:
                 draft.cases = cases_of(self._rows, sweep)
             if any("error" in group for group in layout.groups):
                 notes.append(ERROR_NOTE)
-            if size and not all(ranks_fit(case, size) for case in cases_of(self._rows[-1:], sweep)):
+            figures = (dict(zip(layout.groups[0], group, strict=False)) for group in self._last_row(layout).groups)
+            if size and not all(
+                ranks_fit(collective, number(each["algbw"]), number(each["busbw"]), size) for each in figures
+            ):
                 notes.append(f"bus bandwidth over algorithm bandwidth is not what {size} ranks of {collective} give")
         return draft
 
-    def _collective(self, around: Surroundings, notes: list[str]) -> Collective | None:
+    def _collective(self, layout: Layout, around: Surroundings, notes: list[str]) -> Collective | None:
         program = self._preamble.program
         if program:
             return collective_named(re.sub(r"_perf(_mpi)?(\.exe)?$", "", program))
@@ -366,8 +383,8 @@ class Parser:
         if self._sink.collective:
             notes.append(f"nothing names the collective: {self._sink.collective}, as told")
             return self._sink.collective
-        row = self._rows[-1]
-        lead = dict(zip(self._layout.lead, row.lead, strict=True)) if self._layout else {}
+        row = self._last_row(layout)
+        lead = dict(zip(layout.lead, row.lead, strict=True))
         element = ELEMENT_BYTES.get(lead.get("type", ""), 0)
         whole_buffer = element and int(row.lead[0]) == int(row.lead[1]) * element
         if whole_buffer and lead.get("op") in OPS and lead.get("root", "-1") == "-1":
@@ -376,6 +393,9 @@ class Parser:
             )
             return "all_reduce"
         return None
+
+    def _last_row(self, layout: Layout) -> Row:
+        return row_of(self._content[-1], layout) if self._all_plain else self._rows[-1]
 
     def _end(self) -> End:
         if self._failure:
@@ -394,6 +414,20 @@ def _named_in(text: str | None) -> Collective | None:
         if found and found not in ("reduce", "gather", "scatter"):
             return found
     return None
+
+
+@lru_cache(maxsize=4096)
+def _rank_of(rank: str, group: str | None, pid: str | None, host: str, device: str, bus: str, name: str) -> Rank:  # noqa: PLR0913, PLR0917 - the groups of _RANK
+    """The rank that a line names; the sweeps of one job name the same ones."""
+    name = name.strip()
+    kind: Literal["cpu", "gpu"] = "cpu" if "CPU" in name.split() else "gpu"
+    return Rank(
+        rank=int(rank),
+        host=host,
+        group=int(group) if group else None,
+        pid=int(pid) if pid else None,
+        device=Device(kind, int(device), name, bus),
+    )
 
 
 def _communicator_size(ranks: tuple[Rank, ...], notes: list[str]) -> int | None:

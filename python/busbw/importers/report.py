@@ -43,7 +43,9 @@ class FileReport:
 
     def _placed(self, line: int | None, text: str) -> str:
         """With its place in front, and without what a terminal would obey."""
-        shown = "".join(each if each.isprintable() else "?" for each in text[:1000])
+        shown = text[:1000]
+        if not shown.isprintable():
+            shown = "".join(each if each.isprintable() else "?" for each in shown)
         return f"{self.name}:{line}: {shown}" if line else f"{self.name}: {shown}"
 
     def count(self, kind: str, rows: int, format_: str) -> None:

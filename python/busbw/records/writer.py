@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
-from busbw.records.model import SCHEMA, Case, Device, End, Record, Run, Tool
+from busbw.records.model import SCHEMA, Case, Device, End, Rank, Record, Run, Tool
 
 _KIND: dict[type, str] = {Run: "run", Case: "case", End: "end"}
 _ALWAYS: dict[type, frozenset[str]] = {
@@ -20,15 +22,15 @@ _ALWAYS: dict[type, frozenset[str]] = {
     ),
     End: frozenset({"run", "outcome", "cases"}),
 }
-_NAMES: dict[type, tuple[str, ...]] = {}
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def encode(line: Run | Case | End) -> dict[str, Any]:
     """The JSON object of one line."""
     always = _ALWAYS[type(line)]
     encoded: dict[str, Any] = {"schema": SCHEMA, "kind": _KIND[type(line)]}
-    for name in _names(type(line)):
-        value = getattr(line, name)
+    names, values = _fields(type(line))
+    for name, value in zip(names, values(line), strict=True):
         if name in always or _is_set(value):
             encoded[name] = _plain(value)
     encoded.update(encoded.pop("extra", {}))
@@ -37,7 +39,19 @@ def encode(line: Run | Case | End) -> dict[str, Any]:
 
 def to_json(line: Run | Case | End) -> str:
     """One line of JSON, without the newline."""
-    return json.dumps(encode(line), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(encode(line))
+
+
+def run_to_json(run: Run) -> str:
+    """The `run` line as `to_json` gives it; the ranks, which the runs of one log share, are encoded once."""
+    # Nothing but the field itself can read `"ranks":[]`: in a string the quotes would be escaped, and what may hold
+    # objects of its own (options, extra) follows later.
+    return to_json(replace(run, ranks=())).replace('"ranks":[]', f'"ranks":{_ranks_to_json(run.ranks)}', 1)
+
+
+@lru_cache(maxsize=64)
+def _ranks_to_json(ranks: tuple[Rank, ...]) -> str:
+    return _ENCODER.encode(_plain(ranks))
 
 
 def record_lines(record: Record) -> Iterator[str]:
@@ -72,11 +86,17 @@ def save_lines(lines: Iterable[str], path: str | PathLike[str]) -> None:
         raise
 
 
-def _names(kind: type) -> tuple[str, ...]:
-    names = _NAMES.get(kind)
-    if names is None:
-        names = _NAMES[kind] = tuple(each.name for each in fields(kind))
-    return names
+_Fields = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]
+_FIELDS: dict[type, _Fields] = {}
+
+
+def _fields(kind: type) -> _Fields:
+    """The names of a dataclass's fields, and what gives all their values at once."""
+    found = _FIELDS.get(kind)
+    if found is None:
+        names = tuple(each.name for each in fields(kind))
+        found = _FIELDS[kind] = (names, attrgetter(*names))
+    return found
 
 
 def _is_set(value: Any) -> bool:
@@ -96,12 +116,12 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if is_dataclass(kind):
         required = _REQUIRED.get(kind, frozenset())
-        found = {}
-        for name in _names(kind):
-            item = getattr(value, name)
-            if _is_set(item) or name in required:
-                found[name] = item if type(item) in _SCALARS else _plain(item)
-        return found
+        names, values = _fields(kind)
+        return {
+            name: item if type(item) in _SCALARS else _plain(item)
+            for name, item in zip(names, values(value), strict=True)
+            if (item is not None and (type(item) not in _CONTAINERS or item)) or name in required
+        }
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     raise TypeError(f"{kind.__name__} has no place in a record")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
+from busbw.cli import import_
 from busbw.cli.main import main
+from busbw.importers import handover
 from busbw.records import read_records
+from busbw.runs import store
 
 SAMPLES = Path(__file__).parents[1] / "importers" / "samples"
 
@@ -66,3 +72,51 @@ def test_a_file_without_results_is_a_failure(tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_written_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["import", str(SAMPLES / "osu.txt"), "-o", str(tmp_path / "no" / "x.jsonl")]) == 1
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.fixture
+def large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A log of 100 sweeps that counts as large, whatever cores there are."""
+    monkeypatch.setattr(import_, "MANY_SWEEPS", 3)
+    monkeypatch.setattr(handover, "is_possible", lambda: sys.platform == "linux")
+    log = tmp_path / "large.log"
+    log.write_bytes((SAMPLES / "nccl-2.19.txt").read_bytes() * 100)
+    return log
+
+
+def test_a_large_log_is_written_by_a_second_process_as_by_one(
+    large_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["import", str(large_log), "-o", str(tmp_path / "two.jsonl"), "--tag", "t"]) == 0
+    monkeypatch.setattr(import_, "MANY_SWEEPS", 1000)
+    assert main(["import", str(large_log), "-o", str(tmp_path / "one.jsonl"), "--tag", "t"]) == 0
+    assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+    assert len(read_records(tmp_path / "two.jsonl")) == 100
+
+
+def test_a_large_log_becomes_runs(large_log: Path, tmp_path: Path) -> None:
+    assert main(["import", str(large_log), "--runs", str(tmp_path / "runs"), "--quiet"]) == 0
+    assert len(list((tmp_path / "runs").iterdir())) == 100
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here: the disk that is always full")
+def test_what_goes_wrong_in_the_second_process_is_said_once(
+    large_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real_open = Path.open
+    monkeypatch.setattr(
+        Path, "open", lambda path, *a, **k: real_open(Path("/dev/full") if path.suffix == ".partial" else path, *a, **k)
+    )
+    monkeypatch.setattr(import_, "MANY_SWEEPS", 1)
+    assert main(["import", str(large_log), "-o", str(tmp_path / "out.jsonl")]) != 0
+    assert capsys.readouterr().err.count("No space left on device") == 1
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_second_process_that_is_killed_ends_the_import_with_a_sentence(
+    large_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(store, "add_lines", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(import_, "MANY_SWEEPS", 1)
+    assert main(["import", str(large_log), "--runs", str(tmp_path / "runs")]) != 0
+    assert "the process that writes the sweeps was killed" in capsys.readouterr().err

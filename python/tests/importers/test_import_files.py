@@ -302,7 +302,7 @@ words = st.lists(
 
 @given(words)
 def test_a_row_is_cut_into_all_columns_or_refused(line: str) -> None:
-    row = cut(line, 1, DEFAULT_LAYOUT)
+    row = cut(line, DEFAULT_LAYOUT)
     assert row is None or len(row.groups) == 2
 
 
