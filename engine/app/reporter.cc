@@ -70,8 +70,17 @@ void Reporter::result(Case the_case, CaseResult result) {
   table_.cell(out_of_place_->second, false);
   table_.cell(result, true);
   table_.end_row();
+  notes(the_case, out_of_place_->second);
+  notes(the_case, result);
   if (json_) json_->row(the_case, out_of_place_->second, result);
   out_of_place_.reset();
+}
+
+void Reporter::notes(const Case& the_case, const CaseResult& result) {
+  if (result.outcome != Outcome::measured) return;
+  for (const std::string& note : job_.collective->notes(
+           the_case.requested, the_case.type, job_.description.ranks_in_group, Seconds(result.time_us * 1e-6)))
+    table_.skip_line(note);
 }
 
 void Reporter::skip(Case the_case, const std::string& reason) {

@@ -32,6 +32,7 @@ class Reporter {
  private:
   void clear_progress();
   void count(const CaseResult& result);
+  void notes(const Case& the_case, const CaseResult& result);
   void write(const Case& the_case, const CaseResult& result);
 
   const Job& job_;

@@ -26,19 +26,11 @@ class Alltoallv : public Collective {
   Geometry geometry(Bytes bytes, DataType type, Seat seat) const override {
     Geometry g{.type = type};
     g.count = traffic_.matrix.empty() ? aligned_count(bytes, type, seat.ranks) : 0;
-    const auto sums = [&](int rank) {
-      std::pair<std::size_t, std::size_t> sent_and_received{0, 0};
-      for (int peer = 0; peer < seat.ranks; ++peer) {
-        sent_and_received.first += part(g, type, rank, peer, seat.ranks);
-        sent_and_received.second += part(g, type, peer, rank, seat.ranks);
-      }
-      return sent_and_received;
-    };
-    std::tie(g.send_elements, g.recv_elements) = sums(seat.rank);
+    std::tie(g.send_elements, g.recv_elements) = sums(g, type, seat.rank, seat.ranks);
     // The generated pattern gives every rank the same totals; a matrix need not.
     g.span_elements = std::max(g.send_elements, g.recv_elements);
     for (int r = 0; r < seat.ranks && !traffic_.matrix.empty(); ++r) {
-      const auto [sent, received] = sums(r);
+      const auto [sent, received] = sums(g, type, r, seat.ranks);
       g.span_elements = std::max({g.span_elements, sent, received});
     }
     g.algorithm_elements = static_cast<double>(g.span_elements);
@@ -77,6 +69,27 @@ class Alltoallv : public Collective {
     });
   }
 
+  // The words and digits of nccl-tests, whose lines land inside the row.
+  std::vector<std::string> notes(Bytes requested, DataType type, int ranks, Seconds time) const override {
+    if (!traffic_.summary) return {};
+    const Geometry g = geometry(requested, type, {0, ranks});
+    const std::size_t width = element_size(type);
+    const std::string mode =
+        traffic_.matrix.empty()
+            ? format("generated nranks=%d total_bytes=%zu spread=%.3f", ranks,
+                     g.count * static_cast<std::size_t>(ranks) * width, traffic_.spread)
+            : format("matrix nranks=%d matrix_dim=%zu scale=%.3f", ranks, traffic_.matrix.size(), traffic_.scale);
+    std::vector<std::string> lines{
+        format("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: mode=%s time_usec=%.2f", mode.c_str(), time.count() * 1e6)};
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto [sent, received] = sums(g, type, rank, ranks);
+      const double algbw = gigabytes_per_second(static_cast<double>(std::max(sent, received) * width), time);
+      lines.push_back(format("  rank=%d send_bytes=%zu recv_bytes=%zu alg_bw=%.2f bus_bw=%.2f", rank, sent * width,
+                             received * width, algbw, algbw * bus_factor(ranks)));
+    }
+    return lines;
+  }
+
   std::string why_not(const NcclFunctions& nccl, int ranks) const override {
     if (!traffic_.matrix.empty() && traffic_.matrix.size() < static_cast<std::size_t>(ranks))
       return format("the traffic matrix has %zu rows for %d ranks", traffic_.matrix.size(), ranks);
@@ -84,6 +97,16 @@ class Alltoallv : public Collective {
   }
 
  private:
+  // Elements that a rank sends and receives.
+  std::pair<std::size_t, std::size_t> sums(const Geometry& g, DataType type, int rank, int ranks) const {
+    std::pair<std::size_t, std::size_t> sent_and_received{0, 0};
+    for (int peer = 0; peer < ranks; ++peer) {
+      sent_and_received.first += part(g, type, rank, peer, ranks);
+      sent_and_received.second += part(g, type, peer, rank, ranks);
+    }
+    return sent_and_received;
+  }
+
   // Elements that `from` sends to `to`.
   std::size_t part(const Geometry& g, DataType type, int from, int to, int ranks) const {
     const std::size_t width = element_size(type);
@@ -152,8 +175,10 @@ std::vector<std::vector<std::size_t>> matrix_from(const char* path, double scale
 TrafficOptions traffic_from_environment() {
   TrafficOptions options;
   options.spread = number_from_environment("NCCL_TESTS_ALLTOALLV_SPREAD", 1.0, 0.0, 1.0);
-  const double scale = number_from_environment("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 1.0, 0.0, 1e9);
-  if (const char* path = std::getenv("NCCL_TESTS_ALLTOALLV_MATRIX_FILE")) options.matrix = matrix_from(path, scale);
+  options.scale = number_from_environment("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 1.0, 0.0, 1e9);
+  options.summary = number_from_environment("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", 0.0, -1e9, 1e9) != 0;
+  if (const char* path = std::getenv("NCCL_TESTS_ALLTOALLV_MATRIX_FILE"))
+    options.matrix = matrix_from(path, options.scale);
   return options;
 }
 

@@ -77,6 +77,12 @@ class Collective {
   // Contents of the receive buffer after the call; what no segment covers is zero.
   virtual std::vector<Segment> expected(const Geometry& geometry, Seat seat, int root, bool in_place) const = 0;
 
+  // Lines about one placement of a case that took `time`, for below its row; none unless the user asked for them.
+  virtual std::vector<std::string> notes(Bytes /*requested*/, DataType /*type*/, int /*ranks*/,
+                                         Seconds /*time*/) const {
+    return {};
+  }
+
   // Calls that depend on each other and so must not share a group: more than one only for hypercube.
   virtual int steps(int /*ranks*/) const { return 1; }
 
@@ -91,6 +97,8 @@ class Collective {
 struct TrafficOptions {
   double spread = 1.0;                           // 0: equal shares, 1: in proportion to the distance between ranks
   std::vector<std::vector<std::size_t>> matrix;  // bytes from i to j; empty: the generated pattern
+  double scale = 1.0;                            // what the matrix of the file was multiplied by
+  bool summary = false;                          // a line per rank below each row
 };
 
 // Reads NCCL_TESTS_ALLTOALLV_*. Throws Error(bad_arguments) for an unreadable or ill-formed matrix.

@@ -339,8 +339,11 @@ void Hub::notice_once(const std::string& cause, const std::string& sentence) {
 
 void Hub::send_to_members(const std::string& frame) {
   const auto shared = std::make_shared<const std::string>(frame);
-  for (Guest& guest : guests_) {
-    if (guest.state == State::member && !guest.dropped) guest.connection.send(shared);
+  // Process 0 itself comes last: it may end as soon as it has heard, and this thread with it.
+  for (const bool own : {false, true}) {
+    for (Guest& guest : guests_) {
+      if (guest.own == own && guest.state == State::member && !guest.dropped) guest.connection.send(shared);
+    }
   }
 }
 

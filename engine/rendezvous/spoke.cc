@@ -138,13 +138,18 @@ void Spoke::watch() {
 
 void Spoke::receive() {
   std::array<char, 65536> buffer;
-  for (;;) {
+  const auto take_all = [&] {
     while (const auto frame = reader_.next()) take(*frame);
+  };
+  take_all();  // what came along with the start of the job
+  // A bounded number of reads: during a long message this process's own signs of life must not stop.
+  for (int turn = 0; turn < 16; ++turn) {
     const long count = read_some(socket_, buffer.data(), buffer.size());
     if (count < 0) return;
     if (count == 0) throw WireError("its connection closed in mid-run");
     heard_ = Clock::now();
     reader_.feed({buffer.data(), static_cast<std::size_t>(count)});
+    take_all();
   }
 }
 

@@ -39,13 +39,16 @@ TEST(Rendezvous, GathersTextsOfDifferentLengthsInProcessOrder) {
   for (auto& child : children) EXPECT_EQ(child.said(), "|x|xx|xxx|2");
 }
 
-TEST(Rendezvous, GathersAContributionOfTheLargestSize) {
-  TestJob job(2);
+TEST(Rendezvous, GathersContributionsOfTheLargestSizeFromAll) {
+  TestJob job(3);
   auto children = job.start_all([](Rendezvous& r) {
-    const std::string large(16u << 20, 'L');
-    const auto parts = r.all_gather(r.placement().process == 1 ? std::string_view(large) : "small");
+    const std::string mine(16u << 20, static_cast<char>('A' + r.placement().process));
+    bool right = true;
+    int process = 0;
+    for (const std::string& part : r.all_gather(mine))
+      right = right && part == std::string(16u << 20, static_cast<char>('A' + process++));
     r.leave();
-    return std::string(parts[0] == "small" && parts[1] == large ? "right" : "wrong");
+    return std::string(right && process == 3 ? "right" : "wrong");
   });
   for (auto& child : children) EXPECT_EQ(child.said(60s), "right");
 }

@@ -51,6 +51,19 @@ def test_one_wrong_element_is_counted_exactly(engine: Engine, collective: str) -
     assert "FAILED" in done.out
 
 
+@pytest.mark.parametrize("element", [0, 32767, 32768, 999_999])
+def test_a_wrong_element_is_found_wherever_it_lies(engine: Engine, element: int) -> None:
+    # Results are checked 128 KiB at a time: 32768 floats.
+    done = engine.run(
+        "all_reduce",
+        *("-b", "4000000", "-e", "4000000", "-n", "1", "-t", "2"),
+        *("--library", engine.library("busbw_test_corrupting")),
+        env={"BUSBW_TEST_INNER": engine.library("busbw_cpu"), "BUSBW_TEST_ELEMENT": str(element)},
+    )
+    assert done.code == 7, done.out + done.err
+    assert [wrong_counts(row) for row in done.rows] == [("1", "1")]
+
+
 @pytest.mark.parametrize("root", ["0", "1", "2", "all"])
 @pytest.mark.parametrize("collective", ["broadcast", "reduce", "gather", "scatter"])
 def test_roots(engine: Engine, collective: str, root: str) -> None:
@@ -161,3 +174,23 @@ def test_modes(engine: Engine, collective: str, mode: tuple[str, str]) -> None:
     assert done.code == 0, done.out + done.err
     assert len(done.rows) == 4 * (2 if mode == ("-N", "2") else 1)
     assert "# Out of bounds values : 0 OK" in done.out
+
+
+def test_alltoallv_tells_what_each_rank_moved_below_the_row(engine: Engine) -> None:
+    done = engine.run(
+        "alltoallv",
+        *("-b", "64K", "-e", "64K", "-n", "2", "-t", "2"),
+        env={"NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY": "1", "NCCL_TESTS_ALLTOALLV_SPREAD": "0.5"},
+    )
+    assert done.code == 0, done.out + done.err
+    (row,) = done.rows
+    lines = done.out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.split()[:1] == row[:1])
+    for first, time in ((at + 1, row[5]), (at + 4, row[9])):
+        head = lines[first]
+        said = "# NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: mode=generated nranks=2 total_bytes=65536 spread=0.500 time_usec="
+        assert head.startswith(said)
+        # The row has as many digits as its column holds.
+        assert float(head.removeprefix(said)) == pytest.approx(float(time), rel=0.01)
+        for rank in (0, 1):
+            assert lines[first + 1 + rank].startswith(f"#   rank={rank} send_bytes=65536 recv_bytes=65536 alg_bw=")
