@@ -34,6 +34,7 @@ def script(job: JobSpec) -> str:
     words = [f"--nodes={job.nodes}", f"--ntasks-per-node={job.ranks_per_node}"]
     if job.gpus_per_node:
         words.append(f"--gpus-per-node={job.gpus_per_node}")
+    words.append("--no-requeue")  # a second start would wait for the lost node, and find the record of the first
     directives = [f"#SBATCH {word}" for word in (*placement_words(job), *words)]
     exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(job.environment.items())]
     lines = [
