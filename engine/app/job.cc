@@ -5,13 +5,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <sstream>
 
 #include "engine/app/options.h"
+#include "engine/core/ranges.h"
 #include "engine/core/version.h"
 #include "engine/library_api/discovery.h"
+#include "engine/platform/affinity.h"
+#include "engine/platform/nvml.h"
 #include "engine/record/environment.h"
 #include "engine/record/time.h"
 
@@ -80,11 +85,26 @@ ncclUniqueId share_id(const Job& job, const GroupSeat& seat) {
   return mine;
 }
 
+// NCCL_TESTS_DEVICE: the first GPU of this process.
+int device_number(const std::string& text) {
+  char* rest = nullptr;
+  errno = 0;
+  const long number = std::strtol(text.c_str(), &rest, 10);
+  constexpr long most = 1 << 16;
+  if (text.empty() || *rest != '\0' || errno != 0 || number < 0 || number > most)
+    throw Error(
+        ExitCode::bad_arguments,
+        format("NCCL_TESTS_DEVICE takes the number of the first GPU of this process, such as 0, not '%s'; unset "
+               "it to let each process take the GPU of its local rank",
+               text.c_str()));
+  return static_cast<int>(number);
+}
+
 // The first device of this process. A launcher that shows each process its own devices only counts from 0 again.
 int first_device(const Job& job) {
   const int wanted = ranks_per_process(job.plan);
   const int found = job.backend.platform->device_count();
-  if (const char* text = std::getenv("NCCL_TESTS_DEVICE")) return std::atoi(text);
+  if (const char* text = std::getenv("NCCL_TESTS_DEVICE")) return device_number(text);
   const int first = job.rendezvous->placement().local_process * wanted;
   if (first + wanted <= found) return first;
   if (found == wanted) return 0;
@@ -93,15 +113,39 @@ int first_device(const Job& job) {
                      job.rendezvous->placement().local_processes * wanted, host_name().c_str(), found));
 }
 
+// A GPU's context takes some tenths of a second to make: one thread for each.
+std::vector<std::unique_ptr<Device>> open_devices(Platform& platform, int first, int count) {
+  std::vector<std::future<std::unique_ptr<Device>>> opening;
+  const std::launch how = platform.asynchronous() ? std::launch::async : std::launch::deferred;
+  for (int i = 1; i < count; ++i)
+    opening.push_back(std::async(how, [&platform, index = first + i] { return platform.open(index); }));
+  std::vector<std::unique_ptr<Device>> devices;
+  devices.push_back(platform.open(first));
+  for (auto& device : opening) devices.push_back(device.get());
+  return devices;
+}
+
+// Where the thread of this GPU should run, and why it is left where it is, if that is worth a word.
+CpuChoice cpus_for(const Job& job, const DeviceInfo& device) {
+  if (!job.plan.near_gpu || device.kind != DeviceInfo::Kind::gpu) return {};
+  const Placement& placement = job.rendezvous->placement();
+  return choose_cpus(cpus_near(device.bus_id), allowed_cpus(), unbound_cpus(),
+                     placement.local_processes * ranks_per_process(job.plan));
+}
+
 void make_ranks(Job& job, const GroupSeat& group) {
   const int each = ranks_per_process(job.plan);
   const int first = first_device(job);
+  std::vector<std::unique_ptr<Device>> devices = open_devices(*job.backend.platform, first, each);
   for (int i = 0; i < each; ++i) {
     auto rank = std::make_unique<Rank>();
     rank->world_rank = job.rendezvous->placement().process * each + i;
     rank->seat = {group.position * each + i, group.processes * each};
-    rank->device = job.backend.platform->open(first + i);
+    rank->device = std::move(devices[static_cast<std::size_t>(i)]);
     rank->device->use();
+    CpuChoice choice = cpus_for(job, rank->device->info());
+    rank->cpus = std::move(choice.cpus);
+    if (i == 0 && !choice.why_not.empty()) job.description.notes.push_back("--affinity near: " + choice.why_not);
     rank->stream = rank->device->make_stream(job.plan.null_stream);
     rank->copy = [r = rank.get()](void* to, const void* from, std::size_t bytes) {
       r->device->copy(to, from, bytes, *r->stream);
@@ -118,10 +162,10 @@ std::string describe_ranks(const Job& job, const GroupSeat& group) {
     const DeviceInfo& device = rank.device->info();
     std::string name = device.name;
     std::replace_if(name.begin(), name.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
-    text += format("%d\t%d\t%d\t%d\t%ld\t%s\t%d\t%d\t%s\t%s\n", rank.world_rank, group.colour,
+    text += format("%d\t%d\t%d\t%d\t%ld\t%s\t%d\t%d\t%s\t%s\t%s\n", rank.world_rank, group.colour,
                    job.rendezvous->placement().process, static_cast<int>(i) / job.plan.devices,
                    static_cast<long>(getpid()), host_name().c_str(), device.kind == DeviceInfo::Kind::gpu ? 1 : 0,
-                   device.index, device.bus_id.c_str(), name.c_str());
+                   device.index, device.bus_id.c_str(), name.c_str(), ranges(rank.cpus).c_str());
   }
   return text;
 }
@@ -135,7 +179,7 @@ std::vector<RankDescription> parse_ranks(const std::string& text) {
     for (std::string word; std::getline(words, word, '\t');) fields.push_back(word);
     if (fields.size() < 9)
       throw Error(ExitCode::internal, "a process described its ranks in a form that cannot be read");
-    fields.resize(10);
+    fields.resize(11);
     ranks.push_back({.rank = std::atoi(fields[0].c_str()),
                      .group = std::atoi(fields[1].c_str()),
                      .process = std::atoi(fields[2].c_str()),
@@ -145,7 +189,8 @@ std::vector<RankDescription> parse_ranks(const std::string& text) {
                      .gpu = fields[6] == "1",
                      .device = std::atoi(fields[7].c_str()),
                      .device_name = fields[9],
-                     .bus_id = fields[8]});
+                     .bus_id = fields[8],
+                     .cpus = fields[10]});
   }
   return ranks;
 }
@@ -244,6 +289,17 @@ void fit_plan_to_library(Job& job) {
     plan.warnings.push_back("-T: the library exports no ncclCommAbort; on a timeout the process is ended");
 }
 
+void note_missing_context(Job& job) {
+  const bool gpus = job.ranks.front()->device->info().kind == DeviceInfo::Kind::gpu;
+  std::string why_not = "this run measures processors, and context is read from GPUs";
+  if (gpus && Nvml::of_this_machine(why_not) != nullptr) return;
+  const std::string sentence = "no clocks, temperature, power and traffic: " + why_not;
+  if (job.plan.show_context)
+    job.plan.warnings.push_back(sentence);
+  else if (gpus)
+    job.description.notes.push_back(sentence);
+}
+
 }  // namespace
 
 std::vector<Rank*> Job::ranks_of(int thread) const {
@@ -264,12 +320,15 @@ void make_job(Job& job, Plan plan, std::unique_ptr<Rendezvous> rendezvous) {
   job.rendezvous = std::move(rendezvous);
   job.collective = make_collective(job.plan.collective, traffic_from_environment());
   job.backend = open_backend(job.plan.library);
+  job.laps.end("library");
   check_agreement(job);
   const GroupSeat group = find_group(job);
   check_ranks(job.plan, group.processes * ranks_per_process(job.plan));
   fit_plan_to_library(job);
   make_ranks(job, group);
   describe(job, group);
+  note_missing_context(job);
+  job.laps.end("devices");
   fit_sizes_to_memory(job);
   job.id = share_id(job, group);
 }

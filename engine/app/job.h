@@ -7,6 +7,7 @@
 
 #include "engine/app/backend.h"
 #include "engine/collectives/collective.h"
+#include "engine/core/laps.h"
 #include "engine/core/plan.h"
 #include "engine/core/result.h"
 #include "engine/measure/rank.h"
@@ -23,6 +24,7 @@ struct Job {
   std::vector<std::unique_ptr<Rank>> ranks;  // of this process: thread by thread
   ncclUniqueId id{};                         // of this process's communicator
   Bytes buffer_bytes;
+  Laps laps;  // of the start
 
   bool is_main_process() const { return rendezvous->placement().process == 0; }
   // The ranks of one thread of this process.

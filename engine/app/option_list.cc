@@ -171,6 +171,11 @@ void set_split(Plan& plan, const Given& given) {
   plan.split = given.value;
 }
 
+void set_affinity(Plan& plan, const Given& given) {
+  if (given.value != "near" && given.value != "none") refuse(given, "near or none");
+  plan.near_gpu = given.value == "near";
+}
+
 void set_library(Plan& plan, const Given& given) {
   if (given.value.empty()) refuse(given, "a path, or one of cpu, auto, system, torch and wheel");
   plan.library = given.value;
@@ -216,6 +221,9 @@ std::vector<Option> make_options() {
        "one communicator per colour: rank AND, OR, MOD or DIV N, as \"MOD 2\"; else "
        "NCCL_TESTS_SPLIT_MASK or NCCL_TESTS_SPLIT",
        G::ranks, true, set_split},
+      {0, "affinity", "WHERE", "near",
+       "near: threads run on the processors near their GPU, unless the launcher has bound them; none: anywhere",
+       G::ranks, true, set_affinity},
 
       {'n', "iters", "N", "20", "timed iterations", G::how_often, false, [](P p, V v) { p.iterations = whole(v, 1); }},
       {'m', "agg_iters", "N", "1", "operations inside one NCCL group per iteration", G::how_often, false,
@@ -262,6 +270,8 @@ std::vector<Option> make_options() {
       {0, "record", "FILE", "", "write a record of the run to FILE, a JSON line per case", G::output, true,
        set_record_path},
       {0, "run-id", "NAME", "BUSBW_RUN_ID, or made up", "name of the run in the record", G::output, true, set_run_id},
+      {0, "context", "", "", "a line below each row: the GPUs' clocks, temperature, power and traffic", G::output, true,
+       [](P p, V) { p.show_context = true; }},
       {0, "progress", "", "", "say on stderr what is being measured", G::output, true,
        [](P p, V) { p.progress = true; }},
 

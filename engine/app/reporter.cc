@@ -9,7 +9,7 @@
 namespace busbw {
 
 Reporter::Reporter(const Job& job, bool speaks)
-    : job_(job), speaks_(speaks), table_(stdout, job.plan, *job.collective) {
+    : job_(job), speaks_(speaks), table_(stdout, job.plan, *job.collective), laps_(job.laps) {
   summary_.required_busbw = required_busbw();
   if (!speaks_) return;
   if (!job.plan.record_path.empty()) record_.emplace(job.plan.record_path, job.description.run_id);
@@ -46,6 +46,8 @@ void Reporter::count(const CaseResult& result) {
   summary_.busbw_sum += result.busbw;
   ++summary_.busbw_count;
   if (result.wrong.value_or(0) > 0) ++summary_.out_of_bounds;
+  if (result.context && !result.context->warnings.empty())
+    summary_.cases_with_warnings += static_cast<std::size_t>(result.context->cases);
 }
 
 void Reporter::write(const Case& the_case, const CaseResult& result) {
@@ -111,8 +113,13 @@ void Reporter::abandon(const Failure& failure) {
   }
 }
 
+void Reporter::lap(const std::string& name) {
+  if (speaks_) laps_.end(name);
+}
+
 void Reporter::footer() {
   if (!speaks_) return;
+  summary_.phases = laps_.list();
   table_.footer(summary_);
   if (record_) record_->write_end(summary_);
   if (json_) json_->end(summary_);

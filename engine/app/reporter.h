@@ -27,6 +27,9 @@ class Reporter {
   void abandon(const Failure& failure);
   void footer();
 
+  // A phase of the run has ended.
+  void lap(const std::string& name);
+
   RunSummary& summary() { return summary_; }
 
  private:
@@ -41,6 +44,7 @@ class Reporter {
   std::optional<RecordWriter> record_;
   std::unique_ptr<NcclTestsJson> json_;
   RunSummary summary_;
+  Laps laps_;
   int next_index_ = 0;
   bool progress_shown_ = false;
   std::optional<Case> in_hand_;

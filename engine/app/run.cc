@@ -5,12 +5,16 @@
 
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <thread>
 
 #include "engine/app/job.h"
 #include "engine/app/reporter.h"
 #include "engine/app/sweep.h"
 #include "engine/measure/bench.h"
+#include "engine/measure/context.h"
+#include "engine/platform/affinity.h"
+#include "engine/platform/nvml.h"
 #include "engine/record/summary.h"
 
 namespace busbw {
@@ -68,16 +72,27 @@ void report_to_team(Team& team) noexcept {
   }
 }
 
+// Null where this machine's GPUs tell nothing; the record has the reason.
+ContextReader::Read reader_of_gpus() {
+  std::string why_not;
+  const Nvml* nvml = Nvml::of_this_machine(why_not);
+  if (nvml == nullptr) return nullptr;
+  return [nvml](const std::string& bus_id) { return nvml->snapshot(bus_id); };
+}
+
 // What the threads of one process share while they measure.
 class Session {
  public:
   explicit Session(Job& job)
       : job_(job),
-        team_(*job.rendezvous, job.plan.threads),
+        team_(*job.rendezvous, job.plan.threads,
+              job.backend.platform->asynchronous() ? LineUp::sleeping : LineUp::spinning),
         abort_switch_(*job.backend.library),
         watchdog_(team_, abort_switch_, job.plan.timeout_seconds),
         loud_(job, job.is_main_process()),
         silent_(job, false) {
+    if (job.description.has_gpus())
+      context_.emplace(*job.rendezvous, job.description.ranks, job.plan.show_context, reader_of_gpus());
     watchdog_.on_forced_end([this](const Failure& failure) {
       loud_.abandon(failure);
       loud_.footer();
@@ -108,9 +123,11 @@ class Session {
     const std::size_t before = used_memory(ranks);
     create_communicators(ranks, library, job_.plan, job_.id, abort_switch_);
     const std::size_t with_communicators = used_memory(ranks);
+    if (thread == 0) loud_.lap("communicators");
     for (Rank* rank : ranks) allocate_buffers(*rank, library, job_.plan, job_.buffer_bytes);
     register_buffers(ranks, library, job_.plan.registration, job_.buffer_bytes);
     if (thread != 0) return;
+    loud_.lap("buffers");
     summary.memory_initialization = {with_communicators - std::min(before, with_communicators)};
     memory_before_sweep_ = used_memory(ranks);
     summary.memory_user = {memory_before_sweep_ - std::min(with_communicators, memory_before_sweep_)};
@@ -131,6 +148,8 @@ class Session {
       const std::vector<Rank*> ranks = job_.ranks_of(thread);
       ranks.front()->device->use();
       if (job_.plan.parallel_init) prepare(ranks, thread);
+      // Only now: threads that the library starts for other GPUs would inherit the binding.
+      if (!ranks.front()->cpus.empty()) bind_this_thread(ranks.front()->cpus);
       Bench bench({.plan = job_.plan,
                    .collective = *job_.collective,
                    .library = *job_.backend.library,
@@ -139,7 +158,9 @@ class Session {
                    .thread = thread,
                    .ranks = ranks,
                    .buffer_bytes = job_.buffer_bytes});
-      sweep(job_, bench, thread == 0 ? loud_ : silent_);
+      ContextReader* const context = thread == 0 && context_ ? &*context_ : nullptr;
+      if (context != nullptr) context->begin();
+      sweep(job_, bench, thread == 0 ? loud_ : silent_, context);
       team_.barrier();
     } catch (...) {
       report_to_team(team_);
@@ -161,6 +182,7 @@ class Session {
       summary.exit_code = static_cast<int>(ExitCode::wrong_data);
     summary.last_error = job_.backend.library->last_error();
     destroy_communicators(job_.all_ranks(), *job_.backend.library, abort_switch_);
+    loud_.lap("ending");
     loud_.footer();
     if (summary.exit_code != 0 && job_.is_main_process()) {
       char host[256] = "";
@@ -174,8 +196,9 @@ class Session {
   Team team_;
   AbortSwitch abort_switch_;
   Watchdog watchdog_;
-  Reporter loud_;    // of thread 0; speaks on process 0
-  Reporter silent_;  // of the other threads
+  Reporter loud_;                         // of thread 0; speaks on process 0
+  Reporter silent_;                       // of the other threads
+  std::optional<ContextReader> context_;  // used by thread 0
   std::size_t memory_before_sweep_ = 0;
 };
 
@@ -187,6 +210,7 @@ Failure failure_of(const Error& error, int process) {
 }  // namespace
 
 int run(Plan plan) {
+  Laps laps;
   std::unique_ptr<Rendezvous> rendezvous = Rendezvous::join();
   Rendezvous* const shared = rendezvous.get();
   const int process = shared->placement().process;
@@ -194,6 +218,8 @@ int run(Plan plan) {
   try {
     // The rendezvous lives in the job from here on, and the job until the end of this function.
     job = std::make_unique<Job>();
+    laps.end("rendezvous");
+    job->laps = laps;
     make_job(*job, std::move(plan), std::move(rendezvous));
     int exit_code = 0;
     {

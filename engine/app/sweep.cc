@@ -37,25 +37,47 @@ std::string why_not(const Job& job, DataType type, RedOp op) {
   return "";
 }
 
-void measure_row(Bench& bench, Reporter& reporter, Bytes bytes, int cycle) {
-  for (const bool in_place : {false, true}) {
-    Case the_case = bench.describe(bytes, in_place);
-    the_case.cycle = cycle;
-    reporter.progress(the_case);
-    reporter.result(the_case, bench.measure(the_case));
-  }
-}
+// What one thread sweeps with.
+struct Sweeper {
+  const Job& job;
+  Bench& bench;
+  Reporter& reporter;
+  ContextReader* context;
 
-void sweep_sizes(const Job& job, Bench& bench, Reporter& reporter) {
-  for (const Bytes bytes : warmup_sizes(job.plan.sizes)) bench.warm_up(bytes);
-  const std::vector<Bytes> sizes = sizes_of(job.plan.sizes);
-  for (int cycle = 0; job.plan.cycles == 0 || cycle < job.plan.cycles; ++cycle)
-    for (const Bytes bytes : sizes) measure_row(bench, reporter, bytes, cycle);
-}
+  void report(const Case& the_case, CaseResult result) const {
+    if (context != nullptr) result.context = context->after(job.plan, result);
+    reporter.result(the_case, std::move(result));
+  }
+
+  void measure_row(Bytes bytes, int cycle) const {
+    Case out_of_place = bench.describe(bytes, false);
+    Case in_place = bench.describe(bytes, true);
+    out_of_place.cycle = in_place.cycle = cycle;
+    reporter.progress(out_of_place);
+    if (job.plan.precision) {
+      Bench::Row row = bench.measure_row_precisely(out_of_place);
+      report(out_of_place, std::move(row.out_of_place));
+      return report(in_place, std::move(row.in_place));
+    }
+    report(out_of_place, bench.measure(out_of_place));
+    reporter.progress(in_place);
+    report(in_place, bench.measure(in_place));
+  }
+
+  void sweep_sizes() const {
+    for (const Bytes bytes : warmup_sizes(job.plan.sizes)) bench.warm_up(bytes);
+    reporter.lap("warm-up");
+    const std::vector<Bytes> sizes = sizes_of(job.plan.sizes);
+    for (int cycle = 0; job.plan.cycles == 0 || cycle < job.plan.cycles; ++cycle)
+      for (const Bytes bytes : sizes) measure_row(bytes, cycle);
+    reporter.lap("cases");
+  }
+};
 
 }  // namespace
 
-void sweep(const Job& job, Bench& bench, Reporter& reporter) {
+void sweep(const Job& job, Bench& bench, Reporter& reporter, ContextReader* context) {
+  const Sweeper sweeper{job, bench, reporter, context};
   const std::string reason = job.collective->why_not(job.backend.library->nccl(), job.description.ranks_in_group);
   if (!reason.empty()) return reporter.skip(bench.describe(job.plan.sizes.first, false), reason);
   for (const DataType type : job.plan.types)
@@ -65,7 +87,7 @@ void sweep(const Job& job, Bench& bench, Reporter& reporter) {
         if (const std::string lack = why_not(job, type, op); !lack.empty()) {
           reporter.skip(bench.describe(job.plan.sizes.first, false), lack);
         } else {
-          sweep_sizes(job, bench, reporter);
+          sweeper.sweep_sizes();
         }
       }
 }

@@ -4,10 +4,12 @@
 #include "engine/app/job.h"
 #include "engine/app/reporter.h"
 #include "engine/measure/bench.h"
+#include "engine/measure/context.h"
 
 namespace busbw {
 
 // Runs every case of the job's plan. All threads of all processes run it at the same time.
-void sweep(const Job& job, Bench& bench, Reporter& reporter);
+// `context` reads the GPUs between cases; null on all threads but the first, and where there are none.
+void sweep(const Job& job, Bench& bench, Reporter& reporter, ContextReader* context);
 
 }  // namespace busbw

@@ -1,6 +1,7 @@
 // Prints nccl-tests' table. Widths and words are its interface: each has readers, so each is as it was.
 #include "engine/app/table.h"
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "engine/core/error.h"
@@ -41,6 +42,13 @@ std::string interval_text(const Interval& interval) {
   return format("%.0f %% interval of the median %.2f to %.2f us over %d batches%s", interval.level * 100, interval.low,
                 interval.high, interval.batches,
                 interval.reached ? "" : ", not as narrow as asked when the time was up");
+}
+
+std::string phases_text(const RunSummary& summary) {
+  std::string text;
+  for (const auto& [name, spent] : summary.phases)
+    text += (text.empty() ? "" : ", ") + name + format(" %.3f s", spent.count());
+  return text;
 }
 
 // NCCL's version is its API level; other libraries have a version of their own in their name.
@@ -187,10 +195,19 @@ void Table::cell(const CaseResult& result, bool last) {
   }
   statistics(result);
   if (result.interval) remarks_.push_back(placement + ": " + interval_text(*result.interval));
+  if (result.context) context(placement, *result.context);
   if (last && plan_.report_timestamps) {
     const std::string when = result.timestamp.empty() ? local_time() : local_time(result.timestamp);
     std::fprintf(out_, "%21s", when.c_str());
   }
+}
+
+void Table::context(const std::string& placement, const CaseContext& context) {
+  if (plan_.show_context) remarks_.push_back(placement + ": " + in_words(context.ranks));
+  for (const std::string& warning : context.warnings)
+    if (std::find(warned_.begin(), warned_.end(), warning) == warned_.end())
+      remarks_.push_back(placement + ": warning: " + warning);
+  warned_ = context.warnings;
 }
 
 void Table::statistics(const CaseResult& result) {
@@ -229,6 +246,10 @@ void Table::footer(const RunSummary& summary) {
          readable(summary.memory_user) + " | Collective " + readable(summary.memory_collective) + " | Total  " +
          readable(total));
   }
+  if (summary.cases_with_warnings > 0)
+    line(format("# Warning: GPUs ran throttled or were shared in %zu of %zu cases; the record names them",
+                summary.cases_with_warnings, summary.cases));
+  if (plan_.show_context) line("# Time spent           : " + phases_text(summary));
   line("#");
   line(summary.last_error.empty() ? "" : in_one_line("# error: " + summary.last_error));
 }

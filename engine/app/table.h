@@ -47,12 +47,14 @@ class Table {
   void options_line();
   void mode_lines();
   void column_titles();
+  void context(const std::string& placement, const CaseContext& context);
   void statistics(const CaseResult& result);
 
   std::FILE* out_;
   const Plan& plan_;
   const Collective& collective_;
   int cells_ = 0;                     // of the row that is being written
+  std::vector<std::string> warned_;   // of the last reading: said once, until it changes
   std::vector<std::string> remarks_;  // printed below the row that is being written
 };
 

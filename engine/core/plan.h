@@ -78,6 +78,8 @@ struct Plan {
   std::optional<double> precision;  // --precision 1%: 0.01
   double max_seconds = 10;          // --max-seconds: longest sampling of one case under --precision
   bool progress = false;            // --progress: one line on stderr that says what is being measured
+  bool show_context = false;        // --context: a line on the GPUs below each row
+  bool near_gpu = true;             // --affinity near: threads run on the processors near their GPU
   std::string split;                // --split, else NCCL_TESTS_SPLIT or NCCL_TESTS_SPLIT_MASK
   bool full_environment = false;    // --full-environment: -J stores every variable, as nccl-tests does
 

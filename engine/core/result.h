@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/core/data_type.h"
+#include "engine/core/gpu_snapshot.h"
 #include "engine/core/plan.h"
 #include "engine/core/units.h"
 
@@ -24,6 +25,7 @@ struct RankDescription {
   int device = 0;
   std::string device_name;
   std::string bus_id;  // dddd:bb:dd
+  std::string cpus{};  // processors near the GPU that the rank's thread was bound to, as 0-15,64; empty: not bound
 };
 
 struct LibraryDescription {
@@ -44,6 +46,8 @@ struct RunDescription {
   LibraryDescription library;
   std::vector<RankDescription> ranks;
   std::vector<std::pair<std::string, std::string>> environment;  // relevant variables only, sorted
+  std::vector<std::string> notes;                                // for the record only, such as why there is no context
+  bool has_gpus() const { return !ranks.empty() && ranks.front().gpu; }
   std::string memory_note;  // "# Reducing maxBytes ..." lines for the table, or empty
 };
 
@@ -79,6 +83,14 @@ struct Interval {
   bool reached = false;
 };
 
+// What the GPUs told around a case.
+struct CaseContext {
+  int cases = 1;          // between the two readings, this one included
+  double reading_us = 0;  // time that one reading takes, on the slowest process
+  std::vector<GpuReading> ranks;
+  std::vector<std::string> warnings;  // sentences: clocks held down, a GPU shared
+};
+
 struct CaseResult {
   Outcome outcome = Outcome::measured;
   std::string reason{};                           // a sentence for every outcome but measured
@@ -91,7 +103,8 @@ struct CaseResult {
   std::vector<std::vector<double>> batches_us{};  // by thread of all processes: mean time of a call in each batch
   std::optional<IterationStatistics> per_iteration{};
   std::optional<Interval> interval{};
-  std::string timestamp{};  // RFC 3339 UTC with milliseconds, when the case was finished
+  std::optional<CaseContext> context{};  // nothing where no reading was taken after this case
+  std::string timestamp{};               // RFC 3339 UTC with milliseconds, when the case was finished
 };
 
 struct RunSummary {
@@ -107,6 +120,9 @@ struct RunSummary {
   // -M: bytes, largest over the ranks.
   Bytes memory_initialization, memory_user, memory_collective;
   std::string last_error;  // of the library, or empty
+  // Where the time of the main process went, in order.
+  std::vector<std::pair<std::string, Seconds>> phases;
+  std::size_t cases_with_warnings = 0;
 };
 
 }  // namespace busbw

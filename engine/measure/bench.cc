@@ -133,7 +133,7 @@ void Bench::start_lane(const Lane& lane, std::size_t shift, int step) {
 }
 
 void Bench::start(int iteration) {
-  const std::size_t shift = span_bytes_ * (static_cast<std::size_t>(iteration) % places_);
+  const std::size_t shift = span_bytes_ * ((first_place_ + static_cast<std::size_t>(iteration)) % places_);
   const int steps = p_.collective.steps(lanes_.front().rank->seat.ranks);
   for (int step = 0; step < steps; ++step) {
     std::optional<Group> group;
@@ -149,7 +149,7 @@ void Bench::start(int iteration) {
       return;
     case Blocking::wait_and_barrier:
       complete(nullptr);
-      return p_.team.barrier();
+      return p_.team.line_up(p_.thread);
     case Blocking::wait:
       return complete(nullptr);
   }
@@ -176,7 +176,11 @@ void Bench::warm_up(Bytes bytes) {
   p_.watchdog.describe(p_.thread,
                        format("rank %d, warm-up of %zu bytes", lanes_.front().rank->world_rank, bytes.count));
   const Watchdog::Wait wait(p_.watchdog, p_.thread, "the warm-up");
-  for (int i = 0; i < p_.plan.warmup_iterations; ++i) start(i);
+  // Under --precision a first batch that was slow moves no median, so that long calls are warmed up once.
+  constexpr std::size_t long_call = std::size_t{16} << 20;
+  const bool once = p_.plan.precision && bytes.count >= long_call;
+  const int iterations = once ? std::min(1, p_.plan.warmup_iterations) : p_.plan.warmup_iterations;
+  for (int i = 0; i < iterations; ++i) start(i);
   complete("the warm-up");
 }
 
@@ -198,7 +202,7 @@ void Bench::iterate(int iterations, std::vector<std::unique_ptr<Events>>& events
     complete(nullptr);
     record(2 * i + 1);
     outer_seconds += seconds_since(begin);
-    p_.team.barrier();
+    p_.team.line_up(p_.thread);
   }
   if (!outer) record(iterations);
 }
@@ -225,7 +229,7 @@ Bench::Batch Bench::run_batch(int iterations) {
   Batch batch;
   double outer_seconds = 0;
   const Watchdog::Wait wait(p_.watchdog, p_.thread, "the timed iterations");
-  p_.team.barrier();
+  p_.team.line_up(p_.thread);
   const Clock::time_point begin = Clock::now();
   iterate(iterations, events, outer_seconds);
   batch.launch = (outer ? outer_seconds : seconds_since(begin)) / calls;
@@ -257,27 +261,18 @@ std::vector<std::unique_ptr<Graph>> Bench::capture(int iterations, int aggregate
   return graphs;
 }
 
-Bench::Batch Bench::run_graph_batch(std::vector<std::unique_ptr<Graph>>& graphs, int iterations) {
+Bench::Batch Bench::run_graph_batch(std::vector<std::unique_ptr<Graph>>& graphs, int iterations, int launches) {
   const double calls = static_cast<double>(iterations) * p_.plan.aggregated;
   Batch batch;
   const Watchdog::Wait wait(p_.watchdog, p_.thread, "the graph launches");
-  p_.team.barrier();
+  p_.team.line_up(p_.thread);
   const Clock::time_point begin = Clock::now();
-  for (int l = 0; l < p_.plan.graph_launches; ++l)
+  for (int l = 0; l < launches; ++l)
     for (auto& graph : graphs) graph->launch();
   batch.launch = seconds_since(begin) / calls;
   complete("the graph launches");
-  batch.elapsed = seconds_since(begin) / calls / p_.plan.graph_launches;
+  batch.elapsed = seconds_since(begin) / calls / launches;
   return batch;
-}
-
-int Bench::batch_iterations(double seconds_per_call) const {
-  // Long enough that the launch of the first call and the skew of the barrier, a few microseconds, stay below a
-  // percent.
-  constexpr double target_seconds = 2e-3;
-  const double wanted =
-      seconds_per_call > 0 ? target_seconds / (seconds_per_call * p_.plan.aggregated) : p_.plan.iterations;
-  return static_cast<int>(std::clamp(std::ceil(wanted), 1.0, static_cast<double>(p_.plan.iterations)));
 }
 
 void Bench::add_batch(CaseResult& result, const Batch& batch, std::vector<double>& combined) {
@@ -287,32 +282,55 @@ void Bench::add_batch(CaseResult& result, const Batch& batch, std::vector<double
   combined.push_back(combine(by_thread, p_.plan.average));
 }
 
-void Bench::sample_until_precise(CaseResult& result, std::vector<std::unique_ptr<Graph>>& graphs,
-                                 double first_estimate) {
+double Bench::time_first_call() {
+  p_.team.line_up(p_.thread);
+  const Clock::time_point begin = Clock::now();
+  start(0);
+  complete("the first operation");
+  return combine(p_.team.all_gather(p_.thread, seconds_since(begin) / std::max(1, p_.plan.aggregated)), Average::mean);
+}
+
+void Bench::sample_once(Sampling& sampling, const BatchShape& shape, Bytes bytes, int number) {
+  set_up(bytes, sampling.in_place);
+  // A batch that came back to the places of the last one would find them in the caches.
+  first_place_ = static_cast<std::size_t>(number) * static_cast<std::size_t>(shape.iterations * p_.plan.aggregated);
+  const Batch batch = sampling.graphs.empty() ? run_batch(shape.iterations)
+                                              : run_graph_batch(sampling.graphs, shape.iterations, shape.launches);
+  first_place_ = 0;
+  add_batch(sampling.result, batch, sampling.combined);
+  if (number == 0) sampling.result.cpu_time_us = batch.launch * 1e6;
+}
+
+bool Bench::is_time_up(double seconds_here) {
+  // Clocks differ between ranks: the slowest decides for all.
+  const std::vector<double> spent = p_.team.all_gather(p_.thread, seconds_here);
+  return *std::max_element(spent.begin(), spent.end()) > p_.plan.max_seconds;
+}
+
+void Bench::sample_until_precise(Sampling& out_of_place, Sampling& in_place, const BatchShape& shape, Bytes bytes) {
   constexpr double level = 0.95;
   constexpr int most_batches = 100'000;
   const int fewest = fewest_samples(level);
-  const bool graph = !graphs.empty();
-  result.iterations = graph ? p_.plan.iterations : batch_iterations(first_estimate);
-  std::vector<double> combined;
   const Clock::time_point begin = Clock::now();
-  for (int b = 0; b < most_batches; ++b) {
-    const Batch batch = graph ? run_graph_batch(graphs, result.iterations) : run_batch(result.iterations);
-    add_batch(result, batch, combined);
-    if (b == 0) result.cpu_time_us = batch.launch * 1e6;
+  bool done = false;
+  for (int b = 0; b < most_batches && !done; ++b) {
+    for (Sampling* sampling : {&out_of_place, &in_place}) sample_once(*sampling, shape, bytes, b);
     if (b + 1 < fewest) continue;
-    Interval interval = median_interval(combined, level);
-    interval.reached = interval.high - interval.low <= *p_.plan.precision * interval.median;
-    // Clocks differ between ranks: the slowest decides for all.
-    const std::vector<double> spent = p_.team.all_gather(p_.thread, seconds_since(begin));
-    const bool time_is_up = *std::max_element(spent.begin(), spent.end()) > p_.plan.max_seconds;
-    if (!interval.reached && !time_is_up && b + 1 < most_batches) continue;
-    result.time_us = interval.median * 1e6;
+    done = true;
+    for (Sampling* sampling : {&out_of_place, &in_place}) {
+      Interval interval = median_interval(sampling->combined, level);
+      interval.reached = interval.high - interval.low <= *p_.plan.precision * interval.median;
+      sampling->result.interval = interval;
+      done = done && interval.reached;
+    }
+    done = done || is_time_up(seconds_since(begin));
+  }
+  for (Sampling* sampling : {&out_of_place, &in_place}) {
+    Interval& interval = *sampling->result.interval;
+    sampling->result.time_us = interval.median * 1e6;
     interval.median *= 1e6;
     interval.low *= 1e6;
     interval.high *= 1e6;
-    result.interval = interval;
-    return;
   }
 }
 
@@ -336,17 +354,9 @@ void Bench::gather_iterations(CaseResult& result, const Batch& batch) {
 void Bench::sample(CaseResult& result) {
   std::vector<std::unique_ptr<Graph>> graphs;
   if (p_.plan.graph_launches > 0) graphs = capture(p_.plan.iterations, p_.plan.aggregated);
-  if (p_.plan.precision) {
-    double estimate = 0;
-    if (graphs.empty()) {
-      const std::vector<double> first = p_.team.all_gather(p_.thread, run_batch(1).elapsed);
-      estimate = combine(first, Average::mean);
-    }
-    sample_until_precise(result, graphs, estimate);
-    return;
-  }
   result.iterations = p_.plan.iterations;
-  const Batch batch = graphs.empty() ? run_batch(p_.plan.iterations) : run_graph_batch(graphs, p_.plan.iterations);
+  const Batch batch = graphs.empty() ? run_batch(p_.plan.iterations)
+                                     : run_graph_batch(graphs, p_.plan.iterations, p_.plan.graph_launches);
   std::vector<double> combined;
   add_batch(result, batch, combined);
   result.time_us = combined.front() * 1e6;
@@ -398,11 +408,22 @@ void Bench::verify(CaseResult& result, bool in_place) {
   result.wrong = wrong;
 }
 
-CaseResult Bench::measure(const Case& the_case) {
-  set_up(the_case.requested, the_case.in_place);
+void Bench::describe_to_watchdog(const Case& the_case) {
   p_.watchdog.describe(p_.thread, format("rank %d, %s %s of %zu bytes %s", lanes_.front().rank->world_rank,
                                          std::string(p_.collective.name()).c_str(), std::string(name(type_)).c_str(),
                                          the_case.bytes.count, the_case.in_place ? "in place" : "out of place"));
+}
+
+void Bench::finish(CaseResult& result) {
+  const Geometry& g = lanes_.front().geometry;
+  const double bytes = g.algorithm_elements * static_cast<double>(element_size(type_));
+  result.algbw = gigabytes_per_second(bytes, Seconds(result.time_us * 1e-6));
+  result.busbw = result.algbw * p_.collective.bus_factor(lanes_.front().rank->seat.ranks);
+}
+
+CaseResult Bench::measure(const Case& the_case) {
+  set_up(the_case.requested, the_case.in_place);
+  describe_to_watchdog(the_case);
   CaseResult result;
   // Without checks nccl-tests times whatever the buffers hold; so does this.
   if (p_.plan.checks > 0) fill(timing_seed, the_case.in_place);
@@ -410,13 +431,32 @@ CaseResult Bench::measure(const Case& the_case) {
   start(0);
   complete("the first operation");
   sample(result);
-  const Geometry& g = lanes_.front().geometry;
-  const double bytes = g.algorithm_elements * static_cast<double>(element_size(type_));
-  result.algbw = gigabytes_per_second(bytes, Seconds(result.time_us * 1e-6));
-  result.busbw = result.algbw * p_.collective.bus_factor(lanes_.front().rank->seat.ranks);
+  finish(result);
   p_.team.barrier();
   verify(result, the_case.in_place);
   return result;
+}
+
+Bench::Row Bench::measure_row_precisely(const Case& out_of_place) {
+  const Bytes bytes = out_of_place.requested;
+  Sampling samplings[] = {{.in_place = false}, {.in_place = true}};
+  set_up(bytes, false);
+  describe_to_watchdog(out_of_place);
+  if (p_.plan.checks > 0) fill(timing_seed, false);
+  const BatchShape shape = batch_shape(p_.plan, time_first_call());
+  for (Sampling& sampling : samplings) {
+    sampling.result.iterations = shape.iterations;
+    set_up(bytes, sampling.in_place);
+    if (p_.plan.graph_launches > 0) sampling.graphs = capture(shape.iterations, p_.plan.aggregated);
+  }
+  sample_until_precise(samplings[0], samplings[1], shape, bytes);
+  for (Sampling& sampling : samplings) {
+    set_up(bytes, sampling.in_place);
+    finish(sampling.result);
+    p_.team.barrier();
+    verify(sampling.result, sampling.in_place);
+  }
+  return {std::move(samplings[0].result), std::move(samplings[1].result)};
 }
 
 }  // namespace busbw

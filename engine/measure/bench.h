@@ -11,6 +11,7 @@
 #include "engine/core/plan.h"
 #include "engine/core/result.h"
 #include "engine/library_api/library.h"
+#include "engine/measure/batch_shape.h"
 #include "engine/measure/rank.h"
 #include "engine/measure/team.h"
 #include "engine/measure/watchdog.h"
@@ -43,11 +44,27 @@ class Bench {
   // One placement of one size. Collective over the team; throws on failure of any rank.
   CaseResult measure(const Case& the_case);
 
+  // --precision: both placements of one size, batch by batch in turn until both are precise, or the time is up. In
+  // turn, because caches hold for the calls in place what those out of place have just touched, as they do in
+  // nccl-tests.
+  struct Row {
+    CaseResult out_of_place;
+    CaseResult in_place;
+  };
+  Row measure_row_precisely(const Case& out_of_place);
+
  private:
   struct Batch {
     double elapsed = 0;              // seconds per call
     double launch = 0;               // seconds per call
     std::vector<double> iterations;  // microseconds, maximum over this thread's ranks; with -I
+  };
+  // One placement under --precision.
+  struct Sampling {
+    bool in_place = false;
+    CaseResult result{};
+    std::vector<double> combined{};  // seconds per call, by batch
+    std::vector<std::unique_ptr<Graph>> graphs{};
   };
   // Geometry, addresses and operation of one rank for the case in hand.
   struct Lane {
@@ -66,11 +83,15 @@ class Bench {
   std::vector<std::unique_ptr<Graph>> capture(int iterations, int aggregated);
   void iterate(int iterations, std::vector<std::unique_ptr<Events>>& events, double& outer_seconds);
   Batch run_batch(int iterations);
-  Batch run_graph_batch(std::vector<std::unique_ptr<Graph>>& graphs, int iterations);
+  Batch run_graph_batch(std::vector<std::unique_ptr<Graph>>& graphs, int iterations, int launches);
   std::vector<double> iteration_times(std::vector<std::unique_ptr<Events>>& events, int iterations);
   void sample(CaseResult& result);
-  void sample_until_precise(CaseResult& result, std::vector<std::unique_ptr<Graph>>& graphs, double first_estimate);
-  int batch_iterations(double seconds_per_call) const;
+  double time_first_call();
+  void sample_once(Sampling& sampling, const BatchShape& shape, Bytes bytes, int number);
+  void sample_until_precise(Sampling& out_of_place, Sampling& in_place, const BatchShape& shape, Bytes bytes);
+  bool is_time_up(double seconds_here);
+  void finish(CaseResult& result);
+  void describe_to_watchdog(const Case& the_case);
   void add_batch(CaseResult& result, const Batch& batch, std::vector<double>& combined);
   void gather_iterations(CaseResult& result, const Batch& batch);
   void verify(CaseResult& result, bool in_place);
@@ -83,7 +104,8 @@ class Bench {
   int root_ = 0;
   std::vector<Lane> lanes_;
   std::size_t span_bytes_ = 0;
-  std::size_t places_ = 1;  // offsets that calls rotate through
+  std::size_t places_ = 1;       // offsets that calls rotate through
+  std::size_t first_place_ = 0;  // of the first call of a batch
   std::uint32_t check_seed_ = 0;
   bool capturing_ = false;
 };

@@ -44,6 +44,7 @@ struct Rank {
   DeviceMemory send;
   DeviceMemory recv;
   DeviceMemory expected;
+  std::vector<int> cpus;  // processors to run on near the device; empty: anywhere
   std::vector<void*> registrations;
   std::vector<ncclWindow_t> windows;
   std::function<void(void*, const void*, std::size_t)> copy;  // in stream order

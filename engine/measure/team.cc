@@ -4,15 +4,18 @@
 #include <sched.h>
 #include <time.h>
 
+#include <chrono>
+
 #include "engine/platform/affinity.h"
 #include "engine/platform/pause.h"
 
 namespace busbw {
 
-Team::Team(Rendezvous& rendezvous, int threads)
+Team::Team(Rendezvous& rendezvous, int threads, LineUp line_up)
     : rendezvous_(rendezvous),
       threads_(threads),
       crowded_(threads * rendezvous.placement().local_processes > usable_processors()),
+      how_(line_up),
       mine_(static_cast<std::size_t>(threads)) {
   rendezvous_.on_failure([this](const Failure& failure) { keep(failure); });
 }
@@ -49,6 +52,31 @@ void Team::barrier() {
   meet([this] {
     if (rendezvous_.placement().processes > 1) rendezvous_.barrier();
   });
+}
+
+template <typename Condition>
+void Team::sleep_until(std::unique_lock<std::mutex>& lock, const Condition& condition) {
+  // Woken by the others long before; the limit is for the failure of one that will never come.
+  constexpr std::chrono::milliseconds between_checks{50};
+  while (!line_changed_.wait_for(lock, between_checks, condition)) check();
+}
+
+// nccl-tests times n calls of each thread from the moment at which that thread left this barrier, and averages over the
+// threads. Its threads sleep in it: the last one goes on at once, the others when the system has woken them, some
+// microseconds later. Who starts early waits for the others inside the timed calls, and that wait is part of its
+// figure. So the same barrier, for the same figure.
+void Team::line_up(int thread) {
+  if (how_ == LineUp::spinning || threads_ == 1) return barrier();
+  check();
+  std::unique_lock lock(line_lock_);
+  const std::uint64_t released = lines_released_;
+  if (++in_line_ == threads_) line_changed_.notify_all();
+  if (thread + 1 < threads_) return sleep_until(lock, [&] { return lines_released_ != released; });
+  sleep_until(lock, [&] { return in_line_ == threads_; });
+  if (rendezvous_.placement().processes > 1) rendezvous_.barrier();
+  in_line_ = 0;
+  ++lines_released_;
+  line_changed_.notify_all();
 }
 
 std::vector<double> Team::all_gather(int thread, double mine) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -11,15 +12,23 @@
 
 namespace busbw {
 
+// How the threads of a process leave the barrier before what is timed.
+enum class LineUp {
+  spinning,  // all at once, within a fraction of a microsecond
+  sleeping,  // woken one after the other by the system, as nccl-tests' threads are
+};
+
 class Team {
  public:
-  Team(Rendezvous& rendezvous, int threads);
+  Team(Rendezvous& rendezvous, int threads, LineUp line_up = LineUp::spinning);
 
   int threads() const { return threads_; }
   int all_threads() const { return threads_ * rendezvous_.placement().processes; }
 
   // Collective over all threads of all processes; throws PeerFailure once any of them has failed.
   void barrier();
+  // The barrier at which timing starts.
+  void line_up(int thread);
   // By process, then thread.
   std::vector<double> all_gather(int thread, double mine);
 
@@ -35,6 +44,8 @@ class Team {
   template <typename Action>
   void meet(const Action& by_the_last);
   void wait_past(std::uint32_t epoch) const;
+  template <typename Condition>
+  void sleep_until(std::unique_lock<std::mutex>& lock, const Condition& condition);
   void keep(const Failure& failure) noexcept;
 
   Rendezvous& rendezvous_;
@@ -42,6 +53,11 @@ class Team {
   const bool crowded_;  // more ranks on this host than processors: waiting threads must give way
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> epoch_{0};
+  const LineUp how_;
+  std::mutex line_lock_;
+  std::condition_variable line_changed_;
+  int in_line_ = 0;
+  std::uint64_t lines_released_ = 0;
   std::vector<double> mine_;
   std::vector<double> all_[2];  // alternate, so that a fast thread's next exchange leaves slow readers alone
   std::mutex failure_lock_;

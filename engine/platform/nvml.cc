@@ -4,10 +4,11 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <sstream>
+
+#include "engine/core/error.h"
+#include "engine/platform/affinity.h"
 
 namespace busbw {
 namespace {
@@ -25,33 +26,29 @@ constexpr unsigned pcie_sent = 197;
 constexpr unsigned pcie_received = 198;
 constexpr unsigned all_links = std::numeric_limits<unsigned>::max();
 
-struct Reason {
-  std::uint64_t bit;
-  const char* name;
-  bool slows;
-};
-constexpr std::array<Reason, 9> reasons_known = {{
-    {0x001, "gpu_idle", false},
-    {0x002, "applications_clocks_setting", false},
-    {0x004, "sw_power_cap", true},
-    {0x008, "hw_slowdown", true},
-    {0x010, "sync_boost", false},
-    {0x020, "sw_thermal_slowdown", true},
-    {0x040, "hw_thermal_slowdown", true},
-    {0x080, "hw_power_brake_slowdown", true},
-    {0x100, "display_clock_setting", false},
-}};
-
 template <typename Function>
 void find(void* handle, const char* symbol, Function*& function) {
   function = reinterpret_cast<Function*>(dlsym(handle, symbol));
 }
 
-std::optional<NvmlFunctions> load() {
+struct Loaded {
+  NvmlFunctions functions{};
+  std::string why_not;
+};
+
+Loaded load() {
+  Loaded loaded;
   // Never closed: handles of devices stay valid until the process ends.
   void* handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return std::nullopt;
-  NvmlFunctions f{};
+  if (handle == nullptr) {
+    const char* reason = dlerror();
+    loaded.why_not = format(
+        "the driver's management library did not load (%s); in a container, start it with the driver capability "
+        "utility",
+        reason != nullptr ? reason : "libnvidia-ml.so.1");
+    return loaded;
+  }
+  NvmlFunctions& f = loaded.functions;
   find(handle, "nvmlInit_v2", f.init);
   find(handle, "nvmlDeviceGetHandleByPciBusId_v2", f.device_by_bus_id);
   find(handle, "nvmlDeviceGetClockInfo", f.clock);
@@ -67,8 +64,12 @@ std::optional<NvmlFunctions> load() {
   find(handle, "nvmlDeviceGetCurrPcieLinkGeneration", f.pcie_generation);
   find(handle, "nvmlDeviceGetCurrPcieLinkWidth", f.pcie_width);
   find(handle, "nvmlDeviceGetComputeRunningProcesses_v3", f.compute_processes);
-  if (f.init == nullptr || f.device_by_bus_id == nullptr || f.init() != success) return std::nullopt;
-  return f;
+  if (f.init == nullptr || f.device_by_bus_id == nullptr) {
+    loaded.why_not = "the driver's management library is too old: it has no nvmlDeviceGetHandleByPciBusId_v2";
+  } else if (const int result = f.init(); result != success) {
+    loaded.why_not = format("nvmlInit failed with error %d; see whether nvidia-smi works", result);
+  }
+  return loaded;
 }
 
 // The value that a call with one result gives, or nothing.
@@ -106,24 +107,11 @@ std::optional<std::uint64_t> from_kib(std::optional<std::uint64_t> kib) {
 
 }  // namespace
 
-std::vector<std::string> throttle_names(std::uint64_t reasons) {
-  std::vector<std::string> names;
-  for (const Reason& reason : reasons_known)
-    if ((reasons & reason.bit) != 0) names.emplace_back(reason.name);
-  return names;
-}
-
-bool is_throttled(std::uint64_t reasons) {
-  for (const Reason& reason : reasons_known)
-    if (reason.slows && (reasons & reason.bit) != 0) return true;
-  return false;
-}
-
-const Nvml* Nvml::of_this_machine() {
-  static const std::optional<NvmlFunctions> functions = load();
-  if (!functions) return nullptr;
-  static const Nvml nvml(*functions);
-  return &nvml;
+const Nvml* Nvml::of_this_machine(std::string& why_not) {
+  static const Loaded loaded = load();
+  static const Nvml nvml(loaded.functions);
+  why_not = loaded.why_not;
+  return why_not.empty() ? &nvml : nullptr;
 }
 
 GpuSnapshot Nvml::snapshot(const std::string& bus_id) const {
@@ -169,18 +157,7 @@ std::vector<int> cpus_near(const std::string& bus_id, const std::string& sysfs) 
   std::ifstream file(sysfs + "/bus/pci/devices/" + bus_id + ".0/local_cpulist");
   std::string list;
   std::getline(file, list);
-  std::vector<int> cpus;
-  std::istringstream ranges(list);
-  // "0-15,64-79"
-  for (std::string range; std::getline(ranges, range, ',');) {
-    char* rest = nullptr;
-    const long first = std::strtol(range.c_str(), &rest, 10);
-    if (rest == range.c_str() || first < 0) return {};
-    const long last = *rest == '-' ? std::strtol(rest + 1, nullptr, 10) : first;
-    constexpr long most_processors = 1 << 20;
-    for (long cpu = first; cpu <= last && cpu < most_processors; ++cpu) cpus.push_back(static_cast<int>(cpu));
-  }
-  return cpus;
+  return cpus_of_list(list);
 }
 
 }  // namespace busbw

@@ -4,38 +4,12 @@
 // after a case, never inside the timed region.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/core/gpu_snapshot.h"
+
 namespace busbw {
-
-// Fields are absent where the driver, the GPU or the container does not tell.
-struct GpuSnapshot {
-  std::optional<unsigned> sm_clock_mhz;
-  std::optional<unsigned> sm_clock_max_mhz;
-  std::optional<unsigned> memory_clock_mhz;
-  std::optional<std::uint64_t> throttle_reasons;  // bits, see throttle_names
-  std::optional<unsigned> temperature_celsius;
-  std::optional<double> power_watts;
-  std::optional<double> power_limit_watts;
-  // Counters since the driver was loaded: differences of two snapshots are traffic.
-  std::optional<std::uint64_t> nvlink_sent_bytes;
-  std::optional<std::uint64_t> nvlink_received_bytes;
-  std::optional<std::uint64_t> pcie_sent_bytes;
-  std::optional<std::uint64_t> pcie_received_bytes;
-  std::optional<std::uint64_t> pcie_replays;
-  std::optional<unsigned> pcie_generation;  // as negotiated now
-  std::optional<unsigned> pcie_width;
-  std::optional<unsigned> compute_processes;  // this one counts
-};
-
-// Names of the reasons that are set: gpu_idle, sw_power_cap, hw_thermal_slowdown, ...
-std::vector<std::string> throttle_names(std::uint64_t reasons);
-
-// Whether the reasons hold clocks below what the workload asks for. Idleness and clocks set on purpose do not count.
-bool is_throttled(std::uint64_t reasons);
 
 // NVML's functions; null where the library lacks one. Hand-declared from its documented ABI.
 struct NvmlFunctions {
@@ -73,8 +47,8 @@ class Nvml {
  public:
   explicit Nvml(const NvmlFunctions& functions) : functions_(functions) {}
 
-  // This machine's, loaded once; null where there is none.
-  static const Nvml* of_this_machine();
+  // This machine's, loaded once. Null where there is none that can be used, and then `why_not` is a sentence.
+  static const Nvml* of_this_machine(std::string& why_not);
 
   // `bus_id` as in DeviceInfo: dddd:bb:dd. All fields are absent for an unknown GPU. May be called from any thread.
   GpuSnapshot snapshot(const std::string& bus_id) const;

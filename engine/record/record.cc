@@ -120,6 +120,7 @@ void write_options(JsonText& json, const Plan& plan) {
   write_measuring(json, plan);
   json.member("report_cputime", plan.report_cpu_time).member("per_iter_timing", plan.per_iteration);
   json.member("per_iter_skip", plan.per_iteration_skip);
+  json.member("affinity", plan.near_gpu ? "near" : "none");
   json.member("library", plan.library).member("precision", plan.precision).member("max_seconds", plan.max_seconds);
   member_or_null(json, "split", plan.split);
   json.end_object();
@@ -141,7 +142,9 @@ void write_rank(JsonText& json, const RankDescription& rank) {
   json.begin_object().member("rank", rank.rank).member("group", rank.group).member("process", rank.process);
   json.member("thread", rank.thread).member("pid", rank.pid).member("host", rank.host);
   json.key("device").begin_object().member("kind", rank.gpu ? "gpu" : "cpu").member("index", rank.device);
-  member_or_null(json.member("name", rank.device_name), "bus_id", rank.bus_id).end_object().end_object();
+  member_or_null(json.member("name", rank.device_name), "bus_id", rank.bus_id).end_object();
+  if (!rank.cpus.empty()) json.member("cpus", rank.cpus);
+  json.end_object();
 }
 
 void write_identity(JsonText& json, const std::string& collective, const Case& at) {
@@ -186,6 +189,27 @@ void write_interval(JsonText& json, const std::optional<Interval>& interval) {
   json.member("batches", interval->batches).member("reached", interval->reached).end_object();
 }
 
+void write_snapshot(JsonText& json, const char* key, const GpuSnapshot& snapshot) {
+  json.key(key).begin_object();
+  visit_fields(snapshot, [&](const char* name, const auto& field) {
+    if (field && name != std::string_view("throttle_reasons")) json.member(name, *field);
+  });
+  if (snapshot.throttle_reasons) json.member("throttle_reasons", throttle_names(*snapshot.throttle_reasons));
+  json.end_object();
+}
+
+void write_context(JsonText& json, const CaseContext& context) {
+  json.key("context").begin_object().member("cases", context.cases).member("reading_us", context.reading_us);
+  json.member("warnings", context.warnings).key("ranks").begin_array();
+  for (const GpuReading& reading : context.ranks) {
+    json.begin_object().member("rank", reading.rank);
+    write_snapshot(json, "before", reading.before);
+    write_snapshot(json, "after", reading.after);
+    json.end_object();
+  }
+  json.end_array().end_object();
+}
+
 }  // namespace
 
 RecordWriter::RecordWriter(const std::string& path, std::string run_id)
@@ -205,7 +229,9 @@ void RecordWriter::write_run(const Plan& plan, const RunDescription& run) {
   for (const RankDescription& rank : run.ranks) write_rank(json, rank);
   json.end_array().key("environment").begin_object();
   for (const auto& [name, value] : run.environment) json.member(name, value);
-  json.end_object().member("notes", plan.warnings);
+  std::vector<std::string> notes = plan.warnings;
+  notes.insert(notes.end(), run.notes.begin(), run.notes.end());
+  json.end_object().member("notes", notes);
   write_line(json.end_object());
 }
 
@@ -224,6 +250,7 @@ void RecordWriter::write_case(const std::string& collective, int ranks, const Pl
   json.member("graph_launches", plan.graph_launches).member("batches_us", result.batches_us);
   if (result.per_iteration) write_iterations(json, *result.per_iteration);
   write_interval(json, result.interval);
+  if (result.context) write_context(json, *result.context);
   write_line(member_or_null(json, "timestamp", result.timestamp).end_object());
 }
 
@@ -234,6 +261,11 @@ void RecordWriter::write_end(const RunSummary& summary) {
   member_or_null(json, "reason", summary.reason).member("exit_code", summary.exit_code);
   json.member("cases", summary.cases).member("out_of_bounds", summary.out_of_bounds);
   json.member("average_busbw_GBps", average_busbw(summary));
+  if (!summary.phases.empty()) {
+    json.key("phases_s").begin_object();
+    for (const auto& [name, spent] : summary.phases) json.member(name, spent.count());
+    json.end_object();
+  }
   if (!large_library_.empty()) member_or_null(json, "library_sha256", sha256_of_file(large_library_));
   write_line(json.end_object());
 }

@@ -7,7 +7,11 @@
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT const char* busbwLibraryName() { return "busbw empty CPU library (tests only)"; }
+#ifndef BUSBW_TEST_NAME
+#define BUSBW_TEST_NAME "busbw empty CPU library"
+#endif
+
+EXPORT const char* busbwLibraryName() { return BUSBW_TEST_NAME " (tests only)"; }
 EXPORT ncclResult_t ncclGetVersion(int* version) { return *version = 22809, ncclSuccess; }
 EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* id) { return std::memset(id, 0, sizeof *id), ncclSuccess; }
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int, ncclUniqueId, int) {

@@ -11,8 +11,8 @@ TEST(NvmlOnGpu, FindsTheGpuThatCudaNamesAndReadsItsClock) {
   std::string why_not;
   const std::unique_ptr<Platform> platform = make_cuda_platform(why_not);
   if (platform == nullptr) GTEST_SKIP() << "no GPU: " << why_not;
-  const Nvml* nvml = Nvml::of_this_machine();
-  ASSERT_NE(nvml, nullptr) << "a driver without libnvidia-ml.so.1";
+  const Nvml* nvml = Nvml::of_this_machine(why_not);
+  ASSERT_NE(nvml, nullptr) << why_not;
   const std::unique_ptr<Device> device = platform->open(0);
   const GpuSnapshot s = nvml->snapshot(device->info().bus_id);
   ASSERT_TRUE(s.sm_clock_mhz) << device->info().bus_id;

@@ -65,13 +65,6 @@ TEST(Nvml, KnowsNothingOfAnUnknownGpu) {
   EXPECT_FALSE(s.compute_processes);
 }
 
-TEST(Throttling, IsNamedAndIdlenessIsNone) {
-  EXPECT_EQ(throttle_names(0x41), (std::vector<std::string>{"gpu_idle", "hw_thermal_slowdown"}));
-  EXPECT_TRUE(is_throttled(0x41));
-  EXPECT_FALSE(is_throttled(0x03));
-  EXPECT_FALSE(is_throttled(0));
-}
-
 class CpusNear : public testing::Test {
  protected:
   void SetUp() override {

@@ -73,6 +73,22 @@ TEST(Record, WritesIterationsByProcessAndIntervals) {
   EXPECT_TRUE(has(lines[1], R"("iterations_us":[[2,3]])"));
 }
 
+TEST(Record, KeepsWhatTheGpusToldAroundACase) {
+  const TemporaryFolder folder;
+  CaseResult result = sample_result();
+  GpuReading reading{.rank = 3};
+  reading.before.sm_clock_mhz = 1980;
+  reading.after.sm_clock_mhz = 1215;
+  reading.after.throttle_reasons = 0x40;
+  result.context = CaseContext{.cases = 2, .reading_us = 350, .ranks = {reading}, .warnings = {"hot"}};
+  RecordWriter record(folder.file("r.jsonl"), run_id);
+  record.write_case("all_reduce", 4, sample_plan(), sample_case(), result);
+  EXPECT_TRUE(has(lines_of(folder.file("r.jsonl"))[0],
+                  R"("context":{"cases":2,"reading_us":350,"warnings":["hot"],"ranks":[{"rank":3,)"
+                  R"("before":{"sm_clock_mhz":1980},)"
+                  R"("after":{"sm_clock_mhz":1215,"throttle_reasons":["hw_thermal_slowdown"]}}]})"));
+}
+
 TEST(Record, EndsWithTheOutcomeOfTheRun) {
   const TemporaryFolder folder;
   RunSummary summary;

@@ -156,6 +156,10 @@ def _ranges(value: Any) -> Mapping[str, tuple[float, float]]:
     return {key: _pair(item) for key, item in _mapping(value).items()}
 
 
+def _numbers_by_name(value: Any) -> Mapping[str, float]:
+    return {key: _number(item) for key, item in _mapping(value).items()}
+
+
 class Fields:
     """The keys of one class of line, each with its check and whether it must be there."""
 
@@ -217,7 +221,7 @@ _rank = _object(
     Rank,
     Fields({"rank": _count, "host": _text},
            {"group": _optional(_count), "process": _optional(_count), "thread": _optional(_count),
-            "pid": _optional(_count), "device": _optional(_device)}),
+            "pid": _optional(_count), "device": _optional(_device), "cpus": _maybe_text}),
 )  # fmt: skip
 
 
@@ -257,6 +261,6 @@ _CASE = Fields(
 _END = Fields(
     {"run": _identifier, "outcome": _one_of(EndOutcome), "cases": _count},
     {"finished": _maybe_text, "reason": _maybe_text, "exit_code": _maybe_integer, "out_of_bounds": _count,
-     "average_busbw_GBps": _maybe_number, "library_sha256": _maybe_text},
+     "average_busbw_GBps": _maybe_number, "library_sha256": _maybe_text, "phases_s": _numbers_by_name},
     keep_unknown=True,
 )  # fmt: skip

@@ -81,6 +81,7 @@ class Rank:
     thread: int | None = None
     pid: int | None = None
     device: Device | None = None
+    cpus: str | None = None  # processors near its GPU that its thread was bound to: 0-15,64
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,7 @@ class End:
     out_of_bounds: int | None = None
     average_busbw_GBps: float | None = None
     library_sha256: str | None = None
+    phases_s: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 

@@ -1,0 +1,76 @@
+// When the GPUs are read between cases, and what a case then carries.
+#include "engine/measure/context.h"
+
+#include <gtest/gtest.h>
+#include <time.h>
+
+namespace busbw {
+namespace {
+
+std::vector<RankDescription> two_ranks() {
+  return {{.rank = 0, .host = "a", .gpu = true, .bus_id = "0000:10:00"},
+          {.rank = 1, .host = "a", .gpu = true, .bus_id = "0000:11:00"}};
+}
+
+struct FakeGpus {
+  int readings = 0;
+  ContextReader::Read read() {
+    return [this](const std::string& bus_id) {
+      const timespec half_a_millisecond{0, 500'000};
+      nanosleep(&half_a_millisecond, nullptr);
+      GpuSnapshot s;
+      s.sm_clock_mhz = bus_id == "0000:11:00" ? 1215 : 1980;
+      s.throttle_reasons = bus_id == "0000:11:00" ? 0x40 : 0;
+      s.nvlink_sent_bytes = static_cast<std::uint64_t>(++readings);
+      return s;
+    };
+  }
+};
+
+CaseResult lasting(double microseconds) {
+  return {.time_us = microseconds, .iterations = 20, .batches_us = {{microseconds}}};
+}
+
+TEST(Context, ShortCasesShareAReading) {
+  const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
+  const std::vector<RankDescription> ranks = two_ranks();
+  FakeGpus gpus;
+  ContextReader reader(*alone, ranks, false, gpus.read());
+  reader.begin();
+  EXPECT_EQ(gpus.readings, 2);
+  EXPECT_FALSE(reader.after(Plan{}, lasting(10)));
+  EXPECT_FALSE(reader.after(Plan{}, lasting(10)));
+  const auto context = reader.after(Plan{}, lasting(10'000));
+  ASSERT_TRUE(context);
+  EXPECT_EQ(context->cases, 3);
+  EXPECT_GT(context->reading_us, 1000);
+  ASSERT_EQ(context->ranks.size(), 2U);
+  EXPECT_EQ(context->ranks[0].before.nvlink_sent_bytes, 1U);
+  EXPECT_EQ(context->ranks[0].after.nvlink_sent_bytes, 3U);
+  ASSERT_EQ(context->warnings.size(), 1U);
+  EXPECT_NE(context->warnings[0].find("rank 1 "), std::string::npos);
+}
+
+TEST(Context, IsReadAfterEveryCaseWhereAskedFor) {
+  const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
+  const std::vector<RankDescription> ranks = two_ranks();
+  FakeGpus gpus;
+  ContextReader reader(*alone, ranks, true, gpus.read());
+  reader.begin();
+  for (int i = 0; i < 3; ++i) {
+    const auto context = reader.after(Plan{}, lasting(1));
+    ASSERT_TRUE(context);
+    EXPECT_EQ(context->cases, 1);
+  }
+}
+
+TEST(Context, IsAbsentWhereNoGpuTellsAnything) {
+  const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
+  const std::vector<RankDescription> ranks = two_ranks();
+  ContextReader reader(*alone, ranks, true, nullptr);
+  reader.begin();
+  EXPECT_FALSE(reader.after(Plan{}, lasting(1e6)));
+}
+
+}  // namespace
+}  // namespace busbw
