@@ -50,10 +50,11 @@ class Cost:
 class Proof:
     """The alternative to measure against things as they are.
 
-    The alternative's environment is the present one with `set` set and `unset` removed. What an nccl.conf sets again by
-    itself (NCCL always reads /etc/nccl.conf) is removed by a value without effect, in `neutral`. `files` are texts to
-    write into a scratch folder first, named {scratch}/NAME in values. `unbind` means: run the ranks on all processors.
-    Where nothing can be measured by a setting, `instruction` says what a person has to do, and `runnable` is false.
+    The alternative's environment is the present one without `unset`, then with `set`, then with `neutral`. NCCL always
+    reads /etc/nccl.conf and sets what is absent, so a variable from there is undone by a value without effect: those
+    are in `neutral`. `files` are texts to write into a scratch folder first; {scratch}/NAME in values stands for them.
+    `unbind` means: run the ranks on all processors. Where no setting can show it, `instruction` says what a person has
+    to do, and `runnable` is false.
     """
 
     set: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +67,14 @@ class Proof:
     @property
     def runnable(self) -> bool:
         """Whether an experiment can measure it without a person."""
-        return bool(self.set or self.unset or self.unbind)
+        return bool(self.set or self.unset or self.neutral or self.unbind)
+
+    def environment(self, present: Mapping[str, str], scratch: str) -> dict[str, str]:
+        """The alternative's environment, its files being in the folder `scratch`."""
+        changed = {name: value for name, value in present.items() if name not in self.unset}
+        for name, value in (*self.set.items(), *self.neutral.items()):
+            changed[name] = value.replace(SCRATCH, scratch)
+        return changed
 
 
 @dataclass(frozen=True, slots=True)

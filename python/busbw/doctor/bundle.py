@@ -1,0 +1,96 @@
+"""Bundles: a snapshot in one .tar.gz that can be carried away and examined elsewhere; no secret goes in."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+from busbw.doctor.codec import decode, encode
+from busbw.doctor.snapshot import SCHEMA, Snapshot, TextFile
+from busbw.errors import UserError
+from busbw.importers.context import is_kept
+
+MEMBER = "snapshot.json"
+MAX_BYTES = 256 << 20
+
+
+def write_bundle(snapshot: Snapshot, path: Path) -> None:
+    """Write the snapshot without what could be secret; UserError where the file cannot be written."""
+    text = json.dumps(encode(without_secrets(snapshot)), indent=1, ensure_ascii=False).encode()
+    member = tarfile.TarInfo(MEMBER)
+    member.size = len(text)
+    try:
+        with path.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+            archive.addfile(member, io.BytesIO(text))
+    except OSError as problem:
+        raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
+
+
+def read_bundle(path: Path) -> Snapshot:
+    """The snapshot in a bundle; UserError where it is none, is too large, or a newer busbw wrote it."""
+    try:
+        with path.open("rb") as file:
+            text = _member(file, path)
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as problem:
+        raise UserError(f"{path} is no bundle of `busbw doctor --collect`: {problem}") from problem
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise UserError(f"{path}: {MEMBER} in it is no JSON: {problem}") from problem
+    if not isinstance(raw, dict):
+        raise UserError(f"{path}: {MEMBER} in it is no snapshot")
+    schema = raw.get("schema", SCHEMA)
+    if schema != SCHEMA:
+        raise UserError(f"{path} has snapshot schema {str(schema)[:20]}, this busbw reads {SCHEMA}; use a newer busbw")
+    return replace(decode(Snapshot, raw, f"{path}: snapshot"), source=str(path), live=False)
+
+
+def is_bundle(start: bytes) -> bool:
+    """Whether a file with these first bytes may be a bundle."""
+    return start.startswith(b"\x1f\x8b")
+
+
+def _member(file: object, path: Path) -> bytes:
+    # As a stream: the size of a member is known before it is read, and nothing is written to disk.
+    with tarfile.open(fileobj=file, mode="r|gz") as archive:  # type: ignore[call-overload]
+        for count, member in enumerate(archive):
+            if count >= 16:
+                break
+            if member.name == MEMBER and member.isfile():
+                if member.size > MAX_BYTES:
+                    raise UserError(f"{path}: its snapshot has {member.size} bytes, more than {MAX_BYTES}")
+                content = archive.extractfile(member)
+                return bytes(content.read(MAX_BYTES)) if content else b""
+    raise UserError(f"{path} is no bundle of `busbw doctor --collect`: it has no {MEMBER}")
+
+
+def without_secrets(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with only those variables that matter, and of logs only NCCL's and the benchmark's lines."""
+    return replace(
+        snapshot,
+        environment={name: value for name, value in snapshot.environment.items() if is_kept(name)},
+        confs=tuple(_kept_conf(each) for each in snapshot.confs),
+        logs=tuple(_kept_log(each) for each in snapshot.logs),
+    )
+
+
+def _kept_conf(file: TextFile) -> TextFile:
+    if file.text is None:
+        return file
+    # Lines stay where they are, so that findings name the same ones.
+    kept = [line if is_kept(line.partition("=")[0].strip()) else "#" for line in file.text.splitlines()]
+    return replace(file, text="\n".join(kept) + "\n")
+
+
+def _kept_log(file: TextFile) -> TextFile:
+    if file.text is None:
+        return file
+    kept = [line if "NCCL " in line or line.startswith("#") else "" for line in file.text.splitlines()]
+    return replace(file, text="\n".join(kept) + "\n")

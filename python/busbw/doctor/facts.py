@@ -1,0 +1,140 @@
+"""A snapshot made ready for findings: files parsed once, settings resolved, the machine known as well as can be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from busbw.doctor.snapshot import Snapshot, TextFile
+from busbw.errors import UserError
+from busbw.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf
+from busbw.nccl.graph_file import GraphFile, read_graph
+from busbw.nccl.log import read_log
+from busbw.nccl.log_model import NcclLog
+from busbw.nccl.topology_file import TopologyFile, read_topology
+from busbw.records import Record
+from busbw.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
+from busbw.topology.names import product
+from busbw.topology.paths import connections
+
+GIVEN = "the command line"
+"""Origin of a graph file that was given with --graph: nobody has configured it here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What findings look at. `graph` and `topology` are a sentence where the file could not be read."""
+
+    snapshot: Snapshot
+    machine: Machine | None
+    settings: Mapping[str, Setting]
+    confs: tuple[ConfFile, ...] = ()
+    graph: GraphFile | str | None = None
+    topology: TopologyFile | str | None = None
+    logs: tuple[NcclLog, ...] = ()
+    records: tuple[Record, ...] = ()
+
+    def value(self, name: str) -> str | None:
+        """The value of a variable that is in force; None where it is not set or empty."""
+        setting = self.settings.get(name)
+        return setting.value.strip() or None if setting else None
+
+    def whole(self, name: str) -> int | None:
+        """The value as NCCL's strtoll would take it; None where it is not set or no number."""
+        text = self.value(name)
+        try:
+            return int(text, 0) if text is not None and len(text) < 20 else None
+        except ValueError:
+            return None
+
+    @property
+    def several_nodes(self) -> bool:
+        """Whether some log or record shows a run over more than one node."""
+        by_log = any((each.nnodes or 1) > 1 for log in self.logs for each in log.communicators)
+        return by_log or any(len({rank.host for rank in record.run.ranks}) > 1 for record in self.records)
+
+    @property
+    def has_rdma(self) -> bool:
+        """Whether the machine has RDMA devices."""
+        return bool(self.machine and any(nic.rdma for nic in self.machine.nics))
+
+
+def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
+    """Parse everything in the snapshot; what cannot be parsed stays as a sentence, for a finding to report."""
+    logs = tuple(read_log(file.text.splitlines(), file.path) for file in snapshot.logs if file.text is not None)
+    confs = tuple(read_conf(file.text, file.path) for file in snapshot.confs if file.text is not None)
+    return Facts(
+        snapshot=snapshot,
+        machine=snapshot.machine or _machine_of_logs(logs),
+        settings=_settings(snapshot, confs, logs, records),
+        confs=confs,
+        graph=_graph(snapshot.graph),
+        topology=_topology(snapshot.topology),
+        logs=logs,
+        records=records,
+    )
+
+
+def _settings(
+    snapshot: Snapshot, confs: tuple[ConfFile, ...], logs: tuple[NcclLog, ...], records: tuple[Record, ...]
+) -> dict[str, Setting]:
+    """What is set here; then what logs and records say was set when they were made."""
+    found = in_force(snapshot.environment, confs)
+    for log in logs:
+        for each in log.variables:
+            found.setdefault(each.name, Setting(each.name, each.value, Origin(log.source, each.line)))
+    for record in records:
+        for name, value in record.run.environment.items():
+            where = f"the record {record.run.run}"
+            found.setdefault(name, Setting(name, value, Origin(where)))
+    if snapshot.graph is not None and "NCCL_GRAPH_FILE" not in found:
+        found["NCCL_GRAPH_FILE"] = Setting("NCCL_GRAPH_FILE", snapshot.graph.path, Origin(GIVEN))
+    return found
+
+
+def _graph(file: TextFile | None) -> GraphFile | str | None:
+    if file is None:
+        return None
+    if file.text is None:
+        return f"{file.path} cannot be read: {file.why}"
+    try:
+        return read_graph(file.text.encode(), file.path)
+    except UserError as problem:
+        return str(problem)
+
+
+def _topology(file: TextFile | None) -> TopologyFile | str | None:
+    if file is None:
+        return None
+    if file.text is None:
+        return f"{file.path} cannot be read: {file.why}"
+    try:
+        return read_topology(file.text.encode(), file.path)
+    except UserError as problem:
+        return str(problem)
+
+
+def _machine_of_logs(logs: tuple[NcclLog, ...]) -> Machine | None:
+    """The GPUs of one host as a log names them. Their NVLinks are those of a whole board of that product."""
+    for log in logs:
+        largest = log.largest
+        names = list(dict.fromkeys(log.gpu_names.values()))
+        if largest is None or not largest.ranks:
+            continue
+        host = largest.ranks[0].host
+        known = product(names[0]) if len(names) == 1 else None
+        links = (NvLinks(SWITCH, known.nvlinks),) if known and known.nvlinks else ()
+        here = [place for place in largest.ranks if place.host == host]
+        gpus = tuple(
+            with_generation(
+                Gpu(
+                    index=place.nvml_device if place.nvml_device is not None else place.cuda_device or 0,
+                    bus_id=place.bus_id, name=names[0] if len(names) == 1 else None, sm=known.sm if known else None,
+                    rank=place.rank, nvlinks=links,
+                )
+            )
+            for place in here
+        )  # fmt: skip
+        gpus = tuple({gpu.index: gpu for gpu in gpus}.values())
+        return replace(Machine(log.source, gpus, host=host), connections=connections(gpus, ()))
+    return None

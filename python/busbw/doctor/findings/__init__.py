@@ -1,0 +1,70 @@
+"""The list of findings: adding one is a file with NAME and `examine(facts)`, a line here, and its part of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Finding
+from busbw.doctor.findings import (
+    acs,
+    conf_files,
+    cpu_binding,
+    few_channels,
+    forced_algorithm,
+    forced_protocol,
+    forced_sizes,
+    gpu_busy,
+    gpu_faults,
+    gpu_throttled,
+    graph_file,
+    ib_disabled,
+    iommu,
+    library_versions,
+    locked_memory,
+    nccl_warnings,
+    network_interface,
+    no_gdr,
+    nvlinks_down,
+    p2p_disabled,
+    pcie_link,
+    shared_memory,
+    shm_disabled,
+    slow_settings,
+    slow_transport,
+    topology_file,
+)
+
+Examination = Callable[[Facts], Iterator[Finding]]
+
+FINDINGS: Mapping[str, Examination] = {
+    module.NAME: module.examine
+    for module in (
+        graph_file,
+        topology_file,
+        conf_files,
+        p2p_disabled,
+        shm_disabled,
+        ib_disabled,
+        few_channels,
+        forced_algorithm,
+        forced_protocol,
+        forced_sizes,
+        slow_settings,
+        network_interface,
+        no_gdr,
+        slow_transport,
+        nccl_warnings,
+        pcie_link,
+        nvlinks_down,
+        acs,
+        iommu,
+        cpu_binding,
+        gpu_busy,
+        gpu_throttled,
+        gpu_faults,
+        library_versions,
+        shared_memory,
+        locked_memory,
+    )
+}

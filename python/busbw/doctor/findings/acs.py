@@ -1,0 +1,36 @@
+"""Access control (ACS) that sends traffic between PCIe devices up to the root instead of across the switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+
+NAME = "acs"
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    host = facts.snapshot.host
+    if host is None or not host.acs_redirects:
+        return
+    matters = peer_to_peer_over_pcie(facts)
+    yield Finding(
+        NAME,
+        Severity.WARNING if matters else Severity.NOTE,
+        f"ACS redirects traffic at {len(host.acs_redirects)} PCIe bridges",
+        tuple(Evidence("ACSCtl has ReqRedir+, CmpltRedir+ or UpstreamFwd+", each) for each in host.acs_redirects[:8]),
+        Cost(
+            "transfers between devices below one switch, GPU Direct RDMA too, go over the processor, often at half rate"
+            if matters
+            else "none seen: no transfer here crosses a PCIe switch",
+        ),
+        "switch ACS off in the BIOS, or per bridge with setpci; hosts of virtual machines need it on",
+        Proof(instruction="switch ACS off on one host and compare it with another"),
+    )  # fmt: skip
+
+
+def peer_to_peer_over_pcie(facts: Facts) -> bool:
+    """Whether transfers between devices of this machine use PCIe: RDMA devices, or GPUs without NVLinks."""
+    machine = facts.machine
+    return machine is not None and (facts.has_rdma or (len(machine.gpus) > 1 and not machine.all_nvlink))

@@ -1,0 +1,83 @@
+"""Ranks bound to too few processors, to busy ones, or to another NUMA node than their GPU's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.snapshot import HostState, ProcessState
+from busbw.topology.cpulist import write_list
+
+NAME = "cpu-binding"
+BUSY = 0.8
+_PROOF = Proof(unbind=True)
+_FIX = "bind each rank to the processors of its GPU's NUMA node (`busbw topo` lists them), or do not bind at all"
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    host = facts.snapshot.host
+    for process in facts.snapshot.processes:
+        if not process.cpus:
+            continue
+        yield from _too_few(facts, process, host)
+        yield from _far(facts, process)
+    yield from _by_log(facts)
+
+
+def _too_few(facts: Facts, process: ProcessState, host: HostState | None) -> Iterator[Finding]:
+    own = not process.gpus
+    ranks = len(facts.machine.gpus) if own and facts.machine else max(1, len(process.gpus))
+    count = len(process.cpus)
+    busy = {cpu: host.busy_cpus.get(str(cpu), 0.0) for cpu in process.cpus} if host else {}
+    # A machine with fewer processors than GPUs binds nobody: there is nothing to mend.
+    bound = host is not None and bool(host.online_cpus) and count < len(host.online_cpus)
+    if not bound or ranks == 0:
+        return
+    # A rank needs a processor for itself and one for NCCL's proxy thread.
+    scarce = count < 2 * ranks
+    taken = [cpu for cpu, share in busy.items() if share >= BUSY] if own else []
+    crowded = count - len(taken) < ranks
+    if not scarce and not crowded:
+        return
+    who = "this process, and every rank that it starts," if own else f"{process.name} (pid {process.pid})"
+    proofs = [Evidence(f"allowed processors: {write_list(process.cpus)}", f"/proc/{process.pid}/status")]
+    proofs += [Evidence(f"processor {cpu} was {busy[cpu]:.0%} busy with other work", "/proc/stat") for cpu in taken[:8]]
+    what = f"{count} processor{'s' * (count > 1)} for {ranks} rank{'s' * (ranks > 1)}"
+    yield Finding(
+        NAME, Severity.WARNING,
+        f"{who} may run on {what}" + (f", {len(taken)} of them busy" if taken else ""),
+        tuple(proofs),
+        Cost("small messages wait for the processor, and transfers over the network for NCCL's proxy thread"),
+        _FIX, _PROOF,
+    )  # fmt: skip
+
+
+def _far(facts: Facts, process: ProcessState) -> Iterator[Finding]:
+    if facts.machine is None or len(facts.machine.numa_nodes) < 2:
+        return
+    for gpu in facts.machine.gpus:
+        if gpu.index not in process.gpus or gpu.numa is None or not gpu.cpus:
+            continue
+        if not set(process.cpus) & set(gpu.cpus):
+            yield Finding(
+                NAME, Severity.WARNING,
+                f"{process.name} (pid {process.pid}) runs far from {gpu.key}: its processors are of another NUMA node",
+                (Evidence(f"allowed processors: {write_list(process.cpus)}", f"/proc/{process.pid}/status"),
+                 Evidence(f"{gpu.key} is on NUMA node {gpu.numa}: {write_list(gpu.cpus)}", facts.machine.source)),
+                Cost("transfers through host memory and the network cross the sockets' interconnect"), _FIX, _PROOF,
+            )  # fmt: skip
+
+
+def _by_log(facts: Facts) -> Iterator[Finding]:
+    """NCCL prints the affinity that it found: `(GPU affinity = ... ; CPU affinity = 5)`."""
+    for log in facts.logs:
+        for said in log.affinities:
+            cpus = said.text.rpartition("CPU affinity =")[2].strip(" ).")
+            if "CPU affinity =" in said.text and cpus.isdecimal():
+                yield Finding(
+                    NAME, Severity.WARNING, f"a rank was bound to one processor, {cpus}",
+                    (Evidence(said.text[:160], log.source, said.line),),
+                    Cost("small messages wait for the processor, and the proxy thread shares it"), _FIX, _PROOF,
+                )  # fmt: skip
+                break

@@ -1,0 +1,33 @@
+"""An algorithm forced by NCCL_ALGO, so that NCCL's tuner no longer chooses by size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Finding, Severity
+from busbw.doctor.remedy import evidence, removal, without
+
+NAME = "forced-algorithm"
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    setting = facts.settings.get("NCCL_ALGO")
+    value = facts.value("NCCL_ALGO")
+    if setting is None or value is None:
+        return
+    only = value.lower().split(":")[-1]
+    # Ring alone is what NCCL picks for large sizes inside a node; a tree alone is not.
+    tree_only = only in {"tree", "collnetchain", "collnetdirect"}
+    yield Finding(
+        NAME,
+        Severity.WARNING if tree_only or facts.several_nodes else Severity.NOTE,
+        f"NCCL_ALGO={value} forces the algorithm at every size",
+        (evidence(setting),),
+        Cost(
+            "large collectives lose what rings would reach" if tree_only
+            else "none measured at 1 GiB on 4 H200 with Ring; small sizes and many nodes lose latency",
+        ),
+        removal(setting),
+        without(setting),
+    )  # fmt: skip

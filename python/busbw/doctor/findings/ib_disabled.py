@@ -1,0 +1,45 @@
+"""InfiniBand or RoCE switched off, by NCCL_IB_DISABLE or NCCL_NET=Socket, although the machine has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Severity
+from busbw.doctor.remedy import evidence, removal, without
+from busbw.nccl.conf import Setting
+from busbw.topology.model import Nic
+
+NAME = "ib-disabled"
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    setting = _off(facts)
+    if setting is None:
+        return
+    matters = facts.has_rdma or facts.several_nodes
+    proofs = [evidence(setting)]
+    if facts.machine is not None:
+        rdma = [nic for nic in facts.machine.nics if nic.rdma][:8]
+        proofs += [Evidence(f"{nic.name}: {_rate(nic)}", facts.machine.source) for nic in rdma]
+    yield Finding(
+        NAME,
+        Severity.WARNING if matters else Severity.NOTE,
+        f"{setting.name}={setting.value}: RDMA is switched off" + ("" if matters else ", and none is missed here"),
+        tuple(proofs),
+        Cost("between nodes everything goes through sockets: often 5 to 20 times less, and no GPU Direct" if matters
+             else "none on one node"),
+        removal(setting),
+        without(setting),
+    )  # fmt: skip
+
+
+def _off(facts: Facts) -> Setting | None:
+    if facts.whole("NCCL_IB_DISABLE") == 1:
+        return facts.settings["NCCL_IB_DISABLE"]
+    net = facts.settings.get("NCCL_NET")
+    return net if net is not None and net.value.strip().lower() == "socket" else None
+
+
+def _rate(nic: Nic) -> str:
+    return f"RDMA at {nic.speed_Gbps:g} Gb/s" if nic.speed_Gbps else "an RDMA device"

@@ -1,0 +1,112 @@
+"""A network interface that is wrong or slow: named but absent, slower than another, or sockets where RDMA is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.remedy import evidence, removal, without
+from busbw.nccl.conf import Setting
+from busbw.topology.model import Nic
+
+NAME = "network-interface"
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    yield from _socket_names(facts)
+    yield from _rdma_names(facts)
+    yield from _sockets_between_nodes(facts)
+    yield from _down(facts)
+
+
+def _socket_names(facts: Facts) -> Iterator[Finding]:
+    setting, machine = facts.settings.get("NCCL_SOCKET_IFNAME"), facts.machine
+    if setting is None or not setting.value or machine is None or not facts.snapshot.host:
+        return  # without the host's own list of interfaces nobody knows which exist
+    known = [nic for nic in machine.nics if nic.interface]
+    chosen = [nic for nic in known if matches(setting.value, nic.interface or "")]
+    if not chosen and matches(setting.value, "lo"):
+        return
+    if not chosen:
+        names = ", ".join(nic.interface or nic.name for nic in known) or "none"
+        yield _finding(
+            setting, Severity.ERROR, f"{setting.name}={setting.value} names no interface of this host",
+            Evidence(f"interfaces: {names}", machine.source), "NCCL finds no socket interface and fails between nodes",
+        )  # fmt: skip
+        return
+    best = max(known, key=_speed)
+    fastest = max(chosen, key=_speed)
+    if _speed(fastest) and _speed(best) >= 2 * _speed(fastest):
+        fact = f"{fastest.interface} has {_speed(fastest):g} Gb/s, {best.interface} has {_speed(best):g} Gb/s"
+        yield _finding(
+            setting, Severity.WARNING if facts.several_nodes else Severity.NOTE,
+            f"{setting.name}={setting.value} chooses a slow interface", Evidence(fact, machine.source),
+            "sockets between nodes reach the slow interface's rate",
+        )  # fmt: skip
+
+
+def _rdma_names(facts: Facts) -> Iterator[Finding]:
+    setting, machine = facts.settings.get("NCCL_IB_HCA"), facts.machine
+    if setting is None or not setting.value or machine is None or not facts.has_rdma:
+        return
+    devices = [nic for nic in machine.nics if nic.rdma and not nic.name.startswith(("0", "1", "f"))]
+    chosen = [nic for nic in devices if matches(setting.value, nic.name)]
+    if devices and len(chosen) < len(devices):
+        unused = [nic.name for nic in devices if nic not in chosen]
+        none = not chosen
+        yield _finding(
+            setting, Severity.ERROR if none else Severity.WARNING,
+            f"{setting.name}={setting.value} leaves " + ("every" if none else f"{len(unused)} of {len(devices)}")
+            + " RDMA device unused", Evidence(f"unused: {', '.join(unused[:16])}", machine.source),
+            "between nodes " + ("no RDMA at all" if none else f"{len(chosen) / len(devices):.0%} of the bandwidth"),
+        )  # fmt: skip
+
+
+def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
+    if facts.value("NCCL_IB_DISABLE") or (facts.value("NCCL_NET") or "").lower() == "socket":
+        return  # that is a finding of its own
+    for log in facts.logs:
+        largest = log.largest
+        if log.network is None or log.network.text.lower() != "socket" or largest is None or (largest.nnodes or 1) < 2:
+            continue
+        missing = [Evidence(each.text, log.source, each.line) for each in log.plugins if "NET/IB" in each.text][:2]
+        yield Finding(
+            NAME, Severity.WARNING, f"{largest.nnodes} nodes talk over sockets",
+            (Evidence(f"Using network {log.network.text}", log.source, log.network.line), *missing,
+             *(Evidence(device, log.source, log.net_devices_line) for device in log.net_devices[:4])),
+            Cost("sockets reach 1 to 10 GB/s; an RDMA port of 200 Gb/s reaches 24"),
+            "load the RDMA drivers or the plugin of this network (NCCL_NET_PLUGIN), and give the container its devices",
+            Proof(instruction="run on two nodes with the plugin loaded, and compare"),
+        )  # fmt: skip
+
+
+def _down(facts: Facts) -> Iterator[Finding]:
+    for nic in facts.machine.nics if facts.machine else ():
+        if nic.rdma and nic.up is False:
+            yield Finding(
+                NAME, Severity.WARNING, f"the RDMA port of {nic.name} is not active",
+                (Evidence(f"state of {nic.name} is not ACTIVE", facts.machine.source if facts.machine else ""),),
+                Cost("its share of the bandwidth between nodes"), "check cable, switch port and subnet manager",
+                Proof(instruction="look at `ibstat` after the repair"),
+            )  # fmt: skip
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether NCCL's list (`eth,ib`, `=eth0`, `^docker`, `mlx5_0:1`) takes that name."""
+    pattern = pattern.strip()
+    negated = pattern.startswith("^")
+    exact = pattern.lstrip("^").startswith("=")
+    words = [word.strip().partition(":")[0] for word in pattern.lstrip("^=").split(",") if word.strip()]
+    found = any(name == word if exact else name.startswith(word) for word in words)
+    return found != negated
+
+
+def _speed(nic: Nic) -> float:
+    return nic.speed_Gbps or 0.0
+
+
+def _finding(setting: Setting, severity: Severity, title: str, fact: Evidence, cost: str) -> Finding:
+    return Finding(
+        NAME, severity, title, (evidence(setting), fact), Cost(cost), removal(setting), without(setting)
+    )  # fmt: skip

@@ -1,0 +1,65 @@
+"""No GPU Direct RDMA: NICs that copy through host memory, by setting, missing module, or as a log shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.remedy import evidence, removal, without
+
+NAME = "no-gdr"
+_COST = Cost(
+    "often half of the bandwidth between nodes: every byte crosses host memory",
+    None,
+    "PCIe carries each byte twice more, and the processor's memory between",
+)
+_LEVELS_OFF = {"LOC", "0"}
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    yield from _by_setting(facts)
+    yield from _by_log(facts)
+    host = facts.snapshot.host
+    if facts.has_rdma and host is not None and host.peer_memory is False and facts.snapshot.gpus:
+        yield Finding(
+            NAME, Severity.WARNING, "no kernel module lets RDMA devices reach GPU memory",
+            (Evidence("neither nvidia_peermem nor the open kernel modules are loaded", "/proc/modules"),), _COST,
+            "modprobe nvidia_peermem, or install the open kernel modules (DMA-BUF)",
+            Proof(instruction="load the module, run on two nodes, and look for GDRDMA in NCCL's log"),
+        )  # fmt: skip
+
+
+def _by_setting(facts: Facts) -> Iterator[Finding]:
+    setting = facts.settings.get("NCCL_NET_GDR_LEVEL")
+    if setting is not None and setting.value.strip() in _LEVELS_OFF:
+        matters = facts.has_rdma or facts.several_nodes
+        yield Finding(
+            NAME, Severity.WARNING if matters else Severity.NOTE,
+            f"NCCL_NET_GDR_LEVEL={setting.value} switches GPU Direct RDMA off", (evidence(setting),), _COST,
+            removal(setting), without(setting),
+        )  # fmt: skip
+
+
+def _by_log(facts: Facts) -> Iterator[Finding]:
+    for log in facts.logs:
+        largest = log.largest
+        over_ib = (
+            [each for each in largest.transports if each.kind == "NET" and each.detail.startswith("IB")]
+            if largest
+            else []
+        )
+        without_gdr = [each for each in over_ib if not each.gdr]
+        if without_gdr:
+            first = without_gdr[0]
+            facts_seen = [Evidence(
+                f"{len(without_gdr)} of {len(over_ib)} pairs over NET/IB without GDRDMA, first {first.sender} -> "
+                f"{first.receiver}", log.source, first.line,
+            )]  # fmt: skip
+            if "disabled" in log.gdr:
+                facts_seen.append(Evidence(log.gdr["disabled"].text, log.source, log.gdr["disabled"].line))
+            yield Finding(
+                NAME, Severity.WARNING, "RDMA without GPU Direct", tuple(facts_seen), _COST,
+                "load nvidia_peermem or use DMA-BUF; where GPU and NIC are far apart, raise NCCL_NET_GDR_LEVEL and measure",
+                Proof(set={"NCCL_NET_GDR_LEVEL": "SYS"}),
+            )  # fmt: skip

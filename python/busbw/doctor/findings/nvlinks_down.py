@@ -1,0 +1,57 @@
+"""NVLinks that are down: inactive links, fewer than others or than the product has, and transfer errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.topology.model import Gpu, Machine
+from busbw.topology.names import product
+
+NAME = "nvlinks-down"
+_PROOF = Proof(instruction="reset the GPU or the fabric manager, then look at `nvidia-smi nvlink -s` and measure again")
+MANY_ERRORS = 1000
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    machine = facts.machine
+    if machine is None:
+        return
+    most = max((gpu.nvlink_count for gpu in machine.gpus), default=0)
+    for gpu in machine.gpus:
+        wanted = max(most, gpu.nvlink_count + gpu.nvlinks_down, _of_product(gpu, most))
+        if gpu.nvlink_count < wanted:
+            yield _down(machine, gpu, wanted)
+    for state in facts.snapshot.gpus:
+        if state.nvlink_errors:
+            yield Finding(
+                NAME, Severity.WARNING if state.nvlink_errors >= MANY_ERRORS else Severity.NOTE,
+                f"{state.nvlink_errors} transfers over NVLinks of GPU{state.index} had errors",
+                (Evidence(f"replay, recovery, CRC counters: {state.nvlink_errors}", f"NVML: GPU{state.index}"),),
+                Cost("each is a transfer made twice; a growing counter costs bandwidth"),
+                "watch `nvidia-smi nvlink -e`; a growing counter is a cable, board or switch to replace", _PROOF,
+            )  # fmt: skip
+
+
+def _down(machine: Machine, gpu: Gpu, wanted: int) -> Finding:
+    have = gpu.nvlink_count
+    factor = wanted / have if have else None
+    return Finding(
+        NAME,
+        Severity.ERROR,
+        f"{gpu.key} has {have} of {wanted} NVLinks",
+        (Evidence(f"{have} active, {wanted} expected of {gpu.name or 'it'}", f"{machine.source}: {gpu.bus_id}"),),
+        Cost(
+            f"rings of all GPUs slow down {factor:.2f} times" if factor else "all wait for this GPU, which uses PCIe",
+            factor, "a ring is as fast as its slowest hop",
+        ),
+        "restart nvidia-fabricmanager, look at `nvidia-smi nvlink -s` and for Xid 74 in dmesg; replace what stays down",
+        _PROOF,
+    )  # fmt: skip
+
+
+def _of_product(gpu: Gpu, most: int) -> int:
+    """What the product has, where this machine uses NVLinks at all."""
+    known = product(gpu.name)
+    return known.nvlinks or 0 if known is not None and most else 0

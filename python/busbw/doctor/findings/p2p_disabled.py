@@ -1,0 +1,65 @@
+"""Direct transfers between GPUs switched off or held back by NCCL_P2P_DISABLE or NCCL_P2P_LEVEL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Severity
+from busbw.doctor.remedy import evidence, removal, without
+from busbw.nccl.capacity import links_GBps, loss, through_host_GBps
+from busbw.nccl.conf import Setting
+from busbw.topology.model import Machine, PathType
+
+NAME = "p2p-disabled"
+_LEVELS = {"LOC": 0, "NVL": 1, "PIX": 2, "PXB": 3, "PHB": 4, "SYS": 6, "0": 0, "1": 2, "2": 3, "3": 4, "4": 6, "5": 6}
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    off = facts.settings.get("NCCL_P2P_DISABLE")
+    if off is not None and facts.whole("NCCL_P2P_DISABLE") == 1:
+        yield _finding(off, facts.machine, "all transfers between GPUs go through host memory")
+        return
+    level = facts.settings.get("NCCL_P2P_LEVEL")
+    allowed = _LEVELS.get(level.value.strip()) if level is not None else None
+    if level is None or allowed is None:
+        return
+    if allowed < PathType.NVLINK.distance:
+        yield _finding(level, facts.machine, "all transfers between GPUs go through host memory")
+    elif facts.machine is not None:
+        barred = _barred(facts.machine, allowed)
+        if barred:
+            yield _finding(level, facts.machine, f"{barred} go through host memory although PCIe could join them")
+
+
+def _finding(setting: Setting, machine: Machine | None, what: str) -> Finding:
+    links = links_GBps(machine) if machine else None
+    host = through_host_GBps(machine) if machine else None
+    factor = loss(links, host)
+    proofs = [evidence(setting)]
+    if machine is not None and machine.nvlinks_per_gpu:
+        proofs.append(Evidence(f"{machine.nvlinks_per_gpu} NVLinks per GPU are left unused", machine.source))
+    return Finding(
+        NAME,
+        Severity.WARNING,
+        f"{setting.name}={setting.value}: {what}",
+        tuple(proofs),
+        Cost(
+            f"about {factor:.0f} times less bus bandwidth" if factor else "most of the bandwidth between GPUs", factor,
+            "host memory gives 3/8 of the PCIe rate (23.7 GB/s on 4 H200), against the links' count in NCCL",
+        ),
+        removal(setting),
+        without(setting),
+    )  # fmt: skip
+
+
+def _barred(machine: Machine, allowed: int) -> str:
+    """Pairs nearer than PHB that the level leaves out: NCCL would use them by default."""
+    pairs = [
+        f"{pair.a}-{pair.b} ({pair.text})"
+        for pair in machine.connections
+        if pair.a.startswith("GPU") and pair.b.startswith("GPU")
+        and allowed < pair.path.distance <= PathType.PXB.distance
+    ]  # fmt: skip
+    more = f" and {len(pairs) - 4} more" if len(pairs) > 4 else ""
+    return ", ".join(pairs[:4]) + more

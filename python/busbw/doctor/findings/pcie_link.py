@@ -1,0 +1,48 @@
+"""A PCIe link that runs below its width or generation, of a GPU or a NIC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.topology.model import Gpu, Nic
+
+NAME = "pcie-link"
+_PROOF = Proof(instruction="measure host-to-device copies before and after reseating or a firmware update")
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    if facts.machine is None:
+        return
+    idle = {gpu.index for gpu in facts.snapshot.gpus if gpu.pstate is None or gpu.pstate > 0 or "idle" in gpu.slowdowns}
+    devices: list[Gpu | Nic] = [*facts.machine.gpus, *facts.machine.nics]
+    for device in devices:
+        link = device.pcie
+        narrow = bool(link.width and link.max_width and link.width < link.max_width)
+        slow = bool(link.generation and link.max_generation and link.generation < link.max_generation)
+        if not narrow and not slow:
+            continue
+        now, most = link.GBps, link.max_GBps
+        factor = most / now if now and most else None
+        # An idle GPU lowers its generation to save power, never its width.
+        resting = not narrow and isinstance(device, Gpu) and device.index in idle
+        rdma_or_gpu = isinstance(device, Gpu) or device.rdma
+        yield Finding(
+            NAME,
+            Severity.WARNING if rdma_or_gpu and not resting else Severity.NOTE,
+            f"PCIe of {device.key} runs at generation {link.generation or '?'} x{link.width or '?'} of "
+            f"{link.max_generation or '?'} x{link.max_width or '?'}" + (" while idle" if resting else ""),
+            (Evidence(f"now {_rate(now)}, at most {_rate(most)}", f"{facts.machine.source}: {device.bus_id}"),),
+            Cost(
+                "none if it rises under load" if resting else
+                f"{factor:.1f} times less to and from the host and NICs" if factor else "less to and from the host",
+                None if resting else factor, "line rates of PCIe",
+            ),
+            "look again under load" if resting else "reseat the device, check riser, BIOS setting and firmware",
+            _PROOF,
+        )  # fmt: skip
+
+
+def _rate(rate: float | None) -> str:
+    return f"{rate:.1f} GB/s" if rate is not None else "unknown"

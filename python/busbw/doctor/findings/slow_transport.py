@@ -1,0 +1,42 @@
+"""Pairs of one node that a log shows on a detour: SHM or the network where P2P would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.nccl.capacity import links_GBps, loss, through_host_GBps
+from busbw.nccl.log_model import Communicator, Transport
+
+NAME = "slow-transport"
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    if facts.whole("NCCL_P2P_DISABLE") == 1 or facts.value("NCCL_P2P_LEVEL"):
+        return  # that is the reason, and a finding of its own
+    linked = bool(facts.machine and facts.machine.all_nvlink)
+    for log in facts.logs:
+        largest = log.largest
+        slow = [each for each in largest.transports if _is_detour(each, largest)] if largest else []
+        if not slow:
+            continue
+        first = slow[0]
+        links = links_GBps(facts.machine) if facts.machine else None
+        factor = loss(links, through_host_GBps(facts.machine)) if facts.machine else None
+        over_net = first.kind == "NET"
+        yield Finding(
+            NAME,
+            Severity.WARNING if linked or over_net else Severity.NOTE,
+            f"{len(slow)} pairs of GPUs of one node talk over {first.kind}/{first.detail}",
+            (Evidence(f"{first.sender} -> {first.receiver} via {first.kind}/{first.detail}", log.source, first.line),),
+            Cost(f"about {factor:.0f} times less between them" if factor else "less than PCIe P2P would reach", factor),
+            "check `nvidia-smi topo -p2p r`, ACS and IOMMU, and that all GPUs are visible to every process",
+            Proof(set={"NCCL_P2P_LEVEL": "SYS"}),
+        )
+
+
+def _is_detour(each: Transport, communicator: Communicator) -> bool:
+    hosts = {place.rank: place.host for place in communicator.ranks}
+    same = each.sender in hosts and hosts.get(each.sender) == hosts.get(each.receiver)
+    return same and each.kind in {"SHM", "NET"}

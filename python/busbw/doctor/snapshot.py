@@ -1,0 +1,82 @@
+"""Everything that findings are drawn from, as one value: taken live, from saved files, or from a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from busbw.topology.gpu_state import Driver, GpuState
+from busbw.topology.model import Machine
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file as it was read; `text` is None where it could not be, and `why` says the reason."""
+
+    path: str
+    text: str | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessState:
+    """A process that uses GPUs, or busbw itself (gpus is empty): the processors it may run on."""
+
+    pid: int
+    name: str
+    gpus: tuple[int, ...]
+    cpus: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryFile:
+    """A libnccl.so that a program may load, and by which way it would be found."""
+
+    path: str
+    version: str | None
+    found_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """The operating system's part. `busy_cpus` names processors with their busy share (0 to 1) while we looked.
+
+    `iommu` is "translated", "identity" (passes addresses through) or None where there is none or nobody may look;
+    `acs_redirects` are bridges that send traffic between devices below them up to the root.
+    """
+
+    online_cpus: tuple[int, ...] = ()
+    busy_cpus: Mapping[str, float] = field(default_factory=dict)
+    shm_total_MiB: float | None = None
+    shm_free_MiB: float | None = None
+    iommu: str | None = None
+    acs_redirects: tuple[str, ...] = ()
+    peer_memory: bool | None = None
+    memlock_KiB: float | None = None
+    container: bool = False
+    numa_balancing: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One host at one time. Files: conf in the order in which NCCL reads them; topology and graph as configured."""
+
+    source: str
+    live: bool = False
+    schema: int = SCHEMA
+    taken: str | None = None
+    machine: Machine | None = None
+    gpus: tuple[GpuState, ...] = ()
+    driver: Driver = field(default_factory=Driver)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    confs: tuple[TextFile, ...] = ()
+    topology: TextFile | None = None
+    graph: TextFile | None = None
+    logs: tuple[TextFile, ...] = ()
+    records: tuple[TextFile, ...] = ()
+    host: HostState | None = None
+    processes: tuple[ProcessState, ...] = ()
+    libraries: tuple[LibraryFile, ...] = ()
+    notes: tuple[str, ...] = ()
