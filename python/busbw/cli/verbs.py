@@ -52,6 +52,8 @@ VERBS: tuple[Verb, ...] = (
     Verb("compare", "is B faster than A, where, by how much, how sure", "busbw.cli.compare", "Know"),
     Verb("report", "tables and pictures: text, Markdown, CSV, JSON, HTML, SVG, PNG", "busbw.cli.report", "Know"),
     Verb("runs", "list, show, tag, delete and query kept runs", "busbw.cli.runs", "Know"),
+    Verb("topo", "GPUs, NVLinks, PCIe, NICs: matrix, drawing, NCCL's files", "busbw.cli.topo", "Diagnose"),
+    Verb("doctor", "what keeps this machine from its bandwidth, and the fix", "busbw.cli.doctor", "Diagnose"),
     Verb("gate", "pass or fail a run by thresholds or a baseline", "busbw.cli.gate", "Know"),
     Verb("baseline", "make thresholds from good runs", "busbw.cli.baseline", "Know", page="gate"),
 )

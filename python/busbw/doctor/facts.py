@@ -17,7 +17,7 @@ from busbw.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
 from busbw.topology.names import product
 from busbw.topology.paths import connections
 
-GIVEN = "the command line"
+GIVEN = "given here"
 """Origin of a graph file that was given with --graph: nobody has configured it here."""
 
 
@@ -46,6 +46,16 @@ class Facts:
             return int(text, 0) if text is not None and len(text) < 20 else None
         except ValueError:
             return None
+
+    @property
+    def visible(self) -> Machine | None:
+        """The machine with only those GPUs that CUDA_VISIBLE_DEVICES leaves, where it lists their numbers."""
+        words = (self.value("CUDA_VISIBLE_DEVICES") or "").split(",")
+        if self.machine is None or not all(word.strip().isdecimal() for word in words):
+            return self.machine
+        wanted = {int(word) for word in words}
+        gpus = tuple(gpu for gpu in self.machine.gpus if gpu.index in wanted)
+        return replace(self.machine, gpus=gpus) if gpus else self.machine
 
     @property
     def several_nodes(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from busbw.errors import UserError
-from busbw.topology.cpulist import read_list, write_list
+from busbw.topology.cpulist import read_list
 from busbw.topology.model import SWITCH, Connection, Gpu, Machine, Nic, NumaNode, NvLinks, PathType
 
 MAX_DEVICES = 256
@@ -95,19 +95,32 @@ def _nvlinks(machine: Machine, gpu: Gpu) -> tuple[NvLinks, ...]:
     return tuple(NvLinks(peer.bus_id or peer.key, count) for peer, count in counts.items())
 
 
-def write_matrix(machine: Machine) -> list[str]:
-    """The matrix as lines, with NUMA nodes and processors, without the legend."""
+def write_matrix(machine: Machine, width: int = 80) -> list[str]:
+    """The matrix as lines of at most `width` columns: blocks of columns where it is wider, without the legend."""
     devices: list[Gpu | Nic] = [*machine.gpus, *machine.nics]
     labels = _labels(machine)
-    header = ["", *labels, "CPUs", "NUMA"]
-    table = [header]
-    for device, label in zip(devices, labels, strict=True):
-        cells = [_cell(machine, device, other) for other in devices]
-        cpus = write_list(device.cpus) if isinstance(device, Gpu) else ""
-        table.append([label, *cells, cpus, "" if device.numa is None else str(device.numa)])
-    used = [i for i in range(len(header)) if i <= len(labels) or any(row[i] for row in table[1:])]
-    widths = [max(len(row[i]) for row in table) for i in used]
-    return ["  ".join(row[i].ljust(width) for i, width in zip(used, widths, strict=True)).rstrip() for row in table]
+    cells = [[_cell(machine, device, other) for other in devices] for device in devices]
+    sizes = [max(len(label), *(len(row[i]) for row in cells)) for i, label in enumerate(labels)]
+    first = max(map(len, labels), default=0)
+    lines: list[str] = []
+    for block in _blocks(sizes, width - first):
+        head = "".join(f"  {labels[i]:<{sizes[i]}}" for i in block)
+        lines += [""] * bool(lines) + [f"{'':<{first}}{head}".rstrip()]
+        for label, row in zip(labels, cells, strict=True):
+            lines.append((f"{label:<{first}}" + "".join(f"  {row[i]:<{sizes[i]}}" for i in block)).rstrip())
+    return lines
+
+
+def _blocks(sizes: Sequence[int], room: int) -> list[list[int]]:
+    blocks: list[list[int]] = []
+    used = 0
+    for i, size in enumerate(sizes):
+        if not blocks or used + size + 2 > room:
+            blocks.append([])
+            used = 0
+        blocks[-1].append(i)
+        used += size + 2
+    return blocks
 
 
 def legend(machine: Machine) -> list[str]:

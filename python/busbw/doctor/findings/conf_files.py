@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
-from busbw.doctor.finding import Cost, Evidence, Finding, Severity
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import without
 from busbw.nccl.conf import ConfFile, Origin
 
 NAME = "conf-files"
+_NOTHING = Proof(instruction="correct the file, then let busbw doctor look again")
 _HARMLESS = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}
 
 
@@ -29,7 +30,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             NAME, Severity.NOTE, "a variable is set in several places with different values", tuple(hidden[:10]),
             Cost("none by itself; whoever edits the file that loses wonders why nothing changes"),
-            "keep each variable in one place", without(),
+            "keep each variable in one place", _NOTHING,
         )  # fmt: skip
 
 
@@ -39,7 +40,7 @@ def _misread(file: ConfFile) -> Iterator[Finding]:
             NAME, Severity.WARNING, f"NCCL reads {len(file.problems)} lines of {file.path} otherwise than meant",
             tuple(Evidence(each.text, file.path, each.line) for each in file.problems[:10]),
             Cost("the settings that were meant are not in force"),
-            "write NAME=value without spaces or quotes; a comment begins with # in the first column", without(),
+            "write NAME=value without spaces or quotes; a comment begins with # in the first column", _NOTHING,
         )  # fmt: skip
 
 

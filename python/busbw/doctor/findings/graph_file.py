@@ -25,7 +25,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     elif facts.graph is None:
         yield _unseen(setting, facts)
     else:
-        yield from _read(setting, facts.graph, facts.machine)
+        yield from _read(setting, facts.graph, facts.visible)
 
 
 def _read(setting: Setting, graph: GraphFile, machine: Machine | None) -> Iterator[Finding]:
@@ -100,8 +100,7 @@ def _unseen(setting: Setting, facts: Facts) -> Finding:
             factor = loss(links, channels_GBps(counts.coll, sm))
             what = f"{counts.coll} coll channels"
             if links is not None and facts.machine is not None:
-                what += f", where {facts.machine.nvlinks_per_gpu} NVLinks per GPU ({facts.machine.gpus[0].name}) carry "
-                what += f"about {links:.0f} GB/s"
+                what += f", where {facts.machine.nvlinks_per_gpu} NVLinks per GPU carry about {links:.0f} GB/s"
             lines.append(Evidence(what, log.source, counts.line))
             break
     cost = f"about {factor:.1f} times less bus bandwidth in large collectives" if factor else "unknown without the file"

@@ -44,11 +44,8 @@ def _by_setting(facts: Facts) -> Iterator[Finding]:
 def _by_log(facts: Facts) -> Iterator[Finding]:
     for log in facts.logs:
         largest = log.largest
-        over_ib = (
-            [each for each in largest.transports if each.kind == "NET" and each.detail.startswith("IB")]
-            if largest
-            else []
-        )
+        pairs = largest.transports if largest else ()
+        over_ib = [each for each in pairs if each.kind == "NET" and each.detail.startswith("IB")]
         without_gdr = [each for each in over_ib if not each.gdr]
         if without_gdr:
             first = without_gdr[0]
@@ -60,6 +57,6 @@ def _by_log(facts: Facts) -> Iterator[Finding]:
                 facts_seen.append(Evidence(log.gdr["disabled"].text, log.source, log.gdr["disabled"].line))
             yield Finding(
                 NAME, Severity.WARNING, "RDMA without GPU Direct", tuple(facts_seen), _COST,
-                "load nvidia_peermem or use DMA-BUF; where GPU and NIC are far apart, raise NCCL_NET_GDR_LEVEL and measure",
+                "load nvidia_peermem or use DMA-BUF; where GPU and NIC lie far apart, raise NCCL_NET_GDR_LEVEL",
                 Proof(set={"NCCL_NET_GDR_LEVEL": "SYS"}),
             )  # fmt: skip

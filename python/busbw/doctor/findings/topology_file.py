@@ -9,7 +9,8 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import evidence, removal, without
 from busbw.nccl.log_model import NcclLog
 from busbw.nccl.topology_file import TopologyFile
-from busbw.topology.model import Gpu, Machine, normal_bus_id
+from busbw.topology.compare import differences
+from busbw.topology.model import Machine, normal_bus_id
 
 NAME = "topology-file"
 
@@ -57,37 +58,12 @@ def examine(facts: Facts) -> Iterator[Finding]:
 
 def _differences(facts: Facts) -> Iterator[Evidence]:
     file = facts.topology if isinstance(facts.topology, TopologyFile) else None
-    if file is not None and facts.machine is not None and facts.machine is not file.machine:
-        yield from _against_machine(file, facts.machine)
+    if file is not None and facts.machine is not None and facts.machine.source != file.source:
+        for each in differences(file.machine, facts.machine):
+            yield Evidence(each.text, file.source, file.lines.get(each.bus_id or ""))
     for log in facts.logs:
         if facts.snapshot.machine is not None:
             yield from _against_log(facts.snapshot.machine, log)
-
-
-def _against_machine(file: TopologyFile, machine: Machine) -> Iterator[Evidence]:
-    present = {normal_bus_id(gpu.bus_id) for gpu in machine.gpus if gpu.bus_id}
-    if not present:
-        return
-    for gpu in file.machine.gpus:
-        bus = normal_bus_id(gpu.bus_id or "")
-        if bus not in present:
-            text = f"a GPU at {bus}; this machine has {', '.join(sorted(present)[:8])}"
-            yield Evidence(text, file.source, file.lines.get(bus))
-    for gpu in machine.gpus:
-        drawn = file.machine.gpu(gpu.bus_id or "")
-        if drawn is None:
-            yield Evidence(f"no GPU at {gpu.bus_id}, where this machine has {gpu.key}", file.source)
-        else:
-            yield from _against_gpu(file, drawn, gpu)
-
-
-def _against_gpu(file: TopologyFile, drawn: Gpu, gpu: Gpu) -> Iterator[Evidence]:
-    line = file.lines.get(drawn.bus_id or "")
-    # Files made for a kind of virtual machine leave NVLinks to NCCL.
-    if drawn.nvlinks and drawn.nvlink_count != gpu.nvlink_count:
-        yield Evidence(f"{drawn.nvlink_count} NVLinks, {gpu.key} has {gpu.nvlink_count}", file.source, line)
-    if drawn.sm and gpu.sm and drawn.sm != gpu.sm:
-        yield Evidence(f"compute capability {drawn.sm / 10}, {gpu.key} has {gpu.sm / 10}", file.source, line)
 
 
 def _against_log(machine: Machine, log: NcclLog) -> Iterator[Evidence]:

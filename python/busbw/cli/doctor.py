@@ -1,0 +1,117 @@
+"""`busbw doctor`: what keeps a machine, live or saved, from its bandwidth; evidence, cost, fix and proof of each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw.errors import UserError
+
+if TYPE_CHECKING:
+    from busbw.doctor.facts import Facts
+    from busbw.doctor.finding import Finding
+
+_EPILOG = """\
+Without files it looks at this machine: GPUs, links, configuration files, environment. With files it looks at them
+alone, unless --live is given too. FILE may be a bundle, a record, a log, an nccl.conf, a graph or topology file.
+
+exit code: 0 nothing above a note, 1 something found, 2 nothing could be examined
+
+examples:
+  busbw doctor
+  busbw doctor --topology topo.xml --graph graph.xml
+  busbw doctor --log job.out --conf /etc/nccl.conf
+  busbw doctor --collect node7.tar.gz      on the machine; then elsewhere:
+  busbw doctor node7.tar.gz
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this verb."""
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="bundles, records and saved files, recognised by content"
+    )
+    parser.add_argument("--topology", metavar="FILE", help="NCCL topology XML, `nvidia-smi topo -m`, -q -x, `lspci`")
+    parser.add_argument("--graph", metavar="FILE", help="NCCL graph XML, as NCCL_GRAPH_FILE would name it")
+    parser.add_argument("--log", metavar="FILE", action="append", default=[], help="output with NCCL_DEBUG=INFO")
+    parser.add_argument("--conf", metavar="FILE", action="append", default=[], help="an nccl.conf; first one wins")
+    parser.add_argument("--live", action="store_true", help="look at this machine besides the files")
+    parser.add_argument(
+        "--collect", metavar="PATH", type=Path, help="write everything into one archive, without secrets"
+    )
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show notes in full too")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Examine and print; see the epilog for exit codes."""
+    try:
+        return _run(args)
+    except UserError as problem:
+        # 1 is the word of a doctor that found something.
+        raise UserError(str(problem), exit_code=2) from problem
+
+
+def _run(args: argparse.Namespace) -> int:
+    from busbw.doctor.collect import collect
+    from busbw.doctor.examine import examine
+    from busbw.doctor.facts import gather
+    from busbw.doctor.finding import Severity
+    from busbw.doctor.inputs import Inputs, read_inputs
+
+    inputs = Inputs(args.topology, args.graph, tuple(args.log), tuple(args.conf), tuple(args.files))
+    base = collect() if args.live or args.collect or not inputs.any else None
+    snapshot, records = read_inputs(inputs, base)
+    if args.collect:
+        from busbw.doctor.bundle import write_bundle
+
+        write_bundle(snapshot, args.collect)
+        print(f"{args.collect} is written; examine it anywhere with `busbw doctor {args.collect}`")
+        return 0
+    facts = gather(snapshot, records)
+    findings = examine(facts)
+    if args.json:
+        print(json.dumps(_as_json(facts, findings), indent=1))
+    else:
+        _print(facts, findings, everything=args.verbose)
+    if any(each.severity is not Severity.NOTE for each in findings):
+        return 1
+    return 2 if _saw_nothing(facts) else 0
+
+
+def _print(facts: Facts, findings: tuple[Finding, ...], *, everything: bool) -> None:
+    from busbw.doctor.finding import Severity
+    from busbw.doctor.text import describe, summary
+    from busbw.report.text import sentences, wants_colour
+
+    colour = wants_colour(sys.stdout)
+    brief = False
+    for finding in findings:
+        brief = finding.severity is Severity.NOTE and not everything
+        print("\n".join(describe(finding, colour=colour, brief=brief)))
+        if not brief:
+            print()
+    print("\n".join(sentences([summary(facts, findings)], bullet="")))
+    if brief:
+        print("busbw doctor -v shows the notes in full")
+    if _saw_nothing(facts):
+        print(
+            "busbw: no GPU was found: neither NVML (pip install nvidia-ml-py) nor nvidia-smi answered", file=sys.stderr
+        )
+
+
+def _saw_nothing(facts: Facts) -> bool:
+    """Whether a look at this machine met no GPU and nothing else was given: a gate must not pass on that."""
+    blind = facts.snapshot.live and not (facts.machine and facts.machine.gpus)
+    return blind and not facts.logs and not facts.records
+
+
+def _as_json(facts: Facts, findings: tuple[Finding, ...]) -> dict[str, object]:
+    from busbw.doctor.codec import encode
+    from busbw.doctor.text import summary
+
+    return {"source": facts.snapshot.source, "summary": summary(facts, findings), "findings": encode(findings)}

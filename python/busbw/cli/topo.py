@@ -1,0 +1,170 @@
+"""`busbw topo`: this machine's or a file's GPUs, links and NICs as matrix, drawing and NCCL's files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw.errors import UserError
+
+if TYPE_CHECKING:
+    from busbw.nccl.graph_file import GraphFile
+    from busbw.nccl.problem import Problem
+    from busbw.topology.load import Loaded
+    from busbw.topology.model import Machine
+
+_EPILOG = """\
+FILE may be NCCL topology XML, NCCL graph XML, or the saved output of `nvidia-smi topo -m`, `nvidia-smi -q -x`,
+`nvidia-smi nvlink -s` or `lspci -vv`. NCCL's files are checked, and compared with the machine of --with, else with
+this one where it has GPUs.
+
+exit code: 0 sound, 1 the file has faults or is of another machine, 2 it cannot be read
+
+examples:
+  busbw topo
+  busbw topo --svg machine.svg --export-nccl topo.xml
+  busbw topo graph.xml --with topo.xml
+  nvidia-smi topo -m > matrix.txt; busbw topo matrix.txt --json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this verb."""
+    parser.epilog = _EPILOG
+    parser.add_argument("file", nargs="?", metavar="FILE", help="a saved topology or graph; without it, this machine")
+    parser.add_argument("--with", dest="other", metavar="FILE", help="compare FILE with the machine in this one")
+    parser.add_argument("--svg", metavar="PATH", type=Path, help="draw it as SVG")
+    parser.add_argument("--export-nccl", metavar="PATH", type=Path, help="write it as NCCL's XML")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show, check, draw and write; see the epilog for exit codes."""
+    try:
+        if args.file and _is_graph(args.file):
+            return _graph(args)
+        return _machine(args)
+    except UserError as problem:
+        raise UserError(str(problem), exit_code=2) from problem
+
+
+def _machine(args: argparse.Namespace) -> int:
+    from busbw.nccl.topology_writer import write_topology
+    from busbw.topology.load import load
+    from busbw.topology.svg import machine_svg
+    from busbw.topology.text import describe
+
+    loaded = load(args.file) if args.file else None
+    machine = loaded.machine if loaded else _this_machine()
+    faults = _faults(loaded, args.other) if loaded else []
+    if args.json:
+        from busbw.doctor.codec import encode
+
+        print(json.dumps(encode(machine), indent=1))
+    else:
+        print("\n".join(describe(machine)))
+    if args.svg:
+        _write(args.svg, machine_svg(machine))
+    if args.export_nccl:
+        _write(args.export_nccl, write_topology(machine))
+    return _report(faults)
+
+
+def _graph(args: argparse.Namespace) -> int:
+    from busbw.nccl.graph_file import check_against, read_graph
+    from busbw.nccl.graph_text import describe
+    from busbw.nccl.graph_writer import write_graph
+    from busbw.topology.load import load, read_bytes
+    from busbw.topology.svg import graph_svg
+
+    graph = read_graph(read_bytes(args.file), args.file)
+    machine = load(args.other).machine if args.other else _live_with_gpus()
+    faults = _lines(graph.source, graph.problems)
+    if machine is not None:
+        faults += _lines(graph.source, check_against(graph, machine)) + _weakness(graph, machine)
+    if args.json:
+        from busbw.doctor.codec import encode
+
+        print(json.dumps(encode(graph), indent=1))
+    else:
+        print("\n".join(describe(graph)))
+    if args.svg:
+        _write(args.svg, graph_svg(graph))
+    if args.export_nccl:
+        _write(args.export_nccl, write_graph(graph.graphs))
+    return _report(faults)
+
+
+def _weakness(graph: GraphFile, machine: Machine) -> list[str]:
+    """What the doctor says of these channels on that machine."""
+    from busbw.doctor.facts import GIVEN, Facts
+    from busbw.doctor.finding import Severity
+    from busbw.doctor.findings.graph_file import examine
+    from busbw.doctor.snapshot import Snapshot
+    from busbw.nccl.conf import Origin, Setting
+
+    given = {"NCCL_GRAPH_FILE": Setting("NCCL_GRAPH_FILE", graph.source, Origin(GIVEN))}
+    findings = examine(Facts(Snapshot("files"), machine, given, graph=graph))
+    return [f"{graph.source}: {each.title}" for each in findings if each.severity is Severity.WARNING]
+
+
+def _faults(loaded: Loaded, other: str | None) -> list[str]:
+    from busbw.topology.compare import differences
+    from busbw.topology.load import load
+
+    machine = load(other).machine if other else _live_with_gpus()
+    faults = _lines(loaded.machine.source, loaded.problems)
+    lines = loaded.file.lines if loaded.file else {}
+    for each in differences(loaded.machine, machine) if machine is not None else ():
+        line = lines.get(each.bus_id or "")
+        faults.append(f"{loaded.machine.source}{f':{line}' if line else ''}: {each.text}")
+    return faults
+
+
+def _lines(source: str, problems: tuple[Problem, ...]) -> list[str]:
+    return [f"{source}:{each.line}: {each.text}" for each in problems]
+
+
+def _report(faults: list[str]) -> int:
+    from busbw.report.text import clean
+
+    for fault in faults[:50]:
+        print(f"busbw: {clean(fault)}", file=sys.stderr)
+    if len(faults) > 50:
+        print(f"busbw: and {len(faults) - 50} more", file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _this_machine() -> Machine:
+    from busbw.topology.live import read_live
+
+    machine = read_live().machine
+    if not machine.gpus:
+        print(
+            "busbw: no GPU was found: neither NVML (pip install nvidia-ml-py) nor nvidia-smi answered", file=sys.stderr
+        )
+    return machine
+
+
+def _live_with_gpus() -> Machine | None:
+    from busbw.topology.live import read_live
+
+    machine = read_live().machine
+    return machine if machine.gpus else None
+
+
+def _is_graph(name: str) -> bool:
+    from busbw.topology.load import read_bytes
+
+    return b"<graphs" in read_bytes(name)[:65536]
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
+    print(f"busbw: {path} is written", file=sys.stderr)

@@ -1,0 +1,65 @@
+"""Findings as text for people: severity, what, evidence, cost, fix, proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Finding, Severity
+from busbw.report.text import WIDTH, clean, paint, sentences
+
+_STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_LABEL = 9
+
+
+def describe(finding: Finding, *, colour: bool = False, width: int = WIDTH, brief: bool = False) -> list[str]:
+    """The lines of one finding; `brief` leaves only the first sentence and its places."""
+    severity = finding.severity.value
+    title = sentences([f"{finding.name}: {finding.title}"], indent="", bullet=" " * _LABEL, width=width)
+    title[0] = paint(severity, _STYLES[finding.severity], colour=colour) + title[0][len(severity) :]
+    if brief:
+        return title
+    lines = title
+    for evidence in finding.evidence:
+        lines += _part("seen", f"{evidence.place}: {evidence.fact}", width)
+    basis = f" ({finding.cost.basis})" if finding.cost.basis else ""
+    lines += _part("cost", finding.cost.text + basis, width)
+    lines += _part("fix", finding.fix, width)
+    return lines + _part("proof", proof_text(finding), width)
+
+
+def proof_text(finding: Finding) -> str:
+    """What shows the cost: the setting to change, or what a person does."""
+    proof = finding.proof
+    if not proof.runnable:
+        return proof.instruction or "nothing to measure"
+    changes = [f"unset {name}" for name in proof.unset if name not in proof.neutral]
+    changes += [f"{name}={value}" for name, value in (*proof.set.items(), *proof.neutral.items())]
+    changes += ["ranks on all processors"] if proof.unbind else []
+    return "measure against: " + ", ".join(changes)
+
+
+def summary(facts: Facts, findings: Sequence[Finding]) -> str:
+    """The closing line: how many of each, and what was looked at."""
+    counts = [(severity, sum(each.severity is severity for each in findings)) for severity in Severity]
+    found = ", ".join(f"{count} {severity.value}{'s' * (count > 1)}" for severity, count in counts if count)
+    return f"{found or 'no findings'}; examined {'; '.join(_examined(facts)) or 'nothing'}"
+
+
+def _examined(facts: Facts) -> Iterator[str]:
+    machine, snapshot = facts.machine, facts.snapshot
+    if machine is not None and machine.gpus:
+        names = dict.fromkeys(gpu.name or "GPU" for gpu in machine.gpus)
+        links = f", {machine.nvlinks_per_gpu} NVLinks each" if machine.nvlinks_per_gpu else ""
+        yield clean(f"{machine.source} ({len(machine.gpus)} x {' and '.join(names)}{links})")
+    elif snapshot.live:
+        yield "this machine (no GPU found)"
+    files = [each.path for each in (*snapshot.confs, *snapshot.logs, *snapshot.records)]
+    files += [each.path for each in (snapshot.graph,) if each is not None]
+    yield from (clean(each) for each in files)
+    if facts.records:
+        yield f"{len(facts.records)} records"
+
+
+def _part(label: str, text: str, width: int) -> list[str]:
+    return sentences([text], indent="  ", bullet=f"{label:<{_LABEL - 2}}", width=width)
