@@ -32,7 +32,7 @@ def machine_svg(machine: Machine) -> str:
         across = max(min(len([each for each in devices if isinstance(each, Gpu)]) or len(devices), 8), 2)
         rows = [*_rows([each for each in devices if isinstance(each, Gpu)], across)]
         rows += _rows([each for each in devices if isinstance(each, Nic)], across)
-        width, height = across * (_BOX_W + _GAP) + _GAP, len(rows) * (_BOX_H + _GAP) + 40
+        wide, height = across * (_BOX_W + _GAP) + _GAP, len(rows) * (_BOX_H + _GAP) + 40
         boxes += [_rect(x, top, wide, height, "n"), _text(x + 12, top + height - 12, title)]
         for r, row in enumerate(rows):
             for c, device in enumerate(row):
