@@ -14,7 +14,8 @@ from busbw.errors import UsageError
 
 _EPILOG = f"""\
 {SOURCES_HELP}
-A+B+C names runs that repeat each other: they are one side, and their differences are its noise.
+A+B+C names runs that repeat each other: they are one side, and their
+differences are its noise.
 
 examples:
   busbw compare before.jsonl after.jsonl

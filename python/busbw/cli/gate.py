@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _EPILOG = f"""\
 {SOURCES_HELP}
 
-Without --thresholds, published figures of Azure's ND and NC series are the limits, by machine type.
+Without --thresholds, published figures of Azure's ND and NC series are the
+limits, by machine type.
 exit code: 0 all passed, 1 a check failed, 2 nothing could be judged
 
 examples:

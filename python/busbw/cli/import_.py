@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from busbw.importers.handover import Handover
 
 EXAMPLES = """\
-reads: nccl-tests text (every version since 2.0) and JSON, mscclpp-test, torch all_reduce_bench, DeepSpeed's
-communication benchmark, OSU collectives, Markdown pages that hold any of these or tables of results, and busbw's
-own records; with NCCL's messages and launchers' prefixes between the rows; gzip too.
+reads: nccl-tests text (every version since 2.0) and JSON, mscclpp-test, torch
+all_reduce_bench, DeepSpeed's communication benchmark, OSU collectives, Markdown
+pages that hold any of these or tables of results, and busbw's own records; with
+NCCL's messages and launchers' prefixes between the rows; gzip too.
 
 examples:
   busbw import job-1234.out                    keep every sweep as a run

@@ -16,12 +16,16 @@ examples:
   busbw run -n 4 all_reduce -b 8 -e 64M -f 2
   busbw run -n 2 --bind cores --timeout 60 sendrecv -b 1M -e 1M
   busbw run -n 8 --dry-run all_gather
-  busbw run --launcher slurm --nodes 2 --gpus-per-node 8 --partition gpu all_reduce -b 8 -e 8G -f 2
-  busbw run --launcher mpirun --hosts a:8,b:8 --gpus-per-node 8 alltoall -b 1M -e 1G -f 2
+  busbw run --launcher slurm --nodes 2 --gpus-per-node 8 --partition gpu \\
+      all_reduce -b 8 -e 8G -f 2
+  busbw run --launcher mpirun --hosts a:8,b:8 --gpus-per-node 8 \\
+      alltoall -b 1M -e 1G -f 2
 
-The same options may follow a collective: busbw all_reduce -b 8 --launcher torchrun --ranks 2
-What follows the collective goes to the measuring program; `busbw COLLECTIVE --help` lists it.
---runs DIR and --no-record choose where the record goes, as for `busbw COLLECTIVE`.
+The same options may follow a collective:
+  busbw all_reduce -b 8 --launcher torchrun --ranks 2
+What follows the collective goes to the measuring program; `busbw COLLECTIVE
+--help` lists it. --runs DIR and --no-record choose where the record goes, as
+for `busbw COLLECTIVE`.
 """
 
 

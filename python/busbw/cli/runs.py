@@ -13,27 +13,32 @@ from busbw.runs import store
 
 _SHOWN = 50
 _EPILOG = """\
-Runs lie in --runs DIR, else $BUSBW_RUNS, else the user's data folder, one folder each.
+Runs lie in --runs DIR, else $BUSBW_RUNS, else the user's data folder, one
+folder each.
 
 examples:
   busbw runs --collective all_reduce --since 7d
   busbw runs show 20260102T0304
-  busbw runs tag 20260102T0304 good driver-570 --note "after the firmware update"
+  busbw runs tag 20260102T0304 good driver-570 --note "after the update"
   busbw runs delete 20260102T0304
-  busbw runs sql "SELECT machine, bytes, max(busbw_GBps) FROM cases JOIN runs USING (run) GROUP BY 1, 2"
+  busbw runs sql "SELECT machine, bytes, max(busbw_GBps)
+                  FROM cases JOIN runs USING (run) GROUP BY 1, 2"
   busbw runs index --rebuild
 """
 _SQL_EPILOG = """\
 tables:
-  runs         run, started, finished, outcome, tool, tool_version, library, library_version, machine, hosts, launcher,
-               ranks, collectives, cases, peak_busbw_GBps, wrong, note, problem, id
-  cases        run, "case", cycle, collective, type, op, root, ranks, bytes, placement, outcome, time_us, algbw_GBps,
-               busbw_GBps, wrong, variant
+  runs         run, started, finished, outcome, tool, tool_version, library,
+               library_version, machine, hosts, launcher, ranks, collectives,
+               cases, peak_busbw_GBps, wrong, note, problem, id
+  cases        run, "case", cycle, collective, type, op, root, ranks, bytes,
+               placement, outcome, time_us, algbw_GBps, busbw_GBps, wrong,
+               variant
   tags         run, tag
   environment  run, name, value
 
 example:
-  busbw runs sql "SELECT value, avg(busbw_GBps) FROM cases JOIN environment USING (run) WHERE name = 'NCCL_ALGO'
+  busbw runs sql "SELECT value, avg(busbw_GBps) FROM cases
+                  JOIN environment USING (run) WHERE name = 'NCCL_ALGO'
                   GROUP BY 1"
 """
 

@@ -14,8 +14,9 @@ from busbw.records import Record, read_records
 _NUMBERED = re.compile(r"(.+)#(\d+)")
 CATALOGUE = "catalogue:"
 SOURCES_HELP = """\
-A run is named by a file or folder of records, a log that `busbw import` can read, the id (or a unique start of it)
-or a tag of a kept run, or catalogue:NAME for published figures. NAME#2 takes the second run of several."""
+A run is named by a file or folder of records, a log that `busbw import` can
+read, the id (or a unique start of it) or a tag of a kept run, or catalogue:NAME
+for published figures. NAME#2 takes the second run of several."""
 
 
 @dataclass(frozen=True)

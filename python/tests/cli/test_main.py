@@ -34,6 +34,15 @@ def test_every_verb_shows_an_example_in_its_help(verb: Verb) -> None:
     assert text.count(f"busbw {verb.name}") > 1, "the example does not use the verb"
 
 
+@pytest.mark.parametrize("name", ["run", "import", "compare", "report", "runs", "gate", "baseline"])
+def test_help_fits_into_80_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    parser = build_parser(next(verb for verb in VERBS if verb.name == name))
+    actions = [action for action in parser._actions if isinstance(action.choices, dict)]
+    for each in [parser, *(sub for action in actions for sub in action.choices.values())]:
+        assert [line for line in each.format_help().splitlines() if len(line) > 80] == []
+
+
 def test_no_verb_is_listed_twice() -> None:
     assert len({verb.name for verb in VERBS}) == len(VERBS)
 
