@@ -29,10 +29,15 @@ def names() -> list[str]:
 
 def load(name: str) -> list[Record]:
     """The records of an entry or of a group of entries."""
+    return list(load_named(name).values())
+
+
+def load_named(name: str) -> dict[str, Record]:
+    """The records of an entry or of a group of entries, by the name of their own entry."""
     found = [entry for entry in _figures()["entries"] if entry["name"] == name or name in entry["groups"]]
     if not found:
         raise UserError(f"the catalogue has no entry {name!r}; it has {', '.join(names())}")
-    return [unpack(entry) for entry in found]
+    return {entry["name"]: unpack(entry) for entry in found}
 
 
 def describe(name: str) -> str:

@@ -33,6 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", default="Collectives", help="title of a page or picture")
     parser.add_argument("--latency-sizes", metavar="SIZES", type=sizes, help="sizes of the latency table: 8,1K,64K")
     parser.add_argument("--bandwidth-sizes", metavar="SIZES", type=sizes, help="sizes of the bandwidth table: 1G,4G")
+    parser.add_argument("--thresholds", metavar="FILE", help="draw the bandwidth that these thresholds expect "
+                        "(else the published figures of the run's machine type)")  # fmt: skip
     parser.add_argument("--every", action="store_true", help="CSV and JSON: every point of every run, not the table")
     parser.add_argument("--runs", metavar="DIR", help="where kept runs lie")
 
@@ -60,13 +62,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _content(kind: str, args: argparse.Namespace, *, colour: bool) -> bytes:
     from busbw.analysis.differences import find_differences
+    from busbw.gate import thresholds
     from busbw.report import summary
     from busbw.report.series import NamedRun, choose_names, make_series
 
     found = resolve(args.run, args.runs, by_variant=False)
     names = _names(args.names, len(found)) or choose_names([(each.label, each.record) for each in found])
     runs = [NamedRun(name, each.record) for name, each in zip(names, found, strict=True)]
-    series = make_series(runs)
+    limits = thresholds.load(Path(args.thresholds)) if args.thresholds else thresholds.shipped()
+    series = make_series(
+        runs, lambda record, shape, size: thresholds.expected_GBps(limits, record.run.machine, shape, size)
+    )
     if not series:
         raise UserError(f"{', '.join(args.run)}: no measured case, there is nothing to report")
     tables = summary.make_tables(series, args.latency_sizes, args.bandwidth_sizes)

@@ -38,22 +38,32 @@ def resolve(words: Sequence[str], runs: str | None = None, *, by_variant: bool =
 def _resolve_one(word: str, runs: str | None, *, by_variant: bool) -> list[Labelled]:
     numbered = None if Path(word).exists() else _NUMBERED.fullmatch(word)
     name = numbered[1] if numbered else word
-    found = _load(name, runs)
-    if by_variant:
-        found = [each for record in found for each in _by_variant(record)]
-    if numbered:
-        number = int(numbered[2])
-        if not 1 <= number <= len(found):
-            raise UsageError(f"{name} holds {len(found)} runs: there is no {word}")
-        return [Labelled(f"{_short(name)}#{number}", found[number - 1])]
+    found = [each for source, records in _load(name, runs) for each in _label(source, records, by_variant=by_variant)]
+    if not numbered:
+        return found
+    number = int(numbered[2])
+    if not 1 <= number <= len(found):
+        raise UsageError(f"{name} holds {len(found)} runs: there is no {word}")
+    return [Labelled(f"{_short(name)}#{number}", found[number - 1].record)]
+
+
+def _label(source: str, records: list[Record], *, by_variant: bool) -> list[Labelled]:
+    """What one source holds, numbered where that is more than one."""
+    found = [each for record in records for each in (_by_variant(record) if by_variant else (record,))]
     if len(found) == 1:
-        return [Labelled(_short(name), found[0])]
-    return [Labelled(f"{_short(name)}#{number}", record) for number, record in enumerate(found, start=1)]
+        return [Labelled(source, found[0])]
+    return [Labelled(f"{source}#{number}", record) for number, record in enumerate(found, start=1)]
 
 
-def _load(name: str, runs: str | None) -> list[Record]:
+def _load(name: str, runs: str | None) -> list[tuple[str, list[Record]]]:
+    """What a name stands for: the records of one source, or those of each entry of the catalogue's group."""
     if name.startswith(CATALOGUE):
-        return list(import_module("busbw.catalogue").load(name.removeprefix(CATALOGUE)))
+        entries = import_module("busbw.catalogue").load_named(name.removeprefix(CATALOGUE))
+        return [(f"{CATALOGUE}{entry}", [record]) for entry, record in entries.items()]
+    return [(_short(name), _load_records(name, runs))]
+
+
+def _load_records(name: str, runs: str | None) -> list[Record]:
     path = Path(name)
     if path.is_dir():
         return read_records(path / "record.jsonl")

@@ -76,6 +76,14 @@ def load(path: Path) -> list[Threshold]:
         raise UserError(f"{path} is no text in UTF-8") from None
 
 
+def expected_GBps(thresholds: Sequence[Threshold], machine: str | None, shape: Shape, size: int) -> float | None:
+    """The bus bandwidth that the first threshold for this machine, shape and size asks for, without its tolerance."""
+    for each in thresholds:
+        if each.min_busbw_GBps and each.bytes == size and each.fits_machine(machine) and each.fits(shape):
+            return each.min_busbw_GBps
+    return None
+
+
 def parse(text: str, name: str) -> list[Threshold]:
     """Thresholds from TOML; every mistake is named with its table."""
     raw = _toml(text, name)

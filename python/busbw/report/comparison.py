@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ def comparison_text(comparison: Comparison, *, colour: bool = False, table: bool
 
 
 def difference_lines(differences: Sequence[Difference], names: Sequence[str]) -> list[str]:
-    """What differs between the runs, a column per run where that fits, else a line per value."""
+    """What differs between the runs: a column per run where that fits, else the runs that share each value."""
     if not differences:
         return ["Environment, library and machine: no difference recorded.", ""]
     lines = ["Differences besides the times:"]
@@ -50,11 +51,24 @@ def difference_lines(differences: Sequence[Difference], names: Sequence[str]) ->
         return [*lines, *(f"  {line}".rstrip() for line in table), ""]
     for each in differences:
         lines.append(f"  {shorten(each.what, WIDTH - 2)}")
-        lines += [
-            f"    {name}  {shorten(value, WIDTH - 6 - len(name))}"
-            for name, value in zip(names, each.values, strict=True)
-        ]
+        if len(names) == 2:
+            lines += [
+                f"    {name}  {shorten(value, WIDTH - 6 - len(name))}"
+                for name, value in zip(names, each.values, strict=True)
+            ]
+        else:
+            lines += _by_value(each.values, names)
     return [*lines, ""]
+
+
+def _by_value(values: Sequence[str], names: Sequence[str]) -> list[str]:
+    """A value and the runs that have it, in the order in which the values come."""
+    lines = []
+    for value in dict.fromkeys(values):
+        having = "; ".join(name for name, own in zip(names, values, strict=True) if own == value)
+        text = f"{shorten(value, WIDTH // 2)}: {having}"
+        lines += textwrap.wrap(text, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)
+    return lines
 
 
 def _table(rows: Sequence[Row], letter: str, *, colour: bool) -> list[str]:

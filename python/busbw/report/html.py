@@ -40,7 +40,7 @@ def page(
 <section id="live" hidden>
 <h2>Over size</h2>
 <p class="soft">Point at a curve, or use the arrow keys, for the values of all runs. Bands: the middle 80 % of the
-samples, or the measured interval. Dotted: expected.</p>
+samples, or the measured interval. Dotted: expected, by the record or the thresholds of its machine.</p>
 <div id="controls"><select id="view" aria-label="Collective"></select>
 <fieldset id="runs" aria-label="Runs"></fieldset><fieldset id="placements" aria-label="Placement"></fieldset></div>
 <div id="plots">

@@ -83,7 +83,6 @@
     // More names than lines would run into each other; the boxes above say which colour is whose.
     const named = names.length > 0 && names.length * 15 <= height - 42;
     const right = named ? 14 + longest * 7.9 : 14;
-    const box = { left: 56, right: width - right, top: 12, bottom: height - 30 };
     const all = curves.flatMap((c) => c.points);
     const values = all.flatMap((p) => [quantity.value(p), quantity.low(p), quantity.high(p), quantity.expected(p)]).filter((v) => v > 0);
     // Both pictures span all sizes that are shown, so that one stands above or beside the other at the same place.
@@ -91,11 +90,15 @@
     const lowSize = Math.min(...sizes), highSize = Math.max(...sizes);
     const lowest = Math.min(...values), highest = Math.max(...values);
     const grow = lowest === highest ? 2 : 1.15;
+    const levels = ticksOfValues(lowest / grow, highest * grow).map((value) => ({ value, text: tick(value, quantity.unit) }));
+    // The numbers at the left are written to the left of the axis: the longest of them decides where it stands.
+    const left = Math.max(56, 12 + 7 * Math.max(0, ...levels.map((level) => level.text.length)));
+    const box = { left, right: width - right, top: 12, bottom: height - 30 };
     const x = scale(lowSize === highSize ? lowSize / 2 : lowSize, lowSize === highSize ? highSize * 2 : highSize, box.left + 4, box.right - 4);
     const y = scale(lowest / grow, highest * grow, box.bottom, box.top);
-    for (const value of ticksOfValues(lowest / grow, highest * grow)) {
+    for (const { value, text } of levels) {
       element("line", { class: "grid", x1: box.left, x2: box.right, y1: y(value), y2: y(value) }, svg);
-      element("text", { x: box.left - 8, y: y(value) + 4, "text-anchor": "end" }, svg, tick(value, quantity.unit));
+      element("text", { x: box.left - 8, y: y(value) + 4, "text-anchor": "end" }, svg, text);
     }
     element("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }, svg);
     for (const size of ticksOfSizes(lowSize, highSize, box.right - box.left)) {

@@ -12,6 +12,10 @@ from busbw.report.series import Point, Series
 from busbw.report.text import clean
 
 _COLOURS = ("#1f6fd1", "#d1480b", "#178a55", "#9a3fb5", "#a66f00", "#0b7f94", "#c4285f", "#5c6773")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_NEUTRAL = "#5c6773"
+_SHORT_LEGEND = 5
+"""Entries of a legend that still leave the curves free."""
 _QUANTITIES: tuple[tuple[str, Callable[[Point], tuple[float | None, float | None, float | None]]], ...] = (
     ("Bus bandwidth, GB/s", lambda p: (p.busbw_GBps, p.low_GBps, p.high_GBps)),
     ("Latency, us", lambda p: (p.time_us, p.low_us, p.high_us)),
@@ -41,6 +45,7 @@ def picture(series: Sequence[Series], title: str, kind: str) -> bytes:
             for axes, (name, read) in zip(row, _QUANTITIES, strict=True):
                 _draw(axes, members, read)
                 axes.set_title(f"{name}   {clean(view)}" if len(views) > 1 else name, loc="left", fontsize=9)
+            _legend(row)
         stream = io.BytesIO()
         # No date: the same runs give the same file.
         figure.savefig(stream, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
@@ -49,16 +54,16 @@ def picture(series: Sequence[Series], title: str, kind: str) -> bytes:
 
 def _draw(axes: Any, members: Sequence[Series], read: Callable[[Point], tuple[float | None, ...]]) -> None:
     drawn: set[str] = set()
+    several = {each.shape.placement for each in members} > {"in_place"}
     for each in members:
         points = [(p.bytes, *read(p)) for p in each.points if p.bytes > 0 and (read(p)[0] or 0) > 0]
         if not points:
             continue
-        colour = _COLOURS[each.run % len(_COLOURS)]
-        sizes = [point[0] for point in points]
-        dashed = each.shape.placement == "in_place" and any(m.shape.placement != "in_place" for m in members)
+        colour, marker = _look(each, members)
         axes.plot(
-            sizes, [point[1] for point in points], color=colour, linewidth=1.6, markersize=4,
-            linestyle=(0, (4, 2)) if dashed else "-", marker="o" if len(points) <= 3 else None,
+            [point[0] for point in points], [point[1] for point in points], color=colour, linewidth=1.6, markersize=4,
+            linestyle=(0, (4, 2)) if several and each.shape.placement == "in_place" else "-",
+            marker=marker or ("o" if len(points) <= 3 else None), markevery=max(1, len(points) // 8),
             label=None if each.label in drawn else clean(each.label),
         )  # fmt: skip
         drawn.add(each.label)
@@ -68,25 +73,49 @@ def _draw(axes: Any, members: Sequence[Series], read: Callable[[Point], tuple[fl
         _expected(axes, each, colour, wanted=read is _QUANTITIES[0][1])
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.xaxis.set_major_formatter(lambda size, _: format_bytes(size))
-    _value_ticks(axes)
+    _ticks(axes)
     axes.grid(visible=True, color="#e4e7eb", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    if drawn:
-        axes.legend(frameon=False, fontsize=8)
+    if several:
+        axes.plot([], [], color=_NEUTRAL, linewidth=1.6, linestyle=(0, (4, 2)), label="dashed: in place")
+    if read is _QUANTITIES[0][1] and any(point.expected_GBps for each in members for point in each.points):
+        axes.plot([], [], color=_NEUTRAL, linewidth=1.6, linestyle=":", label="dotted: expected")
 
 
-def _value_ticks(axes: Any) -> None:
-    """Plain numbers at 1, 2 and 5 of each power of ten, or at the powers alone where there are many."""
+def _look(each: Series, members: Sequence[Series]) -> tuple[str, str | None]:
+    """A colour per run, shared out anew where there are more runs than colours, and a marker per further variant."""
+    runs = list(dict.fromkeys(member.run for member in members))
+    run = runs.index(each.run) if max(runs) >= len(_COLOURS) else each.run
+    variants = list(dict.fromkeys(member.variant for member in members if member.run == each.run))
+    marker = _MARKERS[variants.index(each.variant) % len(_MARKERS)] if len(variants) > 1 else None
+    return _COLOURS[run % len(_COLOURS)], marker
+
+
+def _legend(row: Sequence[Any]) -> None:
+    """One legend for both pictures: within the first where it is short, else beside them, where it covers no curve."""
+    handles, labels = row[0].get_legend_handles_labels()
+    if not handles:
+        handles, labels = row[1].get_legend_handles_labels()
+    if 0 < len(handles) <= _SHORT_LEGEND:
+        row[0].legend(handles, labels, frameon=False, fontsize=8)
+    elif handles:
+        row[1].legend(handles, labels, frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _ticks(axes: Any) -> None:
+    """Few sizes; plain numbers at 1, 2 and 5 of each power of ten, or at the powers alone where there are many."""
     from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=8))
+    axes.xaxis.set_major_formatter(lambda size, _: format_bytes(size))
 
     low, high = axes.get_ylim()
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.12f}".rstrip("0").rstrip("."))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _expected(axes: Any, each: Series, colour: str, *, wanted: bool) -> None:
     points = [(p.bytes, p.expected_GBps) for p in each.points if p.expected_GBps]
     if wanted and points:
-        axes.plot([p[0] for p in points], [p[1] for p in points], color=colour, linestyle=":", linewidth=1.4)
+        axes.plot([p[0] for p in points], [p[1] for p in points], color=colour, linestyle=":", linewidth=1.6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from busbw.analysis.comparison import Shape, shape_of
@@ -54,8 +54,12 @@ class Series:
         return f"{self.name} {self.variant}" if self.variant else self.name
 
 
-def make_series(runs: Sequence[NamedRun]) -> list[Series]:
-    """Every curve of the runs, in their order."""
+Expected = Callable[[Record, Shape, int], float | None]
+"""Bus bandwidth that a run of this shape should reach at this size, in GB/s, where somebody knows it."""
+
+
+def make_series(runs: Sequence[NamedRun], expected: Expected = lambda record, shape, size: None) -> list[Series]:
+    """Every curve of the runs, in their order; what a record itself expects comes before `expected`."""
     found: list[Series] = []
     for number, run in enumerate(runs):
         curves: dict[tuple[Shape, str | None], dict[int, list[Case]]] = {}
@@ -63,7 +67,9 @@ def make_series(runs: Sequence[NamedRun]) -> list[Series]:
             if case.outcome == "measured":
                 curves.setdefault((shape_of(case), case.variant), {}).setdefault(case.bytes, []).append(case)
         for (shape, variant), by in curves.items():
-            points = tuple(_point(Figure(tuple(by[size])), size) for size in sorted(by))
+            points = tuple(
+                _point(Figure(tuple(by[size])), size, expected(run.record, shape, size)) for size in sorted(by)
+            )
             found.append(Series(number, run.name, shape, variant, points))
     return found
 
@@ -97,20 +103,23 @@ def _names_with_ranks(runs: Sequence[tuple[str, Record]]) -> list[str | None]:
     return [f"{each.name}, {n} ranks" if each and n else None for each, n in zip(libraries, ranks, strict=True)]
 
 
-def _point(figure: Figure, size: int) -> Point:
+def _point(figure: Figure, size: int, expected: float | None) -> Point:
     time, bus = figure.time_us, _busbw(figure, size)
     low, high = _spread(figure)
     rates = figure.range_of("busbw_GBps")
     if rates is None and bus and time and low and high:
         rates = (bus * time / high, bus * time / low)
     slowest, fastest = rates or (None, None)
-    return Point(size, time, bus, low, high, slowest, fastest, _expected(figure.cases))
+    return Point(size, time, bus, low, high, slowest, fastest, _expected(figure.cases) or expected)
 
 
 def _busbw(figure: Figure, size: int) -> float | None:
-    """The bus bandwidth, worked out again where its tool printed it with two decimals: 0.01 may be 0.005 or 0.015."""
+    """The bus bandwidth, worked out again where its tool printed it with two decimals: 0.01 may be 0.005 or 0.015.
+
+    Where the time was worked out from the bandwidth, or both from one figure, that way back would only lose digits.
+    """
     printed, time, first = figure.busbw_GBps, figure.time_us, figure.cases[0]
-    if printed is None or not time or not first.ranks:
+    if printed is None or not time or not first.ranks or first.conversion:
         return printed
     exact = busbw_GBps(first.collective, size, time, first.ranks)
     return exact if exact is not None and abs(exact - printed) <= 0.0051 else printed

@@ -97,9 +97,9 @@ def _sizes(asked: Sequence[int] | None, usual: Sequence[int], present: Sequence[
         return list(asked)
     chosen = [size for size in usual if size in present]
     if largest:
-        # A sweep that ends between or before the usual sizes still shows its best; latencies are no bandwidths.
+        # A sweep that ends between or before the usual sizes still shows its largest; latencies are no bandwidths.
         end = present[-1]
-        return [*chosen, *([end] if end not in chosen and (end > usual[-1] or not chosen) and end > 32 << 10 else [])]
+        return [*chosen, *([end] if end not in chosen and end > 32 << 10 else [])]
     return chosen or [size for size in present[:1] if size <= 64 << 10]
 
 

@@ -72,6 +72,45 @@ def test_csv_and_json_hold_every_figure(tmp_path: Path, capsys: pytest.CaptureFi
     assert {(row["bytes"], row["value"], row["best"]) for row in table if row["column"] == "=cmd()"} >= {(8, 5.0, True)}
 
 
+def test_a_figure_is_the_published_one_to_its_last_digit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "catalogue:ndmv4-2x8", "--format", "csv"]) == 0
+    values = {row["value"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+    assert {"177.05", "183.82", "37.81", "234.08"} <= values
+
+
+def test_a_sweep_shows_its_largest_size_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "catalogue:v100-2gpu", "--format", "json"]) == 0
+    sizes = {row["bytes"] for row in json.loads(capsys.readouterr().out) if row["quantity"].startswith("BusBW")}
+    assert sizes == {1 << 20, 128 << 20, 1 << 30, 2 << 30}
+
+
+def test_many_runs_are_listed_by_the_values_that_they_share(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "catalogue:ndmv4-1x8"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("NCCL_SOCKET_IFNAME") == 1 and "    eth0: NCCL; MSCCL\n    -: MSCCL++\n" in text
+
+
+def test_entries_of_a_group_keep_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "catalogue:nc48v4", "--format", "json", "--every"]) == 0
+    assert {row["run"] for row in json.loads(capsys.readouterr().out)} == {"nc48v4-graph-file", "nc48v4-no-graph-file"}
+
+
+def test_the_expected_bandwidth_is_that_of_the_thresholds_or_the_published_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = tmp_path / "limits.toml"
+    limits.write_text('[[threshold]]\ncollective = "all_reduce"\nbytes = "1M"\nmin_busbw_GBps = 77\n')
+
+    def expected(*words: str) -> dict[int, float]:
+        assert main(["report", "catalogue:nc48v4-graph-file", "--format", "json", "--every", *words]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        return {row["bytes"]: row["expected_GBps"] for row in rows if row["expected_GBps"] is not None}
+
+    assert expected("--thresholds", str(limits)) == {1 << 20: 77}
+    published = expected()
+    assert set(published) == {64 << 20, 1 << 30, 8 << 30} and 200 < published[8 << 30] < 230
+
+
 @pytest.mark.parametrize("kind", ["md", "html", "text", "svg"])
 def test_hostile_names_stay_text(kind: str, tmp_path: Path) -> None:
     if kind == "svg":
