@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +17,7 @@ from busbw.launch.options import LaunchWords, split
 
 # How each launcher tells a process its rank, ours first; only rank 0 writes a record.
 RANK_VARIABLES = ("BUSBW_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
+_FIRST_LINE_BYTES = 64 << 20
 WATCHED = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -29,6 +31,10 @@ def run_words(verb: str, words: Sequence[str]) -> int:
     argv = [str(engine), verb, *choice.words]
     destination = destination_for(choice, os.environ)
     if destination is None:
+        if choice.named and own_rank(os.environ) == 0:
+            code = _spawn(argv, os.environ)
+            explain_named(Path(choice.named))
+            return code
         _exec(argv)
     destination.create()
     code = _spawn([*argv, "--record", str(destination.record)], {**os.environ, "BUSBW_RUN_ID": destination.run_id})
@@ -63,9 +69,30 @@ def own_rank(environ: Mapping[str, str]) -> int:
 
 
 def report(destination: Destination) -> None:
-    """Tell where the record lies, on stderr: stdout belongs to the table."""
+    """Tell where the record lies, on stderr: stdout belongs to the table, and to the line about what was expected."""
     if destination.close():
+        explain(destination.record)
         print(f"busbw: the record of this run is {destination.record}", file=sys.stderr)
+
+
+def explain_named(record: Path) -> None:
+    """As `explain`, of a record that the user named: it may be a pipe, or not there."""
+    with suppress(OSError):
+        if record.is_file():
+            explain(record)
+
+
+def explain(record: Path) -> None:
+    """One line under the table: what share of the expected bandwidth was reached. Runs without GPUs have none."""
+    # Only a run on GPUs has an expectation; the others do not wait for the imports.
+    with record.open("rb") as stream:
+        if b'"kind":"gpu"' not in stream.readline(_FIRST_LINE_BYTES):
+            return
+    from busbw.predict.expectation import explain as expectation
+
+    said = expectation(record)
+    if said:
+        print(f"# Expected: {said}", flush=True)
 
 
 def _exec(argv: list[str]) -> NoReturn:

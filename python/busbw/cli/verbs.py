@@ -48,6 +48,7 @@ VERBS: tuple[Verb, ...] = (
     *(_measure(name) for name in COLLECTIVES),
     Verb("run", "start several ranks and measure with them", "busbw.cli.run", "Launch"),
     Verb("experiment", "which setting is faster: variants in turns until it is sure", "busbw.cli.experiment", "Know"),
+    Verb("predict", "time and bandwidth for sizes and node counts that nobody has run", "busbw.cli.predict", "Know"),
     Verb("import", "read other tools' results into runs", "busbw.cli.import_", "Know"),
     Verb("compare", "is B faster than A, where, by how much, how sure", "busbw.cli.compare", "Know"),
     Verb("report", "tables and pictures: text, Markdown, CSV, JSON, HTML, SVG, PNG", "busbw.cli.report", "Know"),

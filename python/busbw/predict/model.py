@@ -1,0 +1,165 @@
+"""The model: t = A + 2 c sqrt(A T) + T for long messages, A + T / share for short ones, least of all algorithms.
+
+A is the latency of the steps, T the transfer S f / B of a message of S bytes with the collective's bus factor f at bus
+bandwidth B. The square root is what a pipeline pays that cuts the message into the best number of pieces:
+(sqrt(A) + sqrt(T))^2, with c = 1 (van de Geijn's argument); fitted c lie between 0.1 and 0.7.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from busbw.errors import UserError
+from busbw.expected.bandwidth import Algorithm, algorithms, bus_bandwidth
+from busbw.expected.fabric import Fabric
+from busbw.expected.span import Span
+from busbw.predict.terms import Protocol, Terms
+from busbw.records import Collective
+from busbw.records.bandwidth import bus_factor, busbw_GBps
+
+MOST_RANKS = 1_000_000
+MISFIT = 0.15
+"""How far the model lies from measured sweeps where latency rules or NCCL changes its protocol, transfer left out."""
+
+NOISE = 0.03
+"""What two runs of the same thing differ by."""
+
+# Beyond two nodes nothing in the catalogue was fitted: each doubling of the nodes widens the range by so much.
+BANDWIDTH_PER_DOUBLING = 0.03
+LATENCY_PER_DOUBLING = 0.05
+
+
+@dataclass(frozen=True)
+class Question:
+    """A collective of `bytes` (nccl-tests' size) on `gpus` in each of `nodes`."""
+
+    collective: Collective
+    bytes: int
+    gpus: int
+    nodes: int = 1
+    multicast: bool = True
+
+    @property
+    def ranks(self) -> int:
+        return self.gpus * self.nodes
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Time in microseconds and bus bandwidth in GB/s, each with its range (about 95 of 100 well-run machines)."""
+
+    question: Question
+    time_us: Span
+    busbw_GBps: Span
+    algorithm: Algorithm
+    protocol: str
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Hops one after the other, inside nodes and between them, and what each peer of an exchange adds."""
+
+    inside: float
+    between: float
+    peers_us: float = 0.0
+
+
+def predict(question: Question, fabric: Fabric, terms: Terms) -> Prediction:
+    """The fastest algorithm's time; UserError where the question has no answer."""
+    _check(question, fabric)
+    choices = algorithms(
+        fabric, question.collective, question.gpus, question.nodes, multicast=question.multicast
+    )  # fmt: skip
+    return min((_by(question, fabric, terms, each) for each in choices), key=lambda found: found.time_us.value)
+
+
+def _check(question: Question, fabric: Fabric) -> None:
+    if question.collective == "barrier":
+        raise UserError("a barrier moves no bytes: there is no bandwidth to predict")
+    if question.ranks < 2:
+        raise UserError("one GPU has nobody to talk to; ask for at least two")
+    if not 1 <= question.gpus <= fabric.gpus:
+        raise UserError(
+            f"{fabric.name} has {fabric.gpus} GPUs a node, not {question.gpus}; --nodes asks for more nodes"
+        )
+    if question.ranks > MOST_RANKS:
+        raise UserError(f"{question.ranks} GPUs are more than {MOST_RANKS}, for which no model holds")
+    if question.bytes < 1:
+        raise UserError("a message has at least one byte")
+
+
+def steps_of(question: Question, terms: Terms, algorithm: Algorithm) -> Steps:
+    """How many hops a byte makes one after the other."""
+    gpus, nodes, ranks = question.gpus, question.nodes, question.ranks
+    levels = math.ceil(math.log2(nodes)) if nodes > 1 else 0
+    if algorithm is Algorithm.TREE:
+        return Steps(2 * (gpus - 1), 2 * levels)
+    if algorithm is Algorithm.NVLS:
+        return Steps(2, 2 * levels)
+    if algorithm is Algorithm.DIRECT:
+        return _direct(question, terms, levels)
+    ways = 2 if question.collective == "all_reduce" else 1
+    return Steps(ways * (ranks - nodes), ways * (nodes - 1))
+
+
+def _direct(question: Question, terms: Terms, levels: int) -> Steps:
+    remote = question.ranks - question.gpus
+    inside, between = float(question.gpus > 1), float(question.nodes > 1)
+    if question.collective == "hypercube":
+        return Steps(math.ceil(math.log2(question.gpus)) if question.gpus > 1 else 0, levels)
+    if question.collective == "sendrecv":
+        return Steps(inside * (1 - between), between)
+    peers = terms.local_peer_us * max(0, question.gpus - 2) + terms.remote_peer_us * max(0, remote - 1)
+    return Steps(inside * (1 - between), between, peers)
+
+
+def _by(question: Question, fabric: Fabric, terms: Terms, algorithm: Algorithm) -> Prediction:
+    bandwidth = bus_bandwidth(fabric, question.collective, algorithm, question.gpus, question.nodes)
+    if question.nodes == 1 or bandwidth.value < _network_bound(question, fabric):
+        bandwidth = bandwidth * terms.bandwidth_scale
+    protocol = terms.inside[fabric.link(question.gpus)]
+    steps = steps_of(question, terms, algorithm)
+    far = max(0.0, math.log2(question.nodes / 2)) if question.nodes > 1 else 0.0
+    middle, name = _time_us(question, terms, protocol, steps, bandwidth.value)
+    slow = _time_us(question, terms, protocol, steps, bandwidth.low * max(0.3, 1 - BANDWIDTH_PER_DOUBLING * far))[0]
+    fast = _time_us(question, terms, protocol, steps, bandwidth.high)[0]
+    late = _latency_us(terms, protocol, steps) * (terms.spread + LATENCY_PER_DOUBLING * far)
+    off = NOISE + MISFIT * (1 - _transfer_us(question, bandwidth.value) / middle)
+    span = Span(middle, max(0.25 * middle, (fast - min(late, fast / 2)) * (1 - off)), (slow + late) * (1 + off))
+    return Prediction(question, span, _busbw(question, span), algorithm, name)
+
+
+def _network_bound(question: Question, fabric: Fabric) -> float:
+    """What the network alone would give: a node's own bandwidth was calibrated, the network's was not."""
+    try:
+        return fabric.network(question.gpus).value
+    except UserError:
+        return math.inf
+
+
+def _time_us(question: Question, terms: Terms, protocol: Protocol, steps: Steps, bandwidth: float) -> tuple[float, str]:
+    transfer = _transfer_us(question, bandwidth)
+    share = protocol.share if question.nodes == 1 else min(protocol.share, terms.net_share)
+    short = _latency_us(terms, protocol, steps) + transfer / share
+    start = (
+        terms.base_us + terms.long_us + steps.inside * protocol.long_hop_us + steps.between * terms.net_long_hop_us
+        + steps.peers_us
+    )  # fmt: skip
+    long = start + 2 * protocol.pipeline * math.sqrt(start * transfer) + transfer
+    return (short, "short") if short <= long else (long, "long")
+
+
+def _transfer_us(question: Question, bandwidth: float) -> float:
+    return question.bytes * (bus_factor(question.collective, question.ranks) or 1.0) / (bandwidth * 1e3)
+
+
+def _latency_us(terms: Terms, protocol: Protocol, steps: Steps) -> float:
+    return terms.base_us + steps.inside * protocol.hop_us + steps.between * terms.net_hop_us + steps.peers_us
+
+
+def _busbw(question: Question, time: Span) -> Span:
+    def rate(time_us: float) -> float:
+        return busbw_GBps(question.collective, question.bytes, time_us, question.ranks) or 0.0
+
+    return Span(rate(time.value), rate(time.high), rate(time.low))
