@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from busbw.cli.measure import report
 from busbw.launch.carry_out import carry_out
@@ -48,10 +48,21 @@ def understand(verb: str, words: Sequence[str]) -> argparse.Namespace:
     return parser.understand(words)
 
 
-def launch(args: argparse.Namespace, program: Program, choice: RecordChoice) -> int:
-    """Plan the launch of a program that takes --record, then show the plan or carry it out."""
+def launch(
+    args: argparse.Namespace,
+    program: Program,
+    choice: RecordChoice,
+    extra: Mapping[str, str] | None = None,
+    folder: str | None = None,
+) -> int:
+    """Plan the launch of a program that takes --record, then show the plan or carry it out.
+
+    `extra` are variables that the program needs, `folder` is the one in which it finds the run's folder.
+    """
     destination = Destination(runs_directory(choice.runs), new_run_id())
-    arguments, environment = program.arguments, {}
+    arguments, environment = program.arguments, dict(extra or {})
+    if folder:
+        environment[folder] = str(destination.folder)
     if choice.keep and not choice.named:
         arguments += ("--record", str(destination.record))
         environment["BUSBW_RUN_ID"] = destination.run_id

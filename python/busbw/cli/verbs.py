@@ -46,6 +46,7 @@ def _measure(name: str) -> Verb:
 
 VERBS: tuple[Verb, ...] = (
     *(_measure(name) for name in COLLECTIVES),
+    Verb("torch-bench", "measure what torch.distributed gets", "busbw.cli.torch_bench", "Measure"),
     Verb("run", "start several ranks and measure with them", "busbw.cli.run", "Launch"),
     Verb("experiment", "which setting is faster: variants in turns until it is sure", "busbw.cli.experiment", "Know"),
     Verb("predict", "time and bandwidth for sizes and node counts that nobody has run", "busbw.cli.predict", "Know"),

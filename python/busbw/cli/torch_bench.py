@@ -1,0 +1,108 @@
+"""`busbw torch-bench`: what PyTorch gets, measured through torch.distributed into the same record."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from busbw.cli.launching import add_options as add_launch_options
+from busbw.cli.launching import launch
+from busbw.cli.measure import destination_for, report
+from busbw.errors import UserError
+from busbw.launch.destination import RecordChoice
+from busbw.launch.request import Program
+from busbw.torch_bench.options import EXAMPLES, add_options, check
+from busbw.torch_bench.place import FOLDER, find_place
+
+PYTHON = "BUSBW_TORCH_PYTHON"
+PACKAGES = Path(__file__).resolve().parents[2]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this verb."""
+    parser.usage = "busbw torch-bench [launching options] [COLLECTIVE ...] [measuring options]"
+    add_options(parser)
+    parser.epilog = EXAMPLES
+    parser.add_argument("--runs", metavar="DIR", help="where kept runs lie")
+    parser.add_argument("--no-record", action="store_true", help="keep no record")
+    parser.add_argument("--python", metavar="PATH", help=f"a Python that has torch (else ${PYTHON}, else this one)")
+    add_launch_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure as the rank that a launcher made us, or start ranks."""
+    check(args)
+    choice = RecordChoice((), args.runs, not args.no_record, args.record)
+    words = measuring_words(args)
+    if _is_rank(os.environ) and not (args.ranks or args.nodes or args.gpus_per_node or args.ranks_per_node):
+        return _as_rank(words, choice)
+    python = _python(args.python)
+    program = Program(python, ("-m", "busbw.torch_bench.worker", *words))
+    extra = {"PYTHONPATH": _python_path(os.environ)}
+    # torch complains of a missing numpy, which nothing here needs.
+    extra["PYTHONWARNINGS"] = os.environ.get("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
+    return launch(args, program, choice, extra=extra, folder=FOLDER)
+
+
+def measuring_words(args: argparse.Namespace) -> list[str]:
+    """The measuring options again, as words for the ranks."""
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    words: list[str] = list(args.collectives)
+    for action in parser._actions:
+        value = getattr(args, action.dest, None)
+        if action.dest in {"help", "collectives"} or value is None or value is False:
+            continue
+        if action.dest == "record":
+            words += ["--record", str(Path(value).absolute())]
+        else:
+            words += [action.option_strings[-1], *([] if value is True else [str(value)])]
+    return words
+
+
+def _is_rank(environ: Mapping[str, str]) -> bool:
+    try:
+        return find_place(environ) is not None
+    except UserError:
+        return True
+
+
+def _as_rank(words: list[str], choice: RecordChoice) -> int:
+    """A launcher of the user's own started us, once for each rank."""
+    from busbw.torch_bench.worker import main
+
+    destination = destination_for(choice, os.environ)
+    if destination is None:
+        return main(words)
+    destination.create()
+    os.environ.setdefault("BUSBW_RUN_ID", destination.run_id)
+    try:
+        return main([*words, "--record", str(destination.record)])
+    finally:
+        report(destination)
+
+
+def _python(chosen: str | None) -> Path:
+    python = chosen or os.environ.get(PYTHON) or sys.executable
+    try:
+        found = subprocess.run(
+            [python, "-c", "import importlib.util as u; raise SystemExit(u.find_spec('torch') is None)"],
+            capture_output=True, timeout=60, check=False,
+        ).returncode  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        found = 1
+    if found != 0:
+        raise UserError(
+            f"{python} has no torch; install it there (pip install torch), or name a Python that has it with --python "
+            f"or {PYTHON}"
+        )
+    return Path(python)
+
+
+def _python_path(environ: Mapping[str, str]) -> str:
+    """Where the ranks find this busbw."""
+    return os.pathsep.join([str(PACKAGES), *filter(None, [environ.get("PYTHONPATH")])])

@@ -1,0 +1,46 @@
+"""The record of rank 0, written line by line as it is measured, and the environment that may stand in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+
+from busbw.errors import UserError
+from busbw.records import Case, End, Run, to_json
+
+# As the engine has it: what matters to a measurement, and nothing whose name smells of a secret.
+_PREFIXES = ("NCCL_", "RCCL_", "CUDA_", "UCX_", "OMPI_MCA_", "OMPI_COMM_WORLD_", "SLURM_", "FI_", "OMP_", "BUSBW_")
+_NAMES = frozenset({"LD_LIBRARY_PATH", "LD_PRELOAD", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
+_MORE_PREFIXES = ("TORCH_NCCL_", "GLOO_", "TP_")
+_SECRET = ("TOKEN", "SECRET", "KEY", "PASS", "CREDENTIAL", "JWT", "COOKIE", "AUTH", "PRIVATE")
+_LONGEST = 4096
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that belong in a record."""
+    return {
+        name: value[:_LONGEST]
+        for name, value in sorted(environ.items())
+        if (name.startswith(_PREFIXES + _MORE_PREFIXES) or name in _NAMES)
+        and not any(part in name.upper() for part in _SECRET)
+    }
+
+
+class Output:
+    """A record, or nothing where this rank keeps none."""
+
+    def __init__(self, path: str | None) -> None:
+        self._stream: TextIO | None = None
+        if path:
+            try:
+                self._stream = Path(path).open("x", encoding="utf-8")  # noqa: SIM115 - kept open from case to case
+            except OSError as problem:
+                reason = problem.strerror or problem
+                raise UserError(f"the record {path} cannot be written: {reason}; name another with --runs") from None
+
+    def line(self, line: Run | Case | End) -> None:
+        """One line, on the disk before the next case begins."""
+        if self._stream:
+            self._stream.write(to_json(line) + "\n")
+            self._stream.flush()
