@@ -13,6 +13,7 @@ from busbw.errors import UserError
 if TYPE_CHECKING:
     from busbw.doctor.facts import Facts
     from busbw.doctor.finding import Finding
+    from busbw.doctor.prove import Proven
 
 _EPILOG = """\
 Without files it looks at this machine: GPUs, links, configuration files, environment. With files it looks at them
@@ -24,6 +25,7 @@ examples:
   busbw doctor
   busbw doctor --topology topo.xml --graph graph.xml
   busbw doctor --log job.out --conf /etc/nccl.conf
+  busbw doctor --prove                     measures what each finding costs here
   busbw doctor --collect node7.tar.gz      on the machine; then elsewhere:
   busbw doctor node7.tar.gz
 """
@@ -43,6 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collect", metavar="PATH", type=Path, help="write everything into one archive, without secrets"
     )
+    parser.add_argument(
+        "--prove", action="store_true", help="run an experiment for what is found above a note: GB/s and a factor"
+    )
+    parser.add_argument("-n", "--ranks", type=int, metavar="N", help="with --prove: ranks to start (default: all GPUs)")
+    parser.add_argument("--prove-time", default="2m", metavar="TIME", help="with --prove: longest time (default 2m)")
+    parser.add_argument("--runs", metavar="DIR", help="with --prove: where experiments are kept")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.add_argument("-v", "--verbose", action="store_true", help="show notes in full too")
 
@@ -74,10 +82,13 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     facts = gather(snapshot, records)
     findings = examine(facts)
-    if args.json:
-        print(json.dumps(_as_json(facts, findings), indent=1))
-    else:
+    if args.prove and not snapshot.live:
+        raise UserError("saved files cannot be measured: run `busbw doctor --prove` on the machine itself")
+    if not args.json:
         _print(facts, findings, everything=args.verbose)
+    proofs = _prove(args, facts, findings) if args.prove else []
+    if args.json:
+        print(json.dumps(_as_json(facts, findings, proofs), indent=1))
     if any(each.severity is not Severity.NOTE for each in findings):
         return 1
     return 2 if _saw_nothing(facts) else 0
@@ -110,8 +121,45 @@ def _saw_nothing(facts: Facts) -> bool:
     return blind and not facts.logs and not facts.records
 
 
-def _as_json(facts: Facts, findings: tuple[Finding, ...]) -> dict[str, object]:
+def _prove(args: argparse.Namespace, facts: Facts, findings: tuple[Finding, ...]) -> list[Proven]:
+    """Measure what was found above a note, tell the progress on stderr and the outcome on stdout."""
+    from busbw.doctor.finding import Severity
+    from busbw.doctor.prove import How, prove, runnable, unproved
+    from busbw.doctor.prove_text import proofs_text
+    from busbw.experiment.file import parse_time
+    from busbw.experiment.plan import Limits
+    from busbw.launch.destination import new_run_id, runs_directory
+    from busbw.report.text import wants_colour
+
+    chosen = [each for each in findings if each.severity is not Severity.NOTE]
+    try:
+        limits = Limits(seconds=parse_time(args.prove_time), rounds=12, trial_seconds=60.0)
+    except ValueError as problem:
+        raise UserError(str(problem)) from None
+    ranks = args.ranks or (len(facts.visible.gpus) if facts.visible else 0)
+    how = How(ranks, limits=limits, tell=lambda line: print(f"busbw: {line}", file=sys.stderr))
+    if not any(runnable(each, how) for each in chosen):
+        proofs = [unproved(each) for each in chosen]
+        if not chosen and not args.json:
+            print("nothing above a note: there is nothing to prove")
+    else:
+        folder = runs_directory(args.runs) / f"doctor-{new_run_id()}"
+        print(f"busbw: measuring with {ranks} ranks; the experiment is kept in {folder}", file=sys.stderr)
+        proofs = prove(chosen, folder, how)
+    if proofs and not args.json:
+        print("\n" + "\n".join(proofs_text(proofs, colour=wants_colour(sys.stdout))))
+    return proofs
+
+
+def _as_json(facts: Facts, findings: tuple[Finding, ...], proofs: list[Proven]) -> dict[str, object]:
     from busbw.doctor.codec import encode
     from busbw.doctor.text import summary
 
-    return {"source": facts.snapshot.source, "summary": summary(facts, findings), "findings": encode(findings)}
+    said: dict[str, object] = {
+        "source": facts.snapshot.source, "summary": summary(facts, findings), "findings": encode(findings),
+    }  # fmt: skip
+    if proofs:
+        from busbw.doctor.prove_text import proofs_json
+
+        said["proofs"] = proofs_json(proofs)
+    return said

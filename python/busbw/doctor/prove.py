@@ -23,6 +23,9 @@ WORDS = ("all_reduce", "-b", "64K", "-e", "1G", "-f", "16384", "-n", "10", "-w",
 """A small and a large size: what costs bandwidth shows at 1 GiB, what costs latency at 64 KiB."""
 
 ALL = "all of them"
+
+KEPT = frozenset({"NCCL_NVLS_ENABLE"})
+"""Never changed to prove something: where multicast is switched off, something outside NCCL may depend on it."""
 _LATENCY_BYTES = 1 << 20
 
 
@@ -56,6 +59,7 @@ class How:
     tell: Callable[[str], None] = lambda _: None
     measure: Measure = run_trial
     clock: Callable[[], float] = time.monotonic
+    keep: frozenset[str] = KEPT
 
 
 def scratch_of(finding: Finding, folder: Path) -> Path:
@@ -72,6 +76,11 @@ def level_of(finding: Finding, folder: Path) -> Level:
     return Level(finding.name, environment, unbind=proof.unbind)
 
 
+def runnable(finding: Finding, how: How) -> bool:
+    """Whether a setting proves it, and one that may be changed."""
+    return finding.proof.runnable and not how.keep.intersection((*finding.proof.unset, *finding.proof.set))
+
+
 def plan_of(findings: Sequence[Finding], folder: Path, how: How) -> tuple[Plan, list[Finding]]:
     """One factor: as it is, each finding mended, and all of them where there are several; and which findings these are.
 
@@ -81,7 +90,7 @@ def plan_of(findings: Sequence[Finding], folder: Path, how: How) -> tuple[Plan, 
     named: list[Finding] = []
     for finding in findings:
         level = level_of(finding, folder)
-        if finding.proof.runnable and not any(_same(level, other) for other in levels):
+        if runnable(finding, how) and not any(_same(level, other) for other in levels):
             taken = sum(other.label.split("#")[0] == level.label for other in levels)
             levels.append(replace(level, label=f"{level.label}#{taken + 1}") if taken else level)
             named.append(finding)
@@ -116,14 +125,14 @@ def prove(findings: Sequence[Finding], folder: Path, how: How) -> list[Proven]:
     if result.stop is Stop.BASELINE:
         reason = result.findings.baseline[-1].reason
         raise UserError(f"things as they are cannot be measured ({reason}); {folder}/trials holds what was printed")
-    return _outcomes(findings, named, result)
+    return _outcomes(findings, named, result, how)
 
 
-def _outcomes(findings: Sequence[Finding], named: Sequence[Finding], result: Result) -> list[Proven]:
+def _outcomes(findings: Sequence[Finding], named: Sequence[Finding], result: Result, how: How) -> list[Proven]:
     said = []
     for finding in findings:
-        if not finding.proof.runnable:
-            said.append(Proven(finding, Verdict.UNDECIDED, finding.proof.instruction or "no setting can prove it"))
+        if not runnable(finding, how):
+            said.append(unproved(finding))
             continue
         level = level_of(finding, result.folder)
         number = next(i for i, other in enumerate(named) if _same(level_of(other, result.folder), level))
@@ -131,6 +140,12 @@ def _outcomes(findings: Sequence[Finding], named: Sequence[Finding], result: Res
     if len(result.findings.effects) > len(named):
         said.append(judge_effect(None, result.findings.effects[-1]))
     return said
+
+
+def unproved(finding: Finding) -> Proven:
+    """What is said of a finding that no experiment can measure."""
+    sentence = finding.proof.instruction or "no setting that may be changed here proves it"
+    return Proven(finding, Verdict.UNDECIDED, f"not measured: {sentence}")
 
 
 def judge_effect(finding: Finding | None, effect: Effect) -> Proven:

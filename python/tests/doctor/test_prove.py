@@ -10,6 +10,7 @@ import pytest
 from busbw.analysis.verdict import Verdict
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.prove import ALL, How, level_of, plan_of, prove
+from busbw.doctor.prove_text import proofs_json, proofs_text
 from busbw.errors import UserError
 from busbw.experiment.plan import Limits
 from busbw.experiment.trial import Outcome, Point, Trial
@@ -96,7 +97,7 @@ def test_the_same_remedy_is_measured_once_and_said_of_both(tmp_path):
 
 def test_what_no_setting_proves_says_what_a_person_has_to_do(tmp_path):
     said = prove([SHARED, CHANNELS], tmp_path, how({"as it is": (1, 1), "few_channels": (1, 3)}))
-    assert said[0].sentence == "stop the other process, then measure again"
+    assert said[0].sentence == "not measured: stop the other process, then measure again"
     with pytest.raises(UserError, match="by a setting"):
         prove([SHARED], tmp_path / "alone", how({}))
 
@@ -111,3 +112,23 @@ def test_remedies_that_contradict_each_other_are_not_combined(tmp_path):
 def test_a_machine_that_cannot_be_measured_as_it_is_says_so_in_one_sentence(tmp_path):
     with pytest.raises(UserError, match="it broke"):
         prove([CHANNELS], tmp_path, how({"few_channels": (1, 1)}))
+
+
+def test_multicast_that_is_switched_off_stays_off(tmp_path):
+    off = finding("slow-settings", Proof(unset=("NCCL_NVLS_ENABLE",)))
+    said = prove([off, CHANNELS], tmp_path, how({"as it is": (1, 1), "few_channels": (1, 3)}))
+    assert said[0].verdict is Verdict.UNDECIDED
+    plan, _ = plan_of([off, CHANNELS], tmp_path, how({}))
+    assert all("NCCL_NVLS_ENABLE" not in variant.environment for variant in plan.variants)
+
+
+def test_text_and_json_say_what_to_do_about_what_was_proved(tmp_path):
+    said = prove([GRAPH, SHARED], tmp_path, how({"as it is": (1, 1), "graph_file": (1, 4)}))
+    text = proofs_text(said)
+    assert all(len(line) <= 80 for line in text)
+    assert "  do: mend it" in text
+    first, second = proofs_json(said)
+    assert first["verdict"] == "proved"
+    assert first["factor"] == pytest.approx(4, rel=0.05)
+    assert second["verdict"] == "not sure"
+    assert second["factor"] is None
