@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -64,9 +65,35 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _import(name: str, take: Callable[[ImportedSweep], None], args: argparse.Namespace) -> FileReport:
-    if name == "-":
-        return import_stream(sys.stdin.buffer, "standard input", take, collective=args.collective, url=args.url)
-    return import_path(Path(name), take, collective=args.collective, url=args.url)
+    with _Progress() as progress:
+        if name == "-":
+            return import_stream(sys.stdin.buffer, "standard input", take, collective=args.collective, url=args.url,
+                                 progress=progress.told)  # fmt: skip
+        return import_path(Path(name), take, collective=args.collective, url=args.url, progress=progress.told)
+
+
+class _Progress:
+    """How much was read of a file that takes longer, for whoever watches stderr."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + 1.0
+        self._shown = False
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def told(self, read: int) -> None:
+        """Show it, where that is due."""
+        now = time.monotonic()
+        if now < self._next or not sys.stderr.isatty():
+            return
+        self._next = now + 0.2
+        self._shown = True
+        print(f"\r{read / 1e6:.0f} MB read", end="", file=sys.stderr, flush=True)
 
 
 def _tell(report: FileReport, *, quiet: bool) -> None:

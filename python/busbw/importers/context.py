@@ -24,7 +24,7 @@ _PROGRAM = re.compile(
     r"\b([a-z_]{3,20})_perf(?:_mpi)?\b|\b(all_reduce)_bench\b|\bosu_([a-z_]{3,30})\b|communication/(\w{3,20})\.py"
 )
 _MSCCLPP_PROGRAM = re.compile(r"\b([a-z]{3,15})_test_perf\b")
-_SIGNS = re.compile("_perf|_bench|osu_|communication/|nccl.conf|Standard_N").search
+_SIGNS = ("_perf", "_bench", "osu_", "communication/", "nccl.conf", "Standard_N")
 """One of these is in every line that a block is read for."""
 _SETS = re.compile(r"\s*(?:export\s+|setenv\s+|set\s+)?[A-Z][A-Z0-9_]*=\S*\s*$|\s*export\s")
 _LAUNCHES = re.compile(r"\s*(?:[$+] )?(?:srun|mpirun|mpiexec|torchrun)\b")
@@ -196,8 +196,11 @@ class Document:
         if self.is_markdown and not self.fenced:
             self._prose(line)
             return
-        if _SIGNS(line):
-            self._unread = True
+        if not self._unread:
+            for sign in _SIGNS:
+                if sign in line:
+                    self._unread = True
+                    break
         if len(self._block) < MAX_BLOCK_LINES:
             self._block.append(line[:MAX_COMMAND])
         elif not self.is_markdown:

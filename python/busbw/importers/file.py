@@ -13,16 +13,19 @@ from busbw.errors import UserError
 from busbw.importers.context import Document, NcclMessages, Surroundings
 from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
 from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS, LineParser
-from busbw.importers.lines import Source, open_source
+from busbw.importers.lines import Progress, Source, open_source
+from busbw.importers.nccl_tests_rows import OPS
 from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
 from busbw.importers.prefixes import split_prefix
 from busbw.importers.report import FileReport
+from busbw.importers.values import ELEMENT_BYTES, number
 from busbw.records import Collective, parse_records
 
 MAX_STREAMS = 4096
 """Ranks whose lines are told apart by their launcher's prefix; the lines of further ones are read together."""
 
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
+_TYPES = frozenset(ELEMENT_BYTES)
 _WITHOUT_PREFIX = ("       ", "#", "|")
 """Rows of tables are indented further than any launcher's prefix is, and no prefix starts as comments and tables do."""
 _FENCE = re.compile(r"^\s*```", re.MULTILINE)
@@ -31,17 +34,30 @@ Collected = TypeVar("Collected", bound=Collector)
 Take = Callable[[ImportedSweep], None]
 
 
-def import_path(path: Path, take: Take, *, collective: Collective | None = None, url: str | None = None) -> FileReport:
+def import_path(
+    path: Path,
+    take: Take,
+    *,
+    collective: Collective | None = None,
+    url: str | None = None,
+    progress: Progress | None = None,
+) -> FileReport:
     """Hand every sweep of a file to `take`, as it becomes complete, and report on the file."""
     with open_source(path) as stream:
-        return import_stream(stream, str(path), take, collective=collective, url=url)
+        return import_stream(stream, str(path), take, collective=collective, url=url, progress=progress)
 
 
-def import_stream(
-    stream: IO[bytes], name: str, take: Take, *, collective: Collective | None = None, url: str | None = None
+def import_stream(  # noqa: PLR0913 - options that are named
+    stream: IO[bytes],
+    name: str,
+    take: Take,
+    *,
+    collective: Collective | None = None,
+    url: str | None = None,
+    progress: Progress | None = None,
 ) -> FileReport:
-    """As `import_path`, for an open binary stream."""
-    source = Source(stream, name)
+    """As `import_path`, for an open binary stream; `progress` is told the bytes that were read, now and then."""
+    source = Source(stream, name, progress)
     report = FileReport(name)
     head = source.beginning
     reading = _Reading(source, report, take, collective, url)
@@ -49,8 +65,8 @@ def import_stream(
         _take_records(source, report, take)
     elif not reading.as_document(head):
         reading.as_lines()
-    for number in source.too_long:
-        report.problem(number, "a line of more than 64 Ki characters was left out")
+    for long_line in source.too_long:
+        report.problem(long_line, "a line of more than 64 Ki characters was left out")
     return report
 
 
@@ -174,8 +190,13 @@ class _Reading:
     def _unclaimed(self, stream: _Stream, text: str, number: int, markdown: bool) -> None:
         if text and not text.isspace():
             self._document.feed(text)
-            if _LOOKS_LIKE_ROW.match(text) and not stream.without_header(text, number):
-                self.problem(number, f"looks like a row of results, but no header came before: {text.strip()[:80]!r}")
+            if _LOOKS_LIKE_ROW.match(text):
+                if not stream.without_header(text, number):
+                    shown = text.strip()[:80]
+                    self.problem(number, f"looks like a row of results, but no header came before: {shown!r}")
+            elif _has_row_behind_words(text):
+                shown = text.strip()[:80]
+                self.problem(number, f"looks like a row of results behind a prefix that is not known: {shown!r}")
         elif markdown:
             self._document.feed(text)
 
@@ -188,6 +209,22 @@ class _Reading:
         return stream
 
 
+def _has_row_behind_words(text: str) -> bool:
+    """Whether a row of nccl-tests stands behind words that are no prefix known here."""
+    words = text.split()
+    if _TYPES.isdisjoint(words):
+        return False
+    at = next(index for index, word in enumerate(words) if word in _TYPES)
+    return (
+        at > 2
+        and len(words) > at + 5
+        and words[at - 2].isdecimal()
+        and words[at - 1].isdecimal()
+        and words[at + 1] in OPS | {"none"}
+        and all(number(word) is not None for word in words[at + 2 : at + 6])
+    )
+
+
 class _Stream:
     """The lines of one rank, offered to the format that took the last one, then to those that may start with this."""
 
@@ -195,6 +232,8 @@ class _Stream:
         self._reading = reading
         self._formats = [each for each in LINE_FORMATS if document.is_markdown or not each.markdown_only]
         self._parsers: list[LineParser | None] = [None] * len(self._formats)
+        self._starts = self._starts_of_unmade()
+        self._made = False
         self._active: LineParser | None = None
         self._nccl_tests: NcclTestsParser | None = None
 
@@ -203,9 +242,17 @@ class _Stream:
         active = self._active
         if active is not None and active.feed(text, number):
             return True
+        # Most lines of a log belong to no format: one look at them decides, before any parser is asked.
+        starting = False
+        for start in self._starts:
+            if start in text:
+                starting = True
+                break
+        if not starting and not self._made:
+            return False
         for index, parser in enumerate(self._parsers):
             if parser is None:
-                if not self._formats[index].may_start(text):
+                if not starting or not any(start in text for start in self._formats[index].starts):
                     continue
                 parser = self._parser(index)  # noqa: PLW2901 - the first line of this format
             elif parser is active:
@@ -220,8 +267,14 @@ class _Stream:
         tests = self._nccl_tests
         return tests.rows_follow(lines, at) if tests is not None and self._active is tests else 0
 
+    def _starts_of_unmade(self) -> list[str]:
+        waiting = (each for each, parser in zip(self._formats, self._parsers, strict=True) if parser is None)
+        return list(dict.fromkeys(start for each in waiting for start in each.starts))
+
     def _parser(self, index: int) -> LineParser:
         parser = self._parsers[index] = self._formats[index].make(self._reading)
+        self._starts = self._starts_of_unmade()
+        self._made = True
         if isinstance(parser, NcclTestsParser):
             self._nccl_tests = parser
         return parser

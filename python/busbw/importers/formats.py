@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 from busbw.importers import deepspeed, mscclpp_json, nccl_tests_json, nccl_tests_text, osu, tables, torch_bench
@@ -30,11 +28,6 @@ class LineFormat:
     make: Callable[[Sink], LineParser]
     starts: tuple[str, ...]
     markdown_only: bool = False
-
-    @cached_property
-    def may_start(self) -> Callable[[str], object]:
-        """Whether a line may be the first that this format has something to do with."""
-        return re.compile("|".join(map(re.escape, self.starts))).search
 
 
 @dataclass(frozen=True)

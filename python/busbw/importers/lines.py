@@ -6,7 +6,7 @@ import codecs
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -26,6 +26,10 @@ _MAGIC = {b"\x7fELF": "a program", b"PK\x03\x04": "a zip archive", b"%PDF": "a P
           b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}  # fmt: skip
 
 
+Progress = Callable[[int], None]
+"""Takes the bytes that were read so far, unpacked."""
+
+
 class Readable(Protocol):
     """Whatever bytes can be read from."""
 
@@ -36,8 +40,9 @@ class Readable(Protocol):
 class Source:
     """An open file: its head for recognition, then its lines."""
 
-    def __init__(self, stream: IO[bytes], name: str) -> None:
+    def __init__(self, stream: IO[bytes], name: str, progress: Progress | None = None) -> None:
         self.name = name
+        self._progress = progress
         self._stream: Readable = stream
         self.head = _read(stream, SNIFFED, name)
         if self.head.startswith(b"\x1f\x8b"):
@@ -116,6 +121,8 @@ class Source:
             total += len(chunk)
             if total > MAX_UNPACKED:
                 raise UserError(f"{self.name} holds more than {MAX_UNPACKED >> 30} GiB: split it before importing")
+            if self._progress is not None:
+                self._progress(total)
             yield decoder.decode(chunk)
             chunk = _read(self._stream, _CHUNK, self.name)
         yield decoder.decode(b"", final=True)

@@ -7,7 +7,7 @@ import re
 # In the order in which they nest: a time (Azure ML, Kubernetes, mpirun --timestamp-output), then who said it.
 _PREFIX = re.compile(
     r"""
-    (?:\[?\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?::\s?|\ )
+    (?:\[?\d{4}[-/]\d\d[-/]\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?::\s?|\ )
         (?:std(?:out|err)\ [FP]\ )?
       |(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ [A-Z][a-z]{2}\ [\d ]\d\ \d\d:\d\d:\d\d\ \d{4}(?=[\[<]))?
     (?:\[(?:[\w.@-]{1,80}@)?(?P<mpi>\d{1,9},\d{1,9})\](?:\[[^\]]{0,80}\])?<std(?:out|err|diag)>:

@@ -120,3 +120,15 @@ def test_a_second_process_that_is_killed_ends_the_import_with_a_sentence(
     monkeypatch.setattr(import_, "MANY_SWEEPS", 1)
     assert main(["import", str(large_log), "--runs", str(tmp_path / "runs")]) != 0
     assert "the process that writes the sweeps was killed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_sees_how_much_was_read_and_a_pipe_does_not(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr(import_.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    assert main(["import", str(SAMPLES / "nccl-2.19.txt"), "--dry-run", "--quiet"]) == 0
+    said = capsys.readouterr().err
+    assert ("0 MB read" in said, said.endswith("\r\x1b[K")) == (is_terminal, is_terminal)

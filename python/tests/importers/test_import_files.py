@@ -52,6 +52,14 @@ def test_what_is_no_text_is_refused_by_what_it_is(data: bytes, sentence: str) ->
         read(data)
 
 
+def test_rows_behind_an_unknown_prefix_are_named() -> None:
+    lines = [b"<<job 7>> " + line for line in (HEADER + TABLE).splitlines(keepends=True)]
+    records, report = read(b"".join(lines) + b"step 12 of 100 in float at 8 2 float sum\n")
+    assert records == []
+    assert len(report.problems) == 1
+    assert report.problems[0].startswith("job.log:3: looks like a row of results behind a prefix that is not known")
+
+
 def test_text_without_results_is_said_to_hold_none(tmp_path: Path) -> None:
     records, report = read(b"nothing\nto see\n")
     assert records == [] and report.summary() == "job.log: nothing that busbw can read"
@@ -183,6 +191,7 @@ def test_every_format_has_a_row_in_the_reference() -> None:
         ("[default0]:x", "default0", "x"),
         ("2026-01-02T03:04:05.678Z   8", "", "  8"),
         ("[2026-01-02 03:04:05,678]: x", "", "x"),
+        ("2026/01/02 03:04:05 x", "", "x"),
         ("2026-01-02T03:04:05.678901234Z stdout F # x", "", "# x"),
         ("Sat Jan  3 04:05:06 2026[1,0]<stdout>:x", "1,0", "x"),
         ("Sat Jan  3 04:05:06 2026<stdout>:x", "", "x"),
