@@ -41,12 +41,11 @@ def version_of(path: Path) -> str | None:
         return named[1]
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            if len(content) > MAX_BYTES:
-                return None
-            inside = _VERSION_INSIDE.search(content)
+            # A group is cut out of the mapped file, so it must be taken before the file is closed.
+            inside = _VERSION_INSIDE.search(content) if len(content) <= MAX_BYTES else None
+            return inside[1].decode() if inside else None
     except (OSError, ValueError):
         return None
-    return inside[1].decode() if inside else None
 
 
 def _folders(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:

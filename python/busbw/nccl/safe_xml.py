@@ -58,7 +58,7 @@ def parse(data: bytes, source: str, *, doctype: bool = False) -> Node:
     except expat.ExpatError as problem:
         what = expat.ErrorString(problem.code)
         raise UserError(f"{source}:{problem.lineno}: not well-formed XML: {what}") from None
-    except ValueError as problem:
+    except (ValueError, LookupError) as problem:  # text that its encoding does not allow, or an encoding nobody knows
         raise UserError(f"{source}: not XML: {problem}") from None
     if reader.root is None:
         raise UserError(f"{source} holds no XML element")

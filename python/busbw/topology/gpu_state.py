@@ -62,3 +62,9 @@ class Driver:
 
     version: str | None = None
     asked: str = "nothing"
+
+
+def program_of(command: str | None) -> str | None:
+    """The program's name alone: what follows it may hold secrets."""
+    words = (command or "").split()
+    return words[0].rpartition("/")[2][:60] or None if words else None

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from busbw.topology.cpulist import MAX_CPUS
-from busbw.topology.gpu_state import Driver, GpuProcess, GpuState
+from busbw.topology.gpu_state import Driver, GpuProcess, GpuState, program_of
 from busbw.topology.model import SWITCH, NvLinks, PcieLink, normal_bus_id
 
 MAX_LINKS = 36
@@ -162,7 +162,7 @@ class _Gpu:
                 used = each.usedGpuMemory
                 found[each.pid] = GpuProcess(
                     each.pid,
-                    name.rpartition("/")[2].split()[0][:60] if name and name.strip("/ ") else None,
+                    program_of(name),
                     used / (1 << 20) if isinstance(used, int) and used < 1 << 50 else None,
                     compute,
                 )

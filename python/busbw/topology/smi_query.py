@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from busbw.errors import UserError
 from busbw.nccl.safe_xml import Node, parse
-from busbw.topology.gpu_state import Driver, GpuProcess, GpuState
+from busbw.topology.gpu_state import Driver, GpuProcess, GpuState, program_of
 from busbw.topology.model import PcieLink, normal_bus_id
 
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,6})?")
@@ -81,7 +81,7 @@ def _processes(node: Node) -> tuple[GpuProcess, ...]:
     return tuple(
         GpuProcess(
             pid=_whole(each, "pid") or 0,
-            name=(_text(each, "process_name") or "").rpartition("/")[2][:60] or None,
+            name=program_of(_text(each, "process_name")),
             memory_MiB=_number(each, "used_memory"),
             compute="C" in (_text(each, "type") or "C"),
         )

@@ -1,0 +1,120 @@
+"""`busbw doctor`: what it prints, how it ends, what it collects."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from busbw.cli.main import main
+from busbw.doctor import collect as collecting
+from busbw.doctor.bundle import write_bundle
+from busbw.doctor.snapshot import Snapshot
+from busbw.topology.model import Machine
+
+from ..doctor.cases import environment, graph_case, healthy, log
+from ..nccl.samples import graph, topology
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
+    """The machine that the test runs on, in the doctor's eyes."""
+    seen = [healthy()]
+    monkeypatch.setattr(collecting, "collect", lambda: seen[0])
+    return seen
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    (tmp_path / "topo.xml").write_bytes(topology())
+    (tmp_path / "graph.xml").write_bytes(graph([(0, 1)] * 2, 12, "SYS"))
+    (tmp_path / "job.log").write_text(log().text or "")
+    (tmp_path / "nccl.conf").write_text("NCCL_GRAPH_FILE=/opt/graph.xml\n")
+    return tmp_path
+
+
+def test_saved_files_are_judged_without_a_gpu(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--topology", f"{saved}/topo.xml", "--graph", f"{saved}/graph.xml"]) == 1
+    out, err = capsys.readouterr()
+    assert "2 ring channels of 12 GB/s, type SYS, where 12 NVLinks" in out
+    assert "1 warning; examined" in out and err == ""
+    assert max(map(len, out.replace(str(saved), "").splitlines())) <= 80
+
+
+def test_files_are_recognised_by_what_they_hold(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [str(saved / name) for name in ("graph.xml", "topo.xml", "nccl.conf", "job.log")]
+    assert main(["doctor", *names, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    [first] = [each for each in found["findings"] if each["name"] == "graph-file"]
+    assert first["fix"].startswith(f"remove line 1 of {saved}/nccl.conf")
+    assert first["proof"]["neutral"] == {"NCCL_GRAPH_FILE": "{scratch}/no-channels.xml"}
+
+
+def test_a_healthy_machine_ends_with_0(here: list[Snapshot], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out == "no findings; examined this machine (4 x NVIDIA H200, 18 NVLinks each)\n"
+
+
+def test_notes_are_one_line_unless_asked(here: list[Snapshot], capsys: pytest.CaptureFixture[str]) -> None:
+    here[0] = environment(NCCL_NVLS_ENABLE="0")
+    assert main(["doctor"]) == 0
+    brief = capsys.readouterr().out
+    assert "busbw doctor -v" in brief and "cost " not in brief
+    assert main(["doctor", "-v"]) == 0
+    assert "cost " in capsys.readouterr().out
+
+
+def test_a_host_without_gpus_passes_no_gate(here: list[Snapshot], capsys: pytest.CaptureFixture[str]) -> None:
+    here[0] = healthy(machine=Machine("this machine"), gpus=())
+    assert main(["doctor"]) == 2
+    assert "no GPU was found" in capsys.readouterr().err
+
+
+def test_what_is_collected_is_examined_elsewhere(
+    here: list[Snapshot], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here[0] = graph_case()
+    bundle = str(tmp_path / "node7.tar.gz")
+    assert main(["doctor", "--collect", bundle]) == 0
+    here[0] = healthy()
+    assert main(["doctor", bundle]) == 1
+    assert "remove line 2 of /etc/nccl.conf" in capsys.readouterr().out
+
+
+def test_live_and_files_are_looked_at_together(here: list[Snapshot], saved: Path) -> None:
+    assert main(["doctor", "--log", f"{saved}/job.log"]) == 0
+    here[0] = environment(NCCL_P2P_DISABLE="1")
+    assert main(["doctor", "--log", f"{saved}/job.log"]) == 0
+    assert main(["doctor", "--live", "--log", f"{saved}/job.log"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--topology", "none.xml"], "none.xml cannot be read: No such file"),
+        (["--graph", "none.xml"], "cannot be read"),
+        (["--log", "."], "cannot be read: Is a directory"),
+        (["none.tar.gz"], "cannot be read"),
+        (["garbage"], "is no NCCL topology XML and no output of"),
+        (["--topology", "bomb.xml"], "a document type is not read"),
+        (["--grpah", "x"], "did you mean '--graph'?"),
+        (["broken.jsonl"], "broken.jsonl"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_exit_code_2(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("garbage").write_bytes(b"\x00\xff garbage")
+    Path("bomb.xml").write_text('<!DOCTYPE a [<!ENTITY a "x">]><system>&a;</system>')
+    Path("broken.jsonl").write_text('{"kind": "nothing"}\n')
+    assert main(["doctor", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and says in err and err.count("\n") == 1 and "Traceback" not in err
+
+
+def test_a_bundle_beside_another_machine_is_refused(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_bundle(healthy(), saved / "b.tar.gz")
+    assert main(["doctor", str(saved / "topo.xml"), str(saved / "b.tar.gz")]) == 2
+    assert "examine it by itself" in capsys.readouterr().err

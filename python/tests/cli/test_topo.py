@@ -1,0 +1,98 @@
+"""`busbw topo`: what it shows, checks, draws and writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from busbw.cli.main import main
+from busbw.topology import live
+from busbw.topology.gpu_state import Driver
+from busbw.topology.live import Reading
+from busbw.topology.load import load
+from busbw.topology.model import Machine
+
+from ..doctor.cases import machine
+from ..nccl.samples import graph, topology
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> list[Machine]:
+    """The machine that the test runs on; without GPUs unless the test says otherwise."""
+    seen = [Machine("this machine")]
+    monkeypatch.setattr(live, "read_live", lambda: Reading(seen[0], (), Driver()))
+    return seen
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    (tmp_path / "topo.xml").write_bytes(topology())
+    (tmp_path / "graph.xml").write_bytes(graph([(0, 1)] * 2, 12, "SYS"))
+    return tmp_path
+
+
+def test_this_machine_is_shown_with_matrix_and_legend(here: list[Machine], capsys: pytest.CaptureFixture[str]) -> None:
+    here[0] = machine()
+    assert main(["topo"]) == 0
+    out = capsys.readouterr().out
+    assert "GPU0  0001:00:00.0  NVIDIA H200  18 to switch, 450 GB/s" in out
+    assert "NV18  X     NV18" in out and "NV#   a bonded set of # NVLinks" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_without_gpus_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topo"]) == 0
+    assert "no GPU was found" in capsys.readouterr().err
+
+
+def test_what_is_written_is_the_same_machine(saved: Path) -> None:
+    out = saved / "out.xml"
+    assert main(["topo", f"{saved}/topo.xml", "--export-nccl", str(out), "--svg", f"{saved}/m.svg"]) == 0
+    assert load(out).machine.connections == load(saved / "topo.xml").machine.connections
+    assert ElementTree.parse(saved / "m.svg").getroot().tag.endswith("svg")
+
+
+def test_json_holds_every_device(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topo", f"{saved}/topo.xml", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [each["bus_id"] for each in shown["gpus"]] == ["0001:00:00.0", "0002:00:00.0"]
+    assert shown["connections"][0]["path"] == "NV"
+
+
+def test_a_graph_file_is_drawn_written_and_compared(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["topo", f"{saved}/graph.xml", "--svg", f"{saved}/g.svg", "--export-nccl", f"{saved}/g.xml"]
+    assert main(words) == 0
+    assert "ring: 2 channels x 12 GB/s = 24 GB/s, type SYS" in capsys.readouterr().out
+    assert main(["topo", f"{saved}/g.xml", "--with", f"{saved}/topo.xml"]) == 1
+    assert "where 12 NVLinks could carry about 10 times that" in capsys.readouterr().err
+
+
+def test_a_file_of_another_machine_is_told_with_its_line(
+    here: list[Machine], saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here[0] = machine(gpus=2, links=18)
+    assert main(["topo", f"{saved}/topo.xml"]) == 1
+    err = capsys.readouterr().err
+    assert f"{saved}/topo.xml:2: 12 NVLinks, GPU0 has 18" in err and "compute capability 8.0, GPU0 has 9.0" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["none.xml"], "none.xml cannot be read"),
+        (["garbage"], "is no NCCL topology XML"),
+        (["topo.xml", "--svg", "no/such/folder.svg"], "cannot be written"),
+        (["topo.xml", "--with", "none"], "none cannot be read"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_exit_code_2(
+    words: list[str], says: str, saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(saved)
+    Path("garbage").write_bytes(b"\x00\xff")
+    assert main(["topo", *words]) == 2
+    err = capsys.readouterr().err
+    assert says in err and "Traceback" not in err

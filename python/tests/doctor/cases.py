@@ -1,0 +1,144 @@
+"""A healthy machine, and for every finding of the list a snapshot that must provoke it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from busbw.doctor.snapshot import HostState, LibraryFile, ProcessState, Snapshot, TextFile
+from busbw.topology.gpu_state import GpuProcess, GpuState
+from busbw.topology.model import SWITCH, Gpu, Machine, Nic, NumaNode, NvLinks, PcieLink, with_generation
+from busbw.topology.paths import connections
+
+from ..nccl.samples import graph, topology
+
+FULL = PcieLink(5, 16, 5, 16)
+
+
+def machine(gpus: int = 4, links: int = 18, *, rdma: bool = True, pcie: PcieLink = FULL, sm: int = 90) -> Machine:
+    """H200 GPUs on two NUMA nodes behind a switch, with an RDMA device and an Ethernet interface."""
+
+    def gpu(i: int) -> Gpu:
+        return with_generation(
+            Gpu(
+                i, f"{i + 1:04x}:00:00.0", "NVIDIA H200", sm, rank=i, numa=i % 2, pcie=pcie,
+                cpus=tuple(range(8 * (i % 2), 8 * (i % 2) + 8)), bridges=(f"cpu{i % 2}", "s"),
+                nvlinks=(NvLinks(SWITCH, links),) if links else (),
+            )
+        )  # fmt: skip
+
+    made = tuple(gpu(i) for i in range(gpus))
+    nics = [Nic("eth0", "0100:00:00.0", 100.0, interface="eth0", numa=0, bridges=("cpu0",), up=True),
+            Nic("eth1", "0101:00:00.0", 10.0, interface="eth1", numa=0, bridges=("cpu0",), up=True)]  # fmt: skip
+    if rdma:
+        nics.append(Nic("mlx5_0", "0200:00:00.0", 200.0, rdma=True, numa=0, pcie=FULL, bridges=("cpu0", "s"), up=True))
+        nics.append(Nic("mlx5_1", "0201:00:00.0", 200.0, rdma=True, numa=1, pcie=FULL, bridges=("cpu1", "s"), up=True))
+    nodes = (NumaNode(0, tuple(range(8))), NumaNode(1, tuple(range(8, 16))))
+    return Machine("this machine", made, tuple(nics), nodes, connections(made, nics))
+
+
+def state(index: int, **changes: Any) -> GpuState:
+    """A GPU at rest."""
+    made = GpuState(
+        index, f"{index + 1:04x}:00:00.0", "NVIDIA H200", 90, pcie=FULL, utilisation_percent=0.0, memory_used_MiB=600.0,
+        memory_total_MiB=143771.0, pstate=0, sm_clock_MHz=345.0, max_sm_clock_MHz=1980.0, application_clock_MHz=1980.0,
+        default_application_clock_MHz=1980.0, slowdowns=("idle",), temperature_C=30.0, power_limit_W=700.0,
+        default_power_limit_W=700.0, mig=False, ecc_uncorrected=0, row_remap_pending=False, row_remap_failed=False,
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def host(**changes: Any) -> HostState:
+    """An unbound host with room."""
+    made = HostState(
+        online_cpus=tuple(range(16)), busy_cpus={str(cpu): 0.02 for cpu in range(16)}, shm_total_MiB=64000.0,
+        shm_free_MiB=63000.0, peer_memory=True, numa_balancing=False,
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def healthy(**changes: Any) -> Snapshot:
+    """A machine of which nothing above a note may be said."""
+    made = Snapshot(
+        source="this machine", live=True, machine=machine(), gpus=tuple(state(i) for i in range(4)), host=host(),
+        processes=(ProcessState(1, "busbw", (), tuple(range(16))),),
+        libraries=(LibraryFile("/usr/lib/libnccl.so.2", "2.28.9", "the system's folders"),),
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def said(text: str, rank: int = 0, host: str = "n0") -> str:
+    return f"{host}:10:{11 + rank} [{rank}] NCCL INFO {text}"
+
+
+def log(*lines: str, hosts: int = 1, coll: int = 24) -> TextFile:
+    """A log of two ranks on the healthy machine, with these lines besides."""
+    ranks = [
+        said(
+            f"ncclCommInitRank comm 0x5{r} rank {r} nranks 2 cudaDev {r} nvmlDev {r} busId {r + 1}00000 commId 0xa - "
+            f"Init {word}", r, f"n{r % hosts}",
+        )
+        for word in ("START", "COMPLETE") for r in range(2)
+    ]  # fmt: skip
+    counts = said(f"{coll} coll channels, {coll} collnet channels, 0 nvls channels, 32 p2p channels")
+    sizes = said(f"comm 0x50 rank 0 nRanks 2 nNodes {hosts} localRanks {2 // hosts} localRank 0 MNNVL 0")
+    return TextFile("job.log", "\n".join([said("NCCL version 2.28.9+cuda13.0"), *ranks, sizes, counts, *lines]) + "\n")
+
+
+def with_gpu(**changes: Any) -> Snapshot:
+    """The healthy machine, but for the state of GPU 2."""
+    return healthy(gpus=tuple(state(i, **(changes if i == 2 else {})) for i in range(4)))
+
+
+def environment(**variables: str) -> Snapshot:
+    return healthy(environment=variables)
+
+
+def conf(text: str, **changes: Any) -> Snapshot:
+    return healthy(confs=(TextFile("/etc/nccl.conf", text),), **changes)
+
+
+def graph_case() -> Snapshot:
+    file = TextFile("/opt/graph.xml", graph([(0, 1, 2, 3)] * 2, 12, "SYS").decode())
+    return conf("# made by the image\nNCCL_GRAPH_FILE=/opt/graph.xml\n", graph=file)
+
+
+def far_rank() -> Snapshot:
+    mine = ProcessState(1, "busbw", (), tuple(range(16)))
+    return healthy(processes=(mine, ProcessState(7, "train", (1,), (0, 1, 2, 3))))
+
+
+CASES: Mapping[str, Callable[[], Snapshot]] = {
+    "graph-file": graph_case,
+    "topology-file": lambda: healthy(
+        environment={"NCCL_TOPO_FILE": "/opt/topo.xml"},
+        topology=TextFile("/opt/topo.xml", topology(2, 12, bus="00f{}:00:00.0").decode()),
+    ),
+    "conf-files": lambda: conf("NCCL_DEBUG = INFO\n"),
+    "p2p-disabled": lambda: environment(NCCL_P2P_DISABLE="1"),
+    "shm-disabled": lambda: environment(NCCL_SHM_DISABLE="1", NCCL_P2P_DISABLE="1"),
+    "ib-disabled": lambda: environment(NCCL_IB_DISABLE="1"),
+    "few-channels": lambda: environment(NCCL_MAX_NCHANNELS="4"),
+    "forced-algorithm": lambda: environment(NCCL_ALGO="Tree"),
+    "forced-protocol": lambda: environment(NCCL_PROTO="LL"),
+    "forced-sizes": lambda: environment(NCCL_BUFFSIZE="65536"),
+    "slow-settings": lambda: environment(CUDA_LAUNCH_BLOCKING="1"),
+    "network-interface": lambda: environment(NCCL_SOCKET_IFNAME="bond0"),
+    "no-gdr": lambda: healthy(host=host(peer_memory=False)),
+    "slow-transport": lambda: healthy(logs=(log(said("Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct")),)),
+    "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN Call to ibv_reg_mr failed"),)),
+    "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
+    "nvlinks-down": lambda: healthy(machine=machine(links=17)),
+    "acs": lambda: healthy(host=host(acs_redirects=("0000:10:01.0",))),
+    "iommu": lambda: healthy(host=host(iommu="translated")),
+    "cpu-binding": far_rank,
+    "gpu-busy": lambda: with_gpu(utilisation_percent=100.0, processes=(GpuProcess(99, "train", 4000.0),)),
+    "gpu-throttled": lambda: with_gpu(slowdowns=("hw_thermal",), temperature_C=92.0),
+    "gpu-faults": lambda: with_gpu(mig=True),
+    "library-versions": lambda: healthy(logs=(log(said("NCCL version 2.19.3+cuda12.2", 1)),)),
+    "shared-memory": lambda: healthy(
+        machine=machine(links=0), host=host(shm_total_MiB=64.0, shm_free_MiB=60.0)
+    ),
+    "locked-memory": lambda: healthy(host=host(memlock_KiB=64.0)),
+}  # fmt: skip

@@ -1,0 +1,303 @@
+"""Every finding: found where it is, silent on a healthy machine, with evidence, cost, fix and a proof that mends it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw.doctor.examine import examine, worst
+from busbw.doctor.facts import gather
+from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.findings import FINDINGS
+from busbw.doctor.findings.network_interface import matches
+from busbw.doctor.remedy import without
+from busbw.doctor.snapshot import HostState, ProcessState, Snapshot, TextFile
+from busbw.doctor.text import describe
+from busbw.nccl.conf import Origin, Setting
+from busbw.topology.gpu_state import GpuProcess
+from busbw.topology.model import PcieLink
+
+from ..nccl.samples import graph, topology
+from .cases import CASES, conf, environment, graph_case, healthy, host, log, machine, said, state, with_gpu
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "doctor.md"
+
+
+def found(snapshot: Snapshot, name: str = "") -> list[Finding]:
+    return [each for each in examine(gather(snapshot)) if not name or each.name == name]
+
+
+def loud(snapshot: Snapshot) -> set[str]:
+    return {each.name for each in found(snapshot) if each.severity is not Severity.NOTE}
+
+
+def test_every_file_of_a_finding_is_in_the_list() -> None:
+    folder = Path(__file__).resolve().parents[2] / "busbw" / "doctor" / "findings"
+    files = {path.stem.replace("_", "-") for path in folder.glob("*.py") if path.stem != "__init__"}
+    assert files == set(FINDINGS)
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_every_finding_has_its_part_of_the_page(name: str) -> None:
+    assert f"\n### {name}\n" in PAGE.read_text(encoding="utf-8"), f"docs/reference/doctor.md says nothing of {name}"
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_every_finding_is_found_where_it_is_and_alone(name: str) -> None:
+    snapshot = CASES[name]()
+    mine = found(snapshot, name)
+    assert any(each.severity is not Severity.NOTE for each in mine)
+    allowed = {"shared-memory": {"shared-memory"}, "shm-disabled": {"shm-disabled", "p2p-disabled"}}
+    assert loud(snapshot) == allowed.get(name, {name}), "false alarms beside it"
+    for each in mine:
+        assert each.evidence and all(fact.fact and fact.where for fact in each.evidence)
+        assert each.title and each.fix and each.cost.text
+        assert each.proof.runnable or each.proof.instruction
+        lines = describe(each)
+        assert max(map(len, lines)) <= 80 and {line.split()[0] for line in lines} >= {"cost", "fix", "proof", "seen"}
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_a_healthy_machine_gives_no_finding_at_all(name: str) -> None:
+    assert list(FINDINGS[name](gather(healthy()))) == []
+    assert list(FINDINGS[name](gather(Snapshot("nothing")))) == []
+
+
+def test_a_healthy_log_and_conf_give_nothing_above_a_note() -> None:
+    snapshot = conf("NCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME=eth0\n", logs=(log(),))
+    assert worst(found(snapshot)) is Severity.NOTE
+
+
+BY_SETTING = [name for name, case in CASES.items() if case().environment or case().graph]
+
+
+@pytest.mark.parametrize("name", BY_SETTING)
+def test_the_proof_of_a_setting_mends_it(name: str) -> None:
+    snapshot = CASES[name]()
+    proof = next(each.proof for each in found(snapshot, name) if each.severity is not Severity.NOTE)
+    assert proof.runnable
+    after = proof.environment(snapshot.environment, "/scratch")
+    graph_text = proof.files.get("no-channels.xml")
+    mended = replace(
+        snapshot,
+        environment=after,
+        graph=TextFile("/scratch/no-channels.xml", graph_text) if graph_text else None,
+        topology=snapshot.topology if "NCCL_TOPO_FILE" in after else None,
+    )
+    assert name not in loud(mended)
+
+
+def test_a_graph_file_in_nccl_conf_is_found_before_anything_runs() -> None:
+    [finding] = [each for each in found(graph_case()) if each.name == "graph-file"]
+    assert finding.title == "2 ring channels of 12 GB/s, type SYS, where 18 NVLinks could carry about 15 times that"
+    assert [(each.where, each.line) for each in finding.evidence[:2]] == [("/etc/nccl.conf", 2), ("/opt/graph.xml", 2)]
+    assert finding.fix.startswith("remove line 2 of /etc/nccl.conf")
+    assert finding.cost.factor == pytest.approx(3.5, abs=0.1)
+    assert dict(finding.proof.neutral) == {"NCCL_GRAPH_FILE": "{scratch}/no-channels.xml"}
+
+
+def test_a_graph_file_is_judged_by_the_gpus_that_are_visible() -> None:
+    file = TextFile("g.xml", graph([(0, 1)] * 12, 30).decode())
+    snapshot = healthy(graph=file, environment={"NCCL_GRAPH_FILE": "g.xml"})
+    assert found(snapshot, "graph-file")[0].severity is Severity.ERROR, "its rings leave out two GPUs"
+    visible = replace(snapshot, environment={"NCCL_GRAPH_FILE": "g.xml", "CUDA_VISIBLE_DEVICES": "0,1"})
+    [note] = found(visible, "graph-file")
+    assert note.severity is Severity.NOTE and "the links carry them" in note.title
+
+
+def test_a_graph_file_that_cannot_be_read_or_is_a_bomb_is_an_error_not_a_traceback() -> None:
+    bomb = '<!DOCTYPE a [<!ENTITY a "x">]><graphs version="1">&a;</graphs>'
+    for file in (TextFile("/g", None, "No such file"), TextFile("/g", bomb), TextFile("/g", "<graphs")):
+        [finding] = found(healthy(graph=file, environment={"NCCL_GRAPH_FILE": "/g"}), "graph-file")
+        assert finding.severity is Severity.ERROR
+
+
+def test_channels_over_pcie_are_right_where_there_are_no_links() -> None:
+    file = TextFile("g.xml", graph([(0, 1, 2, 3)] * 2, 12, "SYS").decode())
+    snapshot = healthy(machine=machine(links=0), graph=file, environment={"NCCL_GRAPH_FILE": "g.xml"})
+    assert [each.severity for each in found(snapshot, "graph-file")] == [Severity.NOTE]
+
+
+def test_a_topology_file_of_this_machine_is_no_finding() -> None:
+    mine = TextFile("/t.xml", topology(4, 18, 90).decode().replace('numaid="2"', 'numaid="0"'))
+    shaped = healthy(environment={"NCCL_TOPO_FILE": "/t.xml"}, topology=mine)
+    titles = [each.title for each in found(shaped, "topology-file")]
+    assert not any("another machine" in title for title in titles)
+
+
+def test_a_log_whose_gpus_are_elsewhere_is_of_another_machine() -> None:
+    elsewhere = TextFile("job.log", (log().text or "").replace("busId 100000", "busId 60"))
+    [finding] = found(healthy(logs=(elsewhere,)), "topology-file")
+    assert finding.evidence[0].where == "job.log" and finding.evidence[0].line == 2
+
+
+def test_hidden_and_silent_variables_of_conf_files_are_notes() -> None:
+    snapshot = conf("NCCL_ALGO=Ring\nNCCL_MIN_NCHANNELS=8\n", environment={"NCCL_ALGO": "Ring,Tree"})
+    notes = found(snapshot, "conf-files")
+    assert {each.severity for each in notes} == {Severity.NOTE} and len(notes) == 2
+    assert any("has no effect: environment sets Ring,Tree" in fact.fact for each in notes for fact in each.evidence)
+
+
+@pytest.mark.parametrize(("level", "severity"), [("LOC", "warning"), ("NVL", None), ("0", "warning"), ("SYS", None)])
+def test_a_p2p_level_counts_only_where_it_bars_something(level: str, severity: str | None) -> None:
+    said_of = [each.severity.value for each in found(environment(NCCL_P2P_LEVEL=level), "p2p-disabled")]
+    assert said_of == ([severity] if severity else [])
+
+
+def test_a_p2p_level_below_the_switch_bars_gpus_without_links() -> None:
+    snapshot = replace(environment(NCCL_P2P_LEVEL="NVL"), machine=machine(links=0))
+    assert "GPU0-GPU2 (PIX)" in found(snapshot, "p2p-disabled")[0].title
+
+
+def test_costs_agree_with_what_was_measured_on_4_h200() -> None:
+    assert found(environment(NCCL_P2P_DISABLE="1"), "p2p-disabled")[0].cost.factor == pytest.approx(355 / 23.7, rel=0.1)
+    assert found(environment(NCCL_MAX_NCHANNELS="4"), "few-channels")[0].cost.factor == pytest.approx(355 / 98, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("value", "severity"),
+    [("LL", "warning"), ("LL128", "warning"), ("Simple", "note"), ("^LL", "note"), ("^Simple", "warning"), ("", None)],
+)
+def test_a_protocol_without_simple_costs_bandwidth(value: str, severity: str | None) -> None:
+    said_of = [each.severity.value for each in found(environment(NCCL_PROTO=value), "forced-protocol")]
+    assert said_of == ([severity] if severity else [])
+
+
+def test_many_channels_or_garbage_are_no_limit() -> None:
+    for value in ("64", "garbage", "", "-2"):
+        assert "few-channels" not in loud(environment(NCCL_MAX_NCHANNELS=value))
+
+
+def test_few_channels_in_a_log_are_found_without_a_setting_that_explains_them() -> None:
+    [finding] = found(healthy(logs=(log(coll=2),)), "few-channels")
+    assert finding.title == "only 2 channels for 18 NVLinks"
+
+
+@pytest.mark.parametrize(
+    ("variables", "logs", "says"),
+    [
+        ({"NCCL_IB_HCA": "mlx5_1"}, (), "leaves 1 of 2 RDMA device unused"),
+        ({"NCCL_IB_HCA": "bnxt"}, (), "leaves every RDMA device unused"),
+        ({}, (log(said("Using network Socket"), hosts=2),), "2 nodes talk over sockets"),
+        ({"NCCL_SOCKET_IFNAME": "=eth1"}, (log(hosts=2),), "chooses a slow interface"),
+    ],
+)
+def test_interfaces_that_are_wrong_or_slow(variables: dict[str, str], logs: tuple[TextFile, ...], says: str) -> None:
+    [finding] = found(healthy(environment=variables, logs=logs), "network-interface")
+    assert says in finding.title and finding.severity is not Severity.NOTE
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "taken"),
+    [("eth", "eth0", True), ("=eth", "eth0", False), ("^docker,lo", "eth0", True), ("^docker,lo", "lo", False),
+     ("mlx5_0:1,mlx5_2", "mlx5_0", True), ("=mlx5_1", "mlx5_10", False), ("mlx5_1", "mlx5_10", True)],
+)  # fmt: skip
+def test_lists_of_names_are_read_as_nccl_reads_them(pattern: str, name: str, taken: bool) -> None:
+    assert matches(pattern, name) is taken
+
+
+def test_pairs_over_ib_without_gdr_are_found_with_their_line() -> None:
+    lines = [
+        said("Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"),
+        said("Channel 00/0 : 1[0] -> 0[0] via NET/IB/0/GDRDMA"),
+    ]
+    [finding] = found(healthy(logs=(log(*lines, hosts=2),)), "no-gdr")
+    assert "1 of 2 pairs" in finding.evidence[0].fact and finding.evidence[0].line == 8
+
+
+def test_ranks_that_never_finished_are_named() -> None:
+    text = "\n".join(
+        line for line in (log().text or "").splitlines() if "rank 1 nranks 2" not in line or "START" in line
+    )
+    [finding] = found(healthy(logs=(TextFile("l", text),)), "nccl-warnings")
+    assert finding.title == "1 of 2 ranks never finished initialising"
+
+
+def test_an_idle_gpu_may_lower_its_pcie_generation_but_not_its_width() -> None:
+    slow = healthy(machine=machine(pcie=PcieLink(1, 16, 5, 16)))
+    assert {each.severity for each in found(slow, "pcie-link")} == {Severity.NOTE}
+    busy = replace(slow, gpus=tuple(state(i, slowdowns=(), pstate=0) for i in range(4)))
+    assert {each.severity for each in found(busy, "pcie-link")} == {Severity.WARNING}
+
+
+def test_one_gpu_with_fewer_links_than_the_others_is_named() -> None:
+    made = machine()
+    short = replace(made.gpus[1], nvlinks=(replace(made.gpus[1].nvlinks[0], count=12),), nvlinks_down=6)
+    [finding] = found(healthy(machine=replace(made, gpus=(made.gpus[0], short, *made.gpus[2:]))), "nvlinks-down")
+    assert finding.title == "GPU1 has 12 of 18 NVLinks" and finding.cost.factor == pytest.approx(1.5)
+
+
+def test_acs_and_iommu_matter_only_where_transfers_cross_pcie() -> None:
+    for name, changed in (("acs", host(acs_redirects=("x",))), ("iommu", host(iommu="translated"))):
+        switched = healthy(machine=machine(rdma=False), host=changed)
+        assert [each.severity for each in found(switched, name)] == [Severity.NOTE]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "busy", "expected"),
+    [((5,), {}, True), (tuple(range(4)), {}, True), (tuple(range(8)), {}, False), (tuple(range(16)), {"3": 1.0}, False),
+     (tuple(range(8)), {str(cpu): 0.99 for cpu in range(5)}, True)],
+)  # fmt: skip
+def test_processors_are_too_few_by_number_or_by_load(
+    cpus: tuple[int, ...], busy: dict[str, float], expected: bool
+) -> None:
+    snapshot = healthy(processes=(ProcessState(1, "busbw", (), cpus),), host=host(busy_cpus=busy))
+    findings = found(snapshot, "cpu-binding")
+    assert bool(findings) is expected
+    assert all(each.proof.unbind for each in findings)
+
+
+def test_a_small_machine_binds_nobody() -> None:
+    small = healthy(processes=(ProcessState(1, "busbw", (), (0, 1)),), host=HostState(online_cpus=(0, 1)))
+    assert found(small, "cpu-binding") == []
+
+
+def test_a_rank_on_one_processor_is_seen_in_a_log() -> None:
+    line = "ncclTopoGetCpuAffinity: Affinity for GPU 0 is empty, ignoring. (GPU affinity =  ; CPU affinity = 5)."
+    assert len(found(healthy(logs=(log(said(line)),)), "cpu-binding")) == 1
+    assert found(healthy(logs=(log(said(line.replace("= 5)", "= 0-63)"))),)), "cpu-binding") == []
+
+
+def test_a_hidden_process_is_known_by_load_or_memory_and_an_idle_one_is_a_note() -> None:
+    assert "cannot be seen" in found(with_gpu(utilisation_percent=60.0), "gpu-busy")[0].title
+    assert found(with_gpu(memory_used_MiB=9000.0), "gpu-busy")[0].severity is Severity.WARNING
+    idle = with_gpu(processes=(GpuProcess(5, "dcgm", 300.0),))
+    assert [each.severity for each in found(idle, "gpu-busy")] == [Severity.NOTE]
+
+
+def test_low_clocks_and_power_limits() -> None:
+    assert "low clock" in found(with_gpu(application_clock_MHz=1000.0), "gpu-throttled")[0].title
+    working = with_gpu(slowdowns=(), utilisation_percent=99.0, sm_clock_MHz=600.0)
+    assert any("low clock" in each.title for each in found(working, "gpu-throttled"))
+    assert found(with_gpu(power_limit_W=400.0), "gpu-throttled")[0].severity is Severity.NOTE
+
+
+@pytest.mark.parametrize(
+    ("changes", "severity"),
+    [({"ecc_uncorrected": 2}, "error"), ({"row_remap_failed": True}, "error"), ({"row_remap_pending": True}, "warning"),
+     ({"rows_remapped_uncorrected": 1}, "note"), ({"compute_mode": "Prohibited"}, "error")],
+)  # fmt: skip
+def test_faults_of_a_gpu(changes: dict[str, object], severity: str) -> None:
+    assert [each.severity.value for each in found(with_gpu(**changes), "gpu-faults")] == [severity]
+
+
+def test_unlike_gpus_are_named() -> None:
+    made = machine()
+    mixed = replace(made, gpus=(replace(made.gpus[0], name="NVIDIA H100 80GB HBM3"), *made.gpus[1:]))
+    assert "2 products" in found(healthy(machine=mixed), "gpu-faults")[0].title
+
+
+def test_findings_are_sorted_by_severity_and_then_by_cost() -> None:
+    both = healthy(environment={"NCCL_MAX_NCHANNELS": "4", "NCCL_P2P_DISABLE": "1", "NCCL_NVLS_ENABLE": "0"})
+    assert [each.name for each in found(both)] == ["p2p-disabled", "few-channels", "slow-settings"]
+
+
+def test_a_variable_of_a_conf_file_is_undone_by_a_value_without_effect() -> None:
+    of_conf = Setting("NCCL_P2P_DISABLE", "1", Origin("/etc/nccl.conf", 3, conf=True))
+    of_shell = Setting("NCCL_P2P_DISABLE", "1", Origin("environment"))
+    hidden = Setting("NCCL_P2P_DISABLE", "1", Origin("environment"), (("1", Origin("/etc/nccl.conf", 3, conf=True)),))
+    assert without(of_conf).environment({"A": "b"}, "/s") == {"A": "b", "NCCL_P2P_DISABLE": ""}
+    assert without(of_shell).environment({"NCCL_P2P_DISABLE": "1"}, "/s") == {}
+    assert without(hidden).environment({"NCCL_P2P_DISABLE": "1"}, "/s") == {"NCCL_P2P_DISABLE": ""}
