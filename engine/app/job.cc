@@ -32,14 +32,25 @@ std::string host_name() {
 
 int ranks_per_process(const Plan& plan) { return plan.threads * plan.devices; }
 
+// What all processes must agree on. Where the record goes is not among it: only process 0 keeps one.
+std::string measuring_arguments(const Plan& plan) {
+  std::string text = plan.collective;
+  for (std::size_t i = 0; i < plan.arguments.size(); ++i) {
+    const std::string& argument = plan.arguments[i];
+    if (argument == "--record")
+      ++i;
+    else if (!argument.starts_with("--record="))
+      text += " " + argument;
+  }
+  return text;
+}
+
 // Different versions or arguments would hang in the first collective or, worse, measure something that nobody asked
 // for.
 void check_agreement(const Job& job) {
   std::string mine = format("busbw %s", version);
   mine += format("\nlibrary version %s", job.backend.library->version_text().c_str());
-  std::string arguments = job.plan.collective;
-  for (const std::string& argument : job.plan.arguments) arguments += " " + argument;
-  mine += "\narguments " + arguments;
+  mine += "\narguments " + measuring_arguments(job.plan);
   const std::vector<std::string> all = job.rendezvous->all_gather(mine);
   for (std::size_t p = 1; p < all.size(); ++p) {
     if (all[p] == all[0]) continue;
