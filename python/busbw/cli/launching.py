@@ -6,6 +6,8 @@ import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from busbw.cli.measure import report
 from busbw.launch.carry_out import carry_out
@@ -64,9 +66,13 @@ def launch(
     if folder:
         environment[folder] = str(destination.folder)
     if choice.keep and not choice.named:
-        arguments += ("--record", str(destination.record))
+        # A pod has no folder in common with us: its record comes with its log, which is read as it grows.
+        arguments += ("--record", "/dev/stdout" if args.launcher == "k8s" else str(destination.record))
         environment["BUSBW_RUN_ID"] = destination.run_id
-    whole = Program(program.path, arguments, program.ranks_per_process)
+    if args.launcher == "k8s":
+        args.job_name = args.job_name or kubernetes_name(destination.run_id)
+        program = replace(program, path=Path(args.image_engine or "busbw-engine"))
+    whole = replace(program, arguments=arguments)
     job = build_job(args, whole, environment, destination.folder)
     plan = plan_of(args.launcher, job)
     if args.dry_run:
@@ -82,6 +88,11 @@ def launch(
         report(destination)
 
 
+def kubernetes_name(run_id: str) -> str:
+    """A name that no other job has: the end of the run's, which is random."""
+    return "busbw-" + run_id.rsplit("-", 1)[-1].lower()
+
+
 def plan_of(launcher: str, job: JobSpec) -> LaunchPlan:
     """The plan of that launcher; an mpirun that is MPICH's speaks hydra's words."""
     if launcher == "mpirun" and job.mpi is Mpi.HYDRA:
@@ -91,8 +102,6 @@ def plan_of(launcher: str, job: JobSpec) -> LaunchPlan:
 
 
 def _started_by(plan: LaunchPlan, program: str) -> LaunchPlan:
-    from dataclasses import replace
-
     process = plan.processes[0]
     return replace(plan, processes=(replace(process, argv=(program, *process.argv[1:])),))
 

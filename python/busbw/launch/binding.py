@@ -8,16 +8,16 @@ from collections.abc import Sequence
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK", "SLURM_LOCALID")
 
 
-def bound(argv: Sequence[str], cpu_sets: Sequence[frozenset[int]]) -> tuple[str, ...]:
+def bound(argv: Sequence[str], cpu_sets: Sequence[frozenset[int]], *variables: str) -> tuple[str, ...]:
     """The same program, kept to the processors of its local rank. Its words are arguments of sh, never its text."""
     if not cpu_sets:
         return tuple(argv)
-    return ("sh", "-c", script(cpu_sets), "busbw-bind", *argv)
+    return ("sh", "-c", script(cpu_sets, variables or LOCAL_RANKS), "busbw-bind", *argv)
 
 
-def script(cpu_sets: Sequence[frozenset[int]]) -> str:
+def script(cpu_sets: Sequence[frozenset[int]], variables: Sequence[str]) -> str:
     """What sh does: nothing in it comes from people, only numbers."""
-    local = "$" + "{" + ":-${".join(LOCAL_RANKS) + "}" * len(LOCAL_RANKS)
+    local = "$" + "{" + ":-${".join(variables) + "}" * len(variables)
     cases = " ".join(f"{rank}) cpus={cpu_list(cpus)};;" for rank, cpus in enumerate(cpu_sets) if cpus)
     return f'case {local} in {cases} *) exec "$@";; esac; exec taskset -c "$cpus" "$@"'
 

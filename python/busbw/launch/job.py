@@ -60,7 +60,6 @@ class KubernetesOptions:
     image: str | None = None
     namespace: str = "default"
     kind: str = "job"  # or mpijob
-    claim: str | None = None  # a volume claim that keeps the records
 
 
 @dataclass(frozen=True)

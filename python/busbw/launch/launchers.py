@@ -16,6 +16,7 @@ LAUNCHERS: dict[str, str] = {
     "slurm": "busbw.launch.slurm",
     "srun": "busbw.launch.srun",
     "sbatch": "busbw.launch.sbatch",
+    "k8s": "busbw.launch.kubernetes",
 }
 
 

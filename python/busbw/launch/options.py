@@ -62,6 +62,23 @@ OPTIONS: tuple[LaunchOption, ...] = (
     LaunchOption("--mpi", "srun's plugin: none (default), pmix, pmi2", "NAME", "Slurm", _SLURM),
     LaunchOption("--container-image", "run in this image (pyxis)", "IMAGE", "Slurm", _SLURM),
     LaunchOption("--container-mounts", "folders for it (pyxis)", "FROM:TO,...", "Slurm", _SLURM),
+    LaunchOption("--image", "container image with busbw in it", "IMAGE", "Kubernetes", _KUBERNETES),
+    LaunchOption("--namespace", "namespace (default default)", "NAME", "Kubernetes", _KUBERNETES),
+    LaunchOption(
+        "--kind",
+        "job (default): an Indexed Job; mpijob: Kubeflow's",
+        "KIND",
+        "Kubernetes",
+        _KUBERNETES,
+        choices=("job", "mpijob"),
+    ),
+    LaunchOption(
+        "--image-engine",
+        "the engine's place in the image (default busbw-engine on PATH)",
+        "PATH",
+        "Kubernetes",
+        _KUBERNETES,
+    ),
 )
 SHORT = {option.name: option for option in OPTIONS}
 

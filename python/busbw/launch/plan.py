@@ -36,6 +36,7 @@ class Submission:
     output: Path | None = None  # files that the job writes and people want to see
     error: Path | None = None
     name: str = ""
+    record: Path | None = None  # where what was measured belongs, if the job does not write there itself
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def build_job(args: Namespace, program: Program, environment: Mapping[str, str],
         mpi=mpi,
         slurm=_slurm(args),
         torchrun=_torchrun(args, nodes),
-        kubernetes=KubernetesOptions(),
+        kubernetes=_kubernetes(args),
     )
 
 
@@ -129,7 +129,7 @@ def _check_meaning(args: Namespace) -> None:
             raise UsageError(f"{option.name} means nothing to --launcher {args.launcher}; it belongs to {known}")
         if option.number and value < (0 if option.name == "--node-rank" else 1):
             raise UsageError(f"{option.name} {value}: it must be at least 1")
-    for name in ("partition", "nodelist", "account", "mpi", "container_image", "container_mounts", "job_name"):
+    for name in ("partition", "nodelist", "account", "mpi", "container_image", "container_mounts", "job_name", "image"):
         value = getattr(args, name)
         if value is not None and not _TOKEN.fullmatch(value):
             given = "--" + name.replace("_", "-")
@@ -216,6 +216,18 @@ def _slurm(args: Namespace) -> SlurmOptions:
         container_image=args.container_image,
         container_mounts=args.container_mounts,
     )
+
+
+def _kubernetes(args: Namespace) -> KubernetesOptions:
+    if args.launcher != "k8s":
+        return KubernetesOptions()
+    if not args.image:
+        raise UsageError("--launcher k8s needs a container image with busbw in it: --image IMAGE")
+    # A pod's host name and a label are made of the name: both must be a label of DNS.
+    for option, value in (("--job-name", args.job_name), ("--namespace", args.namespace)):
+        if value is not None and not re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", value):
+            raise UsageError(f"{option} {value}: Kubernetes takes up to 40 small letters, digits and -")
+    return KubernetesOptions(args.image, args.namespace or "default", args.kind or "job")
 
 
 def _torchrun(args: Namespace, nodes: int) -> TorchrunOptions:

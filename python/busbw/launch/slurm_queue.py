@@ -61,6 +61,10 @@ def fetch(_job: str, _submission: Submission) -> None:
     """The job wrote into the run's folder itself, which all nodes share."""
 
 
+def close(_job: str) -> None:
+    """Slurm forgets by itself."""
+
+
 def state_of(text: str) -> State:
     """From one line of `scontrol show job -o`."""
     job, word, reason = _field(text, "JobId"), _field(text, "JobState"), _field(text, "Reason")

@@ -59,7 +59,11 @@ class Scheduler(Protocol):
         ...
 
     def fetch(self, job: str, submission: Submission) -> None:
-        """Bring what the job wrote to where the submission says, if it is not there by itself."""
+        """Bring what the job has written to where the submission says, if it is not there by itself."""
+        ...
+
+    def close(self, job: str) -> None:
+        """Tidy up after a job that has ended and was fetched."""
         ...
 
 
@@ -92,8 +96,8 @@ class _Watch:
         except BaseException:
             self._scheduler.cancel(job)  # whatever went wrong here, no job of ours is left in the queue
             raise
-        self._scheduler.fetch(job, self._submission)
-        self._settle()
+        self._settle(job)
+        self._scheduler.close(job)
         if stopped_by:
             return 128 + stopped_by
         if state.sentence:
@@ -104,7 +108,7 @@ class _Watch:
         pause, heard = FIRST_PAUSE, time.monotonic()
         while True:
             state = self._scheduler.state(job)
-            self._pass_on()
+            self._pass_on(job)
             if state.phase is Phase.ENDED:
                 return state, 0
             if state.phase is Phase.HOPELESS:
@@ -122,29 +126,31 @@ class _Watch:
             pause = min(pause * 1.5, LONGEST_PAUSE)
 
     def _cancel(self, job: str) -> State:
+        self._pass_on(job)
         self._scheduler.cancel(job)
         end = time.monotonic() + CANCEL_SECONDS
         while time.monotonic() < end:
             state = self._scheduler.state(job)
             if state.phase is Phase.ENDED:
                 return state
-            self._pass_on()
+            self._pass_on(job)
             if _signal_within(0.5):
                 break  # asked twice: the scheduler goes on alone
         self._say(f"job {job} has not ended yet; the scheduler is still ending it")
         return State(Phase.ENDED, exit_code=1)
 
-    def _pass_on(self) -> None:
+    def _pass_on(self, job: str) -> None:
+        self._scheduler.fetch(job, self._submission)
         for tail in self._tails:
             tail.pass_on()
 
-    def _settle(self) -> None:
+    def _settle(self, job: str) -> None:
         """What was written last on another node may need a moment to be seen here."""
         end = time.monotonic() + SETTLE_SECONDS
         while not all(tail.found for tail in self._tails) and time.monotonic() < end:
             time.sleep(0.2)
-            self._pass_on()
-        self._pass_on()
+            self._pass_on(job)
+        self._pass_on(job)
 
     def _tell(self, state: State) -> None:
         if state.sentence != self._said:

@@ -32,6 +32,6 @@ JOB = JobSpec(
         container_mounts="/shared:/shared",
     ),
     torchrun=TorchrunOptions("a:29500"),
-    kubernetes=KubernetesOptions(image="registry/busbw:1", namespace="bench", claim="runs"),
+    kubernetes=KubernetesOptions(image="registry/busbw:1", namespace="bench"),
 )
 PLAIN = JobSpec(2, Path("/opt/engine"), ("all_reduce", "-b", "8"), folder=Path("/runs/one"))

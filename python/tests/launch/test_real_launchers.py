@@ -76,3 +76,14 @@ def running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_launcher_of_the_users_own_starts_busbw_once_for_each_rank(runs_of_this_test: Path) -> None:
+    program = program_of("mpirun")
+    environment = {**os.environ, **AS_ROOT, "PYTHONPATH": str(SOURCE), "BUSBW_ENGINE": str(ENGINE)}
+    measured = ("all_reduce", "-b", "64", "-e", "64", "-n", "2", "-w", "1")
+    argv = [program, "-np", "2", "--oversubscribe", sys.executable, "-m", "busbw", *measured]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    [path] = runs_of_this_test.glob("*/record.jsonl")
+    assert len(read_record(path).run.ranks) == 2

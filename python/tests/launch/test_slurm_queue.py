@@ -88,6 +88,9 @@ class Silent:
     def fetch(self, _job: str, _submission: Submission) -> None:
         pass
 
+    def close(self, _job: str) -> None:
+        pass
+
 
 def test_a_scheduler_that_falls_silent_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submitting, "SILENT_SECONDS", 0.5)
