@@ -244,17 +244,18 @@ std::size_t available_host_memory() {
 // Bytes that one buffer may have. GPUs: nccl-tests' rule, which leaves up to 5 GiB to the library and the driver.
 // Host: nine tenths of what is available now, shared by the ranks of this host; expected values need no buffer there.
 std::size_t usable_bytes(const Job& job) {
+  const auto players = static_cast<std::size_t>(job.players);
   if (job.ranks.front()->device->info().kind == DeviceInfo::Kind::cpu) {
     const auto ranks =
         static_cast<std::size_t>(job.rendezvous->placement().local_processes * ranks_per_process(job.plan));
-    return available_host_memory() / 10 * 9 / 2 / ranks;
+    return available_host_memory() / 10 * 9 / 2 / ranks / players;
   }
   const std::size_t buffers = job.plan.checks > 0 ? 3 : 2;
   constexpr std::size_t gib = std::size_t{1} << 30;
   std::size_t smallest = job.ranks.front()->device->info().total_memory.count;
   for (const auto& rank : job.ranks) smallest = std::min(smallest, rank->device->info().total_memory.count);
   const std::size_t reserve = std::min((smallest + 16 * gib - 1) / (16 * gib) * gib, 4 * gib) + gib;
-  return smallest > reserve ? (smallest - reserve) / buffers : 0;
+  return smallest > reserve ? (smallest - reserve) / buffers / players : 0;
 }
 
 void fit_sizes_to_memory(Job& job) {
@@ -311,6 +312,13 @@ void note_missing_context(Job& job) {
     job.description.notes.push_back(sentence);
 }
 
+// The main process takes the turns of all.
+void join_turns(Job& job) {
+  if (job.is_main_process()) job.turns = Turns::join(std::getenv("BUSBW_TURNS"));
+  const std::string players = job.turns != nullptr ? std::to_string(job.turns->players()) : "1";
+  job.players = std::max(1, std::atoi(job.rendezvous->broadcast(players, 0).c_str()));
+}
+
 }  // namespace
 
 std::vector<Rank*> Job::ranks_of(int thread) const {
@@ -333,6 +341,7 @@ void make_job(Job& job, Plan plan, std::unique_ptr<Rendezvous> rendezvous) {
   job.backend = open_backend(job.plan.library);
   job.laps.end("library");
   check_agreement(job);
+  join_turns(job);
   const GroupSeat group = find_group(job);
   check_ranks(job.plan, group.processes * ranks_per_process(job.plan));
   fit_plan_to_library(job);

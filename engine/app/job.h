@@ -12,6 +12,7 @@
 #include "engine/core/result.h"
 #include "engine/measure/rank.h"
 #include "engine/rendezvous/rendezvous.h"
+#include "engine/rendezvous/turns.h"
 
 namespace busbw {
 
@@ -24,7 +25,9 @@ struct Job {
   std::vector<std::unique_ptr<Rank>> ranks;  // of this process: thread by thread
   ncclUniqueId id{};                         // of this process's communicator
   Bytes buffer_bytes;
-  Laps laps;  // of the start
+  Laps laps;                     // of the start
+  int players = 1;               // engines that measure in turn, this one included
+  std::unique_ptr<Turns> turns;  // of the main process; null where this engine is alone
 
   bool is_main_process() const { return rendezvous->placement().process == 0; }
   // The ranks of one thread of this process.

@@ -92,7 +92,7 @@ class Session {
         loud_(job, job.is_main_process()),
         silent_(job, false) {
     if (job.description.has_gpus())
-      context_.emplace(*job.rendezvous, job.description.ranks, job.plan.show_context, reader_of_gpus());
+      context_.emplace(*job.rendezvous, job.description.ranks, job.players, job.plan.show_context, reader_of_gpus());
     watchdog_.on_forced_end([this](const Failure& failure) {
       loud_.abandon(failure);
       loud_.footer();
@@ -160,11 +160,18 @@ class Session {
                    .buffer_bytes = job_.buffer_bytes});
       ContextReader* const context = thread == 0 && context_ ? &*context_ : nullptr;
       if (context != nullptr) context->begin();
-      sweep(job_, bench, thread == 0 ? loud_ : silent_, context);
+      sweep(job_, bench, thread == 0 ? loud_ : silent_, context, [this, thread] { await_turn(thread); });
       team_.barrier();
     } catch (...) {
       report_to_team(team_);
     }
+  }
+
+  // While others have the turn, no thread of this engine touches a device.
+  void await_turn(int thread) {
+    if (job_.players == 1) return;
+    if (thread == 0 && job_.turns != nullptr) job_.turns->take([this] { team_.check(); });
+    team_.barrier();
   }
 
   int finish() {

@@ -43,6 +43,7 @@ struct Sweeper {
   Bench& bench;
   Reporter& reporter;
   ContextReader* context;
+  const std::function<void()>& before_row;
 
   void report(const Case& the_case, CaseResult result) const {
     if (context != nullptr) result.context = context->after(job.plan, result);
@@ -50,6 +51,7 @@ struct Sweeper {
   }
 
   void measure_row(Bytes bytes, int cycle) const {
+    before_row();
     Case out_of_place = bench.describe(bytes, false);
     Case in_place = bench.describe(bytes, true);
     out_of_place.cycle = in_place.cycle = cycle;
@@ -65,6 +67,7 @@ struct Sweeper {
   }
 
   void sweep_sizes() const {
+    before_row();
     for (const Bytes bytes : warmup_sizes(job.plan.sizes)) bench.warm_up(bytes);
     reporter.lap("warm-up");
     const std::vector<Bytes> sizes = sizes_of(job.plan.sizes);
@@ -76,8 +79,9 @@ struct Sweeper {
 
 }  // namespace
 
-void sweep(const Job& job, Bench& bench, Reporter& reporter, ContextReader* context) {
-  const Sweeper sweeper{job, bench, reporter, context};
+void sweep(const Job& job, Bench& bench, Reporter& reporter, ContextReader* context,
+           const std::function<void()>& before_row) {
+  const Sweeper sweeper{job, bench, reporter, context, before_row};
   const std::string reason = job.collective->why_not(job.backend.library->nccl(), job.description.ranks_in_group);
   if (!reason.empty()) return reporter.skip(bench.describe(job.plan.sizes.first, false), reason);
   for (const DataType type : job.plan.types)

@@ -1,6 +1,8 @@
 // The case loop of one thread: types, operations, roots, sizes, placements.
 #pragma once
 
+#include <functional>
+
 #include "engine/app/job.h"
 #include "engine/app/reporter.h"
 #include "engine/measure/bench.h"
@@ -9,7 +11,9 @@
 namespace busbw {
 
 // Runs every case of the job's plan. All threads of all processes run it at the same time.
-// `context` reads the GPUs between cases; null on all threads but the first, and where there are none.
-void sweep(const Job& job, Bench& bench, Reporter& reporter, ContextReader* context);
+// `context` reads the GPUs between cases; null on all threads but the first, and where there are none. `before_row` is
+// called by every thread before it warms up and before each row.
+void sweep(const Job& job, Bench& bench, Reporter& reporter, ContextReader* context,
+           const std::function<void()>& before_row);
 
 }  // namespace busbw

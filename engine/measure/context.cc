@@ -26,13 +26,13 @@ double seconds_of(const Plan& plan, const CaseResult& result) {
 
 }  // namespace
 
-ContextReader::ContextReader(Rendezvous& rendezvous, const std::vector<RankDescription>& ranks, bool every_case,
-                             Read read)
+ContextReader::ContextReader(Rendezvous& rendezvous, const std::vector<RankDescription>& ranks, int engines,
+                             bool every_case, Read read)
     : rendezvous_(rendezvous), ranks_(ranks), every_case_(every_case), read_(std::move(read)) {
   std::map<std::tuple<std::string, std::string>, std::set<long>> processes;
   for (const RankDescription& rank : ranks) processes[{rank.host, rank.bus_id}].insert(rank.pid);
   for (const RankDescription& rank : ranks)
-    own_processes_.push_back(static_cast<int>(processes[{rank.host, rank.bus_id}].size()));
+    own_processes_.push_back(engines * static_cast<int>(processes[{rank.host, rank.bus_id}].size()));
 }
 
 // The first line is the time that the reading took, then one line for each rank of the process.

@@ -20,9 +20,10 @@ class ContextReader {
   // Reads one GPU, named as RankDescription::bus_id.
   using Read = std::function<GpuSnapshot(const std::string& bus_id)>;
 
-  // `ranks` are those of the whole job. `every_case` takes a reading after each one, whatever it costs. A process
-  // without `read` takes part, and its GPUs tell nothing.
-  ContextReader(Rendezvous& rendezvous, const std::vector<RankDescription>& ranks, bool every_case, Read read);
+  // `ranks` are those of the whole job, of which `engines` alike take turns on the same GPUs. `every_case` takes a
+  // reading after each one, whatever it costs. A process without `read` takes part, and its GPUs tell nothing.
+  ContextReader(Rendezvous& rendezvous, const std::vector<RankDescription>& ranks, int engines, bool every_case,
+                Read read);
 
   // Collective over the processes, as is `after`: the reading before the first case.
   void begin();

@@ -35,7 +35,7 @@ TEST(Context, ShortCasesShareAReading) {
   const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
   const std::vector<RankDescription> ranks = two_ranks();
   FakeGpus gpus;
-  ContextReader reader(*alone, ranks, false, gpus.read());
+  ContextReader reader(*alone, ranks, 1, false, gpus.read());
   reader.begin();
   EXPECT_EQ(gpus.readings, 2);
   EXPECT_FALSE(reader.after(Plan{}, lasting(10)));
@@ -55,7 +55,7 @@ TEST(Context, IsReadAfterEveryCaseWhereAskedFor) {
   const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
   const std::vector<RankDescription> ranks = two_ranks();
   FakeGpus gpus;
-  ContextReader reader(*alone, ranks, true, gpus.read());
+  ContextReader reader(*alone, ranks, 1, true, gpus.read());
   reader.begin();
   for (int i = 0; i < 3; ++i) {
     const auto context = reader.after(Plan{}, lasting(1));
@@ -67,7 +67,7 @@ TEST(Context, IsReadAfterEveryCaseWhereAskedFor) {
 TEST(Context, IsAbsentWhereNoGpuTellsAnything) {
   const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
   const std::vector<RankDescription> ranks = two_ranks();
-  ContextReader reader(*alone, ranks, true, nullptr);
+  ContextReader reader(*alone, ranks, 1, true, nullptr);
   reader.begin();
   EXPECT_FALSE(reader.after(Plan{}, lasting(1e6)));
 }

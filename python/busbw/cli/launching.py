@@ -50,6 +50,19 @@ def understand(verb: str, words: Sequence[str]) -> argparse.Namespace:
     return parser.understand(words)
 
 
+def words_of(args: argparse.Namespace) -> list[str]:
+    """The launch options as words again, for another process of ours."""
+    words: list[str] = []
+    for option in OPTIONS:
+        value = getattr(args, option.key, None)
+        if value is True:
+            words.append(option.name)
+        elif value is not None and value is not False:
+            for each in value if option.repeats else [value]:
+                words += [option.name, str(each)]
+    return words
+
+
 def launch(
     args: argparse.Namespace,
     program: Program,

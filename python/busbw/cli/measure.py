@@ -23,6 +23,10 @@ WATCHED = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def run_words(verb: str, words: Sequence[str]) -> int:
     """Measure one collective in this process's place, or as many ranks where the words ask for a launch."""
+    if asks_for_several(words):
+        from busbw.cli import libraries
+
+        return libraries.run((verb,), words)
     split_words = split(words)
     if split_words.launch:
         return _launch(verb, split_words)
@@ -40,6 +44,11 @@ def run_words(verb: str, words: Sequence[str]) -> int:
     code = _spawn([*argv, "--record", str(destination.record)], {**os.environ, "BUSBW_RUN_ID": destination.run_id})
     report(destination)
     return code
+
+
+def asks_for_several(words: Sequence[str]) -> bool:
+    """Whether the words name more than one library; one or none is the engine's own affair."""
+    return sum(word == "--library" or word.startswith("--library=") for word in words) > 1
 
 
 def _launch(verb: str, words: LaunchWords) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from busbw.cli.launching import add_options, launch, ranks_per_process
+from busbw.cli.launching import add_options, launch, ranks_per_process, words_of
+from busbw.cli.measure import asks_for_several
 from busbw.cli.verbs import COLLECTIVES
 from busbw.errors import UsageError
 from busbw.launch.destination import split_record_options
@@ -43,6 +44,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan the launch, then show it or carry it out."""
     _check(args)
+    if asks_for_several(args.arguments):
+        from busbw.cli import libraries
+
+        return libraries.run((args.collective,), (*words_of(args), *args.arguments))
     choice = split_record_options(args.arguments)
     program = Program(find_engine(), (args.collective, *choice.words), ranks_per_process(choice.words))
     return launch(args, program, choice)

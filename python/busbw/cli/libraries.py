@@ -1,0 +1,188 @@
+"""Several libraries in one command, `--library A --library B`: measured in turn, shown side by side."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import busbw
+from busbw.cli.measure import RANK_VARIABLES
+from busbw.errors import UsageError, UserError
+from busbw.launch.destination import RECORD_NAME, RecordChoice, new_run_id, runs_directory, split_record_options
+from busbw.launch.turns import VARIABLE, Turns
+
+CYCLES = ("--run_cycles", "5")
+"""As many figures of each case as a verdict with an interval needs."""
+
+OUTPUT_NAME = "output.txt"
+_END_PATIENCE_S = 15.0  # `busbw run` ends its ranks within 10 s of the first signal
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the words of a measuring verb ask for: the libraries, and the words without them."""
+
+    libraries: tuple[str, ...]
+    rest: tuple[str, ...]
+
+
+def split_libraries(words: Sequence[str]) -> Asked:
+    """Take `--library A` and `--library=A` out of the words; everything else stays."""
+    libraries: list[str] = []
+    rest: list[str] = []
+    remaining = iter(words)
+    for word in remaining:
+        name, equals, value = word.partition("=")
+        if name != "--library":
+            rest.append(word)
+        elif equals:
+            libraries.append(value)
+        else:
+            following = next(remaining, None)
+            if following is None:
+                raise UsageError("--library needs a value")
+            libraries.append(following)
+    return Asked(tuple(libraries), tuple(rest))
+
+
+def run(command: Sequence[str], words: Sequence[str]) -> int:
+    """Measure every library, then say per size how each compares with the first. `command` are the words before."""
+    asked = split_libraries(words)
+    choice = split_record_options(asked.rest)
+    _check(asked, choice)
+    if "--dry-run" in (*command, *choice.words):
+        for library in asked.libraries:
+            print("busbw", *command, *choice.words, "--library", library)
+        return 0
+    folder = runs_directory(choice.runs) / f"libraries-{new_run_id()}"
+    players = list(_players(command, _with_cycles(choice.words), asked.libraries, folder))
+    print(f"busbw: measuring {len(players)} libraries in turn, case by case", file=sys.stderr, flush=True)
+    codes = _measure(players)
+    return _report(players, codes, folder)
+
+
+@dataclass(frozen=True)
+class Player:
+    """One library, its processes and where they write."""
+
+    library: str
+    argv: tuple[str, ...]
+    folder: Path
+
+    @property
+    def record(self) -> Path:
+        return self.folder / RECORD_NAME
+
+
+def _players(command: Sequence[str], words: Sequence[str], libraries: Sequence[str], folder: Path) -> Iterator[Player]:
+    for number, library in enumerate(libraries):
+        place = folder / f"{chr(ord('A') + number)}"
+        record = str(place / RECORD_NAME)
+        argv = (sys.executable, "-m", "busbw", *command, *words, "--library", library, "--record", record)
+        yield Player(library, argv, place)
+
+
+def _check(asked: Asked, choice: RecordChoice) -> None:
+    started = next((name for name in RANK_VARIABLES if name in os.environ), None)
+    if started:
+        raise UsageError(
+            f"several libraries are measured by one command that starts the ranks itself, but this process was "
+            f"started as one of several ({started} is set); use busbw run -n N COLLECTIVE --library A --library B"
+        )
+    if find_spec("numpy") is None:
+        raise UserError("the verdict per size needs numpy, which is missing: pip install 'busbw[report]' brings it")
+    if choice.named:
+        raise UsageError("--record names one file, but every library has its own record; choose a folder with --runs")
+    if len(asked.libraries) > 26:
+        raise UsageError(f"{len(asked.libraries)} libraries are more than 26, which is the most")
+    launcher = _value_of(asked.rest, "--launcher")
+    if launcher not in {None, "local", "mpirun", "hydra", "torchrun"}:
+        raise UsageError(f"several libraries take turns on this host; --launcher {launcher} would run them elsewhere")
+
+
+def _value_of(words: Sequence[str], name: str) -> str | None:
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        if word == name:
+            return following
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return None
+
+
+def _with_cycles(words: Sequence[str]) -> tuple[str, ...]:
+    """Repeat the sweep, unless the user said how often, or lets every case be sampled until it is precise."""
+    said = any(word.startswith(("-N", "--run_cycles", "--run-cycles", "--precision")) for word in words)
+    return tuple(words) if said else (*words, *CYCLES)
+
+
+def _measure(players: Sequence[Player]) -> list[int]:
+    """Start all, let them take turns, and give their exit codes. Whatever happens, none is left running."""
+    with Turns(len(players)) as turns, ExitStack() as ending:
+        environment = _environment(os.environ, turns.setting)
+        processes = []
+        for player in players:
+            player.folder.mkdir(parents=True)
+            output = ending.enter_context((player.folder / OUTPUT_NAME).open("wb"))
+            process = subprocess.Popen(
+                player.argv, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+            ending.callback(_end, process)
+            processes.append(process)
+        turns.hand_out(lambda: sum(process.poll() is None for process in processes))
+        return [process.wait() for process in processes]
+
+
+def _environment(environ: Mapping[str, str], turns: str) -> dict[str, str]:
+    package = str(Path(busbw.__file__).parents[1])
+    found = {**environ, VARIABLE: turns}
+    found["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environ.get("PYTHONPATH", ""))))
+    return found
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_PATIENCE_S)
+        return
+    process.kill()
+
+
+def _report(players: Sequence[Player], codes: Sequence[int], folder: Path) -> int:
+    from busbw.analysis.comparison import Side, compare
+    from busbw.records import read_record
+    from busbw.report.comparison import comparison_text
+    from busbw.report.text import wants_colour
+
+    print(f"busbw: records and tables of all libraries are in {folder}", file=sys.stderr)
+    for player, code in zip(players, codes, strict=True):
+        if code != 0 or not player.record.is_file():
+            print(f"busbw: {player.library} ended with exit code {code}: {_last_words(player)}", file=sys.stderr)
+    worst = next((code for code in codes if code != 0), 0)
+    sides = [Side(player.library, (read_record(player.record),)) for player in players if player.record.is_file()]
+    sides = [side for side in sides if any(case.outcome == "measured" for case in side.records[0].cases)]
+    if len(sides) < 2:
+        raise UserError(f"fewer than two libraries were measured, so there is nothing to compare; see {folder}")
+    colour = wants_colour(sys.stdout)
+    texts = [
+        comparison_text(compare(sides[0], side), colour=colour, letter=chr(ord("A") + number))
+        for number, side in enumerate(sides[1:], start=1)
+    ]
+    print("\n".join(texts), end="")
+    return worst
+
+
+def _last_words(player: Player) -> str:
+    with suppress(OSError):
+        lines = (player.folder / OUTPUT_NAME).read_text(errors="replace").splitlines()
+        said = [line for line in lines if line.startswith("busbw:")] or [line for line in lines if line.strip()]
+        if said:
+            return said[-1].removeprefix("busbw: ")
+    return "it said nothing"
