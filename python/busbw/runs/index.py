@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ _CASE_KEYS = (
     "algbw_GBps", "busbw_GBps", "wrong", "variant",
 )  # fmt: skip
 # What a SELECT of a user may do; everything else (writing, attaching files, pragmas) is denied.
+MAX_QUERY_SECONDS = 600.0
 _ALLOWED = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )  # fmt: skip
@@ -82,13 +84,16 @@ class Index:
         self.connection.set_authorizer(
             lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
         )
+        # SQLite looks neither at the clock nor at signals: the handler gives Python its turn for both.
+        deadline = time.monotonic() + MAX_QUERY_SECONDS
+        self.connection.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
         try:
             cursor = self.connection.execute(query)
         except (sqlite3.Error, sqlite3.Warning, ValueError) as problem:
-            raise UserError(f"the query cannot be answered: {_said(problem)}") from None
+            raise _refusal(problem, deadline) from None
         if cursor.description is None:
             raise UserError("the query returns nothing: only SELECT is answered here")
-        return [column[0] for column in cursor.description], _rows(cursor)
+        return [column[0] for column in cursor.description], _rows(cursor, deadline)
 
     def _open(self, *, rebuild: bool) -> sqlite3.Connection:
         path = self.root / INDEX_NAME
@@ -310,15 +315,20 @@ def _marks(count: int) -> str:
     return ", ".join("?" * count)
 
 
-def _rows(cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+def _rows(cursor: sqlite3.Cursor, deadline: float) -> Iterator[tuple[Any, ...]]:
     try:
         yield from cursor
     except sqlite3.Error as problem:
-        raise UserError(f"the query cannot be answered: {_said(problem)}") from None
+        raise _refusal(problem, deadline) from None
 
 
-def _said(problem: Exception) -> str:
+def _refusal(problem: Exception, deadline: float) -> BaseException:
     text = str(problem)
     if "not authorized" in text or "prohibited" in text or "readonly" in text:
-        return "only SELECT over runs, cases, tags and environment is answered here"
-    return text
+        text = "only SELECT over runs, cases, tags and environment is answered here"
+    if text == "interrupted":
+        # By the handler of `select`: the time is over, or Ctrl-C was pressed, which sqlite3 keeps to itself.
+        if time.monotonic() <= deadline:
+            return KeyboardInterrupt()
+        text = f"it took more than {MAX_QUERY_SECONDS:.0f} s; ask for less at once"
+    return UserError(f"the query cannot be answered: {text}")

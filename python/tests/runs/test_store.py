@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -17,6 +18,7 @@ import pytest
 from busbw.cli.main import main
 from busbw.errors import UserError
 from busbw.records import Case, End, Library, Rank, Record, Run, Tool, read_record, record_lines
+from busbw.runs import index as index_module
 from busbw.runs import store
 from busbw.runs.index import INDEX_NAME, Index
 from busbw.runs.query import Filter, list_runs, parse_since
@@ -145,6 +147,7 @@ def test_a_record_of_garbage_is_listed_as_unreadable(root: Path) -> None:
 
 WRITER = """
 import sys
+import threading
 from pathlib import Path
 from busbw.records import Case, Library, Run, Tool, to_json
 path = Path(sys.argv[1]); path.parent.mkdir(parents=True)
@@ -177,8 +180,10 @@ def test_a_writer_killed_in_mid_write_loses_no_finished_case(root: Path) -> None
 
 ADDER = """
 import sys
+import threading
 sys.path.insert(0, sys.argv[2])
 from test_store import make
+from busbw.runs import index as index_module
 from busbw.runs import store
 from busbw.runs.index import Index
 from pathlib import Path
@@ -294,3 +299,20 @@ def test_an_index_that_another_process_holds_is_made_in_memory(root: Path, monke
     store.add(make("b"))
     assert sorted(names(root)) == ["a", "b"]
     holder.close()
+
+
+def test_a_query_without_end_ends_in_a_sentence(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(index_module, "MAX_QUERY_SECONDS", 0.05)
+    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c"
+    assert main(["runs", "sql", endless]) == 1
+    assert "took more than" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_a_query(root: Path) -> None:
+    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c"
+    with Index(root) as index:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            index.select(endless)
