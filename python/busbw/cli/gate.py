@@ -93,17 +93,22 @@ def _limits(args: argparse.Namespace) -> list[Threshold]:
 
 def _print(checks: Sequence[Check], *, everything: bool) -> None:
     from busbw.gate.judge import Result
-    from busbw.report.text import clean, paint, sentences, wants_colour
+    from busbw.report.text import WIDTH, paint, sentences, shorten, wants_colour
 
     colour = wants_colour(sys.stdout)
     words = {Result.PASSED: ("PASS", "green"), Result.NOISY: ("NOISE", "yellow"), Result.FAILED: ("FAIL", "red")}
     for check in checks:
         if everything or check.result is Result.FAILED:
             word, style = words[check.result]
-            print(f"{paint(word, style, colour=colour)}  {clean(check.name)}: {clean(check.detail)}")
+            brief = shorten(check.brief or check.detail, WIDTH // 2)
+            name = shorten(check.name, WIDTH - len(f"{word}  : {brief}"))
+            print(f"{paint(word, style, colour=colour)}  {name}: {brief}")
     failed = sum(check.result is Result.FAILED for check in checks)
     noisy = sum(check.result is Result.NOISY for check in checks)
     within = f", {noisy} only within their noise" if noisy else ""
     print(f"{len(checks) - failed} of {len(checks)} checks passed{within}")
-    sources = dict.fromkeys(check.threshold.source for check in checks if check.threshold)
-    print("\n".join(sentences([f"limits: {source}" for source in sources], bullet="  ")))
+    limits = [check.threshold for check in checks if check.threshold]
+    for source in dict.fromkeys(limit.source for limit in limits):
+        given = {limit.tolerance for limit in limits if limit.source == source}
+        tolerance = f"{100 * min(given):g} to {100 * max(given):g}" if len(given) > 1 else f"{100 * min(given):g}"
+        print("\n".join(sentences([f"limits: {source}; tolerance {tolerance} %"], bullet="  ")))

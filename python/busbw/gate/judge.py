@@ -25,12 +25,13 @@ class Result(Enum):
 
 @dataclass(frozen=True)
 class Check:
-    """One case against one limit; `detail` is the sentence people read."""
+    """One case against one limit; `detail` says all about it, `brief` fits into a line of a terminal."""
 
     name: str
     result: Result
     detail: str
     threshold: Threshold | None = None
+    brief: str = ""
 
 
 def judge(
@@ -88,18 +89,21 @@ def _judged(name: str, cases: tuple[Case, ...], threshold: Threshold, *, strict:
     interval = median_interval(figure.best_samples())
     floor, ceiling = threshold.floor_GBps, threshold.ceiling_us
     worst = Result.PASSED
-    said = []
+    said: list[str] = []
+    brief: list[str] = []
     if floor is not None:
         best = _optimistic_rate(bus, time, interval)
         worst = _worse(worst, _result(bus is not None and bus >= floor, best is not None and best >= floor, strict))
         said.append(f"{bus:.2f} GB/s{_rates(bus, time, interval)}" if bus is not None else "no bus bandwidth")
+        brief.append(f"{bus or 0:.2f} of {floor:.2f} GB/s")
     if ceiling is not None:
         best = interval.low if interval else time
         worst = _worse(
             worst, _result(time is not None and time <= ceiling, best is not None and best <= ceiling, strict)
         )
         said.append(f"{format_us(time)}{_times(interval)}" if time is not None else "no time")
-    return Check(name, worst, f"{' and '.join(said)}; {_needed(threshold)}", threshold)
+        brief.append(f"{format_us(time) if time is not None else 'no time'} of {format_us(ceiling)}")
+    return Check(name, worst, f"{' and '.join(said)}; {_needed(threshold)}", threshold, ", ".join(brief))
 
 
 def _result(reached: bool, may_reach: bool, strict: bool) -> Result:

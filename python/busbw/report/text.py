@@ -78,6 +78,6 @@ def sentences(lines: Sequence[str], *, indent: str = "", bullet: str = "- ", wid
     for line in lines:
         wrapped += textwrap.wrap(
             clean(line), width, initial_indent=indent + bullet, subsequent_indent=indent + " " * len(bullet),
-            break_on_hyphens=False,
+            break_on_hyphens=False, break_long_words="://" not in line,  # half an address is none
         )  # fmt: skip
     return wrapped
