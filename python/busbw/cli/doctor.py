@@ -50,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-n", "--ranks", type=int, metavar="N", help="with --prove: ranks to start (default: all GPUs)")
     parser.add_argument("--prove-time", default="2m", metavar="TIME", help="with --prove: longest time (default 2m)")
+    parser.add_argument("--library", metavar="WHICH", help="with --prove: library, as for measuring")
     parser.add_argument("--runs", metavar="DIR", help="with --prove: where experiments are kept")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.add_argument("-v", "--verbose", action="store_true", help="show notes in full too")
@@ -124,20 +125,20 @@ def _saw_nothing(facts: Facts) -> bool:
 def _prove(args: argparse.Namespace, facts: Facts, findings: tuple[Finding, ...]) -> list[Proven]:
     """Measure what was found above a note, tell the progress on stderr and the outcome on stdout."""
     from busbw.doctor.finding import Severity
-    from busbw.doctor.prove import How, prove, runnable, unproved
+    from busbw.doctor.prove import WORDS, How, limits_of, prove, runnable, unproved
     from busbw.doctor.prove_text import proofs_text
     from busbw.experiment.file import parse_time
-    from busbw.experiment.plan import Limits
     from busbw.launch.destination import new_run_id, runs_directory
     from busbw.report.text import wants_colour
 
     chosen = [each for each in findings if each.severity is not Severity.NOTE]
     try:
-        limits = Limits(seconds=parse_time(args.prove_time), rounds=12, trial_seconds=60.0)
+        limits = limits_of(parse_time(args.prove_time))
     except ValueError as problem:
         raise UserError(str(problem)) from None
     ranks = args.ranks or (len(facts.visible.gpus) if facts.visible else 0)
-    how = How(ranks, limits=limits, tell=lambda line: print(f"busbw: {line}", file=sys.stderr))
+    words = (*WORDS, "--library", args.library) if args.library else WORDS
+    how = How(ranks, words, limits, tell=lambda line: print(f"busbw: {line}", file=sys.stderr))
     if not any(runnable(each, how) for each in chosen):
         proofs = [unproved(each) for each in chosen]
         if not chosen and not args.json:

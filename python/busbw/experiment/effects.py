@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.analysis.statistics import Interval, median
+from busbw.analysis.units import format_bytes
 from busbw.analysis.verdict import Judgement, Verdict, judge
 from busbw.experiment.factors import Variant
 from busbw.experiment.plan import Plan
@@ -130,7 +131,8 @@ def find(plan: Plan, trials: Sequence[Trial]) -> Findings:
     """All effects; every interval is corrected for the number of claims of its kind, so that alpha holds for all."""
     table = Table(trials)
     variants = plan.variants
-    alpha = plan.limits.alpha / (len(variants) - 1)
+    # Two ways to a verdict share the chance of a false one.
+    alpha = plan.limits.alpha / (len(variants) - 1) / (2 if plan.limits.any_point else 1)
     effects = tuple(_effect(plan, table, number, alpha) for number in range(1, len(variants)))
     best, rivals = _best(plan, table, effects)
     main = _main(plan, table, variants)
@@ -147,7 +149,19 @@ def _effect(plan: Plan, table: Table, number: int, alpha: float) -> Effect:
         return Effect(number, 0, None, None, verdict, failures=failures, bound=_bound(table, failures))
     judgement = _judged(interval, len(logs), plan)
     points = _points(table, number, alpha)
+    if plan.limits.any_point and judgement.verdict in {Verdict.UNDECIDED, Verdict.NO_DIFFERENCE}:
+        judgement = _by_point(points, len(logs), plan) or judgement
     return Effect(number, len(logs), centre(logs, interval), interval, judgement, points, failures)
+
+
+def _by_point(points: Sequence[PointEffect], rounds: int, plan: Plan) -> Judgement | None:
+    """The verdict at the size with the largest sure effect; None where no size has one."""
+    sure = [each for each in points if each.interval is not None and not each.interval.contains(1.0)]
+    if not sure or rounds < plan.limits.min_rounds:
+        return None
+    most = max(sure, key=lambda each: abs(math.log(each.ratio)))
+    verdict = Verdict.FASTER if most.ratio > 1 else Verdict.SLOWER
+    return Judgement(verdict, f"surely different at {format_bytes(most.point.bytes)}")
 
 
 def _judged(interval: Interval | None, rounds: int, plan: Plan) -> Judgement:

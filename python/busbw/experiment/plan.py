@@ -21,7 +21,10 @@ _COLLECTIVES = frozenset(get_args(Collective)) - {"barrier"}
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop: `alpha` is the chance of any false claim in the whole experiment."""
+    """When to stop: `alpha` is the chance of any false claim in the whole experiment.
+
+    With `any_point` a variant that is surely different at one size is settled, whatever the others do.
+    """
 
     seconds: float = 600.0
     rounds: int = 60
@@ -29,6 +32,7 @@ class Limits:
     trial_seconds: float = 120.0
     alpha: float = 0.05
     margin: float = MARGIN
+    any_point: bool = False
 
 
 @dataclass(frozen=True)

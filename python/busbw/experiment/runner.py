@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from busbw.experiment.factors import Variant
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import Outcome, Trial, times_of
 from busbw.launch.destination import RECORD_NAME
-from busbw.launch.execute import TIMED_OUT
+from busbw.launch.execute import PR_SET_PDEATHSIG, TIMED_OUT
 from busbw.records import read_record
 
 GRACE_S = 15.0
@@ -73,7 +74,7 @@ def _run(command: list[str], variant: Variant, output: Path, limit_s: float) -> 
     with output.open("wb") as stream:
         process = subprocess.Popen(
             command, env=environment_of(variant, os.environ), stdin=subprocess.DEVNULL, stdout=stream,
-            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_unbind if variant.unbind else None,  # noqa: PLW1509
+            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_before_exec(variant),  # noqa: PLW1509
         )  # fmt: skip
         try:
             return process.wait(limit_s + GRACE_S)
@@ -83,10 +84,18 @@ def _run(command: list[str], variant: Variant, output: Path, limit_s: float) -> 
             _end(process)
 
 
-def _unbind() -> None:
-    # A process may widen its own set of processors, up to what its container allows.
-    with suppress(OSError):
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+def _before_exec(variant: Variant) -> Callable[[], None]:
+    """What a trial does to itself: end when we are killed, and run where the variant lets it."""
+    prctl = ctypes.CDLL(None).prctl  # looked up before the fork, where locks are still sound
+
+    def prepare() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if variant.unbind:
+            # A process may widen its own set of processors, up to what its container allows.
+            with suppress(OSError):
+                os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+    return prepare
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

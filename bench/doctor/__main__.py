@@ -1,0 +1,183 @@
+"""Injects faults and lets the doctor find and prove them: python3 bench/doctor (see README.md beside this)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(REPOSITORY / "python"), str(Path(__file__).resolve().parent)]
+
+from faults import FAULTS, Fault, Injected, Site, base_environment  # noqa: E402
+from outcome import Outcome, as_json, judge, line, passed, summary  # noqa: E402
+
+from busbw.errors import UserError  # noqa: E402
+from busbw.launch.engine import find_engine  # noqa: E402
+
+ANSWERS = "answers.jsonl"
+"""What the doctor answered, a line per fault."""
+
+PROOF_S = 10.0
+"""With less, a fault is looked for but its cost is not measured."""
+
+FINDING_S = 5.0
+"""What looking alone takes: kept back for each fault still to come."""
+
+MOST_S = 60.0
+"""No fault takes more, however much is left."""
+
+SETTLE_S = 1.5
+"""nvidia-smi's load is that of the last second: the next doctor must not see the last experiment."""
+
+GRACE_S = 20.0
+"""Beyond the time for its experiment: the doctor looks at the machine and ends the trial in flight."""
+
+
+def main() -> int:
+    """Every fault in turn; partial results stand whatever happens."""
+    args = arguments()
+    out = args.out or Path(os.environ.get("OUT") or REPOSITORY / "bench" / "out" / "doctor")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / ANSWERS).unlink(missing_ok=True)
+    site = site_of(args, out)
+    deadline = time.monotonic() + args.budget
+    chosen = [each for each in FAULTS if not args.only or each.name in args.only.split(",")]
+    outcomes = [healthy(site, deadline)]
+    report(outcomes, out)
+    for position, fault in enumerate(chosen):
+        left = deadline - time.monotonic() - (FINDING_S + SETTLE_S) * (len(chosen) - position - 1) - SETTLE_S
+        outcomes.append(one(site, fault, min(max(left, FINDING_S), MOST_S)))
+        report(outcomes, out)
+    if (site.folder / ANSWERS).exists():
+        shutil.copy(site.folder / ANSWERS, out / ANSWERS)
+    print(f"\n{summary(outcomes)}; {args.budget - (deadline - time.monotonic()):.0f} s of {args.budget:g} s")
+    return 0 if passed(outcomes) else 1
+
+
+def site_of(args: argparse.Namespace, out: Path) -> Site:
+    """The machine, and a scratch folder: experiments have too many files for a folder of results."""
+    here = count_gpus()
+    gpus = args.gpus or here
+    if not 2 <= gpus <= max(here, 2):
+        raise UserError(f"{gpus} of {here} GPUs: the faults are between GPUs, so at least two are needed")
+    few = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(gpus)))} if gpus < here else {}
+    words = ("--library", args.library) if args.library else ()
+    graph = args.graph.absolute() if args.graph else None
+    scratch = Path(tempfile.mkdtemp(prefix="busbw-doctor-"))
+    return Site(gpus, scratch, find_engine(), graph, words, few)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 bench/doctor", description=__doc__)
+    parser.add_argument("--budget", type=float, default=150.0, metavar="S", help="seconds for everything (default 150)")
+    parser.add_argument("--gpus", type=int, metavar="N", help="how many GPUs (default: as nvidia-smi lists)")
+    parser.add_argument("--only", metavar="A,B", help=f"of {', '.join(each.name for each in FAULTS)}")
+    parser.add_argument("--graph", type=Path, metavar="FILE", help="graph file to configure instead of our own")
+    parser.add_argument("--library", metavar="PATH", help="NCCL to measure with, as the engine's --library")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where results are kept")
+    return parser.parse_args()
+
+
+def count_gpus() -> int:
+    """GPUs that nvidia-smi lists; 0 without it."""
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return sum(text.startswith("GPU ") for text in done.stdout.splitlines())
+
+
+def healthy(site: Site, deadline: float) -> Outcome:
+    """The machine as it is: whatever is above a note is a false alarm."""
+    began = time.monotonic()
+    answer = ask_doctor(site, Injected(), [], deadline - began)
+    if isinstance(answer, str):
+        return Outcome("healthy", "", found=False, reason=answer, seconds=time.monotonic() - began)
+    return replace(judge("healthy", "", answer), seconds=time.monotonic() - began)
+
+
+def one(site: Site, fault: Fault, seconds: float) -> Outcome:
+    """Inject one fault, ask the doctor, take the fault back."""
+    time.sleep(SETTLE_S)
+    began = time.monotonic()
+    try:
+        with fault.inject(site) as injected:
+            outcome = examine(site, fault, injected, seconds)
+    except (RuntimeError, OSError, subprocess.SubprocessError, UserError) as problem:
+        outcome = Outcome(fault.name, fault.finding, found=False, reason=str(problem))
+    return replace(outcome, seconds=time.monotonic() - began)
+
+
+def examine(site: Site, fault: Fault, injected: Injected, seconds: float) -> Outcome:
+    """What the doctor says of the fault while it is there, and what it costs if there is the time to measure it."""
+    began = time.monotonic()
+    options: list[str] = []
+    if fault.by_setting and seconds >= PROOF_S:
+        options = ["--prove", "-n", str(site.gpus), "--prove-time", f"{seconds:.0f}s", *site.words]
+        options += ["--runs", str(site.folder / fault.name)]
+    answer = ask_doctor(site, injected, options, seconds)
+    if isinstance(answer, str):
+        return Outcome(fault.name, fault.finding, found=False, reason=answer)
+    outcome = judge(fault.name, fault.finding, answer)
+    left = seconds - (time.monotonic() - began)
+    if injected.other is not None and left >= PROOF_S:
+        from sharing import measure
+
+        return measure(site, injected.other, outcome, left)
+    return outcome if options else replace(outcome, reason="no time was left to measure what it costs")
+
+
+def ask_doctor(site: Site, injected: Injected, options: list[str], seconds: float) -> dict[str, Any] | str:
+    """What `busbw doctor --json` answers, or a sentence why it did not."""
+    argv = [sys.executable, "-m", "busbw", "doctor", "--json", *options]
+    environment = {**base_environment(os.environ), **site.environment, **injected.environment}
+    environment["BUSBW_ENGINE"] = str(site.engine)
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (str(REPOSITORY / "python"), os.environ.get("PYTHONPATH")))
+    )
+    bind = (lambda: os.sched_setaffinity(0, injected.cpus)) if injected.cpus else None
+    process = subprocess.Popen(
+        argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=bind,  # noqa: PLW1509
+    )  # fmt: skip
+    try:
+        printed, _ = process.communicate(timeout=seconds + GRACE_S)
+    except subprocess.TimeoutExpired:
+        # Interrupted, it ends its trial and says what it knows.
+        process.send_signal(signal.SIGINT)
+        try:
+            printed, _ = process.communicate(timeout=GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return f"the doctor did not answer within {seconds + 2 * GRACE_S:.0f} s"
+    try:
+        answer: dict[str, Any] = json.loads(printed)
+    except ValueError:
+        return f"the doctor ended with {process.returncode} and said {printed[-200:].decode(errors='replace')!r}"
+    with (site.folder / ANSWERS).open("a") as stream:
+        stream.write(json.dumps(answer) + "\n")
+    return answer
+
+
+def report(outcomes: list[Outcome], out: Path) -> None:
+    """Print the newest outcome and keep all."""
+    print(line(outcomes[-1]), flush=True)
+    (out / "doctor.json").write_text(json.dumps(as_json(outcomes), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UserError as problem:
+        print(f"bench/doctor: {problem}", file=sys.stderr)
+        sys.exit(2)
