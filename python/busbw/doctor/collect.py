@@ -18,7 +18,7 @@ from busbw.importers.context import is_kept
 from busbw.nccl.conf import in_force, read_conf
 from busbw.topology.cpulist import read_list
 from busbw.topology.gpu_state import GpuState
-from busbw.topology.live import command_output, read_live
+from busbw.topology.live import Reading, command_output, read_live
 from busbw.topology.lspci import read_lspci
 from busbw.topology.sysfs import read_word
 
@@ -27,11 +27,12 @@ VIRTUAL_TOPOLOGY = "/var/run/nvidia-topologyd/virtualTopology.xml"
 
 MAX_TEXT = 32 << 20
 LOOK_S = 0.25
+SETTLE_S = 1.2
 
 
 def collect(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> Snapshot:
     """This host as it is now. What cannot be read is left out and noted."""
-    reading = read_live(root)
+    reading = _settled(read_live(root), root)
     environment = {name: value for name, value in environ.items() if is_kept(name)}
     confs = conf_files(environ, root)
     settings = in_force(environment, [read_conf(each.text, each.path) for each in confs if each.text is not None])
@@ -53,6 +54,14 @@ def collect(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> 
         processes=processes(reading.gpus, root),
         libraries=find_libraries(environ),
     )
+
+
+def _settled(first: Reading, root: Path) -> Reading:
+    """A second look where a GPU was busy without a process: NVML's load is that of the last second, and may be ours."""
+    if any((gpu.utilisation_percent or 0) > 0 and not gpu.processes for gpu in first.gpus):
+        time.sleep(SETTLE_S)
+        return read_live(root)
+    return first
 
 
 def conf_files(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[TextFile, ...]:

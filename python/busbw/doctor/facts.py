@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from busbw.doctor.guess import machine_of_logs, machine_of_records
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.errors import UserError
 from busbw.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf
@@ -13,9 +14,7 @@ from busbw.nccl.log import read_log
 from busbw.nccl.log_model import NcclLog
 from busbw.nccl.topology_file import TopologyFile, read_topology
 from busbw.records import Record
-from busbw.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
-from busbw.topology.names import product
-from busbw.topology.paths import connections
+from busbw.topology.model import Machine
 
 GIVEN = "given here"
 """Origin of a graph file that was given with --graph: nobody has configured it here."""
@@ -75,7 +74,7 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
     confs = tuple(read_conf(file.text, file.path) for file in snapshot.confs if file.text is not None)
     return Facts(
         snapshot=snapshot,
-        machine=snapshot.machine or _machine_of_logs(logs),
+        machine=snapshot.machine or machine_of_logs(logs) or machine_of_records(records),
         settings=_settings(snapshot, confs, logs, records),
         confs=confs,
         graph=_graph(snapshot.graph),
@@ -122,29 +121,3 @@ def _topology(file: TextFile | None) -> TopologyFile | str | None:
         return read_topology(file.text.encode(), file.path)
     except UserError as problem:
         return str(problem)
-
-
-def _machine_of_logs(logs: tuple[NcclLog, ...]) -> Machine | None:
-    """The GPUs of one host as a log names them. Their NVLinks are those of a whole board of that product."""
-    for log in logs:
-        largest = log.largest
-        names = list(dict.fromkeys(log.gpu_names.values()))
-        if largest is None or not largest.ranks:
-            continue
-        host = largest.ranks[0].host
-        known = product(names[0]) if len(names) == 1 else None
-        links = (NvLinks(SWITCH, known.nvlinks),) if known and known.nvlinks else ()
-        here = [place for place in largest.ranks if place.host == host]
-        gpus = tuple(
-            with_generation(
-                Gpu(
-                    index=place.nvml_device if place.nvml_device is not None else place.cuda_device or 0,
-                    bus_id=place.bus_id, name=names[0] if len(names) == 1 else None, sm=known.sm if known else None,
-                    rank=place.rank, nvlinks=links,
-                )
-            )
-            for place in here
-        )  # fmt: skip
-        gpus = tuple({gpu.index: gpu for gpu in gpus}.values())
-        return replace(Machine(log.source, gpus, host=host), connections=connections(gpus, ()))
-    return None

@@ -12,6 +12,7 @@ from busbw.nccl.log_model import Choice, Message, NcclLog, Said, Variable
 
 MAX_COMMUNICATORS = 4096
 MAX_KEPT = 100_000
+MAX_WORDS = 1000
 _NAMES = re.compile(r"[A-Z][A-Z0-9_]{2,80}")
 
 Handler = Callable[["_Reading", Line, "re.Match[str]"], None]
@@ -43,6 +44,7 @@ class _Reading:
     threads: dict[tuple[str, int, int], str] = field(default_factory=dict)
     devices: dict[tuple[str, int, int], str] = field(default_factory=dict)
     latest: str = ""
+    likely: dict[str, tuple[int, ...]] = field(default_factory=dict)
     messages: int = 0
     unread: int = 0
     lines: int = 0
@@ -83,7 +85,7 @@ def read_log(lines: Iterable[str], source: str) -> NcclLog:
         reading.lines = said.number
         if said.warning:
             _warn(reading, said)
-        elif not any(_apply(reading, said, pattern, handler) for pattern, handler in _HANDLERS):
+        elif not _understood(reading, said):
             reading.unread += 1
     return _finished(reading)
 
@@ -115,6 +117,20 @@ def _finished(reading: _Reading) -> NcclLog:
         lines=reading.lines,
         notes=tuple(reading.notes),
     )
+
+
+def _understood(reading: _Reading, line: Line) -> bool:
+    """Whether some handler took the line. Those that took lines with this first word before are tried first."""
+    word = line.text[:24].partition(" ")[0]
+    likely = reading.likely.get(word, ())
+    if any(_apply(reading, line, *_HANDLERS[i]) for i in likely):
+        return True
+    for i, (pattern, handler) in enumerate(_HANDLERS):
+        if i not in likely and _apply(reading, line, pattern, handler):
+            if len(reading.likely) < MAX_WORDS:
+                reading.likely[word] = (*likely, i)
+            return True
+    return False
 
 
 def _apply(reading: _Reading, line: Line, pattern: re.Pattern[str], handler: Handler) -> bool:
@@ -263,7 +279,7 @@ def _known(_reading: _Reading, _line: Line, _found: re.Match[str]) -> None:
     """Understood, and of no consequence."""
 
 
-# In the order in which a log has them most often; the first that matches takes the line.
+# No two of them match the same line, so that the order in which they are tried does not matter.
 _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = tuple(
     (re.compile(pattern), handler)
     for pattern, handler in (
@@ -304,7 +320,7 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = tuple(
         (r"Check P2P Type \w+ (\d)", _direct),
         (r"NCCL version (\S{1,60})", _version),
         (r"Using network (\S{1,60})", _network),
-        (r"NET/(\w{1,40}) ?: Using ?(.*)", _net_using),
+        (r"NET/(\w{1,40}) ?: Using(?! \d)(.*)", _net_using),
         (r"NET/\w+ ?: GPU Direct RDMA (?:Dis|dis|En|en)abled.*", _gdr),
         (r"(?:TUNER/Plugin|Using tuner).*", _tuner),
         (

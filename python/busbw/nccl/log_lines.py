@@ -39,7 +39,7 @@ def messages(lines: Iterable[str]) -> Iterator[Line | tuple[int, str]]:
             if raw.lstrip().startswith("#"):
                 yield number, raw[:4096]
             continue
-        found = _MESSAGE.search(raw[:MAX_LINE])
+        found = _MESSAGE.search(raw, 0, MAX_LINE)
         if found is None:
             continue
         yield Line(
@@ -50,5 +50,5 @@ def messages(lines: Iterable[str]) -> Iterator[Line | tuple[int, str]]:
             device=int(found["dev"]),
             warning=found["level"] == "WARN",
             place=found["place"] or "",
-            text=_CONTROL.sub("\ufffd", found["text"]).strip(),
+            text=(text if (text := found["text"].strip()).isprintable() else _CONTROL.sub("\ufffd", text)),
         )

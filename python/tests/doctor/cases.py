@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from busbw.doctor.snapshot import HostState, LibraryFile, ProcessState, Snapshot, TextFile
+from busbw.records import Case, Device, Library, Rank, Record, Run, Tool
 from busbw.topology.gpu_state import GpuProcess, GpuState
 from busbw.topology.model import SWITCH, Gpu, Machine, Nic, NumaNode, NvLinks, PcieLink, with_generation
 from busbw.topology.paths import connections
@@ -128,6 +129,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "no-gdr": lambda: healthy(host=host(peer_memory=False)),
     "slow-transport": lambda: healthy(logs=(log(said("Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct")),)),
     "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN Call to ibv_reg_mr failed"),)),
+    "below-expected": healthy,
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
     "nvlinks-down": lambda: healthy(machine=machine(links=17)),
     "acs": lambda: healthy(host=host(acs_redirects=("0000:10:01.0",))),
@@ -142,3 +144,18 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     ),
     "locked-memory": lambda: healthy(host=host(memlock_KiB=64.0)),
 }  # fmt: skip
+
+
+def slow_record(busbw: float = 98.0, **variables: str) -> Record:
+    """All-reduce of 1 GiB on 4 H200 of one host."""
+    ranks = tuple(Rank(i, "n0", device=Device("gpu", i, "NVIDIA H200", f"{i + 1:04x}:00:00.0")) for i in range(4))
+    run = Run("r1", None, Tool("busbw"), Library("NCCL", version="2.28.9"), ranks, variables)
+    case = Case(
+        "r1", 0, "all_reduce", 1 << 30, "out_of_place", "measured", algbw_GBps=busbw / 1.5, busbw_GBps=busbw, ranks=4,
+        time_us=(1 << 30) / (busbw / 1.5) / 1e3,
+    )  # fmt: skip
+    return Record(run, (case,))
+
+
+RECORDS: Mapping[str, tuple[Record, ...]] = {"below-expected": (slow_record(),)}
+"""What some cases need beside their snapshot."""

@@ -106,3 +106,11 @@ def test_libraries_are_found_with_the_version_in_their_name_or_text(tmp_path: Pa
     found = find_libraries({"LD_LIBRARY_PATH": f"{tmp_path}/a:{tmp_path}/b:{tmp_path}/none"})
     mine = [(each.version, each.found_by) for each in found if str(tmp_path) in each.path]
     assert mine == [("2.28.9", "LD_LIBRARY_PATH"), ("2.19.3", "LD_LIBRARY_PATH")]
+
+
+def test_a_load_without_a_process_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = [99.0, 0.0]
+    looks = [Reading(machine(), (state(0, utilisation_percent=load),), Driver()) for load in loads]
+    monkeypatch.setattr(collecting, "read_live", lambda _: looks.pop(0))
+    monkeypatch.setattr(collecting, "SETTLE_S", 0.0)
+    assert collect({}, tmp_path).gpus[0].utilisation_percent == 0.0 and looks == []

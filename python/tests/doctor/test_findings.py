@@ -16,21 +16,36 @@ from busbw.doctor.remedy import without
 from busbw.doctor.snapshot import HostState, ProcessState, Snapshot, TextFile
 from busbw.doctor.text import describe
 from busbw.nccl.conf import Origin, Setting
+from busbw.records import Library, Record
 from busbw.topology.gpu_state import GpuProcess
 from busbw.topology.model import PcieLink
 
 from ..nccl.samples import graph, topology
-from .cases import CASES, conf, environment, graph_case, healthy, host, log, machine, said, state, with_gpu
+from .cases import (
+    CASES,
+    RECORDS,
+    conf,
+    environment,
+    graph_case,
+    healthy,
+    host,
+    log,
+    machine,
+    said,
+    slow_record,
+    state,
+    with_gpu,
+)
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "doctor.md"
 
 
-def found(snapshot: Snapshot, name: str = "") -> list[Finding]:
-    return [each for each in examine(gather(snapshot)) if not name or each.name == name]
+def found(snapshot: Snapshot, name: str = "", records: tuple[Record, ...] = ()) -> list[Finding]:
+    return [each for each in examine(gather(snapshot, records)) if not name or each.name == name]
 
 
-def loud(snapshot: Snapshot) -> set[str]:
-    return {each.name for each in found(snapshot) if each.severity is not Severity.NOTE}
+def loud(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> set[str]:
+    return {each.name for each in found(snapshot, records=records) if each.severity is not Severity.NOTE}
 
 
 def test_every_file_of_a_finding_is_in_the_list() -> None:
@@ -46,11 +61,11 @@ def test_every_finding_has_its_part_of_the_page(name: str) -> None:
 
 @pytest.mark.parametrize("name", FINDINGS)
 def test_every_finding_is_found_where_it_is_and_alone(name: str) -> None:
-    snapshot = CASES[name]()
-    mine = found(snapshot, name)
+    snapshot, records = CASES[name](), RECORDS.get(name, ())
+    mine = found(snapshot, name, records)
     assert any(each.severity is not Severity.NOTE for each in mine)
     allowed = {"shared-memory": {"shared-memory"}, "shm-disabled": {"shm-disabled", "p2p-disabled"}}
-    assert loud(snapshot) == allowed.get(name, {name}), "false alarms beside it"
+    assert loud(snapshot, records) == allowed.get(name, {name}), "false alarms beside it"
     for each in mine:
         assert each.evidence and all(fact.fact and fact.where for fact in each.evidence)
         assert each.title and each.fix and each.cost.text
@@ -301,3 +316,31 @@ def test_a_variable_of_a_conf_file_is_undone_by_a_value_without_effect() -> None
     assert without(of_conf).environment({"A": "b"}, "/s") == {"A": "b", "NCCL_P2P_DISABLE": ""}
     assert without(of_shell).environment({"NCCL_P2P_DISABLE": "1"}, "/s") == {}
     assert without(hidden).environment({"NCCL_P2P_DISABLE": "1"}, "/s") == {"NCCL_P2P_DISABLE": ""}
+
+
+def test_a_record_alone_tells_its_settings_machine_and_loss() -> None:
+    saved = Snapshot("files")
+    findings = found(saved, records=(slow_record(98.0, NCCL_MAX_NCHANNELS="4"),))
+    assert {each.name for each in findings} == {"few-channels", "below-expected"}
+    limit = next(each for each in findings if each.name == "few-channels")
+    assert limit.severity is Severity.WARNING and limit.evidence[0].where == "the record r1"
+    assert found(saved, records=(slow_record(355.0),)) == []
+
+
+def test_records_of_different_versions_are_told_apart() -> None:
+    other = slow_record(355.0)
+    other = replace(other, run=replace(other.run, run="r2", library=Library("NCCL", version="2.19.3")))
+    [finding] = found(Snapshot("files"), records=(slow_record(355.0), other))
+    assert finding.name == "library-versions"
+
+
+def test_a_dead_infiniband_port_is_a_rail_and_an_unused_ethernet_port_is_none() -> None:
+    made = machine()
+    for layer, severity in (("InfiniBand", Severity.WARNING), ("Ethernet", Severity.NOTE)):
+        nics = (*made.nics[:-1], replace(made.nics[-1], up=False, link_layer=layer))
+        findings = found(healthy(machine=replace(made, nics=nics)), "network-interface")
+        assert [each.severity for each in findings] == [severity]
+
+
+def test_errors_that_were_counted_on_links_are_a_note() -> None:
+    assert [each.severity for each in found(with_gpu(nvlink_errors=10**6), "nvlinks-down")] == [Severity.NOTE]

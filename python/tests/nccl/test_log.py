@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from busbw.nccl.log import read_log
+from busbw.nccl.log import _HANDLERS, read_log
 from busbw.nccl.log_communicator import bus_id_of
 from busbw.nccl.log_model import Choice, NcclLog, TreeNode
 
@@ -188,3 +188,18 @@ _WORDS = ("NCCL INFO", "NCCL WARN", "n0:1:2 [0]", "Channel 00/04 :", "->", "via"
 def test_garbage_never_fails(text: str) -> None:
     log = read_log(text.splitlines(), "x")
     assert log.unread <= log.messages
+
+
+def test_every_line_is_for_one_handler_alone() -> None:
+    lines = [
+        "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM", "Channel 00/02 : 0 1", "Channel 00 : 0 1", "Trees [0] 1->0->-1",
+        "NCCL_ALGO set by environment to Ring", "24 coll channels, 32 p2p channels", "Using network IB",
+        "NET/IB : Using [0]mlx5_0:1/IB", "NET/IB : No device found.", "NET/IB : GPU Direct RDMA Disabled for HCA 0",
+        "NET/IB: Dev 0 Port 1 qpn 2", "NET/Socket: Using 1 threads", "Ring 00 : 0 -> 1 -> 2", "Tree 0 : -1 -> 0 -> 1",
+        "comm 0x1 rank 0 nranks 2 cudaDev 0 busId 60 - Init COMPLETE",
+        "comm 0x1 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0",
+        "comm 0x1 rank 0 nranks 2 cudaDev 0 busId 60 - Destroy COMPLETE", "Using 512 threads, Min Comp Cap 7",
+        "AllReduce: 8 Bytes -> Algo 0 proto 0", "    AllReduce |     1.0/   2.0 |", "TUNER/Plugin: x", "NET/Plugin: x",
+    ]  # fmt: skip
+    for line in lines:
+        assert sum(bool(pattern.match(line)) for pattern, _ in _HANDLERS) == 1, line

@@ -8,6 +8,7 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 from busbw.doctor.findings import (
     acs,
+    below_expected,
     conf_files,
     cpu_binding,
     few_channels,
@@ -55,6 +56,7 @@ FINDINGS: Mapping[str, Examination] = {
         no_gdr,
         slow_transport,
         nccl_warnings,
+        below_expected,
         pcie_link,
         nvlinks_down,
         acs,

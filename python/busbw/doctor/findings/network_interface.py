@@ -84,8 +84,10 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
 def _down(facts: Facts) -> Iterator[Finding]:
     for nic in facts.machine.nics if facts.machine else ():
         if nic.rdma and nic.up is False:
+            # An Ethernet port of an RDMA device is often left unused; an InfiniBand port that is down is a missing rail.
+            rail = nic.link_layer == "InfiniBand"
             yield Finding(
-                NAME, Severity.WARNING, f"the RDMA port of {nic.name} is not active",
+                NAME, Severity.WARNING if rail else Severity.NOTE, f"the RDMA port of {nic.name} is not active",
                 (Evidence(f"state of {nic.name} is not ACTIVE", facts.machine.source if facts.machine else ""),),
                 Cost("its share of the bandwidth between nodes"), "check cable, switch port and subnet manager",
                 Proof(instruction="look at `ibstat` after the repair"),

@@ -1,0 +1,52 @@
+"""The machine that a log or a record was made on, as far as the names of its GPUs tell: whole boards, no NICs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from busbw.nccl.log_model import NcclLog
+from busbw.records import Record
+from busbw.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
+from busbw.topology.names import product
+from busbw.topology.paths import connections
+
+
+def machine_of_logs(logs: Sequence[NcclLog]) -> Machine | None:
+    """The GPUs of the first host of a log; None where no log names ranks."""
+    for log in logs:
+        largest = log.largest
+        if largest is None or not largest.ranks:
+            continue
+        names = set(log.gpu_names.values())
+        name = names.pop() if len(names) == 1 else None
+        host = largest.ranks[0].host
+        here = [place for place in largest.ranks if place.host == host]
+        gpus = [
+            _gpu(place.nvml_device if place.nvml_device is not None else place.cuda_device or 0, place.bus_id, name)
+            for place in here
+        ]
+        return _machine(log.source, gpus, host)
+    return None
+
+
+def machine_of_records(records: Sequence[Record]) -> Machine | None:
+    """The GPUs of the first host of a record; None where no record names GPUs."""
+    for record in records:
+        ranks = [rank for rank in record.run.ranks if rank.device is not None and rank.device.kind == "gpu"]
+        if ranks:
+            here = [rank.device for rank in ranks if rank.host == ranks[0].host and rank.device is not None]
+            gpus = [_gpu(device.index, device.bus_id, device.name) for device in here]
+            return _machine(f"the record {record.run.run}", gpus, ranks[0].host)
+    return None
+
+
+def _gpu(index: int, bus_id: str | None, name: str | None) -> Gpu:
+    known = product(name)
+    links = (NvLinks(SWITCH, known.nvlinks),) if known and known.nvlinks else ()
+    return with_generation(Gpu(index, bus_id, name, known.sm if known else None, nvlinks=links))
+
+
+def _machine(source: str, gpus: Sequence[Gpu], host: str) -> Machine:
+    unique = tuple({gpu.index: gpu for gpu in gpus}.values())
+    return replace(Machine(source, unique, host=host), connections=connections(unique, ()))
