@@ -84,7 +84,7 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
 def _down(facts: Facts) -> Iterator[Finding]:
     for nic in facts.machine.nics if facts.machine else ():
         if nic.rdma and nic.up is False:
-            # An Ethernet port of an RDMA device is often left unused; an InfiniBand port that is down is a missing rail.
+            # An Ethernet port of an RDMA device is often left unused; an InfiniBand port that is down is a rail less.
             rail = nic.link_layer == "InfiniBand"
             yield Finding(
                 NAME, Severity.WARNING if rail else Severity.NOTE, f"the RDMA port of {nic.name} is not active",
