@@ -184,7 +184,8 @@ def complete(draft: Draft, around: Surroundings, said: NcclSaid, origin: Origin)
         ),
     )  # fmt: skip
     count = len(draft.figures) if draft.figures else len(draft.cases)
-    end = replace(draft.end or End(run_id, "completed", 0), run=run_id, cases=count)
+    ended = draft.end
+    end = replace(ended, run=run_id, cases=count) if ended else End(run_id, "completed", count)
     return ImportedSweep(run, end, size, draft.figures, draft.cases)
 
 

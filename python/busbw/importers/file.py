@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
@@ -98,6 +97,7 @@ class _Reading:
         self, source: Source, report: FileReport, take: Take, collective: Collective | None, url: str | None
     ) -> None:
         self._source = source
+        self._name = Path(source.name).name
         self._report = report
         self._take = take
         self.collective = collective
@@ -133,15 +133,15 @@ class _Reading:
             self.problem(draft.line, "a sweep without cases")
             return
         said = NcclSaid(frozenset(sizes), host, environment, version)
-        name = Path(self._source.name).name
-        sweep = complete(draft, surroundings, said, Origin(name, self._url, self._ordinal))
+        sweep = complete(draft, surroundings, said, Origin(self._name, self._url, self._ordinal))
         self._ordinal += 1
         kind = describe(sweep.collectives, sweep.ranks, sweep.run.machine)
         self._report.count(kind, draft.rows, draft.format)
         for note in sweep.run.notes:
             self._report.note(draft.line, note)
-        conversions = Counter(case.conversion for case in draft.cases if case.conversion)
-        self._report.conversions.update({f"{draft.format}: {text}": count for text, count in conversions.items()})
+        for case in draft.cases:
+            if case.conversion:
+                self._report.conversions[f"{draft.format}: {case.conversion}"] += 1
         self._take(sweep)
 
     # -- reading -------------------------------------------------------------------------------------------------

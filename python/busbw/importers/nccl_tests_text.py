@@ -20,6 +20,7 @@ MSCCLPP_FORMAT = "mscclpp-test"
 MAX_ROWS = 20_000
 """Rows of one record: an endless sweep (-N 0) goes on in a further record."""
 MAX_RANKS = 100_000
+MAX_REMEMBERED = 400
 ERROR_NOTE = "the error column is the largest deviation, not a count of wrong elements: kept as context.max_error"
 
 _PARAMETERS = re.compile(
@@ -96,7 +97,7 @@ class Parser:
             return True
         stripped = line.lstrip()
         if stripped.startswith("#"):
-            return self._comment(line, stripped, number_)
+            return self._comment(stripped, number_)
         if _FAILURE.match(stripped):
             self._failure = stripped[:500]
             return True
@@ -183,35 +184,20 @@ class Parser:
             self._notes.append(f"the sweep is longer than {MAX_ROWS} rows and goes on in the next record")
             self._emit(goes_on=True)
 
-    def _comment(self, line: str, stripped: str, number_: int) -> bool:
-        if "busbw" in stripped and "algbw" in stripped:
+    def _comment(self, stripped: str, number_: int) -> bool:
+        # What is remembered stays small, however long the lines of a hostile file are.
+        kind, match = _kind_of(stripped) if len(stripped) <= MAX_REMEMBERED else _kind_of.__wrapped__(stripped)
+        if match is not None:
+            _TAKERS[kind](self, match, number_)
+            return True
+        if kind == "header":
             layout = layout_of(stripped, self._above)
             if layout is not None:
                 self._start_table(layout, number_)
-                return True
-            return False
-        if "place" in stripped and ("out-of-place" in stripped or "in-place" in stripped):
+            return layout is not None
+        if kind == "above":
             self._above = stripped
-            return True
-        if self._layout is not None and self._footer(stripped):
-            return True
-        return self._before_table(stripped, number_)
-
-    def _before_table(self, stripped: str, number_: int) -> bool:
-        if stripped.startswith(_SILENT) or stripped.rstrip() == "#":
-            return True
-        for pattern, take in (
-            (_RANK, self._rank),
-            (_PARAMETERS, self._parameters),
-            (_VERSION, self._version),
-            (_STARTING, self._starting),
-            (_COMPILED, self._compiled),
-        ):
-            match = pattern.match(stripped)
-            if match:
-                take(match, number_)
-                return True
-        return False
+        return kind in ("above", "silent") or (kind == "footer" and self._layout is not None and self._footer(stripped))
 
     def _footer(self, stripped: str) -> bool:
         bounds = _OUT_OF_BOUNDS.match(stripped)
@@ -414,6 +400,34 @@ def _named_in(text: str | None) -> Collective | None:
         if found and found not in ("reduce", "gather", "scatter"):
             return found
     return None
+
+
+_BEFORE_TABLE = (
+    ("rank", _RANK), ("parameters", _PARAMETERS), ("version", _VERSION), ("starting", _STARTING),
+    ("compiled", _COMPILED),
+)  # fmt: skip
+_TAKERS: dict[str, Callable[[Parser, re.Match[str], int], None]] = {
+    "rank": Parser._rank, "parameters": Parser._parameters, "version": Parser._version, "starting": Parser._starting,
+    "compiled": Parser._compiled,
+}  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(comment: str) -> tuple[str, re.Match[str] | None]:
+    """What a comment line is, and what it says; the sweeps of one log repeat most of theirs."""
+    if "busbw" in comment and "algbw" in comment:
+        return "header", None
+    if "out-of-place" in comment or "in-place" in comment:
+        return "above", None
+    if _OUT_OF_BOUNDS.match(comment) or _AVERAGE.match(comment):
+        return "footer", None
+    if comment.startswith(_SILENT) or comment.rstrip() == "#":
+        return "silent", None
+    for kind, pattern in _BEFORE_TABLE:
+        match = pattern.match(comment)
+        if match:
+            return kind, match
+    return "other", None
 
 
 @lru_cache(maxsize=4096)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from datetime import datetime, timezone
+from functools import lru_cache
 from hashlib import sha256
 
 
@@ -19,5 +20,6 @@ def content_run_id(name: str, content: bytes) -> str:
     return f"{_slug(name)}-{sha256(content).hexdigest()[:12]}"
 
 
+@lru_cache(maxsize=16)
 def _slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:40] or "run"
