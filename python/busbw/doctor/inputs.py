@@ -9,6 +9,7 @@ from pathlib import Path
 from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.errors import UserError
+from busbw.nccl.conf import in_force, read_conf
 from busbw.records import Record, read_records
 from busbw.topology.load import Loaded, from_bytes, read_bytes
 
@@ -45,7 +46,19 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
         snapshot = replace(snapshot, graph=_text(inputs.graph))
     logs = tuple(_text(name, MAX_LOG_BYTES) for name in inputs.logs)
     confs = tuple(_text(name) for name in inputs.confs)
-    return replace(snapshot, logs=(*snapshot.logs, *logs), confs=(*confs, *snapshot.confs)), records
+    snapshot = replace(snapshot, logs=(*snapshot.logs, *logs), confs=(*confs, *snapshot.confs))
+    return _with_named_graph(snapshot), records
+
+
+def _with_named_graph(snapshot: Snapshot) -> Snapshot:
+    """The graph file that a saved nccl.conf names, where it lies here too and none was given."""
+    if snapshot.graph is not None:
+        return snapshot
+    files = [read_conf(each.text, each.path) for each in snapshot.confs if each.text is not None]
+    setting = in_force(snapshot.environment, files).get("NCCL_GRAPH_FILE")
+    if setting is None or not Path(setting.value).is_file():
+        return snapshot
+    return replace(snapshot, graph=_text(setting.value))
 
 
 def _add(snapshot: Snapshot, name: str) -> tuple[Snapshot, tuple[Record, ...]]:

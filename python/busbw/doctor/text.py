@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts import Facts
-from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.finding import SCRATCH, Finding, Severity
+from busbw.doctor.remedy import NO_CHANNELS
 from busbw.report.text import WIDTH, clean, paint, sentences
 
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
@@ -34,9 +35,15 @@ def proof_text(finding: Finding) -> str:
     if not proof.runnable:
         return proof.instruction or "nothing to measure"
     changes = [f"unset {name}" for name in proof.unset if name not in proof.neutral]
-    changes += [f"{name}={value}" for name, value in (*proof.set.items(), *proof.neutral.items())]
+    changes += [_assignment(name, value) for name, value in (*proof.set.items(), *proof.neutral.items())]
     changes += ["ranks on all processors"] if proof.unbind else []
     return "measure against: " + ", ".join(changes)
+
+
+def _assignment(name: str, value: str) -> str:
+    if value == f"{SCRATCH}/{NO_CHANNELS}":
+        return f"{name} naming a file without channels"
+    return f"{name}={value}" if value else f"{name} empty"
 
 
 def summary(facts: Facts, findings: Sequence[Finding]) -> str:
@@ -56,7 +63,7 @@ def _examined(facts: Facts) -> Iterator[str]:
         yield "this machine (no GPU found)"
     files = [each.path for each in (*snapshot.confs, *snapshot.logs, *snapshot.records)]
     files += [each.path for each in (snapshot.graph,) if each is not None]
-    yield from (clean(each) for each in files)
+    yield from (clean(each) for each in files if machine is None or each != machine.source)
     if facts.records:
         yield f"{len(facts.records)} records"
 

@@ -51,6 +51,15 @@ def test_files_are_recognised_by_what_they_hold(saved: Path, capsys: pytest.Capt
     assert first["proof"]["neutral"] == {"NCCL_GRAPH_FILE": "{scratch}/no-channels.xml"}
 
 
+def test_a_graph_file_that_a_saved_conf_names_is_read_where_it_lies_here_too(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (saved / "nccl.conf").write_text(f"NCCL_GRAPH_FILE={saved}/graph.xml\n")
+    assert main(["doctor", "--conf", f"{saved}/nccl.conf", "--topology", f"{saved}/topo.xml"]) == 1
+    out = capsys.readouterr().out
+    assert "could carry about 10 times" in out and "naming a file without channels" in out
+
+
 def test_a_healthy_machine_ends_with_0(here: list[Snapshot], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     assert capsys.readouterr().out == "no findings; examined this machine (4 x NVIDIA H200, 18 NVLinks each)\n"

@@ -37,7 +37,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
 def _misread(file: ConfFile) -> Iterator[Finding]:
     if file.problems:
         yield Finding(
-            NAME, Severity.WARNING, f"NCCL reads {len(file.problems)} lines of {file.path} otherwise than meant",
+            NAME, Severity.WARNING, f"NCCL reads lines of {file.path} otherwise than meant",
             tuple(Evidence(each.text, file.path, each.line) for each in file.problems[:10]),
             Cost("the settings that were meant are not in force"),
             "write NAME=value without spaces or quotes; a comment begins with # in the first column", _NOTHING,
@@ -53,8 +53,12 @@ def _silent(facts: Facts, file: ConfFile) -> Iterator[Finding]:
     ]  # fmt: skip
     if live:
         yield Finding(
-            NAME, Severity.NOTE, f"{file.path} sets {len(live)} variables for every program that uses NCCL",
+            NAME, Severity.NOTE, f"{file.path} sets {_variables(len(live))} for every program that uses NCCL",
             tuple(Evidence(f"{entry.name}={entry.value}"[:200], file.path, entry.line) for entry, _ in live[:20]),
             Cost("see the findings about each; those without one are not known to cost anything"),
             "keep only what was measured on this machine", without(*(setting for _, setting in live)),
         )  # fmt: skip
+
+
+def _variables(count: int) -> str:
+    return f"{count} variable{'s' * (count > 1)}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.doctor.capacity import channels_GBps, links_GBps, loss
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import evidence, removal, without
-from busbw.nccl.capacity import channels_GBps, links_GBps, loss
 
 NAME = "few-channels"
 LIMITS = ("NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", "NCCL_MAX_CTAS")
@@ -25,9 +25,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
 def _limited(facts: Facts, name: str) -> Iterator[Finding]:
     setting, count = facts.settings[name], facts.whole(name) or 0
     machine = facts.machine
-    sm = machine.gpus[0].sm if machine and machine.gpus else None
-    links, carried = links_GBps(machine) if machine else None, channels_GBps(count, sm)
-    factor = loss(links, carried)
+    links, carried = links_GBps(machine), channels_GBps(count, machine)
+    factor = loss(machine, carried)
     if machine is not None and links is not None and carried is not None:
         fact = f"{count} channels carry about {carried:.0f} GB/s, {machine.nvlinks_per_gpu} NVLinks {links:.0f} GB/s"
         proofs = [evidence(setting), Evidence(fact, machine.source)]
@@ -54,8 +53,7 @@ def _seen(facts: Facts) -> Iterator[Finding]:
             continue
         if (largest.nnodes or 1) > 1:
             continue  # the network then decides how many there are
-        links = links_GBps(facts.machine)
-        factor = loss(links, channels_GBps(largest.counts.coll, facts.machine.gpus[0].sm))
+        factor = loss(facts.machine, channels_GBps(largest.counts.coll, facts.machine))
         if factor is None or factor < 1.3:
             continue
         yield Finding(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.doctor.capacity import channel_GBps, channels_GBps, links_GBps, loss
 from busbw.doctor.facts import GIVEN, Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.remedy import evidence, removal, without
-from busbw.nccl.capacity import channels_GBps, links_GBps, loss
 from busbw.nccl.conf import Setting
 from busbw.nccl.graph_file import PATH_TYPES, Graph, GraphFile, check_against
 from busbw.topology.model import Machine, PathType
@@ -25,7 +25,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     elif facts.graph is None:
         yield _unseen(setting, facts)
     else:
-        yield from _read(setting, facts.graph, facts.visible)
+        seen = facts.visible
+        yield from _read(setting, facts.graph, seen if seen and seen.gpus else None)
 
 
 def _read(setting: Setting, graph: GraphFile, machine: Machine | None) -> Iterator[Finding]:
@@ -37,7 +38,7 @@ def _read(setting: Setting, graph: GraphFile, machine: Machine | None) -> Iterat
     ring = graph.ring
     if ring is None:
         return
-    links = links_GBps(machine) if machine else None
+    links = links_GBps(machine)
     if machine is not None and links is not None:
         too_slow = ring.capacity_GBps < ENOUGH * links
         detour = _distance(ring.type_intra) > PathType.NVLINK.distance
@@ -48,12 +49,12 @@ def _read(setting: Setting, graph: GraphFile, machine: Machine | None) -> Iterat
             yield _too_bold(setting, graph, ring, links)
             return
     if setting.origin.where != GIVEN or machine is None:
-        yield _in_force(setting, graph, ring, machine)
+        yield _in_force(setting, graph, ring, machine, fits=links is not None)
 
 
 def _weak(setting: Setting, graph: GraphFile, ring: Graph, machine: Machine, links: float) -> Finding:
     count, ratio = len(ring.channels), links / ring.capacity_GBps
-    factor = loss(links, _carried(ring, machine))
+    factor = loss(machine, _carried(ring, machine))
     cost = f"about {factor:.1f} times less bus bandwidth" if factor else "less than the links carry"
     return Finding(
         NAME,
@@ -69,7 +70,7 @@ def _weak(setting: Setting, graph: GraphFile, ring: Graph, machine: Machine, lin
         Cost(
             f"{cost} in large collectives", factor,
             f"NCCL doubles ring channels to {2 * count} where links are fast; one channel carries about "
-            f"{(channels_GBps(1, machine.gpus[0].sm) or 0):g} GB/s on these GPUs",
+            f"{(channel_GBps(machine) or 0):g} GB/s on these GPUs",
         ),
         f"{removal(setting)}; NCCL then searches channels for this machine itself",
         without(setting),
@@ -91,13 +92,12 @@ def _unusable(setting: Setting, problems: list[Evidence]) -> Finding:
 def _unseen(setting: Setting, facts: Facts) -> Finding:
     """A log or record names a graph file that is not here: only its effect can be judged."""
     lines = [evidence(setting)]
-    links = links_GBps(facts.machine) if facts.machine else None
-    sm = facts.machine.gpus[0].sm if facts.machine and facts.machine.gpus else None
+    links = links_GBps(facts.machine)
     factor = None
     for log in facts.logs:
         counts = log.largest.counts if log.largest else None
         if counts is not None:
-            factor = loss(links, channels_GBps(counts.coll, sm))
+            factor = loss(facts.machine, channels_GBps(counts.coll, facts.machine))
             what = f"{counts.coll} coll channels"
             if links is not None and facts.machine is not None:
                 what += f", where {facts.machine.nvlinks_per_gpu} NVLinks per GPU carry about {links:.0f} GB/s"
@@ -127,8 +127,10 @@ def _too_bold(setting: Setting, graph: GraphFile, ring: Graph, links: float) -> 
     )
 
 
-def _in_force(setting: Setting, graph: GraphFile, ring: Graph, machine: Machine | None) -> Finding:
-    judged = "the links carry them" if machine is not None else "without --topology nobody can say whether they fit"
+def _in_force(setting: Setting, graph: GraphFile, ring: Graph, machine: Machine | None, *, fits: bool) -> Finding:
+    unknown = "without --topology nobody can say whether they fit"
+    unlinked = "not every pair of GPUs has NVLinks, so PCIe bounds them"
+    judged = "the links carry them" if fits else unlinked if machine is not None else unknown
     return Finding(
         NAME,
         Severity.NOTE,
@@ -146,7 +148,7 @@ def _channels(ring: Graph) -> str:
 
 def _carried(ring: Graph, machine: Machine) -> float | None:
     """NCCL doubles the channels that it finds while there is room (src/graph/connect.cc)."""
-    return channels_GBps(2 * len(ring.channels), machine.gpus[0].sm if machine.gpus else None) or ring.capacity_GBps
+    return channels_GBps(2 * len(ring.channels), machine) or ring.capacity_GBps
 
 
 def _distance(type_intra: str) -> int:

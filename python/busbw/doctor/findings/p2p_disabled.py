@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.doctor.capacity import loss, through_host_GBps
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.remedy import evidence, removal, without
-from busbw.nccl.capacity import links_GBps, loss, through_host_GBps
 from busbw.nccl.conf import Setting
 from busbw.topology.model import Machine, PathType
 
@@ -33,9 +33,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
 
 
 def _finding(setting: Setting, machine: Machine | None, what: str) -> Finding:
-    links = links_GBps(machine) if machine else None
-    host = through_host_GBps(machine) if machine else None
-    factor = loss(links, host)
+    factor = loss(machine, through_host_GBps(machine))
     proofs = [evidence(setting)]
     if machine is not None and machine.nvlinks_per_gpu:
         proofs.append(Evidence(f"{machine.nvlinks_per_gpu} NVLinks per GPU are left unused", machine.source))
@@ -46,7 +44,7 @@ def _finding(setting: Setting, machine: Machine | None, what: str) -> Finding:
         tuple(proofs),
         Cost(
             f"about {factor:.0f} times less bus bandwidth" if factor else "most of the bandwidth between GPUs", factor,
-            "host memory gives 3/8 of the PCIe rate (23.7 GB/s on 4 H200), against the links' count in NCCL",
+            "host memory gives about 0.45 of the PCIe rate (23.7 GB/s on 4 H200)",
         ),
         removal(setting),
         without(setting),

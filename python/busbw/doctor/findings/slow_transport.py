@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.doctor.capacity import loss, through_host_GBps
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.nccl.capacity import links_GBps, loss, through_host_GBps
 from busbw.nccl.log_model import Communicator, Transport
 
 NAME = "slow-transport"
@@ -22,8 +22,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         if not slow:
             continue
         first = slow[0]
-        links = links_GBps(facts.machine) if facts.machine else None
-        factor = loss(links, through_host_GBps(facts.machine)) if facts.machine else None
+        factor = loss(facts.machine, through_host_GBps(facts.machine))
         over_net = first.kind == "NET"
         yield Finding(
             NAME,

@@ -1,0 +1,57 @@
+"""What channels, links and detours can carry: the arithmetic by which findings estimate a cost."""
+
+from __future__ import annotations
+
+from busbw.expected.fabric import pcie_of_sm
+from busbw.expected.links import CHANNEL_GBPS, HOST_SHARE, nvlink_share
+from busbw.topology.model import Gpu, Machine
+from busbw.topology.rates import nccl_nvlink_GBps
+
+WIRE = 0.8
+"""Of the line rate, where NCCL's own figure for a compute capability is not known: 20 of 25 GB/s on A100."""
+
+
+def links_GBps(machine: Machine | None) -> float | None:
+    """What NCCL counts on from the NVLinks of the GPU with the fewest, GB/s; None where not all pairs have them."""
+    if machine is None or not machine.all_nvlink:
+        return None
+    rates = [_gpu_GBps(gpu) for gpu in machine.gpus]
+    return min((rate for rate in rates if rate is not None), default=None) if None not in rates else None
+
+
+def channel_GBps(machine: Machine | None) -> float | None:
+    """What one channel (a thread block at each end) carries on these GPUs, GB/s; None where nobody measured it."""
+    sm = machine.gpus[0].sm if machine is not None and machine.gpus else None
+    known = [each for each in CHANNEL_GBPS if sm is not None and each <= sm]
+    return CHANNEL_GBPS[max(known)].share.value if known else None
+
+
+def channels_GBps(channels: int, machine: Machine | None) -> float | None:
+    """What that many channels carry, GB/s."""
+    one = channel_GBps(machine)
+    return channels * one if one is not None else None
+
+
+def through_host_GBps(machine: Machine | None) -> float | None:
+    """What GPUs reach through host memory, GB/s, by their PCIe link or what is usual for their generation."""
+    if machine is None:
+        return None
+    rates = [gpu.pcie.max_GBps or gpu.pcie.GBps or pcie_of_sm(gpu.sm) for gpu in machine.gpus]
+    return min(rates) * HOST_SHARE.share.value if rates and all(rates) else None
+
+
+def loss(machine: Machine | None, limit: float | None) -> float | None:
+    """How many times faster a large all-reduce would be without the limit (GB/s); None where unknown or nothing."""
+    links = links_GBps(machine)
+    if machine is None or links is None or not limit:
+        return None
+    reached = links * nvlink_share("all_reduce", len(machine.gpus)).value
+    factor = reached / min(limit, reached)
+    return factor if factor >= 1.1 else None
+
+
+def _gpu_GBps(gpu: Gpu) -> float | None:
+    rate = nccl_nvlink_GBps(gpu.sm)
+    if rate is not None:
+        return rate * gpu.nvlink_count
+    return gpu.nvlink_GBps * WIRE if gpu.nvlink_GBps is not None else None
