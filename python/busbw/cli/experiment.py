@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,17 +16,24 @@ if TYPE_CHECKING:
     from busbw.experiment.plan import Plan
 
 _EPILOG = """\
-The first value of everything that is varied is the baseline; "unset" removes a variable. One value alone is
-compared with things as they are. Values that hold commas are separated by |.
+The first value of everything that is varied is the baseline; "unset" removes a
+variable. One value alone is compared with things as they are. Values that hold
+commas are separated by |.
 
-exit code: 0 every verdict is sure, 1 the baseline does not work, 3 some verdict is not sure, 130 interrupted
+exit code: 0 every verdict is sure, 1 the baseline does not work, 3 some verdict
+is not sure, 130 interrupted
 
 examples:
-  busbw experiment --vary NCCL_ALGO=unset,Ring,Tree -n 4 -- all_reduce -b 1M -e 1G -f 4
-  busbw experiment --vary NCCL_GRAPH_FILE=/opt/graph.xml,unset --time 3m -- all_reduce -b 1G -e 1G -g 2
-  busbw experiment --vary NCCL_PROTO=Simple,LL128 --vary NCCL_MAX_NCHANNELS=4,16,32 -- all_reduce -b 64M -e 64M
-  busbw experiment --vary-library system,./libnccl.so.2 -- all_gather -b 1K -e 1M -f 8
+  busbw experiment --vary NCCL_ALGO=unset,Ring,Tree -n 4 -- all_reduce -b 1M \\
+      -e 1G -f 4
+  busbw experiment --vary NCCL_GRAPH_FILE=/opt/graph.xml,unset --time 3m \\
+      -- all_reduce -b 1G -e 1G -g 2
+  busbw experiment --vary NCCL_PROTO=Simple,LL128 \\
+      --vary NCCL_MAX_NCHANNELS=4,16,32 -- all_reduce -b 64M -e 64M
+  busbw experiment --vary-library system,./libnccl.so.2 -- all_gather -b 1M
   busbw experiment --vary-arguments "-R 0|-R 2" -- all_reduce -b 1M -e 1M
+  busbw experiment --vary NCCL_CROSS_NIC=0,1 -n 16 \\
+      --launch "--launcher srun --nodes 2" -- alltoall -b 1M -e 1G -f 8
   busbw experiment plan.toml
   busbw experiment --resume FOLDER
 """
@@ -33,7 +41,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this verb."""
-    parser.usage = "busbw experiment --vary NAME=A,B [options] -- COLLECTIVE [measuring options]"
+    parser.usage = "busbw experiment --vary NAME=A,B [options] -- COLLECTIVE ..."
     parser.epilog = _EPILOG
     vary = parser.add_argument_group("what is varied")
     vary.add_argument("--vary", action="append", default=[], metavar="NAME=A,B", help="values of a variable")
@@ -42,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     vary.add_argument("--one-at-a-time", action="store_true", help="each value by itself, not every combination")
     ranks = parser.add_argument_group("how it is run")
     ranks.add_argument("-n", "--ranks", type=int, default=1, help="processes to start for each trial (default 1)")
-    ranks.add_argument("--bind", choices=["none", "cores"], default="none", help="as for busbw run")
+    ranks.add_argument("--launch", default="", metavar="'OPTIONS'", help="launch options of busbw run, in one word")
     stop = parser.add_argument_group("when it stops")
     stop.add_argument("--time", metavar="TIME", default=None, help="90s, 10m, 1h (default 10m)")
     stop.add_argument("--rounds", type=int, default=None, help="at most so many rounds (default 60)")
@@ -105,7 +113,14 @@ def _from_words(args: argparse.Namespace, words: list[str]) -> Plan:
     found = [factors.variable(text) for text in args.vary]
     found += [factors.library(args.vary_library)] if args.vary_library else []
     found += [factors.arguments(text, number) for number, text in enumerate(args.vary_arguments, start=1)]
-    return Plan(tuple(found), tuple(words), args.ranks, args.bind, args.one_at_a_time, args.seed)
+    return Plan(tuple(found), tuple(words), args.ranks, _launch_words(args.launch), args.one_at_a_time, args.seed)
+
+
+def _launch_words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as problem:
+        raise UsageError(f"--launch {text!r} cannot be split into words: {problem}") from None
 
 
 def _limited(plan: Plan, args: argparse.Namespace) -> Plan:

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 _DEFAULT_SIZES = [1 << power for power in (3, 10, 16, 20, 24, 26, 28, 30, 32)]
 _EPILOG = """\
-Without --machine or --topology, this machine is read. --from fits the terms of one node to a run that was measured on
-it (8 bytes to 1 GiB or more), which is nearer to the truth than the general terms.
+Without --machine or --topology, this machine is read. --from fits the terms of
+one node to a run that was measured on it (8 bytes to 1 GiB or more), which is
+nearer to the truth than the general terms.
 
 examples:
-  busbw predict all_reduce --machine ndv4 --nodes 1,2,16,12500 --sizes 1K,1G
+  busbw predict all_reduce --machine ndv4 --nodes 1,2,12500 --sizes 1K,1G
   busbw predict all_reduce --machine ndv4 --nodes 2 --from catalogue:ndv4-1node
   busbw predict alltoall --machine dgx-h100 --nodes 64
   busbw predict all_gather --topology topo.xml --gpus 4 --nics 4 --nic-gbps 400
+  busbw predict --limits --machine dgx-h100 --nodes 1,2
   busbw predict --list
   busbw predict --check
 """
@@ -49,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     network.add_argument("--channels", type=int, metavar="N", help="as with NCCL_MAX_NCHANNELS=N")
     network.add_argument("--no-nvls", action="store_true", help="as with NCCL_NVLS_ENABLE=0")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--limits", action="store_true", help="bus bandwidth of large messages, by algorithm")
     parser.add_argument("--list", action="store_true", help="list the machine types")
     parser.add_argument("--check", action="store_true", help="compare predictions with the catalogue's figures")
     parser.add_argument("--markdown", action="store_true", help="with --check: the page docs/results/predictions.md")
@@ -69,6 +72,9 @@ def run(args: argparse.Namespace) -> int:
         print(text.page(checked) if args.markdown else text.check_text(checked), end="")
         return 0
     fabric = _adjusted(_fabric(args), args)
+    if args.limits:
+        print(text.limits_text(fabric, args.nodes, multicast=not args.no_nvls), end="")
+        return 0
     terms = _terms(args, fabric)
     found = _predictions(args, fabric, terms)
     if args.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -16,7 +17,7 @@ from busbw.experiment.factors import UNSET, Factor, Level
 from busbw.experiment.plan import Limits, Plan, check
 
 MAX_FILE_BYTES = 1 << 20
-_TOP = {"command", "ranks", "bind", "one_at_a_time", "seed", "vary", *(each.name for each in fields(Limits))}
+_TOP = {"command", "ranks", "launch", "one_at_a_time", "seed", "vary", *(each.name for each in fields(Limits))}
 _LEVEL = {"label", "environment", "library", "arguments", "unbind"}
 _VARY = {"variable", "library", "arguments", "values", "name", "levels"}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
@@ -63,10 +64,10 @@ def _plan(raw: Mapping[str, Any]) -> Plan:
         if isinstance(limits.get(name), str):
             limits[name] = parse_time(limits[name])
     command = raw.get("command", [])
-    words = command.split() if isinstance(command, str) else [str(word) for word in command]
+    words = _words(command)
     return Plan(
-        tuple(_factor(table, number) for number, table in enumerate(tables, start=1)), tuple(words),
-        int(raw.get("ranks", 1)), str(raw.get("bind", "none")), bool(raw.get("one_at_a_time", False)),
+        tuple(_factor(table, number) for number, table in enumerate(tables, start=1)), words,
+        int(raw.get("ranks", 1)), _words(raw.get("launch", ())), bool(raw.get("one_at_a_time", False)),
         int(raw.get("seed", 1)), Limits(**limits),
     )  # fmt: skip
 
@@ -92,11 +93,14 @@ def _level(raw: Mapping[str, Any], number: int) -> Level:
     environment = {
         str(name): None if value == UNSET else str(value) for name, value in raw.get("environment", {}).items()
     }
-    words = raw.get("arguments", ())
     return Level(
         str(raw.get("label", "")), environment, raw.get("library"),
-        tuple(words.split() if isinstance(words, str) else map(str, words)), bool(raw.get("unbind", False)),
+        _words(raw.get("arguments", ())), bool(raw.get("unbind", False)),
     )  # fmt: skip
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(shlex.split(value) if isinstance(value, str) else map(str, value))
 
 
 def _known(table: Mapping[str, Any], known: Sequence[str] | set[str], where: str) -> None:

@@ -37,12 +37,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Plan:
-    """`words` are a collective and the engine's options; `ranks` processes are started for every trial."""
+    """`words` are a collective and the engine's options. Every trial starts `ranks` processes as `launch` says."""
 
     factors: tuple[Factor, ...]
     words: tuple[str, ...]
     ranks: int = 1
-    bind: str = "none"
+    launch: tuple[str, ...] = ()
     one_at_a_time: bool = False
     seed: int = 1
     limits: Limits = Limits()
@@ -116,7 +116,7 @@ def _plan(raw: Mapping[str, Any]) -> Plan:
         Factor(factor["name"], tuple(_level(level) for level in factor["levels"])) for factor in raw["factors"]
     )
     return Plan(
-        factors, tuple(raw["words"]), raw["ranks"], raw["bind"], raw["one_at_a_time"], raw["seed"],
+        factors, tuple(raw["words"]), raw["ranks"], tuple(raw["launch"]), raw["one_at_a_time"], raw["seed"],
         Limits(**raw["limits"]),
     )  # fmt: skip
 

@@ -41,30 +41,38 @@ def place_of(run: Run) -> Place | None:
 
 
 def fabric_of(run: Run, read_machine: Callable[[], Machine | None]) -> Fabric | None:
-    """The fabric of the machine that measured: by its type's name, from the live machine, or by its GPUs' names."""
+    """The fabric of the machine that measured: by its type's name, by its GPUs' names, or from the live machine.
+
+    Boards that always have their NVLinks are known by name, and reading a live machine takes seconds: that is kept for
+    several hosts, whose NICs have no name here, and for GPUs whose links differ from board to board.
+    """
     place = place_of(run)
     if place is None:
         return None
     named = machines.find(run.machine)
     if named is not None and named.gpus >= place.gpus:
         return named
+    by_name = _by_name(run, place)
+    if place.nodes == 1 and by_name is not None and by_name.nvlink_GBps:
+        return by_name
     machine = read_machine()
     try:
         if machine is not None and len(machine.gpus) >= place.gpus:
             return of_machine(machine)
     except UserError:
         return None
-    return _by_name(run, place)
+    return by_name
 
 
 def _by_name(run: Run, place: Place) -> Fabric | None:
     names = {rank.device.name for rank in run.ranks if rank.device}
-    known = product(names.pop()) if len(names) == 1 else None
+    name = names.pop()
+    known = product(name) if not names else None
     if known is None or known.nvlinks is None:
         return None
     links = (nccl_nvlink_GBps(known.sm) or 0.0) * known.nvlinks
     return Fabric(
-        name=run.machine or "this machine", gpus=place.gpus, sm=known.sm, nvlink_GBps=links,
+        name=run.machine or f"{place.gpus} x {name}", gpus=place.gpus, sm=known.sm, nvlink_GBps=links,
         island=place.gpus if links else 1, switched=place.gpus > 2 and bool(links), pcie_GBps=pcie_of_sm(known.sm),
     )  # fmt: skip
 

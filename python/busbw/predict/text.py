@@ -7,6 +7,7 @@ from typing import Any
 
 from busbw.analysis.units import format_bytes, format_us
 from busbw.expected import machines
+from busbw.expected.bandwidth import algorithms, bus_bandwidth
 from busbw.expected.fabric import Fabric
 from busbw.expected.span import Span
 from busbw.predict.check import LARGE_BYTES, Compared, Entry, entry_terms, worst
@@ -14,6 +15,7 @@ from busbw.predict.model import Prediction
 from busbw.predict.terms import Terms
 from busbw.report.text import columns, sentences
 
+_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv")
 _SHOWN_BYTES = frozenset({8, 1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 26, 1 << 28, 1 << 30, 1 << 32, 1 << 33})
 
 
@@ -37,6 +39,24 @@ def predictions_text(found: Sequence[Prediction], fabric: Fabric, terms: Terms) 
             "Beyond two nodes nothing was measured here: the network is taken to be without congestion, and the "
             "range grows with the nodes."
         )
+    return "\n".join([*table, "", *sentences(said)]) + "\n"
+
+
+def limits_text(fabric: Fabric, nodes: Sequence[int], *, multicast: bool) -> str:
+    """For each collective, algorithm and number of GPUs: the bus bandwidth of large messages, and its range."""
+    rows = []
+    for collective in _COLLECTIVES:
+        for count in nodes:
+            for gpus in dict.fromkeys((min(2, fabric.gpus), fabric.gpus)):
+                for algorithm in algorithms(fabric, collective, gpus, count, multicast=multicast):
+                    span = bus_bandwidth(fabric, collective, algorithm, gpus, count)
+                    rows.append([collective, algorithm.value, f"{count} x {gpus}", _rate(span.value), _span(span)])
+    table = columns(["collective", "algorithm", "GPUs", "GB/s", "range"], rows, left=(0, 1, 4))
+    said = [
+        f"{fabric.name}: {machines.describe(fabric)}.",
+        "Bus bandwidth of large messages, as nccl-tests defines it; ranges hold what well-run machines reach. The page "
+        "docs/reference/expected.md has the shares and their sources.",
+    ]
     return "\n".join([*table, "", *sentences(said)]) + "\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -59,3 +60,42 @@ def test_the_list_and_the_check_are_tables(capsys):
 def test_a_mistake_is_one_sentence(capsys, words, said):
     assert main(["predict", *words]) in {1, 2}
     assert said in capsys.readouterr().err
+
+
+def test_limits_are_shown_by_collective_and_algorithm(capsys):
+    assert main(["predict", "--limits", "--machine", "dgx-h100", "--nodes", "1,2"]) == 0
+    said = capsys.readouterr().out
+    rows = [line.split()[:2] for line in said.splitlines()]
+    for row in (["all_reduce", "ring"], ["all_reduce", "tree"], ["all_reduce", "NVLS"], ["alltoall", "direct"]):
+        assert row in rows
+    assert all(len(line) <= 80 for line in said.splitlines())
+
+
+GPU_RECORD = r"""
+import json, sys
+ranks = [{"rank": i, "host": "h", "device": {"kind": "gpu", "index": i, "name": "NVIDIA H200", "bus_id": None}}
+         for i in range(4)]
+case = {"schema": 1, "kind": "case", "run": "r", "case": 0, "collective": "all_reduce", "bytes": 1 << 30, "ranks": 4,
+        "placement": "out_of_place", "outcome": "measured", "time_us": 4534.0, "algbw_GBps": 236.8, "busbw_GBps": 355.2}
+run = {"schema": 1, "kind": "run", "run": "r", "started": None, "tool": {"name": "busbw", "version": "0"},
+       "library": None, "ranks": ranks, "environment": {"NCCL_NVLS_ENABLE": "0"}}
+end = {"schema": 1, "kind": "end", "run": "r", "outcome": "completed", "cases": 1}
+print("the table")
+with open(sys.argv[sys.argv.index("--record") + 1], "w") as stream:
+    for line in (run, case, end):
+        print(json.dumps(line, separators=(",", ":")), file=stream)
+"""
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_run_on_gpus_ends_with_one_line_about_what_was_expected(capfd, tmp_path, monkeypatch, named):
+    (tmp_path / "engine.py").write_text(GPU_RECORD)
+    program = tmp_path / "engine"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {tmp_path / "engine.py"} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("BUSBW_ENGINE", str(program))
+    words = ["--record", str(tmp_path / "named.jsonl")] if named else []
+    assert main(["all_reduce", "-b", "1G", *words]) == 0
+    said = capfd.readouterr().out.splitlines()
+    assert said[0] == "the table"
+    assert said[1].startswith("# Expected: 101% of the 351 GB/s expected at 1 GiB (range 315 to 375, 4 x NVIDIA H200)")

@@ -65,7 +65,7 @@ def test_a_trial_inherits_the_users_variables_but_for_what_is_varied():
 def test_a_plan_is_read_as_it_was_kept(tmp_path):
     plan = Plan(
         (factors.variable("A=unset,2"), factors.arguments("-R 0|-R 2")), ("all_reduce", "-b", "1M"), ranks=2,
-        bind="cores", one_at_a_time=True, seed=5, limits=Limits(seconds=12.5, rounds=7),
+        launch=("--bind", "cores"), one_at_a_time=True, seed=5, limits=Limits(seconds=12.5, rounds=7),
     )  # fmt: skip
     save(plan, tmp_path)
     assert load(tmp_path) == plan
