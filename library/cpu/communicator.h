@@ -54,7 +54,8 @@ class Communicator {
   // The header line of this rank for the next epoch, free to be filled; publish() makes it visible.
   Epoch next_epoch() const { return published_ + 1; }
   HeaderLine& next_line() { return segment_->line(rank_, next_epoch()); }
-  void publish(const Collective& call);
+  // `payload_bytes` behind the header: a hint how many lines the next call of this kind will write.
+  void publish(const Collective& call, std::size_t payload_bytes = 0);
   // Waits for every rank's header of `epoch` and checks that all ranks mean the same call.
   // `payload_bytes` behind the header, if any, are fetched meanwhile: a hint, for payloads of a few lines.
   void await(const Collective& call, Epoch epoch, std::size_t payload_bytes = 0);

@@ -62,8 +62,9 @@ void run_short(Communicator& comm, const Collective& call, std::size_t bytes) {
   if (contributes(call, comm.rank())) {
     copy_bytes(payload(comm.segment(), comm.rank(), epoch, bytes), call.send, bytes);
   }
-  comm.publish(call);
-  comm.await(call, epoch, bytes <= sizeof(HeaderLine::inline_data) ? 0 : bytes);
+  const std::size_t behind_header = bytes <= sizeof(HeaderLine::inline_data) ? 0 : bytes;
+  comm.publish(call, behind_header);
+  comm.await(call, epoch, behind_header);
   if (call.count == 0 || !receives(call, comm.rank())) return;
   const Arrived arrived{comm, call, epoch, bytes, call.count * element_size(call.type)};
   if (reduces(call.kind)) {
