@@ -1,6 +1,7 @@
 // Waiting for peers: a short spin, then yielding, then sleeping; with an eye on aborts, failures and peers that ended.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -19,7 +20,8 @@ inline void relax_processor() {
 
 struct WatchOptions {
   int rank = 0;
-  // Polls before the first yield: few where ranks share processors, as then the peer needs this one.
+  // Polls before the first yield: at most so many, and fewer while the scheduler keeps this rank and a peer on one
+  // processor, as then the peer needs it.
   int spins = 0;
   double limit_seconds = 600;
 };
@@ -27,16 +29,21 @@ struct WatchOptions {
 class Watch {
  public:
   Watch(std::shared_ptr<SharedSegment> segment, WatchOptions options)
-      : segment_(std::move(segment)), options_(options) {}
+      : segment_(std::move(segment)), options_(options), spins_(options.spins) {}
 
   // Returns once done() holds. missing(rank) tells whether this wait still needs that rank; one that ended or left
   // while it is needed ends the wait with a Failure, as do an abort, a failure elsewhere and the time limit.
   template <class Done, class Missing>
   void wait(Done done, Missing missing) {
-    for (int spin = 0; spin < options_.spins; ++spin) {
-      if (done()) return;
+    for (int spin = 0; spin < spins_; ++spin) {
+      if (done()) {
+        // A peer that came while this rank polled runs on a processor of its own.
+        if (spin > 0) spins_ = std::min(2 * spins_, options_.spins);
+        return;
+      }
       relax_processor();
     }
+    spins_ = std::max(spins_ / 2, std::min(fewest_spins, options_.spins));
     Patience patience;
     while (!done()) {
       if (pause(patience)) continue;
@@ -59,6 +66,7 @@ class Watch {
   ncclResult_t failure() const;
 
  private:
+  static constexpr int fewest_spins = 20;
   using Clock = std::chrono::steady_clock;
   struct Patience {
     int rounds = 0;
@@ -75,6 +83,7 @@ class Watch {
 
   std::shared_ptr<SharedSegment> segment_;
   WatchOptions options_;
+  int spins_;
   std::atomic<bool> aborted_{false};
 };
 
