@@ -48,6 +48,7 @@ VERBS: tuple[Verb, ...] = (
     *(_measure(name) for name in COLLECTIVES),
     Verb("torch-bench", "measure what torch.distributed gets", "busbw.cli.torch_bench", "Measure"),
     Verb("run", "start several ranks and measure with them", "busbw.cli.run", "Launch"),
+    Verb("azureml", "measure as a job of Azure Machine Learning", "busbw.cli.azureml", "Launch", raw=True),
     Verb("experiment", "which setting is faster: variants in turns until it is sure", "busbw.cli.experiment", "Know"),
     Verb("predict", "time and bandwidth for sizes and node counts that nobody has run", "busbw.cli.predict", "Know"),
     Verb("import", "read other tools' results into runs", "busbw.cli.import_", "Know"),
