@@ -16,12 +16,14 @@ from busbw.errors import UserError
 from busbw.importers.context import is_kept
 
 MEMBER = "snapshot.json"
-MAX_BYTES = 256 << 20
+MAX_BYTES = 64 << 20
 
 
 def write_bundle(snapshot: Snapshot, path: Path) -> None:
     """Write the snapshot without what could be secret; UserError where the file cannot be written."""
     text = json.dumps(encode(without_secrets(snapshot)), indent=1, ensure_ascii=False).encode()
+    if len(text) > MAX_BYTES:
+        raise UserError(f"the snapshot has {len(text) >> 20} MiB, more than a bundle may hold; give shorter logs")
     member = tarfile.TarInfo(MEMBER)
     member.size = len(text)
     try:
@@ -41,7 +43,7 @@ def read_bundle(path: Path) -> Snapshot:
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as problem:
         raise UserError(f"{path} is no bundle of `busbw doctor --collect`: {problem}") from problem
     try:
-        raw = json.loads(text)
+        raw = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as problem:
         raise UserError(f"{path}: {MEMBER} in it is no JSON: {problem}") from problem
     if not isinstance(raw, dict):
@@ -50,6 +52,10 @@ def read_bundle(path: Path) -> Snapshot:
     if schema != SCHEMA:
         raise UserError(f"{path} has snapshot schema {str(schema)[:20]}, this busbw reads {SCHEMA}; use a newer busbw")
     return replace(decode(Snapshot, raw, f"{path}: snapshot"), source=str(path), live=False)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
 
 
 def is_bundle(start: bytes) -> bool:

@@ -16,7 +16,8 @@ def links_GBps(machine: Machine | None) -> float | None:
     if machine is None or not machine.all_nvlink:
         return None
     rates = [_gpu_GBps(gpu) for gpu in machine.gpus]
-    return min((rate for rate in rates if rate is not None), default=None) if None not in rates else None
+    known = [rate for rate in rates if rate]
+    return min(known) if known and len(known) == len(rates) else None
 
 
 def channel_GBps(machine: Machine | None) -> float | None:

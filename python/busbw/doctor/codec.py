@@ -14,6 +14,7 @@ from busbw.errors import UserError
 
 Value = TypeVar("Value")
 MAX_ITEMS = 1_000_000
+MAX_INT = 1 << 63
 
 
 def encode(value: Any) -> Any:
@@ -58,6 +59,8 @@ def _decode_mapping(wanted: Any, raw: Any, where: str) -> dict[str, Any]:
 
 
 def _decode_plain(wanted: Any, raw: Any, where: str) -> Any:
+    if type(raw) is int and abs(raw) > MAX_INT:
+        raise _misfit(where, "a number of at most 64 bits", f"one of {raw.bit_length()} bits")
     if wanted is float and isinstance(raw, int) and not isinstance(raw, bool):
         return float(raw)
     if type(raw) is not wanted:

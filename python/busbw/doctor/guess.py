@@ -9,7 +9,7 @@ from busbw.nccl.log_model import NcclLog
 from busbw.records import Record
 from busbw.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
 from busbw.topology.names import product
-from busbw.topology.paths import connections
+from busbw.topology.paths import MAX_DEVICES, connections
 
 
 def machine_of_logs(logs: Sequence[NcclLog]) -> Machine | None:
@@ -48,5 +48,5 @@ def _gpu(index: int, bus_id: str | None, name: str | None) -> Gpu:
 
 
 def _machine(source: str, gpus: Sequence[Gpu], host: str) -> Machine:
-    unique = tuple({gpu.index: gpu for gpu in gpus}.values())
+    unique = tuple({gpu.index: gpu for gpu in gpus}.values())[:MAX_DEVICES]
     return replace(Machine(source, unique, host=host), connections=connections(unique, ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from busbw.topology.rates import NVLINK_GBPS, nvlink_generation, pcie_GBps
 
@@ -167,7 +168,7 @@ class Connection:
         return f"NV{self.nvlinks}" if self.path is PathType.NVLINK else self.path.value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Machine:
     """One host. `source` says what it was read from; connections are stored once per unordered pair."""
 
@@ -186,9 +187,11 @@ class Machine:
 
     def between(self, a: str, b: str) -> Connection | None:
         """The connection of two devices by key; None where nobody said."""
-        if a == b:
-            return Connection(a, b, PathType.SELF)
-        return next((each for each in self.connections if {each.a, each.b} == {a, b}), None)
+        return Connection(a, b, PathType.SELF) if a == b else self._pairs.get(frozenset((a, b)))
+
+    @cached_property
+    def _pairs(self) -> dict[frozenset[str], Connection]:
+        return {frozenset((each.a, each.b)): each for each in self.connections}
 
     @property
     def nvlinks_per_gpu(self) -> int:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+from busbw.errors import UserError
 from busbw.topology.model import SWITCH, Connection, Gpu, Nic, PathType, normal_bus_id
+
+MAX_DEVICES = 576  # as many as NCCL takes of one kind (NCCL_TOPO_MAX_NODES)
 
 
 def connections(gpus: Sequence[Gpu], nics: Sequence[Nic]) -> tuple[Connection, ...]:
-    """The connection of every pair of devices."""
+    """The connection of every pair of devices; UserError where there are more than any machine has."""
+    if len(gpus) + len(nics) > MAX_DEVICES:
+        raise UserError(f"{len(gpus)} GPUs and {len(nics)} NICs in one machine: no machine has more than {MAX_DEVICES}")
     found = [nvlink_between(a, b) or pcie_between(a, b) for a, b in combinations(gpus, 2)]
     found += [pcie_between(gpu, nic) for gpu in gpus for nic in nics]
     found += [pcie_between(a, b) for a, b in combinations(nics, 2)]

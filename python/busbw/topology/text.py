@@ -21,6 +21,10 @@ def describe(machine: Machine) -> list[str]:
     if machine.numa_nodes:
         nodes = [(str(node.index), shorten(write_list(node.cpus), 60)) for node in machine.numa_nodes]
         lines += [*columns(("NUMA", "processors"), nodes, left=range(2)), ""]
+    loose = [gpu for gpu in machine.gpus if gpu.cpus and gpu.numa is None]
+    if loose:
+        rows = [(gpu.key, shorten(write_list(gpu.cpus), 60)) for gpu in loose]
+        lines += [*columns(("GPU", "processors"), rows, left=range(2)), ""]
     if machine.connections:
         lines += [*write_matrix(machine), "", *legend(machine)]
     return lines

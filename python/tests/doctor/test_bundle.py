@@ -5,17 +5,21 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from busbw.doctor.bundle import MEMBER, read_bundle, write_bundle
-from busbw.doctor.codec import encode
+from busbw.doctor.codec import decode, encode
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
-from busbw.doctor.snapshot import TextFile
+from busbw.doctor.snapshot import Snapshot, TextFile
+from busbw.doctor.text import describe, summary
 from busbw.errors import UserError
 
 from .cases import CASES, conf, healthy, log
@@ -69,6 +73,8 @@ def changed(**changes: Any) -> bytes:
         (MEMBER, changed(gpus=7), "a list was expected"),
         (MEMBER, changed(gpus=[{"index": "one"}]), "gpus[0].index: int was expected, not 'one'"),
         (MEMBER, changed(gpus=[{}]), "index of GpuState is missing"),
+        (MEMBER, changed(gpus=[{"index": 10**400}]), "a number of at most 64 bits was expected"),
+        (MEMBER, b'{"gpus": [{"index": 1, "temperature_C": NaN}]}', "NaN is no number"),
         (MEMBER, changed(colour="red"), "'colour' is no field of Snapshot"),
         (MEMBER, changed(machine={"source": "x", "connections": [{"a": "1", "b": "2", "path": "??"}]}), "one of X, NV"),
     ],
@@ -101,3 +107,40 @@ def test_a_file_that_could_not_be_read_stays_so(tmp_path: Path) -> None:
     snapshot = healthy(graph=TextFile("/g", None, "Permission denied"), environment={"NCCL_GRAPH_FILE": "/g"})
     write_bundle(snapshot, tmp_path / "b.tar.gz")
     assert read_bundle(tmp_path / "b.tar.gz").graph == snapshot.graph
+
+
+def _paths(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield way
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from _paths(item, (*way, key))
+
+
+WHOLE = encode(CASES["graph-file"]())
+WAYS = list(_paths(WHOLE))
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8), st.just([]), st.just({}),
+    st.just("9" * 30), st.just(-1), st.just("\x1b[31m"), st.just([1, 2]),
+)  # fmt: skip
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.sampled_from(WAYS), ODD)
+def test_one_odd_value_is_a_sentence_or_findings(way: tuple[Any, ...], odd: Any) -> None:
+    raw = json.loads(json.dumps(WHOLE))
+    place = raw
+    for key in way[:-1]:
+        place = place[key]
+    if way:
+        place[way[-1]] = odd
+    else:
+        raw = odd
+    try:
+        snapshot = decode(Snapshot, raw, "x")
+    except UserError as problem:
+        assert str(problem).startswith("x")
+        return
+    facts = gather(snapshot)
+    findings = examine(facts)
+    shown = "\n".join([*(line for each in findings for line in describe(each)), summary(facts, findings)])
+    assert "\x1b" not in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -344,3 +345,11 @@ def test_a_dead_infiniband_port_is_a_rail_and_an_unused_ethernet_port_is_none() 
 
 def test_errors_that_were_counted_on_links_are_a_note() -> None:
     assert [each.severity for each in found(with_gpu(nvlink_errors=10**6), "nvlinks-down")] == [Severity.NOTE]
+
+
+def test_a_log_with_absurdly_many_ranks_on_one_host_is_judged_in_bounded_time() -> None:
+    begun = "ncclCommInitRank comm 0x1 rank {0} nranks 9000 cudaDev 0 nvmlDev {0} busId {0:x}0 commId 0xa - Init START"
+    text = "\n".join(said(begun.format(rank), rank) for rank in range(9000))
+    started = time.monotonic()
+    found(Snapshot("files", logs=(TextFile("l", "#  Rank  0 x device  0 [0000:00:06] NVIDIA H200\n" + text),)))
+    assert time.monotonic() - started < 20

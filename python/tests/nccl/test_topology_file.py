@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,3 +116,25 @@ def test_what_is_written_is_read_back(machine: Machine) -> None:
     assert {(frozenset((p.a, p.b)), p.text) for p in file.machine.connections} == {
         (frozenset((p.a, p.b)), p.text) for p in machine.connections
     }
+
+
+def test_absurd_numbers_of_devices_are_refused_and_many_are_quick() -> None:
+    with pytest.raises(UserError, match="in one machine"):
+        read_topology(many(600), "t")
+    started = time.monotonic()
+    machine = read_topology(many(300), "t").machine
+    assert machine.all_nvlink and len(machine.connections) == 300 * 299 // 2
+    assert time.monotonic() - started < 10
+
+
+def many(gpus: int) -> bytes:
+    """That many GPUs on one switch, a hundred to a processor."""
+    one = (
+        '<pci busid="{:04x}:00:00.0" class="0x030200"><gpu dev="{}" sm="90" gdr="1">'
+        '<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci>'
+    )
+    cpus = [range(low, min(low + 100, gpus)) for low in range(0, gpus, 100)]
+    body = "".join(
+        f'<cpu numaid="{n}">' + "".join(one.format(i + 1, i) for i in here) + "</cpu>" for n, here in enumerate(cpus)
+    )
+    return f'<system version="1">{body}</system>'.encode()
