@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import launches
 from launches import Setup, Sweep
 from report import markdown
-from stages import STAGES, Bench, Deadline
+from stages import PARTS, REST, STAGES, Bench, Deadline
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -51,8 +53,16 @@ def machine(setup: Setup) -> dict[str, str]:
         "MPI": (_output(setup.mpirun[0], "--version").splitlines() or ["none"])[0],
         "NCCL": setup.library,
         "busbw": _output(str(setup.busbw / "all_reduce_perf"), "--version") or "?",
+        "engine": f"sha256 {_sha256(setup.busbw / 'busbw-engine')[:12]}",
         "multicast": "off (NCCL_NVLS_ENABLE=0)",
     }
+
+
+def _sha256(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return "?"
 
 
 def build() -> None:
@@ -60,13 +70,16 @@ def build() -> None:
     capability = _output("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader").splitlines()[0]
     ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
     configure = ["cmake", "-S", str(REPOSITORY), "-B", str(REPOSITORY / "build"), *ninja, "-DCMAKE_BUILD_TYPE=Release"]
-    subprocess.run([*configure, f"-DBUSBW_CUDA_ARCHITECTURES={capability.replace('.', '')}"], check=True)
-    subprocess.run(["cmake", "--build", str(REPOSITORY / "build"), "--parallel"], check=True)
+    subprocess.run(
+        [*configure, "-DBUSBW_TESTS=OFF", f"-DBUSBW_CUDA_ARCHITECTURES={capability.replace('.', '')}"], check=True
+    )
+    targets = ["busbw-engine", "busbw_cpu", "busbw_test_corrupting_gpu"]
+    subprocess.run(["cmake", "--build", str(REPOSITORY / "build"), "--parallel", "--target", *targets], check=True)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 bench/gpu", description=__doc__)
-    parser.add_argument("stages", nargs="*", default=["compare"], help=f"of: build {' '.join(STAGES)} report all")
+    parser.add_argument("stages", nargs="*", default=["compare"], help=f"of: build {' '.join(STAGES)} report rest all")
     parser.add_argument("--collectives", default=",".join(launches.COLLECTIVES))
     parser.add_argument("--modes", default=",".join(launches.MODES))
     parser.add_argument("--runs", type=int, default=5, help="of each program")
@@ -79,7 +92,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--gpus", type=int, default=0, help="0: all that nvidia-smi lists")
     parser.add_argument("--library", default="", help="the NCCL for both programs; default: the wheel of this Python")
     parser.add_argument("--out", default=os.environ.get("OUT", str(REPOSITORY / "bench" / "out" / "gpu")))
-    parser.add_argument("--results", nargs="*", default=[], help="for report: results.json of earlier calls to merge")
+    parser.add_argument(
+        "--results", nargs="*", default=[], metavar="FILE[:STAGE[/MODE,...]]",
+        help="for report: results.json of earlier calls to merge, whole or a stage, or modes of it",
+    )  # fmt: skip
     return parser.parse_args()
 
 
@@ -106,29 +122,50 @@ def measure(args: argparse.Namespace, names: list[str], out: Path) -> dict[str, 
     if setup.gpus < 2:
         raise SystemExit(f"bench/gpu: {setup.gpus} GPUs here; the comparison needs two or more")
     sweep = Sweep(smallest=args.min, largest=args.max, iterations=args.iterations, graph_launches=args.graph_launches)
-    bench = Bench(setup, sweep, deadline, out, args.per_run_limit)
     call: dict[str, Any] = {"machine": machine(setup), "arguments": sys.argv[1:], "stages": {}}
-    for name in (n for n in names if n in STAGES):
-        try:
-            call["stages"][name] = STAGES[name](
-                bench, tuple(args.collectives.split(",")), tuple(args.modes.split(",")), args.runs
-            )
-        except (OSError, SystemExit) as error:
-            # One stage that cannot run must not cost the others, which share a rented machine.
-            print(f"stage {name}: {error}", file=sys.stderr, flush=True)
-        (out / "results.json").write_text(json.dumps(call))
+    steps = [(name, args.runs) for name in names if name in STAGES]
+    if "rest" in names:
+        steps += [(name, 1) for name in REST]
+    with tempfile.TemporaryDirectory(prefix="busbw-bench-") as scratch:
+        bench = Bench(setup, sweep, deadline, out, args.per_run_limit, scratch)
+        for name, runs in steps:
+            if deadline.left() <= 0:
+                print(f"no time left for {name}", flush=True)
+                continue
+            try:
+                found = STAGES[name](bench, tuple(args.collectives.split(",")), tuple(args.modes.split(",")), runs)
+            except (OSError, SystemExit, subprocess.SubprocessError) as error:
+                # One stage that cannot run must not cost the others, which share a rented machine.
+                print(f"stage {name}: {error}", file=sys.stderr, flush=True)
+                continue
+            call["stages"].setdefault(PARTS.get(name, name), []).extend(found)
+            (out / "results.json").write_text(json.dumps(call))
+    return call
+
+
+def load(word: str) -> dict[str, Any]:
+    """FILE, or FILE:STAGE, or FILE:STAGE/MODE,MODE: an earlier call, or the part of it that still holds."""
+    file, _, part = word.partition(":")
+    call: dict[str, Any] = json.loads(Path(file).read_text())
+    if part:
+        stage, _, modes = part.partition("/")
+        kept = [r for r in call["stages"].get(stage, []) if not modes or r.get("mode") in modes.split(",")]
+        if not kept:
+            raise SystemExit(f"bench/gpu: {file} holds nothing of {part}")
+        call["stages"] = {stage: kept}
     return call
 
 
 def main() -> int:
     args = parse()
-    names = ["build", *STAGES] if "all" in args.stages else args.stages
-    unknown = set(names) - {"build", "report", *STAGES}
+    whole = [name for name in STAGES if name not in PARTS]
+    names = ["build", *whole] if "all" in args.stages else args.stages
+    unknown = set(names) - {"build", "report", "rest", *STAGES}
     if unknown:
         raise SystemExit(f"bench/gpu: no stage is called {', '.join(sorted(unknown))}")
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
-    calls = [json.loads(Path(file).read_text()) for file in args.results]
+    calls = [load(word) for word in args.results]
     if set(names) - {"report"}:
         calls.append(measure(args, names, out))
     text = markdown(calls)

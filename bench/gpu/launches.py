@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ ENFORCED = {
 }
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv")
+# The two whose eager sweeps are also taken with --precision.
+PRECISE = ("all_reduce", "all_gather")
 EVERY_COLLECTIVE = (*COLLECTIVES, "reduce", "gather", "scatter", "alltoallv", "hypercube")
 MODES = ("processes", "threads", "processes-graph", "threads-graph")
 
@@ -86,3 +89,25 @@ def busbw(  # noqa: PLR0913, PLR0917 - one place for every way in which the engi
     argv = (str(setup.busbw / f"{collective}_perf"), *flags(sweep, mode, setup.gpus))
     argv += ("--library", library or setup.library)
     return Launch(_in_mode(setup, mode, argv), environment(base, {}))
+
+
+def busbw_command(setup: Setup, words: tuple[str, ...], base: Mapping[str, str], runs: str) -> Launch:
+    """The command line `busbw`, with the engine under test; `runs` is where it keeps what it likes."""
+    package = str(Path(__file__).resolve().parents[2] / "python")
+    changes = {
+        "PYTHONPATH": ":".join(p for p in (package, base.get("PYTHONPATH", "")) if p),
+        "BUSBW_ENGINE": str(setup.busbw / "busbw-engine"),
+        "BUSBW_RUNS": runs,
+        # Where this Python's torchrun is.
+        "PATH": ":".join((str(Path(sys.executable).parent), base.get("PATH", ""))),
+    }
+    return Launch((sys.executable, "-m", "busbw", *words), environment(base, changes))
+
+
+def started_by(  # noqa: PLR0913, PLR0917 - as above
+    setup: Setup, launcher: str, collective: str, sweep: Sweep, base: Mapping[str, str], runs: str
+) -> Launch:
+    """One process per GPU, started by `busbw run` through a launcher."""
+    own = tuple(f"--launcher-arg={each}" for each in setup.mpirun[1:]) if launcher == "mpirun" else ()
+    words = ("run", "-n", str(setup.gpus), "--launcher", launcher, *own, collective, *flags(sweep, "processes", 1))
+    return busbw_command(setup, (*words, "--library", setup.library, "--no-record"), base, runs)

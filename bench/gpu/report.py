@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -41,23 +41,32 @@ def _summary_line(collective: str, mode: str, found: list[Point], seconds: tuple
     worst_small = max((abs(p.difference_us) for p in small), default=0.0)
     worst_large = max((abs(p.ratio - 1) for p in large), default=0.0)
     agreeing = sum(p.agrees for p in found)
-    runs = min((p.runs for p in found), default=0)
     return (
-        f"| {collective} | {mode} | {runs} | {agreeing} of {len(found)} | {worst_small:.2f} us "
-        f"| {100 * worst_large:.1f} % | {seconds[0]:.1f} s | {seconds[1]:.1f} s |"
+        f"| {collective} | {mode} | {_runs(found, 0)} | {_runs(found, 1)} "
+        f"| {agreeing} of {len(found)} | {worst_small:.2f} us | {100 * worst_large:.1f} % "
+        f"| {seconds[0]:.1f} s | {seconds[1]:.1f} s |"
     )
 
 
+def _runs(found: list[Point], side: int) -> str:
+    """How many runs a median rests on: "5", or "2 to 5" where sizes differ."""
+    counts = sorted({point.runs[side] for point in found}) or [0]
+    return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+
+
 def _seconds(results: list[Result], tool: str) -> float:
-    times: list[float] = [r["seconds"] for r in results if r["tool"] == tool and r["exit"] == 0]
+    """Of the runs that began at the smallest size; a part of a sweep takes a part of the time."""
+    ended = [r for r in results if r["tool"] == tool and r["exit"] == 0 and r["rows"]]
+    smallest = min((r["rows"][0]["size"] for r in ended), default=0)
+    times: list[float] = [r["seconds"] for r in ended if r["rows"][0]["size"] == smallest]
     return median(times) if times else float("nan")
 
 
 def _comparison(results: list[Result], ours: str) -> list[str]:
     lines = [
-        "| collective | mode | runs each | points that agree | worst below 1 MiB | worst from 1 MiB "
-        f"| nccl-tests takes | {ours} takes |",
-        "|---|---|---:|---:|---:|---:|---:|---:|",
+        f"| collective | mode | runs of nccl-tests | of {ours} | points that agree | worst below 1 MiB "
+        f"| worst from 1 MiB | nccl-tests takes | {ours} takes |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     details: list[str] = []
     for collective, mode, found in _pairs(results, "nccl-tests", ours):
@@ -119,9 +128,8 @@ def _libraries(results: list[Result]) -> list[str]:
         lines += ["| size | system (us) | other (us) | other is | runs |", "|---:|---:|---:|---|---:|"]
         for p in found:
             if p.placement == "out_of_place":
-                lines.append(
-                    f"| {_size(p.size)} | {p.reference_us:.2f} | {p.ours_us:.2f} | {_library_verdict(p)} | {p.runs} |"
-                )
+                times = f"{p.reference_us:.2f} | {p.ours_us:.2f}"
+                lines.append(f"| {_size(p.size)} | {times} | {_library_verdict(p)} | {min(p.runs)} |")
         lines.append("")
     return lines
 
@@ -143,11 +151,55 @@ def _graph_file(results: list[Result]) -> list[str]:
     return lines
 
 
-def markdown(calls: list[Mapping[str, Any]]) -> str:
+def _start_up(results: list[Result]) -> list[str]:
+    lines = ["| mode | nccl-tests (s) | busbw (s) | runs |", "|---|---:|---:|---:|"]
+    for (mode,), group in _groups(results, "mode").items():
+        runs = min(sum(r["tool"] == tool for r in group) for tool in ("nccl-tests", "busbw"))
+        lines.append(f"| {mode} | {_seconds(group, 'nccl-tests'):.2f} | {_seconds(group, 'busbw'):.2f} | {runs} |")
+    return lines
+
+
+def _context(results: list[Result]) -> list[str]:
+    lines = ["One line of each kind as it was printed:", ""]
+    for r in results:
+        told = [line for line in r["lines"] if " MHz; " in line]
+        said = [line for line in r["lines"] if "warning:" in line or "# Warning" in line or "# Time spent" in line]
+        lines += [f"    {r['mode']}, {r['options']}: exit {r['exit']}, {r['seconds']:.1f} s"]
+        lines += [f"    {line}" for line in [*told[-1:], *said]]
+    return lines
+
+
+def _launchers(results: list[Result]) -> list[str]:
+    sides = {tool: samples(group) for (tool,), group in _groups(results, "tool").items()}
+    if "mpirun" not in sides:
+        return []
+    others = [tool for tool in sides if tool != "mpirun"]
+    lines = [
+        "| size | mpirun (us) | " + " | ".join(f"{tool} (us) | difference" for tool in others) + " |",
+        "|---:|---:|" + "---:|---:|" * len(others),
+    ]
+    by_size: dict[int, list[Point]] = defaultdict(list)
+    for tool in others:
+        for point in points(sides["mpirun"], sides[tool]):
+            if point.placement == "out_of_place":
+                by_size[point.size].append(point)
+    for size, found in sorted(by_size.items()):
+        cells = " | ".join(f"{p.ours_us:.2f} | {_difference(p)}" for p in found)
+        lines.append(f"| {_size(size)} | {found[0].reference_us:.2f} | {cells} |")
+    return lines
+
+
+def _as_printed(results: list[Result]) -> list[str]:
+    return [f"    {line}".rstrip() for r in results for line in r["lines"]]
+
+
+def markdown(calls: Sequence[Mapping[str, Any]]) -> str:
     merged: dict[str, list[Result]] = defaultdict(list)
     for call in calls:
         for stage, results in call["stages"].items():
             merged[stage] += results
+    # The same command on the same machine: a run of nccl-tests beside --precision is one more for the comparison.
+    merged["compare"] += [r for r in merged["precision"] if r["tool"] == "nccl-tests"]
     machine = calls[0]["machine"]
     lines = [
         "# Measured against nccl-tests on GPUs",
@@ -164,6 +216,11 @@ def markdown(calls: list[Mapping[str, Any]]) -> str:
     for title, stage, section in (
         ("busbw against nccl-tests, same NCCL", "compare", lambda r: _comparison(r, "busbw")),
         ("Stopping at 2 % precision", "precision", lambda r: _comparison(r, "busbw 2%")),
+        ("Start-up: one call of the largest size, unchecked", "start_up", _start_up),
+        ("What the GPUs told", "context", _context),
+        ("Two NCCL versions in one command", "together", _as_printed),
+        ("Ways to start one process per GPU", "launchers", _launchers),
+        ("torch.distributed", "torch", _as_printed),
         ("Every type and operation, checked", "types", _types),
         ("A library that spoils results", "corrupt", _corrupt),
         ("Two NCCL versions", "libraries", _libraries),

@@ -22,7 +22,7 @@ class Point:
     placement: str
     reference_us: float
     ours_us: float
-    runs: int
+    runs: tuple[int, int]  # of the reference and of ours
     reference_spread_us: float  # between the quartiles of the reference's runs: what agreement can mean at best
 
     @property
@@ -66,7 +66,7 @@ def points(reference: Samples, ours: Samples) -> list[Point]:
             placement=placement,
             reference_us=median(reference[size, placement]),
             ours_us=median(ours[size, placement]),
-            runs=min(len(reference[size, placement]), len(ours[size, placement])),
+            runs=(len(reference[size, placement]), len(ours[size, placement])),
             reference_spread_us=_spread(reference[size, placement]),
         )
         for size, placement in sorted(reference.keys() & ours.keys(), key=lambda key: (key[1], key[0]))
