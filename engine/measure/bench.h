@@ -86,7 +86,8 @@ class Bench {
   Batch run_graph_batch(std::vector<std::unique_ptr<Graph>>& graphs, int iterations, int launches);
   std::vector<double> iteration_times(std::vector<std::unique_ptr<Events>>& events, int iterations);
   void sample(CaseResult& result);
-  double time_first_call();
+  double estimate_call();
+  double time_call();
   void sample_once(Sampling& sampling, const BatchShape& shape, Bytes bytes, int number);
   void sample_until_precise(Sampling& out_of_place, Sampling& in_place, const BatchShape& shape, Bytes bytes);
   bool is_time_up(double seconds_here);
