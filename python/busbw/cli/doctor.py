@@ -146,7 +146,12 @@ def _prove(args: argparse.Namespace, facts: Facts, findings: tuple[Finding, ...]
     else:
         folder = runs_directory(args.runs) / f"doctor-{new_run_id()}"
         print(f"busbw: measuring with {ranks} ranks; the experiment is kept in {folder}", file=sys.stderr)
-        proofs = prove(chosen, folder, how)
+        try:
+            proofs = prove(chosen, folder, how)
+        except UserError as problem:
+            # What was found stands, whatever became of the measurement.
+            print(f"busbw: {problem}", file=sys.stderr)
+            proofs = [unproved(each, str(problem)) for each in chosen]
     if proofs and not args.json:
         print("\n" + "\n".join(proofs_text(proofs, colour=wants_colour(sys.stdout))))
     return proofs

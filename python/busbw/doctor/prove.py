@@ -147,9 +147,9 @@ def _outcomes(findings: Sequence[Finding], named: Sequence[Finding], result: Res
     return said
 
 
-def unproved(finding: Finding) -> Proven:
-    """What is said of a finding that no experiment can measure."""
-    sentence = finding.proof.instruction or "no setting that may be changed here proves it"
+def unproved(finding: Finding, why: str = "") -> Proven:
+    """What is said of a finding that no experiment can measure, or could not this time."""
+    sentence = why or finding.proof.instruction or "no setting that may be changed here proves it"
     return Proven(finding, Verdict.UNDECIDED, f"not measured: {sentence}")
 
 
