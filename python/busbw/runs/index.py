@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from busbw.errors import UserError
-from busbw.runs.store import LABELS_NAME, Labels, read_labels, record_paths
+from busbw.launch.destination import RECORD_NAME
+from busbw.runs.store import Labels, read_labels, record_states
 
 INDEX_NAME = ".index.sqlite"
 # A number that changes with the tables below; an index of another layout is made again.
@@ -124,8 +125,10 @@ class Index:
 
     def _updated(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         known = {run: tuple(state) for run, *state in connection.execute("SELECT * FROM files")}
-        current = {name: (path, state) for name, path, state in _states(self.root)}
-        stale = [name for name, (_, state) in current.items() if known.get(name) != state]
+        current = {
+            name: (state.st_mtime_ns, state.st_size, labelled) for name, state, labelled in record_states(self.root)
+        }
+        stale = [name for name, state in current.items() if known.get(name) != state]
         gone = [name for name in known if name not in current]
         if not stale and not gone:
             return connection
@@ -135,7 +138,7 @@ class Index:
             _forget(connection, [*gone, *stale])
             for done, name in enumerate(stale, start=1):
                 self._tell(done, len(stale))
-                _enter(connection, name, *current[name])
+                _enter(connection, name, self.root / name / RECORD_NAME, current[name])
             connection.commit()
         except BaseException:
             connection.rollback()
@@ -146,15 +149,6 @@ class Index:
     def _tell(self, done: int, total: int) -> None:
         if self._progress and total >= _PROGRESS_FROM and (done % 100 == 0 or done == total):
             print(f"\rindexing {done} of {total} runs", end="\n" if done == total else "", file=sys.stderr, flush=True)
-
-
-def _states(root: Path) -> Iterator[tuple[str, Path, tuple[int, int, int]]]:
-    for name, path, state in record_paths(root):
-        try:
-            labels = (path.parent / LABELS_NAME).stat().st_mtime_ns
-        except OSError:
-            labels = 0
-        yield name, path, (state.st_mtime_ns, state.st_size, labels)
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

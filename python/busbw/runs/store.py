@@ -62,8 +62,8 @@ def folder_name(run_id: str) -> str:
     return name
 
 
-def record_paths(root: Path) -> Iterator[tuple[str, Path, os.stat_result]]:
-    """Every kept record with its folder's name and its file's state, oldest name first."""
+def record_states(root: Path) -> Iterator[tuple[str, os.stat_result, int]]:
+    """Every kept run: its folder's name, its record's state and when its labels changed, oldest name first."""
     try:
         with os.scandir(root) as entries:
             names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
@@ -71,14 +71,18 @@ def record_paths(root: Path) -> Iterator[tuple[str, Path, os.stat_result]]:
         return
     except OSError as problem:
         raise UserError(f"the runs in {root} cannot be listed: {problem.strerror or problem}") from problem
+    # Plain strings: with tens of thousands of runs, path objects would cost more than the file system.
     for name in names:
-        path = root / name / RECORD_NAME
         try:
-            state = path.stat()
+            state = os.stat(f"{root}/{name}/{RECORD_NAME}")  # noqa: PTH116
         except OSError:
             # No record yet, or the run was deleted meanwhile: not a run.
             continue
-        yield name, path, state
+        try:
+            labelled = os.stat(f"{root}/{name}/{LABELS_NAME}").st_mtime_ns  # noqa: PTH116
+        except OSError:
+            labelled = 0
+        yield name, state, labelled
 
 
 def find(word: str, root: Path) -> list[Path]:
@@ -86,12 +90,12 @@ def find(word: str, root: Path) -> list[Path]:
     exact = root / word / RECORD_NAME
     if _is_name(word) and exact.is_file():
         return [exact]
-    found = list(record_paths(root))
-    starting = [path for name, path, _ in found if name.startswith(word)]
+    found = [(name, root / name / RECORD_NAME) for name, _, _ in record_states(root)]
+    starting = [path for name, path in found if name.startswith(word)]
     if len(starting) == 1:
         return starting
     tag = word.removeprefix("tag:")
-    tagged = [path for _, path, _ in found if tag in read_labels(path.parent).tags]
+    tagged = [path for _, path in found if tag in read_labels(path.parent).tags]
     if not tagged and len(starting) > 1:
         some = ", ".join(path.parent.name for path in starting[:3])
         raise UserError(f"{len(starting)} runs start with '{word}' ({some}, ...); write more of the one that is meant")
