@@ -7,8 +7,8 @@ from busbw.expected.links import CHANNEL_GBPS, HOST_SHARE, nvlink_share
 from busbw.topology.model import Gpu, Machine
 from busbw.topology.rates import nccl_nvlink_GBps
 
-WIRE = 0.8
-"""Of the line rate, where NCCL's own figure for a compute capability is not known: 20 of 25 GB/s on A100."""
+UNNAMED_LINK_GBPS = 20.0
+"""Per NVLink where nobody said which GPU it is (`nvidia-smi topo -m`): what NCCL counts on for V100 and A100."""
 
 
 def links_GBps(machine: Machine | None) -> float | None:
@@ -21,10 +21,15 @@ def links_GBps(machine: Machine | None) -> float | None:
 
 
 def channel_GBps(machine: Machine | None) -> float | None:
-    """What one channel (a thread block at each end) carries on these GPUs, GB/s; None where nobody measured it."""
-    sm = machine.gpus[0].sm if machine is not None and machine.gpus else None
+    """What one channel (a thread block at each end) carries on these GPUs, GB/s; None without GPUs.
+
+    For a compute capability below those that were measured, or unknown, the oldest measured one stands.
+    """
+    if machine is None or not machine.gpus:
+        return None
+    sm = machine.gpus[0].sm
     known = [each for each in CHANNEL_GBPS if sm is not None and each <= sm]
-    return CHANNEL_GBPS[max(known)].share.value if known else None
+    return CHANNEL_GBPS[max(known, default=min(CHANNEL_GBPS))].share.value
 
 
 def channels_GBps(channels: int, machine: Machine | None) -> float | None:
@@ -53,6 +58,4 @@ def loss(machine: Machine | None, limit: float | None) -> float | None:
 
 def _gpu_GBps(gpu: Gpu) -> float | None:
     rate = nccl_nvlink_GBps(gpu.sm)
-    if rate is not None:
-        return rate * gpu.nvlink_count
-    return gpu.nvlink_GBps * WIRE if gpu.nvlink_GBps is not None else None
+    return (rate if rate is not None else UNNAMED_LINK_GBPS) * gpu.nvlink_count

@@ -14,7 +14,7 @@ def describe(machine: Machine) -> list[str]:
     lines = [clean(f"{machine.source}{host}: GPUs: {len(machine.gpus)}, NICs: {len(machine.nics)}"), ""]
     if machine.gpus:
         header = ("GPU", "bus", "name", "NVLinks", "PCIe", "NUMA")
-        lines += [*columns(header, [_gpu_row(gpu) for gpu in machine.gpus], left=range(6)), ""]
+        lines += [*columns(header, [_gpu_row(machine, gpu) for gpu in machine.gpus], left=range(6)), ""]
     if machine.nics:
         header = ("NIC", "bus", "kind", "rate", "PCIe", "NUMA")
         lines += [*columns(header, [_nic_row(nic) for nic in machine.nics], left=range(6)), ""]
@@ -30,11 +30,11 @@ def describe(machine: Machine) -> list[str]:
     return lines
 
 
-def _gpu_row(gpu: Gpu) -> tuple[str, ...]:
+def _gpu_row(machine: Machine, gpu: Gpu) -> tuple[str, ...]:
     down = f", {gpu.nvlinks_down} down" if gpu.nvlinks_down else ""
-    links = " + ".join(_links(each) for each in gpu.nvlinks[:2]) + (" + ..." if len(gpu.nvlinks) > 2 else "")
+    links = " + ".join(_links(machine, each) for each in gpu.nvlinks[:2]) + (" + ..." if len(gpu.nvlinks) > 2 else "")
     rate = f", {gpu.nvlink_GBps:g} GB/s" if gpu.nvlink_GBps else ""
-    name = shorten(gpu.name or (f"sm {gpu.sm}" if gpu.sm else ""), 20)
+    name = shorten((gpu.name or "").removeprefix("NVIDIA ") or (f"sm {gpu.sm}" if gpu.sm else ""), 18)
     return gpu.key, gpu.bus_id or "", name, f"{links or 'none known'}{rate}{down}", _pcie(gpu.pcie), _numa(gpu.numa)
 
 
@@ -45,8 +45,10 @@ def _nic_row(nic: Nic) -> tuple[str, ...]:
     return shorten(nic.name, 16), nic.bus_id or "", kind, rate + state, _pcie(nic.pcie), _numa(nic.numa)
 
 
-def _links(link: NvLinks) -> str:
-    return f"{link.count} to {'switch' if link.target == SWITCH else link.target}"
+def _links(machine: Machine, link: NvLinks) -> str:
+    peer = machine.gpu(link.target)
+    target = "switch" if link.target == SWITCH else peer.key if peer is not None else link.target
+    return f"{link.count}{f' of gen {link.generation}' if link.generation else ''} to {target}"
 
 
 def _pcie(link: PcieLink) -> str:

@@ -38,7 +38,7 @@ def test_this_machine_is_shown_with_matrix_and_legend(here: list[Machine], capsy
     here[0] = machine()
     assert main(["topo"]) == 0
     out = capsys.readouterr().out
-    assert "GPU0  0001:00:00.0  NVIDIA H200  18 to switch, 450 GB/s" in out
+    assert "GPU0  0001:00:00.0  H200  18 of gen 4 to switch, 450 GB/s" in out
     assert "NV18  X     NV18" in out and "NV#   a bonded set of # NVLinks" in out
     assert max(map(len, out.splitlines())) <= 80
 

@@ -38,6 +38,16 @@ def test_the_graph_file_of_nc48v4_is_named_beside_its_machine() -> None:
     assert finding.cost.factor == pytest.approx(220 / 58, rel=0.1), "the published sweeps with and without it"
 
 
+def test_beside_the_matrix_alone_the_same_is_said(tmp_path: Path) -> None:
+    matrix = tmp_path / "matrix.txt"
+    matrix.write_text(
+        "        GPU0    GPU1    CPU Affinity\nGPU0     X      NV12    0-1\nGPU1    NV12     X      0-1\n"
+    )
+    [finding] = findings(Inputs(topology=str(matrix), graph=path(NC48_GRAPH)))
+    assert finding.title == "2 ring channels of 12 GB/s, type SYS, where 12 NVLinks could carry about 10 times that"
+    assert finding.cost.factor == pytest.approx(220 / 58, rel=0.1)
+
+
 def test_configured_in_an_nccl_conf_it_is_found_with_the_line_to_remove(tmp_path: Path) -> None:
     conf = tmp_path / "nccl.conf"
     conf.write_text("NCCL_TOPO_FILE=/opt/microsoft/ncv4/topo.xml\nNCCL_GRAPH_FILE=/opt/microsoft/ncv4/graph.xml\n")
