@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from busbw.cli.measure import report
+from busbw.errors import UserError
 from busbw.launch.carry_out import carry_out
 from busbw.launch.destination import Destination, RecordChoice, new_run_id, runs_directory
 from busbw.launch.job import JobSpec, Mpi
@@ -17,6 +18,8 @@ from busbw.launch.launchers import LAUNCHERS, planner
 from busbw.launch.options import OPTIONS
 from busbw.launch.plan import LaunchPlan
 from busbw.launch.request import Program, build_job, find_program
+
+RUN_ID = "BUSBW_RUN_ID"
 
 
 def add_options(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
@@ -78,10 +81,11 @@ def launch(
     arguments, environment = program.arguments, dict(extra or {})
     if folder:
         environment[folder] = str(destination.folder)
-    if choice.keep and not choice.named:
+    asks_for_help = any(word in {"-h", "--help"} for word in choice.words)
+    if choice.keep and not choice.named and not asks_for_help:
         # A pod has no folder in common with us: its record comes with its log, which is read as it grows.
         arguments += ("--record", "/dev/stdout" if args.launcher == "k8s" else str(destination.record))
-        environment["BUSBW_RUN_ID"] = destination.run_id
+        environment[RUN_ID] = destination.run_id
     if args.launcher == "k8s":
         args.job_name = args.job_name or kubernetes_name(destination.run_id)
         program = replace(program, path=Path(args.image_engine or "busbw-engine"))
@@ -94,11 +98,17 @@ def launch(
     if args.launcher != "local":
         find_program(plan.submission.submit[0] if plan.submission else plan.processes[0].argv[0], args.launcher)
     destination.create()
+    code = 1
     try:
-        return carry_out(plan, timeout=_timeout(args.launcher, job))
+        code = carry_out(plan, timeout=_timeout(args.launcher, job))
     finally:
         destination.discard(file.path for file in plan.files)
         report(destination)
+    if code == 0 and environment.get(RUN_ID) and not destination.record.exists() and not args.node_rank:
+        where = "folder that every node sees" if job.nodes > 1 or plan.submission else "folder that rank 0 can write"
+        say = f"the ranks ended well, but no record came to {destination.folder}; name a {where} with --runs"
+        raise UserError(say)
+    return code
 
 
 def kubernetes_name(run_id: str) -> str:

@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from xml.parsers import expat
 
 from busbw.errors import UserError
+from busbw.topology.cpulist import read_list
 
 MOST_BYTES = 8 << 20
-MOST_CPUS = 1 << 14
-_DEEPEST = 64
 _GPU_CLASSES = ("0x0300", "0x0302")
 NVIDIA = "0x10de"
 
@@ -88,81 +86,30 @@ def from_smi(text: str) -> list[Near]:
             columns = line[: line.index("CPU Affinity")].split()
         elif columns and cells and re.fullmatch(r"GPU\d+", cells[0]):
             lists = cells[1 + len(columns) :]
-            gpus.append(Near(parse_cpu_list(lists[0] if lists else ""), parse_cpu_list(lists[1] if lists[1:] else "")))
+            gpus.append(Near(_numbers(lists[0] if lists else ""), _numbers(lists[1] if lists[1:] else "")))
     return gpus
 
 
 def from_xml(data: bytes, where: str) -> list[Near]:
-    """NCCL's topology: each <cpu> with the mask of its processors and GPUs below it, in the order of their bus ids."""
-    reader = _TopologyReader()
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = reader.start
-    parser.EndElementHandler = reader.end
-    parser.EntityDeclHandler = _refuse_entities
-    try:
-        parser.Parse(data, True)
-    except (expat.ExpatError, ValueError) as problem:
-        raise UserError(f"the topology {where} is no XML of NCCL's: {problem}") from None
-    return [near for _, near in sorted(reader.gpus, key=lambda found: found[0])]
+    """NCCL's topology (or `nvidia-smi -q -x`), its GPUs in the order of their bus ids, as the driver numbers them."""
+    from busbw.topology.load import from_bytes
 
-
-class _TopologyReader:
-    """Collects GPUs while expat walks the file; depth is bounded, entities never expand."""
-
-    def __init__(self) -> None:
-        self.gpus: list[tuple[tuple[int, str], Near]] = []
-        self._cpu = Near()
-        self._depth = 0
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise ValueError(f"more than {_DEEPEST} elements inside each other")
-        if name == "cpu":
-            node = attributes.get("numaid", "-1")
-            numa = frozenset({int(node)}) if node.isdigit() and int(node) < MOST_CPUS else frozenset[int]()
-            self._cpu = Near(parse_mask(attributes.get("affinity", "")), numa)
-        elif name == "pci" and attributes.get("class", "")[:6] in _GPU_CLASSES:
-            self.gpus.append(((0, attributes.get("busid", "").lower()), self._cpu))
-        elif name == "gpu" and self.gpus and attributes.get("dev", "").isdigit():
-            (_, bus), near = self.gpus[-1]
-            self.gpus[-1] = ((int(attributes["dev"]), bus), near)
-
-    def end(self, _name: str) -> None:
-        self._depth -= 1
-
-
-def _refuse_entities(*_: object) -> None:
-    raise ValueError("it declares entities, which no topology needs")
+    gpus = sorted(from_bytes(data, where).machine.gpus, key=lambda gpu: (gpu.bus_id or "", gpu.index))
+    return [Near(frozenset(gpu.cpus), frozenset(() if gpu.numa is None else (gpu.numa,))) for gpu in gpus]
 
 
 def from_sysfs(devices: Path = Path("/sys/bus/pci/devices")) -> list[Near]:
     """The NVIDIA GPUs of this machine in the order of their bus ids; empty where there are none."""
     read: Callable[[Path], str] = _text
     return [
-        Near(parse_cpu_list(read(folder / "local_cpulist")), parse_cpu_list(read(folder / "numa_node")))
+        Near(_numbers(read(folder / "local_cpulist")), _numbers(read(folder / "numa_node")))
         for folder in sorted(devices.glob("*"))
         if read(folder / "vendor") == NVIDIA and read(folder / "class")[:6] in _GPU_CLASSES
     ]
 
 
-def parse_cpu_list(text: str) -> frozenset[int]:
-    """`0-3,8`; anything else (N/A, -1) says nothing."""
-    numbers: set[int] = set()
-    for part in text.split(","):
-        found = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part.strip())
-        if not found or int(found[2] or found[1]) >= MOST_CPUS:
-            return frozenset()
-        numbers.update(range(int(found[1]), int(found[2] or found[1]) + 1))
-    return frozenset(numbers)
-
-
-def parse_mask(text: str) -> frozenset[int]:
-    """`00000000,0000ffff,ff000000`, as the kernel writes masks: 32 bits a group, the highest first."""
-    if not re.fullmatch(r"[0-9A-Fa-f]{1,8}(,[0-9A-Fa-f]{8})*", text) or len(text) > MOST_CPUS // 3:
-        return frozenset()
-    bits = int(text.replace(",", ""), 16)
-    return frozenset(cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1)
+def _numbers(text: str) -> frozenset[int]:
+    return frozenset(read_list(text))
 
 
 def _text(path: Path) -> str:

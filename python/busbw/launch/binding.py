@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from busbw.topology.cpulist import write_list
+
 # How each launcher tells a process its number on its host; the first that is set counts.
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK", "SLURM_LOCALID")
 
@@ -18,19 +20,8 @@ def bound(argv: Sequence[str], cpu_sets: Sequence[frozenset[int]], *variables: s
 def script(cpu_sets: Sequence[frozenset[int]], variables: Sequence[str]) -> str:
     """What sh does: nothing in it comes from people, only numbers."""
     local = "$" + "{" + ":-${".join(variables) + "}" * len(variables)
-    cases = " ".join(f"{rank}) cpus={cpu_list(cpus)};;" for rank, cpus in enumerate(cpu_sets) if cpus)
+    cases = " ".join(f"{rank}) cpus={write_list(cpus)};;" for rank, cpus in enumerate(cpu_sets) if cpus)
     return f'case {local} in {cases} *) exec "$@";; esac; exec taskset -c "$cpus" "$@"'
-
-
-def cpu_list(cpus: frozenset[int]) -> str:
-    """Numbers as taskset and the kernel write them: 0-3,8."""
-    parts: list[tuple[int, int]] = []
-    for cpu in sorted(cpus):
-        if parts and parts[-1][1] == cpu - 1:
-            parts[-1] = (parts[-1][0], cpu)
-        else:
-            parts.append((cpu, cpu))
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
 def mask(cpus: frozenset[int]) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -57,17 +59,36 @@ def test_two_ranks_leave_one_record_of_both(launcher: str, runs_of_this_test: Pa
     assert "Collective test concluded" in done.stdout
 
 
-@pytest.mark.parametrize("launcher", [name for name in PROGRAMS if name != "local"])
-def test_a_time_limit_ends_every_rank_and_keeps_what_was_measured(launcher: str, runs_of_this_test: Path) -> None:
-    words = ("--launcher", launcher, "--launcher-program", program_of(launcher), "--ranks", "2", "--time-limit", "4s")
-    # Large enough that a few seconds make a record of hundreds of lines, not of hundreds of thousands.
-    done = busbw("all_reduce", "-b", "8M", "-e", "8M", "-n", "5", "-w", "1", "-c", "0", "-N", "0", *words)
+# Large enough that a few seconds make a record of hundreds of lines, not of hundreds of thousands.
+ENDLESS = ("all_reduce", "-b", "8M", "-e", "8M", "-n", "5", "-w", "1", "-c", "0", "-N", "0")
+
+
+def test_a_time_limit_ends_every_rank() -> None:
+    words = ("--launcher", "mpirun", "--launcher-program", program_of("mpirun"), "--ranks", "2", "--time-limit", "3s")
+    begin = time.monotonic()
+    done = busbw(*ENDLESS, *words)
     assert done.returncode == 124, done.stderr
-    assert "the time limit of 4 s has passed" in done.stderr
+    assert "the time limit of 3 s has passed" in done.stderr
+    assert time.monotonic() - begin < 30
+
+
+@pytest.mark.parametrize("launcher", [name for name in PROGRAMS if name != "local"])
+def test_ctrl_c_ends_every_rank_and_keeps_what_was_measured(launcher: str, runs_of_this_test: Path) -> None:
+    words = ["--launcher", launcher, "--launcher-program", program_of(launcher), "--ranks", "2"]
+    environment = {**os.environ, **AS_ROOT, "PYTHONPATH": str(SOURCE), "BUSBW_ENGINE": str(ENGINE)}
+    argv = [sys.executable, "-m", "busbw", *ENDLESS, *words]
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        end = time.monotonic() + 60
+        while not any(b'"case"' in path.read_bytes() for path in runs_of_this_test.glob("*/record.jsonl")):
+            assert time.monotonic() < end and process.poll() is None, "nothing was measured"
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
     [path] = runs_of_this_test.glob("*/record.jsonl")
-    assert read_record(path).cases
-    pids = [rank.pid for rank in read_record(path).run.ranks]
-    assert not any(running(pid) for pid in pids if pid)
+    record = read_record(path)
+    assert record.cases and record.end and record.end.outcome == "interrupted"
+    assert not any(running(rank.pid) for rank in record.run.ranks if rank.pid)
 
 
 def running(pid: int) -> bool:

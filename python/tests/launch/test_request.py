@@ -142,3 +142,16 @@ def test_a_dry_run_prints_and_starts_nothing(
 def test_every_launch_option_is_in_the_reference() -> None:
     page = (REFERENCE / "run.md").read_text()
     assert not [option.name for option in OPTIONS if option.name not in page]
+
+
+def test_ranks_that_end_well_without_a_record_are_told_of(
+    tmp_path: Path, runs_of_this_test: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = tmp_path / "engine-of-another-host"
+    elsewhere.write_text("#!/bin/sh\nexit 0\n")
+    elsewhere.chmod(0o755)
+    monkeypatch.setenv("BUSBW_ENGINE", str(elsewhere))
+    assert main(["reduce", "--ranks", "2"]) == 1
+    assert "no record came to" in capsys.readouterr().err
+    assert main(["reduce", "--ranks", "2", "--help"]) == 0
+    assert not list(runs_of_this_test.glob("*"))
