@@ -98,6 +98,8 @@ def _plan(args: argparse.Namespace) -> Plan:
 
     words = args.words[1:] if args.words[:1] == ["--"] else args.words
     if args.resume:
+        if words or args.vary or args.vary_library or args.vary_arguments:
+            raise UsageError("--resume goes on with the plan in its folder; what is varied and run cannot change")
         return check(_limited(load(args.resume), args))
     if len(words) == 1 and words[0].endswith(".toml"):
         if args.vary or args.vary_library or args.vary_arguments:

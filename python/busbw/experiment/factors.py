@@ -14,7 +14,7 @@ UNSET = "unset"
 """As a value of a variable: the variable is removed from the environment."""
 
 MAX_VARIANTS = 256
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _said(factor: Factor, level: Level) -> str:
 def variable(text: str) -> Factor:
     """The factor of `NAME=A,B`, or `NAME=A|B` where values hold commas; one value is compared with none."""
     name, equals, rest = text.partition("=")
-    if not equals or not _VARIABLE.fullmatch(name):
+    if not equals or not VARIABLE.fullmatch(name):
         raise UsageError(f"'{text}' varies nothing; write it as NAME=VALUE,VALUE, such as NCCL_ALGO=Ring,Tree")
     values = rest.split("|") if "|" in rest else rest.split(",")
     _refuse_doubles(text, values)

@@ -16,6 +16,7 @@ from busbw.experiment.runner import run_trial
 from busbw.experiment.trial import Outcome, Trial, from_json, to_json
 
 TRIALS_NAME = "trials.jsonl"
+MAX_BYTES = 256 << 20
 
 # Once it is known how long the baseline takes, something that takes this much longer hangs for all purposes.
 HUNG_FACTOR = 20.0
@@ -126,6 +127,8 @@ def read_trials(folder: Path) -> list[Trial]:
     if not path.exists():
         return []
     try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB, which no experiment's trials are")
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as problem:
         raise UserError(f"the trials in {path} cannot be read: {problem}") from problem

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from busbw.analysis.verdict import MARGIN
 from busbw.errors import UsageError, UserError
-from busbw.experiment.factors import Factor, Level, Variant, variants
+from busbw.experiment.factors import VARIABLE, Factor, Level, Variant, variants
 from busbw.records import Collective
 
 PLAN_NAME = "experiment.json"
@@ -78,7 +78,10 @@ def check(plan: Plan) -> Plan:
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled:
         raise UsageError(f"{doubled} is varied twice; give all its values at once: --vary {doubled}=A,B,C")
-    plan.variants  # noqa: B018 - refuses too many and too few
+    for variant in plan.variants:  # which also refuses too many and too few
+        for variable, setting in variant.environment.items():
+            if not VARIABLE.fullmatch(variable) or "\0" in (setting or ""):
+                raise UsageError(f"{variable!r} cannot be set: names have letters, digits and _, values no NUL")
     return plan
 
 
@@ -101,13 +104,13 @@ def load(folder: Path) -> Plan:
         raise UserError(
             f"{folder} holds no experiment that could go on ({path.name}: {problem.strerror or problem})"
         ) from problem
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise UserError(f"{path} is no plan of an experiment: {problem}") from None
     try:
         if raw["schema"] > SCHEMA:
             raise UserError(f"{path} was written by a newer busbw (schema {raw['schema']}); this one reads {SCHEMA}")
         return check(_plan(raw))
-    except (KeyError, TypeError, AttributeError) as problem:
+    except (KeyError, TypeError, AttributeError, IndexError) as problem:
         raise UserError(f"{path} is no plan of an experiment: {problem!r}") from None
 
 
@@ -122,6 +125,6 @@ def _plan(raw: Mapping[str, Any]) -> Plan:
 
 
 def _level(raw: Mapping[str, Any]) -> Level:
-    return Level(
-        raw["label"], dict(raw["environment"]), raw["library"], tuple(raw["arguments"]), bool(raw["unbind"])
-    )  # fmt: skip
+    environment = {str(name): None if value is None else str(value) for name, value in raw["environment"].items()}
+    library = None if raw["library"] is None else str(raw["library"])
+    return Level(str(raw["label"]), environment, library, tuple(map(str, raw["arguments"])), bool(raw["unbind"]))

@@ -144,6 +144,8 @@ def _failure(effect: Effect, variant: Variant) -> str:
 
 def _advice(result: Result, variants: Sequence[Variant]) -> list[str]:
     best = variants[result.findings.best]
+    if not any(effect.rounds for effect in result.findings.effects):
+        return sentences(["Nothing was compared: no round has both the baseline and a variant."])
     if result.findings.best == 0:
         return sentences(["No variant is surely faster than the baseline: leave the settings as they are."])
     effect = result.findings.effects[result.findings.best - 1]

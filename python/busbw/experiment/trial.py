@@ -89,6 +89,12 @@ def to_json(trial: Trial) -> str:
     )
 
 
+def _figure(value: object, least: float) -> float:
+    if not isinstance(value, (int, float)) or not least <= value < 1e15:
+        raise ValueError(f"{value!r} is no time or rate")
+    return float(value)
+
+
 def from_json(line: str, where: str) -> Trial:
     """The trial of a line; UserError names the place of a line that is none."""
     try:
@@ -98,8 +104,8 @@ def from_json(line: str, where: str) -> Trial:
             int(raw["variant"]),
             Outcome(raw["outcome"]),
             float(raw["seconds"]),
-            {Point.parse(point): float(value) for point, value in raw["times_us"].items()},
-            {Point.parse(point): float(value) for point, value in raw["busbw_GBps"].items()},
+            {Point.parse(point): _figure(value, least=1e-6) for point, value in raw["times_us"].items()},
+            {Point.parse(point): _figure(value, least=0.0) for point, value in raw["busbw_GBps"].items()},
             str(raw["reason"]),
             None if raw["limit_s"] is None else float(raw["limit_s"]),
         )

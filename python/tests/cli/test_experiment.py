@@ -80,8 +80,33 @@ def test_a_baseline_that_does_not_work_ends_it_with_one_sentence(capsys):
         (["experiment", "--vary", "A=1,2", "--time", "soon", "--", "all_reduce"], "no time"),
         (["experiment", "--vary", "A=1,2", "--rounds", "1", "--", "all_reduce"], "--rounds 1"),
         (["experiment", "--vary", "A=1,2", "--vary", "A=3,4", "--", "all_reduce"], "varied twice"),
+        (["experiment", "--vary", "A=1,2", "--resume", "/tmp", "--", "all_reduce"], "cannot change"),
+        (["experiment", "--vary", "A=1,2", "--launch", "'", "--", "all_reduce"], "cannot be split"),
     ],
 )
 def test_a_mistake_is_one_sentence(capsys, words, said):
     assert main(words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_ctrl_c_prints_what_is_known_and_leaves_no_process(tmp_path):
+    import os
+    import signal
+    import subprocess
+    import time
+
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    words = ["experiment", "--vary", "FAKE_MODE=,hang", "--trial-timeout", "50s", "--", "all_reduce"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "busbw", *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )  # fmt: skip
+    deadline = time.monotonic() + 20
+    runs = Path(os.environ["BUSBW_RUNS"])
+    while not list(runs.glob("experiment-*/trials/r0000-v001")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted" in out
+    assert "--resume" in err

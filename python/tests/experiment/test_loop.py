@@ -146,7 +146,18 @@ def test_a_trial_that_was_being_written_when_the_power_failed_is_measured_again(
     assert len(Experiment(chosen, tmp_path, Machine({}, 3).measure, lambda: 0.0).run().trials) == 6
 
 
-def test_a_broken_line_is_named_by_file_and_line(tmp_path):
-    (tmp_path / TRIALS_NAME).write_text('{"round": 1}\n')
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"round": 1}', "null", "3", "[" * 10_000,
+        *(
+            '{"round": 0, "variant": 0, "outcome": "measured", "seconds": 1, "times_us": {"a|1|b|": TIME}, '
+            '"busbw_GBps": {}, "reason": "", "limit_s": null}'.replace("TIME", time)
+            for time in ("NaN", "-1", "0", "1e400", "[]")
+        ),
+    ],
+)  # fmt: skip
+def test_a_broken_line_is_named_by_file_and_line(tmp_path, line):
+    (tmp_path / TRIALS_NAME).write_text(line + "\n")
     with pytest.raises(UserError, match=r"trials\.jsonl:1"):
         read_trials(tmp_path)

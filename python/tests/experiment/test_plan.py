@@ -125,3 +125,21 @@ def test_a_mistake_in_a_file_is_named(tmp_path, text, said):
 
 def test_times_are_read_as_people_write_them():
     assert [parse_time(text) for text in ("90", "90s", "10m", "1.5h")] == [90, 90, 600, 5400]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{}", "null", '{"schema": "one"}', '{"schema": 1}', '{"schema": 1, "factors": 3}', "[" * 100_000,
+        '{"schema": 1, "factors": [{"name": "f", "levels": []}], "words": ["all_reduce"], "ranks": 1, "launch": [], '
+        '"one_at_a_time": false, "seed": 1, "limits": {}}',
+        '{"schema": 1, "factors": [{"name": "f", "levels": [{"label": "a", "environment": {"A=B": "1"}, "library": '
+        'null, "arguments": [], "unbind": false}, {"label": "b", "environment": {}, "library": null, "arguments": [], '
+        '"unbind": false}]}], "words": ["all_reduce"], "ranks": 1, "launch": [], "one_at_a_time": false, "seed": 1, '
+        '"limits": {}}',
+    ],
+)  # fmt: skip
+def test_a_plan_that_somebody_broke_is_a_sentence(tmp_path, text):
+    (tmp_path / "experiment.json").write_text(text)
+    with pytest.raises(UserError):
+        load(tmp_path)
