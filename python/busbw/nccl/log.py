@@ -151,6 +151,11 @@ def _warn(reading: _Reading, line: Line) -> None:
         reading.warnings[key] = Message(line.text[:500], f"{line.host} {line.place}".strip(), line.number, 1)
 
 
+def _ignored(reading: _Reading, line: Line, _found: re.Match[str]) -> None:
+    """NCCL says it as information, but somebody meant something that is not in force."""
+    _warn(reading, line)
+
+
 _RANK_LINE = re.compile(r"#\s+Rank\s+\d+ .* device\s+\d+ \[(?P<bus>[0-9a-fA-Fx:.]{1,20})\] (?P<name>.{1,80})")
 _TESTS_LINE = re.compile(r"# nccl-tests version .*nccl-headers=(?P<headers>\d{3,6}) nccl-library=(?P<library>\d{3,6})")
 
@@ -225,7 +230,7 @@ def _tuning(reading: _Reading, line: Line, _found: re.Match[str]) -> None:
 def _choice(reading: _Reading, line: Line, found: re.Match[str]) -> None:
     channels = (int(found["low"]), int(found["high"])) if found["low"] else None
     choice = Choice(
-        found["what"], int(found["bytes"]), found["algo"].lower(), found["proto"].lower(), channels, line.number
+        found["what"] or "?", int(found["bytes"]), found["algo"].lower(), found["proto"].lower(), channels, line.number
     )  # fmt: skip
     if len(reading.choices) < MAX_KEPT:
         reading.choices.setdefault((choice.collective, choice.bytes), choice)
@@ -292,7 +297,7 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = tuple(
         (r"Channel (?P<channel>\d{1,4}) : +(?P<ranks>\d[\d ]+)$", _ring),
         (r"Trees ?(.*)", _trees),
         (
-            r"(?P<name>[A-Z][A-Z0-9_]{2,80}) set by (?:environment|NCCL_CONF_FILE|config(?:uration)? file)\S* to "
+            r"(?P<name>[A-Z][A-Z0-9_]{2,80}) set (?:by (?:environment|NCCL_CONF_FILE|config(?:uration)? file)\S* )?to "
             r"(?P<value>(?P<number>-?\d+\.?$)|.{0,1024})",
             _set,
         ),
@@ -331,15 +336,21 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = tuple(
         (r"Bootstrap ?: Using ?(.{1,200})", _bootstrap),
         (r"(?:Setting affinity for GPU|ncclTopoGetCpuAffinity: ).*", _affinity),
         (
-            r"(?P<what>\w{3,40})(?: \[\w+\])?: (?P<bytes>\d{1,19}) Bytes -> Algo (?P<algo>\w{1,30}) "
+            r"(?:(?P<what>\w{3,40})(?: \[\w+\])?: )?(?P<bytes>\d{1,19}) Bytes -> Algo (?P<algo>\w{1,30}) "
             r"proto (?P<proto>\w{1,30})"
             r"(?: (?:time \S+|channel\{Lo\.\.Hi\}=\{(?P<low>\d{1,4})\.\.(?P<high>\d{1,4})\}))?",
             _choice,
         ),
+        (
+            r"(?P<what>\w{3,40}) \[(?P<algo>Symmetric|Copy Engine|Hierarchical CE)\]: (?P<bytes>\d{1,19}) Bytes -> "
+            r"(?:Kernel )?(?P<proto>\w{1,60})(?P<low>)",
+            _choice,
+        ),
+        (r"(?:Invalid value .{1,200} for \w+, using default|Could not open XML topology file) ?.*", _ignored),
         (r" *(?:Algorithm|Protocol|Max NThreads|\w+ +\|).*\|", _tuning),
         (r"(?:P2P is disabled|P2P level set by environment to) ?(.*)", _plugin),
         (
-            r"(?:Connected|Init timings|Bootstrap timings|\[Proxy |RAS |Launch mode|Loading|Latency|Pattern|Search|"
+            r"(?:Connected|Coll(?:Net)? |(?:Init|Bootstrap) timings|\[Proxy |RAS |Launch mode|Loading|Latency|Pattern|Search|"
             r"Tree \d|Ring \d|NVLS|Using \d+ threads|GDRCOPY|NET/Socket: |NET/IB: ).*",
             _known,
         ),

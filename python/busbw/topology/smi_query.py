@@ -33,14 +33,13 @@ def read_query(data: bytes, source: str) -> tuple[tuple[GpuState, ...], Driver]:
 
 
 def _gpu(node: Node, index: int) -> GpuState:
-    minor = _number(node, "minor_number")
     link = node.find("pci/pci_gpu_link_info") or Node("none", node.line)
     reasons = node.find("clocks_event_reasons") or node.find("clocks_throttle_reasons") or Node("none", node.line)
     power = node.find("gpu_power_readings") or node.find("power_readings") or Node("none", node.line)
     bus = node.attributes.get("id") or _text(node, "pci/pci_bus_id")
     pstate = re.fullmatch(r"P(\d{1,2})", _text(node, "performance_state") or "")
     return GpuState(
-        index=index if minor is None else int(minor),
+        index=index,  # NVML counts what this process may see; minor numbers count the whole host
         bus_id=normal_bus_id(bus) if bus else None,
         name=_text(node, "product_name"),
         pcie=PcieLink(

@@ -108,18 +108,25 @@ def test_versions_networks_plugins_variables_and_choices_are_read() -> None:
         said("AllReduce: 1048576 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..7}"),
         said("AllReduce: 256 Bytes -> Algo 0 proto 1 time 12.500000"),
         said("something nobody has seen before"),
+        said("NCCL_IB_HCA set to mlx5_0"),
+        said("AllGather [Symmetric]: 4096 Bytes -> Kernel AllGather_LL nchannels 8 nthreads 512 nWorks 1"),
+        said("64 Bytes -> Algo 1 proto 2 time 7.0"),
+        said("Invalid value many for NCCL_MAX_NCHANNELS, using default -2."),
     )
     assert list(log.versions) == ["2.19.3+cuda12.2", "2.18.5+cuda12.2"]
     assert log.net_devices == ("IB mlx5_0:1/IB", "IB mlx5_1:1/RoCE")
     assert log.network is not None and (log.network.text, log.network.line) == ("IB", 5)
     assert [(each.name, each.value) for each in log.variables] == [
         ("NCCL_IB_DISABLE", "0"), ("NCCL_TOPO_FILE", "/opt/a.b/topo.xml"), ("NCCL_NET_GDR_LEVEL", "SYS"),
+        ("NCCL_IB_HCA", "mlx5_0"),
     ]  # fmt: skip
     assert log.gdr["disabled"].line == 9 and log.thresholds == "8/8/64 | 16/8/64 | 512 | 512"
     assert log.choices == (
         Choice("AllReduce", 1048576, "ring", "simple", (0, 7), 11), Choice("AllReduce", 256, "0", "1", None, 12),
+        Choice("AllGather", 4096, "symmetric", "allgather_ll", None, 15), Choice("?", 64, "1", "2", None, 16),
     )  # fmt: skip
-    assert (log.messages, log.unread) == (13, 1)
+    assert "Invalid value many" in log.warnings[0].text
+    assert (log.messages, log.unread) == (17, 1)
 
 
 def test_warnings_of_all_ranks_are_one_message_with_a_count() -> None:
@@ -200,6 +207,8 @@ def test_every_line_is_for_one_handler_alone() -> None:
         "comm 0x1 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0",
         "comm 0x1 rank 0 nranks 2 cudaDev 0 busId 60 - Destroy COMPLETE", "Using 512 threads, Min Comp Cap 7",
         "AllReduce: 8 Bytes -> Algo 0 proto 0", "    AllReduce |     1.0/   2.0 |", "TUNER/Plugin: x", "NET/Plugin: x",
+        "8 Bytes -> Algo 0 proto 0 time 1.0", "AllReduce [Symmetric]: 8 Bytes -> Kernel x", "NCCL_IB_HCA set to x",
+        "Invalid value x for NCCL_X, using default 1.", "CollNet 00/0 : 1 [send] via COLLNET/SHARP/0",
     ]  # fmt: skip
     for line in lines:
         assert sum(bool(pattern.match(line)) for pattern, _ in _HANDLERS) == 1, line
