@@ -94,12 +94,20 @@ def find(word: str, root: Path) -> list[Path]:
     starting = [path for name, path in found if name.startswith(word)]
     if len(starting) == 1:
         return starting
-    tag = word.removeprefix("tag:")
-    tagged = [path for _, path in found if tag in read_labels(path.parent).tags]
+    tagged = _tagged(word.removeprefix("tag:"), root)
     if not tagged and len(starting) > 1:
         some = ", ".join(path.parent.name for path in starting[:3])
         raise UserError(f"{len(starting)} runs start with '{word}' ({some}, ...); write more of the one that is meant")
     return tagged
+
+
+def _tagged(tag: str, root: Path) -> list[Path]:
+    """Records with a tag, be it in the record or beside it; the index knows both."""
+    from busbw.runs.index import Index  # it reads the folders through this module
+
+    with Index(root, progress=False) as index:
+        rows = index.rows("SELECT run FROM tags WHERE tag = ? ORDER BY run", (tag,))
+    return [root / name / RECORD_NAME for (name,) in rows]
 
 
 def find_one(word: str, root: Path) -> Path:

@@ -301,6 +301,16 @@ def test_an_index_that_another_process_holds_is_made_in_memory(root: Path, monke
     holder.close()
 
 
+def test_a_tag_finds_runs_whose_record_has_it_and_runs_that_got_it_later(root: Path) -> None:
+    imported = make("imported")
+    store.add(replace(imported, run=replace(imported.run, tags=("driver-570",))), root)
+    store.add(make("measured"), root)
+    store.write_labels(root / "measured", store.Labels(("driver-570",)))
+    store.add(make("other"), root)
+    names = [path.parent.name for path in store.find("tag:driver-570", root)]
+    assert names == ["imported", "measured"]
+
+
 def test_a_query_without_end_ends_in_a_sentence(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
