@@ -350,8 +350,8 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = tuple(
         (r" *(?:Algorithm|Protocol|Max NThreads|\w+ +\|).*\|", _tuning),
         (r"(?:P2P is disabled|P2P level set by environment to) ?(.*)", _plugin),
         (
-            r"(?:Connected|Coll(?:Net)? |(?:Init|Bootstrap) timings|\[Proxy |RAS |Launch mode|Loading|Latency|Pattern|Search|"
-            r"Tree \d|Ring \d|NVLS|Using \d+ threads|GDRCOPY|NET/Socket: |NET/IB: ).*",
+            r"(?:Connected|Coll(?:Net)? |(?:Init|Bootstrap) timings|\[Proxy |RAS |Launch mode|Loading|Latency|Pattern|"
+            r"Search|Tree \d|Ring \d|NVLS|Using \d+ threads|GDRCOPY|NET/Socket: |NET/IB: ).*",
             _known,
         ),
     )
