@@ -4,7 +4,7 @@
 #   BUSBW_CUDA                OFF builds for the host only
 #   BUSBW_CUDA_ROOT           folder with bin/nvcc (variable or environment); else nvcc on PATH, CUDA_HOME, /usr/local/cuda,
 #                             or the compiler's wheels (nvidia-cuda-nvcc, -crt, -runtime, nvidia-nvvm, -cccl) in the active
-#                             Python environment
+#                             Python environment (tried with those of CUDA 13.0)
 #   BUSBW_CUDA_ARCHITECTURES  such as 80;90: machine code for each and PTX of the last; empty: one for each generation
 #                             that the compiler knows, and its PTX of the newest
 

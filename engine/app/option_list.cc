@@ -234,7 +234,7 @@ std::vector<Option> make_options() {
        [](P p, V v) { p.cycles = whole(v, 0); }},
       {0, "precision", "PART", "", "keep sampling until the 95 % interval of the median is this narrow: 1% or 0.01",
        G::how_often, true, set_precision},
-      {0, "max-seconds", "S", "10", "longest sampling of one case under --precision", G::how_often, true,
+      {0, "max-seconds", "S", "10", "longest sampling of one row under --precision", G::how_often, true,
        set_max_seconds},
 
       {'z', "blocking", "0..3", "0",
