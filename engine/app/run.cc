@@ -170,7 +170,11 @@ class Session {
   // While others have the turn, no thread of this engine touches a device.
   void await_turn(int thread) {
     if (job_.players == 1) return;
-    if (thread == 0 && job_.turns != nullptr) job_.turns->take([this] { team_.check(); });
+    if (thread == 0) {
+      if (job_.turns != nullptr) job_.turns->take([this] { team_.check(); });
+      // Over the network and not in shared memory: who waits there sleeps, and leaves the processors to the others.
+      job_.rendezvous->all_gather(std::string_view());
+    }
     team_.barrier();
   }
 
