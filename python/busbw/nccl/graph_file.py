@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from busbw.errors import UserError
 from busbw.nccl.problem import Problem
 from busbw.nccl.safe_xml import Node, parse
-from busbw.nccl.values import Attributes
+from busbw.nccl.values import Attributes, beyond_nccl
 from busbw.topology.model import Machine, PathType
 
 MAX_CHANNELS = 64  # NCCL's MAXCHANNELS
@@ -87,7 +87,7 @@ def read_graph(data: bytes, source: str) -> GraphFile:
     root = parse(data, source)
     if root.tag != "graphs":
         raise UserError(f"{source}:{root.line}: the root is <{root.tag[:40]}>, a graph file has <graphs>")
-    problems: list[Problem] = []
+    problems = beyond_nccl(root)
     if Attributes(root, problems).whole("version", needed=True) not in {1, None}:
         problems.append(Problem(root.line, "version is not 1, NCCL refuses the file", fatal=True))
     graphs = tuple(_graph(node, problems) for node in root.all("graph"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from busbw.errors import UserError
 from busbw.nccl.problem import Problem
 from busbw.nccl.safe_xml import Node, parse
-from busbw.nccl.values import Attributes
+from busbw.nccl.values import Attributes, beyond_nccl
 from busbw.topology.cpulist import read_mask
 from busbw.topology.model import SWITCH, Gpu, Machine, Nic, NumaNode, NvLinks, PcieLink, normal_bus_id, with_generation
 from busbw.topology.paths import connections
@@ -57,7 +57,7 @@ def read_topology(data: bytes, source: str) -> TopologyFile:
     root = parse(data, source)
     if root.tag != "system":
         raise UserError(f"{source}:{root.line}: the root is <{root.tag[:40]}>, a topology file has <system>")
-    reading = _Reading()
+    reading = _Reading(problems=beyond_nccl(root))
     if Attributes(root, reading.problems).whole("version", needed=True) not in {1, None}:
         reading.problems.append(Problem(root.line, "version is not 1, NCCL refuses the file", fatal=True))
     processors = root.all("cpu")

@@ -11,6 +11,24 @@ _WHOLE = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|\d{1,19})")
 _DECIMAL = re.compile(r"[+-]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][+-]?\d{1,2})?")
 
 
+MAX_ATTRIBUTES = 16  # NCCL's parser (src/graph/xml.h)
+MAX_TEXT = 255
+
+
+def beyond_nccl(root: Node) -> list[Problem]:
+    """What NCCL's own parser has no room for, though it is well-formed XML."""
+    problems = []
+    for node in root.walk():
+        if len(node.attributes) > MAX_ATTRIBUTES:
+            text = f"<{node.tag[:40]}> has {len(node.attributes)} attributes, NCCL takes {MAX_ATTRIBUTES}"
+            problems.append(Problem(node.line, text, fatal=True))
+        long = next((name for name, value in node.attributes.items() if max(len(name), len(value)) > MAX_TEXT), None)
+        if long is not None:
+            text = f"{long[:40]} of <{node.tag[:40]}> is longer than the {MAX_TEXT} characters that NCCL takes"
+            problems.append(Problem(node.line, text, fatal=True))
+    return problems
+
+
 class Attributes:
     """Reads the attributes of one node and notes what is missing or no number."""
 

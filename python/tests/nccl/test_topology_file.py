@@ -58,6 +58,8 @@ FINE = topology()
         (FINE.replace(b'count="12"', b'count="9999999999"'), "is not between 1 and 144", True),
         (FINE.replace(b'version="1"', b'version="3"'), "version is not 1", True),
         (b'<system version="1"/>', "no <cpu>", True),
+        (FINE.replace(b'gdr="1"', b'gdr="1" note="' + b"x" * 256 + b'"', 1), "longer than the 255 characters", True),
+        (FINE.replace(b'gdr="1"', b'gdr="1" ' + b" ".join(b'a%d=""' % i for i in range(13)), 1), "NCCL takes 16", True),
         (b'<system version="1"><cpu numaid="0">' + b"<nic/>" * 129 + b"</cpu></system>", "NCCL takes 128", True),
     ],
 )
