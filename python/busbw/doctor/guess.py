@@ -9,7 +9,10 @@ from busbw.nccl.log_model import NcclLog
 from busbw.records import Record
 from busbw.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
 from busbw.topology.names import product
-from busbw.topology.paths import MAX_DEVICES, connections
+from busbw.topology.paths import connections
+
+MAX_GPUS = 64
+"""Of one host: more are a log that lies, or hosts that share a name."""
 
 
 def machine_of_logs(logs: Sequence[NcclLog]) -> Machine | None:
@@ -48,5 +51,5 @@ def _gpu(index: int, bus_id: str | None, name: str | None) -> Gpu:
 
 
 def _machine(source: str, gpus: Sequence[Gpu], host: str) -> Machine:
-    unique = tuple({gpu.index: gpu for gpu in gpus}.values())[:MAX_DEVICES]
+    unique = tuple({gpu.index: gpu for gpu in gpus}.values())[:MAX_GPUS]
     return replace(Machine(source, unique, host=host), connections=connections(unique, ()))

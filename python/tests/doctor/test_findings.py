@@ -223,6 +223,25 @@ def test_pairs_over_ib_without_gdr_are_found_with_their_line() -> None:
     assert "1 of 2 pairs" in finding.evidence[0].fact and finding.evidence[0].line == 8
 
 
+def test_a_healthy_log_of_two_nodes_is_no_finding() -> None:
+    lines = ["#  Rank  0 Group  0 Pid 1 on n0 device  0 [0000:01:00] NVIDIA H100 80GB HBM3", said("Using network IB")]
+    for rank in range(16):
+        node, gpu = divmod(rank, 8)
+        for word in ("START", "COMPLETE"):
+            text = (
+                f"ncclCommInitRankConfig comm 0x{rank + 1:x} rank {rank} nranks 16 cudaDev {gpu} nvmlDev {gpu} "
+                f"busId {gpu + 1}00000 commId 0xb - Init {word}"
+            )
+            lines.append(said(text, gpu, f"n{node}"))
+        after = (rank + 1) % 16
+        way = "P2P/CUMEM" if after // 8 == node else f"NET/IB/{gpu}({gpu})/GDRDMA"
+        lines.append(said(f"Channel 00/0 : {rank}[{gpu}] -> {after}[{after % 8}] [send] via {way}", gpu, f"n{node}"))
+    lines.append(
+        said("16 coll channels, 16 collnet channels, 16 nvls channels, 16 p2p channels, 2 p2p channels per peer")
+    )
+    assert found(Snapshot("files", logs=(TextFile("l", "\n".join(lines)),))) == []
+
+
 def test_ranks_that_never_finished_are_named() -> None:
     text = "\n".join(
         line for line in (log().text or "").splitlines() if "rank 1 nranks 2" not in line or "START" in line
