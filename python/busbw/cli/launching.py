@@ -104,10 +104,10 @@ def launch(
     finally:
         destination.discard(file.path for file in plan.files)
         report(destination)
-    if code == 0 and environment.get(RUN_ID) and not destination.record.exists() and not args.node_rank:
+    rank_0_is_elsewhere = args.launcher == "torchrun" and job.nodes > 1
+    if code == 0 and RUN_ID in environment and not destination.record.exists() and not rank_0_is_elsewhere:
         where = "folder that every node sees" if job.nodes > 1 or plan.submission else "folder that rank 0 can write"
-        say = f"the ranks ended well, but no record came to {destination.folder}; name a {where} with --runs"
-        raise UserError(say)
+        raise UserError(f"the ranks ended well, but no record came to {destination.folder}; name a {where} with --runs")
     return code
 
 

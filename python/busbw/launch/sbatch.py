@@ -6,7 +6,7 @@ import shlex
 
 from busbw.launch.job import JobSpec
 from busbw.launch.plan import FilePlan, LaunchPlan, Submission
-from busbw.launch.srun import placement_words, step_words
+from busbw.launch.srun import placement_words, processor_words, step_words
 
 SCRIPT = "job.sbatch"
 OUTPUT, ERROR = "job.out", "job.err"
@@ -34,6 +34,7 @@ def script(job: JobSpec) -> str:
     words = [f"--nodes={job.nodes}", f"--ntasks-per-node={job.ranks_per_node}"]
     if job.gpus_per_node:
         words.append(f"--gpus-per-node={job.gpus_per_node}")
+    words += processor_words(job)
     words.append("--no-requeue")  # a second start would wait for the lost node, and find the record of the first
     directives = [f"#SBATCH {word}" for word in (*placement_words(job), *words)]
     exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(job.environment.items())]

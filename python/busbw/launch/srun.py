@@ -22,6 +22,7 @@ def step_words(job: JobSpec) -> Iterator[str]:
     yield f"--ntasks-per-node={job.ranks_per_node}"
     if job.gpus_per_node:
         yield f"--gpus-per-node={job.gpus_per_node}"
+    yield from processor_words(job)
     yield f"--mpi={job.slurm.mpi or 'none'}"
     if job.cpu_sets:
         yield "--cpu-bind=mask_cpu:" + ",".join(mask(cpus) for cpus in job.cpu_sets)
@@ -37,6 +38,12 @@ def step_words(job: JobSpec) -> Iterator[str]:
         yield f"--container-image={job.slurm.container_image}"
     if job.slurm.container_mounts:
         yield f"--container-mounts={job.slurm.container_mounts}"
+
+
+def processor_words(job: JobSpec) -> Iterator[str]:
+    """Masks need their processors to be the job's: Slurm refuses a mask outside of what it has given."""
+    if job.cpu_sets:
+        yield f"--cpus-per-task={max(len(cpus) for cpus in job.cpu_sets)}"
 
 
 def placement_words(job: JobSpec) -> Iterator[str]:

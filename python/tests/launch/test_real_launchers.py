@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -97,6 +98,26 @@ def running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_torchruns_of_two_hosts_meet_and_the_one_with_rank_0_keeps_the_record(runs_of_this_test: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["--launcher", "torchrun", "--launcher-program", program_of("torchrun"), "--nodes", "2", "--ranks", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "BUSBW_ENGINE": str(ENGINE), "BUSBW_SECRET": "of this test"}
+    argv = [sys.executable, "-m", "busbw", "all_reduce", "-b", "64", "-e", "64", "-n", "2", *words]
+    both = [
+        subprocess.Popen(
+            [*argv, "--rdzv-endpoint", f"127.0.0.1:{port}", "--node-rank", node],
+            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        for node in ("0", "1")
+    ]  # fmt: skip
+    said = [process.communicate(timeout=90)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    [path] = runs_of_this_test.glob("*/record.jsonl")
+    assert len(read_record(path).run.ranks) == 2
 
 
 def test_a_launcher_of_the_users_own_starts_busbw_once_for_each_rank(runs_of_this_test: Path) -> None:

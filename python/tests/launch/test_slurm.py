@@ -137,7 +137,7 @@ def test_masks_reach_the_ranks(user: dict[str, str], tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntaskset -cp $$ >> {shown}.$SLURM_LOCALID\n")
     program.chmod(0o755)
-    words = ("--launcher", "slurm", "--ranks", "2", "--topology", str(topology), "--launcher-arg=--cpus-per-task=1")
+    words = ("--launcher", "slurm", "--ranks", "2", "--topology", str(topology))
     done = busbw({**user, "BUSBW_ENGINE": str(program)}, "all_reduce", "--no-record", *words)
     assert done.returncode == 0, done.stderr
     found = [Path(f"{shown}.{rank}").read_text().rsplit(": ", 1)[1].strip() for rank in (0, 1)]
