@@ -29,7 +29,8 @@ def time_batch(case: Case, batch: Batch) -> float:
     case.refresh()
     _calls(case, batch.warmup, blocking=True)
     _settle(gpu)
-    dist.barrier()
+    # Without its number, NCCL's barrier guesses a GPU, and says so on every rank.
+    dist.barrier(device_ids=[case.spec.device.index] if gpu else None)
     _settle(gpu)
     if gpu and not batch.blocking:
         return _between_events(case, batch.calls)
