@@ -223,6 +223,13 @@ def test_pairs_over_ib_without_gdr_are_found_with_their_line() -> None:
     assert "1 of 2 pairs" in finding.evidence[0].fact and finding.evidence[0].line == 8
 
 
+def test_versions_are_compared_over_the_logs_of_one_job_and_not_of_two() -> None:
+    other = TextFile("rank1.log", (log().text or "").replace("2.28.9", "2.19.3"))
+    assert len(found(healthy(logs=(log(), other)), "library-versions")) == 1
+    elsewhere = TextFile("other.log", (other.text or "").replace("commId 0xa", "commId 0xb"))
+    assert found(healthy(logs=(log(), elsewhere)), "library-versions") == []
+
+
 def test_a_healthy_log_of_two_nodes_is_no_finding() -> None:
     lines = ["#  Rank  0 Group  0 Pid 1 on n0 device  0 [0000:01:00] NVIDIA H100 80GB HBM3", said("Using network IB")]
     for rank in range(16):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.nccl.log_model import NcclLog, Said
 
 NAME = "library-versions"
 _COST = Cost("versions differ in algorithms and tuning, up to several times at some sizes")
@@ -26,14 +27,16 @@ def examine(facts: Facts) -> Iterator[Finding]:
 
 
 def _in_logs(facts: Facts) -> Iterator[Finding]:
-    for log in facts.logs:
-        if len(log.versions) > 1:
+    for said in _jobs(facts.logs):
+        if len(said) > 1:
             yield Finding(
-                NAME, Severity.WARNING, f"ranks of one job load NCCL {' and '.join(sorted(log.versions))}",
-                tuple(Evidence(f"NCCL {v} on {said.text}", log.source, said.line) for v, said in log.versions.items()),
+                NAME, Severity.WARNING, f"ranks of one job load NCCL {' and '.join(sorted(said))}",
+                tuple(Evidence(f"NCCL {version} on {first.text}", source, first.line)
+                      for version, (source, first) in said.items()),
                 Cost("ranks may refuse each other, hang, or choose different algorithms"),
                 "install one version on all hosts; look at LD_LIBRARY_PATH and the Python environment of each", _PROOF,
             )  # fmt: skip
+    for log in facts.logs:
         header, library = log.header_version, log.library_version
         if header and library and header // 100 != library // 100:
             yield Finding(
@@ -41,6 +44,22 @@ def _in_logs(facts: Facts) -> Iterator[Finding]:
                 (Evidence(f"nccl-headers={header} nccl-library={library}", log.source, 1),),
                 Cost("features that came between are not used"), "build it against the library that is used", _PROOF,
             )  # fmt: skip
+
+
+def _jobs(logs: Sequence[NcclLog]) -> list[dict[str, tuple[str, Said]]]:
+    """The versions of each job. Logs are of one job where they share a communicator: one file per rank is common."""
+    jobs: list[tuple[set[str], dict[str, tuple[str, Said]]]] = []
+    for log in logs:
+        # Older versions print no name that the ranks of a communicator share.
+        names = {each.id for each in log.communicators if each.id.startswith("0x")}
+        found = {version: (log.source, said) for version, said in log.versions.items()}
+        mine = next((job for job in jobs if job[0] & names), None)
+        if mine is None:
+            jobs.append((names, found))
+        else:
+            mine[0].update(names)
+            mine[1].update({version: said for version, said in found.items() if version not in mine[1]})
+    return [versions for _, versions in jobs]
 
 
 def _in_records(facts: Facts) -> Iterator[Finding]:
