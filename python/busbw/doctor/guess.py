@@ -16,21 +16,23 @@ MAX_GPUS = 64
 
 
 def machine_of_logs(logs: Sequence[NcclLog]) -> Machine | None:
-    """The GPUs of the first host of a log; None where no log names ranks."""
-    for log in logs:
-        largest = log.largest
-        if largest is None or not largest.ranks:
-            continue
-        names = set(log.gpu_names.values())
-        name = names.pop() if len(names) == 1 else None
-        host = largest.ranks[0].host
-        here = [place for place in largest.ranks if place.host == host]
-        gpus = [
-            _gpu(place.nvml_device if place.nvml_device is not None else place.cuda_device or 0, place.bus_id, name)
-            for place in here
-        ]
-        return _machine(log.source, gpus, host)
-    return None
+    """The GPUs of the first host of a job, whose ranks may have a log each; None where no log names ranks."""
+    first = next((log for log in logs if log.largest is not None and log.largest.ranks), None)
+    if first is None or first.largest is None:
+        return None
+    job, host = first.largest.id, first.largest.ranks[0].host
+    # Only from 2.18 on have communicators a name that no other job has.
+    mine = [log for log in logs if log is first or job.startswith("0x")]
+    communicators = [each for log in mine for each in log.communicators if each.id == job]
+    names = {name for log in mine for name in log.gpu_names.values()}
+    name = names.pop() if len(names) == 1 else None
+    gpus = [
+        _gpu(place.nvml_device if place.nvml_device is not None else place.cuda_device or 0, place.bus_id, name)
+        for each in communicators
+        for place in each.ranks
+        if place.host == host
+    ]
+    return _machine(first.source, gpus, host)
 
 
 def machine_of_records(records: Sequence[Record]) -> Machine | None:

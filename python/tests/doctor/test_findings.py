@@ -230,6 +230,17 @@ def test_versions_are_compared_over_the_logs_of_one_job_and_not_of_two() -> None
     assert found(healthy(logs=(log(), elsewhere)), "library-versions") == []
 
 
+def test_one_log_per_rank_makes_one_machine() -> None:
+    limit = said("NCCL_MAX_NCHANNELS set by environment to 4.")
+    lines = ["# Rank  0 Group 0 Pid 1 on n0 device  0 [0000:01:00] NVIDIA H200", *(log(limit).text or "").splitlines()]
+    files = [
+        TextFile(f"rank{r}.log", "\n".join(line for line in lines if f"rank {1 - r} nranks" not in line))
+        for r in (0, 1)
+    ]
+    [finding] = found(Snapshot("files", logs=tuple(files)), "few-channels")
+    assert finding.severity is Severity.WARNING and "18 NVLinks" in finding.evidence[1].fact
+
+
 def test_a_healthy_log_of_two_nodes_is_no_finding() -> None:
     lines = ["#  Rank  0 Group  0 Pid 1 on n0 device  0 [0000:01:00] NVIDIA H100 80GB HBM3", said("Using network IB")]
     for rank in range(16):
