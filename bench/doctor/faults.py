@@ -156,6 +156,6 @@ FAULTS: tuple[Fault, ...] = (
     Fault("p2p-disabled", "p2p-disabled", variable("NCCL_P2P_DISABLE", "1")),
     Fault("few-channels", "few-channels", variable("NCCL_MAX_NCHANNELS", "4")),
     Fault("slow-protocol", "forced-protocol", variable("NCCL_PROTO", "LL")),
-    Fault("busy-core", "cpu-binding", busy_core),
     Fault("shared-gpu", "gpu-busy", shared_gpu, by_setting=False),
+    Fault("busy-core", "cpu-binding", busy_core),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.analysis.statistics import Interval, median
 from busbw.analysis.units import format_bytes
@@ -108,20 +108,20 @@ class Table:
         """The trials of one variant, by round."""
         return [by[variant] for _, by in sorted(self._by.items()) if variant in by]
 
-    def logs(self, weights: Mapping[int, float], point: Point | None = None) -> list[float]:
-        """Per round in which all were measured: the weighted sum of log speeds, averaged over points (or of one)."""
+    def logs(self, weights: Mapping[int, float], points: Sequence[Point] = ()) -> list[float]:
+        """Per round in which all were measured: the weighted sum of log speeds, averaged over these points, or all."""
         found = []
         for _, by in sorted(self._by.items()):
             chosen = [by.get(variant) for variant in weights]
             if any(trial is None or trial.outcome is not Outcome.MEASURED for trial in chosen):
                 continue
             sets = [trial.times_us for trial in chosen if trial is not None]
-            common = set(sets[0]).intersection(*sets[1:]) if point is None else {point}
+            common = sorted(points or set(sets[0]).intersection(*sets[1:]))
             if not common or any(each not in times for times in sets for each in common):
                 continue
             rate = [
                 math.fsum(-w * math.log(times[p]) for w, times in zip(weights.values(), sets, strict=True))
-                for p in sorted(common)
+                for p in common
             ]
             found.append(math.fsum(rate) / len(rate))
         return found
@@ -148,7 +148,7 @@ def _effect(plan: Plan, table: Table, number: int, alpha: float) -> Effect:
         verdict = Judgement(Verdict.UNDECIDED, why)
         return Effect(number, 0, None, None, verdict, failures=failures, bound=_bound(table, failures))
     judgement = _judged(interval, len(logs), plan)
-    points = _points(table, number, alpha)
+    points = _points(table, number, alpha, merged=plan.limits.any_point)
     if plan.limits.any_point and judgement.verdict in {Verdict.UNDECIDED, Verdict.NO_DIFFERENCE}:
         judgement = _by_point(points, len(logs), plan) or judgement
     return Effect(number, len(logs), centre(logs, interval), interval, judgement, points, failures)
@@ -177,29 +177,30 @@ def _bound(table: Table, failures: Sequence[Trial]) -> float | None:
     return median(took) / max(limits) if limits and took else None
 
 
-def _points(table: Table, number: int, alpha: float) -> tuple[PointEffect, ...]:
+def _points(table: Table, number: int, alpha: float, *, merged: bool) -> tuple[PointEffect, ...]:
+    """The effect at every point; `merged` takes the placements of a size together, which makes fewer claims."""
     measured = [set(t.times_us) for n in (0, number) for t in table.of(n) if t.outcome is Outcome.MEASURED]
-    common = sorted(set.intersection(*measured)) if measured else []
+    groups: dict[Point, list[Point]] = {}
+    for point in sorted(set.intersection(*measured)) if measured else []:
+        groups.setdefault(replace(point, placement="") if merged else point, []).append(point)
     found = []
-    for point in common:
-        logs = table.logs({number: 1.0, 0: -1.0}, point)
-        if not logs:
-            continue
-        one = [trial for trial in table.of(number) if point in trial.times_us]
-        two = [trial for trial in table.of(0) if point in trial.times_us]
-        interval = ratio_sequence(logs, alpha / len(common))
-        found.append(
-            PointEffect(
-                point,
-                median([t.times_us[point] for t in two]),
-                median([t.times_us[point] for t in one]),
-                median([t.busbw_GBps[point] for t in two]),
-                median([t.busbw_GBps[point] for t in one]),
-                centre(logs, interval),
-                interval,
-            )
-        )
+    for points in groups.values():
+        logs = table.logs({number: 1.0, 0: -1.0}, points)
+        if logs:
+            interval = ratio_sequence(logs, alpha / len(groups))
+            found.append(_point_effect(table, number, points[-1], (centre(logs, interval), interval)))
     return tuple(found)
+
+
+def _point_effect(table: Table, number: int, point: Point, said: tuple[float, Interval | None]) -> PointEffect:
+    one = [trial for trial in table.of(number) if point in trial.times_us]
+    two = [trial for trial in table.of(0) if point in trial.times_us]
+    return PointEffect(
+        point,
+        median([t.times_us[point] for t in two]), median([t.times_us[point] for t in one]),
+        median([t.busbw_GBps[point] for t in two]), median([t.busbw_GBps[point] for t in one]),
+        *said,
+    )  # fmt: skip
 
 
 def _best(plan: Plan, table: Table, effects: Sequence[Effect]) -> tuple[int, tuple[int, ...]]:

@@ -22,6 +22,9 @@ MAX_BYTES = 256 << 20
 HUNG_FACTOR = 20.0
 LEAST_LIMIT_S = 20.0
 
+OVERTIME_S = 10.0
+"""A trial that was begun in time may end this much later."""
+
 Measure = Callable[[Plan, int, int, Path, float], Trial]
 Tell = Callable[[str], None]
 
@@ -81,7 +84,8 @@ class Experiment:
                     continue
                 if self.clock() - began + self._typical_s() > self.plan.limits.seconds and self.trials:
                     return Stop.TIME
-                self._trial(number, variant)
+                if not self._trial(number, variant, self.plan.limits.seconds - (self.clock() - began)):
+                    return Stop.TIME
                 if self._failed(0):
                     return Stop.BASELINE
         return Stop.SURE if find(self.plan, self.trials).settled else Stop.ROUNDS
@@ -92,14 +96,18 @@ class Experiment:
         for effect in findings.effects:
             if effect.broken:
                 continue
-            leading = effect.judgement.verdict is Verdict.FASTER
+            leading = effect.judgement.verdict is Verdict.FASTER and not self.plan.limits.any_point
             if not effect.settled or leading or len(self.plan.factors) > 1:
                 alive.append(effect.variant)
         yield from self.plan.order(number, alive)
 
-    def _trial(self, number: int, variant: int) -> None:
+    def _trial(self, number: int, variant: int, left_s: float) -> bool:
+        """Measure once; False where the time ran out before the trial's own limit, which says nothing about it."""
         limit = self._limit_s()
-        trial = self.measure(self.plan, number, variant, self.folder, limit)
+        granted = min(limit, max(left_s, 0.0) + OVERTIME_S)
+        trial = self.measure(self.plan, number, variant, self.folder, granted)
+        if trial.outcome is Outcome.HUNG and granted < limit:
+            return False
         self.trials.append(trial)
         append_trial(self.folder, trial)
         name = self.plan.variants[variant].name
@@ -107,6 +115,7 @@ class Experiment:
             f"{trial.seconds:.1f} s" if trial.outcome is Outcome.MEASURED else f"{trial.outcome.value}: {trial.reason}"
         )
         self.tell(f"round {number + 1}, {name}: {how}")
+        return True
 
     def _failed(self, variant: int) -> bool:
         return given_up([trial for trial in self.trials if trial.variant == variant])

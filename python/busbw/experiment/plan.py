@@ -23,7 +23,8 @@ _COLLECTIVES = frozenset(get_args(Collective)) - {"barrier"}
 class Limits:
     """When to stop: `alpha` is the chance of any false claim in the whole experiment.
 
-    With `any_point` a variant that is surely different at one size is settled, whatever the others do.
+    With `any_point` a variant that is surely different at one size is settled, whatever the others do, and measured no
+    more: for those who want to know what each costs, not which is best.
     """
 
     seconds: float = 600.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import sys
@@ -87,14 +88,16 @@ def engine(words: list[str]) -> None:
         return
     run = {"schema": 1, "kind": "run", "run": "r", "started": None, "tool": {"name": "busbw", "version": "0"},
            "library": None, "ranks": [], "environment": {}}  # fmt: skip
+    time.sleep(float(os.environ.get("FAKE_STARTUP_S", "0")))
     cases = []
-    for size, busbw in zip(SIZES, speeds(), strict=True):
-        rate = busbw * random.gauss(1, 0.01)
-        cases.append({
-            "schema": 1, "kind": "case", "run": "r", "case": len(cases), "collective": "all_reduce", "type": "float",
-            "op": "sum", "ranks": GPUS, "bytes": size, "placement": "out_of_place", "outcome": "measured",
-            "time_us": size * 1.5 / rate / 1e3, "algbw_GBps": rate / 1.5, "busbw_GBps": rate,
-        })  # fmt: skip
+    for size, busbw, noise in zip(SIZES, speeds(), (0.15, 0.01), strict=True):
+        for placement in ("out_of_place", "in_place"):
+            rate = busbw * math.exp(random.gauss(0, noise))
+            cases.append({
+                "schema": 1, "kind": "case", "run": "r", "case": len(cases), "collective": "all_reduce",
+                "type": "float", "op": "sum", "ranks": GPUS, "bytes": size, "placement": placement,
+                "outcome": "measured", "time_us": size * 1.5 / rate / 1e3, "algbw_GBps": rate / 1.5, "busbw_GBps": rate,
+            })  # fmt: skip
     end = {"schema": 1, "kind": "end", "run": "r", "outcome": "completed", "cases": len(cases)}
     record = Path(words[words.index("--record") + 1])
     record.write_text("".join(json.dumps(line) + "\n" for line in (run, *cases, end)))

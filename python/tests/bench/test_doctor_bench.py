@@ -92,6 +92,21 @@ def test_the_graph_of_the_fault_is_one_that_the_doctor_can_read_and_calls_slow()
     assert not graph.problems
 
 
+def test_every_fault_has_time_for_a_look_however_long_the_first_take():
+    sys.path.insert(0, str(BENCH))
+    try:
+        share = load(BENCH / "__main__.py").share
+    finally:
+        sys.path.remove(str(BENCH))
+    left, given = 147.0, []
+    for faults in range(6, 0, -1):
+        given.append(share(left, faults))
+        left -= given[-1] + 1.5
+    assert all(each >= 5.0 for each in given)
+    assert left >= -10
+    assert given[0] > 24
+
+
 def run_bench(tmp_path, *words):
     (tmp_path / "machine").mkdir()
     environment = {**os.environ, **fake_machine.install(tmp_path / "machine"), "TMPDIR": str(tmp_path)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from dataclasses import replace
 
 import pytest
 from simulated import Machine, plan, spiky
@@ -10,7 +12,7 @@ from simulated import Machine, plan, spiky
 from busbw.analysis.verdict import Verdict
 from busbw.errors import UserError
 from busbw.experiment.loop import TRIALS_NAME, Experiment, Stop, read_trials
-from busbw.experiment.trial import Outcome
+from busbw.experiment.trial import Outcome, Point, Trial
 
 SIMULATIONS = 60
 
@@ -161,3 +163,49 @@ def test_a_broken_line_is_named_by_file_and_line(tmp_path, line):
     (tmp_path / TRIALS_NAME).write_text(line + "\n")
     with pytest.raises(UserError, match=r"trials\.jsonl:1"):
         read_trials(tmp_path)
+
+
+def test_a_trial_that_the_end_of_the_time_cuts_off_is_no_hang(tmp_path):
+    class Slow(Machine):
+        def measure(self, plan, number, variant, folder, limit_s):
+            trial = super().measure(plan, number, variant, folder, limit_s)
+            if variant and number == 1:
+                self.now += limit_s
+                return Trial(number, variant, Outcome.HUNG, limit_s, limit_s=limit_s, reason="cut off")
+            return trial
+
+    result = Slow({}, 1).run(plan("A=1,2", seconds=8, margin=0.0001), tmp_path)
+    assert result.stop is Stop.TIME
+    assert all(trial.outcome is Outcome.MEASURED for trial in result.trials)
+    assert not result.findings.effects[0].failures
+
+
+def test_with_any_point_a_variant_is_settled_at_the_first_size_that_is_sure_in_three_rounds(tmp_path):
+    rng = random.Random(4)
+    small, large = (Point("all_reduce", size, "", "float sum") for size in (1 << 16, 1 << 30))
+
+    def measure(plan, number, variant, folder, limit_s):
+        # 30 % of noise at 64 KiB, 1 % at 1 GiB, where the variant takes a third of the time.
+        times = {
+            replace(point, placement=placement): base * math.exp(rng.gauss(0, noise)) / (3 if variant and by else 1)
+            for point, base, noise, by in ((small, 10.0, 0.3, False), (large, 4000.0, 0.01, True))
+            for placement in ("in_place", "out_of_place")
+        }
+        return Trial(number, variant, Outcome.MEASURED, 1.0, times, dict.fromkeys(times, 1.0))
+
+    chosen = plan("A=1,2", any_point=True)
+    result = Experiment(chosen, tmp_path, measure, lambda: 0.0).run()
+    assert result.stop is Stop.SURE
+    assert len(result.trials) == 6
+    sizes = {each.point.bytes: each for each in result.findings.effects[0].points}
+    assert set(sizes) == {1 << 16, 1 << 30}
+    assert sizes[1 << 30].ratio == pytest.approx(3, rel=0.05)
+
+
+def test_with_any_point_equal_variants_are_called_different_in_at_most_five_percent(tmp_path):
+    wrong = 0
+    for seed in range(SIMULATIONS):
+        machine = Machine({}, seed, drift=0.01)
+        result = machine.run(plan("A=1,2,3", rounds=12, any_point=True), tmp_path / str(seed))
+        wrong += any(each in {Verdict.FASTER, Verdict.SLOWER} for each in verdicts(result).values())
+    assert wrong / SIMULATIONS <= 0.05
