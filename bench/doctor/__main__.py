@@ -30,14 +30,11 @@ ANSWERS = "answers.jsonl"
 PROOF_S = 10.0
 """With less, a fault is looked for but its cost is not measured."""
 
-FINDING_S = 5.0
-"""What looking alone takes: kept back for each fault still to come."""
+FINDING_S = 6.5
+"""What looking alone takes, with the wait before it: kept back for each fault still to come."""
 
 MOST_S = 60.0
 """No fault takes more, however much is left."""
-
-SETTLE_S = 1.5
-"""nvidia-smi's load is that of the last second: the next doctor must not see the last experiment."""
 
 GRACE_S = 20.0
 """Beyond the time for its experiment: the doctor looks at the machine and ends the trial in flight."""
@@ -65,7 +62,7 @@ def main() -> int:
 
 def share(left_s: float, faults: int) -> float:
     """Seconds for the next of so many faults: half more than an equal share, as most need less, but never all."""
-    free = left_s - (FINDING_S + SETTLE_S) * (faults - 1) - SETTLE_S
+    free = left_s - FINDING_S * (faults - 1)
     return max(FINDING_S, min(free, 1.5 * left_s / faults, MOST_S))
 
 
@@ -79,7 +76,7 @@ def site_of(args: argparse.Namespace, out: Path) -> Site:
     words = ("--library", args.library) if args.library else ()
     graph = args.graph.absolute() if args.graph else None
     scratch = Path(tempfile.mkdtemp(prefix="busbw-doctor-"))
-    return Site(gpus, scratch, find_engine(), graph, words, few)
+    return Site(gpus, scratch, find_engine(), graph, words, few, args.settle)
 
 
 def arguments() -> argparse.Namespace:
@@ -89,6 +86,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", metavar="A,B", help=f"of {', '.join(each.name for each in FAULTS)}")
     parser.add_argument("--graph", type=Path, metavar="FILE", help="graph file to configure instead of our own")
     parser.add_argument("--library", metavar="PATH", help="NCCL to measure with, as the engine's --library")
+    parser.add_argument("--settle", type=float, default=1.5, metavar="S", help="wait between faults (default 1.5)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where results are kept")
     return parser.parse_args()
 
@@ -113,7 +111,7 @@ def healthy(site: Site, deadline: float) -> Outcome:
 
 def one(site: Site, fault: Fault, seconds: float) -> Outcome:
     """Inject one fault, ask the doctor, take the fault back."""
-    time.sleep(SETTLE_S)
+    time.sleep(site.settle_s)
     began = time.monotonic()
     try:
         with fault.inject(site) as injected:

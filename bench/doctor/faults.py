@@ -29,7 +29,10 @@ class Injected:
 
 @dataclass(frozen=True)
 class Site:
-    """Where the faults are injected; `words` go to the engine, `environment` to everything that is started."""
+    """Where the faults are injected; `words` go to the engine, `environment` to everything that is started.
+
+    `settle_s` lies between faults: nvidia-smi's load is that of the last second, and the next doctor must not see it.
+    """
 
     gpus: int
     folder: Path
@@ -37,6 +40,7 @@ class Site:
     graph: Path | None = None
     words: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    settle_s: float = 1.5
 
 
 Inject = Callable[[Site], AbstractContextManager[Injected]]

@@ -31,7 +31,7 @@ def measure(site: Site, other: subprocess.Popen[bytes], outcome: Outcome, second
     levels = (Level("shared", given), Level("alone", given))
     plan = Plan((Factor("gpu", levels),), (*WORDS, *site.words), site.gpus, limits=limits_of(seconds))
     try:
-        result = Experiment(plan, site.folder / "shared-gpu", _measure_with(other), tell=_tell).run()
+        result = Experiment(plan, site.folder / "shared-gpu", _measure_with(other, site.settle_s), tell=_tell).run()
     finally:
         other.send_signal(signal.SIGCONT)
     proven = judge_effect(None, result.findings.effects[0])
@@ -45,10 +45,10 @@ def _tell(text: str) -> None:
     print(f"bench/doctor: {text}", file=sys.stderr)
 
 
-def _measure_with(other: subprocess.Popen[bytes]) -> Callable[[Plan, int, int, Path, float], Trial]:
+def _measure_with(other: subprocess.Popen[bytes], settle_s: float) -> Callable[[Plan, int, int, Path, float], Trial]:
     def trial(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
         os.kill(other.pid, signal.SIGSTOP if variant else signal.SIGCONT)
-        time.sleep(DRAIN_S)
+        time.sleep(min(DRAIN_S, settle_s))
         return run_trial(plan, number, variant, folder, limit_s)
 
     return trial

@@ -102,7 +102,7 @@ def test_every_fault_has_time_for_a_look_however_long_the_first_take():
     for faults in range(6, 0, -1):
         given.append(share(left, faults))
         left -= given[-1] + 1.5
-    assert all(each >= 5.0 for each in given)
+    assert all(each >= 6.5 for each in given)
     assert left >= -10
     assert given[0] > 24
 
@@ -110,10 +110,8 @@ def test_every_fault_has_time_for_a_look_however_long_the_first_take():
 def run_bench(tmp_path, *words):
     (tmp_path / "machine").mkdir()
     environment = {**os.environ, **fake_machine.install(tmp_path / "machine"), "TMPDIR": str(tmp_path)}
-    return subprocess.run(
-        [sys.executable, str(BENCH), "--out", str(tmp_path / "out"), *words], env=environment, capture_output=True,
-        text=True, timeout=100, check=False,
-    )  # fmt: skip
+    argv = [sys.executable, str(BENCH), "--out", str(tmp_path / "out"), "--settle", "0", *words]
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=100, check=False)
 
 
 def test_a_graph_file_in_an_nccl_conf_is_found_proved_and_the_line_to_remove_is_named(tmp_path):
