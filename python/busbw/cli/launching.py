@@ -102,7 +102,7 @@ def launch(
     try:
         code = carry_out(plan, timeout=_timeout(args.launcher, job))
     finally:
-        destination.discard(file.path for file in plan.files)
+        destination.discard(plan.written())
         report(destination)
     rank_0_is_elsewhere = args.launcher == "torchrun" and job.nodes > 1
     if code == 0 and RUN_ID in environment and not destination.record.exists() and not rank_0_is_elsewhere:

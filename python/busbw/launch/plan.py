@@ -50,6 +50,12 @@ class LaunchPlan:
     files: tuple[FilePlan, ...] = ()
     submission: Submission | None = None
 
+    def written(self) -> Iterator[Path]:
+        """Every file that comes about by this launch, but the record."""
+        yield from (file.path for file in self.files)
+        if self.submission:
+            yield from (path for path in (self.submission.output, self.submission.error) if path)
+
     def lines(self) -> Iterator[str]:
         """For people: each file with its text, then a shell line for each process; <...> exists only at start."""
         for file in self.files:

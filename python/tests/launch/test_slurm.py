@@ -177,6 +177,14 @@ def test_a_lost_rank_ends_the_job_and_is_named(user: dict[str, str]) -> None:
     assert nothing_is_left(user, record)
 
 
+def test_a_folder_that_no_node_can_write_to_is_one_sentence_and_leaves_nothing(user: dict[str, str]) -> None:
+    done = busbw(user, "all_reduce", *SHORT, "--launcher", "slurm", *TWO_NODES, "--record", "/proc/none/record.jsonl")
+    assert done.returncode not in {0, 124, 130}
+    assert "the folder '/proc/none' for the record cannot be made" in done.stderr
+    assert not slurm(user, "squeue", "-h")
+    assert not list(Path(user["BUSBW_RUNS"]).glob("*")), "an empty run stayed"
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
