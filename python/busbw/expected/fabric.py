@@ -78,6 +78,11 @@ def of_machine(machine: Machine) -> Fabric:
     per_link = nccl_nvlink_GBps(sm)
     switched = all(any(link.target == SWITCH for link in gpu.nvlinks) for gpu in gpus)
     links = min(gpu.nvlink_count for gpu in gpus)
+    if sm is None and not links:
+        raise UserError(
+            f"{machine.source} says neither what its {len(gpus)} GPUs are nor what joins them "
+            "(a topology file for a virtual machine leaves that to NCCL); name the machine type instead: --machine"
+        )
     pcie = min((gpu.pcie.max_GBps or gpu.pcie.GBps or 0.0 for gpu in gpus), default=0.0)
     speeds = [nic for nic in machine.nics if nic.rdma and nic.speed_Gbps and nic.up is not False]
     ethernet = any((nic.link_layer or "").lower() == "ethernet" for nic in speeds)

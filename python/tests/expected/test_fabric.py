@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from busbw.expected.links import LinkKind, NetKind
 from busbw.expected.span import Span, least
 from busbw.topology.model import SWITCH, Connection, Gpu, Machine, Nic, NvLinks, PathType, PcieLink
 
-TOPOLOGIES = Path(__file__).resolve().parents[4] / "shared" / "topology"
+SHARED = os.environ.get("BUSBW_SHARED") or Path(__file__).resolve().parents[4] / "shared"
+TOPOLOGIES = Path(SHARED) / "topology"
 RING = Algorithm.RING
 
 
@@ -138,6 +140,11 @@ def test_the_reference_host_of_four_h200_is_recognised_from_nccls_own_file():
     fabric = of_machine(load(TOPOLOGIES / "h200-x4-topo.xml").machine)
     assert (fabric.gpus, fabric.sm, fabric.switched) == (4, 90, True)
     assert fabric.nvlink_GBps == pytest.approx(370.8)
+
+
+def test_gpus_of_which_nothing_is_known_are_no_slow_gpus():
+    with pytest.raises(UserError, match="neither what its 2 GPUs are"):
+        of_machine(Machine("topo.xml", (Gpu(0, pcie=PcieLink(4, 16)), Gpu(1, pcie=PcieLink(4, 16)))))
 
 
 def test_every_share_has_a_source_and_a_range():
