@@ -1,5 +1,6 @@
 // all_gather: every rank ends with all ranks' buffers, in rank order.
 #include "engine/collectives/registry.h"
+#include "engine/collectives/shapes.h"
 #include "engine/library_api/functions.h"
 
 namespace busbw {
@@ -9,26 +10,11 @@ class AllGather : public Collective {
  public:
   std::string_view name() const override { return "all_gather"; }
 
-  Geometry geometry(Bytes bytes, DataType type, Seat seat) const override {
-    const std::size_t each = aligned_count(bytes, type, seat.ranks);
-    const std::size_t all = each * static_cast<std::size_t>(seat.ranks);
-    return {.type = type,
-            .count = each,
-            .send_elements = each,
-            .recv_elements = all,
-            .in_place_send = each * static_cast<std::size_t>(seat.rank),
-            .span_elements = all,
-            .algorithm_elements = static_cast<double>(all)};
-  }
+  Geometry geometry(Bytes bytes, DataType type, Seat seat) const override { return part_to_parts(bytes, type, seat); }
 
   double bus_factor(int ranks) const override { return double(ranks - 1) / ranks; }
 
-  std::vector<Segment> expected(const Geometry& g, Seat seat, int, bool) const override {
-    std::vector<Segment> parts;
-    for (int r = 0; r < seat.ranks; ++r)
-      parts.push_back({.offset = g.count * static_cast<std::size_t>(r), .count = g.count, .rank = r});
-    return parts;
-  }
+  std::vector<Segment> expected(const Geometry& g, Seat seat, int, bool) const override { return every_part(g, seat); }
 
   ncclResult_t enqueue(const Call& c) const override {
     return c.nccl.all_gather(c.send, c.recv, c.geometry.count, static_cast<ncclDataType_t>(c.type), c.comm, c.stream);

@@ -1,5 +1,6 @@
 // all_reduce: every rank ends with the reduction of all ranks' buffers.
 #include "engine/collectives/registry.h"
+#include "engine/collectives/shapes.h"
 #include "engine/library_api/functions.h"
 
 namespace busbw {
@@ -10,15 +11,7 @@ class AllReduce : public Collective {
   std::string_view name() const override { return "all_reduce"; }
   bool reduces() const override { return true; }
 
-  Geometry geometry(Bytes bytes, DataType type, Seat) const override {
-    const std::size_t count = whole_count(bytes, type);
-    return {.type = type,
-            .count = count,
-            .send_elements = count,
-            .recv_elements = count,
-            .span_elements = count,
-            .algorithm_elements = static_cast<double>(count)};
-  }
+  Geometry geometry(Bytes bytes, DataType type, Seat) const override { return whole_to_whole(bytes, type); }
 
   // A ring sends every element 2(n-1)/n times through each link; no algorithm on point-to-point links needs less.
   double bus_factor(int ranks) const override { return 2.0 * (ranks - 1) / ranks; }

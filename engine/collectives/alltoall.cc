@@ -1,6 +1,7 @@
 // alltoall: part j of rank i's buffer ends as part i of rank j's.
 #include "engine/collectives/point_to_point.h"
 #include "engine/collectives/registry.h"
+#include "engine/collectives/shapes.h"
 
 namespace busbw {
 namespace {
@@ -11,16 +12,7 @@ class Alltoall : public Collective {
   // NCCL reads and writes the same places in no defined order when in place.
   bool checked_in_place() const override { return false; }
 
-  Geometry geometry(Bytes bytes, DataType type, Seat seat) const override {
-    const std::size_t each = aligned_count(bytes, type, seat.ranks);
-    const std::size_t all = each * static_cast<std::size_t>(seat.ranks);
-    return {.type = type,
-            .count = each,
-            .send_elements = all,
-            .recv_elements = all,
-            .span_elements = all,
-            .algorithm_elements = static_cast<double>(all)};
-  }
+  Geometry geometry(Bytes bytes, DataType type, Seat seat) const override { return parts_to_parts(bytes, type, seat); }
 
   double bus_factor(int ranks) const override { return double(ranks - 1) / ranks; }
 

@@ -1,5 +1,6 @@
 // broadcast: every rank ends with the root's buffer.
 #include "engine/collectives/registry.h"
+#include "engine/collectives/shapes.h"
 #include "engine/library_api/functions.h"
 
 namespace busbw {
@@ -10,15 +11,7 @@ class Broadcast : public Collective {
   std::string_view name() const override { return "broadcast"; }
   bool rooted() const override { return true; }
 
-  Geometry geometry(Bytes bytes, DataType type, Seat) const override {
-    const std::size_t count = whole_count(bytes, type);
-    return {.type = type,
-            .count = count,
-            .send_elements = count,
-            .recv_elements = count,
-            .span_elements = count,
-            .algorithm_elements = static_cast<double>(count)};
-  }
+  Geometry geometry(Bytes bytes, DataType type, Seat) const override { return whole_to_whole(bytes, type); }
 
   double bus_factor(int) const override { return 1.0; }
 

@@ -3,6 +3,7 @@
 
 #include "engine/collectives/point_to_point.h"
 #include "engine/collectives/registry.h"
+#include "engine/collectives/shapes.h"
 
 namespace busbw {
 namespace {
@@ -14,25 +15,14 @@ class Hypercube : public Collective {
   std::string_view op_column(RedOp) const override { return ""; }
 
   Geometry geometry(Bytes bytes, DataType type, Seat seat) const override {
-    const std::size_t each = aligned_count(bytes, type, seat.ranks);
-    const std::size_t all = each * static_cast<std::size_t>(seat.ranks);
-    return {.type = type,
-            .count = each,
-            .send_elements = each,
-            .recv_elements = all,
-            .in_place_send = each * static_cast<std::size_t>(seat.rank),
-            .span_elements = all,
-            .algorithm_elements = static_cast<double>(each) * (seat.ranks - 1)};
+    Geometry g = part_to_parts(bytes, type, seat);
+    g.algorithm_elements = static_cast<double>(g.count) * (seat.ranks - 1);
+    return g;
   }
 
   double bus_factor(int) const override { return 1.0; }
 
-  std::vector<Segment> expected(const Geometry& g, Seat seat, int, bool) const override {
-    std::vector<Segment> parts;
-    for (int r = 0; r < seat.ranks; ++r)
-      parts.push_back({.offset = g.count * static_cast<std::size_t>(r), .count = g.count, .rank = r});
-    return parts;
-  }
+  std::vector<Segment> expected(const Geometry& g, Seat seat, int, bool) const override { return every_part(g, seat); }
 
   int steps(int ranks) const override {
     int exchanges = 0;

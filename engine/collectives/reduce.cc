@@ -1,5 +1,6 @@
 // reduce: the root ends with the reduction of all ranks' buffers; the others' receive buffers stay as they were.
 #include "engine/collectives/registry.h"
+#include "engine/collectives/shapes.h"
 #include "engine/library_api/functions.h"
 
 namespace busbw {
@@ -11,15 +12,7 @@ class Reduce : public Collective {
   bool reduces() const override { return true; }
   bool rooted() const override { return true; }
 
-  Geometry geometry(Bytes bytes, DataType type, Seat) const override {
-    const std::size_t count = whole_count(bytes, type);
-    return {.type = type,
-            .count = count,
-            .send_elements = count,
-            .recv_elements = count,
-            .span_elements = count,
-            .algorithm_elements = static_cast<double>(count)};
-  }
+  Geometry geometry(Bytes bytes, DataType type, Seat) const override { return whole_to_whole(bytes, type); }
 
   double bus_factor(int) const override { return 1.0; }
 

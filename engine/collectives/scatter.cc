@@ -1,6 +1,7 @@
 // scatter: rank r ends with part r of the root's buffer.
 #include "engine/collectives/point_to_point.h"
 #include "engine/collectives/registry.h"
+#include "engine/collectives/shapes.h"
 
 namespace busbw {
 namespace {
@@ -10,17 +11,7 @@ class Scatter : public Collective {
   std::string_view name() const override { return "scatter"; }
   bool rooted() const override { return true; }
 
-  Geometry geometry(Bytes bytes, DataType type, Seat seat) const override {
-    const std::size_t each = aligned_count(bytes, type, seat.ranks);
-    const std::size_t all = each * static_cast<std::size_t>(seat.ranks);
-    return {.type = type,
-            .count = each,
-            .send_elements = all,
-            .recv_elements = each,
-            .in_place_recv = each * static_cast<std::size_t>(seat.rank),
-            .span_elements = all,
-            .algorithm_elements = static_cast<double>(all)};
-  }
+  Geometry geometry(Bytes bytes, DataType type, Seat seat) const override { return parts_to_part(bytes, type, seat); }
 
   double bus_factor(int ranks) const override { return double(ranks - 1) / ranks; }
 

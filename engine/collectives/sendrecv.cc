@@ -1,6 +1,7 @@
 // sendrecv: every rank sends to the next and receives from the previous one, in a ring.
 #include "engine/collectives/point_to_point.h"
 #include "engine/collectives/registry.h"
+#include "engine/collectives/shapes.h"
 
 namespace busbw {
 namespace {
@@ -12,15 +13,7 @@ class SendRecv : public Collective {
   // nccl-tests names an operation here although none is applied.
   std::string_view op_column(RedOp op) const override { return busbw::name(op); }
 
-  Geometry geometry(Bytes bytes, DataType type, Seat) const override {
-    const std::size_t count = whole_count(bytes, type);
-    return {.type = type,
-            .count = count,
-            .send_elements = count,
-            .recv_elements = count,
-            .span_elements = count,
-            .algorithm_elements = static_cast<double>(count)};
-  }
+  Geometry geometry(Bytes bytes, DataType type, Seat) const override { return whole_to_whole(bytes, type); }
 
   double bus_factor(int) const override { return 1.0; }
 

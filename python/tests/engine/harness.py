@@ -9,20 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from busbw.cli.verbs import COLLECTIVES as COLLECTIVES
+
 BUILD = Path(os.environ.get("BUSBW_BUILD", Path(__file__).parents[3] / "build"))
-COLLECTIVES = (
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "broadcast",
-    "reduce",
-    "alltoall",
-    "alltoallv",
-    "gather",
-    "scatter",
-    "sendrecv",
-    "hypercube",
-)
 
 
 @dataclass(frozen=True)
