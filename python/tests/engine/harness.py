@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from busbw.cli.verbs import COLLECTIVES as COLLECTIVES
-
 BUILD = Path(os.environ.get("BUSBW_BUILD", Path(__file__).parents[3] / "build"))
 
 
