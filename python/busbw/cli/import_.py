@@ -14,7 +14,7 @@ from busbw.errors import UserError
 from busbw.importers import FileReport, ImportedSweep, import_path, import_stream
 from busbw.records import Collective
 
-MANY_SWEEPS = 200
+MANY_CASES = 12_000
 """From here on a log is large: a second process takes over what is to be written."""
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ class _Destination:
         self._tags = tuple(dict.fromkeys(args.tag))
         self._stream: TextIO | None = None
         self._partial: Path | None = None
-        self._taken = 0
+        self._cases = 0
+        self._shared = False
         self._handover: Handover | None = None
 
     def __enter__(self) -> _Destination:
@@ -160,8 +161,9 @@ class _Destination:
             return
         if self._tags:
             sweep = replace(sweep, run=replace(sweep.run, tags=(*sweep.run.tags, *self._tags)))
-        self._taken += 1
-        if self._taken == MANY_SWEEPS:
+        self._cases += len(sweep)
+        if self._cases >= MANY_CASES and not self._shared:
+            self._shared = True
             self._share_work()
         if self._handover is not None:
             self._handover.put(sweep)
@@ -183,7 +185,7 @@ class _Destination:
             store.add_lines(sweep.run.run, sweep.lines(), Path(self._runs) if self._runs else None)
             return
         try:
-            self._stream.write("".join(sweep.lines()))
+            self._stream.writelines(sweep.lines())
             self._stream.flush()
         except OSError as problem:
             raise UserError(f"cannot write {self._output}: {problem.strerror or problem}") from problem

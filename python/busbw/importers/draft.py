@@ -143,6 +143,10 @@ class ImportedSweep:
         if self.end is not None:
             yield to_json(self.end) + "\n"
 
+    def __len__(self) -> int:
+        """How many cases there are."""
+        return len(self.figures if self.figures is not None else self.drafted)
+
     @property
     def collectives(self) -> list[str]:
         """The collectives that were measured, in their order."""

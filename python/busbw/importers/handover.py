@@ -14,8 +14,8 @@ from multiprocessing.process import BaseProcess
 from busbw.errors import UserError
 from busbw.importers.draft import ImportedSweep
 
-BATCH = 64
-"""Sweeps that travel together; the pipe holds few of them, so memory stays bounded."""
+BATCH = 4_000
+"""Cases that travel together: few messages, and memory that stays bounded."""
 
 SECONDS_TO_FINISH = 600.0
 """How long the second process may take for what it still has, once nothing more comes."""
@@ -37,12 +37,14 @@ class Handover:
         self._process.start()
         theirs.close()
         self._batch: list[ImportedSweep] = []
+        self._cases = 0
         self._said: str | None = None
 
     def put(self, sweep: ImportedSweep) -> None:
         """Hand over one sweep; waits while the other process is busy with earlier ones."""
         self._batch.append(sweep)
-        if len(self._batch) >= BATCH:
+        self._cases += len(sweep)
+        if self._cases >= BATCH:
             self._send()
 
     def close(self) -> None:
@@ -65,6 +67,7 @@ class Handover:
     def _send(self) -> None:
         self._send_bytes(pickle.dumps(self._batch, pickle.HIGHEST_PROTOCOL))
         self._batch = []
+        self._cases = 0
 
     def _send_bytes(self, data: bytes) -> None:
         try:

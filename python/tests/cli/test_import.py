@@ -77,7 +77,7 @@ def test_an_output_that_cannot_be_written_is_a_sentence(capsys: pytest.CaptureFi
 @pytest.fixture
 def large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A log of 100 sweeps that counts as large, whatever cores there are."""
-    monkeypatch.setattr(import_, "MANY_SWEEPS", 3)
+    monkeypatch.setattr(import_, "MANY_CASES", 12)
     monkeypatch.setattr(handover, "is_possible", lambda: sys.platform == "linux")
     log = tmp_path / "large.log"
     log.write_bytes((SAMPLES / "nccl-2.19.txt").read_bytes() * 100)
@@ -88,7 +88,7 @@ def test_a_large_log_is_written_by_a_second_process_as_by_one(
     large_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["import", str(large_log), "-o", str(tmp_path / "two.jsonl"), "--tag", "t"]) == 0
-    monkeypatch.setattr(import_, "MANY_SWEEPS", 1000)
+    monkeypatch.setattr(import_, "MANY_CASES", 1_000_000)
     assert main(["import", str(large_log), "-o", str(tmp_path / "one.jsonl"), "--tag", "t"]) == 0
     assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
     assert len(read_records(tmp_path / "two.jsonl")) == 100
@@ -107,7 +107,7 @@ def test_what_goes_wrong_in_the_second_process_is_said_once(
     monkeypatch.setattr(
         Path, "open", lambda path, *a, **k: real_open(Path("/dev/full") if path.suffix == ".partial" else path, *a, **k)
     )
-    monkeypatch.setattr(import_, "MANY_SWEEPS", 1)
+    monkeypatch.setattr(import_, "MANY_CASES", 1)
     assert main(["import", str(large_log), "-o", str(tmp_path / "out.jsonl")]) != 0
     assert capsys.readouterr().err.count("No space left on device") == 1
     assert not (tmp_path / "out.jsonl").exists()
@@ -117,7 +117,7 @@ def test_a_second_process_that_is_killed_ends_the_import_with_a_sentence(
     large_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(store, "add_lines", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    monkeypatch.setattr(import_, "MANY_SWEEPS", 1)
+    monkeypatch.setattr(import_, "MANY_CASES", 1)
     assert main(["import", str(large_log), "--runs", str(tmp_path / "runs")]) != 0
     assert "the process that writes the sweeps was killed" in capsys.readouterr().err
 
