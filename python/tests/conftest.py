@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# The same examples every time, however busy the machine is; tools/fuzz_importers is there to find new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.load_profile("repeatable")
 
 Told = Callable[[int], dict[str, Any]]
 FAKE_ENGINE = Path(__file__).parent / "launch" / "fake_engine.py"
