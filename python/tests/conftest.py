@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,9 @@ from hypothesis import settings
 # The same examples every time, however busy the machine is; tools/fuzz_importers is there to find new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and their children too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Told = Callable[[int], dict[str, Any]]
 FAKE_ENGINE = Path(__file__).parent / "launch" / "fake_engine.py"
