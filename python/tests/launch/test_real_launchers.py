@@ -32,8 +32,11 @@ def program_of(launcher: str) -> str:
     """Where the launcher's program is, or a skip with the reason."""
     if not ENGINE.exists():
         pytest.skip(f"the engine is not built in {BUILD}")
+    # torchrun lies beside the Python that has torch.
+    beside_torch = os.environ.get("BUSBW_TORCH_PYTHON", "").rpartition("/")[0]
+    places = os.pathsep.join(place for place in (os.environ.get("PATH", ""), beside_torch) if place)
     for name in PROGRAMS[launcher]:
-        if found := shutil.which(name):
+        if found := shutil.which(name, path=places):
             return found
     pytest.skip(f"{' or '.join(PROGRAMS[launcher])} is not installed")
 
