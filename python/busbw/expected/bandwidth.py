@@ -75,9 +75,25 @@ def _inside(fabric: Fabric, collective: str, gpus: int, nodes: int) -> Span:
     if fabric.link(gpus) is LinkKind.NVLINK:
         rate = rate * nvlink_share(collective, gpus if nodes == 1 else 2 * gpus)
         if fabric.channels:
-            known = [sm for sm in CHANNEL_GBPS if fabric.sm and sm <= fabric.sm]
-            rate = least([rate, CHANNEL_GBPS[max(known, default=_OLDEST_CHANNEL)].share * float(fabric.channels)])
+            rate = least([rate, _of_channels(fabric, fabric.channels)])
     return rate
+
+
+def _of_channels(fabric: Fabric, channels: int) -> Span:
+    known = [sm for sm in CHANNEL_GBPS if fabric.sm and sm <= fabric.sm]
+    return CHANNEL_GBPS[max(known, default=_OLDEST_CHANNEL)].share * float(channels)
+
+
+def channel_bound(fabric: Fabric, gpus: int) -> bool:
+    """Whether so few channels are left that they bound the bandwidth and not the NVLinks."""
+    if not fabric.channels or fabric.link(gpus) is not LinkKind.NVLINK:
+        return False
+    return _of_channels(fabric, fabric.channels).value < fabric.rate(gpus).value
+
+
+def channel_GBps(fabric: Fabric) -> float:
+    """What one channel moves over NVLink."""
+    return _of_channels(fabric, 1).value
 
 
 def _multicast(fabric: Fabric, gpus: int) -> Span:

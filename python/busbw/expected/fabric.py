@@ -37,6 +37,8 @@ class Fabric:
     nic_Gbps: float = 0.0
     net: NetKind = NetKind.INFINIBAND
     channels: int | None = None
+    counted_channel_GBps: float = 0.0
+    """What a graph file says that one channel carries (speedintra): NCCL believes it when it chooses a protocol."""
 
     def link(self, ranks: int) -> LinkKind:
         """What the slowest step of a ring over so many GPUs of one node goes through."""
@@ -54,6 +56,12 @@ class Fabric:
         paths = HOST_PATHS_PER_ISLAND if self.island > 1 else 1
         share = PCIE_SHARE.share if link is LinkKind.PCIE else HOST_SHARE.share
         return share * (self.pcie_GBps * paths)
+
+    def counted_GBps(self) -> float:
+        """What NCCL counts on over NVLink when it chooses between protocols."""
+        if self.channels and self.counted_channel_GBps:
+            return min(self.nvlink_GBps, self.channels * self.counted_channel_GBps)
+        return self.nvlink_GBps
 
     def network(self, gpus: int) -> Span:
         """What the NICs that serve so many GPUs of a node carry in one direction, GB/s."""

@@ -7,15 +7,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.errors import UserError
-from busbw.expected.bandwidth import algorithms, bus_bandwidth
+from busbw.expected.bandwidth import algorithms, bus_bandwidth, channel_GBps
 from busbw.expected.fabric import Fabric
-from busbw.predict.model import Question, steps_of
+from busbw.expected.links import LinkKind
+from busbw.predict.model import Question, channels_us, steps_of
 from busbw.predict.terms import Terms
 from busbw.records import Case, Collective, Record
 from busbw.records.bandwidth import bus_factor
 
 MIN_POINTS = 8
 Vector = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What NCCL does with short messages: none from transfers of `leave_us` on; one channel, `slower` than the table's
+    bandwidth, until that takes `channel_us`, and no less from there on.
+    """
+
+    leave_us: float = math.inf
+    slower: float = 1.0
+    channel_us: float = 0.0
+
+
+FREE = Limits()
 
 
 @dataclass(frozen=True)
@@ -60,10 +75,16 @@ def calibrate(sweep: Sweep, fabric: Fabric, terms: Terms) -> Terms:
     steps = steps_of(question, terms, algorithm).inside
     table = bus_bandwidth(fabric, sweep.collective, algorithm, sweep.gpus, 1).value
     factor = bus_factor(sweep.collective, sweep.gpus) or 1.0
-    short, share, long, pipeline, scale = fit_curve(
-        [(size * factor / (table * 1e3), time) for size, time in sweep.points]
-    )
     link = fabric.link(sweep.gpus)
+    limits = FREE
+    if link is LinkKind.NVLINK:
+        limits = Limits(
+            terms.inside[link].leave(steps) * fabric.counted_GBps() / table, table / channel_GBps(fabric),
+            channels_us(replace(question, bytes=max(size for size, _ in sweep.points)), fabric, algorithm),
+        )  # fmt: skip
+    short, share, long, pipeline, scale = fit_curve(
+        [(size * factor / (table * 1e3), time) for size, time in sweep.points], limits
+    )
     base = min(terms.base_us, 0.7 * short)
     extra = min(terms.long_us, max(0.0, long - base))
     protocol = replace(
@@ -76,10 +97,11 @@ def calibrate(sweep: Sweep, fabric: Fabric, terms: Terms) -> Terms:
     )  # fmt: skip
 
 
-def fit_curve(points: Sequence[tuple[float, float]]) -> Vector:
+def fit_curve(points: Sequence[tuple[float, float]], limits: Limits = FREE) -> Vector:
     """Latency and share of short messages, latency and pipeline of long ones, and the scale of the bandwidth.
 
-    `points` are (transfer at the bandwidth of the table, measured time), both in microseconds.
+    `points` are (transfer at the bandwidth of the table, measured time), both in microseconds; from transfers of
+    `limits.leave_us` on there are long messages only.
     """
     ordered = sorted(points)
     least = min(time for _, time in points)
@@ -92,7 +114,7 @@ def fit_curve(points: Sequence[tuple[float, float]]) -> Vector:
 
     def loss(x: Vector) -> float:
         outside = sum(max(0.0, low - each, each - high) for each, (low, high) in zip(x, bounds, strict=True))
-        errors = [abs(math.log(curve(x, transfer) / time)) for transfer, time in points]
+        errors = [abs(math.log(curve(x, transfer, limits) / time)) for transfer, time in points]
         # A sweep is followed as well as at its worst sizes: the sixth power; its root shows the simplex slopes.
         return math.pow(math.fsum(error**6 for error in errors) / len(errors), 1 / 6) + outside
 
@@ -105,11 +127,13 @@ def _shifted(start: Vector, by: float) -> Vector:
     return (start[0], start[1] + by, start[2] - by, start[3] + by, start[4])
 
 
-def curve(x: Vector, transfer: float) -> float:
+def curve(x: Vector, transfer: float, limits: Limits = FREE) -> float:
     """The model's time for logarithms of its five terms."""
     short, share, long, pipeline, scale = (math.exp(each) for each in x)
     moved = transfer / scale
-    return min(short + moved / share, long + 2 * pipeline * math.sqrt(long * moved) + moved)
+    simple = long + 2 * pipeline * math.sqrt(long * moved) + moved
+    few = max(moved, min(transfer * limits.slower, limits.channel_us))
+    return min(short + few / share, simple) if transfer <= limits.leave_us else simple
 
 
 def minimise(function: Callable[[Vector], float], start: Vector, rounds: int = 1500) -> Vector:

@@ -1,5 +1,7 @@
 """The model: t = A + 2 c sqrt(A T) + T for long messages, A + T / share for short ones, least of all algorithms.
 
+Which of both follows from what is known of NCCL: see _protocols and channels_us.
+
 A is the latency of the steps, T the transfer S f / B of a message of S bytes with the collective's bus factor f at bus
 bandwidth B. The square root is what a pipeline pays that cuts the message into the best number of pieces:
 (sqrt(A) + sqrt(T))^2, with c = 1 (van de Geijn's argument); fitted c lie between 0.1 and 0.7.
@@ -8,15 +10,22 @@ bandwidth B. The square root is what a pipeline pays that cuts the message into 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.errors import UserError
-from busbw.expected.bandwidth import Algorithm, algorithms, bus_bandwidth
+from busbw.expected.bandwidth import Algorithm, algorithms, bus_bandwidth, channel_bound, channel_GBps
 from busbw.expected.fabric import Fabric
+from busbw.expected.links import LinkKind
 from busbw.expected.span import Span
 from busbw.predict.terms import Protocol, Terms
 from busbw.records import Collective
 from busbw.records.bandwidth import bus_factor, busbw_GBps
+
+SHORT, LONG = "short", "long"
+"""LL and Simple, in NCCL's words."""
+
+CHANNEL_BYTES = 8 * 512
+"""What LL gives one channel before it opens another. Source: NCCL src/include/comm.h and src/graph/tuning.cc."""
 
 MOST_RANKS = 1_000_000
 MISFIT = 0.15
@@ -63,6 +72,16 @@ class Steps:
     inside: float
     between: float
     peers_us: float = 0.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a message goes: terms, hops, the protocols NCCL may use, the least transfer of a short message (us)."""
+
+    protocol: Protocol
+    steps: Steps
+    allowed: tuple[str, ...]
+    channels_us: float
 
 
 def predict(question: Question, fabric: Fabric, terms: Terms) -> Prediction:
@@ -119,11 +138,15 @@ def _by(question: Question, fabric: Fabric, terms: Terms, algorithm: Algorithm) 
     if question.nodes == 1 or bandwidth.value < _network_bound(question, fabric):
         bandwidth = bandwidth * terms.bandwidth_scale
     protocol = terms.inside[fabric.link(question.gpus)]
+    if channel_bound(fabric, question.gpus):
+        protocol = replace(protocol, pipeline=0.0)
     steps = steps_of(question, terms, algorithm)
     far = max(0.0, math.log2(question.nodes / 2)) if question.nodes > 1 else 0.0
-    middle, name = _time_us(question, terms, protocol, steps, bandwidth.value)
-    slow = _time_us(question, terms, protocol, steps, bandwidth.low * max(0.3, 1 - BANDWIDTH_PER_DOUBLING * far))[0]
-    fast = _time_us(question, terms, protocol, steps, bandwidth.high)[0]
+    allowed = _protocols(question, fabric, protocol, steps, algorithm)
+    way = Way(protocol, steps, allowed, channels_us(question, fabric, algorithm))
+    middle, name = _time_us(question, terms, way, bandwidth.value)
+    slow = _time_us(question, terms, way, bandwidth.low * max(0.3, 1 - BANDWIDTH_PER_DOUBLING * far))[0]
+    fast = _time_us(question, terms, way, bandwidth.high)[0]
     late = _latency_us(terms, protocol, steps) * (terms.spread + LATENCY_PER_DOUBLING * far)
     off = NOISE + MISFIT * (1 - _transfer_us(question, bandwidth.value) / middle)
     span = Span(middle, max(0.25 * middle, (fast - min(late, fast / 2)) * (1 - off)), (slow + late) * (1 + off))
@@ -138,16 +161,46 @@ def _network_bound(question: Question, fabric: Fabric) -> float:
         return math.inf
 
 
-def _time_us(question: Question, terms: Terms, protocol: Protocol, steps: Steps, bandwidth: float) -> tuple[float, str]:
+def _protocols(
+    question: Question, fabric: Fabric, protocol: Protocol, steps: Steps, algorithm: Algorithm
+) -> tuple[str, ...]:
+    """What NCCL would use.
+
+    Send and receive between nodes share their buffers, which exist for Simple alone (NCCL src/transport/net.cc).
+    """
+    if question.nodes > 1:
+        return (LONG,) if algorithm is Algorithm.DIRECT else (SHORT, LONG)
+    if algorithm is not Algorithm.RING or fabric.link(question.gpus) is not LinkKind.NVLINK:
+        return (SHORT, LONG)
+    counted_us = _transfer_us(question, fabric.counted_GBps())
+    return (LONG,) if counted_us > protocol.leave(steps.inside) else (SHORT, LONG)
+
+
+def channels_us(question: Question, fabric: Fabric, algorithm: Algorithm) -> float:
+    """The least transfer of a short message over NVLink, which has few channels.
+
+    NCCL opens another channel for LL with every 8 bytes for each of 512 threads, on a ring for each rank besides
+    (threadThresholds in src/graph/tuning.cc): up to so many bytes one channel carries all, and from there on each
+    channel carries as much.
+    """
+    if algorithm not in {Algorithm.RING, Algorithm.TREE} or fabric.link(question.gpus) is not LinkKind.NVLINK:
+        return 0.0
+    each = CHANNEL_BYTES * (question.ranks if algorithm is Algorithm.RING else 1)
+    return _transfer_us(replace(question, bytes=min(question.bytes, each)), channel_GBps(fabric))
+
+
+def _time_us(question: Question, terms: Terms, way: Way, bandwidth: float) -> tuple[float, str]:
+    protocol, steps = way.protocol, way.steps
     transfer = _transfer_us(question, bandwidth)
+    moved = max(transfer, way.channels_us)
     share = protocol.share if question.nodes == 1 else min(protocol.share, terms.net_share)
-    short = _latency_us(terms, protocol, steps) + transfer / share
+    short = _latency_us(terms, protocol, steps) + moved / share
     start = (
         terms.base_us + terms.long_us + steps.inside * protocol.long_hop_us + steps.between * terms.net_long_hop_us
         + steps.peers_us
     )  # fmt: skip
     long = start + 2 * protocol.pipeline * math.sqrt(start * transfer) + transfer
-    return (short, "short") if short <= long else (long, "long")
+    return (short, SHORT) if SHORT in way.allowed and short <= long else (long, LONG)
 
 
 def _transfer_us(question: Question, bandwidth: float) -> float:
@@ -155,7 +208,8 @@ def _transfer_us(question: Question, bandwidth: float) -> float:
 
 
 def _latency_us(terms: Terms, protocol: Protocol, steps: Steps) -> float:
-    return terms.base_us + steps.inside * protocol.hop_us + steps.between * terms.net_hop_us + steps.peers_us
+    across = terms.across if steps.between else 1.0
+    return terms.base_us + across * steps.inside * protocol.hop_us + steps.between * terms.net_hop_us + steps.peers_us
 
 
 def _busbw(question: Question, time: Span) -> Span:

@@ -124,7 +124,7 @@ def page(checked: Sequence[tuple[Entry, list[Compared]]]) -> str:
         "|---|---|",
         "| forecast | no figure of the entry went into links' shares or latency terms |",
         "| repeat | as forecast, but another sweep of the same machine was fitted |",
-        "| share | its largest sizes are a source of a share in python/busbw/expected/links.py |",
+        "| share | figures of it are a source of a share in python/busbw/expected/links.py or of a hop between nodes |",
         "| fit | the terms in python/busbw/predict/terms.py were fitted to it; `tools/fit_terms` does so again |",
         "",
         _row(_HEADER),
