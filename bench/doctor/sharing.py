@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from faults import ENFORCED, Site
-from outcome import Outcome
+from judging import Outcome
 
 from busbw.doctor.prove import WORDS, judge_effect, limits_of
 from busbw.experiment.factors import Factor, Level

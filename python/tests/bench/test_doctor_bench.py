@@ -25,7 +25,7 @@ def load(path):
     return module
 
 
-outcome = load(BENCH / "outcome.py")
+outcome = load(BENCH / "judging.py")
 faults = load(BENCH / "faults.py")
 fake_machine = load(Path(__file__).with_name("fake_machine.py"))
 
