@@ -1,0 +1,44 @@
+// What the host hands to a kernel, read by the CUDA compiler and by the host compiler alike.
+#pragma once
+
+#include <cstdint>
+
+#include "library/gpu/kernels/layout.h"
+
+namespace busbw::gpu {
+
+// What a channel of one rank remembers from one kernel to the next, in that rank's own device memory. It lives there
+// and not in arguments, because a CUDA graph replays the arguments of its capture. All zero before the first kernel.
+struct alignas(128) ChannelState {
+  std::uint32_t ll_epoch;        // of the last call; 0 before the first
+  std::uint32_t sentinel_set;    // of the last call
+  std::uint32_t sentinel_dirty;  // packs of each source and port that the last call may have filled
+  std::uint32_t unused;
+  std::uint32_t sent[ports][max_ranks];      // steps of the Simple protocol sent to a peer
+  std::uint32_t received[ports][max_ranks];  // and received from it
+};
+
+// NCCL's numbers.
+enum ReduceOp : std::int32_t { op_sum = 0, op_prod = 1, op_max = 2, op_min = 3, op_avg = 4 };
+
+// Counts are in elements for kernels that reduce, in bytes for those that move:
+//   all-reduce      the whole vector
+//   reduce-scatter  one rank's result
+//   all-gather      one rank's contribution
+//   all-to-all      what one rank sends to one other
+//   broadcast       the whole vector
+struct KernelArguments {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  std::uint64_t count = 0;
+  std::int32_t rank = 0;
+  std::int32_t ranks = 0;
+  std::int32_t root = 0;
+  ReduceOp op = op_sum;
+  ChannelState* state = nullptr;           // [channels]
+  const std::uint32_t* abort = nullptr;    // not zero: a peer is lost and every wait ends; host memory
+  unsigned char* scratch[max_ranks] = {};  // of every rank, as this rank's GPU addresses it
+  Layout layout;
+};
+
+}  // namespace busbw::gpu

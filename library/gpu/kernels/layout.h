@@ -1,0 +1,110 @@
+// Where everything lies in a rank's scratch memory, which its peers write and it reads. Plain arithmetic, for host and
+// device alike.
+//
+//   scratch of one rank
+//   +-------------------+------------------------+---------------------------+
+//   | LL packets        | sentinel packs         | Simple slots and counters |
+//   | [channel][port]   | [channel][port]        | [channel][port]           |
+//   | [set][source][i]  | [set][source][i]       | [source][slot]            |
+//   +-------------------+------------------------+---------------------------+
+//
+// A channel is a block's index: block b of a kernel talks only with block b of the peers and has its own part of
+// everything, so that two calls with different numbers of blocks never meet in a slot. A port is one of the two
+// exchanges that a two-shot algorithm makes. A source is the rank that writes.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define BUSBW_BOTH __host__ __device__
+#else
+#define BUSBW_BOTH
+#endif
+
+namespace busbw::gpu {
+
+inline constexpr int max_ranks = 8;
+inline constexpr int max_channels = 128;
+inline constexpr int ports = 2;
+
+// Epoch-tagged packets need two sets: a peer fills one while this rank may still read the other.
+inline constexpr int ll_sets = 2;
+// A packet is 16 bytes that carry 8.
+inline constexpr std::uint32_t ll_packets = 512;
+
+// Sentinel packs need three: one in use, one that a faster peer fills already, one being cleared.
+inline constexpr int sentinel_sets = 3;
+
+// Slots of one connection of the Simple protocol: so many steps may the sender be ahead of the receiver.
+inline constexpr int simple_slots = 4;
+
+inline constexpr std::uint64_t sentinel_budget = 96u << 20;
+inline constexpr std::uint64_t simple_budget = 128u << 20;
+
+BUSBW_BOTH constexpr std::uint64_t power_of_two_below(std::uint64_t value) {
+  std::uint64_t power = 1;
+  while (power * 2 <= value) power *= 2;
+  return power;
+}
+
+// Offsets in bytes from the start of a rank's scratch. Every rank of a communicator has the same layout.
+struct Layout {
+  std::int32_t ranks = 0;
+  std::int32_t channels = 0;
+  std::uint32_t sentinel_packs = 0;  // 16-byte packs of one source, port and set
+  std::uint32_t slot_bytes = 0;      // of one step of the Simple protocol
+  std::uint64_t sentinel_start = 0;
+  std::uint64_t simple_start = 0;
+  std::uint64_t counters_start = 0;
+  std::uint64_t bytes = 0;
+
+  BUSBW_BOTH static constexpr Layout of(int ranks, int channels = max_channels) {
+    Layout layout;
+    layout.ranks = ranks;
+    layout.channels = channels;
+    const std::uint64_t lines = static_cast<std::uint64_t>(channels) * ranks;
+    layout.sentinel_packs =
+        static_cast<std::uint32_t>(power_of_two_below(sentinel_budget / (lines * ports * sentinel_sets * 16)));
+    layout.slot_bytes = static_cast<std::uint32_t>(power_of_two_below(simple_budget / (lines * ports * simple_slots)));
+    layout.sentinel_start = lines * ports * ll_sets * ll_packets * 16;
+    layout.simple_start = layout.sentinel_start + lines * ports * sentinel_sets * layout.sentinel_packs * 16;
+    layout.counters_start = layout.simple_start + lines * ports * simple_slots * layout.slot_bytes;
+    layout.bytes = layout.counters_start + static_cast<std::uint64_t>(channels) * ports * counter_bytes;
+    return layout;
+  }
+
+  // Packet 0 of what `source` sends to this scratch's rank.
+  BUSBW_BOTH constexpr std::uint64_t ll(int channel, int port, std::uint32_t epoch, int source) const {
+    const std::uint64_t line = ((static_cast<std::uint64_t>(channel) * ports + port) * ll_sets + (epoch & 1)) * ranks;
+    return (line + source) * ll_packets * 16;
+  }
+
+  BUSBW_BOTH constexpr std::uint64_t sentinel(int channel, int port, std::uint32_t set, int source) const {
+    const std::uint64_t line = ((static_cast<std::uint64_t>(channel) * ports + port) * sentinel_sets + set) * ranks;
+    return sentinel_start + (line + source) * sentinel_packs * 16;
+  }
+
+  // Where step number `step` of a connection lies.
+  BUSBW_BOTH constexpr std::uint64_t slot(int channel, int port, int source, std::uint32_t step) const {
+    const std::uint64_t line = (static_cast<std::uint64_t>(channel) * ports + port) * ranks + source;
+    return simple_start + (line * simple_slots + step % simple_slots) * slot_bytes;
+  }
+
+  // The number of steps that `source` has filled; `source` writes it here after the data.
+  BUSBW_BOTH constexpr std::uint64_t filled(int channel, int port, int source) const {
+    return counters_start + (static_cast<std::uint64_t>(channel) * ports + port) * counter_bytes + 4 * source;
+  }
+
+  // The number of steps that `reader` has read of what this scratch's rank sent to it; `reader` writes it here.
+  BUSBW_BOTH constexpr std::uint64_t read(int channel, int port, int reader) const {
+    return filled(channel, port, reader) + counter_bytes / 2;
+  }
+
+  // Filled and read counters in lines of their own: two peers that write the same line at once slow each other.
+  static constexpr std::uint64_t counter_bytes = 256;
+};
+
+static_assert(simple_slots > 0 && (simple_slots & (simple_slots - 1)) == 0, "step numbers wrap at 2^32");
+static_assert(max_ranks * 4 <= Layout::counter_bytes / 2);
+
+}  // namespace busbw::gpu

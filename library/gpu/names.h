@@ -1,0 +1,60 @@
+// The kernels and their names: "busbw_" collective, algorithm and protocol, and for those that reduce an element type.
+#pragma once
+
+#include <cstdint>
+
+namespace busbw::gpu {
+
+enum class Collective : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast };
+inline constexpr int collective_count = 5;
+
+// one_shot: every rank gets every contribution and reduces all of it. two_shot: reduce-scatter, then all-gather.
+// direct: from each rank to its destination. scatter_forward: the root sends each peer a share, which the peer
+// forwards.
+enum class Algorithm : std::uint8_t { one_shot, two_shot, direct, scatter_forward };
+
+enum class Protocol : std::uint8_t { ll, sentinel, simple };
+
+constexpr const char* name(Collective collective) {
+  constexpr const char* names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"};
+  return names[static_cast<int>(collective)];
+}
+
+constexpr const char* name(Algorithm algorithm) {
+  constexpr const char* names[] = {"one_shot", "two_shot", "direct", "scatter_forward"};
+  return names[static_cast<int>(algorithm)];
+}
+
+constexpr const char* name(Protocol protocol) {
+  constexpr const char* names[] = {"ll", "sentinel", "simple"};
+  return names[static_cast<int>(protocol)];
+}
+
+constexpr bool reduces(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce_scatter;
+}
+
+// What there is a kernel for. A kernel's name is busbw_<collective>_<algorithm>_<protocol>, and _<type> if it reduces;
+// types are named as in nccl-tests (int8 uint8 int32 ... half float double bfloat16 f8e4m3 f8e5m2).
+struct KernelKind {
+  Collective collective;
+  Algorithm algorithm;
+  Protocol protocol;
+};
+
+inline constexpr KernelKind kernel_kinds[] = {
+    {Collective::all_reduce, Algorithm::one_shot, Protocol::ll},
+    {Collective::all_reduce, Algorithm::two_shot, Protocol::ll},
+    {Collective::all_reduce, Algorithm::two_shot, Protocol::sentinel},  // half, bfloat16, float
+    {Collective::all_reduce, Algorithm::two_shot, Protocol::simple},
+    {Collective::reduce_scatter, Algorithm::direct, Protocol::ll},
+    {Collective::reduce_scatter, Algorithm::direct, Protocol::simple},
+    {Collective::all_gather, Algorithm::direct, Protocol::ll},
+    {Collective::all_gather, Algorithm::direct, Protocol::simple},
+    {Collective::all_to_all, Algorithm::direct, Protocol::ll},
+    {Collective::all_to_all, Algorithm::direct, Protocol::simple},
+    {Collective::broadcast, Algorithm::direct, Protocol::ll},
+    {Collective::broadcast, Algorithm::scatter_forward, Protocol::simple},
+};
+
+}  // namespace busbw::gpu
