@@ -38,14 +38,10 @@ inline constexpr int sentinel_sets = 3;
 // Slots of one connection of the Simple protocol: so many steps may the sender be ahead of the receiver.
 inline constexpr int simple_slots = 4;
 
-inline constexpr std::uint64_t sentinel_budget = 96u << 20;
+// Bytes of scratch that these two protocols share out among their lines. With the packets of LL, at most 32 MiB, all
+// stays under 256 MiB.
+inline constexpr std::uint64_t sentinel_budget = 88u << 20;
 inline constexpr std::uint64_t simple_budget = 128u << 20;
-
-BUSBW_BOTH constexpr std::uint64_t power_of_two_below(std::uint64_t value) {
-  std::uint64_t power = 1;
-  while (power * 2 <= value) power *= 2;
-  return power;
-}
 
 // Offsets in bytes from the start of a rank's scratch. Every rank of a communicator has the same layout.
 struct Layout {
@@ -63,9 +59,10 @@ struct Layout {
     layout.ranks = ranks;
     layout.channels = channels;
     const std::uint64_t lines = static_cast<std::uint64_t>(channels) * ranks;
-    layout.sentinel_packs =
-        static_cast<std::uint32_t>(power_of_two_below(sentinel_budget / (lines * ports * sentinel_sets * 16)));
-    layout.slot_bytes = static_cast<std::uint32_t>(power_of_two_below(simple_budget / (lines * ports * simple_slots)));
+    const std::uint64_t packs = sentinel_budget / (lines * ports * sentinel_sets * 16);
+    layout.sentinel_packs = static_cast<std::uint32_t>(packs / 64 * 64);
+    const std::uint64_t slot = simple_budget / (lines * ports * simple_slots);
+    layout.slot_bytes = static_cast<std::uint32_t>(slot / 1024 * 1024);
     layout.sentinel_start = lines * ports * ll_sets * ll_packets * 16;
     layout.simple_start = layout.sentinel_start + lines * ports * sentinel_sets * layout.sentinel_packs * 16;
     layout.counters_start = layout.simple_start + lines * ports * simple_slots * layout.slot_bytes;
