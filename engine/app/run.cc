@@ -159,7 +159,6 @@ class Session {
                    .ranks = ranks,
                    .buffer_bytes = job_.buffer_bytes});
       ContextReader* const context = thread == 0 && context_ ? &*context_ : nullptr;
-      if (context != nullptr) context->begin();
       sweep(job_, bench, thread == 0 ? loud_ : silent_, context, [this, thread] { await_turn(thread); });
       team_.barrier();
     } catch (...) {

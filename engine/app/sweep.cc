@@ -45,8 +45,14 @@ struct Sweeper {
   ContextReader* context;
   const std::function<void()>& before_row;
 
-  void report(const Case& the_case, CaseResult result) const {
-    if (context != nullptr) result.context = context->after(job.plan, result);
+  void read_context(CaseResult& last, std::initializer_list<const CaseResult*> results) const {
+    if (context != nullptr) last.context = context->after(job.plan, results);
+  }
+
+  void measure_placement(const Case& the_case) const {
+    reporter.progress(the_case);
+    CaseResult result = bench.measure(the_case);
+    read_context(result, {&result});
     reporter.result(the_case, std::move(result));
   }
 
@@ -55,20 +61,22 @@ struct Sweeper {
     Case out_of_place = bench.describe(bytes, false);
     Case in_place = bench.describe(bytes, true);
     out_of_place.cycle = in_place.cycle = cycle;
-    reporter.progress(out_of_place);
-    if (job.plan.precision) {
-      Bench::Row row = bench.measure_row_precisely(out_of_place);
-      report(out_of_place, std::move(row.out_of_place));
-      return report(in_place, std::move(row.in_place));
+    if (!job.plan.precision) {
+      measure_placement(out_of_place);
+      return measure_placement(in_place);
     }
-    report(out_of_place, bench.measure(out_of_place));
-    reporter.progress(in_place);
-    report(in_place, bench.measure(in_place));
+    reporter.progress(out_of_place);
+    Bench::Row row = bench.measure_row_precisely(out_of_place);
+    // Their batches alternate: no reading lies between them.
+    read_context(row.in_place, {&row.out_of_place, &row.in_place});
+    reporter.result(out_of_place, std::move(row.out_of_place));
+    reporter.result(in_place, std::move(row.in_place));
   }
 
   void sweep_sizes() const {
     before_row();
-    for (const Bytes bytes : warmup_sizes(job.plan.sizes)) bench.warm_up(bytes);
+    bench.warm_up(warmup_sizes(job.plan.sizes));
+    if (context != nullptr) context->begin();
     reporter.lap("warm-up");
     const std::vector<Bytes> sizes = sizes_of(job.plan.sizes);
     for (int cycle = 0; job.plan.cycles == 0 || cycle < job.plan.cycles; ++cycle)

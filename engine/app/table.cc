@@ -195,7 +195,8 @@ void Table::cell(const CaseResult& result, bool last) {
   }
   statistics(result);
   if (result.interval) remarks_.push_back(placement + ": " + interval_text(*result.interval));
-  if (result.context) context(placement, *result.context);
+  // Under --precision the batches of both placements alternate between two readings.
+  if (result.context) context(plan_.precision ? "both placements" : placement, *result.context);
   if (last && plan_.report_timestamps) {
     const std::string when = result.timestamp.empty() ? local_time() : local_time(result.timestamp);
     std::fprintf(out_, "%21s", when.c_str());

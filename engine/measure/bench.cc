@@ -171,7 +171,14 @@ void Bench::complete(const char* what) {
   }
 }
 
-void Bench::warm_up(Bytes bytes) {
+void Bench::warm_up(const std::vector<Bytes>& sizes) {
+  // While one still reads its GPU after the last case, no other starts.
+  p_.team.barrier();
+  for (const Bytes bytes : sizes) warm_up_size(bytes);
+  p_.team.barrier();
+}
+
+void Bench::warm_up_size(Bytes bytes) {
   set_up(bytes, false);
   p_.watchdog.describe(p_.thread,
                        format("rank %d, warm-up of %zu bytes", lanes_.front().rank->world_rank, bytes.count));

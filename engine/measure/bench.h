@@ -35,8 +35,8 @@ class Bench {
   // Chooses type, operation and root for the calls that follow.
   void select(DataType type, RedOp op, int root);
 
-  // -w iterations of one size, out of place.
-  void warm_up(Bytes bytes);
+  // -w iterations of each size, out of place. When it returns, they have completed on all ranks.
+  void warm_up(const std::vector<Bytes>& sizes);
 
   // Size and count columns of a request on these ranks.
   Case describe(Bytes bytes, bool in_place) const;
@@ -75,6 +75,7 @@ class Bench {
   };
 
   void set_up(Bytes bytes, bool in_place);
+  void warm_up_size(Bytes bytes);
   void fill(std::uint32_t seed, bool in_place);
   std::uint64_t count_wrong(const Lane& lane, bool in_place);
   void start(int iteration);

@@ -24,6 +24,13 @@ double seconds_of(const Plan& plan, const CaseResult& result) {
   return around_a_case_seconds + batches * calls * result.time_us * 1e-6;
 }
 
+void forget_traffic(GpuSnapshot& snapshot) {
+  snapshot.nvlink_sent_bytes.reset();
+  snapshot.nvlink_received_bytes.reset();
+  snapshot.pcie_sent_bytes.reset();
+  snapshot.pcie_received_bytes.reset();
+}
+
 }  // namespace
 
 ContextReader::ContextReader(Rendezvous& rendezvous, const std::vector<RankDescription>& ranks, int engines,
@@ -61,16 +68,20 @@ std::vector<GpuSnapshot> ContextReader::read_all() {
 }
 
 void ContextReader::begin() {
+  if (silent_) return;
+  if (cases_ > 0) {
+    foreign_traffic_ = true;
+    return;
+  }
   last_ = read_all();
   const std::string nothing = to_line({});
-  const bool silent = std::all_of(last_.begin(), last_.end(), [&](const auto& s) { return to_line(s) == nothing; });
-  if (silent) last_.clear();
+  silent_ = std::all_of(last_.begin(), last_.end(), [&](const auto& s) { return to_line(s) == nothing; });
 }
 
-std::optional<CaseContext> ContextReader::after(const Plan& plan, const CaseResult& result) {
-  if (last_.empty()) return std::nullopt;
-  ++cases_;
-  measured_seconds_ += seconds_of(plan, result);
+std::optional<CaseContext> ContextReader::after(const Plan& plan, const std::vector<const CaseResult*>& results) {
+  if (silent_ || last_.empty()) return std::nullopt;
+  cases_ += static_cast<int>(results.size());
+  for (const CaseResult* result : results) measured_seconds_ += seconds_of(plan, *result);
   if (!every_case_ && measured_seconds_ < shortest_gap * reading_seconds_) return std::nullopt;
   CaseContext context{.cases = cases_, .reading_us = 0, .ranks = {}, .warnings = {}};
   std::vector<GpuSnapshot> now = read_all();
@@ -78,6 +89,9 @@ std::optional<CaseContext> ContextReader::after(const Plan& plan, const CaseResu
   for (std::size_t r = 0; r < ranks_.size(); ++r)
     context.ranks.push_back(
         {.rank = ranks_[r].rank, .own_processes = own_processes_[r], .before = last_[r], .after = now[r]});
+  if (foreign_traffic_)
+    for (GpuReading& reading : context.ranks) forget_traffic(reading.before);
+  foreign_traffic_ = false;
   last_ = std::move(now);
   context.warnings = warnings_of(context.ranks);
   return context;

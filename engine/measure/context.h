@@ -25,11 +25,13 @@ class ContextReader {
   ContextReader(Rendezvous& rendezvous, const std::vector<RankDescription>& ranks, int engines, bool every_case,
                 Read read);
 
-  // Collective over the processes, as is `after`: the reading before the first case.
+  // Collective over the processes, as is `after`: the reading from which the next case counts. Called when the warm-up
+  // is over, so that its traffic is nobody's. Cases that still wait for a reading keep the older one, and their traffic
+  // is then not known.
   void begin();
 
-  // The context of the case that has just ended, or nothing where it shares a later reading.
-  std::optional<CaseContext> after(const Plan& plan, const CaseResult& result);
+  // The context of the cases that have just ended together, or nothing where they share a later reading.
+  std::optional<CaseContext> after(const Plan& plan, const std::vector<const CaseResult*>& results);
 
  private:
   std::vector<GpuSnapshot> read_all();
@@ -39,10 +41,12 @@ class ContextReader {
   const bool every_case_;
   const Read read_;
   std::vector<int> own_processes_;  // by rank: processes of this job on its GPU
-  std::vector<GpuSnapshot> last_;   // by rank; empty: no process has anything to read
+  std::vector<GpuSnapshot> last_;   // by rank; empty before the first reading
   double reading_seconds_ = 0;      // the slowest process's last reading
   double measured_seconds_ = 0;     // of cases since then
   int cases_ = 0;
+  bool silent_ = false;           // no process has anything to read
+  bool foreign_traffic_ = false;  // since the last reading, calls were made that belong to no case
 };
 
 }  // namespace busbw

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <limits>
@@ -14,17 +15,27 @@ namespace busbw {
 namespace {
 
 constexpr int success = 0;
+constexpr int not_supported = 3;
 constexpr int insufficient_size = 7;
 constexpr int clock_sm = 1;
 constexpr int clock_memory = 2;
 constexpr int sensor_gpu = 0;
 
-// Field identifiers, and the scope that sums over all links.
-constexpr unsigned nvlink_sent_kib = 138;
-constexpr unsigned nvlink_received_kib = 139;
+// Field identifiers. The scope of a link's field is the number of the link, or all of them.
+constexpr unsigned nvlink_count = 91;
 constexpr unsigned pcie_sent = 197;
 constexpr unsigned pcie_received = 198;
 constexpr unsigned all_links = std::numeric_limits<unsigned>::max();
+constexpr unsigned most_links = 36;
+
+// Counters of NVLink traffic, in the order of preference. NVLink 5 (Blackwell) has the second, and not every driver
+// adds it up over the links.
+struct LinkCounters {
+  unsigned sent;
+  unsigned received;
+  unsigned unit_bytes;
+};
+constexpr std::array<LinkCounters, 2> link_counters{{{138, 139, 1024}, {202, 204, 1}}};
 
 template <typename Function>
 void find(void* handle, const char* symbol, Function*& function) {
@@ -100,9 +111,22 @@ std::optional<std::uint64_t> integer_of(const NvmlFunctions::FieldValue& value) 
   }
 }
 
-std::optional<std::uint64_t> from_kib(std::optional<std::uint64_t> kib) {
-  if (!kib) return std::nullopt;
-  return *kib * 1024;
+NvmlFunctions::FieldValue field(unsigned which, unsigned scope = 0) {
+  NvmlFunctions::FieldValue value{};
+  value.field = which;
+  value.scope = scope;
+  // What a driver leaves alone is not an answer.
+  value.result = not_supported;
+  return value;
+}
+
+std::optional<std::uint64_t> times(std::optional<std::uint64_t> count, unsigned unit) {
+  if (!count) return std::nullopt;
+  return *count * unit;
+}
+
+std::optional<std::uint64_t> plus(std::optional<std::uint64_t> sum, std::optional<std::uint64_t> more) {
+  return more ? sum.value_or(0) + *more : sum;
 }
 
 }  // namespace
@@ -140,17 +164,38 @@ GpuSnapshot Nvml::snapshot(const std::string& bus_id) const {
 
 void Nvml::read_counters(NvmlFunctions::Device device, GpuSnapshot& s) const {
   if (functions_.field_values == nullptr) return;
-  std::array<NvmlFunctions::FieldValue, 4> values{};
-  values[0].field = nvlink_sent_kib;
-  values[1].field = nvlink_received_kib;
-  values[0].scope = values[1].scope = all_links;
-  values[2].field = pcie_sent;
-  values[3].field = pcie_received;
+  std::vector<NvmlFunctions::FieldValue> values{field(pcie_sent), field(pcie_received), field(nvlink_count)};
+  for (const LinkCounters& counters : link_counters) {
+    values.push_back(field(counters.sent, all_links));
+    values.push_back(field(counters.received, all_links));
+  }
   if (functions_.field_values(device, static_cast<int>(values.size()), values.data()) != success) return;
-  s.nvlink_sent_bytes = from_kib(integer_of(values[0]));
-  s.nvlink_received_bytes = from_kib(integer_of(values[1]));
-  s.pcie_sent_bytes = integer_of(values[2]);
-  s.pcie_received_bytes = integer_of(values[3]);
+  s.pcie_sent_bytes = integer_of(values[0]);
+  s.pcie_received_bytes = integer_of(values[1]);
+  for (std::size_t i = 0; i < link_counters.size(); ++i) {
+    s.nvlink_sent_bytes = times(integer_of(values[3 + 2 * i]), link_counters[i].unit_bytes);
+    s.nvlink_received_bytes = times(integer_of(values[4 + 2 * i]), link_counters[i].unit_bytes);
+    if (s.nvlink_sent_bytes || s.nvlink_received_bytes) return;
+  }
+  const std::uint64_t links = std::min<std::uint64_t>(integer_of(values[2]).value_or(most_links), most_links);
+  add_up_links(device, static_cast<unsigned>(links), s);
+}
+
+void Nvml::add_up_links(NvmlFunctions::Device device, unsigned links, GpuSnapshot& s) const {
+  for (const LinkCounters& counters : link_counters) {
+    std::vector<NvmlFunctions::FieldValue> values;
+    for (unsigned link = 0; link < links; ++link) {
+      values.push_back(field(counters.sent, link));
+      values.push_back(field(counters.received, link));
+    }
+    if (values.empty()) return;
+    if (functions_.field_values(device, static_cast<int>(values.size()), values.data()) != success) return;
+    for (std::size_t i = 0; i < values.size(); i += 2) {
+      s.nvlink_sent_bytes = plus(s.nvlink_sent_bytes, times(integer_of(values[i]), counters.unit_bytes));
+      s.nvlink_received_bytes = plus(s.nvlink_received_bytes, times(integer_of(values[i + 1]), counters.unit_bytes));
+    }
+    if (s.nvlink_sent_bytes || s.nvlink_received_bytes) return;
+  }
 }
 
 std::vector<int> cpus_near(const std::string& bus_id, const std::string& sysfs) {

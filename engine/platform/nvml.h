@@ -55,6 +55,8 @@ class Nvml {
 
  private:
   void read_counters(NvmlFunctions::Device device, GpuSnapshot& snapshot) const;
+  // NVLink's bytes where the driver tells them for each link only.
+  void add_up_links(NvmlFunctions::Device device, unsigned links, GpuSnapshot& snapshot) const;
 
   NvmlFunctions functions_;
 };

@@ -31,6 +31,12 @@ CaseResult lasting(double microseconds) {
   return {.time_us = microseconds, .iterations = 20, .batches_us = {{microseconds}}};
 }
 
+std::optional<CaseContext> after(ContextReader& reader, const std::vector<CaseResult>& results) {
+  std::vector<const CaseResult*> ended;
+  for (const CaseResult& result : results) ended.push_back(&result);
+  return reader.after(Plan{}, ended);
+}
+
 TEST(Context, ShortCasesShareAReading) {
   const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
   const std::vector<RankDescription> ranks = two_ranks();
@@ -38,9 +44,9 @@ TEST(Context, ShortCasesShareAReading) {
   ContextReader reader(*alone, ranks, 1, false, gpus.read());
   reader.begin();
   EXPECT_EQ(gpus.readings, 2);
-  EXPECT_FALSE(reader.after(Plan{}, lasting(10)));
-  EXPECT_FALSE(reader.after(Plan{}, lasting(10)));
-  const auto context = reader.after(Plan{}, lasting(10'000));
+  EXPECT_FALSE(after(reader, {lasting(10)}));
+  EXPECT_FALSE(after(reader, {lasting(10)}));
+  const auto context = after(reader, {lasting(10'000)});
   ASSERT_TRUE(context);
   EXPECT_EQ(context->cases, 3);
   EXPECT_GT(context->reading_us, 1000);
@@ -58,10 +64,54 @@ TEST(Context, IsReadAfterEveryCaseWhereAskedFor) {
   ContextReader reader(*alone, ranks, 1, true, gpus.read());
   reader.begin();
   for (int i = 0; i < 3; ++i) {
-    const auto context = reader.after(Plan{}, lasting(1));
+    const auto context = after(reader, {lasting(1)});
     ASSERT_TRUE(context);
     EXPECT_EQ(context->cases, 1);
   }
+}
+
+TEST(Context, CasesThatEndedTogetherShareAReading) {
+  const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
+  const std::vector<RankDescription> ranks = two_ranks();
+  FakeGpus gpus;
+  ContextReader reader(*alone, ranks, 1, true, gpus.read());
+  reader.begin();
+  const auto context = after(reader, {lasting(1), lasting(1)});
+  ASSERT_TRUE(context);
+  EXPECT_EQ(context->cases, 2);
+  EXPECT_EQ(gpus.readings, 4);
+}
+
+TEST(Context, TrafficOfAWarmUpIsNobodys) {
+  const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
+  const std::vector<RankDescription> ranks = two_ranks();
+  FakeGpus gpus;
+  ContextReader reader(*alone, ranks, 1, true, gpus.read());
+  reader.begin();
+  ASSERT_TRUE(after(reader, {lasting(1)}));
+  gpus.readings += 100;  // the next warm-up
+  reader.begin();
+  const auto context = after(reader, {lasting(1)});
+  ASSERT_TRUE(context);
+  EXPECT_EQ(context->ranks[0].after.nvlink_sent_bytes.value() - context->ranks[0].before.nvlink_sent_bytes.value(), 2U);
+}
+
+TEST(Context, TrafficOfCasesThatShareAReadingAcrossAWarmUpIsNotKnown) {
+  const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
+  const std::vector<RankDescription> ranks = two_ranks();
+  FakeGpus gpus;
+  ContextReader reader(*alone, ranks, 1, false, gpus.read());
+  reader.begin();
+  EXPECT_FALSE(after(reader, {lasting(10)}));
+  reader.begin();
+  auto context = after(reader, {lasting(10'000)});
+  ASSERT_TRUE(context);
+  EXPECT_EQ(context->cases, 2);
+  EXPECT_FALSE(context->ranks[0].before.nvlink_sent_bytes);
+  EXPECT_EQ(context->ranks[0].before.sm_clock_mhz, 1980U);
+  context = after(reader, {lasting(10'000)});
+  ASSERT_TRUE(context);
+  EXPECT_TRUE(context->ranks[0].before.nvlink_sent_bytes);
 }
 
 TEST(Context, IsAbsentWhereNoGpuTellsAnything) {
@@ -69,7 +119,7 @@ TEST(Context, IsAbsentWhereNoGpuTellsAnything) {
   const std::vector<RankDescription> ranks = two_ranks();
   ContextReader reader(*alone, ranks, 1, true, nullptr);
   reader.begin();
-  EXPECT_FALSE(reader.after(Plan{}, lasting(1e6)));
+  EXPECT_FALSE(after(reader, {lasting(1e6)}));
 }
 
 }  // namespace

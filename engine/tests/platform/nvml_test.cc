@@ -32,8 +32,8 @@ NvmlFunctions one_gpu() {
     for (int i = 0; i < count; ++i) {
       values[i].value_type = 3;
       values[i].as_unsigned_long_long = values[i].field;
-      // PCIe counters are missing on this GPU.
-      values[i].result = values[i].field >= 197 ? not_supported : 0;
+      // This GPU has the counters of NVLink 3 and 4, and none of PCIe.
+      values[i].result = values[i].field == 138 || values[i].field == 139 ? 0 : not_supported;
     }
     return 0;
   };
@@ -48,6 +48,48 @@ TEST(Nvml, ReadsWhatTheGpuTellsInOneUnitEach) {
   EXPECT_EQ(s.compute_processes, 2U);
   EXPECT_EQ(s.nvlink_sent_bytes, 138U * 1024);
   EXPECT_EQ(s.nvlink_received_bytes, 139U * 1024);
+}
+
+// A driver that tells its counters for the links 0 and 2 of 3, and no sum of them.
+template <unsigned sent, unsigned received>
+NvmlFunctions links_only() {
+  NvmlFunctions f = one_gpu();
+  f.field_values = [](NvmlFunctions::Device, int count, NvmlFunctions::FieldValue* values) {
+    for (int i = 0; i < count; ++i) {
+      NvmlFunctions::FieldValue& value = values[i];
+      const bool counter = value.field == sent || value.field == received;
+      value.value_type = 3;
+      value.result = value.field == 91 || (counter && (value.scope == 0 || value.scope == 2)) ? 0 : not_supported;
+      value.as_unsigned_long_long = value.field == 91 ? 3 : value.field == sent ? 10 + value.scope : 20 + value.scope;
+    }
+    return 0;
+  };
+  return f;
+}
+
+TEST(Nvml, AddsUpLinksWhereTheDriverDoesNot) {
+  const GpuSnapshot old_counters = Nvml(links_only<138, 139>()).snapshot("0000:1b:00");
+  EXPECT_EQ(old_counters.nvlink_sent_bytes, 22U * 1024);
+  EXPECT_EQ(old_counters.nvlink_received_bytes, 42U * 1024);
+  const GpuSnapshot nvlink5 = Nvml(links_only<202, 204>()).snapshot("0000:1b:00");
+  EXPECT_EQ(nvlink5.nvlink_sent_bytes, 22U);
+  EXPECT_EQ(nvlink5.nvlink_received_bytes, 42U);
+}
+
+TEST(Nvml, TakesTheSumOfNvLink5WhereTheDriverHasIt) {
+  NvmlFunctions f = one_gpu();
+  f.field_values = [](NvmlFunctions::Device, int count, NvmlFunctions::FieldValue* values) {
+    for (int i = 0; i < count; ++i) {
+      const bool known = (values[i].field == 202 || values[i].field == 204) && values[i].scope == ~0U;
+      values[i].value_type = 3;
+      values[i].as_unsigned_long_long = values[i].field;
+      values[i].result = known ? 0 : not_supported;
+    }
+    return 0;
+  };
+  const GpuSnapshot s = Nvml(f).snapshot("0000:1b:00");
+  EXPECT_EQ(s.nvlink_sent_bytes, 202U);
+  EXPECT_EQ(s.nvlink_received_bytes, 204U);
 }
 
 TEST(Nvml, LeavesOutWhatFailsOrIsMissing) {

@@ -62,6 +62,36 @@ def test_context_is_in_the_record_and_below_each_row_when_asked_for(gpus: Preten
     assert set(lines(record, "end")[0]["phases_s"]) >= {"devices", "communicators", "cases"}
 
 
+def nvlink_bytes(case: dict[str, Any]) -> list[int]:
+    readings = case["context"]["ranks"]
+    return [rank["after"]["nvlink_sent_bytes"] - rank["before"]["nvlink_sent_bytes"] for rank in readings]
+
+
+def test_traffic_of_a_row_is_that_of_its_own_calls(gpus: Pretended, tmp_path: Path) -> None:
+    record = tmp_path / "r.jsonl"
+    words = ("-b", "8", "-e", "64", "-f", "8", "-t", "2", "-w", "50", "-n", "20", "-o", "all", "--context")
+    done = gpus.run(*words, "--record", str(record))
+    assert done.code == 0, done.err
+    cases = [case for case in lines(record, "case") if case["outcome"] == "measured"]
+    assert {case["op"] for case in cases} == {"sum", "prod", "max", "min", "avg"}
+    # Both ranks make one call before the timed ones and one that is checked.
+    assert all(nvlink_bytes(case) == [2 * 22 << 20] * 2 for case in cases)
+
+
+def test_with_precision_both_placements_share_a_reading(gpus: Pretended, tmp_path: Path) -> None:
+    record = tmp_path / "r.jsonl"
+    words = ("-b", "8", "-e", "64", "-f", "8", "-t", "2", "--precision", "50%", "--context")
+    done = gpus.run(*words, "--record", str(record))
+    assert done.code == 0, done.err
+    assert done.out.count("# both placements: SM 1980 MHz; ") == 2
+    check_against_schema(record)
+    for out_of_place, in_place in zip(*[iter(lines(record, "case"))] * 2, strict=True):
+        assert "context" not in out_of_place
+        assert in_place["context"]["cases"] == 2
+        timed = sum(case["iterations"] * case["interval"]["batches"] for case in (out_of_place, in_place))
+        assert all(timed < traffic >> 21 <= timed + 5 for traffic in nvlink_bytes(in_place))
+
+
 def test_a_throttled_gpu_is_one_warning_until_it_changes(gpus: Pretended) -> None:
     done = gpus.run("-b", "8", "-e", "512", "-f", "8", "-t", "2", "--context", env={"BUSBW_TEST_THROTTLE": "0x40"})
     warnings = [line for line in done.out.splitlines() if "warning:" in line]
