@@ -19,8 +19,9 @@ class OutputFile {
 
   // Where the file stands, in one write(2) unless the system takes less. Throws Error(internal) on a full disk.
   void append(std::string_view text);
-  // At this offset of a regular file.
+  // At this offset of a regular file; a process killed in between leaves it cut, most likely where a page ends.
   void write_at(std::string_view text, std::size_t offset);
+  int descriptor() const { return descriptor_; }
 
  private:
   int descriptor_ = -1;

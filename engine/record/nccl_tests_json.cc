@@ -2,6 +2,7 @@
 #include "engine/record/nccl_tests_json.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -103,7 +104,16 @@ std::string members_of(const JsonText& object) { return object.text().substr(1, 
 
 }  // namespace
 
-NcclTestsJson::NcclTestsJson(const std::string& path) : file_(create(path)) { write("{", "}"); }
+NcclTestsJson::NcclTestsJson(const std::string& path) : file_(create(path)) {
+  try {
+    file_.extend("{", "}");
+  } catch (const Error&) {
+    ::unlink(file_.path().c_str());  // an empty file says nothing, and its name would be taken
+    throw Error(ExitCode::bad_arguments,
+                "the JSON file '" + file_.path() +
+                    "' (-J) can be created but not written, as on a full disk; name a file where there is room");
+  }
+}
 
 void NcclTestsJson::begin(const Plan& plan, const RunDescription& run, const Variables& environment) {
   report_cpu_time_ = plan.report_cpu_time;
@@ -116,7 +126,7 @@ void NcclTestsJson::begin(const Plan& plan, const RunDescription& run, const Var
   json.member("args", arguments).member("env", variables).member("nccl_version", run.library.version_code);
   write_config(json, plan, run);
   json.end_object();
-  write(members_of(json) + ",\"results\":[", "]}");
+  file_.extend(members_of(json) + ",\"results\":[", "]}");
 }
 
 void NcclTestsJson::row(const Case& at, const CaseResult& out_of_place, const CaseResult& in_place) {
@@ -127,7 +137,7 @@ void NcclTestsJson::row(const Case& at, const CaseResult& out_of_place, const Ca
   write_placement(json, "out_of_place", out_of_place, report_cpu_time_);
   write_placement(json, "in_place", in_place, report_cpu_time_);
   json.member("actual_iterations", out_of_place.iterations).member("experiment_name", "").end_object();
-  write((has_rows_ ? "," : "") + json.text(), "]}");
+  file_.extend((has_rows_ ? "," : "") + json.text(), "]}");
   has_rows_ = true;
 }
 
@@ -140,13 +150,7 @@ void NcclTestsJson::end(const RunSummary& summary) {
   json.member("okay", enough ? yes_or_no(*enough) : "unchecked").end_object();
   json.member("errors", std::vector<std::string>{text_of_errors(summary)});
   json.member("end_time", local_time()).end_object();
-  write("]," + members_of(json), "}\n");
-}
-
-void NcclTestsJson::write(const std::string& text, std::string_view closing) {
-  // The closing brackets are overwritten next time; every write is longer than they are, so none is left behind.
-  file_.write_at(text + std::string(closing), written_);
-  written_ += text.size();
+  file_.extend("]," + members_of(json), "}\n");
 }
 
 }  // namespace busbw

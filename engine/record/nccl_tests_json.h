@@ -2,16 +2,16 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "engine/core/plan.h"
 #include "engine/core/result.h"
 #include "engine/record/environment.h"
-#include "engine/record/file.h"
+#include "engine/record/whole_file.h"
 
 namespace busbw {
 
-// Used by one process, from one thread. After every call the file is complete JSON, even if the run is then killed.
+// Used by one process, from one thread. After every call the file is complete JSON, and a reader or a killed run finds
+// it so at any time between (a very long one: see WholeFile).
 class NcclTestsJson {
  public:
   // Creates PATH, or PATH.0, PATH.1, ... where it exists. Throws Error(bad_arguments) where it cannot be created.
@@ -25,10 +25,7 @@ class NcclTestsJson {
   void end(const RunSummary& summary);
 
  private:
-  void write(const std::string& text, std::string_view closing);
-
-  OutputFile file_;
-  std::size_t written_ = 0;  // bytes that stay; the closing brackets behind them are overwritten by the next write
+  WholeFile file_;
   bool has_rows_ = false;
   bool report_cpu_time_ = false;
 };

@@ -2,9 +2,12 @@
 #include "engine/record/nccl_tests_json.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 
+#include <filesystem>
 #include <limits>
 
 #include "engine/core/error.h"
@@ -132,6 +135,18 @@ TEST_F(NcclTestsJsonFile, NeverReplacesAnotherFile) {
   const NcclTestsJson third(folder_.file("out.json"));
   EXPECT_EQ(second.path(), folder_.file("out.json.0"));
   EXPECT_EQ(third.path(), folder_.file("out.json.1"));
+}
+
+TEST_F(NcclTestsJsonFile, LeavesNoEmptyFileWhereTheDiskIsFull) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit full{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &full);
+  EXPECT_THROW(NcclTestsJson(folder_.file("full.json")), Error);
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, handler);
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("full.json")));
 }
 
 TEST(NcclTestsJsonPath, IsRefusedWhereItCannotBeWritten) {

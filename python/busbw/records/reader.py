@@ -19,6 +19,13 @@ MAX_LINE_BYTES = 64 << 20
 MAX_FILE_BYTES = 1 << 30
 """More than a million cases with samples: what is larger does not belong into memory at once."""
 
+_LINE_START = b'{"schema":'
+"""How every writer of ours begins a line; other text that ends without a newline is not called cut off."""
+
+
+class _NotJsonError(InvalidLineError):
+    """The line is no JSON at all, as one that was cut off is."""
+
 
 @dataclass
 class _Building:
@@ -53,14 +60,20 @@ def parse_records(stream: BinaryIO, name: str) -> list[Record]:
     for number, line, is_last in _lines(stream, name):
         try:
             decoded = decode(_json(line))
+        except _NotJsonError as problem:
+            # A kill stops a write at the end of a page as likely as not: the lines before it are whole.
+            could_be_cut = is_last and not line.endswith(b"\n") and (building or line.startswith(_LINE_START))
+            if not could_be_cut:
+                raise UserError(f"{name}:{number}: {problem}") from None
+            if not building:
+                raise UserError(f"{name}:{number}: the last line is cut off and nothing stands before it") from None
+            file_notes.append(f"{name}:{number}: the last line is cut off and was left out")
+            break
         except InvalidLineError as problem:
-            if is_last and not line.endswith(b"\n") and building:
-                file_notes.append(f"{name}:{number}: the last line is cut off and was left out")
-                break
             raise UserError(f"{name}:{number}: {problem}") from None
         _add(decoded, building, f"{name}:{number}")
     if not building:
-        raise UserError(f"{name} holds no busbw record" if not file_notes else file_notes[0])
+        raise UserError(f"{name} holds no busbw record")
     return [_finished(each, name, file_notes) for each in building.values()]
 
 
@@ -120,6 +133,6 @@ def _json(line: bytes) -> Any:
     except RecursionError:
         raise InvalidLineError("nested too deeply") from None
     except UnicodeDecodeError:
-        raise InvalidLineError("not UTF-8 text") from None
+        raise _NotJsonError("not UTF-8 text") from None
     except ValueError as problem:
-        raise InvalidLineError(f"not JSON ({getattr(problem, 'msg', 'a number is too long')})") from None
+        raise _NotJsonError(f"not JSON ({getattr(problem, 'msg', 'a number is too long')})") from None

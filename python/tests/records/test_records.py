@@ -113,11 +113,22 @@ def test_a_record_cannot_be_changed() -> None:
         small_record().cases[0].bytes = 9  # type: ignore[misc]
 
 
-def test_a_cut_off_last_line_is_left_out_with_a_note() -> None:
-    text = text_of(small_record())
-    record = parsed(text[: text.rindex('{"schema"') - 20])[0]
-    assert record.cases == ()
-    assert "last line is cut off" in " ".join(record.notes)
+def test_a_last_line_cut_at_any_byte_is_left_out_with_one_sentence() -> None:
+    lines = text_of(replace(small_record(), end=None)).encode().splitlines(keepends=True)
+    assert len(lines) == 2
+    for length in range(1, len(lines[1]) - 1):
+        (record,) = parse_records(io.BytesIO(lines[0] + lines[1][:length]), "name")
+        assert record.cases == ()
+        assert record.notes.count("name:2: the last line is cut off and was left out") == 1
+    (record,) = parse_records(io.BytesIO(b"".join(lines)[:-1]), "name")
+    assert len(record.cases) == 1
+    assert "cut off and was left out" not in " ".join(record.notes)
+
+
+@pytest.mark.parametrize("length", [20, 100])
+def test_a_record_cut_in_its_first_line_says_that_it_holds_nothing(length: int) -> None:
+    with pytest.raises(UserError, match=r"^name:1: the last line is cut off and nothing stands before it$"):
+        parse_records(io.BytesIO(text_of(small_record()).encode()[:length]), "name")
 
 
 def test_a_record_without_end_says_so_and_its_cases_stand() -> None:
