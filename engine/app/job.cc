@@ -9,6 +9,8 @@
 #include <cstring>
 #include <fstream>
 #include <future>
+#include <set>
+#include <span>
 #include <sstream>
 
 #include "engine/app/options.h"
@@ -136,27 +138,45 @@ std::vector<std::unique_ptr<Device>> open_devices(Platform& platform, int first,
   return devices;
 }
 
-// Where the thread of this GPU should run, and why it is left where it is, if that is worth a word.
-CpuChoice cpus_for(const Job& job, const DeviceInfo& device) {
-  if (!job.plan.near_gpu || device.kind != DeviceInfo::Kind::gpu) return {};
+// Where the thread of these GPUs should run, and why it is left where it is, if that is worth a word. A thread that
+// serves GPUs of two sockets may run on both.
+CpuChoice cpus_for(const Job& job, std::span<const std::unique_ptr<Device>> devices) {
+  if (!job.plan.near_gpu || devices.front()->info().kind != DeviceInfo::Kind::gpu) return {};
+  std::string why_not;
+  const Nvml* nvml = Nvml::of_this_machine(why_not);
+  std::set<int> near;
+  for (const auto& device : devices) {
+    const std::vector<int> cpus = cpus_near(device->info().bus_id, "/sys", nvml);
+    if (cpus.empty()) return {};
+    near.insert(cpus.begin(), cpus.end());
+  }
   const Placement& placement = job.rendezvous->placement();
-  return choose_cpus(cpus_near(device.bus_id), allowed_cpus(), unbound_cpus(),
+  return choose_cpus({near.begin(), near.end()}, allowed_cpus(), unbound_cpus(),
                      placement.local_processes * ranks_per_process(job.plan));
+}
+
+// A choice for each thread of this process.
+std::vector<CpuChoice> cpus_of_threads(const Job& job, std::span<const std::unique_ptr<Device>> devices) {
+  std::vector<CpuChoice> choices;
+  const auto each = static_cast<std::size_t>(job.plan.devices);
+  for (std::size_t first = 0; first < devices.size(); first += each)
+    choices.push_back(cpus_for(job, devices.subspan(first, each)));
+  return choices;
 }
 
 void make_ranks(Job& job, const GroupSeat& group) {
   const int each = ranks_per_process(job.plan);
   const int first = first_device(job);
   std::vector<std::unique_ptr<Device>> devices = open_devices(*job.backend.platform, first, each);
+  const std::vector<CpuChoice> cpus = cpus_of_threads(job, devices);
+  if (!cpus.front().why_not.empty()) job.description.notes.push_back("--affinity near: " + cpus.front().why_not);
   for (int i = 0; i < each; ++i) {
     auto rank = std::make_unique<Rank>();
     rank->world_rank = job.rendezvous->placement().process * each + i;
     rank->seat = {group.position * each + i, group.processes * each};
     rank->device = std::move(devices[static_cast<std::size_t>(i)]);
     rank->device->use();
-    CpuChoice choice = cpus_for(job, rank->device->info());
-    rank->cpus = std::move(choice.cpus);
-    if (i == 0 && !choice.why_not.empty()) job.description.notes.push_back("--affinity near: " + choice.why_not);
+    rank->cpus = cpus.at(static_cast<std::size_t>(i / job.plan.devices)).cpus;
     rank->stream = rank->device->make_stream(job.plan.null_stream);
     rank->copy = [r = rank.get()](void* to, const void* from, std::size_t bytes) {
       r->device->copy(to, from, bytes, *r->stream);

@@ -75,6 +75,7 @@ Loaded load() {
   find(handle, "nvmlDeviceGetCurrPcieLinkGeneration", f.pcie_generation);
   find(handle, "nvmlDeviceGetCurrPcieLinkWidth", f.pcie_width);
   find(handle, "nvmlDeviceGetComputeRunningProcesses_v3", f.compute_processes);
+  find(handle, "nvmlDeviceGetCpuAffinity", f.cpu_affinity);
   if (f.init == nullptr || f.device_by_bus_id == nullptr) {
     loaded.why_not = "the driver's management library is too old: it has no nvmlDeviceGetHandleByPciBusId_v2";
   } else if (const int result = f.init(); result != success) {
@@ -138,10 +139,28 @@ const Nvml* Nvml::of_this_machine(std::string& why_not) {
   return why_not.empty() ? &nvml : nullptr;
 }
 
+NvmlFunctions::Device Nvml::find(const std::string& bus_id) const {
+  NvmlFunctions::Device device = nullptr;
+  return functions_.device_by_bus_id((bus_id + ".0").c_str(), &device) == success ? device : nullptr;
+}
+
+std::vector<int> Nvml::cpus_near(const std::string& bus_id) const {
+  constexpr unsigned bits = 8 * sizeof(unsigned long);
+  constexpr unsigned most_processors = 1U << 13;
+  std::vector<unsigned long> mask(most_processors / bits);
+  const NvmlFunctions::Device device = find(bus_id);
+  std::vector<int> cpus;
+  if (device == nullptr || functions_.cpu_affinity == nullptr) return cpus;
+  if (functions_.cpu_affinity(device, static_cast<unsigned>(mask.size()), mask.data()) != success) return cpus;
+  for (unsigned cpu = 0; cpu < most_processors; ++cpu)
+    if ((mask[cpu / bits] >> (cpu % bits) & 1U) != 0) cpus.push_back(static_cast<int>(cpu));
+  return cpus;
+}
+
 GpuSnapshot Nvml::snapshot(const std::string& bus_id) const {
   GpuSnapshot s;
-  NvmlFunctions::Device device = nullptr;
-  if (functions_.device_by_bus_id((bus_id + ".0").c_str(), &device) != success) return s;
+  const NvmlFunctions::Device device = find(bus_id);
+  if (device == nullptr) return s;
   s.sm_clock_mhz = ask<unsigned>(functions_.clock, device, clock_sm);
   s.sm_clock_max_mhz = ask<unsigned>(functions_.max_clock, device, clock_sm);
   s.memory_clock_mhz = ask<unsigned>(functions_.clock, device, clock_memory);
@@ -198,11 +217,12 @@ void Nvml::add_up_links(NvmlFunctions::Device device, unsigned links, GpuSnapsho
   }
 }
 
-std::vector<int> cpus_near(const std::string& bus_id, const std::string& sysfs) {
+std::vector<int> cpus_near(const std::string& bus_id, const std::string& sysfs, const Nvml* nvml) {
   std::ifstream file(sysfs + "/bus/pci/devices/" + bus_id + ".0/local_cpulist");
   std::string list;
   std::getline(file, list);
-  return cpus_of_list(list);
+  std::vector<int> cpus = cpus_of_list(list);
+  return cpus.empty() && nvml != nullptr ? nvml->cpus_near(bus_id) : cpus;
 }
 
 }  // namespace busbw

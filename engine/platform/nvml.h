@@ -41,6 +41,7 @@ struct NvmlFunctions {
   int (*pcie_generation)(Device device, unsigned* generation);
   int (*pcie_width)(Device device, unsigned* width);
   int (*compute_processes)(Device device, unsigned* count, void* processes);
+  int (*cpu_affinity)(Device device, unsigned words, unsigned long* mask);
 };
 
 class Nvml {
@@ -53,15 +54,21 @@ class Nvml {
   // `bus_id` as in DeviceInfo: dddd:bb:dd. All fields are absent for an unknown GPU. May be called from any thread.
   GpuSnapshot snapshot(const std::string& bus_id) const;
 
+  // Processors near the GPU, in ascending order; empty where the driver does not tell.
+  std::vector<int> cpus_near(const std::string& bus_id) const;
+
  private:
   void read_counters(NvmlFunctions::Device device, GpuSnapshot& snapshot) const;
   // NVLink's bytes where the driver tells them for each link only.
   void add_up_links(NvmlFunctions::Device device, unsigned links, GpuSnapshot& snapshot) const;
 
+  NvmlFunctions::Device find(const std::string& bus_id) const;
+
   NvmlFunctions functions_;
 };
 
-// Processors on the NUMA node to which the GPU is attached, in ascending order; empty where the system does not tell.
-std::vector<int> cpus_near(const std::string& bus_id, const std::string& sysfs = "/sys");
+// Processors on the NUMA node to which the GPU is attached, in ascending order, as the system's device tree has them,
+// else the driver. Empty where neither tells.
+std::vector<int> cpus_near(const std::string& bus_id, const std::string& sysfs = "/sys", const Nvml* nvml = nullptr);
 
 }  // namespace busbw

@@ -1,7 +1,8 @@
 // NVIDIA's management library without a GPU, loaded as libnvidia-ml.so.1 beside the driver of fake_cuda.cc. Tests only.
 //
 // BUSBW_TEST_THROTTLE is the mask of throttle reasons of the second GPU, BUSBW_TEST_PROCESSES how many processes
-// compute on each (default 1), BUSBW_TEST_READ_US how long reading a clock takes.
+// compute on each (default 1), BUSBW_TEST_READ_US how long reading a clock takes, BUSBW_TEST_SOCKETS
+// whether the GPUs say which processors are near.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -59,6 +60,14 @@ EXPORT int nvmlDeviceGetCurrentClocksEventReasons(void* device, unsigned long lo
 }
 EXPORT int nvmlDeviceGetTemperature(void* device, int, unsigned* celsius) {
   return *celsius = is_second(device) ? 47 : 41, 0;
+}
+// Two sockets of 512 processors with two GPUs each.
+EXPORT int nvmlDeviceGetCpuAffinity(void* device, unsigned words, unsigned long* mask) {
+  if (setting("BUSBW_TEST_SOCKETS", 0) == 0) return 3;
+  constexpr long words_each = 512 / 64;
+  const long socket = (static_cast<char*>(device) - handles) / 2;
+  for (long word = 0; word < static_cast<long>(words); ++word) mask[word] = word / words_each == socket ? ~0UL : 0;
+  return 0;
 }
 EXPORT int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) { return *milliwatts = 412'500, 0; }
 EXPORT int nvmlDeviceGetFieldValues(void*, int count, FieldValue* values) {

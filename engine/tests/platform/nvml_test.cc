@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,8 +20,10 @@ std::string asked_bus_id;
 
 NvmlFunctions one_gpu() {
   NvmlFunctions f{};
-  f.device_by_bus_id = [](const char* bus_id, NvmlFunctions::Device*) {
+  f.device_by_bus_id = [](const char* bus_id, NvmlFunctions::Device* device) {
     asked_bus_id = bus_id;
+    static char handle;
+    *device = reinterpret_cast<NvmlFunctions::Device>(&handle);
     return asked_bus_id == "0000:1b:00.0" ? 0 : 6;
   };
   f.clock = [](NvmlFunctions::Device, int which, unsigned* mhz) { return *mhz = which == 1 ? 1980 : 3201, 0; };
@@ -126,6 +129,21 @@ class CpusNear : public testing::Test {
 
 TEST_F(CpusNear, ReadsRangesAndSingleProcessors) {
   EXPECT_EQ(near("0-2,7,30-31\n"), (std::vector<int>{0, 1, 2, 7, 30, 31}));
+}
+
+TEST_F(CpusNear, AsksTheDriverWhereTheDeviceTreeDoesNotTell) {
+  NvmlFunctions f = one_gpu();
+  f.cpu_affinity = [](NvmlFunctions::Device, unsigned words, unsigned long* mask) {
+    std::fill(mask, mask + words, 0UL);
+    mask[0] = 0b1011;
+    mask[1] = 1;
+    return 0;
+  };
+  const Nvml nvml(f);
+  EXPECT_EQ(cpus_near("0000:1b:00", root_, &nvml), (std::vector<int>{0, 1, 3, 64}));
+  EXPECT_TRUE(cpus_near("0000:99:00", root_, &nvml).empty());
+  near("7\n");
+  EXPECT_EQ(cpus_near("0000:1b:00", root_, &nvml), std::vector<int>{7});
 }
 
 TEST_F(CpusNear, IsEmptyWhereTheSystemDoesNotTell) {
