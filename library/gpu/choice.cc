@@ -1,0 +1,313 @@
+// Chooses kernels: what each can do, how many channels suit a size, and the tables for GPUs that we know.
+#include "library/gpu/choice.h"
+
+#include <algorithm>
+#include <span>
+
+#include "library/common/failure.h"
+
+namespace busbw::gpu {
+namespace {
+
+constexpr std::uint64_t KiB = 1 << 10;
+constexpr std::uint64_t MiB = 1 << 20;
+constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+// Fewer packs than a warp has lanes leave lanes idle, and another channel costs a block.
+constexpr std::uint64_t warp = 32;
+
+constexpr std::uint16_t bit(ncclDataType_t type) { return std::uint16_t(1u << type); }
+constexpr std::uint16_t sentinel_types = bit(ncclFloat16) | bit(ncclFloat32) | bit(ncclBfloat16);
+
+constexpr Use nccl{.nccl = true};
+constexpr Use one_shot_ll{.algorithm = Algorithm::one_shot, .protocol = Protocol::ll};
+constexpr Use two_shot_ll{.algorithm = Algorithm::two_shot, .protocol = Protocol::ll};
+constexpr Use two_shot_sentinel{.algorithm = Algorithm::two_shot, .protocol = Protocol::sentinel};
+constexpr Use two_shot_simple{.algorithm = Algorithm::two_shot, .protocol = Protocol::simple};
+constexpr Use direct_ll{.algorithm = Algorithm::direct, .protocol = Protocol::ll};
+constexpr Use direct_simple{.algorithm = Algorithm::direct, .protocol = Protocol::simple};
+constexpr Use forward_simple{.algorithm = Algorithm::scatter_forward, .protocol = Protocol::simple};
+
+// A line of a built-in table: `use` for up to `ranks` ranks and `to` bytes. A line for fewer ranks stands before those
+// for more; the first whose kernel can do the call decides.
+struct Line {
+  Collective collective;
+  int ranks;
+  std::uint64_t to;
+  Use use;
+};
+
+// H100 and H200 with NVLink. Derived from measured latencies and rates (0.65 us a hop, 364 GB/s of pushed data), a bare
+// probe of three of these kernels, and NCCL 2.28.9 on four H200; to be replaced by what `busbw tune` finds.
+// - One-shot sends every byte to every peer: with two ranks that costs no more than two-shot, with four and eight it
+//   loses from about 100 and 29 KiB on in the model, whose second hop is too cheap.
+// - LL carries four bytes of flags with four of data, so that it loses to Simple's fence (some 1.2 us) from about
+//   256 KiB on.
+// - Sentinels end where the scratch does, at 14 MiB.
+// - Above 64 MiB NCCL's ring reaches 355 GB/s and pushes through scratch at most 364.
+constexpr Line hopper[] = {
+    {Collective::all_reduce, 2, 256 * KiB, one_shot_ll},
+    {Collective::all_reduce, 4, 64 * KiB, one_shot_ll},
+    {Collective::all_reduce, 8, 32 * KiB, one_shot_ll},
+    {Collective::all_reduce, 8, 14 * MiB, two_shot_sentinel},
+    {Collective::all_reduce, 8, 256 * KiB, two_shot_ll},
+    {Collective::all_reduce, 8, 64 * MiB, two_shot_simple},
+    {Collective::all_reduce, 8, no_limit, nccl},
+    {Collective::all_gather, 8, 256 * KiB, direct_ll},
+    {Collective::all_gather, 8, no_limit, direct_simple},
+    {Collective::reduce_scatter, 8, 256 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, no_limit, direct_simple},
+    {Collective::all_to_all, 8, 256 * KiB, direct_ll},
+    {Collective::all_to_all, 8, no_limit, direct_simple},
+    // The root's link carries the whole vector once per peer.
+    {Collective::broadcast, 2, 256 * KiB, direct_ll},
+    {Collective::broadcast, 4, 128 * KiB, direct_ll},
+    {Collective::broadcast, 8, 64 * KiB, direct_ll},
+    {Collective::broadcast, 8, no_limit, forward_simple},
+};
+
+// Any other GPU: nothing is measured there, so only where one or two hops without a fence win on any NVLink.
+constexpr Line unknown[] = {
+    {Collective::all_reduce, 2, 128 * KiB, one_shot_ll},
+    {Collective::all_reduce, 8, 32 * KiB, one_shot_ll},
+    {Collective::all_reduce, 8, 1 * MiB, two_shot_sentinel},
+    {Collective::all_reduce, 8, 128 * KiB, two_shot_ll},
+    {Collective::all_reduce, 8, no_limit, nccl},
+    {Collective::all_gather, 8, 128 * KiB, direct_ll},
+    {Collective::all_gather, 8, no_limit, nccl},
+    {Collective::reduce_scatter, 8, 128 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, no_limit, nccl},
+    {Collective::all_to_all, 8, 128 * KiB, direct_ll},
+    {Collective::all_to_all, 8, no_limit, nccl},
+    {Collective::broadcast, 8, 64 * KiB, direct_ll},
+    {Collective::broadcast, 8, no_limit, nccl},
+};
+
+std::span<const Line> built_in(const std::string& gpu_name) {
+  for (const char* known : {"H100", "H200"}) {
+    if (gpu_name.find(known) != std::string::npos) return hopper;
+  }
+  return unknown;
+}
+
+// As rules: "up to 4 ranks" is a rule for 2, one for 3 and one for 4.
+void add_rules(const Line& line, std::vector<Rule>& rules) {
+  for (int ranks = 2; ranks <= line.ranks; ++ranks) {
+    const bool covered = std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
+      return rule.ranks == ranks && rule.use == line.use;  // by a line for fewer ranks
+    });
+    if (!covered) rules.push_back({.collective = line.collective, .ranks = ranks, .to = line.to, .use = line.use});
+  }
+}
+
+constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
+
+std::uint64_t product(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? no_limit : result;
+}
+
+// The bytes that a kernel cuts up among its channels: the vector, or what one rank has for one other.
+std::uint64_t vector_bytes(const Request& request) { return product(request.count, type_bytes(request.type)); }
+
+constexpr std::uint64_t pack_bytes(Protocol protocol) { return protocol == Protocol::ll ? 8 : 16; }
+
+// Of a channel's packs, ranks that share them: the owners of a two-shot, or none but one.
+int sharers(const KernelKind& kind, const Request& request) {
+  return kind.algorithm == Algorithm::two_shot ? request.ranks : 1;
+}
+
+// Packs of one share of one channel that the scratch has room for.
+std::uint64_t room(Protocol protocol, const Layout& layout) {
+  switch (protocol) {
+    case Protocol::ll:
+      return ll_packets;
+    case Protocol::sentinel:
+      return layout.sentinel_packs;
+    case Protocol::simple:
+      return no_limit;  // goes round its slots
+  }
+  return 0;
+}
+
+std::uint64_t least_channels(const KernelKind& kind, const Request& request, const Layout& layout) {
+  const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
+  return std::max<std::uint64_t>(1, ceil_div(packs, product(sharers(kind, request), room(kind.protocol, layout))));
+}
+
+bool exists(const KernelKind& kind) {
+  return std::any_of(std::begin(kernel_kinds), std::end(kernel_kinds), [&](const KernelKind& known) {
+    return known.collective == kind.collective && known.algorithm == kind.algorithm && known.protocol == kind.protocol;
+  });
+}
+
+// What no kernel does, whatever it is.
+Obstacle general_obstacle(const Request& request) {
+  if (request.ranks < 2 || request.ranks > max_ranks) return Obstacle::ranks;
+  if (!type_name(request.type)) return Obstacle::type;
+  if (reduces(request.collective) && (request.op < 0 || request.op >= ncclNumOps)) return Obstacle::op;
+  // Byte offsets of all ranks' parts stay within 63 bits.
+  if (size_bytes(request) > no_limit / 2) return Obstacle::too_long;
+  return request.count == 0 ? Obstacle::nothing_to_do : Obstacle::none;
+}
+
+const char* words(Obstacle obstacle) {
+  switch (obstacle) {
+    case Obstacle::none:
+      return "";
+    case Obstacle::nothing_to_do:
+      return "there is nothing to move";
+    case Obstacle::no_kernel:
+      return "there is no such kernel for this collective";
+    case Obstacle::type:
+      return "the kernel does not take this type";
+    case Obstacle::op:
+      return "the kernels do sum, prod, max, min and avg only";
+    case Obstacle::ranks:
+      return "the kernels are for 2 to 8 ranks";
+    case Obstacle::too_long:
+      return "the message is longer than the kernel's scratch takes";
+    case Obstacle::too_short:
+      return "the message is too short to give every rank a share";
+  }
+  return "";
+}
+
+// Latency falls with few, small blocks while there is a pack for every thread; bandwidth needs many. Measured by the
+// probe on H200: one-shot best with 128 threads (512 cost 0.4 us more); two-shot with 512 at 16 channels for 256 KiB,
+// 64 for 1 MiB and 128 for 4 MiB.
+struct Shape {
+  std::uint64_t channels;
+  int threads;
+};
+
+Shape shape_by_size(const KernelKind& kind, const Request& request) {
+  const std::uint64_t bytes = vector_bytes(request);
+  if (kind.algorithm != Algorithm::two_shot && kind.protocol == Protocol::ll) return {ceil_div(bytes, 128 * 8), 128};
+  if (kind.protocol == Protocol::simple) return {ceil_div(size_bytes(request), 32 * KiB), 512};
+  return {ceil_div(bytes, 16 * KiB), 512};
+}
+
+Choice left_to_nccl(const std::string& reason) { return {.reason = reason}; }
+
+Choice start(const KernelKind& kind, const Use& use, const Request& request, const Layout& layout) {
+  const Shape grown = shape_by_size(kind, request);
+  const ChannelRange range = channel_range(kind, request, layout);
+  const std::uint64_t wanted =
+      use.channels ? std::uint64_t(use.channels) : std::max<std::uint64_t>(grown.channels, std::uint64_t(range.least));
+  return {.accelerated = true,
+          .algorithm = kind.algorithm,
+          .protocol = kind.protocol,
+          .channels = int(std::min<std::uint64_t>(wanted, std::uint64_t(range.most))),
+          .threads = use.threads ? use.threads : grown.threads};
+}
+
+bool matches(const Rule& rule, const Request& request, std::uint64_t bytes) {
+  return (rule.ranks == 0 || rule.ranks == request.ranks) && (rule.types >> request.type & 1) && rule.from <= bytes &&
+         bytes <= rule.to;
+}
+
+// FNV-1a: no secret, only the same on every machine.
+std::uint64_t hash(const std::string& text) {
+  std::uint64_t value = 0xcbf29ce484222325u;
+  for (const unsigned char byte : text) value = (value ^ byte) * 0x100000001b3u;
+  return value;
+}
+
+std::string canonical(const std::array<std::optional<Use>, collective_count>& forced,
+                      const std::array<std::vector<Rule>, collective_count>& rules) {
+  std::string out;
+  for (int i = 0; i < collective_count; ++i) {
+    out += forced[i] ? write_use(*forced[i]) + "\n" : "free\n";
+    out += write_table(rules[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::uint64_t size_bytes(const Request& request) {
+  const std::uint64_t bytes = vector_bytes(request);
+  switch (request.collective) {
+    case Collective::all_reduce:
+    case Collective::broadcast:
+      return bytes;
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+      return product(bytes, std::uint64_t(request.ranks));
+  }
+  return bytes;
+}
+
+Obstacle obstacle(const KernelKind& kind, const Request& request, const Layout& layout) {
+  if (const Obstacle general = general_obstacle(request); general != Obstacle::none) return general;
+  if (kind.collective != request.collective || !exists(kind)) return Obstacle::no_kernel;
+  if (kind.protocol == Protocol::sentinel && !(sentinel_types >> request.type & 1)) return Obstacle::type;
+  // Every peer must hear from every other in each call of these protocols, or a set is filled again while it is read.
+  const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
+  const bool counts_calls = kind.protocol != Protocol::simple;
+  if (counts_calls && packs < std::uint64_t(sharers(kind, request))) return Obstacle::too_short;
+  if (least_channels(kind, request, layout) > std::uint64_t(layout.channels)) return Obstacle::too_long;
+  return Obstacle::none;
+}
+
+ChannelRange channel_range(const KernelKind& kind, const Request& request, const Layout& layout) {
+  const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
+  const std::uint64_t most = std::clamp<std::uint64_t>(packs / warp, 1, std::uint64_t(layout.channels));
+  return {int(least_channels(kind, request, layout)), int(most)};
+}
+
+Choices Choices::from_settings(const std::string& forced, const std::string& table_text, const std::string& gpu_name) {
+  Choices choices;
+  for (const auto& [collective, use] : parse_forced(forced)) {
+    for (int i = 0; i < collective_count; ++i) {
+      std::optional<Use>& mine = choices.forced_[i];
+      if (collective ? *collective == Collective(i) : !mine) mine = use;
+    }
+  }
+  if (!table_text.empty()) {
+    for (Rule& rule : parse_table(table_text)) {
+      const bool for_us = rule.gpu.empty() || rule.gpu == gpu_name;
+      rule.gpu.clear();
+      if (for_us) choices.rules_[int(rule.collective)].push_back(rule);
+    }
+  }
+  std::array<std::vector<Rule>, collective_count> last;
+  for (const Line& line : built_in(gpu_name)) add_rules(line, last[int(line.collective)]);
+  for (int i = 0; i < collective_count; ++i) {
+    choices.rules_[i].insert(choices.rules_[i].end(), last[i].begin(), last[i].end());
+  }
+  choices.fingerprint_ = hash(canonical(choices.forced_, choices.rules_));
+  return choices;
+}
+
+Choice Choices::choose(const Request& request) const {
+  if (const Obstacle general = general_obstacle(request); general != Obstacle::none) {
+    return left_to_nccl(words(general));
+  }
+  const Layout layout = Layout::of(request.ranks);
+  const auto attempt = [&](const Use& use) -> std::optional<Choice> {
+    const KernelKind kind{request.collective, use.algorithm, use.protocol};
+    if (!applicable(kind, request, layout)) return std::nullopt;
+    if (use.channels && use.channels < channel_range(kind, request, layout).least) return std::nullopt;
+    return start(kind, use, request, layout);
+  };
+  if (const std::optional<Use>& forced = forced_[int(request.collective)]) {
+    if (forced->nccl) return left_to_nccl("BUSBW_ALGORITHM says so");
+    if (const std::optional<Choice> choice = attempt(*forced)) return *choice;
+    const Obstacle why = obstacle({request.collective, forced->algorithm, forced->protocol}, request, layout);
+    return left_to_nccl(
+        "BUSBW_ALGORITHM is " + write_use(*forced) + ", but " +
+        (why == Obstacle::none ? "so few channels have too little scratch for the message" : words(why)));
+  }
+  const std::uint64_t bytes = size_bytes(request);
+  for (const Rule& rule : rules_[int(request.collective)]) {
+    if (!matches(rule, request, bytes)) continue;
+    if (rule.use.nccl) return left_to_nccl("NCCL is faster there on this table");
+    if (const std::optional<Choice> choice = attempt(rule.use)) return *choice;
+  }
+  return left_to_nccl("no kernel of the table can do it");
+}
+
+}  // namespace busbw::gpu
