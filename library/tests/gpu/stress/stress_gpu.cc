@@ -1,0 +1,396 @@
+// Random collectives through any library with the NCCL API, every result checked: sizes, types, alignments, streams,
+// communicators, groups and CUDA graphs in an order that a seed decides.
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "engine/core/error.h"
+#include "engine/library_api/library.h"
+#include "engine/measure/team.h"
+#include "engine/measure/watchdog.h"
+#include "engine/rendezvous/rendezvous.h"
+#include "library/tests/gpu/stress/draw.h"
+#include "library/tests/gpu/stress/lane.h"
+#include "library/tests/gpu/stress/options.h"
+
+namespace busbw::stress {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The collectives that applications call most are drawn most; the others go to the library that ours stands before,
+// and must keep their place between the calls that do not.
+int weight_of(const std::string& name) {
+  if (name == "all_reduce") return 6;
+  return name == "reduce" || name == "sendrecv" ? 1 : 3;
+}
+
+std::unique_ptr<Platform> open_platform(const Options& options, const Library& library) {
+  const bool host =
+      options.memory == "host" || (options.memory == "auto" && library.name().find(" CPU ") != std::string::npos);
+  if (host) return make_host_platform();
+  std::string why_not;
+  std::unique_ptr<Platform> platform = make_cuda_platform(why_not);
+  if (platform == nullptr)
+    throw Error(ExitCode::cuda, options.library + " needs a GPU, but " + why_not + "; --memory host takes the host's");
+  return platform;
+}
+
+// What every thread of this process knows.
+class Stress {
+ public:
+  Stress(const Options& options, Rendezvous& rendezvous)
+      : options_(options),
+        rendezvous_(rendezvous),
+        alone_(Rendezvous::alone()),
+        library_(options.library),
+        platform_(open_platform(options, library_)),
+        team_(options.trust_library ? *alone_ : rendezvous, options.threads),
+        abort_switch_(library_),
+        watchdog_(team_, abort_switch_, options.timeout_seconds) {
+    watchdog_.on_forced_end([this](const Failure& failure) { say(failure); });
+    set_limits();
+  }
+
+  int run() {
+    std::vector<std::thread> helpers;
+    try {
+      make_lanes();
+      make_communicators();
+      began_ = Clock::now();
+      for (int t = 1; t < options_.threads; ++t) helpers.emplace_back([this, t] { thread_main(t); });
+      thread_main(0);
+    } catch (...) {
+      report_to_team();
+    }
+    for (std::thread& helper : helpers) helper.join();
+    return finish();
+  }
+
+ private:
+  int processes() const { return rendezvous_.placement().processes; }
+  int ranks_here() const { return options_.threads * options_.devices; }
+  int ranks() const { return processes() * ranks_here(); }
+  bool is_main() const { return rendezvous_.placement().process == 0; }
+
+  void set_limits() {
+    if (ranks() < 2) throw Error(ExitCode::bad_arguments, "one rank has nobody to talk to; start two or more");
+    limits_.streams = options_.streams;
+    limits_.graphs = platform_->asynchronous() ? options_.graphs : 0;
+    limits_.overlap = options_.overlap;
+    limits_.largest = options_.largest;
+    for (const std::string& name : split_list(options_.collectives)) {
+      std::unique_ptr<Collective> collective = make_collective(name);
+      if (collective == nullptr || name == "alltoallv" || name == "hypercube")
+        throw Error(ExitCode::bad_arguments, "there is no collective " + name + " that can be drawn");
+      if (!collective->why_not(library_.nccl(), ranks()).empty()) continue;
+      const Geometry g = geometry_of(*collective, DataType::uint8, {0, 2}, 1);
+      limits_.kinds.push_back({.name = name,
+                               .weight = weight_of(name),
+                               .reduces = collective->reduces(),
+                               .rooted = collective->rooted(),
+                               .in_place = collective->checked_in_place(),
+                               .part_per_rank = g.span_elements > 1});
+      collectives_.push_back(std::move(collective));
+    }
+    if (limits_.kinds.empty())
+      throw Error(ExitCode::bad_arguments, "the library has none of the collectives " + options_.collectives);
+    for (const DataType type : all_data_types)
+      if (library_.why_not(type).empty()) limits_.types.push_back(type);
+    for (const RedOp op : all_red_ops)
+      if (library_.why_not(op).empty()) limits_.ops.push_back(op);
+    // Two of everybody, then of fewer and fewer down to two.
+    for (int c = 0; c < options_.communicators; ++c)
+      limits_.communicators.push_back(c < 2 ? ranks() : std::max(2, ranks() - c + 1));
+  }
+
+  void make_lanes() {
+    const int local_first = rendezvous_.placement().local_process * ranks_here();
+    const int found = platform_->device_count();
+    for (int i = 0; i < ranks_here(); ++i) {
+      // A launcher that shows each process its own devices only counts from 0 again.
+      const int device = found >= local_first + ranks_here() ? local_first + i : i;
+      lanes_.push_back(
+          std::make_unique<Lane>(Lane::Parts{.library = library_,
+                                             .collectives = collectives_,
+                                             .limits = limits_,
+                                             .world_rank = rendezvous_.placement().process * ranks_here() + i,
+                                             .device = platform_->open(device)}));
+    }
+  }
+
+  void make_communicators() {
+    const Watchdog::Wait wait(watchdog_, 0, "the communicators");
+    for (std::size_t c = 0; c < limits_.communicators.size(); ++c) {
+      ncclUniqueId id{};
+      if (is_main()) library_.check(library_.nccl().get_unique_id(&id), "ncclGetUniqueId");
+      const std::string shared = rendezvous_.broadcast({id.internal, sizeof id.internal}, 0);
+      if (shared.size() != sizeof id.internal) throw Error(ExitCode::internal, "process 0 sent no communicator id");
+      std::memcpy(id.internal, shared.data(), sizeof id.internal);
+      const int members = limits_.communicators[c];
+      Group group(library_);
+      for (const auto& lane : lanes_) {
+        if (lane->world_rank() >= members) continue;
+        lane->device().use();
+        library_.check(library_.nccl().comm_init_rank(&lane->comms()[c], members, id, lane->world_rank()),
+                       format("ncclCommInitRank for rank %d of %d", lane->world_rank(), members).c_str());
+      }
+      group.end();
+      for (const auto& lane : lanes_)
+        if (lane->comms()[c] != nullptr) abort_switch_.add(lane->comms()[c]);
+    }
+  }
+
+  std::vector<Lane*> lanes_of(int thread) {
+    std::vector<Lane*> mine;
+    for (int i = 0; i < options_.devices; ++i)
+      mine.push_back(lanes_[static_cast<std::size_t>(thread * options_.devices + i)].get());
+    return mine;
+  }
+
+  void thread_main(int thread) {
+    try {
+      const std::vector<Lane*> lanes = lanes_of(thread);
+      Drawer drawer(limits_, options_.seed);
+      std::vector<std::vector<std::unique_ptr<Graph>>> graphs(static_cast<std::size_t>(limits_.graphs));
+      for (std::uint64_t batches = 0; drawer.drawn() < options_.calls && !is_time_up(thread, batches); ++batches) {
+        const Batch batch = drawer.next();
+        run_batch(batch, lanes, thread, graphs);
+        if (thread == 0) count(batch, drawer.drawn());
+      }
+      team_.barrier();
+    } catch (...) {
+      report_to_team();
+    }
+  }
+
+  // All threads of all processes stop after the same batch, so all must know the same clock.
+  bool is_time_up(int thread, std::uint64_t batches) {
+    constexpr std::uint64_t between_looks = 32;
+    if (options_.seconds <= 0 || options_.trust_library || batches % between_looks != 0) return false;
+    const std::vector<double> all = team_.all_gather(thread, Seconds(Clock::now() - began_).count());
+    return *std::max_element(all.begin(), all.end()) > options_.seconds;
+  }
+
+  void run_batch(const Batch& batch, const std::vector<Lane*>& lanes, int thread,
+                 std::vector<std::vector<std::unique_ptr<Graph>>>& graphs) {
+    const Drawn& first = batch.calls.front();
+    watchdog_.describe(thread, format("rank %d, calls %llu to %llu, which begin with %s of %zu elements",
+                                      lanes.front()->world_rank(), static_cast<unsigned long long>(first.number),
+                                      static_cast<unsigned long long>(batch.calls.back().number),
+                                      limits_.kinds[static_cast<std::size_t>(first.kind)].name.c_str(), first.count));
+    for (std::size_t i = 0; i < batch.calls.size(); ++i)
+      for (Lane* lane : lanes) lane->prepare(batch, i);
+    stall(lanes.front()->world_rank(), first);
+    switch (batch.manner) {
+      case Manner::eager:
+        for (std::size_t i = 0; i < batch.calls.size(); ++i) enqueue_one(batch, i, lanes);
+        break;
+      case Manner::grouped: {
+        Group group(library_);
+        for (std::size_t i = 0; i < batch.calls.size(); ++i)
+          for (Lane* lane : lanes) lane->enqueue(batch, i);
+        group.end();
+        break;
+      }
+      case Manner::captured:
+        graphs[static_cast<std::size_t>(batch.graph)] = capture(batch, lanes);
+        [[fallthrough]];
+      case Manner::replayed:
+        for (int launch = 0; launch < batch.replays; ++launch)
+          for (const auto& graph : graphs[static_cast<std::size_t>(batch.graph)]) graph->launch();
+        break;
+    }
+    complete(lanes, thread);
+    for (std::size_t i = 0; i < batch.calls.size(); ++i)
+      for (Lane* lane : lanes) lane->check(batch, i);
+  }
+
+  void enqueue_one(const Batch& batch, std::size_t position, const std::vector<Lane*>& lanes) {
+    std::optional<Group> group;
+    if (lanes.size() > 1) group.emplace(library_);
+    for (Lane* lane : lanes) lane->enqueue(batch, position);
+    if (group) group->end();
+  }
+
+  std::vector<std::unique_ptr<Graph>> capture(const Batch& batch, const std::vector<Lane*>& lanes) {
+    // A batch in a graph has one stream.
+    const auto stream = static_cast<std::size_t>(batch.calls.front().stream);
+    for (Lane* lane : lanes) lane->streams()[stream]->begin_capture();
+    for (std::size_t i = 0; i < batch.calls.size(); ++i) enqueue_one(batch, i, lanes);
+    std::vector<std::unique_ptr<Graph>> graphs;
+    for (Lane* lane : lanes) graphs.push_back(lane->streams()[stream]->end_capture());
+    return graphs;
+  }
+
+  // Ranks arrive at different times: now and then one is late by up to half a millisecond.
+  static void stall(int rank, const Drawn& call) {
+    const std::uint32_t dice = (call.seed ^ (static_cast<std::uint32_t>(rank) * 0x9e3779b9U)) * 0x85ebca6bU;
+    if (dice >> 26 == 0) std::this_thread::sleep_for(std::chrono::microseconds(dice % 500));
+  }
+
+  void complete(const std::vector<Lane*>& lanes, int thread) {
+    const Watchdog::Wait wait(watchdog_, thread, "calls in flight");
+    for (Lane* lane : lanes) {
+      for (const auto& stream : lane->streams()) {
+        while (!stream->finished()) {
+          team_.check();
+          look_for_errors(*lane);
+          sched_yield();
+        }
+      }
+      // A library whose kernels give up ends them too: what they left is no result.
+      look_for_errors(*lane);
+    }
+  }
+
+  void look_for_errors(Lane& lane) {
+    const auto get_error = library_.nccl().comm_get_async_error;
+    if (get_error == nullptr) return;
+    for (const ncclComm_t comm : lane.comms()) {
+      if (comm == nullptr) continue;
+      ncclResult_t error = ncclSuccess;
+      library_.check(get_error(comm, &error), "ncclCommGetAsyncError", comm);
+      library_.check(error, format("rank %d, calls in flight", lane.world_rank()).c_str(), comm);
+    }
+  }
+
+  void count(const Batch& batch, std::uint64_t drawn) {
+    drawn_ = drawn;
+    ++by_manner_[static_cast<std::size_t>(batch.manner)];
+    for (const Drawn& call : batch.calls) by_collective_[limits_.kinds[static_cast<std::size_t>(call.kind)].name] += 1;
+    const double seconds = Seconds(Clock::now() - began_).count();
+    if (!is_main() || seconds < told_ + 5) return;
+    told_ = seconds;
+    std::fprintf(stderr, "busbw_stress: %llu calls in %.0f s, none wrong\n", static_cast<unsigned long long>(drawn),
+                 seconds);
+  }
+
+  void report_to_team() noexcept {
+    try {
+      throw;
+    } catch (const PeerFailure&) {
+    } catch (const Error& error) {
+      team_.fail(error.code(), error.what());
+    } catch (const std::exception& error) {
+      team_.fail(ExitCode::internal, std::string("internal error: ") + error.what());
+    }
+  }
+
+  void say(const Failure& failure) const {
+    const int here = rendezvous_.placement().process;
+    if (options_.trust_library || failure.process == here || failure.process < 0) {
+      std::fprintf(stderr, "busbw_stress: process %d: %s\n", here, failure.sentence.c_str());
+    } else {
+      std::fprintf(stderr, "busbw_stress: process %d stops because of process %d: %s\n", here, failure.process,
+                   failure.sentence.c_str());
+    }
+  }
+
+  int finish() {
+    const double seconds = Seconds(Clock::now() - began_).count();
+    const Failure* failure = team_.failure();
+    if (failure != nullptr) say(*failure);
+    if (is_main()) summarise(failure, seconds);
+    for (const auto& lane : lanes_)
+      for (const ncclComm_t comm : lane->comms())
+        if (comm != nullptr && failure == nullptr && abort_switch_.take(comm)) closing_.push_back(comm);
+    if (failure != nullptr) return static_cast<int>(failure->code);
+    const Watchdog::Wait wait(watchdog_, 0, "the end of the communicators");
+    Group group(library_);
+    for (const ncclComm_t comm : closing_) library_.nccl().comm_destroy(comm);
+    group.end();
+    return 0;
+  }
+
+  void summarise(const Failure* failure, double seconds) const {
+    std::printf("stress: %s, %llu calls by %d ranks in %.1f s, seed %llu, %s\n",
+                failure == nullptr ? "0 wrong" : "FAILED", static_cast<unsigned long long>(drawn_), ranks(), seconds,
+                static_cast<unsigned long long>(options_.seed), library_.name().c_str());
+    std::fflush(stdout);
+    if (options_.result.empty()) return;
+    FILE* file = std::fopen(options_.result.c_str(), "w");
+    if (file == nullptr) return;
+    std::fprintf(file, "{\"calls\": %llu, \"ranks\": %d, \"seconds\": %.3f, \"seed\": %llu, \"exit\": %d, ",
+                 static_cast<unsigned long long>(drawn_), ranks(), seconds,
+                 static_cast<unsigned long long>(options_.seed),
+                 failure == nullptr ? 0 : static_cast<int>(failure->code));
+    std::fprintf(file, "\"batches\": {\"eager\": %llu, \"grouped\": %llu, \"captured\": %llu, \"replayed\": %llu}",
+                 static_cast<unsigned long long>(by_manner_[0]), static_cast<unsigned long long>(by_manner_[1]),
+                 static_cast<unsigned long long>(by_manner_[2]), static_cast<unsigned long long>(by_manner_[3]));
+    std::fprintf(file, ", \"by_collective\": {");
+    const char* comma = "";
+    for (const auto& [name, calls] : by_collective_) {
+      std::fprintf(file, "%s\"%s\": %llu", comma, name.c_str(), static_cast<unsigned long long>(calls));
+      comma = ", ";
+    }
+    std::fprintf(file, "}}\n");
+    std::fclose(file);
+  }
+
+  const Options& options_;
+  Rendezvous& rendezvous_;
+  std::unique_ptr<Rendezvous> alone_;
+  Library library_;
+  std::unique_ptr<Platform> platform_;
+  Limits limits_;
+  std::vector<std::unique_ptr<Collective>> collectives_;
+  Team team_;
+  AbortSwitch abort_switch_;
+  Watchdog watchdog_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<ncclComm_t> closing_;
+  Clock::time_point began_ = Clock::now();
+  double told_ = 0;
+  std::uint64_t drawn_ = 0;
+  std::uint64_t by_manner_[4] = {};
+  std::map<std::string, std::uint64_t> by_collective_;
+};
+
+int run(const Options& options) {
+  const std::unique_ptr<Rendezvous> rendezvous = Rendezvous::join();
+  int code = 0;
+  {
+    Stress stress(options, *rendezvous);
+    code = stress.run();
+  }
+  if (options.trust_library && code != 0) {
+    // Nobody told the others: their rendezvous must not take this end for one more lost rank than there is.
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  if (rendezvous->failure() == nullptr) rendezvous->leave();
+  return code;
+}
+
+}  // namespace
+}  // namespace busbw::stress
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);
+  try {
+    bool help = false;
+    const busbw::stress::Options options = busbw::stress::parse_options(argc, argv, help);
+    if (help) {
+      std::fputs(busbw::stress::usage, stdout);
+      return 0;
+    }
+    return busbw::stress::run(options);
+  } catch (const busbw::Error& error) {
+    std::fprintf(stderr, "busbw_stress: %s\n", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "busbw_stress: internal error: %s\n", error.what());
+    return static_cast<int>(busbw::ExitCode::internal);
+  }
+}
