@@ -1,0 +1,75 @@
+// An NCCL that only checks that every argument arrives where it belongs (nccl_calls.h); it has no ncclCommGrow.
+#include "library/tests/gpu/nccl_calls.h"
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+using namespace busbw::gpu::test;  // NOLINT: a test's library
+
+namespace {
+
+// Integers and pointers come in whole registers; of narrower ones the upper half is undefined.
+ncclResult_t check(int count, const long (&values)[8]) {
+  for (int i = 0; i < count; ++i)
+    if (static_cast<int>(values[i]) != i + 1) return ncclInvalidArgument;
+  return ncclSuccess;
+}
+
+bool is_id(const ncclUniqueId& id, int position) {
+  for (const char byte : id.internal)
+    if (byte != position) return false;
+  return true;
+}
+
+}  // namespace
+
+#define FORWARDED(name)                                                                                            \
+  EXPORT double name(long a, long b, long c, long d, long e, long f, long g, double h, long i, long j, double k) { \
+    const bool right = a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && h == 8.5 && i == 9 && \
+                       j == 10 && k == 11.5;                                                                       \
+    return right ? generic_answer(#name) : -1;                                                                     \
+  }
+
+#define TYPED(name)                                                                          \
+  EXPORT ncclResult_t name(long a, long b, long c, long d, long e, long f, long g, long h) { \
+    return check(arity(static_cast<name##_t*>(nullptr)), {a, b, c, d, e, f, g, h});          \
+  }
+
+// Typed below.
+#define ncclCommGrow fake_nccl_has_no_ncclCommGrow
+#define ncclGetVersion fake_nccl_ncclGetVersion
+BUSBW_FORWARDED_FUNCTIONS(FORWARDED)
+#undef ncclCommGrow
+#undef ncclGetVersion
+
+TYPED(ncclCommInitRankScalable)
+TYPED(ncclCommInitAll)
+TYPED(ncclCommSplit)
+TYPED(ncclCommShrink)
+TYPED(ncclCommRevoke)
+TYPED(ncclCommFinalize)
+TYPED(ncclCommDestroy)
+TYPED(ncclCommAbort)
+TYPED(ncclCommGetAsyncError)
+TYPED(ncclGroupStart)
+TYPED(ncclGroupEnd)
+TYPED(ncclAllReduce)
+TYPED(ncclAllGather)
+TYPED(ncclReduceScatter)
+TYPED(ncclBroadcast)
+TYPED(ncclBcast)
+TYPED(ncclAlltoAll)
+TYPED(ncclReduce)
+TYPED(ncclGather)
+TYPED(ncclScatter)
+TYPED(ncclSend)
+TYPED(ncclRecv)
+
+EXPORT ncclResult_t ncclCommInitRank(ncclComm_t*, int ranks, ncclUniqueId id, int rank) {
+  return ranks == 2 && is_id(id, 3) && rank == 4 ? ncclSuccess : ncclInvalidArgument;
+}
+EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t*, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
+  return ranks == 2 && is_id(id, 3) && rank == 4 ? ncclSuccess : ncclInvalidArgument;
+}
+EXPORT ncclResult_t ncclGetVersion(int* version) { return *version = 22809, ncclSuccess; }
+EXPORT const char* ncclGetLastError(ncclComm_t) { return "the fake's last error"; }
+EXPORT const char* ncclGetErrorString(ncclResult_t) { return "the fake's error"; }
