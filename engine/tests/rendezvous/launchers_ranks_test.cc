@@ -80,10 +80,12 @@ TEST(Launchers, ProcessesOfTorchrunMeet) {
 
 TEST(Launchers, ProcessesOfTwoTorchrunNodesMeetAtAPortDerivedFromTheMaster) {
   if (!found("torchrun")) GTEST_SKIP() << "no torchrun on PATH (pip install torch)";
+  const std::string port = std::to_string(listen_at("127.0.0.1", 0, "")->port);
   // Two agents on one machine are two nodes to torchrun.
-  const std::string both = launched(
-      "sh -c 'M=\"torchrun --nnodes 2 --nproc-per-node 1 --master-addr 127.0.0.1 --master-port 29873 --no-python\"; "
-      "$M --node-rank 1 \"$@\" & $M --node-rank 0 \"$@\"; wait' sh");
+  const std::string both =
+      launched("sh -c 'M=\"torchrun --nnodes 2 --nproc-per-node 1 --master-addr 127.0.0.1 --master-port " + port +
+               " --no-python\"; "
+               "$M --node-rank 1 \"$@\" & $M --node-rank 0 \"$@\"; wait' sh");
   EXPECT_NE(both.find("MET torchrun 0/2 local 0/1 got 0 1.5"), std::string::npos) << both;
   EXPECT_NE(both.find("MET torchrun 1/2 local 0/1 got 0 1.5"), std::string::npos) << both;
 }

@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -51,7 +53,7 @@ class Child {
   void kill(int signal) const { ::kill(pid_, signal); }
 
   // What it said, once it has ended; "" when it was killed; "hangs" when it has not ended in time.
-  std::string said(std::chrono::milliseconds limit = 20s) {
+  std::string said(std::chrono::milliseconds limit = 40s) {
     std::string text;
     char buffer[4096];
     const auto deadline = Clock::now() + limit;
@@ -107,6 +109,31 @@ struct TestJob {
   int processes;
   std::string secret;
   Listener listener;
+};
+
+// Counts processes that got somewhere; forks made after it share it.
+class Arrivals {
+ public:
+  Arrivals() {
+    void* const page =
+        mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) throw std::runtime_error("no shared page");
+    count_ = new (page) std::atomic<int>(0);
+  }
+  ~Arrivals() { munmap(count_, sizeof *count_); }
+  Arrivals(const Arrivals&) = delete;
+  Arrivals& operator=(const Arrivals&) = delete;
+
+  void arrive() { ++*count_; }
+  // Whether that many came, however busy the machine is.
+  bool all(int processes, std::chrono::milliseconds limit = 60s) const {
+    const auto deadline = Clock::now() + limit;
+    while (*count_ < processes && Clock::now() < deadline) std::this_thread::sleep_for(1ms);
+    return *count_ >= processes;
+  }
+
+ private:
+  std::atomic<int>* count_;
 };
 
 // Waits until a peer has failed, and returns the sentence.

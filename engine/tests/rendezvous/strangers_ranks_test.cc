@@ -26,8 +26,8 @@ class Door : public ::testing::Test {
                                  HubOptions{.processes = processes,
                                             .secret = "right",
                                             .hosts = {},
-                                            .join_deadline = Clock::now() + 20s,
-                                            .greeting_limit = 300ms,
+                                            .join_deadline = Clock::now() + 60s,
+                                            .greeting_limit = 2s,
                                             .notice = [this](const std::string& text) {
                                               const std::lock_guard lock(mutex_);
                                               notices_.push_back(text);
@@ -52,7 +52,7 @@ class Door : public ::testing::Test {
   std::string answer(const Descriptor& socket, const Member& who, const std::string& secret = "right") const {
     FrameReader reader(1 << 20);
     std::string why;
-    const auto deadline = Clock::now() + 10s;
+    const auto deadline = Clock::now() + 20s;
     if (knock(socket, reader, secret, who, deadline, why) == Knock::stranger) return why;
     try {
       const auto frame = wait_frame(socket, reader, deadline);
@@ -66,7 +66,7 @@ class Door : public ::testing::Test {
 
   void expect_dropped(const Descriptor& socket) const {
     char byte;
-    const auto deadline = Clock::now() + 5s;
+    const auto deadline = Clock::now() + 20s;
     for (;;) {
       ASSERT_TRUE(wait_ready(socket, POLLIN, deadline)) << "the stranger was kept";
       if (read_some(socket, &byte, 1) == 0) return;
@@ -121,7 +121,7 @@ TEST_F(Door, DropsWhoSpeaksTooSlowlyOrNotAtAll) {
   }
   expect_dropped(silent);
   expect_dropped(slow);
-  EXPECT_LT(Clock::now() - start, 3s);
+  EXPECT_LT(Clock::now() - start, 15s);
   expect_job_meets();
   EXPECT_EQ(notices_with("did not introduce itself"), 1);
 }

@@ -58,17 +58,25 @@ TEST(KilledRank, IsNamedByEveryOtherRankWithinSeconds) {
   };
   const pid_t first = start_process(id, 3, 0, survivor);
   const pid_t second = start_process(id, 3, 1, survivor);
-  const pid_t victim = start_process(id, 3, 2, [](ncclComm_t comm, int) {
-    while (sum_one(comm) == ncclSuccess) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t victim = start_process(id, 3, 2, [&](ncclComm_t comm, int) {
+    for (int call = 0; sum_one(comm) == ncclSuccess; ++call) {
+      if (call == 100) {
+        EXPECT_EQ(::write(ready[1], "", 1), 1);
+      }
     }
   });
-  ::usleep(300'000);
+  ::close(ready[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(ready[0], &byte, 1), 1) << "the ranks did not get to work";
+  ::close(ready[0]);
   ::kill(victim, SIGKILL);
   const auto begin = Clock::now();
   // The victim is left a zombie until the others have noticed: that must be enough.
   EXPECT_EQ(wait_for(first), 0);
   EXPECT_EQ(wait_for(second), 0);
-  EXPECT_LT(seconds_since(begin), 5.0);
+  EXPECT_LT(seconds_since(begin), 15.0);
   wait_for(victim);
 }
 
@@ -94,21 +102,15 @@ TEST(KilledRank, ThatFinishedItsPartFirstDoesNoHarm) {
 }
 
 TEST(KilledRank, LeavesNothingInSharedMemory) {
-  const auto count_segments = [] {
-    int count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-      count += entry.path().filename().string().starts_with("busbw-cpu-");
-    }
-    return count;
-  };
-  const int before = count_segments();
   const ncclUniqueId id = new_id();
+  const std::string segment = "/dev/shm" + UniqueId::from(id).segment_name();
+  // Others may make segments of their own meanwhile: only this job's is looked for.
   const RankBody die = [](ncclComm_t, int) { ::raise(SIGKILL); };
   const pid_t first = start_process(id, 2, 0, die);
   const pid_t second = start_process(id, 2, 1, die);
   wait_for(first);
   wait_for(second);
-  EXPECT_EQ(count_segments(), before);
+  EXPECT_FALSE(std::filesystem::exists(segment)) << segment;
 }
 #endif
 
@@ -130,7 +132,7 @@ TEST(Abort, FreesAWaitingCallAndTellsTheOthers) {
     ::usleep(50'000);
     const auto begin = Clock::now();
     EXPECT_EQ(ncclCommAbort(waiting), ncclSuccess);
-    EXPECT_LT(seconds_since(begin), 1.0);
+    EXPECT_LT(seconds_since(begin), 10.0);
     EXPECT_EQ(sum_one(comm), ncclRemoteError);
     EXPECT_TRUE(contains(ncclGetLastError(comm), "Rank 0")) << ncclGetLastError(comm);
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
@@ -209,7 +211,7 @@ TEST(Init, NamesTheRanksThatDidNotCome) {
   EXPECT_TRUE(contains(ncclGetLastError(nullptr), "ranks 1, 2")) << ncclGetLastError(nullptr);
   EXPECT_EQ(ncclCommInitRank(&comm, 3, new_id(), 1), ncclTimeout);
   EXPECT_TRUE(contains(ncclGetLastError(nullptr), "Rank 0")) << ncclGetLastError(nullptr);
-  EXPECT_LT(seconds_since(begin), 5.0);
+  EXPECT_LT(seconds_since(begin), 15.0);
   ::unsetenv("BUSBW_CPU_TIMEOUT");
 }
 

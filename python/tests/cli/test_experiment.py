@@ -101,9 +101,10 @@ def test_ctrl_c_prints_what_is_known_and_leaves_no_process(tmp_path):
         [sys.executable, "-m", "busbw", *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )  # fmt: skip
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     runs = Path(os.environ["BUSBW_RUNS"])
-    while not list(runs.glob("experiment-*/trials/r0000-v001")) and time.monotonic() < deadline:
+    while not list(runs.glob("experiment-*/trials/r0000-v001")):
+        assert time.monotonic() < deadline and process.poll() is None, "the trial that hangs did not begin"
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)

@@ -387,6 +387,6 @@ def test_errors_that_were_counted_on_links_are_a_note() -> None:
 def test_a_log_with_absurdly_many_ranks_on_one_host_is_judged_in_bounded_time() -> None:
     begun = "ncclCommInitRank comm 0x1 rank {0} nranks 9000 cudaDev 0 nvmlDev {0} busId {0:x}0 commId 0xa - Init START"
     text = "\n".join(said(begun.format(rank), rank) for rank in range(9000))
-    started = time.monotonic()
+    started = time.process_time()
     found(Snapshot("files", logs=(TextFile("l", "#  Rank  0 x device  0 [0000:00:06] NVIDIA H200\n" + text),)))
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20

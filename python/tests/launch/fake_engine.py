@@ -29,6 +29,15 @@ def tell() -> None:
         target.with_suffix(".part").rename(target)
 
 
+def wait_for_the_others() -> None:
+    """Until every rank has told what it was given: on a busy machine one may not have begun when another ends."""
+    folder, ranks = option("--tell"), int(os.environ.get("BUSBW_WORLD_SIZE", "1"))
+    end = time.monotonic() + 60
+    while folder and not all((Path(folder) / f"{rank}.json").exists() for rank in range(ranks)):
+        assert time.monotonic() < end, "not all ranks began"
+        time.sleep(0.01)
+
+
 def meet() -> None:
     """Every rank greets rank 0 on the socket that the launcher made."""
     if RANK == 0:
@@ -60,6 +69,7 @@ def main() -> int:
         print(f"out of {RANK}", flush=True)
         print(f"err of {RANK}", file=sys.stderr, flush=True)
     if option("--ill-rank", "-1") == str(RANK):
+        wait_for_the_others()
         if number := option("--ill-signal"):
             os.kill(os.getpid(), int(number))
         return int(option("--ill-code", "1"))

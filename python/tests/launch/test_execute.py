@@ -22,15 +22,19 @@ from busbw.launch.local import plan
 
 SOURCE = Path(__file__).resolve().parents[2]
 Told = Callable[[int], dict[str, Any]]
-SHORT = Patience(to_stop=0.4, after_terminate=0.3)
+# A rank that obeys ends at once, however busy the machine is: it is not to be killed before it had its turn.
+SHORT = Patience(to_stop=0.4, after_terminate=30)
+SOON = 40  # seconds: well before the 60 for which the ranks sleep
 
 
-def launch(engine: Path, ranks: int, *words: str, timeout: float | None = None) -> tuple[int, str, float]:
+def launch(
+    engine: Path, ranks: int, *words: str, timeout: float | None = None, patience: Patience = SHORT
+) -> tuple[int, str, float]:
     """Exit code, what was said on stderr, and seconds."""
     messages = io.StringIO()
     job = JobSpec(ranks, engine, ("all_reduce", *words))
     begin = time.monotonic()
-    code = execute(plan(job), timeout=timeout, patience=SHORT, messages=messages)
+    code = execute(plan(job), timeout=timeout, patience=patience, messages=messages)
     return code, messages.getvalue(), time.monotonic() - begin
 
 
@@ -42,7 +46,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Poll, within bounds."""
     end = time.monotonic() + seconds
     while not condition():
@@ -88,7 +92,7 @@ def test_a_rank_killed_by_a_signal_is_named_and_the_others_are_ended(
     code, said, seconds = launch(fake_engine, 4, *words)
     assert code == 128 + signal.SIGKILL
     assert re.search(r"rank 2 \(pid \d+\) was killed by SIGKILL; the other 3 have 0.4 s to stop", said)
-    assert seconds < 5
+    assert seconds < SOON
     assert not any(alive(told(rank)["pid"]) for rank in range(4))
 
 
@@ -97,16 +101,18 @@ def test_the_promised_10_s_hold_with_the_real_patience() -> None:
     assert patience.to_stop + patience.after_terminate < 10
 
 
-def test_a_rank_that_ignores_termination_is_killed(fake_engine: Path) -> None:
-    code, said, seconds = launch(fake_engine, 2, "--ill-rank", "1", "--ill-code", "3", "--deaf", "--sleep", "60")
+def test_a_rank_that_ignores_termination_is_killed(fake_engine: Path, tmp_path: Path) -> None:
+    words = ("--ill-rank", "1", "--ill-code", "3", "--deaf", "--sleep", "60", "--tell", str(tmp_path))
+    code, said, seconds = launch(fake_engine, 2, *words, patience=Patience(to_stop=0.4, after_terminate=0.3))
     assert code == 3
     assert "rank 1" in said and "exit code 3" in said
     assert "rank 0" in said and "it is killed" in said
-    assert seconds < 5
+    assert seconds < SOON
 
 
-def test_the_exit_code_is_that_of_the_first_rank_that_failed(fake_engine: Path) -> None:
-    code, said, _ = launch(fake_engine, 3, "--ill-rank", "1", "--ill-code", "7", "--sleep", "1.2", "--code", "5")
+def test_the_exit_code_is_that_of_the_first_rank_that_failed(fake_engine: Path, tmp_path: Path) -> None:
+    words = ("--ill-rank", "1", "--ill-code", "7", "--polite", "--sleep", "60", "--tell", str(tmp_path))
+    code, said, _ = launch(fake_engine, 3, *words)
     assert code == 7
     assert said.count("exit code") == 1
 
@@ -121,7 +127,7 @@ def test_a_timeout_ends_the_ranks_and_says_which(fake_engine: Path) -> None:
     code, said, seconds = launch(fake_engine, 2, "--sleep", "60", timeout=0.5)
     assert code == TIMED_OUT
     assert said == "busbw run: the time limit of 0.5 s has passed; stopping rank 0, rank 1\n"
-    assert seconds < 5
+    assert seconds < SOON
 
 
 def test_an_engine_that_cannot_be_started_is_one_sentence_and_no_process_stays(tmp_path: Path) -> None:
@@ -156,7 +162,7 @@ def test_a_signal_to_the_launcher_reaches_every_rank(
     launcher = start_launcher("-n", "3", "all_reduce", "--polite", "--sleep", "60", "--tell", str(tmp_path))
     wait_until(lambda: all((tmp_path / f"{rank}.json").exists() for rank in range(3)))
     launcher.send_signal(number)
-    _, err = launcher.communicate(timeout=10)
+    _, err = launcher.communicate(timeout=SOON)
     assert launcher.returncode == 128 + number
     assert "was killed" not in err
     assert not any(alive(told(rank)["pid"]) for rank in range(3))
@@ -166,10 +172,10 @@ def test_a_second_interrupt_kills_what_does_not_stop(fake_engine: Path, tmp_path
     launcher = start_launcher("-n", "2", "all_reduce", "--deaf", "--sleep", "60", "--tell", str(tmp_path))
     wait_until(lambda: all((tmp_path / f"{rank}.json").exists() for rank in range(2)))
     launcher.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    time.sleep(0.5)
     assert launcher.poll() is None
     launcher.send_signal(signal.SIGINT)
-    launcher.communicate(timeout=5)
+    launcher.communicate(timeout=8)  # after 9.5 s they would be killed without being asked twice
     assert launcher.returncode == 128 + signal.SIGINT
     assert not any(alive(told(rank)["pid"]) for rank in range(2))
 
@@ -178,5 +184,5 @@ def test_ranks_end_when_the_launcher_itself_is_killed(fake_engine: Path, tmp_pat
     launcher = start_launcher("-n", "2", "all_reduce", "--sleep", "60", "--tell", str(tmp_path))
     wait_until(lambda: all((tmp_path / f"{rank}.json").exists() for rank in range(2)))
     launcher.kill()
-    launcher.communicate(timeout=5)
-    wait_until(lambda: not any(alive(told(rank)["pid"]) for rank in range(2)), seconds=5)
+    launcher.communicate(timeout=SOON)
+    wait_until(lambda: not any(alive(told(rank)["pid"]) for rank in range(2)), seconds=SOON)

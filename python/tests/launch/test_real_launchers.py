@@ -73,7 +73,7 @@ def test_a_time_limit_ends_every_rank() -> None:
     done = busbw(*ENDLESS, *words)
     assert done.returncode == 124, done.stderr
     assert "the time limit of 3 s has passed" in done.stderr
-    assert time.monotonic() - begin < 30
+    assert time.monotonic() - begin < 60
 
 
 @pytest.mark.parametrize("launcher", [name for name in PROGRAMS if name != "local"])

@@ -151,7 +151,7 @@ def test_ctrl_c_cancels_the_job_and_keeps_what_was_measured(user: dict[str, str]
     assert process.returncode == 128 + signal.SIGINT
     assert "SIGINT: cancelling job" in err
     record = the_record(user)
-    assert record.cases and record.end and record.end.outcome == "interrupted"
+    assert record.cases and record.end and record.end.outcome == "interrupted", record.end
     assert nothing_is_left(user, record)
 
 

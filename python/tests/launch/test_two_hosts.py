@@ -108,7 +108,7 @@ def hosts() -> Iterator[Hosts]:
 
 
 def wait_for_cases(record: Path) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not record.exists() or record.read_bytes().count(b'"case"') < 3:
         assert time.monotonic() < end, "the hosts did not meet"
         time.sleep(0.05)
@@ -130,7 +130,7 @@ def test_a_host_that_is_unplugged_in_mid_run_is_named_within_10_s(hosts: Hosts, 
     wait_for_cases(record)
     unplugged = time.monotonic()
     hosts.unplug(1)
-    said = [process.communicate(timeout=30)[1] for process in pair]
+    said = [process.communicate(timeout=60)[1] for process in pair]
     assert time.monotonic() - unplugged < 10
     assert all(process.returncode not in {0, None} for process in pair)
     assert "on host hostb) was lost" in said[0]
@@ -141,13 +141,13 @@ def test_a_host_that_is_unplugged_in_mid_run_is_named_within_10_s(hosts: Hosts, 
 
 def test_a_host_from_which_nobody_came_is_named(hosts: Hosts, tmp_path: Path) -> None:
     alone = hosts.start(0, tmp_path / "record.jsonl", "-b", "64", "-e", "64", BUSBW_JOIN_TIMEOUT="2")
-    _, said = alone.communicate(timeout=30)
+    _, said = alone.communicate(timeout=60)
     assert alone.returncode not in {0, None}
     assert "hostb" in said and "Traceback" not in said
 
 
 def test_an_interface_that_does_not_exist_is_one_sentence(hosts: Hosts, tmp_path: Path) -> None:
     alone = hosts.start(0, tmp_path / "record.jsonl", "-b", "64", "-e", "64", BUSBW_INTERFACE="nowhere0")
-    _, said = alone.communicate(timeout=30)
+    _, said = alone.communicate(timeout=60)
     assert alone.returncode not in {0, None}
     assert "nowhere0" in said

@@ -179,9 +179,9 @@ def test_an_absurd_log_takes_bounded_time_and_memory() -> None:
         *(said(f"NCCL_V{i} set by environment to 1") for i in range(5000)),
         *(begin(0).replace("0xabc", f"0x{i:x}") for i in range(5000)),
     ]
-    started = time.monotonic()
+    started = time.process_time()
     log = read(*hostile)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
     assert len(log.versions) <= 100 and len(log.variables) <= 2000 and len(log.communicators) <= 4096
     assert log.notes and "communicators" in log.notes[0]
 

@@ -37,12 +37,12 @@ EXTERNAL = b'<!DOCTYPE a SYSTEM "file:///etc/passwd"><system/>'
     ],
 )
 def test_what_a_topology_has_no_need_of_is_refused(name: str, data: bytes, says: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(UserError, match=r"x\.xml") as caught:
         parse(data, "x.xml")
     assert says in str(caught.value), name
     assert "\n" not in str(caught.value)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_document_type_without_declarations_passes_where_nvidia_smi_writes_one() -> None:

@@ -123,10 +123,10 @@ def test_what_is_written_is_read_back(machine: Machine) -> None:
 def test_absurd_numbers_of_devices_are_refused_and_many_are_quick() -> None:
     with pytest.raises(UserError, match="in one machine"):
         read_topology(many(600), "t")
-    started = time.monotonic()
+    started = time.process_time()
     machine = read_topology(many(300), "t").machine
     assert machine.all_nvlink and len(machine.connections) == 300 * 299 // 2
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def many(gpus: int) -> bytes:
