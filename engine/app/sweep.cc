@@ -2,6 +2,7 @@
 #include "engine/app/sweep.h"
 
 #include <numeric>
+#include <utility>
 
 #include "engine/app/size.h"
 
@@ -56,7 +57,8 @@ struct Sweeper {
     reporter.result(the_case, std::move(result));
   }
 
-  void measure_row(Bytes bytes, int cycle) const {
+  // `previous` is the size of the row before; 0: none.
+  void measure_row(Bytes bytes, Bytes previous, int cycle) const {
     before_row();
     Case out_of_place = bench.describe(bytes, false);
     Case in_place = bench.describe(bytes, true);
@@ -66,7 +68,7 @@ struct Sweeper {
       return measure_placement(in_place);
     }
     reporter.progress(out_of_place);
-    Bench::Row row = bench.measure_row_precisely(out_of_place);
+    Bench::Row row = bench.measure_row_precisely(out_of_place, previous);
     // Their batches alternate: no reading lies between them.
     read_context(row.in_place, {&row.out_of_place, &row.in_place});
     reporter.result(out_of_place, std::move(row.out_of_place));
@@ -79,8 +81,9 @@ struct Sweeper {
     if (context != nullptr) context->begin();
     reporter.lap("warm-up");
     const std::vector<Bytes> sizes = sizes_of(job.plan.sizes);
+    Bytes previous;
     for (int cycle = 0; job.plan.cycles == 0 || cycle < job.plan.cycles; ++cycle)
-      for (const Bytes bytes : sizes) measure_row(bytes, cycle);
+      for (const Bytes bytes : sizes) measure_row(bytes, std::exchange(previous, bytes), cycle);
     reporter.lap("cases");
   }
 };

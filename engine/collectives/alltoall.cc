@@ -1,5 +1,6 @@
 // alltoall: part j of rank i's buffer ends as part i of rank j's.
 #include "engine/collectives/point_to_point.h"
+#include "engine/collectives/questions.h"
 #include "engine/collectives/registry.h"
 #include "engine/collectives/shapes.h"
 
@@ -30,6 +31,7 @@ class Alltoall : public Collective {
     const std::size_t each = c.geometry.count;
     if (c.nccl.alltoall != nullptr)
       return c.nccl.alltoall(c.send, c.recv, each, static_cast<ncclDataType_t>(c.type), c.comm, c.stream);
+    if (const ncclResult_t asked = ask_size(c); asked != ncclSuccess) return asked;
     return in_group(c.nccl, [&] {
       ncclResult_t result = ncclSuccess;
       for (int r = 0; r < c.seat.ranks && result == ncclSuccess; ++r) {

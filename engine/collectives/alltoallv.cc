@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "engine/collectives/point_to_point.h"
+#include "engine/collectives/questions.h"
 #include "engine/collectives/registry.h"
 #include "engine/core/error.h"
 
@@ -53,6 +54,7 @@ class Alltoallv : public Collective {
   }
 
   ncclResult_t enqueue(const Call& c) const override {
+    if (const ncclResult_t asked = ask_size_and_rank(c); asked != ncclSuccess) return asked;
     return in_group(c.nccl, [&] {
       ncclResult_t result = ncclSuccess;
       std::size_t send_offset = 0;

@@ -1,4 +1,5 @@
 // broadcast: every rank ends with the root's buffer.
+#include "engine/collectives/questions.h"
 #include "engine/collectives/registry.h"
 #include "engine/collectives/shapes.h"
 #include "engine/library_api/functions.h"
@@ -20,6 +21,7 @@ class Broadcast : public Collective {
   }
 
   ncclResult_t enqueue(const Call& c) const override {
+    if (const ncclResult_t asked = ask_rank(c); asked != ncclSuccess) return asked;
     return c.nccl.broadcast(c.send, c.recv, c.geometry.count, static_cast<ncclDataType_t>(c.type), c.root, c.comm,
                             c.stream);
   }

@@ -1,5 +1,6 @@
 // gather: the root ends with all ranks' buffers in rank order; the others' receive buffers stay as they were.
 #include "engine/collectives/point_to_point.h"
+#include "engine/collectives/questions.h"
 #include "engine/collectives/registry.h"
 #include "engine/collectives/shapes.h"
 
@@ -26,6 +27,7 @@ class Gather : public Collective {
   }
 
   ncclResult_t enqueue(const Call& c) const override {
+    if (const ncclResult_t asked = ask_size_and_rank(c); asked != ncclSuccess) return asked;
     const std::size_t each = c.geometry.count;
     if (c.nccl.gather != nullptr)
       return c.nccl.gather(c.send, c.recv, each, static_cast<ncclDataType_t>(c.type), c.root, c.comm, c.stream);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/collectives/point_to_point.h"
+#include "engine/collectives/questions.h"
 #include "engine/collectives/registry.h"
 #include "engine/collectives/shapes.h"
 
@@ -31,6 +32,8 @@ class Hypercube : public Collective {
   }
 
   ncclResult_t enqueue(const Call& call) const override {
+    if (call.step == 0)
+      if (const ncclResult_t asked = ask_size_and_rank(call); asked != ncclSuccess) return asked;
     const std::size_t each = call.geometry.count;
     const std::size_t bytes = each * element_size(call.type);
     char* own = call.recv + bytes * static_cast<std::size_t>(call.seat.rank);

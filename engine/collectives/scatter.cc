@@ -1,5 +1,6 @@
 // scatter: rank r ends with part r of the root's buffer.
 #include "engine/collectives/point_to_point.h"
+#include "engine/collectives/questions.h"
 #include "engine/collectives/registry.h"
 #include "engine/collectives/shapes.h"
 
@@ -20,6 +21,7 @@ class Scatter : public Collective {
   }
 
   ncclResult_t enqueue(const Call& c) const override {
+    if (const ncclResult_t asked = ask_size_and_rank(c); asked != ncclSuccess) return asked;
     const std::size_t each = c.geometry.count;
     if (c.nccl.scatter != nullptr)
       return c.nccl.scatter(c.send, c.recv, each, static_cast<ncclDataType_t>(c.type), c.root, c.comm, c.stream);

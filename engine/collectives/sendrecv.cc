@@ -1,5 +1,6 @@
 // sendrecv: every rank sends to the next and receives from the previous one, in a ring.
 #include "engine/collectives/point_to_point.h"
+#include "engine/collectives/questions.h"
 #include "engine/collectives/registry.h"
 #include "engine/collectives/shapes.h"
 
@@ -22,6 +23,7 @@ class SendRecv : public Collective {
   }
 
   ncclResult_t enqueue(const Call& c) const override {
+    if (const ncclResult_t asked = ask_size_and_rank(c); asked != ncclSuccess) return asked;
     return in_group(c.nccl, [&] {
       const ncclResult_t sent = send_to(c, 0, c.geometry.count, (c.seat.rank + 1) % c.seat.ranks);
       return sent != ncclSuccess ? sent

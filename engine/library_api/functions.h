@@ -14,6 +14,8 @@ struct NcclFunctions {
   ncclCommDestroy_t* comm_destroy;
   ncclCommAbort_t* comm_abort;
   ncclCommGetAsyncError_t* comm_get_async_error;
+  ncclCommCount_t* comm_count;
+  ncclCommUserRank_t* comm_user_rank;
   ncclGetErrorString_t* get_error_string;
   ncclGetLastError_t* get_last_error;
   ncclGroupStart_t* group_start;

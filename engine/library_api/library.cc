@@ -48,6 +48,9 @@ void Library::find_functions() {
   optional(functions_.comm_init_rank_config, "ncclCommInitRankConfig");
   optional(functions_.comm_abort, "ncclCommAbort");
   optional(functions_.comm_get_async_error, "ncclCommGetAsyncError");
+  // Every NCCL has them; a library without loses nothing but the time that they take.
+  functions_.comm_count = object_.find<ncclCommCount_t>("ncclCommCount");
+  functions_.comm_user_rank = object_.find<ncclCommUserRank_t>("ncclCommUserRank");
   optional(functions_.get_last_error, "ncclGetLastError");
   optional(functions_.mem_alloc, "ncclMemAlloc");
   optional(functions_.mem_free, "ncclMemFree");

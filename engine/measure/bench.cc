@@ -20,6 +20,16 @@ double seconds_since(Clock::time_point start) { return Seconds(Clock::now() - st
 // nccl-tests fills timed buffers with this seed and counts checks from 1.
 constexpr std::uint32_t timing_seed = 99;
 
+// How far a batch of `calls` calls starts behind the one before it. In nccl-tests, which makes one batch of each size,
+// the first of the places that it rotates through have just been touched by the batch of the size before, and a cache
+// may still hold them; the others have not. A batch that came back to the same places would find all of them in the
+// caches, and one that took new ones none.
+std::size_t new_places(int calls, Bytes previous, Bytes bytes) {
+  if (previous.count >= bytes.count) return static_cast<std::size_t>(calls);
+  const double known = static_cast<double>(previous.count) / static_cast<double>(bytes.count);
+  return static_cast<std::size_t>(std::max(1.0, std::round(calls * (1 - known))));
+}
+
 // The segments' parts within `count` elements from `first` on, as offsets from there.
 std::vector<Segment> segments_within(std::span<const Segment> segments, std::size_t first, std::size_t count) {
   std::vector<Segment> parts;
@@ -199,7 +209,8 @@ void Bench::iterate(int iterations, std::vector<std::unique_ptr<Events>>& events
     for (auto& e : events) e->record(static_cast<std::size_t>(index));
   };
   for (int i = 0; i < iterations; ++i) {
-    const Clock::time_point begin = outer ? Clock::now() : Clock::time_point{};
+    // Read whether needed or not, as nccl-tests does: it takes as long as a hundredth of a short call's launch.
+    const Clock::time_point begin = Clock::now();
     std::optional<Group> group;
     if (p_.plan.aggregated > 1 && groupable) group.emplace(p_.library);
     record(outer ? 2 * i : i);
@@ -306,8 +317,7 @@ double Bench::time_call() {
 
 void Bench::sample_once(Sampling& sampling, const BatchShape& shape, Bytes bytes, int number) {
   set_up(bytes, sampling.in_place);
-  // A batch that came back to the places of the last one would find them in the caches.
-  first_place_ = static_cast<std::size_t>(number) * static_cast<std::size_t>(shape.iterations * p_.plan.aggregated);
+  first_place_ = static_cast<std::size_t>(number) * sampling.places_between;
   const Batch batch = sampling.graphs.empty() ? run_batch(shape.iterations)
                                               : run_graph_batch(sampling.graphs, shape.iterations, shape.launches);
   first_place_ = 0;
@@ -439,9 +449,10 @@ CaseResult Bench::measure(const Case& the_case) {
   set_up(the_case.requested, the_case.in_place);
   describe_to_watchdog(the_case);
   CaseResult result;
-  // Without checks nccl-tests times whatever the buffers hold; so does this.
-  if (p_.plan.checks > 0) fill(timing_seed, the_case.in_place);
   p_.team.barrier();
+  // Without checks nccl-tests times whatever the buffers hold; so does this. As there, nobody waits for the others'
+  // filling: the first operation does.
+  if (p_.plan.checks > 0) fill(timing_seed, the_case.in_place);
   start(0);
   complete("the first operation");
   sample(result);
@@ -451,7 +462,7 @@ CaseResult Bench::measure(const Case& the_case) {
   return result;
 }
 
-Bench::Row Bench::measure_row_precisely(const Case& out_of_place) {
+Bench::Row Bench::measure_row_precisely(const Case& out_of_place, Bytes previous) {
   const Bytes bytes = out_of_place.requested;
   Sampling samplings[] = {{.in_place = false}, {.in_place = true}};
   set_up(bytes, false);
@@ -460,6 +471,7 @@ Bench::Row Bench::measure_row_precisely(const Case& out_of_place) {
   const BatchShape shape = batch_shape(p_.plan, estimate_call());
   for (Sampling& sampling : samplings) {
     sampling.result.iterations = shape.iterations;
+    sampling.places_between = new_places(shape.iterations * p_.plan.aggregated, previous, bytes);
     set_up(bytes, sampling.in_place);
     if (p_.plan.graph_launches > 0) sampling.graphs = capture(shape.iterations, p_.plan.aggregated);
   }

@@ -51,7 +51,8 @@ class Bench {
     CaseResult out_of_place;
     CaseResult in_place;
   };
-  Row measure_row_precisely(const Case& out_of_place);
+  // `previous` is the size that this sweep has measured before this one; 0: none.
+  Row measure_row_precisely(const Case& out_of_place, Bytes previous);
 
  private:
   struct Batch {
@@ -62,6 +63,7 @@ class Bench {
   // One placement under --precision.
   struct Sampling {
     bool in_place = false;
+    std::size_t places_between = 1;  // the first of a batch and that of the next
     CaseResult result{};
     std::vector<double> combined{};  // seconds per call, by batch
     std::vector<std::unique_ptr<Graph>> graphs{};

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 from harness import Engine
 
-COUNT = 1024  # floats of 4 KiB
+FIRST, SECOND = 1024, 2048  # floats of 4 and 8 KiB, the sizes that the sweep starts with
+Calls = list[tuple[int, int]]
 
 
 @pytest.fixture(scope="module")
-def calls(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, int]]:
-    """Addresses (send, recv) of every call of 4 KiB, with room for many times as many places as one batch needs."""
+def calls(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Calls]:
+    """By count, the addresses (send, recv) of every call, with room for many times as many places as a batch needs."""
     library = engine.library("busbw_test_recording")
     if not Path(library).exists():
         pytest.skip("the test libraries are not built")
     file = tmp_path_factory.mktemp("calls") / "calls"
-    words = ("-b", "4K", "-e", "8M", "-f", "2048", "-w", "0", "-c", "0", "--precision", "50%", "--max-seconds", "5")
+    words = ("-b", "4K", "-e", "8M", "-f", "2", "-w", "0", "-c", "0", "--precision", "50%", "--max-seconds", "5")
     done = engine.run("all_reduce", *words, "--library", library, env={"BUSBW_TEST_CALLS": str(file)})
     assert done.code == 0, done.err
-    lines = [line.split() for line in file.read_text().splitlines()]
-    return [(int(send, 16), int(recv, 16)) for send, recv, count in lines if int(count) == COUNT]
+    found: dict[int, Calls] = {}
+    for send, recv, count in map(str.split, file.read_text().splitlines()):
+        found.setdefault(int(count), []).append((int(send, 16), int(recv, 16)))
+    return found
 
 
-def batches(calls: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+def batches(calls: Calls) -> list[Calls]:
     """The calls after the two for an estimate, cut where they change between out of place and in place."""
-    found: list[list[tuple[int, int]]] = [[]]
+    found: list[Calls] = [[]]
     for call in calls[2:]:
         if found[-1] and (call[0] == call[1]) != (found[-1][-1][0] == found[-1][-1][1]):
             found.append([])
@@ -34,19 +38,26 @@ def batches(calls: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     return found
 
 
-def test_placements_alternate_in_batches_of_as_many_iterations_as_asked_for(calls: list[tuple[int, int]]) -> None:
-    found = batches(calls)
+def test_placements_alternate_in_batches_of_as_many_iterations_as_asked_for(calls: dict[int, Calls]) -> None:
+    found = batches(calls[FIRST])
     assert len(found) >= 12 and len(found) % 2 == 0
     assert [len(batch) for batch in found] == [20] * len(found)
     assert all(send != recv for batch in found[::2] for send, recv in batch)
 
 
-def test_a_batch_out_of_place_touches_nothing_that_an_earlier_one_has_touched(calls: list[tuple[int, int]]) -> None:
-    receive = [recv for batch in batches(calls)[:24:2] for _, recv in batch]
+def test_where_no_size_came_before_each_batch_out_of_place_touches_new_memory(calls: dict[int, Calls]) -> None:
+    receive = [recv for batch in batches(calls[FIRST])[:24:2] for _, recv in batch]
     assert len(set(receive)) == len(receive)
 
 
-def test_a_batch_in_place_touches_what_the_one_before_it_has_just_received(calls: list[tuple[int, int]]) -> None:
-    found = batches(calls)
+def test_a_batch_finds_as_much_known_memory_as_half_its_size_would_have_left(calls: dict[int, Calls]) -> None:
+    places = [[recv for _, recv in batch] for batch in batches(calls[SECOND])[:24:2]]
+    for before, after in itertools.pairwise(places):
+        assert after[:10] == before[10:]
+        assert not set(after[10:]) & set(before)
+
+
+def test_a_batch_in_place_touches_what_the_one_before_it_has_just_received(calls: dict[int, Calls]) -> None:
+    found = batches(calls[SECOND])
     for out_of_place, in_place in zip(found[::2], found[1::2], strict=True):
         assert [recv for _, recv in in_place] == [recv for _, recv in out_of_place]
