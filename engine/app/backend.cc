@@ -10,14 +10,10 @@
 
 #include "engine/library_api/discovery.h"
 
-#include "engine/library_api/discovery.h"
-
 namespace busbw {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* cpu_library = "libbusbw_cpu.so";
 
 fs::path own_folder() {
   std::error_code error;
@@ -26,19 +22,23 @@ fs::path own_folder() {
 }
 
 // Beside the program in a build folder, in lib/ of an installation, or where the environment says.
-std::string find_cpu_library() {
-  if (const char* path = std::getenv("BUSBW_CPU_LIBRARY")) return path;
+std::string find_own_library(const char* name, const char* variable, const char* how_to_build) {
+  if (const char* path = std::getenv(variable)) return path;
   const fs::path folder = own_folder();
   std::string looked_in;
   for (const fs::path& place : {folder / "../lib", folder / "../lib64", folder}) {
     std::error_code error;
-    if (fs::exists(place / cpu_library, error)) return fs::canonical(place / cpu_library, error).string();
+    if (fs::exists(place / name, error)) return fs::canonical(place / name, error).string();
     looked_in += (looked_in.empty() ? "" : ", ") + place.lexically_normal().string();
   }
-  throw Error(ExitCode::bad_arguments,
-              format("%s was not found in %s; build it with `make build`, or say where it is in "
-                     "BUSBW_CPU_LIBRARY",
-                     cpu_library, looked_in.c_str()));
+  throw Error(ExitCode::bad_arguments, format("%s was not found in %s; build it with %s, or say where it is in %s",
+                                              name, looked_in.c_str(), how_to_build, variable));
+}
+
+std::string find_cpu_library() { return find_own_library("libbusbw_cpu.so", "BUSBW_CPU_LIBRARY", "`make build`"); }
+
+std::string find_gpu_library() {
+  return find_own_library("libbusbw_gpu.so", "BUSBW_GPU_LIBRARY", "`make build` where there is a CUDA compiler");
 }
 
 // busbw's own libraries say by their name where their buffers lie; everything else is taken for a GPU library.
@@ -69,6 +69,22 @@ std::unique_ptr<Library> open_first(const std::string& choice) {
   throw Error(ExitCode::bad_arguments, describe_failed_search(choice, search) + reasons);
 }
 
+// busbw's GPU library stands before an NCCL, to which it hands what it does not do itself. It is told which before it
+// is loaded.
+Backend open_gpu_library() {
+  std::string why_not;
+  std::unique_ptr<Platform> gpus = make_cuda_platform(why_not);
+  if (gpus == nullptr)
+    throw Error(ExitCode::cuda, format("--library busbw needs GPUs, but %s; --library cpu measures this machine's "
+                                       "processors",
+                                       why_not.c_str()));
+  const std::string file = find_gpu_library();
+  constexpr const char* real = "BUSBW_REAL_NCCL";
+  if (const char* given = std::getenv(real); given == nullptr || *given == '\0')
+    setenv(real, open_first("auto")->path().c_str(), 1);
+  return {std::move(gpus), std::make_unique<Library>(file), ""};
+}
+
 // GPUs and an NCCL where both are there, else this machine's processors. The reason is kept for the person.
 Backend open_best() {
   std::string why_not;
@@ -86,6 +102,7 @@ Backend open_best() {
 Backend open_backend(const std::string& choice) {
   if (choice == "auto") return open_best();
   if (choice == "cpu") return with_platform(std::make_unique<Library>(find_cpu_library()));
+  if (choice == "busbw") return open_gpu_library();
   return with_platform(open_first(choice));
 }
 

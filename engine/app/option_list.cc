@@ -177,7 +177,7 @@ void set_affinity(Plan& plan, const Given& given) {
 }
 
 void set_library(Plan& plan, const Given& given) {
-  if (given.value.empty()) refuse(given, "a path, or one of cpu, auto, system, torch and wheel");
+  if (given.value.empty()) refuse(given, "a path, or one of busbw, cpu, auto, system, torch and wheel");
   plan.library = given.value;
 }
 
@@ -276,8 +276,9 @@ std::vector<Option> make_options() {
        [](P p, V) { p.progress = true; }},
 
       {0, "library", "WHICH", "auto",
-       "library to measure: a path to one with NCCL's functions, or cpu, auto, system, torch, wheel", G::library, true,
-       set_library},
+       "library to measure: a path to one with NCCL's functions; system, torch or wheel, an NCCL found there; busbw, "
+       "our own GPU collectives before the NCCL that auto finds; cpu, those for this machine's processors; auto",
+       G::library, true, set_library},
 
       {'h', "help", "", "", "this text", G::other, false, nullptr},
       {0, "version", "", "", "the version of this program", G::other, true, nullptr},

@@ -194,6 +194,9 @@ void Table::cell(const CaseResult& result, bool last) {
       std::fputs(unchecked, out_);
   }
   statistics(result);
+  if (!result.algorithm.empty() && (!last || result.algorithm != algorithm_))
+    remarks_.push_back((last ? "in place: algorithm " : "algorithm ") + result.algorithm);
+  algorithm_ = result.algorithm;
   if (result.interval) remarks_.push_back(placement + ": " + interval_text(*result.interval));
   // Under --precision the batches of both placements alternate between two readings.
   if (result.context) context(plan_.precision ? "both placements" : placement, *result.context);

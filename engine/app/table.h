@@ -55,6 +55,7 @@ class Table {
   const Collective& collective_;
   int cells_ = 0;                     // of the row that is being written
   std::vector<std::string> warned_;   // of the last reading: said once, until it changes
+  std::string algorithm_;             // of the cell before
   std::vector<std::string> remarks_;  // printed below the row that is being written
 };
 

@@ -104,6 +104,7 @@ struct CaseResult {
   std::optional<IterationStatistics> per_iteration{};
   std::optional<Interval> interval{};
   std::optional<CaseContext> context{};  // nothing where no reading was taken after this case
+  std::string algorithm{};               // as the library explains it; empty: it does not
   std::string timestamp{};               // RFC 3339 UTC with milliseconds, when the case was finished
 };
 

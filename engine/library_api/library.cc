@@ -1,6 +1,10 @@
 // Finding the NCCL functions of a library and saying what it lacks.
 #include "engine/library_api/library.h"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
 namespace busbw {
 
 std::string version_text(int code) {
@@ -21,6 +25,7 @@ Library::Library(const std::string& path) : object_(path) {
   } else {
     name_ = "NCCL";
   }
+  explain_ = object_.find<busbwExplain_t>("busbwExplain");
   check(functions_.get_version(&version_code_), "ncclGetVersion");
   note_lacks();
 }
@@ -96,6 +101,27 @@ void Library::check(ncclResult_t result, const char* what, ncclComm_t comm) cons
   const std::string detail = last_error(comm);
   throw Error(ExitCode::nccl, format("%s failed: %s%s%s", what, functions_.get_error_string(result),
                                      detail.empty() ? "" : " / ", detail.c_str()));
+}
+
+std::string Library::explain(std::string_view collective, std::size_t count, DataType type, RedOp op,
+                             ncclComm_t comm) const {
+  constexpr std::pair<std::string_view, int> numbers[] = {{"all_reduce", busbwAllReduce},
+                                                          {"all_gather", busbwAllGather},
+                                                          {"reduce_scatter", busbwReduceScatter},
+                                                          {"alltoall", busbwAllToAll},
+                                                          {"broadcast", busbwBroadcast}};
+  const auto* const known = std::find_if(std::begin(numbers), std::end(numbers),
+                                         [&](const auto& entry) { return entry.first == collective; });
+  if (explain_ == nullptr || known == std::end(numbers)) return "";
+  std::array<char, 256> words{};
+  const auto nccl_op = op == RedOp::mulsum ? ncclNumOps : static_cast<ncclRedOp_t>(op);
+  if (explain_(comm, known->second, count, static_cast<ncclDataType_t>(type), nccl_op, words.data(), words.size()) != 0)
+    return "";
+  words.back() = '\0';
+  std::string text = words.data();
+  // It goes into a table and a record: one line of printable characters.
+  std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
 }
 
 std::string Library::why_not(DataType type) const {

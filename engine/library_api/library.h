@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "busbw/nccl_abi.h"
@@ -40,6 +41,9 @@ class Library {
   void check(ncclResult_t result, const char* what, ncclComm_t comm = nullptr) const;
   std::string last_error(ncclComm_t comm = nullptr) const;
 
+  // How the library would do this call, in its own words; empty where it has none. `collective` as the engine names it.
+  std::string explain(std::string_view collective, std::size_t count, DataType type, RedOp op, ncclComm_t comm) const;
+
   // Why a case with this type or operation cannot run, or an empty string.
   std::string why_not(DataType type) const;
   std::string why_not(RedOp op) const;
@@ -50,6 +54,7 @@ class Library {
 
   SharedObject object_;
   NcclFunctions functions_{};
+  busbwExplain_t* explain_ = nullptr;
   std::string name_;
   std::string path_;
   int version_code_ = 0;

@@ -250,6 +250,7 @@ void RecordWriter::write_case(const std::string& collective, int ranks, const Pl
   json.member("graph_launches", plan.graph_launches).member("batches_us", result.batches_us);
   if (result.per_iteration) write_iterations(json, *result.per_iteration);
   write_interval(json, result.interval);
+  if (!result.algorithm.empty()) json.member("algorithm", result.algorithm);
   if (result.context) write_context(json, *result.context);
   write_line(member_or_null(json, "timestamp", result.timestamp).end_object());
 }

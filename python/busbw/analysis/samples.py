@@ -37,6 +37,12 @@ class Figure:
     def busbw_GBps(self) -> float | None:
         return _median_of([case.busbw_GBps for case in self.cases])
 
+    @property
+    def algorithm(self) -> str | None:
+        """What the library called its way of doing it, where every case has one and the same."""
+        names = {case.algorithm for case in self.cases}
+        return names.pop() if len(names) == 1 else None
+
     def samples(self, kind: SampleKind) -> tuple[float, ...]:
         """Every sample of one kind, in the order measured; empty where there is none."""
         return tuple(value for case in self.cases for value in _OF_KIND[kind](case) if value > 0)

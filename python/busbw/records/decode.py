@@ -253,8 +253,8 @@ _CASE = Fields(
      "requested_bytes": _maybe_integer, "count": _maybe_integer, "reason": _maybe_text, "cpu_time_us": _maybe_number,
      "range": _ranges, "average": _optional(_one_of(Average)), "wrong": _maybe_number, "checks": _maybe_integer,
      "iterations": _maybe_integer, "aggregated": _maybe_integer, "graph_launches": _maybe_integer,
-     "batches_us": _samples, "iterations_us": _samples, "interval": _optional(_interval), "variant": _maybe_text,
-     "timestamp": _maybe_text, "context": _mapping,
+     "batches_us": _samples, "iterations_us": _samples, "interval": _optional(_interval), "algorithm": _maybe_text,
+     "variant": _maybe_text, "timestamp": _maybe_text, "context": _mapping,
      "conversion": _maybe_text, "best": _optional(_boolean), "source": _source},
     keep_unknown=True,
 )  # fmt: skip

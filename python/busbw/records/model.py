@@ -153,6 +153,7 @@ class Case:
     batches_us: tuple[tuple[float, ...], ...] = ()
     iterations_us: tuple[tuple[float, ...], ...] = ()
     interval: Interval | None = None
+    algorithm: str | None = None
     variant: str | None = None
     timestamp: str | None = None
     context: Mapping[str, Any] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -113,8 +114,26 @@ def _summary(sweep: Sweep, letter: str) -> list[str]:
     a, b = sweep.fits
     if a is not None and b is not None and max(a.misfit, b.misfit) <= _STRAIGHT:
         lines.append(f"Asymptotic bandwidth: {letter} has {format_ratio(b.algbw_GBps / a.algbw_GBps)} times that of A.")
+    lines += _algorithms(sweep, letter)
     peak = _peak(sweep)
     return said + lines + ([peak.format(b=letter)] if peak else [])
+
+
+def _algorithms(sweep: Sweep, letter: str) -> list[str]:
+    """Which algorithm a side took from which size on, for the sides whose library says so."""
+    sides = {"A": [(row.size, row.a.algorithm) for row in sweep.rows],
+             letter: [(row.size, row.b.algorithm) for row in sweep.rows]}  # fmt: skip
+    return [_crossings(name, taken) for name, taken in sides.items() if any(word for _, word in taken)]
+
+
+def _crossings(name: str, algorithms: Sequence[tuple[int, str | None]]) -> str:
+    """Channels and threads change with every size and a reason is long: the record has them."""
+    parts: list[tuple[int, str]] = []
+    for size, algorithm in algorithms:
+        short = re.split("[@:]", algorithm or "unknown", maxsplit=1)[0]
+        if not parts or parts[-1][1] != short:
+            parts.append((size, short))
+    return f"{name} ran {', '.join(f'{short} from {format_bytes(size)}' for size, short in parts)}."
 
 
 def _fit(name: str, fit: LatencyBandwidth) -> str:
@@ -202,5 +221,6 @@ def _row_json(row: Row) -> dict[str, Any]:
         "bytes": row.size, "a_time_us": row.a.time_us, "b_time_us": row.b.time_us, "a_busbw_GBps": row.a.busbw_GBps,
         "b_busbw_GBps": row.b.busbw_GBps, "ratio": row.ratio,
         "interval": None if interval is None else {"low": interval.low, "high": interval.high, "level": interval.level},
+        "a_algorithm": row.a.algorithm, "b_algorithm": row.b.algorithm,
         "verdict": row.judgement.verdict.value, "reason": row.judgement.reason, "samples": list(row.samples),
     }  # fmt: skip

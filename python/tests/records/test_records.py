@@ -36,6 +36,7 @@ from busbw.records import decode as decoding
 
 SCHEMA_DIR = Path(__file__).parents[3] / "schema"
 EXAMPLE = SCHEMA_DIR / "examples" / "all_reduce-v1.jsonl"
+EXAMPLES = sorted((SCHEMA_DIR / "examples").glob("*.jsonl"))
 
 
 def parsed(text: str) -> list[Record]:
@@ -62,10 +63,16 @@ def test_the_example_of_version_1_reads_as_written() -> None:
     assert record.notes == ()
 
 
-def test_the_example_survives_a_round_trip() -> None:
-    record = read_record(EXAMPLE)
+def test_a_case_names_its_algorithm_where_the_library_does() -> None:
+    cases = read_record(SCHEMA_DIR / "examples" / "algorithm-v1.jsonl").cases
+    assert [case.algorithm for case in cases] == ["one_shot/ll@1x128", None]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_survives_a_round_trip(example: Path) -> None:
+    record = read_record(example)
     assert parsed(text_of(record)) == [record]
-    for line, original in zip(record_lines(record), EXAMPLE.read_text().splitlines(), strict=True):
+    for line, original in zip(record_lines(record), example.read_text().splitlines(), strict=True):
         assert _same(json.loads(line), json.loads(original))
 
 
@@ -83,7 +90,7 @@ def _same(written: Any, expected: Any) -> bool:
 def test_what_is_written_satisfies_the_json_schema() -> None:
     jsonschema = pytest.importorskip("jsonschema")
     validator = jsonschema.Draft202012Validator(json.loads((SCHEMA_DIR / "record.schema.json").read_text()))
-    for record in (read_record(EXAMPLE), small_record()):
+    for record in (*map(read_record, EXAMPLES), small_record()):
         for line in record_lines(record):
             validator.validate(json.loads(line))
 
