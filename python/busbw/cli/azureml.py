@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run_words(verb: str, words: Sequence[str]) -> int:
     """Everything from the collective on belongs to the engine, whatever it looks like."""
-    from busbw.cli.parser import Parser
+    from busbw.parser import Parser
 
     cut = next((at for at, word in enumerate(words) if word in COLLECTIVES), len(words))
     parser = Parser(prog=f"busbw {verb}", description="Measure as a job of Azure Machine Learning.")

@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from busbw.report.comparison import comparison_json, comparison_text
-    from busbw.report.text import wants_colour
+    from busbw.text import wants_colour
 
     options = Options(allow_different=args.allow_different, margin=args.margin, sizes=args.sizes)
     found = comparisons(args.run, args.runs, options)

@@ -98,7 +98,7 @@ def _run(args: argparse.Namespace) -> int:
 def _print(facts: Facts, findings: tuple[Finding, ...], *, everything: bool) -> None:
     from busbw.doctor.finding import Severity
     from busbw.doctor.text import describe, summary
-    from busbw.report.text import sentences, wants_colour
+    from busbw.text import sentences, wants_colour
 
     colour = wants_colour(sys.stdout)
     brief = False
@@ -129,7 +129,7 @@ def _prove(args: argparse.Namespace, facts: Facts, findings: tuple[Finding, ...]
     from busbw.doctor.prove_text import proofs_text
     from busbw.experiment.file import parse_time
     from busbw.launch.destination import new_run_id, runs_directory
-    from busbw.report.text import wants_colour
+    from busbw.text import wants_colour
 
     chosen = [each for each in findings if each.severity is not Severity.NOTE]
     try:

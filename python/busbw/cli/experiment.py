@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     from busbw.experiment.loop import Experiment, Stop
     from busbw.experiment.plan import save
     from busbw.experiment.text import result_json, result_text
-    from busbw.report.text import wants_colour
+    from busbw.text import wants_colour
 
     plan = _plan(args)
     if args.dry_run:

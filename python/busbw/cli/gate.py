@@ -93,7 +93,7 @@ def _limits(args: argparse.Namespace) -> list[Threshold]:
 
 def _print(checks: Sequence[Check], *, everything: bool) -> None:
     from busbw.gate.judge import Result
-    from busbw.report.text import WIDTH, paint, sentences, shorten, wants_colour
+    from busbw.text import WIDTH, paint, sentences, shorten, wants_colour
 
     colour = wants_colour(sys.stdout)
     words = {Result.PASSED: ("PASS", "green"), Result.NOISY: ("NOISE", "yellow"), Result.FAILED: ("FAIL", "red")}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from busbw.cli.measure import report
+from busbw.cli.kept_record import report
 from busbw.errors import UserError
 from busbw.launch.carry_out import carry_out
 from busbw.launch.destination import Destination, RecordChoice, new_run_id, runs_directory
@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser, without: Sequence[str] = ()) ->
 
 def understand(verb: str, words: Sequence[str]) -> argparse.Namespace:
     """The launch options of a verb whose other words belong to the engine."""
-    from busbw.cli.parser import Parser
+    from busbw.parser import Parser
 
     parser = Parser(prog=f"busbw {verb}", add_help=False)
     add_options(parser)

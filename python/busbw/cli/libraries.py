@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import busbw
-from busbw.cli.measure import RANK_VARIABLES
+from busbw.cli.kept_record import RANK_VARIABLES
 from busbw.errors import UsageError, UserError
 from busbw.launch.destination import RECORD_NAME, RecordChoice, new_run_id, runs_directory, split_record_options
 from busbw.launch.turns import VARIABLE, Turns
@@ -159,7 +159,7 @@ def _report(players: Sequence[Player], codes: Sequence[int], folder: Path) -> in
     from busbw.analysis.comparison import Side, compare
     from busbw.records import read_record
     from busbw.report.comparison import comparison_text
-    from busbw.report.text import wants_colour
+    from busbw.text import wants_colour
 
     print(f"busbw: records and tables of all libraries are in {folder}", file=sys.stderr)
     for player, code in zip(players, codes, strict=True):

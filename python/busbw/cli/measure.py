@@ -6,18 +6,15 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from busbw.cli.kept_record import destination_for, explain_named, own_rank, report
 from busbw.errors import UserError
-from busbw.launch.destination import Destination, RecordChoice, new_run_id, runs_directory, split_record_options
+from busbw.launch.destination import split_record_options
 from busbw.launch.engine import find_engine
 from busbw.launch.options import LaunchWords, split
 
-# How each launcher tells a process its rank, ours first; only rank 0 writes a record.
-RANK_VARIABLES = ("BUSBW_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
-_FIRST_LINE_BYTES = 64 << 20
 WATCHED = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -59,49 +56,6 @@ def _launch(verb: str, words: LaunchWords) -> int:
     args = understand(verb, words.launch)
     program = Program(find_engine(), (verb, *choice.words), ranks_per_process(choice.words))
     return launch(args, program, choice)
-
-
-def destination_for(choice: RecordChoice, environ: Mapping[str, str]) -> Destination | None:
-    """Where to keep the record, or None where the user decided or another rank keeps it."""
-    asks_for_help = any(word in {"-h", "--help"} for word in choice.words)
-    if choice.named or not choice.keep or asks_for_help or own_rank(environ) > 0:
-        return None
-    return Destination(runs_directory(choice.runs, environ), new_run_id())
-
-
-def own_rank(environ: Mapping[str, str]) -> int:
-    """The rank that a launcher gave this process, 0 without a launcher."""
-    for name in RANK_VARIABLES:
-        if environ.get(name, "").isdigit():
-            return int(environ[name])
-    return 0
-
-
-def report(destination: Destination) -> None:
-    """Tell where the record lies, on stderr: stdout belongs to the table, and to the line about what was expected."""
-    if destination.close():
-        explain(destination.record)
-        print(f"busbw: the record of this run is {destination.record}", file=sys.stderr)
-
-
-def explain_named(record: Path) -> None:
-    """As `explain`, of a record that the user named: it may be a pipe, or not there."""
-    with suppress(OSError):
-        if record.is_file():
-            explain(record)
-
-
-def explain(record: Path) -> None:
-    """One line under the table: what share of the expected bandwidth was reached. Runs without GPUs have none."""
-    # Only a run on GPUs has an expectation; the others do not wait for the imports.
-    with record.open("rb") as stream:
-        if b'"kind":"gpu"' not in stream.readline(_FIRST_LINE_BYTES):
-            return
-    from busbw.predict.expectation import explain as expectation
-
-    said = expectation(record)
-    if said:
-        print(f"# Expected: {said}", flush=True)
 
 
 def _exec(argv: list[str]) -> NoReturn:

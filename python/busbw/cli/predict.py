@@ -157,7 +157,7 @@ def _terms(args: argparse.Namespace, fabric: Fabric) -> Terms:
 
 def _list() -> list[str]:
     from busbw.expected import machines
-    from busbw.report.text import columns
+    from busbw.text import columns
 
     rows = [[name, machines.describe(machines.require(name))] for name in machines.names()]
     return columns(["type", "what it is"], rows, left=(0, 1))

@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from busbw.report.text import wants_colour
+    from busbw.text import wants_colour
 
     kind = args.format or (_SUFFIXES.get(args.output.suffix.lower(), "") if args.output else "text")
     if not kind:

@@ -10,6 +10,7 @@ from typing import Any
 
 from busbw.errors import UsageError, UserError
 from busbw.runs import store
+from busbw.runs.lookup import find_one
 
 _SHOWN = 50
 _EPILOG = """\
@@ -130,13 +131,13 @@ def _show(root: Path, args: argparse.Namespace) -> None:
     from busbw.records import read_records
     from busbw.report.runs import run_text
 
-    folder = store.find_one(args.run, root)
+    folder = find_one(args.run, root)
     for record in read_records(folder / RECORD_NAME):
         print(run_text(record, store.read_labels(folder), folder), end="")
 
 
 def _tag(root: Path, args: argparse.Namespace) -> None:
-    folder = store.find_one(args.run, root)
+    folder = find_one(args.run, root)
     if not args.tag and args.note is None:
         raise UsageError("name a tag, or a --note")
     old = store.read_labels(folder)
@@ -148,7 +149,7 @@ def _tag(root: Path, args: argparse.Namespace) -> None:
 
 
 def _delete(root: Path, args: argparse.Namespace) -> None:
-    folders = [store.find_one(word, root) for word in args.run]
+    folders = [find_one(word, root) for word in args.run]
     for folder in dict.fromkeys(folders):
         if args.yes or _agreed(folder.name):
             store.delete(folder)
@@ -163,8 +164,8 @@ def _agreed(name: str) -> bool:
 
 
 def _sql(root: Path, args: argparse.Namespace) -> None:
-    from busbw.report.text import columns
     from busbw.runs.index import Index
+    from busbw.text import columns
 
     with Index(root) as index:
         names, rows = index.select(args.query)

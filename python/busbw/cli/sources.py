@@ -70,8 +70,9 @@ def _load_records(name: str, runs: str | None) -> list[Record]:
     if path.exists():
         return _read_file(path)
     from busbw.runs import store
+    from busbw.runs.lookup import find
 
-    kept = store.find(name, store.location(runs))
+    kept = find(name, store.location(runs))
     if not kept:
         raise UserError(
             f"'{name}' is neither a file nor the id or tag of a run in {store.location(runs)}; "

@@ -129,7 +129,7 @@ def _lines(source: str, problems: tuple[Problem, ...]) -> list[str]:
 
 
 def _report(faults: list[str]) -> int:
-    from busbw.report.text import clean
+    from busbw.text import clean
 
     for fault in faults[:50]:
         print(f"busbw: {clean(fault)}", file=sys.stderr)

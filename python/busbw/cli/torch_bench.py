@@ -9,9 +9,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from busbw.cli.kept_record import destination_for, report
 from busbw.cli.launching import add_options as add_launch_options
 from busbw.cli.launching import launch
-from busbw.cli.measure import destination_for, report
 from busbw.errors import UserError
 from busbw.launch.destination import RecordChoice
 from busbw.launch.request import Program

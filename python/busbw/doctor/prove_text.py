@@ -7,7 +7,7 @@ from typing import Any
 
 from busbw.analysis.verdict import Verdict
 from busbw.doctor.prove import Proven
-from busbw.report.text import paint, sentences
+from busbw.text import paint, sentences
 
 _STYLES = {Verdict.FASTER: "red", Verdict.SLOWER: "cyan", Verdict.NO_DIFFERENCE: "green", Verdict.UNDECIDED: "yellow"}
 TOGETHER = "all of them mended"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import SCRATCH, Finding, Severity
 from busbw.doctor.remedy import NO_CHANNELS
-from busbw.report.text import WIDTH, clean, paint, sentences
+from busbw.text import WIDTH, clean, paint, sentences
 
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _LABEL = 9

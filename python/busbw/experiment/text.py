@@ -14,7 +14,7 @@ from busbw.experiment.effects import Contrast, Effect, PointEffect
 from busbw.experiment.factors import Variant
 from busbw.experiment.loop import Result
 from busbw.experiment.trial import Outcome
-from busbw.report.text import columns, paint, sentences, shorten
+from busbw.text import columns, paint, sentences, shorten
 
 _STYLES = {"faster": "green", "slower": "red", "crashed": "red", "hung": "red", "wrong": "red"}
 _OF_NCCL = re.compile(r"NCCL_[A-Z0-9_]+")

@@ -12,7 +12,7 @@ from busbw.analysis.statistics import median, relative_spread
 from busbw.analysis.units import format_bytes
 from busbw.errors import UserError
 from busbw.records import Case, Record
-from busbw.report.text import clean
+from busbw.text import clean
 
 # A good run may differ from good runs by this much and by three times their own spread; tighter gates cry wolf.
 LEAST_TOLERANCE = 0.03

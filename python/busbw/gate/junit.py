@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from busbw.gate.judge import Check, Result
-from busbw.report.text import clean
+from busbw.text import clean
 
 
 def junit(name: str, checks: Sequence[Check]) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from busbw.nccl.graph_file import Graph, GraphFile
-from busbw.report.text import clean, sentences
+from busbw.text import clean, sentences
 
 
 def describe(file: GraphFile) -> list[str]:

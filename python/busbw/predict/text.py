@@ -13,7 +13,7 @@ from busbw.expected.span import Span
 from busbw.predict.check import LARGE_BYTES, Compared, Entry, entry_terms, worst
 from busbw.predict.model import Prediction
 from busbw.predict.terms import Terms
-from busbw.report.text import columns, sentences
+from busbw.text import columns, sentences
 
 _COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv")
 _SHOWN_BYTES = frozenset({8, 1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 26, 1 << 28, 1 << 30, 1 << 32, 1 << 33})

@@ -14,7 +14,7 @@ from busbw.analysis.differences import Difference
 from busbw.analysis.units import format_bytes
 from busbw.report.series import NamedRun, Point, Series
 from busbw.report.summary import Table
-from busbw.report.text import clean
+from busbw.text import clean
 
 
 def page(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.report.text import clean, columns, shorten
+from busbw.text import clean, columns, shorten
 from busbw.topology.cpulist import write_list
 from busbw.topology.model import SWITCH, Gpu, Machine, Nic, NvLinks, PcieLink
 from busbw.topology.smi_matrix import legend, write_matrix

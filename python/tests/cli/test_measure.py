@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from busbw.cli.measure import own_rank
+from busbw.cli.kept_record import own_rank
 
 SOURCE = Path(__file__).resolve().parents[2]
 Told = Callable[[int], dict[str, Any]]

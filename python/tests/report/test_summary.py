@@ -11,7 +11,7 @@ import pytest
 
 from busbw.cli.main import main
 from busbw.records import Case, Library, Record, Run, Tool, save_records
-from busbw.report.text import clean, columns, shorten, wants_colour
+from busbw.text import clean, columns, shorten, wants_colour
 
 PAGE = """\
 ### 8 ranks, in place

@@ -19,7 +19,7 @@ from busbw.cli.main import main
 from busbw.errors import UserError
 from busbw.records import Case, End, Library, Rank, Record, Run, Tool, read_record, record_lines
 from busbw.runs import index as index_module
-from busbw.runs import store
+from busbw.runs import lookup, store
 from busbw.runs.index import INDEX_NAME, Index
 from busbw.runs.query import Filter, list_runs, parse_since
 
@@ -71,12 +71,12 @@ def test_an_id_without_a_letter_is_refused(root: Path) -> None:
 def test_a_run_is_found_by_a_unique_start_and_by_tag(root: Path) -> None:
     one, two = store.add(make("alpha-1")), store.add(make("alpha-2"))
     store.write_labels(two.parent, store.Labels(("good",)))
-    assert store.find("alpha-1", root) == [one]
-    assert store.find("good", root) == store.find("tag:good", root) == [two]
+    assert lookup.find("alpha-1", root) == [one]
+    assert lookup.find("good", root) == lookup.find("tag:good", root) == [two]
     with pytest.raises(UserError, match="2 runs start with 'alpha'"):
-        store.find("alpha", root)
-    assert store.find("beta", root) == []
-    assert store.find("../runs/alpha-1", root) == []
+        lookup.find("alpha", root)
+    assert lookup.find("beta", root) == []
+    assert lookup.find("../runs/alpha-1", root) == []
 
 
 def test_the_index_follows_what_happens_to_the_folders(root: Path) -> None:
@@ -307,7 +307,7 @@ def test_a_tag_finds_runs_whose_record_has_it_and_runs_that_got_it_later(root: P
     store.add(make("measured"), root)
     store.write_labels(root / "measured", store.Labels(("driver-570",)))
     store.add(make("other"), root)
-    names = [path.parent.name for path in store.find("tag:driver-570", root)]
+    names = [path.parent.name for path in lookup.find("tag:driver-570", root)]
     assert names == ["imported", "measured"]
 
 

@@ -1,0 +1,42 @@
+"""Which kept runs a word on the command line means: an id, the start of one, or a tag."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from busbw.errors import UserError
+from busbw.launch.destination import RECORD_NAME
+from busbw.runs import store
+from busbw.runs.index import Index
+
+
+def find(word: str, root: Path) -> list[Path]:
+    """Records of the run of that id, of the one run whose id starts so, or of all runs with that tag."""
+    exact = root / word / RECORD_NAME
+    if store.is_name(word) and exact.is_file():
+        return [exact]
+    found = [(name, root / name / RECORD_NAME) for name, _, _ in store.record_states(root)]
+    starting = [path for name, path in found if name.startswith(word)]
+    if len(starting) == 1:
+        return starting
+    tagged = _tagged(word.removeprefix("tag:"), root)
+    if not tagged and len(starting) > 1:
+        some = ", ".join(path.parent.name for path in starting[:3])
+        raise UserError(f"{len(starting)} runs start with '{word}' ({some}, ...); write more of the one that is meant")
+    return tagged
+
+
+def _tagged(tag: str, root: Path) -> list[Path]:
+    """Records with a tag, be it in the record or beside it; the index knows both."""
+    with Index(root, progress=False) as index:
+        rows = index.rows("SELECT run FROM tags WHERE tag = ? ORDER BY run", (tag,))
+    return [root / name / RECORD_NAME for (name,) in rows]
+
+
+def find_one(word: str, root: Path) -> Path:
+    """The folder of exactly one run."""
+    found = find(word, root)
+    if len(found) != 1:
+        what = "no run has" if not found else f"{len(found)} runs have"
+        raise UserError(f"{what} the id, start of an id or tag '{word}' in {root}; `busbw runs` lists them")
+    return found[0].parent

@@ -1,0 +1,156 @@
+"""Which folder of busbw may import which: downwards only, so that a room can be understood without those above it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "busbw"
+
+# From the bottom up; errors, text and parser are files that need nothing else of ours.
+ALLOWED: Mapping[str, frozenset[str]] = {
+    room: frozenset(below.split())
+    for room, below in {
+        "errors": "",
+        "text": "",
+        "parser": "errors",
+        "records": "errors",
+        # One layer in two folders: NCCL's files hold a machine, and a machine is read from NCCL's files.
+        "topology": "errors text nccl",
+        "nccl": "errors text topology",
+        "analysis": "errors records",
+        "catalogue": "errors records",
+        "expected": "errors topology",
+        "predict": "errors text records topology analysis catalogue expected",
+        "importers": "errors records",
+        "launch": "errors topology",
+        "runs": "errors records launch",
+        "azureml": "errors launch",
+        "torch_bench": "errors parser records",
+        "experiment": "errors text records analysis launch",
+        "gate": "errors text records analysis catalogue",
+        "report": "errors text records analysis runs",
+        "doctor": "errors text records topology nccl analysis expected predict importers experiment",
+        "cli": "errors text parser records topology nccl analysis expected predict importers launch runs azureml "
+        "torch_bench experiment gate report doctor",
+        "__main__": "cli",
+    }.items()
+}
+ONE_LAYER = {"topology", "nccl"}
+
+Imports = Mapping[str, frozenset[str]]
+"""The modules of busbw that each module of busbw imports, in functions too."""
+
+
+def imports_of(source: str, module: str, is_package: bool, known: frozenset[str]) -> Iterator[str]:
+    """Modules of `known` that the source of `module` imports, by whatever spelling."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            # `from . import x` in a package means the package itself, in a file of it the package around.
+            around = module.split(".")[: len(module.split(".")) - node.level + is_package] if node.level else []
+            start = ".".join([*around, *([node.module] if node.module else [])])
+            names = [f"{start}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from filter(None, (nearest(name, known) for name in names))
+
+
+def nearest(name: str, known: frozenset[str]) -> str:
+    """The module that a dotted name lies in: `busbw.text.clean` is in busbw.text; "" where it is none of ours."""
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def all_imports() -> Imports:
+    files = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    known = frozenset(files)
+    return {
+        module: frozenset(imports_of(path.read_text(), module, path.name == "__init__.py", known)) - {module}
+        for module, path in files.items()
+    }
+
+
+def room(module: str) -> str:
+    """The folder, or the file, right below busbw; "" for busbw itself, which holds the version."""
+    return [*module.split("."), ""][1]
+
+
+def wrong_directions(imports: Imports) -> list[str]:
+    return sorted(
+        f"{module} imports {other}"
+        for module, others in imports.items()
+        for other in others
+        if room(other) and room(other) != room(module) and room(other) not in ALLOWED.get(room(module), frozenset())
+    )
+
+
+def on_a_way_round(graph: Mapping[str, frozenset[str]]) -> set[str]:
+    """Nodes that are on a cycle, or lead only to such: what is left when nodes without successors are taken away."""
+    left = dict(graph)
+    while ends := {node for node, others in left.items() if not others & left.keys()}:
+        left = {node: others for node, others in left.items() if node not in ends}
+    return set(left)
+
+
+def test_every_import_goes_in_an_allowed_direction() -> None:
+    assert wrong_directions(all_imports()) == []
+
+
+def test_every_room_has_its_line_and_every_allowance_is_used() -> None:
+    imports = all_imports()
+    assert {room(module) for module in imports} - {""} == set(ALLOWED)
+    used = {(room(module), room(other)) for module, others in imports.items() for other in others}
+    assert sorted((above, below) for above, belows in ALLOWED.items() for below in belows - {""}
+                  if (above, below) not in used) == []  # fmt: skip
+
+
+def test_the_allowed_directions_lead_nowhere_round_but_within_one_layer() -> None:
+    merged = {name: below - ONE_LAYER if name in ONE_LAYER else below for name, below in ALLOWED.items()}
+    assert on_a_way_round(merged) == set()
+
+
+def test_no_module_imports_itself_by_a_way_round() -> None:
+    # A package's own list of its modules (`busbw.doctor.findings`) is above them: they do not import it.
+    assert on_a_way_round(all_imports()) == set()
+
+
+KNOWN = frozenset({"busbw", "busbw.cli", "busbw.cli.main", "busbw.records", "busbw.records.model"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from busbw.cli.main import main",
+        "from busbw.cli import main",
+        "import busbw.cli.main",
+        "import busbw.cli.main as m",
+        "from ..cli.main import main",
+        "from ..cli import main",
+        "def f():\n    from busbw.cli.main import main",
+        "if TYPE_CHECKING:\n    from busbw.cli.main import main",
+    ],
+)
+def test_a_planted_import_of_a_higher_room_is_found(line: str) -> None:
+    found = frozenset(imports_of(line, "busbw.records.model", False, KNOWN))
+    assert wrong_directions({"busbw.records.model": found}) == ["busbw.records.model imports busbw.cli.main"]
+
+
+def test_imports_of_the_own_room_of_others_and_of_the_version_are_none_of_a_wrong_direction() -> None:
+    text = "import json\nfrom busbw import __version__\nfrom . import model\nfrom busbw.records.model import Run\n"
+    found = frozenset(imports_of(text, "busbw.records", True, KNOWN))
+    assert found == {"busbw", "busbw.records.model"}
+    assert wrong_directions({"busbw.records": found}) == []
+
+
+def test_a_way_round_is_found() -> None:
+    graph = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("a"), "d": frozenset()}
+    assert on_a_way_round(graph) == {"a", "b", "c"}
