@@ -41,4 +41,11 @@ struct KernelArguments {
   Layout layout;
 };
 
+// The peers of a rank one after the other, for i = 1 to ranks - 1: each rank starts behind itself, so that not all
+// write to the same one first.
+BUSBW_BOTH constexpr int peer_after(const KernelArguments& arguments, int i) {
+  const int peer = arguments.rank + i;
+  return peer < arguments.ranks ? peer : peer - arguments.ranks;
+}
+
 }  // namespace busbw::gpu

@@ -54,18 +54,25 @@ struct Layout {
   std::uint64_t counters_start = 0;
   std::uint64_t bytes = 0;
 
-  BUSBW_BOTH static constexpr Layout of(int ranks, int channels = max_channels) {
+  BUSBW_BOTH static constexpr Layout of(int ranks) {
+    const std::uint64_t lines = static_cast<std::uint64_t>(max_channels) * ports * ranks;
+    return with(ranks, max_channels,
+                static_cast<std::uint32_t>(sentinel_budget / (lines * sentinel_sets * 16) / 64 * 64),
+                static_cast<std::uint32_t>(simple_budget / (lines * simple_slots) / 1024 * 1024));
+  }
+
+  // Of any size, such as a test can fill.
+  BUSBW_BOTH static constexpr Layout with(int ranks, int channels, std::uint32_t sentinel_packs,
+                                          std::uint32_t slot_bytes) {
+    const std::uint64_t lines = static_cast<std::uint64_t>(channels) * ports * ranks;
     Layout layout;
     layout.ranks = ranks;
     layout.channels = channels;
-    const std::uint64_t lines = static_cast<std::uint64_t>(channels) * ranks;
-    const std::uint64_t packs = sentinel_budget / (lines * ports * sentinel_sets * 16);
-    layout.sentinel_packs = static_cast<std::uint32_t>(packs / 64 * 64);
-    const std::uint64_t slot = simple_budget / (lines * ports * simple_slots);
-    layout.slot_bytes = static_cast<std::uint32_t>(slot / 1024 * 1024);
-    layout.sentinel_start = lines * ports * ll_sets * ll_packets * 16;
-    layout.simple_start = layout.sentinel_start + lines * ports * sentinel_sets * layout.sentinel_packs * 16;
-    layout.counters_start = layout.simple_start + lines * ports * simple_slots * layout.slot_bytes;
+    layout.sentinel_packs = sentinel_packs;
+    layout.slot_bytes = slot_bytes;
+    layout.sentinel_start = lines * ll_sets * ll_packets * 16;
+    layout.simple_start = layout.sentinel_start + lines * sentinel_sets * sentinel_packs * 16;
+    layout.counters_start = layout.simple_start + lines * simple_slots * slot_bytes;
     layout.bytes = layout.counters_start + static_cast<std::uint64_t>(channels) * ports * counter_bytes;
     return layout;
   }

@@ -1,0 +1,34 @@
+// How work is cut: among channels, among ranks, into steps, among threads. Plain arithmetic, for host and device alike.
+#pragma once
+
+#include <cstdint>
+
+#include "library/gpu/kernels/layout.h"
+
+namespace busbw::gpu {
+
+// Packs begin <= i < end.
+struct Range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  BUSBW_BOTH constexpr std::uint64_t size() const { return end - begin; }
+
+  // Part `index` of `parts`. Sizes differ by one at most, and none is empty if there are `parts` packs or more.
+  BUSBW_BOTH constexpr Range part(std::uint64_t index, std::uint64_t parts) const {
+    return {begin + size() * index / parts, begin + size() * (index + 1) / parts};
+  }
+};
+
+BUSBW_BOTH constexpr std::uint64_t packs_of(std::uint64_t bytes, std::uint64_t pack_bytes) {
+  return (bytes + pack_bytes - 1) / pack_bytes;
+}
+
+// The steps in which a channel moves `packs`, when one step holds `packs_per_step` at most. At least one, so that
+// every channel of every rank takes part in every call.
+BUSBW_BOTH constexpr std::uint32_t steps_of(std::uint64_t packs, std::uint64_t packs_per_step) {
+  const std::uint64_t steps = (packs + packs_per_step - 1) / packs_per_step;
+  return static_cast<std::uint32_t>(steps > 0 ? steps : 1);
+}
+
+}  // namespace busbw::gpu
