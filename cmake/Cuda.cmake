@@ -1,4 +1,4 @@
-# Finds a CUDA compiler and builds the pattern kernels with it, without CMake's CUDA language: that one wants a CUDA
+# Finds a CUDA compiler and builds kernels with it, without CMake's CUDA language: that one wants a CUDA
 # runtime to link, which busbw has no use for, and CMake before 3.31 fails on CUDA 13.
 #
 #   BUSBW_CUDA                OFF builds for the host only
@@ -34,13 +34,14 @@ function(busbw_nvcc_version nvcc result)
 endfunction()
 
 # Machine code runs on later minor versions of its major one: the first of each generation serves them all. Volta and
-# Turing share a major number, but Volta's code is the only one that runs on Volta.
-function(busbw_cuda_architectures nvcc result)
+# Turing share a major number, but Volta's code is the only one that runs on Volta. `wanted`: generations to build for
+# where the user names none.
+function(busbw_cuda_architectures nvcc wanted result)
   set(chosen ${BUSBW_CUDA_ARCHITECTURES})
   if(NOT chosen)
     execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE text)
     string(REGEX MATCHALL "compute_[0-9]+" known "${text}")
-    foreach(architecture 70 75 80 90 100 120)
+    foreach(architecture ${wanted})
       if("compute_${architecture}" IN_LIST known)
         list(APPEND chosen ${architecture})
       endif()
@@ -59,10 +60,14 @@ function(busbw_generate_code architectures result)
   set(${result} "${flags}" PARENT_SCOPE)
 endfunction()
 
-# Compiles `source` to `image` and embeds it in `embedding`, a source file of the same folder.
-function(busbw_embed_kernels source embedding)
+# Compiles each of SOURCES (.cu) to an image and embeds all of them in EMBEDDING, a source file of the same folder, which
+# finds their paths in BUSBW_IMAGE_<name of the source> and 1000 * major + 10 * minor of the compiler in
+# BUSBW_KERNEL_CUDA_VERSION. Without a compiler neither is defined.
+function(busbw_embed_kernels)
+  cmake_parse_arguments(KERNELS "" "EMBEDDING" "SOURCES;ARCHITECTURES;FLAGS" ${ARGN})
+  get_filename_component(for ${KERNELS_EMBEDDING} NAME_WE)
   if(NOT BUSBW_CUDA)
-    message(STATUS "CUDA: off; this build measures on the host only")
+    message(STATUS "CUDA: off; ${for} has no kernels in this build")
     return()
   endif()
   busbw_find_nvcc(nvcc)
@@ -70,28 +75,33 @@ function(busbw_embed_kernels source embedding)
     busbw_nvcc_version(${nvcc} version)
   endif()
   if(NOT nvcc OR NOT version OR version VERSION_LESS 12.0)
-    message(STATUS "CUDA: no compiler of CUDA 12 or newer found (${nvcc}); this build measures on the host only. "
+    message(STATUS "CUDA: no compiler of CUDA 12 or newer found (${nvcc}); ${for} has no kernels in this build. "
                    "Put nvcc on PATH or set BUSBW_CUDA_ROOT")
     return()
   endif()
-  busbw_cuda_architectures(${nvcc} architectures)
+  busbw_cuda_architectures(${nvcc} "${KERNELS_ARCHITECTURES}" architectures)
   busbw_generate_code("${architectures}" code)
-  set(image ${CMAKE_CURRENT_BINARY_DIR}/pattern.fatbin)
-  add_custom_command(
-    OUTPUT ${image}
-    # Contraction to fused multiply-add would be exact here as well, but then the two sides would not run the same sums.
-    COMMAND ${nvcc} -std=c++20 --fmad=false -t 0 -Xfatbin -compress-all ${code} -ccbin ${CMAKE_CXX_COMPILER}
-            -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include -MD -MF ${image}.d --fatbin -o ${image} ${source}
-    DEPENDS ${source}
-    DEPFILE ${image}.d
-    COMMENT "GPU kernels for sm_${architectures}"
-    VERBATIM)
+  foreach(source ${KERNELS_SOURCES})
+    get_filename_component(name ${source} NAME_WE)
+    set(image ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
+    add_custom_command(
+      OUTPUT ${image}
+      # Contraction to fused multiply-add would give other bits than the host's code and the other algorithms.
+      COMMAND ${nvcc} -std=c++20 --fmad=false -t 0 -Xfatbin -compress-all ${KERNELS_FLAGS} ${code}
+              -ccbin ${CMAKE_CXX_COMPILER} -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include
+              -MD -MF ${image}.d --fatbin -o ${image} ${source}
+      DEPENDS ${source}
+      DEPFILE ${image}.d
+      COMMENT "GPU kernels ${name} for sm_${architectures}"
+      VERBATIM)
+    set_property(SOURCE ${KERNELS_EMBEDDING} APPEND PROPERTY OBJECT_DEPENDS ${image})
+    set_property(SOURCE ${KERNELS_EMBEDDING} APPEND PROPERTY COMPILE_DEFINITIONS BUSBW_IMAGE_${name}="${image}")
+  endforeach()
   string(REPLACE "." ";" parts ${version})
   list(GET parts 0 major)
   list(GET parts 1 minor)
   math(EXPR code_version "1000 * ${major} + 10 * ${minor}")
-  set_property(SOURCE ${embedding} APPEND PROPERTY OBJECT_DEPENDS ${image})
-  set_property(SOURCE ${embedding} APPEND PROPERTY COMPILE_DEFINITIONS
-    BUSBW_KERNEL_IMAGE="${image}" BUSBW_KERNEL_CUDA_VERSION=${code_version})
-  message(STATUS "CUDA: ${version} (${nvcc}), kernels for ${architectures}")
+  set_property(SOURCE ${KERNELS_EMBEDDING} APPEND PROPERTY COMPILE_DEFINITIONS
+    BUSBW_KERNEL_CUDA_VERSION=${code_version})
+  message(STATUS "CUDA: ${version} (${nvcc}), kernels of ${for} for ${architectures}")
 endfunction()
