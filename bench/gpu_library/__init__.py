@@ -1,0 +1,1 @@
+"""Proves and measures busbw's own GPU collectives beside their peers; started as `python3 bench/gpu_library`."""

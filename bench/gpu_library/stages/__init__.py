@@ -1,0 +1,1 @@
+"""One module a stage: each plans with pure functions, runs programs and keeps what they gave."""
