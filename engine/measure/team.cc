@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <chrono>
+#include <thread>
 
 #include "engine/platform/affinity.h"
 #include "engine/platform/pause.h"
@@ -107,9 +108,19 @@ void Team::keep(const Failure& failure) noexcept {
   if (action) action();
 }
 
+const Failure* Team::failure_elsewhere(ExitCode code) const noexcept {
+  // A library sees in its shared memory at once that a rank has gone; what that rank said of it before (that it was
+  // interrupted, say) comes over the network, and later where the machine is busy.
+  const bool may_follow = code == ExitCode::nccl && rendezvous_.placement().processes > 1;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(may_follow ? 500 : 0);
+  while (rendezvous_.failure() == nullptr && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return rendezvous_.failure();
+}
+
 void Team::fail(ExitCode code, const std::string& sentence) noexcept {
   // The failure that another process announced first explains more than what it caused here.
-  const Failure* known = rendezvous_.failure();
+  const Failure* known = failure_elsewhere(code);
   const Failure mine{rendezvous_.placement().process, code, sentence};
   if (known == nullptr) rendezvous_.announce(mine);
   keep(known != nullptr ? *known : mine);

@@ -47,6 +47,8 @@ class Team {
   template <typename Condition>
   void sleep_until(std::unique_lock<std::mutex>& lock, const Condition& condition);
   void keep(const Failure& failure) noexcept;
+  // What another process announced, or soon does where `code` may be but the consequence of it.
+  const Failure* failure_elsewhere(ExitCode code) const noexcept;
 
   Rendezvous& rendezvous_;
   const int threads_;

@@ -6,10 +6,12 @@
 #include <atomic>
 #include <thread>
 
+#include "engine/tests/rendezvous/ranks.h"
+
 namespace busbw {
 namespace {
 
-class LinesUp : public testing::TestWithParam<LineUp> {};
+class LinesUp : public ::testing::TestWithParam<LineUp> {};
 
 TEST_P(LinesUp, NobodyLeavesBeforeAllHaveCome) {
   const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
@@ -53,7 +55,42 @@ TEST_P(LinesUp, AFailureElsewhereEndsTheWait) {
   EXPECT_EQ(ended, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, LinesUp, testing::Values(LineUp::spinning, LineUp::sleeping));
+TEST(Team, AnErrorOfTheLibraryGivesWayToTheFailureOfAnotherProcessThatCausedIt) {
+  testing::TestJob job(2);
+  testing::Arrivals failing;
+  auto children = job.start_all([&](Rendezvous& rendezvous) {
+    Team team(rendezvous, 1, LineUp::spinning);
+    team.barrier();
+    if (rendezvous.placement().process == 1) {
+      failing.all(1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      team.fail(ExitCode::interrupted, "stopped by SIGTERM");
+    } else {
+      failing.arrive();
+      team.fail(ExitCode::nccl, "a rank has gone");
+    }
+    rendezvous.on_failure(nullptr);
+    return team.failure()->sentence;
+  });
+  for (auto& child : children) EXPECT_EQ(child.said(), "stopped by SIGTERM");
+}
+
+TEST(Team, AnErrorOfTheLibraryThatNobodyElseExplainsStands) {
+  testing::TestJob job(2);
+  auto children = job.start_all([&](Rendezvous& rendezvous) {
+    Team team(rendezvous, 1, LineUp::spinning);
+    team.barrier();
+    if (rendezvous.placement().process == 1)
+      team.fail(ExitCode::nccl, "out of memory");
+    else
+      testing::wait_for_failure(rendezvous);
+    rendezvous.on_failure(nullptr);
+    return team.failure()->sentence;
+  });
+  for (auto& child : children) EXPECT_EQ(child.said(), "out of memory");
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, LinesUp, ::testing::Values(LineUp::spinning, LineUp::sleeping));
 
 }  // namespace
 }  // namespace busbw
