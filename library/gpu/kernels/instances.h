@@ -22,6 +22,6 @@
 
 // An entry point. Arguments stay in constant memory, where every thread reads them without a load from global memory.
 #define BUSBW_KERNEL(NAME, BODY)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(512) NAME(const __grid_constant__::busbw::gpu::KernelArguments a) { \
+  extern "C" __global__ void __launch_bounds__(512, 1) NAME(const __grid_constant__::busbw::gpu::KernelArguments a) { \
     ::busbw::gpu::BODY(a);                                                                                         \
   }
