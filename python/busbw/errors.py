@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class UserError(Exception):
     """What was wrong, where, and what to try, in one sentence; `busbw` prints it on stderr and exits non-zero."""
@@ -16,3 +19,12 @@ class UsageError(UserError):
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence, exit_code=2)
+
+
+@contextmanager
+def exiting_with(code: int) -> Iterator[None]:
+    """What goes wrong within ends busbw with this code: where 1 is a verdict, a script must tell the two apart."""
+    try:
+        yield
+    except UserError as problem:
+        raise UserError(str(problem), exit_code=code) from problem

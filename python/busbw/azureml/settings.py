@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from busbw.errors import UserError
+from busbw.files import read_text
+from busbw.toml import parse_toml
 
 MOST_BYTES = 1 << 20
 SUBSCRIPTION = "AZURE_SUBSCRIPTION_ID"
@@ -95,16 +95,10 @@ _COUNTS = {"cluster.nodes": 1000, "cluster.gpus_per_node": 64, "cluster.idle_sec
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
     """The settings of a file, every name checked."""
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
-    except OSError as problem:
-        raise UserError(
-            f"the names for Azure ML are read from {path}, which cannot be read: {problem.strerror or problem}; "
-            "`busbw azureml example` prints such a file"
-        ) from None
-    if len(data) > MOST_BYTES:
-        raise UserError(f"{path} is larger than 1 MiB; it is hardly a file of names")
-    return from_document(_parse(data, path), str(path), environ)
+        text = read_text(path, MOST_BYTES, what="the file of names for Azure ML", hint="it is hardly a file of names")
+    except UserError as problem:
+        raise UserError(f"{problem}; `busbw azureml example` prints such a file") from None
+    return from_document(parse_toml(text, str(path)), str(path), environ)
 
 
 def from_document(document: Mapping[str, Any], where: str, environ: Mapping[str, str]) -> Settings:
@@ -151,15 +145,3 @@ def _table(document: Mapping[str, Any], name: str, where: str) -> Mapping[str, A
     if not isinstance(table, dict):
         raise UserError(f"{where}: there is no [{name}]; `busbw azureml example` prints such a file")
     return table
-
-
-def _parse(data: bytes, path: Path) -> Mapping[str, Any]:
-    try:
-        reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    except ImportError:
-        raise UserError("Python 3.10 reads TOML with the package tomli: pip install tomli") from None
-    try:
-        found: dict[str, Any] = reader.loads(data.decode())
-    except (UnicodeDecodeError, reader.TOMLDecodeError) as problem:
-        raise UserError(f"{path} is no TOML: {problem}") from None
-    return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from busbw.cli.report import sizes
 from busbw.cli.sources import SOURCES_HELP, resolve
-from busbw.errors import UserError
+from busbw.files import writing
 
 _EPILOG = f"""\
 {SOURCES_HELP}
@@ -41,9 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output is None:
         print(text, end="")
         return 0
-    try:
+    with writing(args.output):
         args.output.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise UserError(f"{args.output} cannot be written: {problem.strerror or problem}") from problem
     print(f"{len(entries)} thresholds from {len(records)} runs in {args.output}", file=sys.stderr)
     return 0

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.errors import UserError
+from busbw.errors import UserError, exiting_with
 
 if TYPE_CHECKING:
     from busbw.doctor.facts import Facts
@@ -58,11 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Examine and print; see the epilog for exit codes."""
-    try:
+    # 1 is the word of a doctor that found something.
+    with exiting_with(2):
         return _run(args)
-    except UserError as problem:
-        # 1 is the word of a doctor that found something.
-        raise UserError(str(problem), exit_code=2) from problem
 
 
 def _run(args: argparse.Namespace) -> int:

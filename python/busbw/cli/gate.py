@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from busbw.cli.compare import percent
 from busbw.cli.report import sizes
 from busbw.cli.sources import SOURCES_HELP, resolve
-from busbw.errors import UserError
+from busbw.errors import exiting_with
+from busbw.files import writing
 
 if TYPE_CHECKING:
     from busbw.gate.judge import Check
@@ -50,11 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
+    # 1 is the word of a gate that judged.
+    with exiting_with(2):
         return _run(args)
-    except UserError as problem:
-        # 1 is the word of a gate that judged; a CI job must be able to tell the two apart.
-        raise UserError(str(problem), exit_code=2) from problem
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -68,10 +67,8 @@ def _run(args: argparse.Namespace) -> int:
         for check in judge(each.record, limits, machine=args.machine, strict=args.strict)
     ]
     if args.junit:
-        try:
+        with writing(args.junit):
             args.junit.write_bytes(junit(args.run, checks))
-        except OSError as problem:
-            raise UserError(f"{args.junit} cannot be written: {problem.strerror or problem}") from problem
     if args.json:
         rows = [{"case": each.name, "result": each.result.value, "detail": each.detail} for each in checks]
         print(json.dumps(rows, indent=1))

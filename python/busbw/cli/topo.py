@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from busbw.errors import UserError
+from busbw.errors import exiting_with
+from busbw.files import writing
 
 if TYPE_CHECKING:
     from busbw.nccl.graph_file import GraphFile
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from busbw.topology.load import Loaded
     from busbw.topology.model import Machine
 
+Shown = TypeVar("Shown")
 _EPILOG = """\
 FILE may be NCCL topology XML, NCCL graph XML, or the saved output of `nvidia-smi topo -m`, `nvidia-smi -q -x`,
 `nvidia-smi nvlink -s` or `lspci -vv`. NCCL's files are checked, and compared with the machine of --with, else with
@@ -43,12 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show, check, draw and write; see the epilog for exit codes."""
-    try:
-        if args.file and _is_graph(args.file):
-            return _graph(args)
-        return _machine(args)
-    except UserError as problem:
-        raise UserError(str(problem), exit_code=2) from problem
+    # 1 is the word of a file that has faults.
+    with exiting_with(2):
+        return _graph(args) if args.file and _is_graph(args.file) else _machine(args)
 
 
 def _machine(args: argparse.Namespace) -> int:
@@ -60,16 +60,7 @@ def _machine(args: argparse.Namespace) -> int:
     loaded = load(args.file) if args.file else None
     machine = loaded.machine if loaded else _this_machine()
     faults = _faults(loaded, args.other) if loaded else []
-    if args.json:
-        from busbw.doctor.codec import encode
-
-        print(json.dumps(encode(machine), indent=1))
-    else:
-        print("\n".join(describe(machine)))
-    if args.svg:
-        _write(args.svg, machine_svg(machine))
-    if args.export_nccl:
-        _write(args.export_nccl, write_topology(machine))
+    _show(args, machine, describe, machine_svg, write_topology)
     return _report(faults)
 
 
@@ -85,17 +76,28 @@ def _graph(args: argparse.Namespace) -> int:
     faults = _lines(graph.source, graph.problems)
     if machine is not None:
         faults += _lines(graph.source, check_against(graph, machine)) + _weakness(graph, machine)
+    _show(args, graph, describe, graph_svg, lambda each: write_graph(each.graphs))
+    return _report(faults)
+
+
+def _show(
+    args: argparse.Namespace,
+    shown: Shown,
+    describe: Callable[[Shown], list[str]],
+    svg: Callable[[Shown], str],
+    nccl: Callable[[Shown], str],
+) -> None:
+    """As text or JSON, and into the files that are asked for."""
     if args.json:
         from busbw.doctor.codec import encode
 
-        print(json.dumps(encode(graph), indent=1))
+        print(json.dumps(encode(shown), indent=1))
     else:
-        print("\n".join(describe(graph)))
+        print("\n".join(describe(shown)))
     if args.svg:
-        _write(args.svg, graph_svg(graph))
+        _write(args.svg, svg(shown))
     if args.export_nccl:
-        _write(args.export_nccl, write_graph(graph.graphs))
-    return _report(faults)
+        _write(args.export_nccl, nccl(shown))
 
 
 def _weakness(graph: GraphFile, machine: Machine) -> list[str]:
@@ -163,8 +165,6 @@ def _is_graph(name: str) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
+    with writing(path):
         path.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
     print(f"busbw: {path} is written", file=sys.stderr)

@@ -13,6 +13,7 @@ from pathlib import Path
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.snapshot import SCHEMA, Snapshot, TextFile
 from busbw.errors import UserError
+from busbw.files import writing
 from busbw.importers.context import is_kept
 
 MEMBER = "snapshot.json"
@@ -26,11 +27,8 @@ def write_bundle(snapshot: Snapshot, path: Path) -> None:
         raise UserError(f"the snapshot has {len(text) >> 20} MiB, more than a bundle may hold; give shorter logs")
     member = tarfile.TarInfo(MEMBER)
     member.size = len(text)
-    try:
-        with path.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
-            archive.addfile(member, io.BytesIO(text))
-    except OSError as problem:
-        raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
+    with writing(path), path.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+        archive.addfile(member, io.BytesIO(text))
 
 
 def read_bundle(path: Path) -> Snapshot:

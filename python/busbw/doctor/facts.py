@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from busbw.doctor.guess import machine_of_logs, machine_of_records
 from busbw.doctor.snapshot import Snapshot, TextFile
@@ -16,6 +17,7 @@ from busbw.nccl.topology_file import TopologyFile, read_topology
 from busbw.records import Record
 from busbw.topology.model import Machine
 
+Read = TypeVar("Read")
 GIVEN = "given here"
 """Origin of a graph file that was given with --graph: nobody has configured it here."""
 
@@ -77,8 +79,8 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
         machine=snapshot.machine or machine_of_logs(logs) or machine_of_records(records),
         settings=_settings(snapshot, confs, logs, records),
         confs=confs,
-        graph=_graph(snapshot.graph),
-        topology=_topology(snapshot.topology),
+        graph=_parsed(snapshot.graph, read_graph),
+        topology=_parsed(snapshot.topology, read_topology),
         logs=logs,
         records=records,
     )
@@ -101,23 +103,13 @@ def _settings(
     return found
 
 
-def _graph(file: TextFile | None) -> GraphFile | str | None:
+def _parsed(file: TextFile | None, read: Callable[[bytes, str], Read]) -> Read | str | None:
+    """What the file holds; a sentence where it cannot be read."""
     if file is None:
         return None
     if file.text is None:
         return f"{file.path} cannot be read: {file.why}"
     try:
-        return read_graph(file.text.encode(), file.path)
-    except UserError as problem:
-        return str(problem)
-
-
-def _topology(file: TextFile | None) -> TopologyFile | str | None:
-    if file is None:
-        return None
-    if file.text is None:
-        return f"{file.path} cannot be read: {file.why}"
-    try:
-        return read_topology(file.text.encode(), file.path)
+        return read(file.text.encode(), file.path)
     except UserError as problem:
         return str(problem)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from busbw import files
 from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.errors import UserError
@@ -54,8 +55,8 @@ def _with_named_graph(snapshot: Snapshot) -> Snapshot:
     """The graph file that a saved nccl.conf names, where it lies here too and none was given."""
     if snapshot.graph is not None:
         return snapshot
-    files = [read_conf(each.text, each.path) for each in snapshot.confs if each.text is not None]
-    setting = in_force(snapshot.environment, files).get("NCCL_GRAPH_FILE")
+    confs = [read_conf(each.text, each.path) for each in snapshot.confs if each.text is not None]
+    setting = in_force(snapshot.environment, confs).get("NCCL_GRAPH_FILE")
     if setting is None or not Path(setting.value).is_file():
         return snapshot
     return replace(snapshot, graph=_text(setting.value))
@@ -63,7 +64,7 @@ def _with_named_graph(snapshot: Snapshot) -> Snapshot:
 
 def _add(snapshot: Snapshot, name: str) -> tuple[Snapshot, tuple[Record, ...]]:
     """One file whose kind nobody said."""
-    start = _start(name)
+    start = files.read_start(name, 1 << 20)
     if is_bundle(start):
         if snapshot.machine is not None:
             raise UserError(f"{name}: a bundle is a whole machine; examine it by itself")
@@ -85,26 +86,12 @@ def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:
     """The machine of a topology file; beside a live machine it is the file that NCCL would be given."""
     data = read_bytes(name)
     loaded: Loaded = from_bytes(data, name)
+    text = TextFile(name, data.decode("utf-8", "replace"))
     if snapshot.machine is not None:
-        return replace(snapshot, topology=TextFile(name, data.decode("utf-8", "replace")))
-    text = TextFile(name, data.decode("utf-8", "replace")) if loaded.file is not None else None
-    return replace(snapshot, machine=loaded.machine, topology=text)
-
-
-def _start(name: str) -> bytes:
-    try:
-        with Path(name).open("rb") as file:
-            return file.read(1 << 20)
-    except OSError as problem:
-        raise UserError(f"{name} cannot be read: {problem.strerror or problem}") from problem
+        return replace(snapshot, topology=text)
+    return replace(snapshot, machine=loaded.machine, topology=text if loaded.file is not None else None)
 
 
 def _text(name: str, most: int = 32 << 20) -> TextFile:
-    try:
-        with Path(name).open("rb") as file:
-            data = file.read(most + 1)
-    except OSError as problem:
-        raise UserError(f"{name} cannot be read: {problem.strerror or problem}") from problem
-    if len(data) > most:
-        raise UserError(f"{name} has more than {most >> 20} MiB; give the part from the start of the job")
+    data = files.read_bytes(name, most, hint="give the part from the start of the job")
     return TextFile(name, data.decode("utf-8", "replace"))

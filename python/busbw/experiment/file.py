@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,8 @@ from busbw.errors import UserError
 from busbw.experiment import factors
 from busbw.experiment.factors import UNSET, Factor, Level
 from busbw.experiment.plan import Limits, Plan, check
+from busbw.files import read_text
+from busbw.toml import parse_toml
 
 MAX_FILE_BYTES = 1 << 20
 _TOP = {"command", "ranks", "launch", "one_at_a_time", "seed", "vary", *(each.name for each in fields(Limits))}
@@ -33,19 +33,7 @@ def parse_time(text: str) -> float:
 
 def read_plan(path: Path) -> Plan:
     """The plan that the file describes; UserError says what in it cannot be understood."""
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UserError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, which no plan is")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserError(f"cannot read {path}: {getattr(problem, 'strerror', None) or problem}") from problem
-    try:
-        reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-        raw = reader.loads(text)
-    except ModuleNotFoundError:
-        raise UserError("Python 3.10 reads TOML with the package tomli: pip install tomli") from None
-    except (ValueError, RecursionError) as problem:
-        raise UserError(f"{path} is no TOML: {problem}") from None
+    raw = parse_toml(read_text(path, MAX_FILE_BYTES, hint="no plan is"), str(path))
     try:
         return check(_plan(raw))
     except UserError as problem:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,9 @@ from typing import Any
 from busbw.analysis.comparison import Shape, shape_of
 from busbw.analysis.units import format_bytes, parse_bytes
 from busbw.errors import UserError
+from busbw.files import read_text
 from busbw.records import Record
+from busbw.toml import parse_toml
 
 MAX_FILE_BYTES = 16 << 20
 _SHAPE_KEYS = ("collective", "type", "op", "root", "ranks", "placement")
@@ -66,14 +66,7 @@ def shipped() -> list[Threshold]:
 
 def load(path: Path) -> list[Threshold]:
     """The thresholds or the baseline of a file."""
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UserError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB: that is no file of thresholds")
-        return parse(path.read_text(encoding="utf-8"), str(path))
-    except OSError as problem:
-        raise UserError(f"cannot read {path}: {problem.strerror or problem}") from problem
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is no text in UTF-8") from None
+    return parse(read_text(path, MAX_FILE_BYTES, hint="that is no file of thresholds"), str(path))
 
 
 def expected_GBps(thresholds: Sequence[Threshold], machine: str | None, shape: Shape, size: int) -> float | None:
@@ -86,7 +79,7 @@ def expected_GBps(thresholds: Sequence[Threshold], machine: str | None, shape: S
 
 def parse(text: str, name: str) -> list[Threshold]:
     """Thresholds from TOML; every mistake is named with its table."""
-    raw = _toml(text, name)
+    raw = parse_toml(text, name)
     unknown = raw.keys() - {"threshold", "published"}
     if unknown:
         raise UserError(f"{name}: '{sorted(unknown)[0]}' is unknown; tables are [[threshold]] and [[published]]")
@@ -98,18 +91,6 @@ def parse(text: str, name: str) -> list[Threshold]:
     if not found:
         raise UserError(f"{name} holds no threshold")
     return found
-
-
-def _toml(text: str, name: str) -> dict[str, Any]:
-    try:
-        reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    except ModuleNotFoundError:
-        raise UserError("Python 3.10 reads TOML with the package tomli: pip install tomli") from None
-    try:
-        raw: dict[str, Any] = reader.loads(text)
-    except (ValueError, RecursionError) as problem:
-        raise UserError(f"{name} is no TOML: {problem}") from None
-    return raw
 
 
 def _tables(raw: Mapping[str, Any], key: str, name: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.errors import UserError
+from busbw.files import read_bytes
 from busbw.topology.cpulist import read_list
 
 MOST_BYTES = 8 << 20
@@ -63,13 +64,7 @@ def _part(near: Sequence[frozenset[int]], rank: int) -> frozenset[int]:
 
 def read_file(path: Path) -> list[Near]:
     """A file of `nvidia-smi topo -m` or of NCCL's topology, told apart by their first character."""
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
-    except OSError as problem:
-        raise UserError(f"the topology {path} cannot be read: {problem.strerror or problem}") from None
-    if len(data) > MOST_BYTES:
-        raise UserError(f"the topology {path} is larger than {MOST_BYTES >> 20} MiB; it is hardly one")
+    data = read_bytes(path, MOST_BYTES, what="the topology", hint="it is hardly one")
     found = from_xml(data, str(path)) if data.lstrip()[:1] == b"<" else from_smi(data.decode(errors="replace"))
     if not found:
         raise UserError(f"{path} names no GPU; it should hold `nvidia-smi topo -m` or what NCCL_TOPO_DUMP_FILE wrote")

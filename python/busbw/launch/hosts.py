@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from busbw.errors import UsageError, UserError
+from busbw.files import read_bytes
 from busbw.launch.job import Host
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]")
@@ -31,14 +32,8 @@ def parse_hostfile(text: str, where: str) -> tuple[Host, ...]:
 
 def read_hostfile(path: Path) -> tuple[Host, ...]:
     """The hosts of a file."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            text = stream.read(MOST_BYTES + 1)
-    except OSError as problem:
-        raise UserError(f"the host file {path} cannot be read: {problem.strerror or problem}") from None
-    if len(text) > MOST_BYTES:
-        raise UserError(f"the host file {path} is larger than {MOST_BYTES >> 20} MiB; it is hardly a list of hosts")
-    return parse_hostfile(text, str(path))
+    data = read_bytes(path, MOST_BYTES, what="the host file", hint="it is hardly a list of hosts")
+    return parse_hostfile(data.decode(errors="replace"), str(path))
 
 
 def _host(text: str, where: str) -> Host:

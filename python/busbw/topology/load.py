@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from busbw import files
 from busbw.errors import UserError
 from busbw.nccl.problem import Problem
 from busbw.nccl.topology_file import TopologyFile, read_topology
@@ -38,14 +39,7 @@ def load(path: str | Path) -> Loaded:
 
 def read_bytes(path: str | Path) -> bytes:
     """A file's content up to MAX_BYTES; UserError where it cannot be read."""
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
-    if len(data) > MAX_BYTES:
-        raise UserError(f"{path} has more than {MAX_BYTES >> 20} MiB, no topology is that large")
-    return data
+    return files.read_bytes(path, MAX_BYTES, hint="no topology is that large")
 
 
 def from_bytes(data: bytes, source: str) -> Loaded:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
@@ -10,6 +11,70 @@ from busbw.topology.gpu_state import GpuState
 
 NAME = "gpu-faults"
 _PROOF = Proof(instruction="reset the GPU after the repair and look at `nvidia-smi -q -d ECC,ROW_REMAPPER`")
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One kind of trouble of one GPU; what is said of it may name the fields of `gpu` in braces."""
+
+    shows: Callable[[GpuState], object]
+    severity: Severity
+    what: str
+    fact: str
+    cost: str
+    fix: str
+
+
+_TROUBLES = (
+    Trouble(
+        lambda gpu: gpu.mig,
+        Severity.ERROR,
+        "MIG is on: its parts have no NVLinks and no P2P",
+        fact="MIG mode is enabled",
+        cost="transfers go through host memory, or NCCL refuses",
+        fix="nvidia-smi -mig 0 -i {gpu.index}",
+    ),
+    Trouble(
+        lambda gpu: gpu.ecc_uncorrected,
+        Severity.ERROR,
+        "{gpu.ecc_uncorrected} uncorrectable memory errors since the driver was loaded",
+        fact="volatile uncorrected ECC count is {gpu.ecc_uncorrected}",
+        cost="wrong results or ended processes",
+        fix="drain the host, reset the GPU, and replace it if they come back",
+    ),
+    Trouble(
+        lambda gpu: gpu.row_remap_failed,
+        Severity.ERROR,
+        "a faulty memory row could not be replaced",
+        fact="row remapping failed",
+        cost="memory errors will come back",
+        fix="replace the GPU",
+    ),
+    Trouble(
+        lambda gpu: gpu.row_remap_pending and not gpu.row_remap_failed,
+        Severity.WARNING,
+        "a faulty memory row waits to be replaced",
+        fact="row remapping is pending",
+        cost="memory errors until the GPU is reset",
+        fix="nvidia-smi --gpu-reset -i {gpu.index} while nothing runs",
+    ),
+    Trouble(
+        lambda gpu: gpu.rows_remapped_uncorrected and not (gpu.row_remap_failed or gpu.row_remap_pending),
+        Severity.NOTE,
+        "{gpu.rows_remapped_uncorrected} memory rows were replaced after errors",
+        fact="rows remapped for uncorrectable errors",
+        cost="none",
+        fix="watch the number",
+    ),
+    Trouble(
+        lambda gpu: gpu.compute_mode and "prohibited" in gpu.compute_mode.lower(),
+        Severity.ERROR,
+        "its compute mode forbids computing",
+        fact="compute mode {gpu.compute_mode}",
+        cost="no program can use it",
+        fix="nvidia-smi -c 0 -i {gpu.index}",
+    ),
+)
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -26,41 +91,10 @@ def examine(facts: Facts) -> Iterator[Finding]:
 
 
 def _of(gpu: GpuState) -> Iterator[Finding]:
-    if gpu.mig:
-        yield _finding(
-            gpu, Severity.ERROR, "MIG is on: its parts have no NVLinks and no P2P", "MIG mode is enabled",
-            "transfers go through host memory, or NCCL refuses", f"nvidia-smi -mig 0 -i {gpu.index}",
-        )  # fmt: skip
-    if gpu.ecc_uncorrected:
-        yield _finding(
-            gpu, Severity.ERROR, f"{gpu.ecc_uncorrected} uncorrectable memory errors since the driver was loaded",
-            f"volatile uncorrected ECC count is {gpu.ecc_uncorrected}", "wrong results or ended processes",
-            "drain the host, reset the GPU, and replace it if they come back",
-        )  # fmt: skip
-    if gpu.row_remap_failed:
-        yield _finding(
-            gpu, Severity.ERROR, "a faulty memory row could not be replaced", "row remapping failed",
-            "memory errors will come back", "replace the GPU",
-        )  # fmt: skip
-    elif gpu.row_remap_pending:
-        yield _finding(
-            gpu, Severity.WARNING, "a faulty memory row waits to be replaced", "row remapping is pending",
-            "memory errors until the GPU is reset", f"nvidia-smi --gpu-reset -i {gpu.index} while nothing runs",
-        )  # fmt: skip
-    elif gpu.rows_remapped_uncorrected:
-        yield _finding(
-            gpu, Severity.NOTE, f"{gpu.rows_remapped_uncorrected} memory rows were replaced after errors",
-            "rows remapped for uncorrectable errors", "none", "watch the number",
-        )  # fmt: skip
-    if gpu.compute_mode and "prohibited" in gpu.compute_mode.lower():
-        yield _finding(
-            gpu, Severity.ERROR, "its compute mode forbids computing", f"compute mode {gpu.compute_mode}",
-            "no program can use it", f"nvidia-smi -c 0 -i {gpu.index}",
-        )  # fmt: skip
-
-
-def _finding(  # noqa: PLR0913, PLR0917 - the parts of one row, in the order of its columns
-    gpu: GpuState, severity: Severity, what: str, fact: str, cost: str, fix: str
-) -> Finding:
-    where = f"NVML: GPU{gpu.index}"
-    return Finding(NAME, severity, f"GPU{gpu.index}: {what}", (Evidence(fact, where),), Cost(cost), fix, _PROOF)
+    for trouble in _TROUBLES:
+        if trouble.shows(gpu):
+            yield Finding(
+                NAME, trouble.severity, f"GPU{gpu.index}: {trouble.what.format(gpu=gpu)}",
+                (Evidence(trouble.fact.format(gpu=gpu), f"NVML: GPU{gpu.index}"),), Cost(trouble.cost),
+                trouble.fix.format(gpu=gpu), _PROOF,
+            )  # fmt: skip
