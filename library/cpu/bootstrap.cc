@@ -19,13 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t id_magic = 0x64692d7762737562;  // "busbw-id"
 
-std::uint64_t boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string line;
-  std::getline(file, line);
-  return std::hash<std::string>{}(line);
-}
-
 // Removes the segment's name when the meeting fails: nobody can use it any more, and nothing must stay behind.
 class NameGuard {
  public:
@@ -115,7 +108,7 @@ UniqueId UniqueId::make() {
   id.magic = id_magic;
   id.version = segment_version;
   id.uid = ::geteuid();
-  id.boot_id = cpu::boot_id();
+  id.boot_id = busbw::boot_id();
   fill_random(id.name, sizeof id.name);
   return id;
 }
@@ -143,7 +136,7 @@ void UniqueId::check() const {
     throw Failure(ncclInvalidUsage,
                   text("The ncclUniqueId was made by user %u; this process runs as user %u.", uid, ::geteuid()));
   }
-  if (boot_id != cpu::boot_id()) {
+  if (boot_id != busbw::boot_id()) {
     throw Failure(ncclInvalidUsage, text("The ncclUniqueId was made on another host than %s; busbw's CPU library works "
                                          "within one host.",
                                          host_name().c_str()));

@@ -39,7 +39,7 @@ Communicator::Communicator(const UniqueId& id, int ranks, int rank) : rank_(rank
   received.resize(std::size_t(ranks));
   one_process_ = true;
   for (int peer = 0; peer < ranks; ++peer) {
-    const bool same = cpu::same_process(segment_->record(peer).process, this_process());
+    const bool same = busbw::same_process(segment_->record(peer).process, this_process());
     same_process_.push_back(same);
     one_process_ = one_process_ && same;
   }

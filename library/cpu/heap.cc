@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "library/common/failure.h"
-#include "library/cpu/descriptor.h"
+#include "library/common/descriptor.h"
 #include "library/cpu/layout.h"
 
 namespace busbw::cpu {

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "library/common/failure.h"
-#include "library/cpu/descriptor.h"
+#include "library/common/descriptor.h"
 #include "library/cpu/settings.h"
 
 namespace busbw::cpu {

@@ -9,7 +9,7 @@
 
 #include "busbw/nccl_abi.h"
 #include "library/cpu/layout.h"
-#include "library/cpu/process.h"
+#include "library/common/process.h"
 
 namespace busbw::cpu {
 

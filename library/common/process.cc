@@ -1,5 +1,5 @@
 // Process identity and liveness from /proc.
-#include "library/cpu/process.h"
+#include "library/common/process.h"
 
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@
 
 #include "library/common/failure.h"
 
-namespace busbw::cpu {
+namespace busbw {
 namespace {
 
 struct ProcStat {
@@ -84,6 +84,13 @@ std::string host_name() {
   return name;
 }
 
+std::uint64_t boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string line;
+  std::getline(file, line);
+  return std::hash<std::string>{}(line);
+}
+
 void fill_random(void* to, std::size_t bytes) {
   auto* out = static_cast<char*>(to);
   while (bytes > 0) {
@@ -99,4 +106,4 @@ void fill_random(void* to, std::size_t bytes) {
   }
 }
 
-}  // namespace busbw::cpu
+}  // namespace busbw

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace busbw::cpu {
+namespace busbw {
 
 class Descriptor {
  public:
@@ -25,4 +25,4 @@ class Descriptor {
   int descriptor_;
 };
 
-}  // namespace busbw::cpu
+}  // namespace busbw

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace busbw::cpu {
+namespace busbw {
 
 using CpuSet = cpu_set_t;
 
@@ -31,7 +31,9 @@ Life life_of(const ProcessIdentity& process);
 
 CpuSet cpus_of_this_thread();
 std::string host_name();
+// Equal for all processes of a host, containers included, until it is started anew; 0 where /proc does not tell.
+std::uint64_t boot_id();
 // Unpredictable bytes from the kernel.
 void fill_random(void* to, std::size_t bytes);
 
-}  // namespace busbw::cpu
+}  // namespace busbw
