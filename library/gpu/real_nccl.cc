@@ -4,11 +4,11 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 
 #include "library/common/failure.h"
-#include "library/gpu/settings.h"
 
 namespace busbw::gpu {
 
@@ -102,8 +102,8 @@ std::unique_ptr<RealNccl> bind(const Search& place) {
 }
 
 const RealNccl* find() {
-  const std::string asked_for = Settings::from_environment().real_nccl;
-  const Search place = search(asked_for);
+  const char* asked_for = std::getenv("BUSBW_REAL_NCCL");
+  const Search place = search(asked_for ? asked_for : "");
   if (!place.handle) {
     throw Failure(ncclSystemError,
                   text("busbw's GPU library found no NCCL to work with (%s). Give its file in BUSBW_REAL_NCCL, or its "

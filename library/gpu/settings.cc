@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "library/common/failure.h"
+#include "library/gpu/choice_table.h"
 
 namespace busbw::gpu {
 namespace {
@@ -31,9 +32,17 @@ Settings Settings::from_environment() {
                        log.c_str()));
   }
   if (!log.empty()) settings.log = LogLevel(log[0] - '0');
-  settings.real_nccl = value_of("BUSBW_REAL_NCCL");
+  const std::string timeout = value_of("BUSBW_GPU_TIMEOUT");
+  if (!timeout.empty()) {
+    char* end = nullptr;
+    settings.timeout_seconds = std::strtod(timeout.c_str(), &end);
+    if (*end != '\0' || !(settings.timeout_seconds > 0 && settings.timeout_seconds < 1e6)) {
+      throw Failure(ncclInvalidUsage,
+                    text("BUSBW_GPU_TIMEOUT is '%s'; it takes a number of seconds.", timeout.c_str()));
+    }
+  }
   settings.algorithm = value_of("BUSBW_ALGORITHM");
-  settings.table = value_of("BUSBW_TABLE");
+  if (settings.enabled) settings.table = table_text_from_environment();
   return settings;
 }
 

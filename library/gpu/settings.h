@@ -11,11 +11,11 @@ enum class LogLevel { none, communicators, choices };
 struct Settings {
   // BUSBW_GPU=0: everything goes to NCCL, as if this library were not there.
   bool enabled = true;
-  // BUSBW_REAL_NCCL: the file of the NCCL behind this library; empty: the one that the program uses.
-  std::string real_nccl;
-  // BUSBW_ALGORITHM and BUSBW_TABLE, as choice.h reads them.
+  // BUSBW_ALGORITHM, and the text of the table that BUSBW_TABLE names, as choice_table.h describes them.
   std::string algorithm;
   std::string table;
+  // BUSBW_GPU_TIMEOUT: how long ranks wait for each other when a communicator is made, before NCCL does it all.
+  double timeout_seconds = 60;
   // BUSBW_GPU_LOG
   LogLevel log = LogLevel::none;
 

@@ -41,15 +41,10 @@ BUSBW_FORWARDED_FUNCTIONS(FORWARDED)
 #undef ncclCommGrow
 #undef ncclGetVersion
 
-TYPED(ncclCommInitRankScalable)
-TYPED(ncclCommInitAll)
-TYPED(ncclCommSplit)
-TYPED(ncclCommShrink)
 TYPED(ncclCommRevoke)
 TYPED(ncclCommFinalize)
 TYPED(ncclCommDestroy)
 TYPED(ncclCommAbort)
-TYPED(ncclCommGetAsyncError)
 TYPED(ncclGroupStart)
 TYPED(ncclGroupEnd)
 TYPED(ncclAllReduce)
@@ -73,3 +68,18 @@ EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t*, int ranks, ncclUniqueId 
 EXPORT ncclResult_t ncclGetVersion(int* version) { return *version = 22809, ncclSuccess; }
 EXPORT const char* ncclGetLastError(ncclComm_t) { return "the fake's last error"; }
 EXPORT const char* ncclGetErrorString(ncclResult_t) { return "the fake's error"; }
+
+// With a place for a new communicator among their arguments.
+EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t*, int b, int c, int d, long e, const ncclConfig_t* f) {
+  return b == 2 && c == 3 && d == 4 && e == 5 && f ? ncclSuccess : ncclInvalidArgument;
+}
+EXPORT ncclResult_t ncclCommInitAll(ncclComm_t*, int b, long c) {
+  return b == 2 && c == 3 ? ncclSuccess : ncclInvalidArgument;
+}
+EXPORT ncclResult_t ncclCommSplit(long a, int b, int c, ncclComm_t*, const ncclConfig_t* e) {
+  return a == 1 && b == 2 && c == 3 && e ? ncclSuccess : ncclInvalidArgument;
+}
+EXPORT ncclResult_t ncclCommShrink(long a, long b, int c, ncclComm_t*, const ncclConfig_t* e, int f) {
+  return a == 1 && b == 2 && c == 3 && e && f == 6 ? ncclSuccess : ncclInvalidArgument;
+}
+EXPORT ncclResult_t ncclCommGetAsyncError(long a, ncclResult_t*) { return a == 1 ? ncclSuccess : ncclInvalidArgument; }

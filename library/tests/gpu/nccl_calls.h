@@ -19,6 +19,16 @@ T argument(int position) {
     ncclUniqueId id;
     std::memset(id.internal, position, sizeof id.internal);
     return id;
+  } else if constexpr (std::is_same_v<T, ncclComm_t*>) {
+    // Our library reads what NCCL has written there.
+    static ncclComm_t made[8];
+    return made;
+  } else if constexpr (std::is_same_v<T, ncclConfig_t*>) {
+    static ncclConfig_t config{};
+    return &config;
+  } else if constexpr (std::is_same_v<T, ncclResult_t*>) {
+    static ncclResult_t result = ncclSuccess;
+    return &result;
   } else if constexpr (std::is_pointer_v<T>) {
     return reinterpret_cast<T>(static_cast<std::intptr_t>(position));
   } else {

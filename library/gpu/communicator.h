@@ -1,0 +1,119 @@
+// What this library adds to one rank's NCCL communicator: memory that its peers write, and the launch of our kernels.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "library/gpu/choice.h"
+#include "library/gpu/device.h"
+#include "library/gpu/health.h"
+#include "library/gpu/settings.h"
+#include "library/gpu/stream_order.h"
+#include "library/gpu/watch.h"
+
+namespace busbw::gpu {
+
+// A collective as the program called it.
+struct Call {
+  Collective collective{};
+  ncclDataType_t type = ncclInt8;
+  ncclRedOp_t op = ncclSum;
+  std::size_t count = 0;
+  int root = 0;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  DeviceStream stream = nullptr;
+};
+
+// This rank's memory that kernels work with.
+class ScratchMemory {
+ public:
+  ScratchMemory(std::shared_ptr<Device> device, int ranks);
+  ~ScratchMemory();
+  ScratchMemory(const ScratchMemory&) = delete;
+  ScratchMemory& operator=(const ScratchMemory&) = delete;
+
+  const std::shared_ptr<Device>& device() const { return device_; }
+  const Layout& layout() const { return layout_; }
+  unsigned char* scratch() const { return scratch_; }
+  ChannelState* state() const { return state_; }
+  const HostMemory& abort_word() const { return abort_word_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  Layout layout_;
+  unsigned char* scratch_ = nullptr;
+  ChannelState* state_ = nullptr;
+  HostMemory abort_word_;
+};
+
+// The peers' memory as this rank's GPU addresses it.
+class PeerMemory {
+ public:
+  explicit PeerMemory(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  ~PeerMemory() { close(); }
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+
+  // Of another process, or of this one.
+  void open(int rank, const MemoryHandle& handle);
+  void reach(int rank, int ordinal, void* address);
+  unsigned char* operator[](int rank) const { return address_[rank]; }
+  void close();
+
+ private:
+  std::shared_ptr<Device> device_;
+  unsigned char* address_[max_ranks] = {};
+  bool opened_[max_ranks] = {};
+};
+
+struct CommunicatorParts {
+  int rank = 0;
+  int ranks = 0;
+  int channel_limit = 0;
+  std::shared_ptr<const Choices> choices;
+  std::shared_ptr<ScratchMemory> memory;
+  std::unique_ptr<PeerMemory> peers;
+  std::shared_ptr<Health> health;
+  std::unique_ptr<WatchSeat> seat;
+  LogLevel log = LogLevel::none;
+};
+
+class Communicator {
+ public:
+  explicit Communicator(CommunicatorParts parts);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // Depends on nothing but what NCCL wants to be equal on all ranks, and what the ranks have agreed on.
+  Choice decide(const Call& call) const;
+
+  // Throws a Failure if the communicator is poisoned, or if the launch fails, which poisons it everywhere.
+  void launch(const Call& call, const Choice& choice);
+  // Around a call of the real NCCL on this communicator, as in StreamOrder.
+  std::uint64_t before(DeviceStream stream);
+  void after(DeviceStream stream, std::uint64_t capture);
+
+  Health& health() { return *parts_.health; }
+  // Ends what runs, here and on the other ranks. From any thread.
+  void abort(const std::string& how);
+  // Until eager calls are done or the communicator is poisoned, and then for a moment more.
+  void drain();
+
+ private:
+  KernelArguments arguments(const Call& call) const;
+  void log(const Call& call, const Choice& choice);
+
+  CommunicatorParts parts_;
+  KernelArguments constant_;
+  std::mutex guard_;
+  StreamOrder order_;
+  std::string logged_;
+};
+
+std::string describe(const Choice& choice);
+
+}  // namespace busbw::gpu

@@ -1,0 +1,58 @@
+// A GPU through the CUDA driver, in the primary context that CUDA's runtime, and so NCCL, uses.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "library/gpu/device.h"
+#include "library/gpu/driver.h"
+
+namespace busbw::gpu {
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(const Driver& driver, int ordinal);
+
+  const DeviceFacts& facts() const override { return facts_; }
+  std::string why_not() const override { return why_not_; }
+  void* allocate(std::size_t bytes) override;
+  void fill(void* memory, std::uint32_t word, std::size_t bytes) override;
+  void release(void* memory) noexcept override;
+  HostMemory allocate_host(std::size_t bytes) override;
+  void release(const HostMemory& memory) noexcept override;
+  MemoryHandle share(void* memory) override;
+  void* open(const MemoryHandle& handle) override;
+  void close(void* opened) noexcept override;
+  void reach(int peer_ordinal) override;
+  DeviceStream create_stream() override;
+  void destroy(DeviceStream stream) noexcept override;
+  void copy_in(void* to, const void* from_host, std::size_t bytes, DeviceStream stream) override;
+  void copy_out(void* to_host, const void* from, std::size_t bytes, DeviceStream stream) override;
+  bool done(DeviceStream stream) override;
+  DeviceEvent create_event() override;
+  void destroy(DeviceEvent event) noexcept override;
+  void record(DeviceEvent event, DeviceStream stream) override;
+  void wait(DeviceStream stream, DeviceEvent event) override;
+  bool done(DeviceEvent event) override;
+  std::uint64_t capture(DeviceStream stream) override;
+  bool has(int kind, ncclDataType_t type) const override;
+  void launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
+              DeviceStream stream) override;
+
+ private:
+  class Current;
+
+  void learn_facts(int device);
+  void load_kernels();
+  void check(CudaResult result, const char* what) const;
+
+  const Driver& driver_;
+  CudaContext context_ = nullptr;
+  // Filling and the like, apart from what the program does.
+  ncclStream_t stream_ = nullptr;
+  DeviceFacts facts_;
+  std::string why_not_;
+  std::array<std::array<CudaFunction, ncclNumTypes>, std::size(kernel_kinds)> kernels_{};
+};
+
+}  // namespace busbw::gpu

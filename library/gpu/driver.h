@@ -1,0 +1,112 @@
+// The functions of the CUDA driver that this library calls, found at run time, so that one build runs with and without
+// a GPU. Prototypes and enumerators are those of the driver's documented ABI.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "busbw/nccl_abi.h"
+
+namespace busbw::gpu {
+
+using CudaResult = int;
+using CudaAddress = unsigned long long;
+using CudaContext = struct CUctx_st*;
+using CudaModule = struct CUmod_st*;
+using CudaFunction = struct CUfunc_st*;
+using CudaEvent = struct CUevent_st*;
+
+namespace cuda {
+enum : CudaResult {
+  success = 0,
+  peer_access_already_enabled = 704,
+  not_ready = 600,
+  not_found = 500,
+};
+enum Attribute : int { multiprocessor_count = 16, pci_bus_id = 33, pci_device_id = 34, pci_domain_id = 50 };
+enum : unsigned { stream_non_blocking = 1, event_disable_timing = 2 };
+enum : unsigned { host_portable = 1, host_device_map = 2 };
+enum : unsigned { ipc_lazy_enable_peer_access = 1 };
+enum CaptureStatus : int { capture_none = 0, capture_active = 1 };
+// CUlaunchAttribute is an id and 64 bytes of value, 8-byte aligned.
+struct LaunchAttribute {
+  int id;
+  char padding[4];
+  alignas(8) unsigned char value[64];
+};
+struct LaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  ncclStream_t stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+struct IpcHandle {
+  unsigned char bytes[64];
+};
+struct Uuid {
+  unsigned char bytes[16];
+};
+}  // namespace cuda
+
+#define BUSBW_DRIVER_FUNCTIONS(X)                                                                                  \
+  X(init, cuInit, (unsigned flags))                                                                                \
+  X(get_error_name, cuGetErrorName, (CudaResult error, const char** text))                                         \
+  X(get_error_string, cuGetErrorString, (CudaResult error, const char** text))                                     \
+  X(device_get, cuDeviceGet, (int* device, int ordinal))                                                           \
+  X(device_get_name, cuDeviceGetName, (char* name, int length, int device))                                        \
+  X(device_get_uuid, cuDeviceGetUuid_v2, (cuda::Uuid * uuid, int device))                                          \
+  X(device_get_attribute, cuDeviceGetAttribute, (int* value, cuda::Attribute attribute, int device))               \
+  X(primary_context_retain, cuDevicePrimaryCtxRetain, (CudaContext * context, int device))                         \
+  X(context_get_current, cuCtxGetCurrent, (CudaContext * context))                                                 \
+  X(context_push, cuCtxPushCurrent_v2, (CudaContext context))                                                      \
+  X(context_pop, cuCtxPopCurrent_v2, (CudaContext * context))                                                      \
+  X(context_enable_peer_access, cuCtxEnablePeerAccess, (CudaContext peer, unsigned flags))                         \
+  X(memory_allocate, cuMemAlloc_v2, (CudaAddress * address, std::size_t bytes))                                    \
+  X(memory_free, cuMemFree_v2, (CudaAddress address))                                                              \
+  X(memory_set_32, cuMemsetD32Async, (CudaAddress address, unsigned word, std::size_t words, ncclStream_t stream)) \
+  X(host_allocate, cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags))                             \
+  X(host_free, cuMemFreeHost, (void* memory))                                                                      \
+  X(host_device_pointer, cuMemHostGetDevicePointer_v2, (CudaAddress * address, void* memory, unsigned flags))      \
+  X(copy_in, cuMemcpyHtoDAsync_v2, (CudaAddress to, const void* from, std::size_t bytes, ncclStream_t stream))     \
+  X(copy_out, cuMemcpyDtoHAsync_v2, (void* to, CudaAddress from, std::size_t bytes, ncclStream_t stream))          \
+  X(ipc_get_handle, cuIpcGetMemHandle, (cuda::IpcHandle * handle, CudaAddress address))                            \
+  X(ipc_open_handle, cuIpcOpenMemHandle_v2, (CudaAddress * address, cuda::IpcHandle handle, unsigned flags))       \
+  X(ipc_close_handle, cuIpcCloseMemHandle, (CudaAddress address))                                                  \
+  X(stream_create, cuStreamCreate, (ncclStream_t * stream, unsigned flags))                                        \
+  X(stream_destroy, cuStreamDestroy_v2, (ncclStream_t stream))                                                     \
+  X(stream_query, cuStreamQuery, (ncclStream_t stream))                                                            \
+  X(stream_synchronize, cuStreamSynchronize, (ncclStream_t stream))                                                \
+  X(stream_wait_event, cuStreamWaitEvent, (ncclStream_t stream, CudaEvent event, unsigned flags))                  \
+  X(event_create, cuEventCreate, (CudaEvent * event, unsigned flags))                                              \
+  X(event_destroy, cuEventDestroy_v2, (CudaEvent event))                                                           \
+  X(event_record, cuEventRecord, (CudaEvent event, ncclStream_t stream))                                           \
+  X(event_query, cuEventQuery, (CudaEvent event))                                                                  \
+  X(module_load_data, cuModuleLoadData, (CudaModule * module, const void* image))                                  \
+  X(module_get_function, cuModuleGetFunction, (CudaFunction * function, CudaModule module, const char* name))
+
+// Newer than the oldest driver that an NCCL of today runs on: without them we stand back.
+#define BUSBW_NEWER_DRIVER_FUNCTIONS(X)                                                                     \
+  X(launch, cuLaunchKernelEx,                                                                               \
+    (const cuda::LaunchConfig* config, CudaFunction function, void** parameters, void** extra))             \
+  X(stream_get_capture_info, cuStreamGetCaptureInfo_v2,                                                     \
+    (ncclStream_t stream, cuda::CaptureStatus * status, std::uint64_t* id, void* graph, void* dependencies, \
+     void* dependency_count))
+
+struct Driver {
+#define BUSBW_MEMBER(member, name, parameters) CudaResult(*member) parameters = nullptr;
+  BUSBW_DRIVER_FUNCTIONS(BUSBW_MEMBER)
+  BUSBW_NEWER_DRIVER_FUNCTIONS(BUSBW_MEMBER)
+#undef BUSBW_MEMBER
+  // The first of the newer functions that this driver lacks, or null.
+  const char* lacks = nullptr;
+
+  std::string describe(CudaResult error) const;
+  // Throws a Failure with ncclUnhandledCudaError.
+  void check(CudaResult result, const char* what, int ordinal) const;
+};
+
+// Null where this process has no usable driver, with the reason.
+const Driver* driver(std::string& why_not);
+
+}  // namespace busbw::gpu

@@ -1,0 +1,41 @@
+// Whether a communicator can still be used: a lost peer, an abort or a failed launch poisons it for good.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "busbw/nccl_abi.h"
+
+namespace busbw::gpu {
+
+class Health {
+ public:
+  // Only the first reason counts. Ends what waits on the GPU; from any thread. True for the first.
+  bool poison(ncclResult_t code, const std::string& sentence);
+  // One line on stderr, once: a program that only waits for its stream learns it nowhere else.
+  void tell();
+
+  ncclResult_t code() const { return code_.load(std::memory_order_acquire); }
+  std::string sentence() const;
+  // Throws a Failure with the sentence if poisoned.
+  void check() const {
+    if (code() != ncclSuccess) [[unlikely]]
+      fail();
+  }
+
+  // The word that kernels look at; null before its memory is given back.
+  void set_abort_word(std::uint32_t* word);
+
+ private:
+  [[noreturn]] void fail() const;
+
+  mutable std::mutex guard_;
+  std::atomic<ncclResult_t> code_{ncclSuccess};
+  std::string sentence_;
+  bool told_ = false;
+  std::uint32_t* abort_word_ = nullptr;
+};
+
+}  // namespace busbw::gpu

@@ -1,0 +1,152 @@
+// Ranks decide together whether a communicator is accelerated, and reach each other's memory if it is.
+#include "library/tests/gpu/ranks.h"
+
+namespace busbw::gpu::test {
+namespace {
+
+FakeDevice& my_device() { return *FakeDevices::opened_here().back(); }
+
+// Each rank writes its number into every peer's scratch, then finds everyone's in its own.
+void check_reach(ncclComm_t comm, int rank, int ranks) {
+  float value = 1;
+  ASSERT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, stream(7)), ncclSuccess);
+  ASSERT_FALSE(my_device().launches.empty());
+  const KernelArguments arguments = my_device().launches.back().arguments;
+  EXPECT_EQ(arguments.rank, rank);
+  EXPECT_EQ(arguments.ranks, ranks);
+  EXPECT_EQ(*arguments.abort, 0u);
+  for (int peer = 0; peer < ranks; ++peer) arguments.scratch[peer][rank] = static_cast<unsigned char>(rank + 1);
+  barrier(comm);
+  barrier(comm);
+  for (int peer = 0; peer < ranks; ++peer) EXPECT_EQ(arguments.scratch[rank][peer], peer + 1);
+  barrier(comm);
+  barrier(comm);
+}
+
+TEST(Accelerated, ThreadsReachEachOthersMemory) {
+  FakeDevices devices;
+  run_threads(4, [](ncclComm_t comm, int rank) { check_reach(comm, rank, 4); });
+}
+
+TEST(Accelerated, ProcessesReachEachOthersMemory) {
+  FakeDevices devices;
+  run_processes(3, [](ncclComm_t comm, int rank) { check_reach(comm, rank, 3); });
+}
+
+TEST(Accelerated, ScratchIsPreparedForEveryProtocol) {
+  FakeDevices devices;
+  run_threads(2, [](ncclComm_t comm, int) {
+    ASSERT_TRUE(accelerated(comm));
+    const Layout layout = Layout::of(2);
+    bool found = false;
+    for (const FakeDevice::Fill& fill : my_device().fills) {
+      found |= fill.word == 0xFFFAFFFA && fill.bytes == layout.simple_start - layout.sentinel_start;
+    }
+    EXPECT_TRUE(found);
+  });
+}
+
+TEST(Accelerated, CommunicatorsOfOneThreadAreMadeTogether) {
+  FakeDevices devices;
+  ncclComm_t comms[3] = {};
+  ASSERT_EQ(ncclCommInitAll(comms, 3, nullptr), ncclSuccess) << ncclGetLastError(nullptr);
+  for (ncclComm_t comm : comms) EXPECT_TRUE(accelerated(comm));
+  for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST(Accelerated, InAGroupAfterItsEnd) {
+  FakeDevices devices;
+  const ncclUniqueId id = new_id();
+  ncclComm_t comms[2] = {};
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int rank = 0; rank < 2; ++rank) ASSERT_EQ(ncclCommInitRank(&comms[rank], 2, id, rank), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  for (ncclComm_t comm : comms) EXPECT_TRUE(accelerated(comm)) << explain(comm, Collective::all_reduce, 256);
+  for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST(Accelerated, ASplitIsToo) {
+  FakeDevices devices;
+  run_threads(4, [](ncclComm_t comm, int rank) {
+    ncclComm_t half = nullptr;
+    ASSERT_EQ(ncclCommSplit(comm, rank % 2, rank, &half, nullptr), ncclSuccess) << ncclGetLastError(comm);
+    check_reach(half, rank / 2, 2);
+    EXPECT_EQ(ncclCommDestroy(half), ncclSuccess);
+  });
+}
+
+TEST(Accelerated, MemoryIsGivenBackAfterTheLastRankHasLeft) {
+  FakeDevices devices;
+  run_threads(3, [](ncclComm_t comm, int) { ASSERT_TRUE(accelerated(comm)); });
+  EXPECT_TRUE(eventually([] { return FakeDevice::live_allocations() == 0; })) << FakeDevice::live_allocations();
+}
+
+TEST(NotAccelerated, WhatOneRankCannotNoRankDoesAndAllKnowWhy) {
+  FakeDevices devices;
+  std::atomic<int> opened{0};
+  devices.prepare = [&](FakeDevice& device) {
+    device.refuse_memory = false, device.refusal = opened++ == 1 ? "it is too old" : "";
+  };
+  run_threads(3, [](ncclComm_t comm, int) {
+    const std::string why = explain(comm, Collective::all_reduce, 256);
+    EXPECT_TRUE(contains(why, "nccl: rank ") && contains(why, "it is too old")) << why;
+    float value = 1;
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr), ncclSuccess);
+    EXPECT_EQ(value, 3);
+  });
+  EXPECT_TRUE(eventually([] { return FakeDevice::live_allocations() == 0; })) << FakeDevice::live_allocations();
+}
+
+TEST(NotAccelerated, WhereAPeerCannotBeReached) {
+  FakeDevices devices;
+  devices.prepare = [&](FakeDevice& device) { device.refuse_peers = true; };
+  run_processes(2, [](ncclComm_t comm, int) {
+    const std::string why = explain(comm, Collective::all_reduce, 256);
+    EXPECT_TRUE(contains(why, "reaches no peer")) << why;
+    float value = 2;
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr), ncclSuccess);
+    EXPECT_EQ(value, 4);
+  });
+}
+
+TEST(NotAccelerated, WhereRanksWouldDecideDifferently) {
+  FakeDevices devices;
+  const ncclUniqueId id = new_id();
+  const auto rank = [&](int rank) {
+    return start_process([&, rank] {
+      ::setenv("BUSBW_ALGORITHM", rank == 0 ? "two_shot/ll" : "one_shot/ll", 1);
+      run_rank(id, 2, rank, [](ncclComm_t comm, int) {
+        const std::string why = explain(comm, Collective::all_reduce, 256);
+        EXPECT_TRUE(contains(why, "rank 1 has another BUSBW_ALGORITHM")) << why;
+      });
+    });
+  };
+  const pid_t first = rank(0);
+  const pid_t second = rank(1);
+  EXPECT_EQ(wait_for(first), 0);
+  EXPECT_EQ(wait_for(second), 0);
+}
+
+TEST(NotAccelerated, WithoutAGpu) {
+  FakeDevices devices;
+  devices.none = "there is no NVIDIA driver";
+  run_threads(2, [](ncclComm_t comm, int) {
+    EXPECT_EQ(explain(comm, Collective::all_reduce, 256), "nccl: there is no NVIDIA driver");
+  });
+}
+
+TEST(NotAccelerated, ANonBlockingCommunicatorWaitsForNobody) {
+  FakeDevices devices;
+  const ncclUniqueId id = new_id();
+  ncclConfig_t config{};
+  config.size = sizeof config;
+  config.magic = unsigned(NCCL_API_MAGIC);
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess);
+  EXPECT_TRUE(contains(explain(comm, Collective::all_reduce, 256), "nccl: it "));
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+}  // namespace
+}  // namespace busbw::gpu::test

@@ -1,0 +1,208 @@
+// A GPU for tests: memory is the host's, streams and events only write down what is asked of them, kernels are noted
+// and run whatever the test puts there.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "library/common/failure.h"
+#include "library/common/process.h"
+#include "library/gpu/device.h"
+
+namespace busbw::gpu::test {
+
+inline DeviceStream stream(std::uintptr_t number) { return reinterpret_cast<DeviceStream>(number); }
+
+struct Launch {
+  int kind = 0;
+  ncclDataType_t type{};
+  int channels = 0;
+  int threads = 0;
+  KernelArguments arguments;
+  DeviceStream on = nullptr;
+};
+
+class FakeDevice : public Device {
+ public:
+  explicit FakeDevice(int ordinal) {
+    facts_.name = "Test H200";
+    facts_.bus_id = "0000:0f:00.0";
+    facts_.ordinal = ordinal;
+    facts_.multiprocessors = 132;
+    fill_random(facts_.uuid.data(), facts_.uuid.size());
+  }
+
+  const DeviceFacts& facts() const override { return facts_; }
+  std::string why_not() const override { return refusal; }
+
+  // Pages come when they are touched, so that the scratch of many ranks fits.
+  void* allocate(std::size_t bytes) override {
+    if (refuse_memory) throw Failure(ncclUnhandledCudaError, "there is no memory left on the test GPU");
+    const int file = ::memfd_create("busbw-fake-gpu", MFD_CLOEXEC);
+    if (file < 0 || ::ftruncate(file, off_t(bytes)) != 0) throw Failure(ncclSystemError, "memfd_create failed");
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    const std::lock_guard lock(guard_);
+    files_[memory] = {file, bytes};
+    ++live_allocations();
+    return memory;
+  }
+  void fill(void* memory, std::uint32_t word, std::size_t bytes) override {
+    const std::lock_guard lock(guard_);
+    fills.push_back({memory, word, bytes});
+  }
+  void release(void* memory) noexcept override {
+    const std::lock_guard lock(guard_);
+    const auto found = files_.find(memory);
+    if (found == files_.end()) return;
+    ::munmap(memory, found->second.bytes);
+    ::close(found->second.file);
+    files_.erase(found);
+    --live_allocations();
+  }
+  HostMemory allocate_host(std::size_t bytes) override {
+    void* memory = std::calloc(1, bytes);
+    return {memory, memory};
+  }
+  void release(const HostMemory& memory) noexcept override { std::free(memory.host); }
+
+  MemoryHandle share(void* memory) override {
+    const std::lock_guard lock(guard_);
+    MemoryHandle handle{};
+    const std::string path =
+        text("/proc/%d/fd/%d %zu", int(::getpid()), files_.at(memory).file, files_.at(memory).bytes);
+    path.copy(reinterpret_cast<char*>(handle.bytes), sizeof handle.bytes - 1);
+    return handle;
+  }
+  void* open(const MemoryHandle& handle) override {
+    char path[64];
+    std::size_t bytes = 0;
+    std::sscanf(reinterpret_cast<const char*>(handle.bytes), "%63s %zu", path, &bytes);
+    const int file = ::open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0 || refuse_peers) throw Failure(ncclUnhandledCudaError, "the test GPU reaches no peer");
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ::close(file);
+    const std::lock_guard lock(guard_);
+    opened_[memory] = bytes;
+    return memory;
+  }
+  void close(void* opened) noexcept override {
+    const std::lock_guard lock(guard_);
+    ::munmap(opened, opened_[opened]);
+    opened_.erase(opened);
+  }
+  void reach(int) override {
+    if (refuse_peers) throw Failure(ncclUnhandledCudaError, "the test GPU reaches no peer");
+  }
+
+  DeviceStream create_stream() override { return test::stream(1000); }
+  void destroy(DeviceStream) noexcept override {}
+  void copy_in(void* to, const void* from_host, std::size_t bytes, DeviceStream) override {
+    std::memcpy(to, from_host, bytes);
+  }
+  void copy_out(void* to_host, const void* from, std::size_t bytes, DeviceStream) override {
+    std::memcpy(to_host, from, bytes);
+  }
+  bool done(DeviceStream) override { return true; }
+
+  DeviceEvent create_event() override { return reinterpret_cast<DeviceEvent>(++last_event_); }
+  void destroy(DeviceEvent) noexcept override {}
+  void record(DeviceEvent event, DeviceStream on) override {
+    note(text("record e%zu s%zu", number(event), number(on)));
+  }
+  void wait(DeviceStream on, DeviceEvent event) override { note(text("wait s%zu e%zu", number(on), number(event))); }
+  bool done(DeviceEvent) override { return events_done; }
+  std::uint64_t capture(DeviceStream on) override {
+    const std::lock_guard lock(guard_);
+    const auto found = captures.find(on);
+    return found == captures.end() ? 0 : found->second;
+  }
+
+  bool has(int kind, ncclDataType_t) const override { return kind >= 0; }
+  void launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
+              DeviceStream on) override {
+    note(text("launch s%zu", number(on)));
+    if (refuse_launch) throw Failure(ncclUnhandledCudaError, "the test GPU launches nothing");
+    const Launch launch{kind, type, channels, threads, arguments, on};
+    {
+      const std::lock_guard lock(guard_);
+      launches.push_back(launch);
+    }
+    if (kernel) kernel(launch);
+  }
+
+  std::vector<std::string> take_notes() {
+    const std::lock_guard lock(guard_);
+    return std::exchange(notes_, {});
+  }
+  void note(const std::string& what) {
+    const std::lock_guard lock(guard_);
+    notes_.push_back(what);
+  }
+
+  static std::atomic<int>& live_allocations() {
+    static std::atomic<int> count{0};
+    return count;
+  }
+
+  struct Fill {
+    void* memory;
+    std::uint32_t word;
+    std::size_t bytes;
+  };
+  std::string refusal;
+  std::atomic<bool> refuse_memory{false}, refuse_peers{false}, refuse_launch{false}, events_done{true};
+  std::map<DeviceStream, std::uint64_t> captures;
+  std::vector<Fill> fills;
+  std::vector<Launch> launches;
+  std::function<void(const Launch&)> kernel;
+
+ private:
+  struct Memory {
+    int file;
+    std::size_t bytes;
+  };
+  template <class Pointer>
+  static std::size_t number(Pointer pointer) {
+    return reinterpret_cast<std::size_t>(pointer);
+  }
+
+  DeviceFacts facts_;
+  std::mutex guard_;
+  std::map<void*, Memory> files_;
+  std::map<void*, std::size_t> opened_;
+  std::vector<std::string> notes_;
+  std::atomic<std::uintptr_t> last_event_{0};
+};
+
+// Each rank opens a GPU of its own, whatever its number; the test finds it as the one that its thread has opened last.
+class FakeDevices : public Devices {
+ public:
+  FakeDevices() { use_devices(this); }
+  ~FakeDevices() override { use_devices(nullptr); }
+  std::string why_none() override { return none; }
+  std::shared_ptr<Device> open(int ordinal) override {
+    auto device = std::make_shared<FakeDevice>(ordinal);
+    if (prepare) prepare(*device);
+    opened_here().push_back(device);
+    return device;
+  }
+  static std::vector<std::shared_ptr<FakeDevice>>& opened_here() {
+    static thread_local std::vector<std::shared_ptr<FakeDevice>> devices;
+    return devices;
+  }
+
+  std::string none;
+  std::function<void(FakeDevice&)> prepare;
+};
+
+}  // namespace busbw::gpu::test
