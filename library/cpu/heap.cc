@@ -8,8 +8,8 @@
 #include <map>
 #include <mutex>
 
-#include "library/common/failure.h"
 #include "library/common/descriptor.h"
+#include "library/common/failure.h"
 #include "library/cpu/layout.h"
 
 namespace busbw::cpu {

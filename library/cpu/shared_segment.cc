@@ -15,8 +15,8 @@
 #include <new>
 #include <thread>
 
-#include "library/common/failure.h"
 #include "library/common/descriptor.h"
+#include "library/common/failure.h"
 #include "library/cpu/settings.h"
 
 namespace busbw::cpu {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "busbw/nccl_abi.h"
-#include "library/cpu/layout.h"
 #include "library/common/process.h"
+#include "library/cpu/layout.h"
 
 namespace busbw::cpu {
 
