@@ -22,12 +22,13 @@ from gpu_library.program import Log  # noqa: E402
 from gpu_library.report import closing_lines, markdown, passed  # noqa: E402
 from gpu_library.session import Result, Session, Wanted  # noqa: E402
 from gpu_library.sizes import parse_size  # noqa: E402
-from gpu_library.stages import build, check, faults, sanitizer, speed, stress, sweep, training  # noqa: E402
+from gpu_library.stages import build, check, cross, faults, sanitizer, speed, stress, sweep, training  # noqa: E402
 
 STAGES: dict[str, Callable[[Session], list[Result]]] = {
     "build": build.stage,
     "check": check.stage,
     "speed": speed.stage,
+    "cross": cross.stage,
     "sweep": sweep.stage,
     "stress": stress.stage,
     "training": training.stage,

@@ -63,7 +63,10 @@ def _sample(line: str) -> Sample | None:
 
 
 def quartile_distance(values: Sequence[float]) -> float:
+    """How far the middle half lies apart; of fewer than four values, all of them."""
     ordered = sorted(values)
+    if len(ordered) < 4:
+        return ordered[-1] - ordered[0]
     return ordered[(3 * (len(ordered) - 1)) // 4] - ordered[(len(ordered) - 1) // 4]
 
 

@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Machine:
-    """Files and counts that every stage needs. On the host `ours` and `nccl` are both our CPU library."""
+    """Files and counts that every stage needs. On the host our CPU library stands in for NCCL."""
 
     build: Path
     ours: Path
@@ -101,7 +101,7 @@ def find(gpus: int, host: bool, files: Mapping[str, str], build: Path) -> Machin
     nccl = Path(files["nccl"]) if files.get("nccl") else (cpu if host else python_nccl())
     if nccl is None:
         raise ValueError("this Python has no wheel nvidia-nccl; name the library with --nccl")
-    ours = Path(files["ours"]) if files.get("ours") else (cpu if host else build / "lib" / "libbusbw_gpu.so")
+    ours = Path(files.get("ours") or build / "lib" / "libbusbw_gpu.so")
     tests = os.environ.get("NCCL_TESTS_BIN")
     return Machine(
         build=build,

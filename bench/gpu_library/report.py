@@ -12,7 +12,7 @@ from gpu_library.figures import Figure, Sample, busbw_GBps, from_plain, summaris
 from gpu_library.peers import OURS
 from gpu_library.session import Result
 from gpu_library.sizes import words
-from gpu_library.stages import check, sweep, training
+from gpu_library.stages import check, cross, sweep, training
 from gpu_library.verdict import Verdict, compare_with_targets, judge, line, load_targets, reach_line
 
 Key = tuple[str, int, str]
@@ -64,7 +64,7 @@ def _stage_line(item: tuple[str, Sequence[Result]]) -> str:
     name, results = item
     good = {
         "build": lambda r: r["exit"] == 0, "check": check.passed, "stress": lambda r: r["exit"] == 0,
-        "sanitizer": lambda r: r["exit"] == 0, "faults": lambda r: r["passed"],
+        "sanitizer": lambda r: r["exit"] == 0, "cross": lambda r: r["exit"] == 0, "faults": lambda r: r["passed"],
         "training": lambda r: r["exit"] == 0 and r["equal"], "sweep": lambda r: r["exit"] == 0,
     }.get(name)  # fmt: skip
     if good is None:
@@ -92,6 +92,7 @@ def markdown(calls: Sequence[Mapping[str, Any]]) -> str:
     out += [f"- stage {name} broke off: {reason}" for name, reason in merged["broken"].items()]
     for title, stage, section in (
         ("Speed", "speed", _speed),
+        ("nccl-tests beside the engine", "cross", _cross),
         ("Right results", "check", _check),
         ("Random calls", "stress", _stress),
         ("PyTorch", "training", _training),
@@ -214,6 +215,15 @@ def _why(result: Result) -> str:
     return "ours did nothing" if result["rows"] and not result["wrong"] else f"{result['wrong']} wrong rows"
 
 
+def _cross(results: Sequence[Result]) -> list[str]:
+    lines = ["| collective | library | size | nccl-tests (us) | engine (us) | engine over nccl-tests |",
+             "|---|---|---:|---:|---:|---:|"]  # fmt: skip
+    for collective, library, size, theirs, engine in cross.compared(results):
+        times = f"{theirs:.2f} | {engine:.2f} | {engine / theirs:.3f}"
+        lines.append(f"| {collective} | {library} | {words(size)} | {times} |")
+    return lines
+
+
 def _stress(results: Sequence[Result]) -> list[str]:
     lines = ["| ranks as | seed | calls | of | seconds | batches | outcome |", "|---|---:|---:|---:|---:|---|---|"]
     for r in results:
@@ -238,7 +248,9 @@ def _training(results: Sequence[Result]) -> list[str]:
     return [*lines, *(f"\n{r['workload']} with {r['side']}: exit {r['exit']}: {r['reason']}" for r in failed)]
 
 
-def _yes(value: bool) -> str:
+def _yes(value: bool | None) -> str:
+    if value is None:
+        return "not measured"
     return "yes" if value else "**no**"
 
 

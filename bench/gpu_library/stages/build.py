@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 from gpu_library.machine import REPOSITORY, output
 from gpu_library.program import Command
 from gpu_library.session import Result, Session
 
+LIMIT_S = 400.0
+"""Longer than any other run may take: whatever follows needs it."""
 
-def configure_argv(build: str, capability: str, ninja: bool) -> tuple[str, ...]:
+
+def configure_argv(build: str, capability: str, *, ninja: bool, host: bool) -> tuple[str, ...]:
     """CMake's words; `capability` as nvidia-smi has it, such as 9.0."""
-    return (
-        *("cmake", "-S", str(REPOSITORY), "-B", build, *(("-G", "Ninja") if ninja else ())),
-        *(
-            "-DCMAKE_BUILD_TYPE=Release",
-            "-DBUSBW_TESTS=ON",
-            f"-DBUSBW_CUDA_ARCHITECTURES={capability.replace('.', '')}",
-        ),
-    )
+    cuda = "-DBUSBW_CUDA=OFF" if host else f"-DBUSBW_CUDA_ARCHITECTURES={capability.replace('.', '')}"
+    generator = ("-G", "Ninja") if ninja else ()
+    where = ("cmake", "-S", str(REPOSITORY), "-B", build, *generator)
+    return (*where, "-DCMAKE_BUILD_TYPE=Release", "-DBUSBW_TESTS=ON", cuda)
 
 
 def stage(session: Session) -> list[Result]:
     """Two steps; the second is left out where the first fails."""
+    machine = session.machine
     capabilities = output("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader").splitlines()
-    build = str(session.machine.build)
+    build = str(machine.build)
+    ninja = bool(shutil.which("ninja"))
     steps = (
-        ("configure", configure_argv(build, capabilities[0] if capabilities else "", bool(shutil.which("ninja")))),
+        ("configure", configure_argv(build, next(iter(capabilities), ""), ninja=ninja, host=machine.host)),
         ("build", ("cmake", "--build", build, "--parallel")),
     )
+    patient = replace(session, wanted=replace(session.wanted, per_run_limit_s=LIMIT_S))
     results: list[Result] = []
     for label, argv in steps:
-        ended = session.run(label, Command(argv, session.environment()))
+        ended = patient.run(label, Command(argv, session.environment()))
         results.append({"step": label, "exit": ended.code, "seconds": round(ended.seconds, 1)})
         if ended.code != 0:
             break

@@ -39,7 +39,7 @@ def argv(tool: str, program: str) -> tuple[str, ...]:
 
 def stage(session: Session) -> list[Result]:
     if not shutil.which("compute-sanitizer"):
-        return [{"tool": "compute-sanitizer", "program": "-", "exit": -1, "found": "it is not installed here"}]
+        raise ValueError("compute-sanitizer is not installed here")
     return list(_run(session))
 
 

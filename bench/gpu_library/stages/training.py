@@ -50,10 +50,11 @@ def summarise(results: Sequence[Result]) -> list[Result]:
             continue
         ms = {side: [r["step_ms"] for r in mine if r["side"] == side and r["step_ms"]] for side in SIDES}
         both = ms["NCCL"] and ms["ours"]
+        ours = [r for r in mine if r["side"] == "ours"]
         found.append({
             "workload": workload,
-            "equal": all(r["equal"] for r in mine if r["side"] == "ours") and bool(ms["ours"]),
-            "same_as_nccl": len({r["losses"] for r in mine if r["losses"]}) == 1,
+            "equal": all(r["equal"] for r in ours) if ours else None,
+            "same_as_nccl": len({r["losses"] for r in mine if r["losses"]}) == 1 if both else None,
             "nccl_ms": median(ms["NCCL"]) if ms["NCCL"] else None,
             "ours_ms": median(ms["ours"]) if ms["ours"] else None,
             "speed": median(ms["NCCL"]) / median(ms["ours"]) if both else None,

@@ -7,7 +7,7 @@ import json
 import pytest
 from gpu_library.figures import Figure, Sample, busbw_GBps, read_samples, summarise
 from gpu_library.report import best_before, closing_lines, markdown, passed, speed_tables
-from gpu_library.stages import faults, sanitizer, stress, sweep, training
+from gpu_library.stages import cross, faults, sanitizer, stress, sweep, training
 from gpu_library.verdict import Target, compare_with_targets, judge, line, load_targets, reach_line
 
 KEY = ("all_reduce", 4, "graph")
@@ -44,6 +44,11 @@ def test_figures_are_medians_with_the_distance_of_the_quartiles_and_the_worst_co
     samples = [Sample(8, "out_of_place", us, wrong) for us, wrong in ((1, 0), (2, 0), (3, 5), (4, 0), (50, 0))]
     found = summarise([*samples, Sample(8, "in_place", 99.0)])
     assert found == {8: Figure(us=3, spread_us=2, samples=5, wrong=5)}
+
+
+def test_few_samples_lie_as_far_apart_as_the_farthest_of_them():
+    assert summarise([Sample(8, "out_of_place", 1.0), Sample(8, "out_of_place", 4.0)])[8].spread_us == 3.0
+    assert summarise([Sample(8, "out_of_place", 1.0)])[8].spread_us == 0.0
 
 
 @pytest.mark.parametrize(("ours", "best", "word"), [
@@ -113,7 +118,7 @@ def test_the_page_has_a_row_per_size_with_every_library_the_verdict_and_the_goal
                speed("NCCL", [sample(1024, 8.9)]), speed("MSCCL++", [sample(1024, 3.1)], 1, "it broke")]  # fmt: skip
     page = markdown([call(speed=results)])
     assert (
-        "| 1 KiB | 2.10 | 0.00 of 2 | 8.90 | 3.10 | ahead, x 1.48 | 0.7 | 2.2 reached | 2.78 | one_shot/ll@4x128 |"
+        "| 1 KiB | 2.10 | 0.20 of 2 | 8.90 | 3.10 | ahead, x 1.48 | 0.7 | 2.2 reached | 2.78 | one_shot/ll@4x128 |"
         in page
     )
     assert "- MSCCL++, all_reduce, 4 GPUs, graph: exit 1, 1 times: it broke" in page
@@ -170,7 +175,9 @@ def test_training_speed_is_the_ratio_of_medians_and_equality_counts_for_ours():
     (found,) = training.summarise([result("NCCL", 6.0), result("ours", 4.0), result("ours", 2.0), result("NCCL", 6.0)])
     assert (found["speed"], found["equal"], found["same_as_nccl"]) == (2.0, True, True)
     (found,) = training.summarise([result("NCCL", 6.0), result("ours", 4.0, equal=False)])
-    assert not found["equal"]
+    assert found["equal"] is False
+    (found,) = training.summarise([result("NCCL", 6.0)])
+    assert (found["equal"], found["same_as_nccl"], found["speed"]) == (None, None, None)
 
 
 @pytest.mark.parametrize(("text", "named"), [
@@ -197,6 +204,15 @@ def test_the_fastest_use_of_each_size_is_named_beside_the_fastest_other_kernel()
     ours = [result("one_shot/ll@4x128", 2.2), result("one_shot/ll@8x128", 2.4), result("two_shot/ll@4x128", 3.0)]
     found = sweep.winners([*ours, result("cheat/ll@1x1", 0.1, wrong=1.0)])
     assert found == [("all_reduce", 4, 1024, "one_shot/ll@4x128", 2.2, "two_shot/ll@4x128", 3.0)]
+
+
+def test_the_cross_check_compares_medians_where_both_programs_have_figures():
+    def result(tool, us):
+        return {"tool": tool, "library": "ours", "collective": "all_reduce", "us": {"1024": us, "64": us}}
+
+    runs = [result("nccl-tests", 2.0), result("busbw", 3.0), result("nccl-tests", 4.0), result("nccl-tests", 9.0)]
+    del runs[1]["us"]["64"]
+    assert cross.compared(runs) == [("all_reduce", "ours", 1024, 4.0, 3.0)]
 
 
 def test_the_sanitizer_gets_each_gpu_program_once_and_its_count_is_read():

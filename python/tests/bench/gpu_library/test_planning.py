@@ -12,7 +12,7 @@ from gpu_library.peers import ACCELERATED, BANDS, OURS, contestants, libraries
 from gpu_library.program import as_ranks
 from gpu_library.session import Wanted, in_turn
 from gpu_library.sizes import parse_size, within, words
-from gpu_library.stages import check, speed, stress, sweep
+from gpu_library.stages import build, check, cross, speed, stress, sweep
 
 
 def machine(gpus=4, host=False, mscclpp=True):
@@ -107,6 +107,12 @@ def test_checks_cover_every_way_to_hold_the_gpus_and_hand_over_what_is_not_ours(
     assert all("-G" not in c.words for c in check.plan((2,), ACCELERATED, ("busbw",), graphs=False))
 
 
+def test_the_build_has_tests_and_code_for_this_machines_gpu_only():
+    assert "-DBUSBW_CUDA_ARCHITECTURES=90" in build.configure_argv("b", "9.0", ninja=True, host=False)
+    assert "-DBUSBW_CUDA=OFF" in build.configure_argv("b", "", ninja=False, host=True)
+    assert "-DBUSBW_TESTS=ON" in build.configure_argv("b", "9.0", ninja=False, host=False)
+
+
 @pytest.mark.parametrize(("mode", "ranks"), [("threads", ["-t", "4", "-g", "1"]), ("gpus", ["-t", "1", "-g", "4"])])
 def test_nccl_tests_run_unmodified_with_our_library_preloaded(mode, ranks):
     one = check.Check("nccl-tests", "all_gather", mode, 4, ("-b", "8"), "x")
@@ -137,6 +143,18 @@ def test_the_kernels_at_work_are_read_from_what_the_library_logs():
     ours = "busbw: rank 0: all_reduce by two_shot/ll 16x128 from a count of 4096 float on"
     text = f"{ours}\nbusbw: rank 1: broadcast by nccl: off\n"
     assert check.used(text) == ["two_shot/ll"]
+
+
+def test_the_cross_check_starts_both_programs_alike_and_only_the_ranks_get_our_library():
+    base = {"PATH": "/bin"}
+    theirs = cross.command(cross.Cross("nccl-tests", OURS, "all_reduce"), machine(), base)
+    engine = cross.command(cross.Cross("busbw", OURS, "all_reduce"), machine(), base)
+    plain = cross.command(cross.Cross("nccl-tests", "NCCL", "all_reduce"), machine(), base)
+    assert theirs.argv[:6] == engine.argv[:6] == plain.argv[:6]
+    assert theirs.argv[6:8] == ("env", "LD_PRELOAD=/b/lib/libbusbw_gpu.so")
+    assert plain.argv[6] == "/t/all_reduce_perf"
+    assert engine.argv[-1] == "/b/lib/libbusbw_gpu.so"
+    assert "LD_PRELOAD" not in {**theirs.environment, **plain.environment}
 
 
 def test_a_sweep_forces_each_kernel_by_the_librarys_own_names_and_measures_a_few_together():
