@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from busbw.errors import exiting_with
+from busbw.errors import UserError, exiting_with
 from busbw.files import writing
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 Shown = TypeVar("Shown")
 _EPILOG = """\
 FILE may be NCCL topology XML, NCCL graph XML, or the saved output of `nvidia-smi topo -m`, `nvidia-smi -q -x`,
-`nvidia-smi nvlink -s` or `lspci -vv`. NCCL's files are checked, and compared with the machine of --with, else with
-this one where it has GPUs.
+`nvidia-smi nvlink -s` or `lspci -vv`. NCCL's files are checked, and compared with the machine of --topology, else
+with this one where it has GPUs.
 
 exit code: 0 sound, 1 the file has faults or is of another machine, 2 it cannot be read
 
 examples:
   busbw topo
   busbw topo --svg machine.svg --export-nccl topo.xml
-  busbw topo graph.xml --with topo.xml
+  busbw topo graph.xml --topology topo.xml
   nvidia-smi topo -m > matrix.txt; busbw topo matrix.txt --json
 """
 
@@ -38,7 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this verb."""
     parser.epilog = _EPILOG
     parser.add_argument("file", nargs="?", metavar="FILE", help="a saved topology or graph; without it, this machine")
-    parser.add_argument("--with", dest="other", metavar="FILE", help="compare FILE with the machine in this one")
+    parser.add_argument("--graph", metavar="FILE", help="the same as FILE, of NCCL's graph XML")
+    parser.add_argument(
+        "--topology",
+        "--with",
+        dest="machine",
+        metavar="FILE",
+        help="the machine that FILE is compared with; alone, shown",
+    )
     parser.add_argument("--svg", metavar="PATH", type=Path, help="draw it as SVG")
     parser.add_argument("--export-nccl", metavar="PATH", type=Path, help="write it as NCCL's XML")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
@@ -48,31 +55,44 @@ def run(args: argparse.Namespace) -> int:
     """Show, check, draw and write; see the epilog for exit codes."""
     # 1 is the word of a file that has faults.
     with exiting_with(2):
-        return _graph(args) if args.file and _is_graph(args.file) else _machine(args)
+        shown, machine = _shown(args)
+        if shown and (args.graph or (args.file and _is_graph(shown))):
+            return _graph(args, shown, machine)
+        return _machine(args, shown, machine)
 
 
-def _machine(args: argparse.Namespace) -> int:
+def _shown(args: argparse.Namespace) -> tuple[str | None, str | None]:
+    """The file that is shown, and the one with the machine that it is compared with."""
+    if args.file and args.graph:
+        raise UserError(
+            f"{args.file} and --graph {args.graph} are two files to show; name one, and the machine as --topology"
+        )
+    shown = args.file or args.graph
+    return (shown, args.machine) if shown else (args.machine, None)
+
+
+def _machine(args: argparse.Namespace, shown: str | None, other: str | None) -> int:
     from busbw.nccl.topology_writer import write_topology
     from busbw.topology.load import load
     from busbw.topology.svg import machine_svg
     from busbw.topology.text import describe
 
-    loaded = load(args.file) if args.file else None
+    loaded = load(shown) if shown else None
     machine = loaded.machine if loaded else _this_machine()
-    faults = _faults(loaded, args.other) if loaded else []
+    faults = _faults(loaded, other) if loaded else []
     _show(args, machine, describe, machine_svg, write_topology)
     return _report(faults)
 
 
-def _graph(args: argparse.Namespace) -> int:
+def _graph(args: argparse.Namespace, shown: str, other: str | None) -> int:
     from busbw.nccl.graph_file import check_against, read_graph
     from busbw.nccl.graph_text import describe
     from busbw.nccl.graph_writer import write_graph
     from busbw.topology.load import load, read_bytes
     from busbw.topology.svg import graph_svg
 
-    graph = read_graph(read_bytes(args.file), args.file)
-    machine = load(args.other).machine if args.other else _live_with_gpus()
+    graph = read_graph(read_bytes(shown), shown)
+    machine = load(other).machine if other else _live_with_gpus()
     faults = _lines(graph.source, graph.problems)
     if machine is not None:
         faults += _lines(graph.source, check_against(graph, machine)) + _weakness(graph, machine)

@@ -70,6 +70,23 @@ def test_a_graph_file_is_drawn_written_and_compared(saved: Path, capsys: pytest.
     assert "where 12 NVLinks could carry about 10 times that" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--with", "--topology"])
+@pytest.mark.parametrize("named", [[], ["--graph"]], ids=["FILE", "--graph"])
+def test_graph_and_topology_are_named_as_for_the_doctor(
+    option: str, named: list[str], saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["topo", *named, f"{saved}/graph.xml", option, f"{saved}/topo.xml"]) == 1
+    assert "where 12 NVLinks could carry about 10 times that" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--with", "--topology"])
+def test_a_topology_alone_is_the_machine_that_is_shown(
+    option: str, saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["topo", option, f"{saved}/topo.xml"]) == 0
+    assert f"{saved}/topo.xml: GPUs: 2" in capsys.readouterr().out
+
+
 def test_a_file_of_another_machine_is_told_with_its_line(
     here: list[Machine], saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +103,9 @@ def test_a_file_of_another_machine_is_told_with_its_line(
         (["garbage"], "is no NCCL topology XML"),
         (["topo.xml", "--svg", "no/such/folder.svg"], "cannot be written"),
         (["topo.xml", "--with", "none"], "none cannot be read"),
+        (["topo.xml", "--graph", "graph.xml"], "two files to show"),
+        (["--graph", "topo.xml"], "topo.xml"),
+        (["--topology", "graph.xml"], "give it as --graph"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_exit_code_2(

@@ -132,6 +132,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "below-expected": healthy,
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
     "nvlinks-down": lambda: healthy(machine=machine(links=17)),
+    "nvlink-errors": lambda: with_gpu(nvlink_errors=3),
     "acs": lambda: healthy(host=host(acs_redirects=("0000:10:01.0",))),
     "iommu": lambda: healthy(host=host(iommu="translated")),
     "cpu-binding": far_rank,

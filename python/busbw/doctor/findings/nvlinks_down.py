@@ -1,4 +1,4 @@
-"""NVLinks that are down: inactive links, fewer than others or than the product has, and transfer errors."""
+"""NVLinks that are down: inactive links, fewer than others or than the product has."""
 
 from __future__ import annotations
 
@@ -22,16 +22,6 @@ def examine(facts: Facts) -> Iterator[Finding]:
         wanted = max(most, gpu.nvlink_count + gpu.nvlinks_down, _of_product(gpu, most))
         if gpu.nvlink_count < wanted:
             yield _down(machine, gpu, wanted)
-    for state in facts.snapshot.gpus:
-        if state.nvlink_errors:
-            yield Finding(
-                NAME, Severity.NOTE,  # one look cannot tell a growing counter from an old one
-
-                f"{state.nvlink_errors} transfers over NVLinks of GPU{state.index} had errors",
-                (Evidence(f"replay, recovery, CRC counters: {state.nvlink_errors}", f"NVML: GPU{state.index}"),),
-                Cost("each is a transfer made twice; a growing counter costs bandwidth"),
-                "watch `nvidia-smi nvlink -e`; a growing counter is a cable, board or switch to replace", _PROOF,
-            )  # fmt: skip
 
 
 def _down(machine: Machine, gpu: Gpu, wanted: int) -> Finding:
