@@ -56,7 +56,7 @@ Backend with_platform(std::unique_ptr<Library> library) {
 
 // The first candidate that loads. What does not load is named with the loader's reason.
 std::unique_ptr<Library> open_first(const std::string& choice) {
-  const LibrarySearch search = find_libraries(choice, SearchPlaces::of_this_process());
+  const LibrarySearch search = find_libraries(choice, SearchPlaces::of_this_process(choice));
   std::string reasons;
   for (const LibraryCandidate& candidate : search.candidates) {
     try {

@@ -167,7 +167,13 @@ std::vector<CpuChoice> cpus_of_threads(const Job& job, std::span<const std::uniq
 void make_ranks(Job& job, const GroupSeat& group) {
   const int each = ranks_per_process(job.plan);
   const int first = first_device(job);
+  // The management library takes its time to start, too, and its answer is wanted after the devices'.
+  std::future<void> management;
+  if (job.backend.platform->asynchronous())
+    management =
+        std::async(std::launch::async, [why_not = std::string()]() mutable { Nvml::of_this_machine(why_not); });
   std::vector<std::unique_ptr<Device>> devices = open_devices(*job.backend.platform, first, each);
+  if (management.valid()) management.get();
   const std::vector<CpuChoice> cpus = cpus_of_threads(job, devices);
   if (!cpus.front().why_not.empty()) job.description.notes.push_back("--affinity near: " + cpus.front().why_not);
   for (int i = 0; i < each; ++i) {

@@ -113,6 +113,10 @@ void Reporter::abandon(const Failure& failure) {
   }
 }
 
+void Reporter::settle() {
+  if (record_) record_->settle();
+}
+
 void Reporter::lap(const std::string& name) {
   if (speaks_) laps_.end(name);
 }

@@ -27,6 +27,8 @@ class Reporter {
   void abandon(const Failure& failure);
   void footer();
 
+  // Before anything is timed: what this process does beside comes to its end.
+  void settle();
   // A phase of the run has ended.
   void lap(const std::string& name);
 

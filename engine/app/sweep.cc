@@ -77,6 +77,7 @@ struct Sweeper {
 
   void sweep_sizes() const {
     before_row();
+    reporter.settle();
     bench.warm_up(warmup_sizes(job.plan.sizes));
     if (context != nullptr) context->begin();
     reporter.lap("warm-up");

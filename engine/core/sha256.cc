@@ -1,6 +1,11 @@
 // SHA-256 as FIPS 180-4 writes it down.
 #include "engine/core/sha256.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -33,11 +38,9 @@ std::array<std::uint32_t, 64> message_schedule(const std::uint8_t* block) {
   return w;
 }
 
-}  // namespace
-
-void Sha256::compress(const std::uint8_t* block) {
+void compress_portably(std::array<std::uint32_t, 8>& state, const std::uint8_t* block) {
   const auto w = message_schedule(block);
-  auto [a, b, c, d, e, f, g, h] = state_;
+  auto [a, b, c, d, e, f, g, h] = state;
   for (int t = 0; t < 64; ++t) {
     const std::uint32_t sum1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
     const std::uint32_t choice = (e & f) ^ (~e & g);
@@ -47,7 +50,65 @@ void Sha256::compress(const std::uint8_t* block) {
     h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + sum0 + majority;
   }
   const std::array<std::uint32_t, 8> after{a, b, c, d, e, f, g, h};
-  for (int i = 0; i < 8; ++i) state_[i] += after[i];
+  for (int i = 0; i < 8; ++i) state[i] += after[i];
+}
+
+#if defined(__x86_64__)
+// Processors since Goldmont, Ice Lake and Zen have instructions for two rounds at a time: four to seven times as fast.
+// They keep the state as the words F E B A and H G D C of their registers, and take four words of the schedule at once.
+__attribute__((target("sha,sse4.1"))) void compress_by_instructions(std::array<std::uint32_t, 8>& state,
+                                                                    const std::uint8_t* block) {
+  const __m128i byte_order = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  const auto load = [](const void* from) __attribute__((target("sha,sse4.1"))) {
+    return _mm_loadu_si128(static_cast<const __m128i*>(from));
+  };
+  const __m128i cdab = _mm_shuffle_epi32(load(&state[0]), 0xb1);
+  const __m128i efgh = _mm_shuffle_epi32(load(&state[4]), 0x1b);
+  __m128i abef = _mm_alignr_epi8(cdab, efgh, 8);
+  __m128i cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
+  const __m128i abef_before = abef;
+  const __m128i cdgh_before = cdgh;
+  __m128i words[4];
+  for (int i = 0; i < 4; ++i) words[i] = _mm_shuffle_epi8(load(block + 16 * i), byte_order);
+  for (int t = 0; t < 16; ++t) {
+    const __m128i now = words[t % 4];
+    const __m128i sum = _mm_add_epi32(now, load(&round_constants[static_cast<std::size_t>(4 * t)]));
+    cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
+    abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
+    // The words that are needed four steps on.
+    const __m128i third = words[(t + 2) % 4];
+    const __m128i fourth = words[(t + 3) % 4];
+    const __m128i begun = _mm_sha256msg1_epu32(now, words[(t + 1) % 4]);
+    words[t % 4] = _mm_sha256msg2_epu32(_mm_add_epi32(begun, _mm_alignr_epi8(fourth, third, 4)), fourth);
+  }
+  abef = _mm_add_epi32(abef, abef_before);
+  cdgh = _mm_add_epi32(cdgh, cdgh_before);
+  const __m128i feba = _mm_shuffle_epi32(abef, 0x1b);
+  const __m128i dchg = _mm_shuffle_epi32(cdgh, 0xb1);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(&state[0]), _mm_blend_epi16(feba, dchg, 0xf0));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(&state[4]), _mm_alignr_epi8(dchg, feba, 8));
+}
+#endif
+
+}  // namespace
+
+bool Sha256::has_instructions() {
+#if defined(__x86_64__)
+  // GCC 12 does not know the name of the feature: leaf 7, bit 29 of EBX.
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  static const bool has = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx >> 29 & 1U) != 0 &&
+                          __builtin_cpu_supports("sse4.1") != 0;
+  return has;
+#else
+  return false;
+#endif
+}
+
+void Sha256::compress(const std::uint8_t* block) {
+#if defined(__x86_64__)
+  if (by_instructions_) return compress_by_instructions(state_, block);
+#endif
+  compress_portably(state_, block);
 }
 
 void Sha256::update(const void* data, std::size_t bytes) {

@@ -159,9 +159,12 @@ std::string read_section(std::ifstream& file, const std::string& wanted) {
 
 }  // namespace
 
-SearchPlaces SearchPlaces::of_this_process() {
+SearchPlaces SearchPlaces::of_this_process(const std::string& choice) {
   SearchPlaces places{
       .wheel_hint = environment("BUSBW_NCCL_WHEEL"), .torch_hint = environment("BUSBW_NCCL_TORCH"), .python_roots = {}};
+  const bool wheel = (choice == "wheel" || choice == "auto") && places.wheel_hint.empty();
+  const bool torch = (choice == "torch" || choice == "auto") && places.torch_hint.empty();
+  if (!wheel && !torch) return places;
   add_once(places.python_roots, environment("VIRTUAL_ENV"));
   add_once(places.python_roots, environment("CONDA_PREFIX"));
   for (const std::string& root : roots_of_python_on_path()) add_once(places.python_roots, root);

@@ -16,7 +16,8 @@ struct SearchPlaces {
   // Roots of Python environments, best first: VIRTUAL_ENV, CONDA_PREFIX, that of python3 on PATH.
   std::vector<std::string> python_roots;
 
-  static SearchPlaces of_this_process();
+  // What `choice` needs of it: asking Python takes a tenth of a second.
+  static SearchPlaces of_this_process(const std::string& choice);
 };
 
 struct LibraryCandidate {

@@ -267,7 +267,7 @@ void RecordWriter::write_end(const RunSummary& summary) {
     for (const auto& [name, spent] : summary.phases) json.member(name, spent.count());
     json.end_object();
   }
-  if (!large_library_.empty()) member_or_null(json, "library_sha256", sha256_of_file(large_library_));
+  if (large_hash_.valid()) member_or_null(json, "library_sha256", large_hash_.get());
   write_line(json.end_object());
 }
 
@@ -275,8 +275,12 @@ std::string RecordWriter::hash_now_or_later(const std::string& path) {
   const std::optional<std::uintmax_t> size = size_of_file(path);
   if (!size) return {};
   if (*size <= hashed_at_start) return sha256_of_file(path);
-  large_library_ = path;
+  large_hash_ = std::async(std::launch::async, sha256_of_file, path).share();
   return {};
+}
+
+void RecordWriter::settle() const {
+  if (large_hash_.valid()) large_hash_.wait();
 }
 
 void RecordWriter::write_line(const JsonText& json) { file_.append(json.text() + '\n'); }

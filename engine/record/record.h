@@ -2,6 +2,7 @@
 // the end.
 #pragma once
 
+#include <future>
 #include <string>
 
 #include "engine/core/plan.h"
@@ -26,14 +27,17 @@ class RecordWriter {
   void write_case(const std::string& collective, int ranks, const Plan& plan, const Case& at, const CaseResult& result);
   void write_end(const RunSummary& summary);
 
+  // Waits for what runs beside, so that it disturbs no measurement: a large library is hashed while the run starts.
+  void settle() const;
+
  private:
   void write_line(const JsonText& json);
-  // The hash of a small library; a large one is hashed for the end line.
+  // The hash of a small library; that of a large one is begun, for the end line.
   std::string hash_now_or_later(const std::string& path);
 
   OutputFile file_;
   std::string run_id_;
-  std::string large_library_;  // empty: none is still to be hashed
+  std::shared_future<std::string> large_hash_;  // invalid: the run line has the hash
 };
 
 }  // namespace busbw

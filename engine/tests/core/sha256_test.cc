@@ -24,6 +24,16 @@ TEST(Sha256, IsTheSameHoweverTheTextIsCut) {
   }
 }
 
+TEST(Sha256, IsTheSameWithAndWithoutTheProcessorsInstructions) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += static_cast<char>(i * i % 251);
+  Sha256 portable(false);
+  portable.update(text);
+  EXPECT_EQ(portable.finish(), sha256(text));
+  Sha256 of_nothing(false);
+  EXPECT_EQ(hex(of_nothing.finish()), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
 TEST(HmacSha256, GivesTheDigestsOfRfc4231) {
   EXPECT_EQ(hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")),
             "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");

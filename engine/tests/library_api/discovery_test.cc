@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -108,6 +109,21 @@ TEST_F(Discovery, MakesNothingOfFilesThatAreNoLibraries) {
   EXPECT_FALSE(nccl_build_of((root_ / "absent").string()).has_value());
   std::ofstream(root_ / "damaged") << "\177ELF\2" << std::string(4096, '\377');
   EXPECT_FALSE(nccl_build_of((root_ / "damaged").string()).has_value());
+}
+
+// A python3 that only a shell can tell the prefix of, and that notes that it was asked.
+TEST_F(Discovery, AsksPythonOnlyWhereItsPackagesAreWanted) {
+  const std::string python = make("wrappers/python3");
+  std::ofstream(python) << "#!/bin/sh\ntouch " << (root_ / "asked").string() << "\necho /prefix\n";
+  fs::permissions(python, fs::perms::owner_all);
+  const std::string path = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "";
+  setenv("PATH", ((root_ / "wrappers").string() + ":/usr/bin:/bin").c_str(), 1);
+  for (const char* choice : {"system", "cpu", "/some/libnccl.so.2"}) SearchPlaces::of_this_process(choice);
+  EXPECT_FALSE(fs::exists(root_ / "asked"));
+  const SearchPlaces places = SearchPlaces::of_this_process("auto");
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_TRUE(fs::exists(root_ / "asked"));
+  EXPECT_EQ(places.python_roots.back(), "/prefix");
 }
 
 }  // namespace
