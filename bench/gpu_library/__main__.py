@@ -107,8 +107,8 @@ def measure(args: argparse.Namespace, names: Sequence[str], out: Path) -> dict[s
         print(f"== {name}: up to {seconds:.0f} s", flush=True)
         session = Session(machine, Deadline(seconds), Log(out / "log.txt"), os.environ, asked)
         call["stages"][name], reason = run_stage(name, session)
-        if reason:
-            call["broken"][name] = reason
+        if reason or not call["stages"][name]:
+            call["broken"][name] = reason or "nothing was run: too little time, or nothing to run it on"
         call["machine"] = facts(machine)
         (out / "results.json").write_text(json.dumps(call))
         (out / "report.md").write_text(markdown([call]))

@@ -78,9 +78,11 @@ def command(check: Check, machine: Machine, base: Mapping[str, str]) -> Command:
     many = check.gpus if check.mode == "processes" else 1
     if check.tool == "busbw":
         run = (machine.python, "-m", "busbw", "run", "-n", str(many), check.collective)
-        argv = (*run, *words, "--library", str(machine.ours), "--no-record")
-        changes = {**engine_environment(machine, base), "BUSBW_REAL_NCCL": str(machine.nccl), **LOGGED}
-        return Command(argv, {**base, **changes})
+        ours = {"BUSBW_GPU_LIBRARY": str(machine.ours), "BUSBW_REAL_NCCL": str(machine.nccl)}
+        # By its own word, which insists on GPUs.
+        library = str(machine.ours) if machine.host else "busbw"
+        argv = (*run, *words, "--library", library, "--no-record")
+        return Command(argv, {**base, **engine_environment(machine, base), **ours, **LOGGED})
     if machine.nccl_tests is None:
         raise ValueError("NCCL_TESTS_BIN names no folder with nccl-tests' all_reduce_perf")
     program = (str(machine.nccl_tests / f"{check.collective}_perf"), *words)

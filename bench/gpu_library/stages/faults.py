@@ -70,7 +70,7 @@ def judge(survivors: Sequence[Survivor]) -> bool:
 def stage(session: Session) -> list[Result]:
     results: list[Result] = []
     for fault in faults(session.machine):
-        if session.fits(f"fault {fault.name}", 30):
+        if session.fits(f"fault {fault.name}", 14):
             results.append(_one(session, fault))
     return results
 

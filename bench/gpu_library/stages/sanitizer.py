@@ -1,15 +1,15 @@
-"""compute-sanitizer over our own GPU tests: bad accesses (memcheck) and races in shared memory (racecheck)."""
+"""compute-sanitizer over our GPU tests and a short stress run: bad accesses (memcheck), races in blocks (racecheck)."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpu_library.contest import last_words
 from gpu_library.machine import output
-from gpu_library.program import Command
+from gpu_library.program import Command, Ended, as_ranks, free_port
 from gpu_library.session import Result, Session
 
 TOOLS = ("memcheck", "racecheck")
@@ -33,24 +33,56 @@ def errors(text: str) -> str:
     return lines[-1] if lines else ""
 
 
-def argv(tool: str, program: str) -> tuple[str, ...]:
-    return ("compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all", program)
+def argv(tool: str, *program: str) -> tuple[str, ...]:
+    return ("compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all", *program)
+
+
+def stress_argv(session: Session, tool: str) -> tuple[str, ...]:
+    """Few small calls: under the sanitizer each takes a hundred times as long."""
+    machine = session.machine
+    words = (
+        "--calls",
+        "200",
+        "--largest",
+        "1M",
+        "--graphs",
+        "1",
+        "--timeout",
+        "60",
+        "--seed",
+        str(session.wanted.seed),
+    )
+    return argv(tool, str(machine.stress), "--library", str(machine.ours), *words)
 
 
 def stage(session: Session) -> list[Result]:
     if not shutil.which("compute-sanitizer"):
         raise ValueError("compute-sanitizer is not installed here")
-    return list(_run(session))
+    return [*_own_tests(session), *_stress(session)]
 
 
-def _run(session: Session) -> Iterator[Result]:
+def _own_tests(session: Session) -> Iterator[Result]:
     listing = output("ctest", "--test-dir", str(session.machine.build), "-L", "gpu", "--show-only=json-v1")
     for program in gpu_programs(listing):
         for tool in TOOLS:
             name = program.rpartition("/")[2]
             label = f"{tool} {name}"
-            if not session.fits(label, 20):
-                continue
-            ended = session.run(label, Command(argv(tool, program), session.environment()))
-            found = errors(ended.text) or last_words(ended.text)
-            yield {"tool": tool, "program": name, "exit": ended.code, "found": found}
+            if session.fits(label, 20):
+                ended = session.run(label, Command(argv(tool, program), session.environment()))
+                yield _result(tool, name, [ended])
+
+
+def _stress(session: Session) -> Iterator[Result]:
+    """Our kernels between two ranks. In processes of their own: the sanitizer makes launches wait for each other."""
+    environment = session.environment({"BUSBW_REAL_NCCL": str(session.machine.nccl)})
+    for tool in TOOLS:
+        label = f"{tool} busbw_stress, 2 processes"
+        if session.fits(label, 30):
+            commands = as_ranks(stress_argv(session, tool), environment, 2, free_port())
+            yield _result(tool, "busbw_stress, 2 processes", session.run_ranks(label, commands))
+
+
+def _result(tool: str, name: str, ended: Sequence[Ended]) -> Result:
+    worst = next((each for each in ended if each.code != 0), ended[0])
+    found = "; ".join(errors(each.text) or last_words(each.text) for each in ended)
+    return {"tool": tool, "program": name, "exit": worst.code, "found": found}

@@ -122,6 +122,14 @@ def test_nccl_tests_run_unmodified_with_our_library_preloaded(mode, ranks):
     assert started.environment["LD_LIBRARY_PATH"].split(":")[0] == "/w"
 
 
+def test_the_engine_finds_ours_under_its_own_word():
+    one = check.Check("busbw", "all_reduce", "processes", 4, ("-b", "8"), "x")
+    started = check.command(one, machine(), {})
+    assert started.argv[started.argv.index("--library") + 1] == "busbw"
+    assert started.environment["BUSBW_GPU_LIBRARY"] == "/b/lib/libbusbw_gpu.so"
+    assert started.environment["BUSBW_REAL_NCCL"] == "/w/libnccl.so.2"
+
+
 def test_under_mpirun_the_ranks_get_our_library_and_the_launcher_does_not():
     one = check.Check("nccl-tests", "all_reduce", "processes", 4, (), "x")
     started = check.command(one, machine(), {})
