@@ -33,11 +33,12 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "azureml": "errors files toml launch",
         "torch_bench": "errors parser records",
         "experiment": "errors files toml text records analysis launch",
+        "tune": "errors files text records analysis launch experiment",
         "gate": "errors files toml text records analysis catalogue",
         "report": "errors text records analysis runs",
         "doctor": "errors files text records topology nccl analysis expected predict importers experiment",
         "cli": "errors files text parser records topology nccl analysis expected predict importers launch runs azureml "
-        "torch_bench experiment gate report doctor",
+        "torch_bench experiment tune gate report doctor",
         "__main__": "cli",
     }.items()
 }

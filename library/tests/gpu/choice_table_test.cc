@@ -53,6 +53,19 @@ TEST(TableText, IsReadAsItWasWritten) {
   }
 }
 
+// python/tests/tune compares what `busbw tune` writes with the same file.
+TEST(TableText, OfBusbwTuneIsRead) {
+  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "tuned-table.txt");
+  const std::string table{std::istreambuf_iterator<char>(file), {}};
+  const std::vector<Rule> rules = parse_table(table);
+  ASSERT_EQ(rules.size(), 4u);
+  EXPECT_EQ(rules[1].gpu, "NVIDIA H200");
+  EXPECT_EQ(rules[1].from, 92682u);
+  EXPECT_EQ(rules[3], (Rule{.collective = Collective::broadcast,
+                            .use = {.algorithm = Algorithm::direct, .protocol = Protocol::ll}}));
+  EXPECT_EQ(parse_table(write_table(rules)), rules);
+}
+
 TEST(TableText, NamesTheLineThatIsWrong) {
   const std::string wrong[][2] = {
       {"all_reduce nccl\n", "where 'busbw-table 1' is due"},

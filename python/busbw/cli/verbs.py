@@ -50,6 +50,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("run", "start several ranks and measure with them", "busbw.cli.run", "Launch"),
     Verb("azureml", "measure as a job of Azure Machine Learning", "busbw.cli.azureml", "Launch", raw=True),
     Verb("experiment", "which setting is faster: variants in turns until it is sure", "busbw.cli.experiment", "Know"),
+    Verb("tune", "from which size on is which of our GPU algorithms the fastest here", "busbw.cli.tune", "Know"),
     Verb("predict", "time and bandwidth for sizes and node counts that nobody has run", "busbw.cli.predict", "Know"),
     Verb("import", "read other tools' results into runs", "busbw.cli.import_", "Know"),
     Verb("compare", "is B faster than A, where, by how much, how sure", "busbw.cli.compare", "Know"),
