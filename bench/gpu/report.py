@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from verdict import ABSOLUTE_BAND_US, LARGE, RELATIVE_BAND, Point, points, samples
@@ -193,6 +193,23 @@ def _launchers(results: list[Result]) -> list[str]:
     return lines
 
 
+def _timelines(results: list[Result]) -> list[str]:
+    """Means over the runs, in us."""
+    columns = ("wait", "call", "between", "poll", "batch")
+    lines = [
+        "| ranks | elements | program | " + " | ".join(columns) + " |",
+        "|---|---:|---|" + "---:|" * len(columns),
+    ]
+    rows: dict[tuple[str, int, str], list[Mapping[str, float]]] = defaultdict(list)
+    for result in results:
+        for row in result.get("timeline", ()):
+            rows[result["mode"], int(row["count"]), result["tool"]].append(row)
+    for (mode, count, tool), found in sorted(rows.items()):
+        cells = (mean([row[c] for row in found if c in row] or [0.0]) for c in columns)
+        lines.append(f"| {mode} | {count} | {tool} | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
+    return lines
+
+
 def _as_printed(results: list[Result]) -> list[str]:
     """All but messages such as where the records are."""
     return [f"    {line}".rstrip() for r in results for line in r["lines"] if not line.startswith("busbw: ")]
@@ -226,6 +243,7 @@ def markdown(calls: Sequence[Mapping[str, Any]]) -> str:
         ("Two NCCL versions in one command", "together", _as_printed),
         ("Ways to start one process per GPU", "launchers", _launchers),
         ("torch.distributed", "torch", _as_printed),
+        ("When ranks start, launch and poll", "timelines", _timelines),
         ("Every type and operation, checked", "types", _types),
         ("A library that spoils results", "corrupt", _corrupt),
         ("Two NCCL versions", "libraries", _libraries),

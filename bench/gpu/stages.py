@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import launches
+import timeline
 from launches import Launch, Setup, Sweep
 from table import parse_rows
 
@@ -270,6 +271,27 @@ def graph_file(bench: Bench, _collectives: Sequence[str], _modes: Sequence[str],
     return list(bench.rounds(plans, min(runs, 3)))
 
 
+def timelines(bench: Bench, _collectives: Sequence[str], _modes: Sequence[str], runs: int) -> list[Result]:
+    """When the ranks of both programs start, launch and poll: what a few microseconds a batch are made of."""
+    sweep = replace(bench.sweep, largest="4M", factor=8, extra=("-c", "0"))
+    library = bench.setup.busbw.parent / "lib" / "libbusbw_test_timeline.so"
+    results = []
+    for number in range(runs):
+        for mode in ("threads", "processes"):
+            for tool, make in (("nccl-tests", launches.nccl_tests), ("busbw", launches.busbw)):
+                file = bench.out / f"timeline-{mode}-{tool}-{number}.txt"
+                file.unlink(missing_ok=True)
+                base = {**os.environ, "LD_PRELOAD": str(library), "BUSBW_TIMELINE": str(file.resolve())}
+                launch = make(bench.setup, "all_reduce", mode, sweep, base)
+                result = bench.run(launch, {"tool": tool, "mode": mode, "run": number})
+                if file.exists():
+                    with file.open() as lines:
+                        result["timeline"] = timeline.summary(timeline.read(lines), sweep.iterations)
+                    file.unlink()
+                results.append(result)
+    return results
+
+
 Stage = Callable[[Bench, Sequence[str], Sequence[str], int], list[Result]]
 STAGES: dict[str, Stage] = {
     "compare": compare,
@@ -286,6 +308,7 @@ STAGES: dict[str, Stage] = {
     "threads": threads,
     "processes": processes,
     "large_graphs": large_graphs,
+    "timelines": timelines,
 }
 
 # Whose results are rows of another stage's table.
