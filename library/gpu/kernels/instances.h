@@ -21,7 +21,10 @@
   KERNEL(uint64, std::uint64_t)
 
 // An entry point. Arguments stay in constant memory, where every thread reads them without a load from global memory.
-#define BUSBW_KERNEL(NAME, BODY)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(512, 1) NAME(const __grid_constant__::busbw::gpu::KernelArguments a) { \
-    ::busbw::gpu::BODY(a);                                                                                         \
+// BLOCKS of 512 threads fit on a multiprocessor at once: a kernel that takes many must leave room for those of another
+// communicator, which its peers may wait for.
+#define BUSBW_KERNEL(BLOCKS, NAME, BODY)                             \
+  extern "C" __global__ void __launch_bounds__(512, BLOCKS)          \
+      NAME(const __grid_constant__::busbw::gpu::KernelArguments a) { \
+    ::busbw::gpu::BODY(a);                                           \
   }
