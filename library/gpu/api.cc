@@ -119,15 +119,18 @@ bool blocks_like(ncclComm_t parent, const ncclConfig_t* config) {
   return blocks(config, !entry || entry->blocking);
 }
 
-// A peer may be dead: NCCL's own end of such a communicator is an abort, as it would wait for that peer otherwise.
-ncclResult_t destroy(ncclComm_t comm) {
+enum class End { orderly, abort };
+
+// A peer may be dead: NCCL's own end of such a communicator is an abort, as it would wait for that peer otherwise. An
+// abort stays one in any case: it is called while other threads are inside a call that only an abort brings back.
+ncclResult_t destroy(ncclComm_t comm, End how) {
   const std::shared_ptr<Entry> entry = inside_nccl() ? nullptr : registry().take(comm);
   const bool poisoned = entry && entry->state() && entry->state()->code() != ncclSuccess;
   if (entry && entry->ours) {
     entry->ours->drain();
     entry->ours.reset();
   }
-  if (poisoned && real_nccl().abort) return forward("ncclCommAbort", &RealNccl::abort, comm);
+  if ((poisoned || how == End::abort) && real_nccl().abort) return forward("ncclCommAbort", &RealNccl::abort, comm);
   return forward("ncclCommDestroy", &RealNccl::destroy, comm);
 }
 
@@ -247,13 +250,13 @@ BUSBW_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 }
 
 BUSBW_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  return guarded([&] { return destroy(comm); });
+  return guarded([&] { return destroy(comm, End::orderly); });
 }
 
 BUSBW_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return guarded([&] {
     stop(comm, ncclRemoteError, "ncclCommAbort");
-    return destroy(comm);
+    return destroy(comm, End::abort);
   });
 }
 
