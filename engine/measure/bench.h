@@ -98,7 +98,10 @@ class Bench {
   void describe_to_watchdog(const Case& the_case);
   void add_batch(CaseResult& result, const Batch& batch, std::vector<double>& combined);
   void gather_iterations(CaseResult& result, const Batch& batch);
-  void verify(CaseResult& result, bool in_place);
+  // After the operation whose input fill() made with check_seed_.
+  std::uint64_t count_wrong_of_all(bool in_place);
+  // As many operations as -c says, of which so many have been checked before.
+  void verify(CaseResult& result, bool in_place, int checks_done);
   ncclRedOp_t make_mulsum(const Rank& rank);
   Pattern pattern(const Rank& rank, std::uint32_t seed) const;
 

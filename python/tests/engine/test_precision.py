@@ -65,3 +65,20 @@ def test_a_batch_in_place_touches_what_the_one_before_it_has_just_received(calls
     found = batches(calls[SECOND])
     for out_of_place, in_place in zip(found[::2], found[1::2], strict=True):
         assert [recv for _, recv in in_place] == [recv for _, recv in out_of_place]
+
+
+@pytest.mark.parametrize("checks", ["1", "3"])
+def test_a_wrong_element_is_found_in_both_placements(engine: Engine, checks: str) -> None:
+    words = ("-b", "64", "-e", "64", "-t", "2", "-c", checks, "--precision", "50%", "--max-seconds", "1")
+    env = {"BUSBW_TEST_INNER": engine.library("busbw_cpu"), "BUSBW_TEST_ELEMENT": "3"}
+    done = engine.run("all_reduce", *words, "--library", engine.library("busbw_test_corrupting"), env=env)
+    (row,) = done.rows
+    assert (row[8], row[12]) == ("1", "1")
+    assert done.code == 7
+
+
+def test_right_results_pass_in_both_placements(engine: Engine) -> None:
+    words = ("-b", "64", "-e", "4K", "-f", "8", "-t", "2", "-c", "2", "--precision", "50%", "--max-seconds", "1")
+    done = engine.run("all_reduce", *words, "--library", engine.library("busbw_cpu"))
+    assert done.code == 0, done.err
+    assert [(row[8], row[12]) for row in done.rows] == [("0", "0")] * 3
