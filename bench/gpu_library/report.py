@@ -273,7 +273,11 @@ def _sweep(results: Sequence[Result]) -> list[str]:
     lines = [
         "| collective | GPUs | size | fastest | us | fastest of another kind | us |",
         "|---|---:|---:|---|---:|---|---:|",
-    ]
+    ]  # fmt: skip
     for collective, gpus, size, use, us, second, second_us in sweep.winners(results):
         lines.append(f"| {collective} | {gpus} | {words(size)} | {use} | {us:.2f} | {second} | {second_us:.2f} |")
+    for r in results:
+        if r["exit"] != 0:
+            lines += ["", f"{r['kind']}, {r['collective']}, {r['gpus']} GPUs: exit {r['exit']}: {r['reason']}"]
+        lines += ["", *(f"    {line}" for line in r.get("table", "").splitlines())] if r.get("table") else []
     return lines

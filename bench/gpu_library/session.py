@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_library.budget import Deadline
@@ -36,6 +36,10 @@ class Session:
     log: Log
     base: Mapping[str, str]
     wanted: Wanted = field(default_factory=Wanted)
+
+    def patient(self, limit_s: float) -> Session:
+        """The same, for a run that may take longer than others."""
+        return replace(self, wanted=replace(self.wanted, per_run_limit_s=limit_s))
 
     def environment(self, *changes: Mapping[str, str]) -> dict[str, str]:
         merged: dict[str, str] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 
 from gpu_library.machine import REPOSITORY, output
 from gpu_library.program import Command
@@ -31,10 +30,9 @@ def stage(session: Session) -> list[Result]:
         ("configure", configure_argv(build, next(iter(capabilities), ""), ninja=ninja, host=machine.host)),
         ("build", ("cmake", "--build", build, "--parallel")),
     )
-    patient = replace(session, wanted=replace(session.wanted, per_run_limit_s=LIMIT_S))
     results: list[Result] = []
     for label, argv in steps:
-        ended = patient.run(label, Command(argv, session.environment()))
+        ended = session.patient(LIMIT_S).run(label, Command(argv, session.environment()))
         results.append({"step": label, "exit": ended.code, "seconds": round(ended.seconds, 1)})
         if ended.code != 0:
             break

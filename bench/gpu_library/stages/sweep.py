@@ -1,119 +1,74 @@
-"""Every algorithm, protocol and shape at every size, in graphs: the material of which a table of choices is made."""
+"""Every kernel by size, channels and threads, then `busbw tune`: the material of the built-in table, and a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from gpu_library.contest import Outcome, Player, as_json, play, scratch
-from gpu_library.figures import plain
-from gpu_library.peers import OURS, Band, Peer, engine_argv, engine_environment
+from gpu_library.contest import last_words, scratch
+from gpu_library.machine import Machine
+from gpu_library.peers import engine_environment
 from gpu_library.program import Command
-from gpu_library.session import Result, Session
-from gpu_library.sizes import within
+from gpu_library.session import Result, Session, Wanted
 
-TOGETHER = 8
-"""So many shapes are alive at once and take turns: one start-up for all of them."""
+LARGEST = 1 << 30
 
-_KI, _MI, _GI = 1 << 10, 1 << 20, 1 << 30
+KERNELS_PART = 0.5
+"""Of the stage's time; tuning through the engine, which knows NCCL's times too, has the rest."""
 
-
-@dataclass(frozen=True)
-class Kernel:
-    """An algorithm with its protocol, the sizes at which it can be the best, and the shapes to try there."""
-
-    collective: str
-    name: str
-    first: int
-    last: int
-    channels: tuple[int, ...]
-    threads: tuple[int, ...]
+_NAMES = {"alltoall": "all_to_all"}
 
 
-SMALL, LARGE = (1, 2, 4, 8, 16, 32), (16, 32, 64, 128)
-NARROW, WIDE = (128, 256, 512), (256, 512)
-
-KERNELS = (
-    Kernel("all_reduce", "one_shot/ll", _KI, _MI, SMALL, NARROW),
-    Kernel("all_reduce", "two_shot/ll", 16 * _KI, 4 * _MI, (4, 8, 16, 32, 64), NARROW),
-    Kernel("all_reduce", "two_shot/sentinel", 32 * _KI, 64 * _MI, (8, 16, 32, 64, 128), WIDE),
-    Kernel("all_reduce", "two_shot/simple", 256 * _KI, _GI, LARGE, WIDE),
-    Kernel("all_gather", "direct/ll", _KI, 4 * _MI, SMALL, NARROW),
-    Kernel("all_gather", "direct/simple", 64 * _KI, _GI, LARGE, WIDE),
-    Kernel("reduce_scatter", "direct/ll", _KI, 4 * _MI, SMALL, NARROW),
-    Kernel("reduce_scatter", "direct/simple", 64 * _KI, _GI, LARGE, WIDE),
-    Kernel("alltoall", "direct/ll", _KI, 4 * _MI, SMALL, NARROW),
-    Kernel("alltoall", "direct/simple", 64 * _KI, _GI, LARGE, WIDE),
-    Kernel("broadcast", "direct/ll", _KI, 4 * _MI, SMALL, NARROW),
-    Kernel("broadcast", "scatter_forward/simple", 128 * _KI, _GI, LARGE, WIDE),
-)
+def library_name(collective: str) -> str:
+    """As busbw_kernel_sweep and tables call it."""
+    return _NAMES.get(collective, collective)
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One kernel in one shape; `use` is what BUSBW_ALGORITHM takes."""
-
-    kernel: Kernel
-    channels: int
-    threads: int
-    gpus: int
-
-    @property
-    def use(self) -> str:
-        return f"{self.kernel.name}@{self.channels}x{self.threads}"
-
-    @property
-    def forced(self) -> str:
-        # The library calls alltoall by its whole name.
-        collective = {"alltoall": "all_to_all"}.get(self.kernel.collective, self.kernel.collective)
-        return f"{collective}={self.use}"
+def kernel_argv(machine: Machine, wanted: Wanted, collective: str, gpus: int, seconds: float) -> tuple[str, ...]:
+    return (
+        *(str(machine.build / "bin" / "busbw_kernel_sweep"), "--ranks", str(gpus)),
+        *("--collective", library_name(collective), "--factor", "4", "--budget", str(max(1, round(seconds)))),
+        *("--min", str(wanted.smallest), "--max", str(min(wanted.largest, LARGEST))),
+    )
 
 
-def trials(collectives: Sequence[str], counts: Sequence[int]) -> list[Trial]:
-    """All shapes, by collective and GPUs, so that neighbours can be measured together."""
-    return [
-        Trial(kernel, channels, threads, gpus)
-        for gpus in sorted(counts, reverse=True)
-        for collective in collectives
-        for kernel in KERNELS
-        if kernel.collective == collective
-        for channels in kernel.channels
-        for threads in kernel.threads
-    ]
+def tune_argv(machine: Machine, wanted: Wanted, gpus: int, seconds: float, table: Path) -> tuple[str, ...]:
+    return (
+        *(machine.python, "-m", "busbw", "tune", *wanted.collectives, "-n", str(gpus)),
+        *("-b", str(wanted.smallest), "-e", str(min(wanted.largest, 256 << 20))),
+        *("--budget", f"{max(1, round(seconds))}s", "--output", str(table)),
+    )
 
 
-def batches(found: Sequence[Trial]) -> Iterator[tuple[Trial, ...]]:
-    """Trials of one kernel on as many GPUs, at most TOGETHER at a time."""
-    groups: dict[tuple[Kernel, int], list[Trial]] = {}
-    for trial in found:
-        groups.setdefault((trial.kernel, trial.gpus), []).append(trial)
-    for group in groups.values():
-        rest = iter(group)
-        while batch := tuple(islice(rest, TOGETHER)):
-            yield batch
-
-
-def bands(kernel: Kernel, smallest: int, largest: int, graphs: bool) -> list[Band]:
-    """The sizes of a kernel that were asked for: small ones called often, large ones seldom."""
+def parse(text: str) -> list[dict[str, Any]]:
+    """The configurations that busbw_kernel_sweep measured, between whatever else was printed."""
     found = []
-    for first, last, iterations, launches in ((0, 16 * _MI, 20, 10), (32 * _MI, 4 * _GI, 4, 3)):
-        part = within(max(kernel.first, first), min(kernel.last, last), smallest, largest)
-        if part:
-            found.append(Band("sweep", *part, factor=2, iterations=iterations, warmup=2,
-                              graph_launches=launches if graphs else 0))  # fmt: skip
+    for line in text.splitlines():
+        if not line.startswith('{"collective"'):
+            continue
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue  # cut off when its time was up
     return found
 
 
-def winners(results: Sequence[Result]) -> list[tuple[str, int, int, str, float, str, float]]:
+def as_result(collective: str, gpus: int, code: int, text: str) -> Result:
+    times = [
+        [f"{f['algorithm']}/{f['protocol']}@{f['channels']}x{f['threads']}", f["bytes"], f["us"]] for f in parse(text)
+    ]
+    return {"kind": "kernels", "collective": collective, "gpus": gpus, "exit": code, "times": times,
+            "reason": "" if code == 0 else last_words(text)}  # fmt: skip
+
+
+def winners(results: Iterable[Result]) -> list[tuple[str, int, int, str, float, str, float]]:
     """By collective, GPUs and size: the fastest use and its time, the fastest of another kernel and its time."""
     times: dict[tuple[str, int, int], list[tuple[float, str]]] = {}
     for result in results:
-        for sample in result["samples"]:
-            if sample["placement"] == "out_of_place" and not sample.get("wrong"):
-                key = (result["collective"], result["gpus"], sample["bytes"])
-                times.setdefault(key, []).append((sample["us"], result["use"]))
+        for use, size, us in result.get("times", []):
+            times.setdefault((result["collective"], result["gpus"], size), []).append((us, use))
     found = []
     for key, candidates in sorted(times.items()):
         us, use = min(candidates)
@@ -124,39 +79,44 @@ def winners(results: Sequence[Result]) -> list[tuple[str, int, int, str, float, 
 
 
 def stage(session: Session) -> list[Result]:
+    if session.machine.host:
+        print("kernels need GPUs: nothing to sweep", flush=True)
+        return []
+    counts = sorted(session.machine.counts, reverse=True)
+    return [*_kernels(session, counts), *_tune(session, counts)]
+
+
+def _kernels(session: Session, counts: Sequence[int]) -> list[Result]:
+    plans = [(collective, gpus) for gpus in counts for collective in session.wanted.collectives]
+    seconds = session.deadline.left() * KERNELS_PART
     results: list[Result] = []
-    wanted, machine = session.wanted, session.machine
-    for batch in batches(trials(wanted.collectives, machine.counts)):
-        kernel = batch[0].kernel
-        for band in bands(kernel, wanted.smallest, wanted.largest, graphs=not machine.host):
-            label = f"sweep {kernel.collective} {kernel.name}, {batch[0].gpus} GPUs, from {band.first}"
-            if not session.fits(label, 12):
-                continue
-            results += _measure(session, batch, band, label)
+    for collective, gpus in plans:
+        label = f"kernels of {collective}, {gpus} GPUs"
+        if not session.fits(label, 5):
+            continue
+        argv = kernel_argv(session.machine, session.wanted, collective, gpus, seconds / len(plans))
+        ended = session.run(label, Command(argv, session.environment()))
+        results.append(as_result(collective, gpus, ended.code, ended.text))
     return results
 
 
-def _measure(session: Session, batch: Sequence[Trial], band: Band, label: str) -> list[Result]:
-    left = session.deadline.left()
-    with scratch() as folder:
-        players = [_player(session, trial, band, Path(folder) / f"{n}.jsonl") for n, trial in enumerate(batch)]
-        outcomes = play(players, session.deadline.limit(session.wanted.per_run_limit_s), session.log, label)
-    seconds = left - session.deadline.left()
-    session.deadline.took(label, seconds)
-    print(f"{label}: {sum(bool(o.samples) for o in outcomes)} of {len(outcomes)}, {seconds:.1f} s", flush=True)
-    return [_result(trial, outcome) for trial, outcome in zip(batch, outcomes, strict=True)]
-
-
-def _player(session: Session, trial: Trial, band: Band, record: Path) -> Player:
+def _tune(session: Session, counts: Sequence[int]) -> list[Result]:
+    """A table of choices by the verb that users have; the text is kept, for the library's built-in one."""
+    results: list[Result] = []
     machine = session.machine
-    peer = Peer(OURS, str(machine.ours))
-    words = ("-T", "20", "-c", "1", *band.words())
-    argv = engine_argv(machine, peer, trial.kernel.collective, trial.gpus, words, str(record))
-    changes = {"BUSBW_REAL_NCCL": str(machine.nccl), "BUSBW_ALGORITHM": trial.forced}
-    environment = session.environment(engine_environment(machine, session.base), changes)
-    return Player(trial.use, Command(argv, environment), record)
-
-
-def _result(trial: Trial, outcome: Outcome) -> Result:
-    return {"collective": trial.kernel.collective, "gpus": trial.gpus, "use": trial.use, **as_json(outcome),
-            "samples": [plain(s) for s in outcome.samples if s.placement == "out_of_place"]}  # fmt: skip
+    for position, gpus in enumerate(counts):
+        seconds = session.deadline.left() / (len(counts) - position) - 10
+        label = f"busbw tune, {gpus} GPUs"
+        if not session.fits(label, 30):
+            continue
+        with scratch() as folder:
+            table = Path(folder) / "table.txt"
+            argv = tune_argv(machine, session.wanted, gpus, seconds, table)
+            changes = {"BUSBW_GPU_LIBRARY": str(machine.ours), "BUSBW_REAL_NCCL": str(machine.nccl),
+                       "BUSBW_RUNS": str(Path(folder) / "runs")}  # fmt: skip
+            command = Command(argv, session.environment(engine_environment(machine, session.base), changes))
+            ended = session.patient(seconds + 8).run(label, command)
+            text = table.read_text() if table.is_file() else ""
+        results.append({"kind": "table", "collective": "all", "gpus": gpus, "exit": ended.code, "table": text,
+                        "reason": "" if ended.code == 0 else last_words(ended.text)})  # fmt: skip
+    return results

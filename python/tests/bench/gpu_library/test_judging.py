@@ -198,12 +198,25 @@ def test_survivors_must_end_by_themselves_in_time_with_a_failure_and_the_name():
 
 
 def test_the_fastest_use_of_each_size_is_named_beside_the_fastest_other_kernel():
-    def result(use, us, **more):
-        return {"collective": "all_reduce", "gpus": 4, "use": use, "samples": [sample(1024, us, **more)]}
+    def said(algorithm, channels, us):
+        shape = {"bytes": 1024, "channels": channels, "threads": 128}
+        return json.dumps({"collective": "all_reduce", "algorithm": algorithm, "protocol": "ll", **shape, "us": us})
 
-    ours = [result("one_shot/ll@4x128", 2.2), result("one_shot/ll@8x128", 2.4), result("two_shot/ll@4x128", 3.0)]
-    found = sweep.winners([*ours, result("cheat/ll@1x1", 0.1, wrong=1.0)])
-    assert found == [("all_reduce", 4, 1024, "one_shot/ll@4x128", 2.2, "two_shot/ll@4x128", 3.0)]
+    lines = [
+        "noise",
+        said("one_shot", 4, 2.2),
+        said("one_shot", 8, 2.4),
+        said("two_shot", 4, 3.0),
+        '{"collective": "al',
+    ]
+    result = sweep.as_result("all_reduce", 4, 0, "\n".join(lines))
+    table = {"kind": "table", "collective": "all", "gpus": 4, "exit": 0, "table": "busbw-table 1\n", "reason": ""}
+    assert sweep.winners([result, table]) == [
+        ("all_reduce", 4, 1024, "one_shot/ll@4x128", 2.2, "two_shot/ll@4x128", 3.0)
+    ]  # fmt: skip
+    page = markdown([call(sweep=[result, table])])
+    assert "| all_reduce | 4 | 1 KiB | one_shot/ll@4x128 | 2.20 | two_shot/ll@4x128 | 3.00 |" in page
+    assert "    busbw-table 1" in page
 
 
 def test_the_cross_check_compares_medians_where_both_programs_have_figures():

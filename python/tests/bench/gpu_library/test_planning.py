@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
@@ -165,22 +166,25 @@ def test_the_cross_check_starts_both_programs_alike_and_only_the_ranks_get_our_l
     assert "LD_PRELOAD" not in {**theirs.environment, **plain.environment}
 
 
-def test_a_sweep_forces_each_kernel_by_the_librarys_own_names_and_measures_a_few_together():
-    found = sweep.trials(("all_reduce", "alltoall"), (2, 4))
-    assert "all_to_all=direct/ll@1x128" in {trial.forced for trial in found}
-    assert "all_reduce=two_shot/sentinel@64x512" in {trial.forced for trial in found}
-    batches = list(sweep.batches(found))
-    assert sum(map(len, batches)) == len(found) == len(set(found))
-    assert all(len(batch) <= sweep.TOGETHER for batch in batches)
-    assert all(len({(trial.kernel, trial.gpus) for trial in batch}) == 1 for batch in batches)
+def test_a_sweep_measures_every_kernel_by_the_librarys_own_names_and_then_tunes():
+    wanted = Wanted(collectives=("alltoall",), smallest=4096)
+    argv = sweep.kernel_argv(machine(), wanted, "alltoall", 4, 12.4)
+    assert argv[0] == "/b/bin/busbw_kernel_sweep"
+    for pair in (("--ranks", "4"), ("--collective", "all_to_all"), ("--min", "4096"), ("--max", "1073741824"),
+                 ("--budget", "12")):  # fmt: skip
+        assert argv[argv.index(pair[0]) + 1] == pair[1]
+    tune = sweep.tune_argv(machine(), wanted, 2, 30, Path("/t"))
+    assert tune[:6] == ("python3", "-m", "busbw", "tune", "alltoall", "-n")
 
 
-def test_a_sweeps_bands_lie_within_the_kernel_and_call_large_sizes_seldom():
-    kernel = sweep.Kernel("all_reduce", "two_shot/simple", 1 << 18, 1 << 30, (1,), (1,))
-    small, large = sweep.bands(kernel, 1 << 20, 1 << 30, graphs=True)
-    assert (small.first, small.last, large.first, large.last) == (1 << 20, 16 << 20, 32 << 20, 1 << 30)
-    assert small.iterations > large.iterations
-    assert all(band.graph_launches == 0 for band in sweep.bands(kernel, 1, 1 << 30, graphs=False))
+def test_the_words_for_tuning_are_those_that_the_verb_takes():
+    from busbw.cli import tune
+
+    parser = argparse.ArgumentParser()
+    tune.configure(parser)
+    argv = sweep.tune_argv(machine(), Wanted(), 4, 30, Path("/t"))
+    parsed = parser.parse_args(argv[4:])
+    assert parsed.output is not None
 
 
 @pytest.mark.parametrize("gpus", [2, 3, 4, 8])
