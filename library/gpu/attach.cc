@@ -2,6 +2,7 @@
 // that this thread has yet to come to.
 #include "library/gpu/attach.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -132,8 +133,10 @@ void agree_together(const Attachments& all, double patience) {
   for (const auto& one : all) {
     if (one->knows_records()) one->open_peers();
   }
+  // Who has sent its record comes here within moments; who cannot come shall not hold up the others for long.
+  const auto meeting = after_seconds(std::min(patience, 10.0));
   for (const auto& one : all) {
-    if (one->knows_records()) one->meet_peers(after_seconds(patience));
+    if (one->knows_records()) one->meet_peers(meeting);
   }
   // Those that have lost the first exchange send their refusal and do not wait: whoever comes late learns it from this.
   start_together(all, verdicts, [](const Attachment& one) -> auto& { return one.own_verdict(); }, lose_verdicts);

@@ -97,6 +97,15 @@ void Attachment::open_peers() {
   if (!agreement.accelerated) return refuse(agreement.reason);
   parts_.channel_limit = agreement.channel_limit;
   try {
+    // First, so that nobody waits for a rank that finds its peers out of reach.
+    if (rank_ != 0) {
+      const PeerRecord& root = everyone_.front();
+      parts_.seat =
+          WatchSeat::connect({.name = root.watch_name, .secret = root.watch_secret}, rank_, ranks_, parts_.health);
+    }
+    std::vector<std::string> who;
+    for (const PeerRecord& peer : everyone_) who.push_back(busbw::gpu::describe(peer));
+    parts_.seat->introduce(std::move(who));
     for (const PeerRecord& peer : everyone_) {
       if (peer.rank == rank_) continue;
       if (peer.process == record_.process) {
@@ -105,14 +114,6 @@ void Attachment::open_peers() {
         parts_.peers->open(peer.rank, peer.scratch);
       }
     }
-    const PeerRecord& root = everyone_.front();
-    if (rank_ != 0) {
-      parts_.seat =
-          WatchSeat::connect({.name = root.watch_name, .secret = root.watch_secret}, rank_, ranks_, parts_.health);
-    }
-    std::vector<std::string> who;
-    for (const PeerRecord& peer : everyone_) who.push_back(busbw::gpu::describe(peer));
-    parts_.seat->introduce(std::move(who));
   } catch (const std::exception& error) {
     refuse(error.what());
   }

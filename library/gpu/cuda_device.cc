@@ -99,7 +99,10 @@ void CudaDevice::load_kernels() {
       for (const CudaModule module : modules) {
         CudaFunction function = nullptr;
         if (driver_.module_get_function(&function, module, name.c_str()) != cuda::success) continue;
-        kernels_[kind][std::size_t(type)] = function;
+        // With CUDA_MODULE_LOADING=LAZY, the driver's default, this question is what loads it.
+        int most_threads = 0;
+        if (driver_.function_get_attribute(&most_threads, cuda::most_threads, function) != cuda::success) continue;
+        if (most_threads >= max_threads) kernels_[kind][std::size_t(type)] = function;
         break;
       }
     }

@@ -28,6 +28,7 @@ enum Attribute : int { multiprocessor_count = 16, pci_bus_id = 33, pci_device_id
 enum : unsigned { stream_non_blocking = 1, event_disable_timing = 2 };
 enum : unsigned { host_portable = 1, host_device_map = 2 };
 enum : unsigned { ipc_lazy_enable_peer_access = 1 };
+enum FunctionAttribute : int { most_threads = 0 };
 enum CaptureStatus : int { capture_none = 0, capture_active = 1 };
 // CUlaunchAttribute is an id and 64 bytes of value, 8-byte aligned.
 struct LaunchAttribute {
@@ -83,7 +84,9 @@ struct Uuid {
   X(event_record, cuEventRecord, (CudaEvent event, ncclStream_t stream))                                           \
   X(event_query, cuEventQuery, (CudaEvent event))                                                                  \
   X(module_load_data, cuModuleLoadData, (CudaModule * module, const void* image))                                  \
-  X(module_get_function, cuModuleGetFunction, (CudaFunction * function, CudaModule module, const char* name))
+  X(module_get_function, cuModuleGetFunction, (CudaFunction * function, CudaModule module, const char* name))      \
+  X(function_get_attribute, cuFuncGetAttribute,                                                                    \
+    (int* value, cuda::FunctionAttribute attribute, CudaFunction function))
 
 // Newer than the oldest driver that an NCCL of today runs on: without them we stand back.
 #define BUSBW_NEWER_DRIVER_FUNCTIONS(X)                                                                     \

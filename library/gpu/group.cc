@@ -1,7 +1,7 @@
 // The end of a group: our kernels first, in the order of their calls, then NCCL's part.
 //
 // Ours first, because NCCL too starts the collectives of a group before its messages: a rank may have both in one group
-// while another has only the collective (docs/decisions/0015).
+// while another has only the collective (docs/decisions/0018).
 #include "library/gpu/group.h"
 
 #include <utility>

@@ -148,5 +148,47 @@ TEST(NotAccelerated, ANonBlockingCommunicatorWaitsForNobody) {
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
+// The streams of a rank's two exchanges.
+constexpr std::uintptr_t first_exchange = 1001;
+constexpr std::uintptr_t second_exchange = 1002;
+
+TEST(LateRank, ThatGivesUpOnTheFirstExchangeTellsTheOthersInTheSecond) {
+  FakeDevices devices;
+  ::setenv("BUSBW_GPU_TIMEOUT", "0.2", 1);
+  std::atomic<int> opened{0};
+  devices.prepare = [&](FakeDevice& device) { device.stuck = stream(opened++ == 0 ? first_exchange : 0); };
+  run_threads(3, [](ncclComm_t comm, int) {
+    const std::string why = explain(comm, Collective::all_reduce, 256);
+    // The late rank knows that its time was up, the others what it said or that it did not come.
+    EXPECT_TRUE(contains(why, "nccl: ")) << why;
+    const bool late = my_device().stuck != stream(0);
+    EXPECT_TRUE(!late || contains(why, "within 0.2 s (BUSBW_GPU_TIMEOUT)")) << why;
+    float value = 1;
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr), ncclSuccess);
+    EXPECT_EQ(value, 3);
+  });
+  ::unsetenv("BUSBW_GPU_TIMEOUT");
+}
+
+TEST(LateRank, ThatDoesNotLearnTheDecisionGuessesNothing) {
+  FakeDevices devices;
+  ::setenv("BUSBW_GPU_TIMEOUT", "0.2", 1);
+  std::atomic<int> opened{0};
+  devices.prepare = [&](FakeDevice& device) { device.stuck = stream(opened++ == 0 ? second_exchange : 0); };
+  std::atomic<int> in_doubt{0};
+  run_threads(2, [&](ncclComm_t comm, int) {
+    if (my_device().stuck == stream(0)) {
+      // May have noticed already that its peer is not with it.
+      return;
+    }
+    ++in_doubt;
+    float value = 1;
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr), ncclRemoteError);
+    EXPECT_TRUE(contains(ncclGetLastError(comm), "did not learn whether all ranks use")) << ncclGetLastError(comm);
+  });
+  EXPECT_EQ(in_doubt, 1);
+  ::unsetenv("BUSBW_GPU_TIMEOUT");
+}
+
 }  // namespace
 }  // namespace busbw::gpu::test

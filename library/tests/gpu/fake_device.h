@@ -104,7 +104,7 @@ class FakeDevice : public Device {
     if (refuse_peers) throw Failure(ncclUnhandledCudaError, "the test GPU reaches no peer");
   }
 
-  DeviceStream create_stream() override { return test::stream(1000); }
+  DeviceStream create_stream() override { return test::stream(++last_stream_); }
   void destroy(DeviceStream) noexcept override {}
   void copy_in(void* to, const void* from_host, std::size_t bytes, DeviceStream) override {
     std::memcpy(to, from_host, bytes);
@@ -112,7 +112,7 @@ class FakeDevice : public Device {
   void copy_out(void* to_host, const void* from, std::size_t bytes, DeviceStream) override {
     std::memcpy(to_host, from, bytes);
   }
-  bool done(DeviceStream) override { return true; }
+  bool done(DeviceStream on) override { return on != stuck; }
 
   DeviceEvent create_event() override { return reinterpret_cast<DeviceEvent>(++last_event_); }
   void destroy(DeviceEvent) noexcept override {}
@@ -162,6 +162,7 @@ class FakeDevice : public Device {
   std::string refusal;
   std::atomic<bool> refuse_memory{false}, refuse_peers{false}, refuse_launch{false}, events_done{true};
   std::map<DeviceStream, std::uint64_t> captures;
+  DeviceStream stuck = nullptr;  // what is in this stream never ends
   std::vector<Fill> fills;
   std::vector<Launch> launches;
   std::function<void(const Launch&)> kernel;
@@ -182,6 +183,7 @@ class FakeDevice : public Device {
   std::map<void*, std::size_t> opened_;
   std::vector<std::string> notes_;
   std::atomic<std::uintptr_t> last_event_{0};
+  std::atomic<std::uintptr_t> last_stream_{1000};
 };
 
 // Each rank opens a GPU of its own, whatever its number; the test finds it as the one that its thread has opened last.
