@@ -32,21 +32,21 @@ def tune(tmp_path: Path, *words: str, **environment: str) -> subprocess.Complete
 
 
 def test_the_crossings_are_found_printed_and_saved_where_the_library_looks(tmp_path: Path, engine: Path) -> None:
-    words = ("-n", "2", "-b", "16K", "-e", "256K", "--rounds", "1", "all_reduce")
+    words = ("-n", "2", "-b", "16K", "-e", "256K", "--rounds", "1", "all_gather")
     done = tune(tmp_path, *words, BUSBW_ENGINE=str(engine))
     assert done.returncode == 0, done.stderr
     table = (tmp_path / "config" / "busbw" / "gpu-table.txt").read_text().splitlines()
     assert table[0] == "busbw-table 1"
     assert table[2:] == [
         "gpu Made-up GPU",
-        "all_reduce ranks=2 type=half,bfloat16,float to=92681 one_shot/ll",
-        "all_reduce ranks=2 type=half,bfloat16,float from=92682 to=262144 two_shot/sentinel",
+        "all_gather ranks=2 to=92681 direct/ll",
+        "all_gather ranks=2 from=92682 to=262144 direct/simple",
     ]
-    assert "all_reduce, float, 2 ranks, Made-up GPU" in done.stdout
-    row = next(line for line in done.stdout.splitlines() if "one_shot/ll" in line)
-    assert row.split() == ["16", "KiB", "64", "KiB", "one_shot/ll", "3.546", "9.047", "1.77", "-", "2.55"]
+    assert "all_gather, float, 2 ranks, Made-up GPU" in done.stdout
+    row = next(line for line in done.stdout.splitlines() if "direct/ll" in line)
+    assert row.split() == ["16", "KiB", "64", "KiB", "direct/ll", "3.546", "9.047", "1.77", "-", "2.55"]
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
-    assert "two_shot/simple failed: exit code 3: no such kernel" in done.stderr
+    assert "direct/simple@128x512 failed: exit code 3: no such kernel" in done.stderr
 
 
 def test_a_dry_run_starts_nothing_and_says_how_long_it_would_take(tmp_path: Path) -> None:
