@@ -15,8 +15,8 @@ struct Backend {
   std::string why_no_gpu;  // auto fell back to the processors for this reason
 };
 
-// `choice` is the value of --library: a path, cpu, busbw, auto, system, torch or wheel. Throws Error with what was looked for
-// and where when nothing can be had.
+// `choice` is the value of --library: a path, cpu, busbw, auto, system, torch or wheel. Throws Error with what was
+// looked for and where when nothing can be had.
 Backend open_backend(const std::string& choice);
 
 }  // namespace busbw
