@@ -85,8 +85,7 @@ struct Uuid {
   X(event_query, cuEventQuery, (CudaEvent event))                                                                  \
   X(module_load_data, cuModuleLoadData, (CudaModule * module, const void* image))                                  \
   X(module_get_function, cuModuleGetFunction, (CudaFunction * function, CudaModule module, const char* name))      \
-  X(function_get_attribute, cuFuncGetAttribute,                                                                    \
-    (int* value, cuda::FunctionAttribute attribute, CudaFunction function))
+  X(function_get_attribute, cuFuncGetAttribute, (int* value, cuda::FunctionAttribute which, CudaFunction f))
 
 // Newer than the oldest driver that an NCCL of today runs on: without them we stand back.
 #define BUSBW_NEWER_DRIVER_FUNCTIONS(X)                                                                     \
