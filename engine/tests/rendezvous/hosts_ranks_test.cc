@@ -47,7 +47,7 @@ TEST(SeveralHosts, GatherAndWaitAsOneWould) {
   job.listener.socket.close();
   const std::vector<std::string> expected{"local 0/3 of 4", "local 0/2 of 4", "local 1/3 of 4", "local 1/2 of 4",
                                           "local 2/3 of 4"};
-  for (std::size_t process = 0; process < 5; ++process) EXPECT_EQ(children[process].said(), expected[process]);
+  for (std::size_t process = 0; process < 5; ++process) EXPECT_EQ(children[process].said(100s), expected[process]);
 }
 
 TEST(SeveralHosts, NameTheHostThatDidNotCome) {

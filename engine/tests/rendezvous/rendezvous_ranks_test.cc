@@ -50,7 +50,7 @@ TEST(Rendezvous, GathersContributionsOfTheLargestSizeFromAll) {
     r.leave();
     return std::string(right && process == 3 ? "right" : "wrong");
   });
-  for (auto& child : children) EXPECT_EQ(child.said(60s), "right");
+  for (auto& child : children) EXPECT_EQ(child.said(100s), "right");
 }
 
 class Barrier : public ::testing::TestWithParam<int> {};
@@ -69,7 +69,7 @@ TEST_P(Barrier, KeepsNumbersOfManyRoundsApartWithMoreProcessesThanCores) {
     r.leave();
     return std::string("right");
   });
-  for (auto& child : children) EXPECT_EQ(child.said(60s), "right");
+  for (auto& child : children) EXPECT_EQ(child.said(100s), "right");
 }
 INSTANTIATE_TEST_SUITE_P(Processes, Barrier, ::testing::Values(2, 3, 5, 8));
 
