@@ -29,7 +29,10 @@ void Connection::flush() {
   while (!queue_.empty() && !closed_) {
     const long count = write_some(socket_, std::string_view(*queue_.front()).substr(sent_));
     // A broken connection still holds what arrived before; reading finds its end.
-    if (count < 0) queue_.clear();
+    if (count < 0) {
+      queue_.clear();
+      sent_ = 0;  // the next message, if one comes before the end is found, starts at its beginning
+    }
     if (count <= 0) return;
     sent_ += static_cast<std::size_t>(count);
     if (sent_ == queue_.front()->size()) {

@@ -39,14 +39,21 @@ TEST(Rendezvous, GathersTextsOfDifferentLengthsInProcessOrder) {
   for (auto& child : children) EXPECT_EQ(child.said(), "|x|xx|xxx|2");
 }
 
+#if defined(__SANITIZE_THREAD__)
+// The sanitizer makes process 0 spend seconds in one turn on the largest, so that a busy machine takes it for lost.
+constexpr std::size_t large = 2u << 20;
+#else
+constexpr std::size_t large = 16u << 20;
+#endif
+
 TEST(Rendezvous, GathersContributionsOfTheLargestSizeFromAll) {
   TestJob job(3);
   auto children = job.start_all([](Rendezvous& r) {
-    const std::string mine(16u << 20, static_cast<char>('A' + r.placement().process));
+    const std::string mine(large, static_cast<char>('A' + r.placement().process));
     bool right = true;
     int process = 0;
     for (const std::string& part : r.all_gather(mine))
-      right = right && part == std::string(16u << 20, static_cast<char>('A' + process++));
+      right = right && part == std::string(large, static_cast<char>('A' + process++));
     r.leave();
     return std::string(right && process == 3 ? "right" : "wrong");
   });
