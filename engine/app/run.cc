@@ -213,8 +213,11 @@ class Session {
 };
 
 // Buffers, contexts and the driver's own handlers take tenths of a second to end one after the other. Nobody needs
-// that: everything is written, the communicators are destroyed, and the system takes back what the process held.
-[[noreturn]] void leave_at_once(int exit_code) {
+// that: everything is written, the communicators are destroyed, and the system takes back what the process held. Others
+// do hear of the end in order: process 0 still sends its last messages when its rendezvous ends.
+[[noreturn]] void leave_at_once(Job& job, int exit_code) {
+  job.turns.reset();
+  job.rendezvous.reset();
   std::fflush(nullptr);
   _exit(exit_code);
 }
@@ -245,7 +248,7 @@ int run(Plan plan) {
     }
     if (shared->failure() != nullptr) return exit_code;
     shared->leave();
-    if (job->backend.platform->asynchronous()) leave_at_once(exit_code);
+    if (job->backend.platform->asynchronous()) leave_at_once(*job, exit_code);
     return exit_code;
   } catch (const Error& error) {
     const Failure failure = failure_of(error, process);
