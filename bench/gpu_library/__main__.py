@@ -98,6 +98,7 @@ def measure(args: argparse.Namespace, names: Sequence[str], out: Path) -> dict[s
     machine = find(args.gpus, args.host, {"ours": args.ours, "nccl": args.nccl, "mscclpp": args.mscclpp},
                    Path(args.build).resolve())  # fmt: skip
     asked = wanted(args)
+    (out / "log.txt").unlink(missing_ok=True)  # of an earlier call
     call: dict[str, Any] = {"machine": {}, "arguments": sys.argv[1:], "stages": {}, "broken": {}}
     for position, name in enumerate(names):
         seconds = share(deadline.left(), names[position:])
