@@ -276,6 +276,7 @@ std::vector<std::unique_ptr<Graph>> Bench::capture(int iterations, int aggregate
     lane.rank->device->use();
     graphs.push_back(lane.rank->stream->end_capture());
   }
+  for (const auto& graph : graphs) graph->instantiate();
   return graphs;
 }
 

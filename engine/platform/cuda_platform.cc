@@ -50,20 +50,22 @@ using SharedContext = std::shared_ptr<const CudaPrimaryContext>;
 class CudaGraphInstance : public Graph {
  public:
   CudaGraphInstance(SharedContext context, CudaGraph recorded, CudaStream stream)
-      : context_(std::move(context)), stream_(stream) {
-    const CudaResult result = context_->driver().graph_instantiate(&exec_, recorded, 0);
-    context_->driver().graph_destroy(recorded);
-    context_->check(result, "cuGraphInstantiateWithFlags");
-  }
+      : context_(std::move(context)), stream_(stream), recorded_(recorded) {}
   ~CudaGraphInstance() override {
     context_->use_quietly();
-    context_->driver().graph_exec_destroy(exec_);
+    if (exec_ != nullptr) context_->driver().graph_exec_destroy(exec_);
+    context_->driver().graph_destroy(recorded_);
+  }
+  void instantiate() override {
+    context_->use();
+    context_->check(context_->driver().graph_instantiate(&exec_, recorded_, 0), "cuGraphInstantiateWithFlags");
   }
   void launch() override { context_->check(context_->driver().graph_launch(exec_, stream_), "cuGraphLaunch"); }
 
  private:
   SharedContext context_;
   CudaStream stream_;
+  CudaGraph recorded_;
   CudaGraphExec exec_ = nullptr;
 };
 

@@ -31,6 +31,8 @@ struct DeviceInfo {
 class Graph {
  public:
   virtual ~Graph() = default;
+  // Before the first launch, and when this thread captures on no stream any more: CUDA forbids it until then.
+  virtual void instantiate() = 0;
   virtual void launch() = 0;
 };
 

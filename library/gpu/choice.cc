@@ -199,7 +199,8 @@ Choice start(const KernelKind& kind, const Use& use, const Request& request, con
           .algorithm = kind.algorithm,
           .protocol = kind.protocol,
           .channels = int(std::min<std::uint64_t>(wanted, std::uint64_t(range.most))),
-          .threads = use.threads ? use.threads : grown.threads};
+          .threads = std::clamp(use.threads ? use.threads : grown.threads, least_threads(kind),
+                                most_threads(kind, request.ranks))};
 }
 
 bool matches(const Rule& rule, const Request& request, std::uint64_t bytes) {

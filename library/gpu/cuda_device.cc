@@ -13,14 +13,20 @@
 namespace busbw::gpu {
 namespace {
 
+// Ranks that the variants of a kernel are for.
+constexpr int most_ranks_of[] = {4, 8};
+
+// Threads of all blocks of a kernel that may come to the GPU before its turn.
+constexpr int most_early_threads = 16384;
+
 CudaAddress address(const void* pointer) { return reinterpret_cast<CudaAddress>(pointer); }
 void* pointer(CudaAddress address) { return reinterpret_cast<void*>(address); }
 
-std::string kernel_name(const KernelKind& kind, ncclDataType_t type) {
+std::string kernel_name(const KernelKind& kind, ncclDataType_t type, int most_ranks) {
   std::string name = std::string("busbw_") + busbw::gpu::name(kind.collective) + "_" +
                      busbw::gpu::name(kind.algorithm) + "_" + busbw::gpu::name(kind.protocol);
   if (reduces(kind.collective)) name += std::string("_") + type_name(type);
-  return name;
+  return name + "_" + std::to_string(most_ranks);
 }
 
 }  // namespace
@@ -79,6 +85,7 @@ void CudaDevice::learn_facts(int device) {
   facts_.bus_id = text("%04x:%02x:%02x.0", unsigned(attribute(cuda::pci_domain_id)),
                        unsigned(attribute(cuda::pci_bus_id)), unsigned(attribute(cuda::pci_device_id)));
   facts_.multiprocessors = attribute(cuda::multiprocessor_count);
+  overlaps_ = attribute(cuda::compute_capability_major) >= 9;
 }
 
 // All of them now: loading one later, while a kernel waits for a peer, can wait for that kernel.
@@ -93,20 +100,26 @@ void CudaDevice::load_kernels() {
     }
     modules.push_back(module);
   }
-  for (std::size_t kind = 0; kind < std::size(kernel_kinds); ++kind) {
-    for (int type = 0; type < ncclNumTypes; ++type) {
-      const std::string name = kernel_name(kernel_kinds[kind], ncclDataType_t(type));
-      for (const CudaModule module : modules) {
-        CudaFunction function = nullptr;
-        if (driver_.module_get_function(&function, module, name.c_str()) != cuda::success) continue;
-        // With CUDA_MODULE_LOADING=LAZY, the driver's default, this question is what loads it.
-        int most_threads = 0;
-        if (driver_.function_get_attribute(&most_threads, cuda::most_threads, function) != cuda::success) continue;
-        if (most_threads >= max_threads) kernels_[kind][std::size_t(type)] = function;
-        break;
-      }
-    }
+  for (std::size_t kind = 0; kind < std::size(kernel_kinds); ++kind)
+    for (int type = 0; type < ncclNumTypes; ++type)
+      for (std::size_t variant = 0; variant < std::size(most_ranks_of); ++variant)
+        kernels_[kind][std::size_t(type)][variant] =
+            find_kernel(modules, kernel_name(kernel_kinds[kind], ncclDataType_t(type), most_ranks_of[variant]),
+                        most_threads(kernel_kinds[kind], most_ranks_of[variant]));
+}
+
+// Null where this build has none of this name.
+CudaFunction CudaDevice::find_kernel(const std::vector<CudaModule>& modules, const std::string& name,
+                                     int threads) const {
+  for (const CudaModule module : modules) {
+    CudaFunction function = nullptr;
+    if (driver_.module_get_function(&function, module, name.c_str()) != cuda::success) continue;
+    // With CUDA_MODULE_LOADING=LAZY, the driver's default, this question is what loads it.
+    int most = 0;
+    if (driver_.function_get_attribute(&most, cuda::most_threads, function) != cuda::success) continue;
+    if (most >= threads) return function;
   }
+  return nullptr;
 }
 
 void* CudaDevice::allocate(std::size_t bytes) {
@@ -249,13 +262,19 @@ std::uint64_t CudaDevice::capture(DeviceStream stream) {
 }
 
 bool CudaDevice::has(int kind, ncclDataType_t type) const {
-  return kind >= 0 && kernels_[std::size_t(kind)][std::size_t(type)] != nullptr;
+  if (kind < 0) return false;
+  const auto& variants = kernels_[std::size_t(kind)][std::size_t(type)];
+  return std::none_of(variants.begin(), variants.end(), [](CudaFunction kernel) { return kernel == nullptr; });
 }
 
 void CudaDevice::launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
                         DeviceStream stream) {
   const Current current(*this);
+  const auto variant = arguments.ranks <= most_ranks_of[0] ? 0u : 1u;
   void* parameters[] = {const_cast<KernelArguments*>(&arguments)};
+  // Brought to the GPU while the kernel before it in the stream ends: kernels wait for that one themselves
+  // (kernels/machine.h). Not large ones, whose blocks would take the place of another stream's kernels.
+  cuda::LaunchAttribute overlap{.id = cuda::programmatic_stream_serialization, .padding = {}, .value = {1}};
   const cuda::LaunchConfig config{.grid_x = unsigned(channels),
                                   .grid_y = 1,
                                   .grid_z = 1,
@@ -264,9 +283,9 @@ void CudaDevice::launch(int kind, ncclDataType_t type, int channels, int threads
                                   .block_z = 1,
                                   .shared_bytes = 0,
                                   .stream = stream,
-                                  .attributes = nullptr,
-                                  .attribute_count = 0};
-  check(driver_.launch(&config, kernels_[std::size_t(kind)][std::size_t(type)], parameters, nullptr),
+                                  .attributes = &overlap,
+                                  .attribute_count = overlaps_ && channels * threads <= most_early_threads ? 1u : 0u};
+  check(driver_.launch(&config, kernels_[std::size_t(kind)][std::size_t(type)][variant], parameters, nullptr),
         "cuLaunchKernelEx");
 }
 

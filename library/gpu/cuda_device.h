@@ -44,6 +44,7 @@ class CudaDevice : public Device {
 
   void learn_facts(int device);
   void load_kernels();
+  CudaFunction find_kernel(const std::vector<CudaModule>& modules, const std::string& name, int threads) const;
   void check(CudaResult result, const char* what) const;
 
   const Driver& driver_;
@@ -52,7 +53,9 @@ class CudaDevice : public Device {
   ncclStream_t stream_ = nullptr;
   DeviceFacts facts_;
   std::string why_not_;
-  std::array<std::array<CudaFunction, ncclNumTypes>, std::size(kernel_kinds)> kernels_{};
+  // [kind][type][variant]: for up to 4 and up to 8 ranks.
+  std::array<std::array<std::array<CudaFunction, 2>, ncclNumTypes>, std::size(kernel_kinds)> kernels_{};
+  bool overlaps_ = false;  // a kernel may come to the GPU before the one before it has ended
 };
 
 }  // namespace busbw::gpu

@@ -24,12 +24,19 @@ enum : CudaResult {
   not_ready = 600,
   not_found = 500,
 };
-enum Attribute : int { multiprocessor_count = 16, pci_bus_id = 33, pci_device_id = 34, pci_domain_id = 50 };
+enum Attribute : int {
+  multiprocessor_count = 16,
+  pci_bus_id = 33,
+  pci_device_id = 34,
+  pci_domain_id = 50,
+  compute_capability_major = 75
+};
 enum : unsigned { stream_non_blocking = 1, event_disable_timing = 2 };
 enum : unsigned { host_portable = 1, host_device_map = 2 };
 enum : unsigned { ipc_lazy_enable_peer_access = 1 };
 enum FunctionAttribute : int { most_threads = 0 };
 enum CaptureStatus : int { capture_none = 0, capture_active = 1 };
+enum LaunchAttributeId : int { programmatic_stream_serialization = 6 };
 // CUlaunchAttribute is an id and 64 bytes of value, 8-byte aligned.
 struct LaunchAttribute {
   int id;

@@ -1,4 +1,4 @@
-// The kernels and their names: "busbw_" collective, algorithm and protocol, and for those that reduce an element type.
+// The kernels and their names.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,9 @@ constexpr bool reduces(Collective collective) {
   return collective == Collective::all_reduce || collective == Collective::reduce_scatter;
 }
 
-// What there is a kernel for. A kernel's name is busbw_<collective>_<algorithm>_<protocol>, and _<type> if it reduces;
-// types are named as in nccl-tests (int8 uint8 int32 ... half float double bfloat16 f8e4m3 f8e5m2).
+// What there is a kernel for. A kernel's name is busbw_<collective>_<algorithm>_<protocol>, _<type> if it reduces, and
+// _4 or _8, the most ranks that it is for; types are named as in nccl-tests (int8 uint8 int32 ... half float double
+// bfloat16 f8e4m3 f8e5m2).
 struct KernelKind {
   Collective collective;
   Algorithm algorithm;
@@ -56,5 +57,20 @@ inline constexpr KernelKind kernel_kinds[] = {
     {Collective::broadcast, Algorithm::direct, Protocol::ll},
     {Collective::broadcast, Algorithm::scatter_forward, Protocol::simple},
 };
+
+// Kernels of the Simple protocol are pipelines, whose stages share a block's threads (kernels/stage.h); others have
+// none.
+constexpr int stages_of(const KernelKind& kind) {
+  if (kind.protocol != Protocol::simple) return 0;
+  return kind.collective == Collective::all_reduce ? 3 : 2;
+}
+
+// Threads of a block that a kernel needs at least: three warps for each stage.
+constexpr int least_threads(const KernelKind& kind) { return stages_of(kind) == 0 ? 32 : 3 * 32 * stages_of(kind); }
+
+// And takes at most; see kernels/instances.h.
+constexpr int most_threads(const KernelKind& kind, int ranks) {
+  return kind.protocol == Protocol::ll || ranks <= 4 ? 512 : 320;
+}
 
 }  // namespace busbw::gpu

@@ -137,6 +137,7 @@ TEST_F(CudaGpu, ReplaysACapturedGraphAndTimesIt) {
   stream_->begin_capture();
   device_->fill(memory_, pattern, whole, *stream_);
   const std::unique_ptr<Graph> graph = stream_->end_capture();
+  graph->instantiate();
   device_->clear(memory_, buffer_bytes, *stream_);
   const std::unique_ptr<Events> events = stream_->make_events(2);
   events->record(0);
@@ -146,6 +147,28 @@ TEST_F(CudaGpu, ReplaysACapturedGraphAndTimesIt) {
   fill_on_host(expected.data(), pattern, whole);
   EXPECT_EQ(read(memory_, buffer_bytes), expected);
   EXPECT_GT(events->between(0, 1).count(), 0.0);
+}
+
+TEST_F(CudaGpu, CapturesOnSeveralStreamsAtOnceInOneThread) {
+  const Pattern pattern{DataType::float32, PatternKind::copy, 1, 8};
+  const std::vector<Segment> whole = {{.count = buffer_bytes / 4}};
+  device_->fill(memory_, pattern, whole, *stream_);
+  const std::unique_ptr<Stream> other = device_->make_stream(false);
+  stream_->begin_capture();
+  other->begin_capture();
+  device_->fill(memory_, pattern, whole, *stream_);
+  device_->fill(memory_, pattern, whole, *other);
+  const std::unique_ptr<Graph> first = stream_->end_capture();
+  const std::unique_ptr<Graph> second = other->end_capture();
+  for (Graph* graph : {first.get(), second.get()}) {
+    graph->instantiate();
+    graph->launch();
+  }
+  std::vector<unsigned char> expected(buffer_bytes);
+  fill_on_host(expected.data(), pattern, whole);
+  EXPECT_EQ(read(memory_, buffer_bytes), expected);
+  while (!other->finished()) {
+  }
 }
 
 TEST_F(CudaGpu, RefusesToCaptureTheNullStreamWithASentence) {

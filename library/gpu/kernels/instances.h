@@ -20,11 +20,23 @@
   KERNEL(int64, std::int64_t)   \
   KERNEL(uint64, std::uint64_t)
 
-// An entry point. Arguments stay in constant memory, where every thread reads them without a load from global memory.
-// BLOCKS of 512 threads fit on a multiprocessor at once: a kernel that takes many must leave room for those of another
-// communicator, which its peers may wait for.
-#define BUSBW_KERNEL(BLOCKS, NAME, BODY)                             \
-  extern "C" __global__ void __launch_bounds__(512, BLOCKS)          \
+// Entry points for up to 4 and up to 8 ranks: what a thread holds for each rank is in registers, and those for 8 would
+// be too many for 4. Arguments stay in constant memory, where every thread reads them without a load from global
+// memory.
+//
+// So many BLOCKS of the largest size fit on a multiprocessor at once: a kernel that takes many multiprocessors must
+// leave room for those of another communicator, which its peers may wait for. For 8 ranks, blocks of 2 are smaller, so
+// that each thread has more registers (most_threads in names.h).
+#define BUSBW_ENTRY(THREADS, BLOCKS, NAME, ...)                      \
+  extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)      \
       NAME(const __grid_constant__::busbw::gpu::KernelArguments a) { \
-    ::busbw::gpu::BODY(a);                                           \
+    ::busbw::gpu::__VA_ARGS__(a);                                    \
   }
+#define BUSBW_ENTRY_FOR_8_1(NAME, ...) BUSBW_ENTRY(512, 1, NAME, __VA_ARGS__)
+#define BUSBW_ENTRY_FOR_8_2(NAME, ...) BUSBW_ENTRY(320, 2, NAME, __VA_ARGS__)
+#define BUSBW_REDUCTION(BLOCKS, NAME, BODY, T)           \
+  BUSBW_ENTRY(512, BLOCKS, busbw_##NAME##_4, BODY<T, 4>) \
+  BUSBW_ENTRY_FOR_8_##BLOCKS(busbw_##NAME##_8, BODY<T, 8>)
+#define BUSBW_MOVE(BLOCKS, NAME, BODY)                \
+  BUSBW_ENTRY(512, BLOCKS, busbw_##NAME##_4, BODY<4>) \
+  BUSBW_ENTRY_FOR_8_##BLOCKS(busbw_##NAME##_8, BODY<8>)

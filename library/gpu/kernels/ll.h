@@ -29,16 +29,14 @@ BUSBW_BOTH constexpr std::uint32_t epoch_after(std::uint32_t epoch) {
 static_assert((first_epoch & 1) != (last_epoch & 1), "the sets alternate across the wrap");
 
 // One block's end of all its connections during one call.
+template <int Most>
 class LlChannel {
  public:
   BUSBW_DEVICE explicit LlChannel(const KernelArguments& arguments)
       : a_(arguments),
         channel_(static_cast<int>(channel_index())),
-        epoch_(epoch_after(arguments.state[channel_].ll_epoch)),
+        epoch_(next_epoch(arguments.state[channel_])),
         patience_(arguments.abort) {}
-
-  // This block's part of `packs`.
-  BUSBW_DEVICE Range part_of(std::uint64_t packs) const { return Range{0, packs}.part(channel_, channel_count()); }
 
   BUSBW_DEVICE void send(int port, int peer, std::uint64_t slot, const Pack<8>& pack) const {
     unsigned char* line = a_.scratch[peer] + a_.layout.ll(channel_, port, epoch_, a_.rank);
@@ -59,21 +57,21 @@ class LlChannel {
   }
 
   // From every other rank, beside the own pack. All are looked at before any is waited for.
-  BUSBW_DEVICE void receive_from_all(int port, std::uint64_t slot, const Pack<8>& own, PackOfEach<8>& row) {
-    std::uint64_t low[max_ranks]{}, high[max_ranks]{};
+  BUSBW_DEVICE void receive_from_all(int port, std::uint64_t slot, const Pack<8>& own, PackOfEach<8, Most>& row) {
+    std::uint64_t low[Most]{}, high[Most]{};
     bool all;
     do {
       all = true;
       BUSBW_UNROLL
-      for (int source = 0; source < max_ranks; ++source)
+      for (int source = 0; source < Most; ++source)
         if (source < a_.ranks && source != a_.rank)
           load_pairs(own_line(port, source) + 16 * slot, low[source], high[source]);
       BUSBW_UNROLL
-      for (int source = 0; source < max_ranks; ++source)
+      for (int source = 0; source < Most; ++source)
         if (source < a_.ranks && source != a_.rank) all = all && arrived(low[source], high[source]);
     } while (!all && patience_.again());
     BUSBW_UNROLL
-    for (int source = 0; source < max_ranks; ++source)
+    for (int source = 0; source < Most; ++source)
       if (source < a_.ranks) row.from[source] = source == a_.rank ? Pack<8>(own) : data_of(low[source], high[source]);
   }
 
@@ -87,6 +85,13 @@ class LlChannel {
   }
 
  private:
+  // The kernel before has left its epoch there.
+  BUSBW_DEVICE static std::uint32_t next_epoch(const ChannelState& state) {
+    wait_for_previous();
+    let_next_begin();
+    return epoch_after(state.ll_epoch);
+  }
+
   BUSBW_DEVICE std::uint64_t half(std::uint32_t data) const { return static_cast<std::uint64_t>(epoch_) << 32 | data; }
   BUSBW_DEVICE bool arrived(std::uint64_t low, std::uint64_t high) const {
     return (low >> 32) == epoch_ && (high >> 32) == epoch_;
@@ -116,18 +121,18 @@ class LlChannel {
 //
 //     rank 0  x0 --> 1, 2, 3       y = x0 + x1 + x2 + x3
 //     rank 1  x1 --> 2, 3, 0       y = x0 + x1 + x2 + x3     one hop; (N-1) S leave each rank, twice over in packets
-template <typename T>
+template <typename T, int Most>
 BUSBW_DEVICE void all_reduce_one_shot_ll(const KernelArguments& a) {
   const std::uint64_t bytes = a.count * sizeof(T);
   const PackRow<8> in(a.send, bytes);
   const PackRow<8> out(a.recv, bytes);
-  LlChannel channel(a);
-  const Range part = channel.part_of(packs_of(bytes, 8));
+  const Range part = channel_part(packs_of(bytes, 8));
+  LlChannel<Most> channel(a);
   for (std::uint64_t i = part.begin + thread_index(); i < part.end; i += thread_count())
     channel.send_to_all(0, i - part.begin, in.load(i));
   for (std::uint64_t i = part.begin + thread_index(); i < part.end; i += thread_count()) {
     const Pack<8> own = in.load(i);
-    PackOfEach<8> row;
+    PackOfEach<8, Most> row;
     channel.receive_from_all(0, i - part.begin, own, row);
     out.store(i, PackReduction<T, 8>::run(row, a.ranks, a.op));
   }
@@ -141,13 +146,13 @@ BUSBW_DEVICE void all_reduce_one_shot_ll(const KernelArguments& a) {
 //
 // A result's packet leaves only after its thread has read all contributions, so that whoever has the result of a pack
 // may reuse the slots of that pack: both ports follow the epochs of calls.
-template <typename T>
+template <typename T, int Most>
 BUSBW_DEVICE void all_reduce_two_shot_ll(const KernelArguments& a) {
   const std::uint64_t bytes = a.count * sizeof(T);
   const PackRow<8> in(a.send, bytes);
   const PackRow<8> out(a.recv, bytes);
-  LlChannel channel(a);
-  const Range part = channel.part_of(packs_of(bytes, 8));
+  const Range part = channel_part(packs_of(bytes, 8));
+  LlChannel<Most> channel(a);
   for (int i = 1; i < a.ranks; ++i) {
     const int peer = peer_after(a, i);
     const Range share = part.part(peer, a.ranks);
@@ -157,7 +162,7 @@ BUSBW_DEVICE void all_reduce_two_shot_ll(const KernelArguments& a) {
   const Range mine = part.part(a.rank, a.ranks);
   for (std::uint64_t j = thread_index(); j < mine.size(); j += thread_count()) {
     const Pack<8> own = in.load(mine.begin + j);
-    PackOfEach<8> row;
+    PackOfEach<8, Most> row;
     channel.receive_from_all(0, j, own, row);
     const Pack<8> result = PackReduction<T, 8>::run(row, a.ranks, a.op);
     channel.send_to_all(1, j, result);
@@ -173,13 +178,13 @@ BUSBW_DEVICE void all_reduce_two_shot_ll(const KernelArguments& a) {
 }
 
 // Reduce-scatter: block r of every vector goes to rank r, which reduces. One hop.
-template <typename T>
+template <typename T, int Most>
 BUSBW_DEVICE void reduce_scatter_ll(const KernelArguments& a) {
   const std::uint64_t bytes = a.count * sizeof(T);
   const PackRow<8> mine(at(a.send, a.rank * bytes), bytes);
   const PackRow<8> out(a.recv, bytes);
-  LlChannel channel(a);
-  const Range part = channel.part_of(packs_of(bytes, 8));
+  const Range part = channel_part(packs_of(bytes, 8));
+  LlChannel<Most> channel(a);
   for (std::uint64_t i = part.begin + thread_index(); i < part.end; i += thread_count())
     for (int k = 1; k < a.ranks; ++k) {
       const int peer = peer_after(a, k);
@@ -187,7 +192,7 @@ BUSBW_DEVICE void reduce_scatter_ll(const KernelArguments& a) {
     }
   for (std::uint64_t i = part.begin + thread_index(); i < part.end; i += thread_count()) {
     const Pack<8> own = mine.load(i);
-    PackOfEach<8> row;
+    PackOfEach<8, Most> row;
     channel.receive_from_all(0, i - part.begin, own, row);
     out.store(i, PackReduction<T, 8>::run(row, a.ranks, a.op));
   }
@@ -195,23 +200,25 @@ BUSBW_DEVICE void reduce_scatter_ll(const KernelArguments& a) {
 }
 
 // What came from all the others, into their blocks of the output.
-BUSBW_DEVICE void receive_blocks(const KernelArguments& a, LlChannel& channel, const Range& part) {
+template <int Most>
+BUSBW_DEVICE void receive_blocks(const KernelArguments& a, LlChannel<Most>& channel, const Range& part) {
   for (std::uint64_t i = part.begin + thread_index(); i < part.end; i += thread_count()) {
-    PackOfEach<8> row;
+    PackOfEach<8, Most> row;
     channel.receive_from_all(0, i - part.begin, Pack<8>{}, row);
     BUSBW_UNROLL
-    for (int source = 0; source < max_ranks; ++source)
+    for (int source = 0; source < Most; ++source)
       if (source < a.ranks && source != a.rank)
         PackRow<8>(at(a.recv, source * a.count), a.count).store(i, row.from[source]);
   }
 }
 
 // All-gather: every rank's block to every rank. One hop.
+template <int Most>
 BUSBW_DEVICE void all_gather_ll(const KernelArguments& a) {
   const PackRow<8> in(a.send, a.count);
   const PackRow<8> own(at(a.recv, a.rank * a.count), a.count);
-  LlChannel channel(a);
-  const Range part = channel.part_of(packs_of(a.count, 8));
+  const Range part = channel_part(packs_of(a.count, 8));
+  LlChannel<Most> channel(a);
   for (std::uint64_t i = part.begin + thread_index(); i < part.end; i += thread_count()) {
     const Pack<8> pack = in.load(i);
     channel.send_to_all(0, i - part.begin, pack);
@@ -222,9 +229,10 @@ BUSBW_DEVICE void all_gather_ll(const KernelArguments& a) {
 }
 
 // All-to-all: block r of rank p's buffer becomes block p of rank r's. One hop.
+template <int Most>
 BUSBW_DEVICE void all_to_all_ll(const KernelArguments& a) {
-  LlChannel channel(a);
-  const Range part = channel.part_of(packs_of(a.count, 8));
+  const Range part = channel_part(packs_of(a.count, 8));
+  LlChannel<Most> channel(a);
   for (std::uint64_t i = part.begin + thread_index(); i < part.end; i += thread_count()) {
     for (int k = 1; k < a.ranks; ++k) {
       const int peer = peer_after(a, k);
@@ -239,11 +247,12 @@ BUSBW_DEVICE void all_to_all_ll(const KernelArguments& a) {
 
 // Broadcast: the root's vector to every rank. The others send one empty packet to each rank, so that this call too ends
 // on a rank only after all have started it, which the two sets of slots rest on.
+template <int Most>
 BUSBW_DEVICE void broadcast_ll(const KernelArguments& a) {
   const PackRow<8> in(a.send, a.count);
   const PackRow<8> out(a.recv, a.count);
-  LlChannel channel(a);
-  const Range part = channel.part_of(packs_of(a.count, 8));
+  const Range part = channel_part(packs_of(a.count, 8));
+  LlChannel<Most> channel(a);
   if (a.rank != a.root && channel_index() == 0 && thread_index() == 0) channel.send_to_all(0, 0, Pack<8>{});
   for (std::uint64_t i = part.begin + thread_index(); i < part.end; i += thread_count()) {
     if (a.rank != a.root) {

@@ -17,6 +17,13 @@
 
 namespace busbw::gpu {
 
+// Threads that run together. Fewer in the simulation, where each costs a stack.
+#ifdef __CUDACC__
+inline constexpr unsigned warp_threads = 32;
+#else
+inline constexpr unsigned warp_threads = 8;
+#endif
+
 // 16 bytes, the widest access of a thread.
 struct alignas(16) Words {
   std::uint32_t word[4];
@@ -29,6 +36,27 @@ BUSBW_DEVICE unsigned thread_count() { return blockDim.x; }
 BUSBW_DEVICE unsigned channel_index() { return blockIdx.x; }
 BUSBW_DEVICE unsigned channel_count() { return gridDim.x; }
 BUSBW_DEVICE void block_sync() { __syncthreads(); }
+
+// A barrier of some of the block's warps, `threads` in all; `barrier` is one of 16, and 0 is that of block_sync.
+BUSBW_DEVICE void group_sync(unsigned barrier, unsigned threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+BUSBW_DEVICE void warp_sync() { __syncwarp(); }
+
+// The next kernel of the stream may be brought to the GPU while this one runs, if it was launched so that it waits
+// below.
+BUSBW_DEVICE void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Until all kernels before this one in the stream have ended. Memory that they may have written is read after it.
+BUSBW_DEVICE void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 // Between two looks at memory that a peer will write.
 BUSBW_DEVICE void pause() {}
@@ -89,6 +117,10 @@ unsigned thread_count();
 unsigned channel_index();
 unsigned channel_count();
 void block_sync();
+void group_sync(unsigned barrier, unsigned threads);
+inline void warp_sync() {}
+inline void let_next_begin() {}
+inline void wait_for_previous() {}
 void pause();
 void store_pairs(void* to, std::uint64_t low, std::uint64_t high);
 void load_pairs(const void* from, std::uint64_t& low, std::uint64_t& high);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "library/gpu/kernels/machine.h"
+#include "library/gpu/kernels/range.h"
 
 namespace busbw::gpu {
 
@@ -10,12 +11,28 @@ struct alignas(Bytes) Pack {
   std::uint32_t word[Bytes / 4];
 };
 
+// Aligned packs, all of them whole.
+template <int Bytes>
+class WholePackRow {
+ public:
+  BUSBW_DEVICE explicit WholePackRow(std::uintptr_t memory) : packs_(reinterpret_cast<Pack<Bytes>*>(memory)) {}
+  BUSBW_DEVICE Pack<Bytes> load(std::uint64_t index) const { return packs_[index]; }
+  BUSBW_DEVICE void store(std::uint64_t index, const Pack<Bytes>& pack) const { packs_[index] = pack; }
+
+ private:
+  Pack<Bytes>* packs_;
+};
+
 // User memory as packs. The last pack may be short; what it lacks reads as zero and is not written.
 template <int Bytes>
 class PackRow {
  public:
   BUSBW_DEVICE PackRow(const void* memory, std::uint64_t bytes)
       : memory_(reinterpret_cast<std::uintptr_t>(memory)), bytes_(bytes) {}
+
+  // Can the first `packs` packs be accessed as whole ones? Then whole() is the fast way to do it.
+  BUSBW_DEVICE bool is_whole(std::uint64_t packs) const { return memory_ % Bytes == 0 && packs * Bytes <= bytes_; }
+  BUSBW_DEVICE WholePackRow<Bytes> whole() const { return WholePackRow<Bytes>(memory_); }
 
   BUSBW_DEVICE Pack<Bytes> load(std::uint64_t index) const {
     const std::uint64_t at = index * Bytes;
@@ -66,6 +83,9 @@ class PackRow {
   std::uintptr_t memory_;
   std::uint64_t bytes_;
 };
+
+// This block's part of a row of `packs`.
+BUSBW_DEVICE Range channel_part(std::uint64_t packs) { return Range{0, packs}.part(channel_index(), channel_count()); }
 
 BUSBW_DEVICE Words words_of(const Pack<16>& pack) { return {{pack.word[0], pack.word[1], pack.word[2], pack.word[3]}}; }
 BUSBW_DEVICE Pack<16> pack_of(const Words& words) {

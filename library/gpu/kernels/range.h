@@ -31,10 +31,15 @@ BUSBW_BOTH constexpr std::uint64_t packs_of(std::uint64_t bytes, std::uint64_t p
   return (bytes + pack_bytes - 1) / pack_bytes;
 }
 
-// The steps in which a channel moves `packs`, when one step holds `packs_per_step` at most. At least one, so that
-// every channel of every rank takes part in every call.
-BUSBW_BOTH constexpr std::uint32_t steps_of(std::uint64_t packs, std::uint64_t packs_per_step) {
-  const std::uint64_t steps = (packs + packs_per_step - 1) / packs_per_step;
+// The steps in which a channel moves `packs` to a peer, when one step holds `most` packs: enough to keep all stages of
+// a pipeline busy, but none much shorter than `least` packs for that. At least one, so that every channel of every rank
+// takes part in every call.
+BUSBW_BOTH constexpr std::uint32_t steps_of(std::uint64_t packs, std::uint64_t least, std::uint64_t most) {
+  constexpr std::uint64_t good = 8;
+  const std::uint64_t needed = (packs + most - 1) / most;
+  const std::uint64_t affordable = packs / least;
+  const std::uint64_t wanted = affordable < good ? affordable : good;
+  const std::uint64_t steps = needed < wanted ? wanted : needed;
   return static_cast<std::uint32_t>(steps > 0 ? steps : 1);
 }
 

@@ -107,16 +107,17 @@ BUSBW_DEVICE Wide averaged(Wide total, int ranks) {
   }
 }
 
-// One pack of every rank.
-template <int Bytes>
+// One pack of every rank, of `Most` at most.
+template <int Bytes, int Most>
 struct PackOfEach {
-  Pack<Bytes> from[max_ranks];
+  Pack<Bytes> from[Most];
 };
 
 template <typename T, int Bytes>
 class PackReduction {
  public:
-  BUSBW_DEVICE static Pack<Bytes> run(const PackOfEach<Bytes>& row, int ranks, ReduceOp op) {
+  template <int Most>
+  BUSBW_DEVICE static Pack<Bytes> run(const PackOfEach<Bytes, Most>& row, int ranks, ReduceOp op) {
     // One branch for a pack, and straight code behind it.
     switch (op) {
       case op_prod:
@@ -135,13 +136,13 @@ class PackReduction {
   using Wide = typename Element<T>::Wide;
   static constexpr int elements = Bytes / sizeof(Bits);
 
-  template <ReduceOp op>
-  BUSBW_DEVICE static Pack<Bytes> reduce(const PackOfEach<Bytes>& row, int ranks, bool average) {
+  template <ReduceOp op, int Most>
+  BUSBW_DEVICE static Pack<Bytes> reduce(const PackOfEach<Bytes, Most>& row, int ranks, bool average) {
     Wide total[elements];
     BUSBW_UNROLL
     for (int i = 0; i < elements; ++i) total[i] = Element<T>::widen(element(row.from[0], i));
     BUSBW_UNROLL
-    for (int source = 1; source < max_ranks; ++source) {
+    for (int source = 1; source < Most; ++source) {
       if (source >= ranks) continue;
       BUSBW_UNROLL
       for (int i = 0; i < elements; ++i)

@@ -8,6 +8,6 @@ using busbw::F8e4m3;
 using busbw::F8e5m2;
 using busbw::Half;
 
-#define TWO_SHOT(NAME, T) BUSBW_KERNEL(2, busbw_all_reduce_two_shot_sentinel_##NAME, all_reduce_two_shot_sentinel<T>)
+#define TWO_SHOT(NAME, T) BUSBW_REDUCTION(2, all_reduce_two_shot_sentinel_##NAME, all_reduce_two_shot_sentinel, T)
 
 BUSBW_FLOAT_TYPES(TWO_SHOT)

@@ -23,16 +23,15 @@ namespace busbw::gpu {
 inline constexpr std::uint32_t sentinel = 0xfffafffa;
 inline constexpr std::uint32_t sentinel_neighbour = 0xfffafffb;
 
+template <int Most>
 class SentinelChannel {
  public:
   BUSBW_DEVICE explicit SentinelChannel(const KernelArguments& arguments)
       : a_(arguments),
         channel_(static_cast<int>(channel_index())),
-        last_set_(arguments.state[channel_].sentinel_set),
+        last_set_(last_set(arguments.state[channel_])),
         set_(last_set_ + 1 == sentinel_sets ? 0 : last_set_ + 1),
         patience_(arguments.abort) {}
-
-  BUSBW_DEVICE Range part_of(std::uint64_t packs) const { return Range{0, packs}.part(channel_, channel_count()); }
 
   // What may be sent instead of a pack.
   BUSBW_DEVICE static Pack<16> sendable(Pack<16> pack) {
@@ -51,38 +50,47 @@ class SentinelChannel {
     for (int i = 1; i < a_.ranks; ++i) send(port, peer_after(a_, i), slot, pack);
   }
 
-  BUSBW_DEVICE Pack<16> receive(int port, int source, std::uint64_t slot) {
-    const unsigned char* pack = own_line(port, set_, source) + 16 * slot;
-    Words words = load_relaxed(pack);
-    while (!arrived(words) && patience_.again()) words = load_relaxed(pack);
-    return pack_of(words);
-  }
-
-  // From every other rank, beside the own pack. All are looked at before any is waited for.
-  BUSBW_DEVICE void receive_from_all(int port, std::uint64_t slot, const Pack<16>& own, PackOfEach<16>& row) {
-    BUSBW_UNROLL
-    for (int source = 0; source < max_ranks; ++source) row.from[source] = own;
+  // Packs `slot` of the peers' lines, that of peer_after(i) at i, where `wanted(i)`. All are looked at before any is
+  // waited for.
+  template <typename Wanted>
+  BUSBW_DEVICE void receive(int port, std::uint64_t slot, const Wanted& wanted, Pack<16> (&packs)[Most]) {
     bool all;
     do {
       all = true;
       BUSBW_UNROLL
-      for (int source = 0; source < max_ranks; ++source)
+      for (int i = 1; i < Most; ++i)
+        if (i < a_.ranks && wanted(i))
+          packs[i] = pack_of(load_relaxed(own_line(port, set_, peer_after(a_, i)) + 16 * slot));
+      BUSBW_UNROLL
+      for (int i = 1; i < Most; ++i)
+        if (i < a_.ranks && wanted(i)) all = all && arrived(words_of(packs[i]));
+    } while (!all && patience_.again());
+  }
+
+  // From every other rank, beside the own pack. All are looked at before any is waited for.
+  BUSBW_DEVICE void receive_from_all(int port, std::uint64_t slot, const Pack<16>& own, PackOfEach<16, Most>& row) {
+    BUSBW_UNROLL
+    for (int source = 0; source < Most; ++source) row.from[source] = own;
+    bool all;
+    do {
+      all = true;
+      BUSBW_UNROLL
+      for (int source = 0; source < Most; ++source)
         if (source < a_.ranks && source != a_.rank)
           row.from[source] = pack_of(load_relaxed(own_line(port, set_, source) + 16 * slot));
       BUSBW_UNROLL
-      for (int source = 0; source < max_ranks; ++source)
+      for (int source = 0; source < Most; ++source)
         if (source < a_.ranks && source != a_.rank) all = all && arrived(words_of(row.from[source]));
     } while (!all && patience_.again());
   }
 
-  // Empties what the last call of this channel has filled. Any time during a call.
-  BUSBW_DEVICE void clear_last() const {
+  // Empties what the last call of this channel has filled on a port. Any time during a call.
+  BUSBW_DEVICE void clear_last(int port) const {
     const std::uint32_t dirty = a_.state[channel_].sentinel_dirty;
-    for (int port = 0; port < ports; ++port)
-      for (int i = 1; i < a_.ranks; ++i)
-        for (std::uint32_t slot = thread_index(); slot < dirty; slot += thread_count())
-          store_relaxed(own_line(port, last_set_, peer_after(a_, i)) + 16 * slot,
-                        {{sentinel, sentinel, sentinel, sentinel}});
+    for (int i = 1; i < a_.ranks; ++i)
+      for (std::uint32_t slot = thread_index(); slot < dirty; slot += thread_count())
+        store_relaxed(own_line(port, last_set_, peer_after(a_, i)) + 16 * slot,
+                      {{sentinel, sentinel, sentinel, sentinel}});
   }
 
   // `used`: the slots of each line that this call may have filled.
@@ -94,6 +102,13 @@ class SentinelChannel {
   }
 
  private:
+  // The kernel before has left it there.
+  BUSBW_DEVICE static std::uint32_t last_set(const ChannelState& state) {
+    wait_for_previous();
+    let_next_begin();
+    return state.sentinel_set;
+  }
+
   // Word by word: that 16 bytes arrive as one is promised nowhere.
   BUSBW_DEVICE static bool arrived(const Words& words) {
     return words.word[0] != sentinel && words.word[1] != sentinel && words.word[2] != sentinel &&
@@ -111,40 +126,74 @@ class SentinelChannel {
   Patience patience_;
 };
 
+// The packs of a channel's part that each rank owns: those of peer_after(i) at i, the own ones at 0.
+template <int Most>
+class Shares {
+ public:
+  BUSBW_DEVICE Shares(const KernelArguments& a, const Range& part) : begin_(part.begin) {
+    BUSBW_UNROLL
+    for (int i = 0; i < Most; ++i) {
+      if (i >= a.ranks) continue;
+      const Range share = part.part(peer_after(a, i), a.ranks);
+      offset_[i] = static_cast<std::uint32_t>(share.begin - begin_);
+      size_[i] = static_cast<std::uint32_t>(share.size());
+    }
+    most_ = static_cast<std::uint32_t>(packs_of(part.size(), a.ranks));
+  }
+
+  BUSBW_DEVICE std::uint64_t begin(int i) const { return begin_ + offset_[i]; }
+  BUSBW_DEVICE std::uint32_t size(int i) const { return size_[i]; }
+  // Of the largest share.
+  BUSBW_DEVICE std::uint32_t most() const { return most_; }
+
+ private:
+  std::uint64_t begin_;
+  std::uint32_t offset_[Most] = {};
+  std::uint32_t size_[Most] = {};
+  std::uint32_t most_;
+};
+
 // All-reduce, two shots, as all_reduce_two_shot_ll but with all of a pack's bytes data.
 //
 //     port 0   rank p: share r of xp --> rank r              reduce-scatter
 //     port 1   rank r: share r of y  --> every rank          all-gather     two hops; 2 (N-1)/N S leave each rank
-template <typename T>
+//
+// Each port of the last set is cleared while the packs of this call are on their way to that port.
+template <typename T, int Most>
 BUSBW_DEVICE void all_reduce_two_shot_sentinel(const KernelArguments& a) {
   const std::uint64_t bytes = a.count * sizeof(T);
   const PackRow<16> in(a.send, bytes);
   const PackRow<16> out(a.recv, bytes);
-  SentinelChannel channel(a);
-  const Range part = channel.part_of(packs_of(bytes, 16));
-  for (int i = 1; i < a.ranks; ++i) {
-    const int peer = peer_after(a, i);
-    const Range share = part.part(peer, a.ranks);
-    for (std::uint64_t j = thread_index(); j < share.size(); j += thread_count())
-      channel.send(0, peer, j, channel.sendable(in.load(share.begin + j)));
+  const Range part = channel_part(packs_of(bytes, 16));
+  const Shares<Most> shares(a, part);
+  SentinelChannel<Most> channel(a);
+  Pack<16> packs[Most];
+  for (std::uint32_t j = thread_index(); j < shares.most(); j += thread_count()) {
+    // All loads before the first store, so that they are under way together.
+    BUSBW_UNROLL
+    for (int i = 1; i < Most; ++i)
+      if (i < a.ranks && j < shares.size(i)) packs[i] = in.load(shares.begin(i) + j);
+    BUSBW_UNROLL
+    for (int i = 1; i < Most; ++i)
+      if (i < a.ranks && j < shares.size(i)) channel.send(0, peer_after(a, i), j, channel.sendable(packs[i]));
   }
-  channel.clear_last();
-  const Range mine = part.part(a.rank, a.ranks);
-  for (std::uint64_t j = thread_index(); j < mine.size(); j += thread_count()) {
-    const Pack<16> own = in.load(mine.begin + j);
-    PackOfEach<16> row;
+  channel.clear_last(0);
+  for (std::uint32_t j = thread_index(); j < shares.size(0); j += thread_count()) {
+    const Pack<16> own = in.load(shares.begin(0) + j);
+    PackOfEach<16, Most> row;
     channel.receive_from_all(0, j, own, row);
     const Pack<16> result = channel.sendable(PackReduction<T, 16>::run(row, a.ranks, a.op));
     channel.send_to_all(1, j, result);
-    out.store(mine.begin + j, result);
+    out.store(shares.begin(0) + j, result);
   }
-  for (int i = 1; i < a.ranks; ++i) {
-    const int peer = peer_after(a, i);
-    const Range share = part.part(peer, a.ranks);
-    for (std::uint64_t j = thread_index(); j < share.size(); j += thread_count())
-      out.store(share.begin + j, channel.receive(1, peer, j));
+  channel.clear_last(1);
+  for (std::uint32_t j = thread_index(); j < shares.most(); j += thread_count()) {
+    channel.receive(1, j, [&](int i) { return j < shares.size(i); }, packs);
+    BUSBW_UNROLL
+    for (int i = 1; i < Most; ++i)
+      if (i < a.ranks && j < shares.size(i)) out.store(shares.begin(i) + j, packs[i]);
   }
-  channel.end(packs_of(part.size(), a.ranks));
+  channel.end(shares.most());
 }
 
 }  // namespace busbw::gpu

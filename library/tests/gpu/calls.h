@@ -158,6 +158,7 @@ inline bool fits(const Call& call, const Layout& layout) {
 struct Sizes {
   std::uint32_t most_elements;
   int least_threads;
+  int threads_of_a_stage;  // at least
 };
 
 inline Call random_call(const KernelKind& kind, const Layout& layout, const Sizes& sizes, std::mt19937& random) {
@@ -172,7 +173,9 @@ inline Call random_call(const KernelKind& kind, const Layout& layout, const Size
     call.collective.count = 1 + random() % (random() % 3 == 0 ? sizes.most_elements : sizes.most_elements / 10);
     call.in_place = kind.collective != Collective::all_to_all && random() % 2 == 0;
     call.channels = 1 + static_cast<int>(random() % static_cast<std::uint32_t>(layout.channels));
-    call.threads = std::max(layout.ranks, sizes.least_threads << random() % 4);
+    call.threads = std::max({layout.ranks, sizes.least_threads << random() % 4,
+                             stages_of(kind) * sizes.threads_of_a_stage * (1 + static_cast<int>(random() % 3) / 2)});
+    call.threads = std::min(call.threads, most_threads(kind, layout.ranks));
   } while (!fits(call, layout));
   call.inputs = cpu::test::random_inputs(call.collective, layout.ranks, static_cast<std::uint32_t>(random()));
   return call;

@@ -129,7 +129,7 @@ class KernelsOnGpus : public ::testing::Test {
 };
 
 TEST_F(KernelsOnGpus, GiveTheReferencesBits) {
-  constexpr Sizes sizes{.most_elements = 6000, .least_threads = 32};
+  constexpr Sizes sizes{.most_elements = 6000, .least_threads = 32, .threads_of_a_stage = 96};
   for (const KernelKind& kind : kernel_kinds) {
     for (int ranks : {2, 3, 4, 8}) {
       std::mt19937 random(static_cast<std::uint32_t>(ranks));
@@ -144,7 +144,7 @@ TEST_F(KernelsOnGpus, GiveTheReferencesBits) {
 }
 
 TEST_F(KernelsOnGpus, FollowOneAnotherInAnyOrder) {
-  constexpr Sizes sizes{.most_elements = 6000, .least_threads = 32};
+  constexpr Sizes sizes{.most_elements = 6000, .least_threads = 32, .threads_of_a_stage = 96};
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
     const Layout layout = Layout::with(2 + static_cast<int>(seed % 3), 8, 256, 1024);
@@ -158,7 +158,7 @@ TEST_F(KernelsOnGpus, FollowOneAnotherInAnyOrder) {
 }
 
 TEST_F(KernelsOnGpus, WorkWithTheScratchThatTheLibraryUses) {
-  constexpr Sizes sizes{.most_elements = 300'000, .least_threads = 64};
+  constexpr Sizes sizes{.most_elements = 300'000, .least_threads = 64, .threads_of_a_stage = 96};
   std::mt19937 random(5);
   const int ranks = std::max<int>(2, static_cast<int>(gpus_.size()));
   Layout layout = Layout::of(ranks);
@@ -174,7 +174,8 @@ TEST_F(KernelsOnGpus, EndWhenAPeerIsLost) {
   for (const KernelKind& kind : kernel_kinds) {
     std::mt19937 random(7);
     const Layout layout = Layout::with(3, 4, 256, 1024);
-    Call call = random_call(kind, layout, Sizes{.most_elements = 600, .least_threads = 32}, random);
+    Call call =
+        random_call(kind, layout, Sizes{.most_elements = 600, .least_threads = 32, .threads_of_a_stage = 96}, random);
     Ranks ranks(gpus_, layout);
     PinnedArena arena(*gpus_[0]);
     for (int rank = 0; rank < 2; ++rank) ranks.launch(rank, call, prepare(call, rank, 3, arena, random));

@@ -44,17 +44,26 @@ Kernel of_type(ncclDataType_t type) {
   return nullptr;
 }
 
-#define BUSBW_ENTRY(NAME, BODY)                               \
-  template <typename T>                                       \
-  struct NAME {                                               \
-    static void run(const KernelArguments& a) { BODY<T>(a); } \
+// With the variant that is for so many ranks.
+#define BUSBW_ENTRY(NAME, BODY)                                                                        \
+  template <typename T>                                                                                \
+  struct NAME {                                                                                        \
+    static void run(const KernelArguments& a) { return a.ranks <= 4 ? BODY<T, 4>(a) : BODY<T, 8>(a); } \
   }
+#define BUSBW_MOVE(NAME, BODY) \
+  void NAME(const KernelArguments& a) { return a.ranks <= 4 ? BODY<4>(a) : BODY<8>(a); }
 BUSBW_ENTRY(OneShotLl, all_reduce_one_shot_ll);
 BUSBW_ENTRY(TwoShotLl, all_reduce_two_shot_ll);
 BUSBW_ENTRY(TwoShotSentinel, all_reduce_two_shot_sentinel);
 BUSBW_ENTRY(TwoShotSimple, all_reduce_two_shot_simple);
 BUSBW_ENTRY(ReduceScatterLl, reduce_scatter_ll);
 BUSBW_ENTRY(ReduceScatterSimple, reduce_scatter_simple);
+BUSBW_MOVE(gather_ll, all_gather_ll)
+BUSBW_MOVE(gather_simple, all_gather_simple)
+BUSBW_MOVE(exchange_ll, all_to_all_ll)
+BUSBW_MOVE(exchange_simple, all_to_all_simple)
+BUSBW_MOVE(spread_ll, broadcast_ll)
+BUSBW_MOVE(spread_simple, broadcast_simple)
 
 Kernel kernel_of(const KernelKind& kind, ncclDataType_t type) {
   const bool ll = kind.protocol == Protocol::ll;
@@ -66,11 +75,11 @@ Kernel kernel_of(const KernelKind& kind, ncclDataType_t type) {
     case Collective::reduce_scatter:
       return ll ? of_type<ReduceScatterLl>(type) : of_type<ReduceScatterSimple>(type);
     case Collective::all_gather:
-      return ll ? all_gather_ll : all_gather_simple;
+      return ll ? gather_ll : gather_simple;
     case Collective::all_to_all:
-      return ll ? all_to_all_ll : all_to_all_simple;
+      return ll ? exchange_ll : exchange_simple;
     case Collective::broadcast:
-      return ll ? broadcast_ll : broadcast_simple;
+      return ll ? spread_ll : spread_simple;
   }
   return nullptr;
 }
@@ -78,7 +87,7 @@ Kernel kernel_of(const KernelKind& kind, ncclDataType_t type) {
 constexpr std::uint32_t sentinel_packs = 24;
 constexpr std::uint32_t slot_bytes = 64;
 constexpr int most_channels = 3;
-constexpr Sizes sizes{.most_elements = 600, .least_threads = 1};
+constexpr Sizes sizes{.most_elements = 600, .least_threads = 1, .threads_of_a_stage = warps_of_a_stage * warp_threads};
 
 Launch launch(const Call& call, const KernelArguments& arguments) {
   return {kernel_of(call.kind, call.collective.type), call.channels, call.threads, arguments};

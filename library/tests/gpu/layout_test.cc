@@ -53,7 +53,7 @@ TEST(Layout, DataIsAlignedForTheWidestAccess) {
   for (int ranks = 2; ranks <= max_ranks; ++ranks) {
     const Layout layout = Layout::of(ranks);
     for (const std::uint64_t at :
-         {layout.ll(127, 1, 1, ranks - 1), layout.sentinel(127, 1, 2, ranks - 1), layout.slot(127, 1, ranks - 1, 3)})
+         {layout.ll(127, 1, 1, ranks - 1), layout.sentinel(127, 1, 2, ranks - 1), layout.slot(127, 1, ranks - 1, 7)})
       EXPECT_EQ(at % 16, 0u);
   }
 }
@@ -63,13 +63,13 @@ TEST(Layout, StaysBelow256MiBForAnyNumberOfRanks) {
     const Layout layout = Layout::of(ranks);
     EXPECT_LT(layout.bytes, 256u << 20);
     EXPECT_GE(layout.sentinel_packs, 512u);
-    EXPECT_GE(layout.slot_bytes, 8u << 10);
+    EXPECT_GE(layout.slot_bytes, 4u << 10);
   }
 }
 
 TEST(Layout, StepsAndEpochsMayWrap) {
   const Layout layout = Layout::of(4);
-  EXPECT_EQ(layout.slot(1, 1, 2, 0xffffffff), layout.slot(1, 1, 2, 3));
+  EXPECT_EQ(layout.slot(1, 1, 2, 0xffffffff), layout.slot(1, 1, 2, 7));
   EXPECT_NE(layout.slot(1, 1, 2, 0xffffffff), layout.slot(1, 1, 2, 0));
   EXPECT_NE(layout.ll(1, 1, 0xffffffff, 2), layout.ll(1, 1, 2, 2));
 }

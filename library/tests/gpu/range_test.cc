@@ -33,9 +33,13 @@ TEST(Range, PacksAndStepsRoundUp) {
   EXPECT_EQ(packs_of(1, 16), 1u);
   EXPECT_EQ(packs_of(16, 16), 1u);
   EXPECT_EQ(packs_of(17, 16), 2u);
-  EXPECT_EQ(steps_of(0, 4), 1u);
-  EXPECT_EQ(steps_of(4, 4), 1u);
-  EXPECT_EQ(steps_of(5, 4), 2u);
+  EXPECT_EQ(steps_of(0, 4, 4), 1u);
+  EXPECT_EQ(steps_of(4, 4, 4), 1u);
+  EXPECT_EQ(steps_of(33, 4, 4), 9u);
+  EXPECT_EQ(steps_of(5, 4, 16), 1u) << "two would be shorter than the least";
+  EXPECT_EQ(steps_of(17, 4, 16), 4u);
+  EXPECT_EQ(steps_of(100, 4, 16), 8u) << "enough for a pipeline";
+  EXPECT_EQ(steps_of(1000, 4, 16), 63u);
 }
 
 TEST(Range, SharesOfAStepFitTheSlots) {
@@ -44,7 +48,7 @@ TEST(Range, SharesOfAStepFitTheSlots) {
     const std::uint64_t ranks = 2 + random() % 7;
     const std::uint64_t slot = 1 + random() % 300;
     const Range part{0, random() % 20'000};
-    const std::uint32_t steps = steps_of(part.size(), ranks * slot);
+    const std::uint32_t steps = steps_of(part.size(), ranks * (1 + slot / 4), ranks * slot);
     for (std::uint32_t step = 0; step < steps; ++step)
       for (std::uint64_t rank = 0; rank < ranks; ++rank)
         ASSERT_LE(part.part(step, steps).part(rank, ranks).size(), slot);

@@ -25,8 +25,12 @@ struct Fiber {
   int thread = 0;
   bool started = false;
   bool done = false;
-  bool at_barrier = false;
+  int barrier = -1;       // that it waits at, or -1
+  unsigned expected = 0;  // threads that this barrier is for
   bool slow = false;
+  // Stores of each thread of the block, this one too, that a fence of this thread covers.
+  std::uint64_t stores = 0;
+  std::vector<std::uint64_t> known;
   ucontext_t context{};
   jmp_buf resume{};
   std::unique_ptr<char[]> stack = std::make_unique<char[]>(stack_bytes);
@@ -38,8 +42,8 @@ struct Flight {
   std::uint64_t value = 0;
   int bytes = 0;
   int thread = 0;
-  std::uint64_t barriers = 0;  // that the block had passed when it was made
-  bool late = false;           // takes very long
+  std::uint64_t number = 0;  // of this thread's stores
+  bool late = false;         // takes very long
 };
 
 struct Running;
@@ -49,7 +53,6 @@ struct Block {
   int index = 0;
   std::vector<Fiber> fibers;
   std::vector<Flight> flights;
-  std::uint64_t barriers = 0;
   bool still = false;
 };
 
@@ -88,7 +91,7 @@ struct Machine::Inside {
   bool step();
   void resume(Fiber& fiber);
   void yield();
-  void pass_barrier(Block& block);
+  void pass_barrier(Block& block, int barrier);
   void end_fiber(Fiber& fiber);
   void deliver_some();
   bool deliver_from(std::vector<Flight>& flights);
@@ -174,7 +177,7 @@ bool Machine::Inside::step() {
   // Several threads of a block in a row: as fast as one that nothing holds up.
   for (std::uint32_t i = 0, runs = 1 + below(4 * block.fibers.size()); i < runs; ++i) {
     Fiber& fiber = block.fibers[below(block.fibers.size())];
-    if (fiber.done || fiber.at_barrier || (fiber.slow && !chance(5))) continue;
+    if (fiber.done || fiber.barrier >= 0 || (fiber.slow && !chance(5))) continue;
     Running& kernel = *block.kernel;
     resume(fiber);
     if (kernel.left > 0) continue;
@@ -222,13 +225,15 @@ void Machine::Inside::start(int rank) {
     block.kernel = &kernel;
     block.index = index++;
     block.flights.clear();
-    block.barriers = 0;
     block.still = false;
     int thread = 0;
     for (Fiber& fiber : block.fibers) {
       fiber.block = &block;
       fiber.thread = thread++;
-      fiber.started = fiber.done = fiber.at_barrier = false;
+      fiber.started = fiber.done = false;
+      fiber.barrier = -1;
+      fiber.stores = 0;
+      fiber.known.assign(block.fibers.size(), 0);
     }
   }
   idle = 0;
@@ -266,16 +271,30 @@ void Machine::Inside::end_fiber(Fiber& fiber) {
   fiber.done = true;
   --fiber.block->kernel->left;
   idle = 0;
-  pass_barrier(*fiber.block);
+  pass_barrier(*fiber.block, 0);
   _longjmp(scheduler, 1);
 }
 
-// Lets the threads go on if all that have not ended are at the barrier.
-void Machine::Inside::pass_barrier(Block& block) {
-  for (const Fiber& fiber : block.fibers)
-    if (!fiber.done && !fiber.at_barrier) return;
-  for (Fiber& fiber : block.fibers) fiber.at_barrier = false;
-  ++block.barriers;
+// Lets the threads go on if all that the barrier is for have come: all that have not ended at barrier 0, so many as
+// they say themselves at another. From then on each of them knows of what any of them had stored, or knew of.
+void Machine::Inside::pass_barrier(Block& block, int barrier) {
+  std::vector<Fiber*> here;
+  for (Fiber& fiber : block.fibers) {
+    if (fiber.barrier == barrier) here.push_back(&fiber);
+    if (barrier == 0 && !fiber.done && fiber.barrier != 0) return;
+  }
+  if (here.empty() || (barrier != 0 && here.size() < here.front()->expected)) return;
+  std::vector<std::uint64_t> known(block.fibers.size());
+  for (const Fiber* fiber : here) {
+    for (std::size_t thread = 0; thread < known.size(); ++thread)
+      known[thread] = std::max(known[thread], fiber->known[thread]);
+    auto& own = known[static_cast<std::size_t>(fiber->thread)];
+    own = std::max(own, fiber->stores);
+  }
+  for (Fiber* fiber : here) {
+    fiber->known = known;
+    fiber->barrier = -1;
+  }
   idle = 0;
 }
 
@@ -334,7 +353,8 @@ void Machine::Inside::fly(void* to, std::uint64_t value, int bytes) {
     deliver(*flight);
     flight = older.erase(flight);
   }
-  block.flights.push_back({static_cast<unsigned char*>(to), value, bytes, current->thread, block.barriers, chance(5)});
+  block.flights.push_back(
+      {static_cast<unsigned char*>(to), value, bytes, current->thread, ++current->stores, chance(5)});
   idle = 0;
   if (chance(10)) yield();
 }
@@ -361,11 +381,14 @@ unsigned thread_count() { return static_cast<unsigned>(machine->current->block->
 unsigned channel_index() { return static_cast<unsigned>(machine->current->block->index); }
 unsigned channel_count() { return static_cast<unsigned>(machine->current->block->kernel->blocks.size()); }
 
-void block_sync() {
-  machine->current->at_barrier = true;
-  machine->pass_barrier(*machine->current->block);
+void group_sync(unsigned barrier, unsigned threads) {
+  machine->current->barrier = static_cast<int>(barrier);
+  machine->current->expected = threads;
+  machine->pass_barrier(*machine->current->block, static_cast<int>(barrier));
   machine->yield();
 }
+
+void block_sync() { group_sync(0, thread_count()); }
 
 void pause() { machine->yield(); }
 
@@ -420,7 +443,7 @@ void release_fence() {
   for (const Flight& flight : older) test::deliver(flight);
   older.clear();
   const auto covered = [&](const Flight& flight) {
-    return flight.thread == thread || flight.barriers < block.barriers;
+    return flight.thread == thread || flight.number <= machine->current->known[static_cast<std::size_t>(flight.thread)];
   };
   for (const Flight& flight : block.flights)
     if (covered(flight)) test::deliver(flight);

@@ -230,6 +230,7 @@ class Stress {
     for (std::size_t i = 0; i < batch.calls.size(); ++i) enqueue_one(batch, i, lanes);
     std::vector<std::unique_ptr<Graph>> graphs;
     for (Lane* lane : lanes) graphs.push_back(lane->streams()[stream]->end_capture());
+    for (const auto& graph : graphs) graph->instantiate();
     return graphs;
   }
 

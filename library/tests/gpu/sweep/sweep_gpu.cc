@@ -181,9 +181,15 @@ std::vector<Config> configs_of(const Options& options, const Layout& layout, int
                             bytes / 4 / (whole ? 1 : static_cast<std::uint64_t>(ranks)), ranks};
       if (!applicable(kind, request, layout)) continue;
       const ChannelRange range = channel_range(kind, request, layout);
+      // A channel of many megabytes takes long and is never the best.
+      const int least = static_cast<int>(std::min<std::uint64_t>(32, bytes >> 19));
       for (int channels = 1; channels <= max_channels; channels *= 2)
-        for (const int threads : {64, 128, 256, 512})
-          if (channels >= range.least && channels <= range.most) configs.push_back({kind, bytes, channels, threads});
+        for (const int threads : {64, 128, 256, 320, 384, 512}) {
+          const bool both = kind.protocol == Protocol::simple || (threads & (threads - 1)) == 0;
+          if (both && threads >= least_threads(kind) && threads <= most_threads(kind, ranks) &&
+              channels >= std::max(least, range.least) && channels <= range.most)
+            configs.push_back({kind, bytes, channels, threads});
+        }
     }
   }
   return configs;
