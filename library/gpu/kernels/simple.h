@@ -25,8 +25,12 @@ namespace busbw::gpu {
 // 4 KiB: a step that is much shorter takes less time than the fence behind it.
 inline constexpr std::uint64_t least_step_packs = 256;
 
-// Loads that a worker has under way.
-inline constexpr int batch = 4;
+// Packs that a worker loads before it stores the first of them.
+template <int Packs>
+struct Batch {
+  static constexpr int size = Packs;
+  Pack<16> pack[Packs];
+};
 
 class SimpleChannel {
  public:
@@ -117,50 +121,48 @@ BUSBW_DEVICE void store_to_all(const Slots<Most>& slots, std::uint64_t i, const 
     if (slots.of[peer] != nullptr) store_data(slots.of[peer] + 16 * i, words_of(pack));
 }
 
-// Calls `body(rows...)` with the rows as whole packs where they are that up to `packs`, and as they are elsewhere.
+// Calls `body(rows..., batch)` with the rows as whole packs where they are that up to `packs`, four in a batch, and as
+// they are elsewhere, one by one.
 template <typename Body>
 BUSBW_DEVICE void with_row(const PackRow<16>& row, std::uint64_t packs, const Body& body) {
   if (row.is_whole(packs)) {
-    body(row.whole());
+    body(row.whole(), Batch<4>{});
   } else {
-    body(row);
+    body(row, Batch<1>{});
   }
 }
 template <typename Body>
 BUSBW_DEVICE void with_rows(const PackRow<16>& a, const PackRow<16>& b, std::uint64_t packs, const Body& body) {
   if (a.is_whole(packs) && b.is_whole(packs)) {
-    body(a.whole(), b.whole());
+    body(a.whole(), b.whole(), Batch<4>{});
   } else {
-    body(a, b);
+    body(a, b, Batch<1>{});
   }
 }
 
 // Packs `range` of a row into a slot.
 BUSBW_DEVICE void copy_to_slot(const Stage& stage, const PackRow<16>& from, const Range& range, unsigned char* slot) {
-  with_row(from, range.end, [&](const auto& row) {
-    Pack<16> packs[batch];
-    stage.for_each<batch>(
-        range.size(), [&](std::uint64_t i, int k) { packs[k] = row.load(range.begin + i); },
-        [&](std::uint64_t i, int k) { store_data(slot + 16 * i, words_of(packs[k])); });
+  with_row(from, range.end, [&](const auto& row, auto packs) {
+    stage.for_each<decltype(packs)::size>(
+        range.size(), [&](std::uint64_t i, int k) { packs.pack[k] = row.load(range.begin + i); },
+        [&](std::uint64_t i, int k) { store_data(slot + 16 * i, words_of(packs.pack[k])); });
   });
 }
 
 BUSBW_DEVICE void copy_from_slot(const Stage& stage, const unsigned char* slot, const PackRow<16>& to,
                                  const Range& range) {
-  with_row(to, range.end, [&](const auto& row) {
-    Pack<16> packs[batch];
-    stage.for_each<batch>(
-        range.size(), [&](std::uint64_t i, int k) { packs[k] = pack_of(load_relaxed(slot + 16 * i)); },
-        [&](std::uint64_t i, int k) { row.store(range.begin + i, packs[k]); });
+  with_row(to, range.end, [&](const auto& row, auto packs) {
+    stage.for_each<decltype(packs)::size>(
+        range.size(), [&](std::uint64_t i, int k) { packs.pack[k] = pack_of(load_relaxed(slot + 16 * i)); },
+        [&](std::uint64_t i, int k) { row.store(range.begin + i, packs.pack[k]); });
   });
 }
 
 BUSBW_DEVICE void copy_row(const Stage& stage, const PackRow<16>& from, const PackRow<16>& to, const Range& range) {
-  with_rows(from, to, range.end, [&](const auto& source, const auto& target) {
-    Pack<16> packs[batch];
-    stage.for_each<batch>(
-        range.size(), [&](std::uint64_t i, int k) { packs[k] = source.load(range.begin + i); },
-        [&](std::uint64_t i, int k) { target.store(range.begin + i, packs[k]); });
+  with_rows(from, to, range.end, [&](const auto& source, const auto& target, auto packs) {
+    stage.for_each<decltype(packs)::size>(
+        range.size(), [&](std::uint64_t i, int k) { packs.pack[k] = source.load(range.begin + i); },
+        [&](std::uint64_t i, int k) { target.store(range.begin + i, packs.pack[k]); });
   });
 }
 
@@ -221,7 +223,7 @@ BUSBW_DEVICE void all_reduce_two_shot_simple(const KernelArguments& a) {
         [&](std::uint32_t t) {
           const Range mine = share(t, a.rank);
           const Slots<Most> slots = targets<Most>(a, channel, 1, t);
-          with_rows(in, out, mine.end, [&](const auto& own, const auto& result_row) {
+          with_rows(in, out, mine.end, [&](const auto& own, const auto& result_row, auto) {
             reduce_slots<T, Most>(a, stage, channel, t, own, mine, [&](std::uint64_t i, const Pack<16>& result) {
               store_to_all(slots, i, result);
               result_row.store(mine.begin + i, result);
@@ -289,7 +291,7 @@ BUSBW_DEVICE void reduce_scatter_simple(const KernelArguments& a) {
       },
       [&](std::uint32_t t) {
         const Range range = part.part(t, steps);
-        with_rows(mine, out, range.end, [&](const auto& own, const auto& result_row) {
+        with_rows(mine, out, range.end, [&](const auto& own, const auto& result_row, auto) {
           reduce_slots<T, Most>(a, stage, channel, t, own, range, [&](std::uint64_t i, const Pack<16>& result) {
             result_row.store(range.begin + i, result);
           });
@@ -321,13 +323,12 @@ BUSBW_DEVICE void all_gather_simple(const KernelArguments& a) {
       [&](std::uint32_t t) {
         const Range range = part.part(t, steps);
         const Slots<Most> slots = targets<Most>(a, channel, 0, t);
-        with_rows(in, own, range.end, [&](const auto& from, const auto& to) {
-          Pack<16> packs[batch];
-          stage.for_each<batch>(
-              range.size(), [&](std::uint64_t i, int k) { packs[k] = from.load(range.begin + i); },
+        with_rows(in, own, range.end, [&](const auto& from, const auto& to, auto packs) {
+          stage.for_each<decltype(packs)::size>(
+              range.size(), [&](std::uint64_t i, int k) { packs.pack[k] = from.load(range.begin + i); },
               [&](std::uint64_t i, int k) {
-                store_to_all(slots, i, packs[k]);
-                if (!in_place) to.store(range.begin + i, packs[k]);
+                store_to_all(slots, i, packs.pack[k]);
+                if (!in_place) to.store(range.begin + i, packs.pack[k]);
               });
         });
       },
@@ -407,13 +408,12 @@ BUSBW_DEVICE void forward_share(const KernelArguments& a, const SimpleChannel& c
   const Range mine = shares.of(t, a.rank);
   const unsigned char* slot = channel.arrived(0, a.root, t);
   const Slots<Most> slots = targets<Most>(a, channel, 1, t, a.root);
-  with_row(PackRow<16>(a.recv, a.count), mine.end, [&](const auto& out) {
-    Pack<16> packs[batch];
-    stage.for_each<batch>(
-        mine.size(), [&](std::uint64_t i, int k) { packs[k] = pack_of(load_relaxed(slot + 16 * i)); },
+  with_row(PackRow<16>(a.recv, a.count), mine.end, [&](const auto& out, auto packs) {
+    stage.for_each<decltype(packs)::size>(
+        mine.size(), [&](std::uint64_t i, int k) { packs.pack[k] = pack_of(load_relaxed(slot + 16 * i)); },
         [&](std::uint64_t i, int k) {
-          store_to_all(slots, i, packs[k]);
-          out.store(mine.begin + i, packs[k]);
+          store_to_all(slots, i, packs.pack[k]);
+          out.store(mine.begin + i, packs.pack[k]);
         });
   });
 }
