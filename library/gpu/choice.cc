@@ -37,33 +37,43 @@ struct Line {
   Use use;
 };
 
-// H100 and H200 with NVLink. Derived from measured latencies and rates (0.65 us a hop, 364 GB/s of pushed data), a bare
-// probe of three of these kernels, and NCCL 2.28.9 on four H200; to be replaced by what `busbw tune` finds.
-// - One-shot sends every byte to every peer: with two ranks that costs no more than two-shot, with four and eight it
-//   loses from about 100 and 29 KiB on in the model, whose second hop is too cheap.
-// - LL carries four bytes of flags with four of data, so that it loses to Simple's fence (some 1.2 us) from about
-//   256 KiB on.
-// - Sentinels end where the scratch does, at 14 MiB.
-// - Above 64 MiB NCCL's ring reaches 355 GB/s and pushes through scratch at most 364.
+// H100 and H200 with NVLink: from busbw_kernel_sweep on two and four H200 (NVLink multicast off), each crossing where
+// the times of two kernels meet, and from NCCL 2.28.9 beside them. Eight ranks are not measured: their lines are those
+// of four, moved by what a model of the links says.
+// - One-shot sends every byte to every peer: with two ranks that costs no more than two-shot.
+// - LL carries four bytes of flags with four of data; Simple pays for its fence with more than 5 us at any size.
+// - Sentinels end where the scratch does, at 17 MiB or a little more.
+// - Pushes through scratch end at 336 GB/s on four GPUs. NCCL's rings get 355 for all-reduce, its all-gather and
+//   all-to-all 345 to 350.
 constexpr Line hopper[] = {
     {Collective::all_reduce, 2, 256 * KiB, one_shot_ll},
-    {Collective::all_reduce, 4, 64 * KiB, one_shot_ll},
+    {Collective::all_reduce, 4, 144 * KiB, one_shot_ll},
     {Collective::all_reduce, 8, 32 * KiB, one_shot_ll},
-    {Collective::all_reduce, 8, 14 * MiB, two_shot_sentinel},
-    {Collective::all_reduce, 8, 256 * KiB, two_shot_ll},
+    {Collective::all_reduce, 8, 32 * MiB, two_shot_sentinel},
+    {Collective::all_reduce, 8, 1536 * KiB, two_shot_ll},
+    {Collective::all_reduce, 2, no_limit, two_shot_simple},
     {Collective::all_reduce, 8, 64 * MiB, two_shot_simple},
     {Collective::all_reduce, 8, no_limit, nccl},
-    {Collective::all_gather, 8, 256 * KiB, direct_ll},
-    {Collective::all_gather, 8, no_limit, direct_simple},
-    {Collective::reduce_scatter, 8, 256 * KiB, direct_ll},
+    {Collective::all_gather, 4, 1536 * KiB, direct_ll},
+    {Collective::all_gather, 8, 512 * KiB, direct_ll},
+    {Collective::all_gather, 2, no_limit, direct_simple},
+    {Collective::all_gather, 8, 96 * MiB, direct_simple},
+    {Collective::all_gather, 8, no_limit, nccl},
+    {Collective::reduce_scatter, 4, 1536 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, 512 * KiB, direct_ll},
     {Collective::reduce_scatter, 8, no_limit, direct_simple},
-    {Collective::all_to_all, 8, 256 * KiB, direct_ll},
-    {Collective::all_to_all, 8, no_limit, direct_simple},
+    {Collective::all_to_all, 4, 1536 * KiB, direct_ll},
+    {Collective::all_to_all, 8, 512 * KiB, direct_ll},
+    {Collective::all_to_all, 2, no_limit, direct_simple},
+    {Collective::all_to_all, 8, 192 * MiB, direct_simple},
+    {Collective::all_to_all, 8, no_limit, nccl},
     // The root's link carries the whole vector once per peer.
-    {Collective::broadcast, 2, 256 * KiB, direct_ll},
-    {Collective::broadcast, 4, 128 * KiB, direct_ll},
-    {Collective::broadcast, 8, 64 * KiB, direct_ll},
-    {Collective::broadcast, 8, no_limit, forward_simple},
+    {Collective::broadcast, 2, 512 * KiB, direct_ll},
+    {Collective::broadcast, 4, 384 * KiB, direct_ll},
+    {Collective::broadcast, 8, 128 * KiB, direct_ll},
+    {Collective::broadcast, 2, no_limit, forward_simple},
+    {Collective::broadcast, 8, 384 * MiB, forward_simple},
+    {Collective::broadcast, 8, no_limit, nccl},
 };
 
 // Any other GPU: nothing is measured there, so only where one or two hops without a fence win on any NVLink.
@@ -173,19 +183,21 @@ const char* words(Obstacle obstacle) {
   return "";
 }
 
-// Latency falls with few, small blocks while there is a pack for every thread; bandwidth needs many. Measured by the
-// probe on H200: one-shot best with 128 threads (512 cost 0.4 us more); two-shot with 512 at 16 channels for 256 KiB,
-// 64 for 1 MiB and 128 for 4 MiB.
+// Measured by busbw_kernel_sweep on H200. LL and sentinels are fastest with a pack for every thread, small blocks and
+// as many of them as there are; then the blocks grow. Simple wants many blocks, and large ones where it reduces.
 struct Shape {
   std::uint64_t channels;
   int threads;
 };
 
 Shape shape_by_size(const KernelKind& kind, const Request& request) {
-  const std::uint64_t bytes = vector_bytes(request);
-  if (kind.algorithm != Algorithm::two_shot && kind.protocol == Protocol::ll) return {ceil_div(bytes, 128 * 8), 128};
-  if (kind.protocol == Protocol::simple) return {ceil_div(size_bytes(request), 32 * KiB), 512};
-  return {ceil_div(bytes, 16 * KiB), 512};
+  if (kind.protocol == Protocol::simple)
+    return {ceil_div(size_bytes(request), 16 * KiB), reduces(kind.collective) ? 512 : 384};
+  const std::uint64_t packs =
+      ceil_div(vector_bytes(request), pack_bytes(kind.protocol) * std::uint64_t(sharers(kind, request)));
+  const std::uint64_t small = sharers(kind, request) > 1 ? 8 * KiB : 16 * KiB;
+  const int threads = packs <= small ? 128 : packs <= 32 * KiB ? 256 : 512;
+  return {ceil_div(packs, std::uint64_t(threads)), threads};
 }
 
 Choice left_to_nccl(const std::string& reason) { return {.reason = reason}; }

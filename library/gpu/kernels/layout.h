@@ -40,7 +40,7 @@ inline constexpr int simple_slots = 8;
 
 // Bytes of scratch that these two protocols share out among their lines. With the packets of LL, at most 32 MiB, all
 // stays under 256 MiB.
-inline constexpr std::uint64_t sentinel_budget = 88u << 20;
+inline constexpr std::uint64_t sentinel_budget = 104u << 20;
 inline constexpr std::uint64_t simple_budget = 64u << 20;
 
 // Offsets in bytes from the start of a rank's scratch. Every rank of a communicator has the same layout.

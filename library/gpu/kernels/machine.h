@@ -37,22 +37,11 @@ BUSBW_DEVICE unsigned channel_index() { return blockIdx.x; }
 BUSBW_DEVICE unsigned channel_count() { return gridDim.x; }
 BUSBW_DEVICE void block_sync() { __syncthreads(); }
 
+// A barrier of some of the block's warps, `threads` in all; `barrier` is one of 16, and 0 is that of block_sync.
+BUSBW_DEVICE void group_sync(unsigned barrier, unsigned threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
 BUSBW_DEVICE void warp_sync() { __syncwarp(); }
-
-// Words of shared memory by which the warps of a block tell each other how far they are. What a thread knew of when it
-// told a word, who asks for that word knows of too.
-BUSBW_DEVICE std::uint32_t* block_words() {
-  __shared__ std::uint32_t words[32];
-  return words;
-}
-BUSBW_DEVICE void tell_block(unsigned word, std::uint32_t value) {
-  asm volatile("st.release.cta.u32 [%0], %1;" ::"l"(block_words() + word), "r"(value) : "memory");
-}
-BUSBW_DEVICE std::uint32_t ask_block(unsigned word) {
-  std::uint32_t value;
-  asm volatile("ld.acquire.cta.u32 %0, [%1];" : "=r"(value) : "l"(block_words() + word) : "memory");
-  return value;
-}
 
 // The next kernel of the stream may be brought to the GPU while this one runs, if it was launched so that it waits
 // below.
@@ -128,9 +117,8 @@ unsigned thread_count();
 unsigned channel_index();
 unsigned channel_count();
 void block_sync();
-void warp_sync();
-void tell_block(unsigned word, std::uint32_t value);
-std::uint32_t ask_block(unsigned word);
+void group_sync(unsigned barrier, unsigned threads);
+inline void warp_sync() {}
 inline void let_next_begin() {}
 inline void wait_for_previous() {}
 void pause();

@@ -1,17 +1,16 @@
 // Stages of a pipeline inside a block. The block's warps are dealt out to stages, and each stage has three parts:
 //
 //     gate     a warp; each lane attends to one peer and waits until the peer lets step t begin
-//     workers  the other warps; move the data of step t, each its share
+//     workers  the other warps; move the data of step t
 //     clerk    a warp; each lane tells its peer that step t is done, behind a fence where data went out
 //
-//     gate      |--wait 0--|--wait 1--|--wait 2--|
-//     worker a             |==0==||==1==|    |==2==|
-//     worker b             |===0===||==1==|  |=2=|
-//     clerk                        |fence, tell 0| |fence, tell 1|  |fence, tell 2|
+//                   step 0        step 1        step 2
+//     gate      |--wait--|    |-wait-|      |-wait-|
+//     workers            |===move===|=|===move===|=|===move===|
+//     clerk                           |fence, tell| |fence, tell| |fence, tell|
 //
-// A fence takes as long as the stores before it need to arrive. Here only the clerk waits for it, and no worker waits
-// for another, so that links never idle between steps. The parts tell each other how far they are by words of shared
-// memory.
+// A fence takes as long as the stores before it need to arrive. Here only the clerk waits for it, while the workers go
+// on with the next step, so that links never idle.
 #pragma once
 
 #include "library/gpu/kernels/arguments.h"
@@ -19,46 +18,48 @@
 
 namespace busbw::gpu {
 
-inline constexpr unsigned warps_of_a_stage = 3;  // at least
+// Barrier 0 is that of the whole block; the hardware has 16.
+inline constexpr unsigned barriers_of_a_stage = 2;
+inline constexpr unsigned warps_of_a_stage = 3;
 
 class Stage {
  public:
-  // By all threads of the block.
   BUSBW_DEVICE Stage(const KernelArguments& arguments, unsigned stages)
       : size_(thread_count() / stages / warp_threads * warp_threads), index_(thread_index() / size_) {
     const unsigned within = thread_index() - index_ * size_;
     part_ = within / warp_threads;
     worker_ = within - 2 * warp_threads;
-    lane_ = within % warp_threads;
-    const int peer = static_cast<int>(lane_);
-    peer_ = peer < arguments.ranks && peer != arguments.rank ? peer : -1;
-    if (lane_ == 0) tell_block(own_word(), 0);
-    block_sync();
+    const int lane = static_cast<int>(within % warp_threads);
+    peer_ = lane < arguments.ranks && lane != arguments.rank ? lane : -1;
   }
 
   // Which stage this thread belongs to; one at or beyond the number of stages has nothing to do.
   BUSBW_DEVICE unsigned index() const { return index_; }
 
-  // For step t: `gate(t, peer)` waits, `work(t)` moves data as one of workers(), `clerk(t, peer)` tells. Once a kernel.
+  // For step t: `gate(t, peer)` waits, `work(t)` moves data as one of workers(), `clerk(t, peer)` tells.
   template <typename Gate, typename Work, typename Clerk>
   BUSBW_DEVICE void run(std::uint32_t steps, const Gate& gate, const Work& work, const Clerk& clerk) const {
+    const unsigned begin = 1 + index_ * barriers_of_a_stage;
+    const unsigned end = begin + 1;
+    const unsigned all_but_one = size_ - warp_threads;
     if (part_ == 0) {
       for (std::uint32_t t = 0; t < steps; ++t) {
         if (peer_ >= 0) gate(t, peer_);
         warp_sync();
-        if (lane_ == 0) tell_block(own_word(), t + 1);
+        group_sync(begin, all_but_one);
       }
     } else if (part_ == 1) {
       for (std::uint32_t t = 0; t < steps; ++t) {
-        for (unsigned warp = 2; warp < size_ / warp_threads; ++warp) wait_in_block(warp, t);
+        group_sync(end, all_but_one);
         if (peer_ >= 0) clerk(t, peer_);
+        warp_sync();
       }
     } else {
       for (std::uint32_t t = 0; t < steps; ++t) {
-        wait_in_block(0, t);
+        group_sync(begin, all_but_one);
         work(t);
         warp_sync();
-        if (lane_ == 0) tell_block(own_word(), t + 1);
+        group_sync(end, all_but_one);
       }
     }
   }
@@ -85,17 +86,8 @@ class Stage {
   }
 
  private:
-  // Of this thread's warp: how many steps it is done with.
-  BUSBW_DEVICE static unsigned own_word() { return thread_index() / warp_threads; }
-
-  // Until a warp of this stage (0: the gate) has said that it is done with step t.
-  BUSBW_DEVICE void wait_in_block(unsigned warp, std::uint32_t t) const {
-    while (ask_block(index_ * (size_ / warp_threads) + warp) <= t) pause();
-  }
-
   unsigned size_;
   unsigned index_;
-  unsigned lane_ = 0;
   unsigned part_ = 0;    // 0: gate, 1: clerk, else worker
   unsigned worker_ = 0;  // number of this worker
   int peer_ = -1;        // that this lane of gate or clerk attends to

@@ -38,10 +38,10 @@ std::string failure_of(const std::string& forced, const std::string& table) {
 TEST(Choices, OnH200GoFromOneShotByTwoShotToNcclWithTheSize) {
   const Choices choices = free_choices();
   EXPECT_EQ(chosen(choices, all_reduce(1 * KiB)), "one_shot/ll");
-  EXPECT_EQ(chosen(choices, all_reduce(64 * KiB)), "one_shot/ll");
-  EXPECT_EQ(chosen(choices, all_reduce(64 * KiB + 4)), "two_shot/sentinel");
-  EXPECT_EQ(chosen(choices, all_reduce(8 * MiB)), "two_shot/sentinel");
-  EXPECT_EQ(chosen(choices, all_reduce(16 * MiB)), "two_shot/simple");
+  EXPECT_EQ(chosen(choices, all_reduce(144 * KiB)), "one_shot/ll");
+  EXPECT_EQ(chosen(choices, all_reduce(144 * KiB + 4)), "two_shot/sentinel");
+  EXPECT_EQ(chosen(choices, all_reduce(16 * MiB)), "two_shot/sentinel");
+  EXPECT_EQ(chosen(choices, all_reduce(24 * MiB)), "two_shot/simple");
   EXPECT_EQ(chosen(choices, all_reduce(64 * MiB)), "two_shot/simple");
   EXPECT_EQ(chosen(choices, all_reduce(128 * MiB)), "nccl");
 }
@@ -55,8 +55,8 @@ TEST(Choices, StayWithOneShotLongerTheFewerRanksThereAre) {
 
 TEST(Choices, UseNoSentinelsForTypesWhoseBitsMayBeOne) {
   const Choices choices = free_choices();
-  EXPECT_EQ(chosen(choices, all_reduce(128 * KiB, 4, ncclInt32)), "two_shot/ll");
-  EXPECT_EQ(chosen(choices, all_reduce(1 * MiB, 4, ncclFloat8e4m3)), "two_shot/simple");
+  EXPECT_EQ(chosen(choices, all_reduce(256 * KiB, 4, ncclInt32)), "two_shot/ll");
+  EXPECT_EQ(chosen(choices, all_reduce(2 * MiB, 4, ncclFloat8e4m3)), "two_shot/simple");
   EXPECT_EQ(chosen(choices, all_reduce(1 * MiB, 4, ncclBfloat16)), "two_shot/sentinel");
 }
 
@@ -147,12 +147,20 @@ TEST(Choices, OpenChannelsWithTheSizeAndNoneWithoutWork) {
   const Choices choices = free_choices();
   EXPECT_EQ(choices.choose(all_reduce(1 * KiB)).channels, 1);
   EXPECT_EQ(choices.choose(all_reduce(1 * KiB)).threads, 128);
-  EXPECT_EQ(choices.choose(all_reduce(256 * KiB)).channels, 16);
-  EXPECT_EQ(choices.choose(all_reduce(256 * KiB)).threads, 512);
+  EXPECT_EQ(choices.choose(all_reduce(256 * KiB)).channels, 32);
+  EXPECT_EQ(choices.choose(all_reduce(256 * KiB)).threads, 128);
   EXPECT_EQ(choices.choose(all_reduce(4 * MiB)).channels, 128);
+  EXPECT_EQ(choices.choose(all_reduce(4 * MiB)).threads, 512);
+  EXPECT_EQ(choices.choose(all_reduce(32 * MiB, 8)).threads, 320) << "blocks of kernels for 8 ranks are smaller";
   const Choices forced = Choices::from_settings("two_shot/sentinel@64x512", "", h200);
   EXPECT_EQ(forced.choose(all_reduce(1 * MiB)).channels, 64);
   EXPECT_EQ(forced.choose(all_reduce(1 * KiB)).channels, 2);  // 64 packs, 32 a channel
+}
+
+TEST(Choices, GivePipelinesThreeWarpsForEachStage) {
+  const Choices forced = Choices::from_settings("two_shot/simple@8x32,all_gather=direct/simple@8x32", "", h200);
+  EXPECT_EQ(forced.choose(all_reduce(1 * MiB)).threads, 3 * 96);
+  EXPECT_EQ(forced.choose({Collective::all_gather, ncclInt8, ncclSum, 1 * MiB, 4}).threads, 2 * 96);
 }
 
 TEST(ForcedAlgorithms, HoldForOneCollectiveOrForAllOthers) {

@@ -48,18 +48,11 @@ struct Flight {
 
 struct Running;
 
-// A word of shared memory, and what its teller knew of.
-struct Word {
-  std::uint32_t value = 0;
-  std::vector<std::uint64_t> known;
-};
-
 struct Block {
   Running* kernel = nullptr;
   int index = 0;
   std::vector<Fiber> fibers;
   std::vector<Flight> flights;
-  Word words[32];
   bool still = false;
 };
 
@@ -233,7 +226,6 @@ void Machine::Inside::start(int rank) {
     block.index = index++;
     block.flights.clear();
     block.still = false;
-    for (Word& word : block.words) word = {};
     int thread = 0;
     for (Fiber& fiber : block.fibers) {
       fiber.block = &block;
@@ -389,36 +381,14 @@ unsigned thread_count() { return static_cast<unsigned>(machine->current->block->
 unsigned channel_index() { return static_cast<unsigned>(machine->current->block->index); }
 unsigned channel_count() { return static_cast<unsigned>(machine->current->block->kernel->blocks.size()); }
 
-namespace {
-void sync(int barrier, unsigned threads) {
-  machine->current->barrier = barrier;
+void group_sync(unsigned barrier, unsigned threads) {
+  machine->current->barrier = static_cast<int>(barrier);
   machine->current->expected = threads;
-  machine->pass_barrier(*machine->current->block, barrier);
+  machine->pass_barrier(*machine->current->block, static_cast<int>(barrier));
   machine->yield();
 }
 
-void learn(std::vector<std::uint64_t>& known, const std::vector<std::uint64_t>& more) {
-  for (std::size_t thread = 0; thread < more.size(); ++thread) known[thread] = std::max(known[thread], more[thread]);
-}
-}  // namespace
-
-void block_sync() { sync(0, thread_count()); }
-void warp_sync() { sync(1 + static_cast<int>(thread_index() / warp_threads), warp_threads); }
-
-void tell_block(unsigned word, std::uint32_t value) {
-  test::Word& told = machine->current->block->words[word];
-  told.value = value;
-  told.known = machine->current->known;
-  told.known[thread_index()] = machine->current->stores;
-  machine->idle = 0;
-  if (machine->chance(10)) machine->yield();
-}
-
-std::uint32_t ask_block(unsigned word) {
-  const test::Word& told = machine->current->block->words[word];
-  learn(machine->current->known, told.known);
-  return told.value;
-}
+void block_sync() { group_sync(0, thread_count()); }
 
 void pause() { machine->yield(); }
 

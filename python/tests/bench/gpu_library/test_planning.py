@@ -102,8 +102,12 @@ def test_rounds_go_forwards_and_backwards():
 
 def test_checks_cover_every_way_to_hold_the_gpus_and_hand_over_what_is_not_ours():
     planned = list(check.plan((2, 4), ACCELERATED, ("nccl-tests", "busbw"), graphs=True))
-    every = {(c.tool, c.collective, c.mode, c.gpus) for c in planned if c.what == "every type and op"}
-    assert len(every) == 2 * 5 * 3 * 2
+    every = {
+        (c.collective, c.mode, c.gpus) for c in planned if c.tool == "nccl-tests" and c.what == "every type and op"
+    }
+    assert len(every) == 5 * 3 * 2
+    assert {c.mode for c in planned if "-G" in c.words} == {"processes", "threads", "gpus"}
+    assert {(c.collective, c.what) for c in planned if c.tool == "busbw"} >= {(c, "graphs") for c in ACCELERATED}
     assert {c.collective for c in planned if c.what == "handed over to NCCL"} >= {"reduce", "sendrecv", "alltoallv"}
     assert all("-G" not in c.words for c in check.plan((2,), ACCELERATED, ("busbw",), graphs=False))
 
