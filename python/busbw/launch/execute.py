@@ -31,6 +31,7 @@ class Patience:
 
     to_stop: float = 8.0  # by themselves
     after_terminate: float = 1.5  # then they are killed
+    to_name: float = 0.4  # a process that gave up may be collected before the killed one that made it give up
 
 
 @dataclass
@@ -151,12 +152,29 @@ class _Execution:
                 os.read(key.fd, 4096)
 
     def _notice_ends(self, running: list[_Process]) -> None:
-        ended = [process for process in running if process.popen.poll() is not None]
+        ended = _ended(running)
+        if self._exit_code == 0 and not self._ending and any(process.code != 0 for process in ended):
+            ended += self._until_one_was_killed([process for process in running if process not in ended], ended)
         # Who was killed is the cause; who gave up because of it may have been collected in the same moment.
         for process in sorted(ended, key=lambda process: process.popen.returncode >= 0):
             if process.code != 0 and self._exit_code == 0:
                 self._exit_code = process.code
                 self._lose(process)
+
+    def _until_one_was_killed(self, running: list[_Process], ended: list[_Process]) -> list[_Process]:
+        """Those who end a moment after `ended`, unless one of these was killed.
+
+        The kernel closes the sockets of a killed process before its parent can collect it, so that the others may hear
+        of its end, give up and be collected first.
+        """
+        deadline = time.monotonic() + self._patience.to_name
+        late: list[_Process] = []
+        while not any(process.popen.returncode < 0 for process in ended + late):
+            if len(late) == len(running) or self._signals or time.monotonic() >= deadline:
+                break
+            time.sleep(0.01)
+            late = _ended(running)
+        return late
 
     def _lose(self, lost: _Process) -> None:
         others = self._running()
@@ -268,6 +286,10 @@ class _Execution:
 
     def _note(self, number: int, _frame: object) -> None:
         self._signals.append(number)
+
+
+def _ended(processes: list[_Process]) -> list[_Process]:
+    return [process for process in processes if process.popen.poll() is not None]
 
 
 @contextmanager

@@ -70,6 +70,7 @@ def main() -> int:
         print(f"err of {RANK}", file=sys.stderr, flush=True)
     if option("--ill-rank", "-1") == str(RANK):
         wait_for_the_others()
+        time.sleep(float(option("--ill-after", "0")))
         if number := option("--ill-signal"):
             os.kill(os.getpid(), int(number))
         return int(option("--ill-code", "1"))

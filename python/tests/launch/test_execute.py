@@ -96,9 +96,19 @@ def test_a_rank_killed_by_a_signal_is_named_and_the_others_are_ended(
     assert not any(alive(told(rank)["pid"]) for rank in range(4))
 
 
+def test_a_killed_rank_is_named_though_one_that_gave_up_was_collected_before_it(
+    fake_engine: Path, tmp_path: Path
+) -> None:
+    words = ("--code", "1", "--ill-rank", "1", "--ill-signal", "9", "--ill-after", "0.3", "--tell", str(tmp_path))
+    code, said, _ = launch(fake_engine, 2, *words, patience=Patience(to_name=SOON))
+    assert code == 128 + signal.SIGKILL
+    assert re.search(r"rank 1 \(pid \d+\) was killed by SIGKILL", said)
+    assert "rank 0" not in said
+
+
 def test_the_promised_10_s_hold_with_the_real_patience() -> None:
     patience = Patience()
-    assert patience.to_stop + patience.after_terminate < 10
+    assert patience.to_name + patience.to_stop + patience.after_terminate < 10
 
 
 def test_a_rank_that_ignores_termination_is_killed(fake_engine: Path, tmp_path: Path) -> None:
