@@ -25,6 +25,7 @@ constexpr Use two_shot_ll{.algorithm = Algorithm::two_shot, .protocol = Protocol
 constexpr Use two_shot_sentinel{.algorithm = Algorithm::two_shot, .protocol = Protocol::sentinel};
 constexpr Use two_shot_simple{.algorithm = Algorithm::two_shot, .protocol = Protocol::simple};
 constexpr Use direct_ll{.algorithm = Algorithm::direct, .protocol = Protocol::ll};
+constexpr Use direct_sentinel{.algorithm = Algorithm::direct, .protocol = Protocol::sentinel};
 constexpr Use direct_simple{.algorithm = Algorithm::direct, .protocol = Protocol::simple};
 constexpr Use forward_simple{.algorithm = Algorithm::scatter_forward, .protocol = Protocol::simple};
 
@@ -42,7 +43,8 @@ struct Line {
 // of four, moved by what a model of the links says.
 // - One-shot sends every byte to every peer: with two ranks that costs no more than two-shot.
 // - LL carries four bytes of flags with four of data; Simple pays for its fence with more than 5 us at any size.
-// - Sentinels end where the scratch does, at 17 MiB or a little more.
+// - Sentinels end where the scratch does, at 17 MiB or a little more. Direct ones were measured on two GPUs only; up to
+//   eight ranks take them from about as many bytes on.
 // - Pushes through scratch end at 336 GB/s on four GPUs. NCCL's rings get 355 for all-reduce, its all-gather and
 //   all-to-all 345 to 350.
 constexpr Line hopper[] = {
@@ -54,21 +56,27 @@ constexpr Line hopper[] = {
     {Collective::all_reduce, 2, no_limit, two_shot_simple},
     {Collective::all_reduce, 8, 64 * MiB, two_shot_simple},
     {Collective::all_reduce, 8, no_limit, nccl},
-    {Collective::all_gather, 4, 1536 * KiB, direct_ll},
-    {Collective::all_gather, 8, 512 * KiB, direct_ll},
+    {Collective::all_gather, 4, 256 * KiB, direct_ll},
+    {Collective::all_gather, 8, 128 * KiB, direct_ll},
+    {Collective::all_gather, 8, 32 * MiB, direct_sentinel},
     {Collective::all_gather, 2, no_limit, direct_simple},
     {Collective::all_gather, 8, 96 * MiB, direct_simple},
     {Collective::all_gather, 8, no_limit, nccl},
+    {Collective::reduce_scatter, 4, 128 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, 64 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, 32 * MiB, direct_sentinel},
     {Collective::reduce_scatter, 4, 1536 * KiB, direct_ll},
     {Collective::reduce_scatter, 8, 512 * KiB, direct_ll},
     {Collective::reduce_scatter, 8, no_limit, direct_simple},
-    {Collective::all_to_all, 4, 1536 * KiB, direct_ll},
-    {Collective::all_to_all, 8, 512 * KiB, direct_ll},
+    {Collective::all_to_all, 4, 256 * KiB, direct_ll},
+    {Collective::all_to_all, 8, 128 * KiB, direct_ll},
+    {Collective::all_to_all, 8, 32 * MiB, direct_sentinel},
     {Collective::all_to_all, 2, no_limit, direct_simple},
     {Collective::all_to_all, 8, 192 * MiB, direct_simple},
     {Collective::all_to_all, 8, no_limit, nccl},
     // The root's link carries the whole vector once per peer.
-    {Collective::broadcast, 2, 512 * KiB, direct_ll},
+    {Collective::broadcast, 2, 384 * KiB, direct_ll},
+    {Collective::broadcast, 2, 32 * MiB, direct_sentinel},
     {Collective::broadcast, 4, 384 * KiB, direct_ll},
     {Collective::broadcast, 8, 128 * KiB, direct_ll},
     {Collective::broadcast, 2, no_limit, forward_simple},
@@ -104,7 +112,7 @@ std::span<const Line> built_in(const std::string& gpu_name) {
 void add_rules(const Line& line, std::vector<Rule>& rules) {
   for (int ranks = 2; ranks <= line.ranks; ++ranks) {
     const bool covered = std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
-      return rule.ranks == ranks && rule.use == line.use;  // by a line for fewer ranks
+      return rule.ranks == ranks && rule.use == line.use && rule.to >= line.to;  // by a line for fewer ranks
     });
     if (!covered) rules.push_back({.collective = line.collective, .ranks = ranks, .to = line.to, .use = line.use});
   }
@@ -195,7 +203,9 @@ Shape shape_by_size(const KernelKind& kind, const Request& request) {
     return {ceil_div(size_bytes(request), 16 * KiB), reduces(kind.collective) ? 512 : 384};
   const std::uint64_t packs =
       ceil_div(vector_bytes(request), pack_bytes(kind.protocol) * std::uint64_t(sharers(kind, request)));
-  const std::uint64_t small = sharers(kind, request) > 1 ? 8 * KiB : 16 * KiB;
+  // Notes and barriers of direct sentinels cost by the block: they take larger ones at once.
+  const bool by_block = kind.algorithm == Algorithm::direct && kind.protocol == Protocol::sentinel;
+  const std::uint64_t small = by_block ? 0 : sharers(kind, request) > 1 ? 8 * KiB : 16 * KiB;
   const int threads = packs <= small ? 128 : packs <= 32 * KiB ? 256 : 512;
   return {ceil_div(packs, std::uint64_t(threads)), threads};
 }
@@ -256,7 +266,9 @@ std::uint64_t size_bytes(const Request& request) {
 Obstacle obstacle(const KernelKind& kind, const Request& request, const Layout& layout) {
   if (const Obstacle general = general_obstacle(request); general != Obstacle::none) return general;
   if (kind.collective != request.collective || !exists(kind)) return Obstacle::no_kernel;
-  if (kind.protocol == Protocol::sentinel && !(sentinel_types >> request.type & 1)) return Obstacle::type;
+  // What is only moved keeps its bits (kernels/sentinel_direct.h).
+  const bool changes_nans = kind.protocol == Protocol::sentinel && reduces(kind.collective);
+  if (changes_nans && !(sentinel_types >> request.type & 1)) return Obstacle::type;
   // Every peer must hear from every other in each call of these protocols, or a set is filled again while it is read.
   const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
   const bool counts_calls = kind.protocol != Protocol::simple;

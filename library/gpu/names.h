@@ -49,12 +49,16 @@ inline constexpr KernelKind kernel_kinds[] = {
     {Collective::all_reduce, Algorithm::two_shot, Protocol::sentinel},  // half, bfloat16, float
     {Collective::all_reduce, Algorithm::two_shot, Protocol::simple},
     {Collective::reduce_scatter, Algorithm::direct, Protocol::ll},
+    {Collective::reduce_scatter, Algorithm::direct, Protocol::sentinel},  // half, bfloat16, float
     {Collective::reduce_scatter, Algorithm::direct, Protocol::simple},
     {Collective::all_gather, Algorithm::direct, Protocol::ll},
+    {Collective::all_gather, Algorithm::direct, Protocol::sentinel},
     {Collective::all_gather, Algorithm::direct, Protocol::simple},
     {Collective::all_to_all, Algorithm::direct, Protocol::ll},
+    {Collective::all_to_all, Algorithm::direct, Protocol::sentinel},
     {Collective::all_to_all, Algorithm::direct, Protocol::simple},
     {Collective::broadcast, Algorithm::direct, Protocol::ll},
+    {Collective::broadcast, Algorithm::direct, Protocol::sentinel},
     {Collective::broadcast, Algorithm::scatter_forward, Protocol::simple},
 };
 

@@ -10,10 +10,9 @@ namespace busbw::gpu {
 // What a channel of one rank remembers from one kernel to the next, in that rank's own device memory. It lives there
 // and not in arguments, because a CUDA graph replays the arguments of its capture. All zero before the first kernel.
 struct alignas(128) ChannelState {
-  std::uint32_t ll_epoch;        // of the last call; 0 before the first
-  std::uint32_t sentinel_set;    // of the last call
-  std::uint32_t sentinel_dirty;  // packs of each source and port that the last call may have filled
-  std::uint32_t unused;
+  std::uint32_t ll_epoch;                    // of the last call; 0 before the first
+  std::uint32_t sentinel_set;                // of the last call
+  std::uint32_t sentinel_dirty[ports];       // packs of each source that the last call may have filled
   std::uint32_t sent[ports][max_ranks];      // steps of the Simple protocol sent to a peer
   std::uint32_t received[ports][max_ranks];  // and received from it
 };

@@ -37,6 +37,9 @@ BUSBW_DEVICE unsigned channel_index() { return blockIdx.x; }
 BUSBW_DEVICE unsigned channel_count() { return gridDim.x; }
 BUSBW_DEVICE void block_sync() { __syncthreads(); }
 
+// The same barrier, and whether any thread of the block came with true.
+BUSBW_DEVICE bool block_any(bool mine) { return __syncthreads_or(mine) != 0; }
+
 // A barrier of some of the block's warps, `threads` in all; `barrier` is one of 16, and 0 is that of block_sync.
 BUSBW_DEVICE void group_sync(unsigned barrier, unsigned threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
@@ -117,6 +120,7 @@ unsigned thread_count();
 unsigned channel_index();
 unsigned channel_count();
 void block_sync();
+bool block_any(bool mine);
 void group_sync(unsigned barrier, unsigned threads);
 inline void warp_sync() {}
 inline void let_next_begin() {}

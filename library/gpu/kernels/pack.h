@@ -50,7 +50,12 @@ class PackRow {
       return;
     }
     BUSBW_UNROLL
-    for (int i = 0; i < Bytes / 4; ++i) store_word(at + 4 * i, pack.word[i]);
+    for (int i = 0; i < Bytes / 4; ++i) store_bytes(at + 4 * i, pack.word[i]);
+  }
+
+  // One word of a pack.
+  BUSBW_DEVICE void store_word(std::uint64_t index, std::uint32_t word, std::uint32_t value) const {
+    store_bytes(index * Bytes + 4 * word, value);
   }
 
  private:
@@ -69,7 +74,7 @@ class PackRow {
     return word;
   }
 
-  BUSBW_DEVICE void store_word(std::uint64_t at, std::uint32_t word) const {
+  BUSBW_DEVICE void store_bytes(std::uint64_t at, std::uint32_t word) const {
     if (whole<4>(at)) {
       *reinterpret_cast<std::uint32_t*>(memory_ + at) = word;
       return;

@@ -31,6 +31,14 @@ BUSBW_BOTH constexpr std::uint64_t packs_of(std::uint64_t bytes, std::uint64_t p
   return (bytes + pack_bytes - 1) / pack_bytes;
 }
 
+// A note of the sentinel protocol has bits for the words of so many packs of a thread.
+inline constexpr std::uint64_t packs_of_a_note = 16;
+
+// Notes that each thread of a channel may have to send to a peer; note n of thread t is LL packet t + n * threads.
+BUSBW_BOTH constexpr std::uint32_t notes_of_a_thread(std::uint64_t packs, std::uint64_t threads) {
+  return static_cast<std::uint32_t>(packs_of(packs, packs_of_a_note * threads));
+}
+
 // The steps in which a channel moves `packs` to a peer, when one step holds `most` packs: enough to keep all stages of
 // a pipeline busy, but none much shorter than `least` packs for that. At least one, so that every channel of every rank
 // takes part in every call.

@@ -31,6 +31,7 @@ class SentinelChannel {
         channel_(static_cast<int>(channel_index())),
         last_set_(last_set(arguments.state[channel_])),
         set_(last_set_ + 1 == sentinel_sets ? 0 : last_set_ + 1),
+        dirty_{arguments.state[channel_].sentinel_dirty[0], arguments.state[channel_].sentinel_dirty[1]},
         patience_(arguments.abort) {}
 
   // What may be sent instead of a pack.
@@ -84,21 +85,27 @@ class SentinelChannel {
     } while (!all && patience_.again());
   }
 
-  // Empties what the last call of this channel has filled on a port. Any time during a call.
-  BUSBW_DEVICE void clear_last(int port) const {
-    const std::uint32_t dirty = a_.state[channel_].sentinel_dirty;
-    for (int i = 1; i < a_.ranks; ++i)
-      for (std::uint32_t slot = thread_index(); slot < dirty; slot += thread_count())
-        store_relaxed(own_line(port, last_set_, peer_after(a_, i)) + 16 * slot,
-                      {{sentinel, sentinel, sentinel, sentinel}});
+  // Empties what the last call of this channel has filled on a port, from slot `first` on. Any time during a call.
+  BUSBW_DEVICE void clear_last(int port, std::uint64_t first = 0) const {
+    for (std::uint64_t slot = first + thread_index(); slot < dirty_[port]; slot += thread_count())
+      clear_last_slot(port, slot);
   }
 
-  // `used`: the slots of each line that this call may have filled.
-  BUSBW_DEVICE void end(std::uint64_t used) {
+  // A slot of that.
+  BUSBW_DEVICE void clear_last_slot(int port, std::uint64_t slot) const {
+    if (slot >= dirty_[port]) return;
+    for (int i = 1; i < a_.ranks; ++i)
+      store_relaxed(own_line(port, last_set_, peer_after(a_, i)) + 16 * slot,
+                    {{sentinel, sentinel, sentinel, sentinel}});
+  }
+
+  // `used`: the slots of each line that this call may have filled, port by port.
+  BUSBW_DEVICE void end(std::uint64_t used_0, std::uint64_t used_1) {
     block_sync();
     if (thread_index() != 0) return;
     a_.state[channel_].sentinel_set = set_;
-    a_.state[channel_].sentinel_dirty = static_cast<std::uint32_t>(used);
+    a_.state[channel_].sentinel_dirty[0] = static_cast<std::uint32_t>(used_0);
+    a_.state[channel_].sentinel_dirty[1] = static_cast<std::uint32_t>(used_1);
   }
 
  private:
@@ -123,6 +130,7 @@ class SentinelChannel {
   int channel_;
   std::uint32_t last_set_;
   std::uint32_t set_;
+  std::uint32_t dirty_[ports];
   Patience patience_;
 };
 
@@ -193,7 +201,7 @@ BUSBW_DEVICE void all_reduce_two_shot_sentinel(const KernelArguments& a) {
     for (int i = 1; i < Most; ++i)
       if (i < a.ranks && j < shares.size(i)) out.store(shares.begin(i) + j, packs[i]);
   }
-  channel.end(shares.most());
+  channel.end(shares.most(), shares.most());
 }
 
 }  // namespace busbw::gpu

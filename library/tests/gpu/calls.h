@@ -11,6 +11,7 @@
 
 #include "library/gpu/kernels/arguments.h"
 #include "library/gpu/kernels/range.h"
+#include "library/gpu/kernels/sentinel.h"
 #include "library/gpu/names.h"
 #include "library/tests/cpu/reference.h"
 
@@ -155,6 +156,18 @@ inline bool fits(const Call& call, const Layout& layout) {
   return true;
 }
 
+// Words of data that the sentinel protocol takes for empty slots, on some ranks: a few, or nothing else.
+inline void plant_sentinels(Inputs& inputs, std::mt19937& random) {
+  for (Bytes& bytes : inputs.send) {
+    if (random() % 3 == 0) continue;
+    const bool everywhere = random() % 4 == 0;
+    for (std::size_t at = random() % 4; at + 4 <= bytes.size(); at += 4) {
+      const std::uint32_t word = sentinel_neighbour - random() % 2;
+      if (everywhere || random() % 16 == 0) std::memcpy(&bytes[at], &word, 4);
+    }
+  }
+}
+
 struct Sizes {
   std::uint32_t most_elements;
   int least_threads;
@@ -167,7 +180,8 @@ inline Call random_call(const KernelKind& kind, const Layout& layout, const Size
     call.kind = kind;
     call.collective.kind = cpu_kind(kind.collective);
     do call.collective.type = static_cast<ncclDataType_t>(random() % ncclNumTypes);
-    while (kind.protocol == Protocol::sentinel && !travels_as_sentinel(call.collective.type));
+    while (kind.protocol == Protocol::sentinel && reduces(kind.collective) &&
+           !travels_as_sentinel(call.collective.type));
     call.collective.reduction = static_cast<Reduction>(random() % 5);
     call.collective.root = static_cast<int>(random() % static_cast<std::uint32_t>(layout.ranks));
     call.collective.count = 1 + random() % (random() % 3 == 0 ? sizes.most_elements : sizes.most_elements / 10);
@@ -178,6 +192,7 @@ inline Call random_call(const KernelKind& kind, const Layout& layout, const Size
     call.threads = std::min(call.threads, most_threads(kind, layout.ranks));
   } while (!fits(call, layout));
   call.inputs = cpu::test::random_inputs(call.collective, layout.ranks, static_cast<std::uint32_t>(random()));
+  if (!reduces(kind.collective) && random() % 2 == 0) plant_sentinels(call.inputs, random);
   return call;
 }
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "library/common/failure.h"
+#include "library/gpu/kernels/range.h"
 
 namespace busbw::gpu {
 namespace {
@@ -60,6 +61,26 @@ TEST(Choices, UseNoSentinelsForTypesWhoseBitsMayBeOne) {
   EXPECT_EQ(chosen(choices, all_reduce(1 * MiB, 4, ncclBfloat16)), "two_shot/sentinel");
 }
 
+TEST(Choices, MoveMiddleSizesBySentinelsWhateverTheType) {
+  const Choices choices = free_choices();
+  const auto of = [&](Collective collective, ncclDataType_t type, std::uint64_t bytes, int ranks) {
+    const bool whole = collective == Collective::broadcast;
+    return chosen(choices,
+                  {collective, type, ncclSum, bytes / type_bytes(type) / (whole ? 1 : std::uint64_t(ranks)), ranks});
+  };
+  for (const Collective collective : {Collective::all_gather, Collective::all_to_all}) {
+    EXPECT_EQ(of(collective, ncclInt8, 256 * KiB, 4), "direct/ll");
+    EXPECT_EQ(of(collective, ncclInt8, 1 * MiB, 4), "direct/sentinel");
+    EXPECT_EQ(of(collective, ncclFloat64, 16 * MiB, 2), "direct/sentinel");
+    EXPECT_EQ(of(collective, ncclFloat64, 24 * MiB, 2), "direct/simple");
+  }
+  EXPECT_EQ(of(Collective::broadcast, ncclUint64, 4 * MiB, 2), "direct/sentinel");
+  EXPECT_EQ(of(Collective::broadcast, ncclUint64, 4 * MiB, 4), "scatter_forward/simple");
+  EXPECT_EQ(of(Collective::reduce_scatter, ncclFloat32, 1 * MiB, 4), "direct/sentinel");
+  EXPECT_EQ(of(Collective::reduce_scatter, ncclInt32, 1 * MiB, 4), "direct/ll");
+  EXPECT_EQ(of(Collective::reduce_scatter, ncclInt32, 4 * MiB, 4), "direct/simple");
+}
+
 TEST(Choices, OfEveryCollectiveAreAKernelThatExistsAndCanDoIt) {
   std::mt19937_64 random(1);
   const Choices known = free_choices();
@@ -106,6 +127,14 @@ TEST(ChannelRanges, LetEveryShareFitAndLeaveNoneEmpty) {
       }
     }
   }
+}
+
+// The notes about words that were changed on their way go into one line of LL packets.
+TEST(Notes, OfAllThreadsFitIntoALine) {
+  for (int ranks = 2; ranks <= max_ranks; ++ranks)
+    for (std::uint64_t packs = 1; packs <= Layout::of(ranks).sentinel_packs; ++packs)
+      for (std::uint64_t threads = 32; threads <= 512; threads += 32)
+        ASSERT_LE(notes_of_a_thread(packs, threads) * threads, ll_packets) << packs << " packs, " << threads;
 }
 
 TEST(Obstacles, EndExactlyWhereTheScratchDoes) {

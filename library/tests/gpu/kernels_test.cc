@@ -4,6 +4,7 @@
 
 #include "library/gpu/kernels/ll.h"
 #include "library/gpu/kernels/sentinel.h"
+#include "library/gpu/kernels/sentinel_direct.h"
 #include "library/gpu/kernels/simple.h"
 #include "library/tests/gpu/calls.h"
 #include "library/tests/gpu/simulator.h"
@@ -57,29 +58,45 @@ BUSBW_ENTRY(TwoShotLl, all_reduce_two_shot_ll);
 BUSBW_ENTRY(TwoShotSentinel, all_reduce_two_shot_sentinel);
 BUSBW_ENTRY(TwoShotSimple, all_reduce_two_shot_simple);
 BUSBW_ENTRY(ReduceScatterLl, reduce_scatter_ll);
+BUSBW_ENTRY(ReduceScatterSentinel, reduce_scatter_sentinel);
 BUSBW_ENTRY(ReduceScatterSimple, reduce_scatter_simple);
 BUSBW_MOVE(gather_ll, all_gather_ll)
+BUSBW_MOVE(gather_sentinel, all_gather_sentinel)
 BUSBW_MOVE(gather_simple, all_gather_simple)
 BUSBW_MOVE(exchange_ll, all_to_all_ll)
+BUSBW_MOVE(exchange_sentinel, all_to_all_sentinel)
 BUSBW_MOVE(exchange_simple, all_to_all_simple)
 BUSBW_MOVE(spread_ll, broadcast_ll)
+BUSBW_MOVE(spread_sentinel, broadcast_sentinel)
 BUSBW_MOVE(spread_simple, broadcast_simple)
 
+Kernel by_protocol(Protocol protocol, Kernel ll, Kernel sentinel, Kernel simple) {
+  switch (protocol) {
+    case Protocol::ll:
+      return ll;
+    case Protocol::sentinel:
+      return sentinel;
+    case Protocol::simple:
+      return simple;
+  }
+  return nullptr;
+}
+
 Kernel kernel_of(const KernelKind& kind, ncclDataType_t type) {
-  const bool ll = kind.protocol == Protocol::ll;
   switch (kind.collective) {
     case Collective::all_reduce:
       if (kind.algorithm == Algorithm::one_shot) return of_type<OneShotLl>(type);
-      if (ll) return of_type<TwoShotLl>(type);
-      return kind.protocol == Protocol::sentinel ? of_type<TwoShotSentinel>(type) : of_type<TwoShotSimple>(type);
+      return by_protocol(kind.protocol, of_type<TwoShotLl>(type), of_type<TwoShotSentinel>(type),
+                         of_type<TwoShotSimple>(type));
     case Collective::reduce_scatter:
-      return ll ? of_type<ReduceScatterLl>(type) : of_type<ReduceScatterSimple>(type);
+      return by_protocol(kind.protocol, of_type<ReduceScatterLl>(type), of_type<ReduceScatterSentinel>(type),
+                         of_type<ReduceScatterSimple>(type));
     case Collective::all_gather:
-      return ll ? gather_ll : gather_simple;
+      return by_protocol(kind.protocol, gather_ll, gather_sentinel, gather_simple);
     case Collective::all_to_all:
-      return ll ? exchange_ll : exchange_simple;
+      return by_protocol(kind.protocol, exchange_ll, exchange_sentinel, exchange_simple);
     case Collective::broadcast:
-      return ll ? spread_ll : spread_simple;
+      return by_protocol(kind.protocol, spread_ll, spread_sentinel, spread_simple);
   }
   return nullptr;
 }
@@ -132,6 +149,25 @@ TEST(KernelsMixed, FollowOneAnotherInAnyOrder) {
     std::vector<Call> calls;
     for (int i = 0; i < 12; ++i)
       calls.push_back(random_call(kernel_kinds[random() % std::size(kernel_kinds)], layout, sizes, random));
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Machine machine(layout, seed);
+    run(machine, layout, calls, random);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Those that empty slots for each other.
+TEST(SentinelKernels, FollowOneAnotherInAnyOrder) {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    std::mt19937 random(seed);
+    const Layout layout = small_layout(2 + static_cast<int>(seed % 3));
+    std::vector<Call> calls;
+    for (int i = 0; i < 12; ++i) {
+      KernelKind kind;
+      do kind = kernel_kinds[random() % std::size(kernel_kinds)];
+      while (kind.protocol != Protocol::sentinel);
+      calls.push_back(random_call(kind, layout, sizes, random));
+    }
     SCOPED_TRACE("seed " + std::to_string(seed));
     Machine machine(layout, seed);
     run(machine, layout, calls, random);

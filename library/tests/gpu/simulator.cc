@@ -27,6 +27,8 @@ struct Fiber {
   bool done = false;
   int barrier = -1;       // that it waits at, or -1
   unsigned expected = 0;  // threads that this barrier is for
+  bool vote = false;      // that it brought to the barrier
+  bool any = false;       // of the votes at its last barrier
   bool slow = false;
   // Stores of each thread of the block, this one too, that a fence of this thread covers.
   std::uint64_t stores = 0;
@@ -285,6 +287,7 @@ void Machine::Inside::pass_barrier(Block& block, int barrier) {
   }
   if (here.empty() || (barrier != 0 && here.size() < here.front()->expected)) return;
   std::vector<std::uint64_t> known(block.fibers.size());
+  const bool any = std::any_of(here.begin(), here.end(), [](const Fiber* fiber) { return fiber->vote; });
   for (const Fiber* fiber : here) {
     for (std::size_t thread = 0; thread < known.size(); ++thread)
       known[thread] = std::max(known[thread], fiber->known[thread]);
@@ -293,6 +296,8 @@ void Machine::Inside::pass_barrier(Block& block, int barrier) {
   }
   for (Fiber* fiber : here) {
     fiber->known = known;
+    fiber->any = any;
+    fiber->vote = false;
     fiber->barrier = -1;
   }
   idle = 0;
@@ -389,6 +394,12 @@ void group_sync(unsigned barrier, unsigned threads) {
 }
 
 void block_sync() { group_sync(0, thread_count()); }
+
+bool block_any(bool mine) {
+  machine->current->vote = mine;
+  block_sync();
+  return machine->current->any;
+}
 
 void pause() { machine->yield(); }
 
