@@ -207,7 +207,10 @@ Shape shape_by_size(const KernelKind& kind, const Request& request) {
   const bool by_block = kind.algorithm == Algorithm::direct && kind.protocol == Protocol::sentinel;
   const std::uint64_t small = by_block ? 0 : sharers(kind, request) > 1 ? 8 * KiB : 16 * KiB;
   const int threads = packs <= small ? 128 : packs <= 32 * KiB ? 256 : 512;
-  return {ceil_div(packs, std::uint64_t(threads)), threads};
+  // On two ranks, two packs for each thread cost less than a kernel that is too large to be brought to the GPU early
+  // (cuda_device.cc).
+  const bool early = kind.protocol == Protocol::sentinel && request.ranks == 2 && packs <= 32 * KiB;
+  return {std::min<std::uint64_t>(ceil_div(packs, std::uint64_t(threads)), early ? 64 : max_channels), threads};
 }
 
 Choice left_to_nccl(const std::string& reason) { return {.reason = reason}; }

@@ -42,6 +42,7 @@ def _with_shapes(kernel: str, shapes: str, first: int = 0, last: int = 1 << 62) 
 
 _DIRECT = (
     *_with_shapes("direct/ll", "8x128 32x128 64x256", last=4 * MIB),
+    *_with_shapes("direct/sentinel", "32x256 64x256 128x512", first=64 * KIB, last=16 * MIB),
     *_with_shapes("direct/simple", "32x512 64x512 128x512", first=16 * KIB),
 )
 _KERNELS: Mapping[str, tuple[Candidate, ...]] = {
@@ -56,6 +57,7 @@ _KERNELS: Mapping[str, tuple[Candidate, ...]] = {
     "all_to_all": _DIRECT,
     "broadcast": (
         *_with_shapes("direct/ll", "8x128 32x128 64x256", last=MIB),
+        *_with_shapes("direct/sentinel", "32x256 64x256 128x512", first=64 * KIB, last=8 * MIB),
         *_with_shapes("scatter_forward/simple", "32x512 64x512 128x512", first=16 * KIB),
     ),
 }
