@@ -294,11 +294,11 @@ Bench::Batch Bench::run_graph_batch(std::vector<std::unique_ptr<Graph>>& graphs,
   return batch;
 }
 
-void Bench::add_batch(CaseResult& result, const Batch& batch, std::vector<double>& combined) {
+double Bench::add_batch(CaseResult& result, const Batch& batch) {
   const std::vector<double> by_thread = p_.team.all_gather(p_.thread, batch.elapsed);
   result.batches_us.resize(by_thread.size());
   for (std::size_t t = 0; t < by_thread.size(); ++t) result.batches_us[t].push_back(by_thread[t] * 1e6);
-  combined.push_back(combine(by_thread, p_.plan.average));
+  return combine(by_thread, p_.plan.average);
 }
 
 double Bench::estimate_call() {
@@ -316,7 +316,7 @@ double Bench::time_call() {
   return combine(p_.team.all_gather(p_.thread, seconds_since(begin) / std::max(1, p_.plan.aggregated)), Average::mean);
 }
 
-void Bench::sample_once(Sampling& sampling, const BatchShape& shape, Bytes bytes, int number) {
+double Bench::sample_once(Sampling& sampling, const BatchShape& shape, Bytes bytes, int number) {
   set_up(bytes, sampling.in_place);
   first_place_ = static_cast<std::size_t>(number) * sampling.places_between;
   // As in nccl-tests, whose threads come to the barrier from the end of an operation. A long call is not worth it.
@@ -327,8 +327,10 @@ void Bench::sample_once(Sampling& sampling, const BatchShape& shape, Bytes bytes
   const Batch batch = sampling.graphs.empty() ? run_batch(shape.iterations)
                                               : run_graph_batch(sampling.graphs, shape.iterations, shape.launches);
   first_place_ = 0;
-  add_batch(sampling.result, batch, sampling.combined);
   if (number == 0) sampling.result.cpu_time_us = batch.launch * 1e6;
+  const double seconds_per_call = add_batch(sampling.result, batch);
+  sampling.combined.add(seconds_per_call);
+  return seconds_per_call * shape.iterations * shape.launches * p_.plan.aggregated;
 }
 
 bool Bench::is_time_up(double seconds_here) {
@@ -342,18 +344,23 @@ void Bench::sample_until_precise(Sampling& out_of_place, Sampling& in_place, con
   constexpr int most_batches = 100'000;
   const int fewest = fewest_samples(level);
   const Clock::time_point begin = Clock::now();
+  // Asking all ranks for the time takes as long as a short batch. What the batches took is known to all alike.
+  const double between_looks = std::min(0.02, p_.plan.max_seconds / 10);
+  double unseen = 0;
   bool done = false;
   for (int b = 0; b < most_batches && !done; ++b) {
-    for (Sampling* sampling : {&out_of_place, &in_place}) sample_once(*sampling, shape, bytes, b);
+    for (Sampling* sampling : {&out_of_place, &in_place}) unseen += sample_once(*sampling, shape, bytes, b);
     if (b + 1 < fewest) continue;
     done = true;
     for (Sampling* sampling : {&out_of_place, &in_place}) {
-      Interval interval = median_interval(sampling->combined, level);
+      Interval interval = sampling->combined.median_interval(level);
       interval.reached = interval.high - interval.low <= *p_.plan.precision * interval.median;
       sampling->result.interval = interval;
       done = done && interval.reached;
     }
-    done = done || is_time_up(seconds_since(begin));
+    if (done || unseen < between_looks) continue;
+    unseen = 0;
+    done = is_time_up(seconds_since(begin));
   }
   for (Sampling* sampling : {&out_of_place, &in_place}) {
     Interval& interval = *sampling->result.interval;
@@ -387,9 +394,7 @@ void Bench::sample(CaseResult& result) {
   result.iterations = p_.plan.iterations;
   const Batch batch = graphs.empty() ? run_batch(p_.plan.iterations)
                                      : run_graph_batch(graphs, p_.plan.iterations, p_.plan.graph_launches);
-  std::vector<double> combined;
-  add_batch(result, batch, combined);
-  result.time_us = combined.front() * 1e6;
+  result.time_us = add_batch(result, batch) * 1e6;
   result.cpu_time_us = batch.launch * 1e6;
   if (p_.plan.per_iteration) gather_iterations(result, batch);
 }

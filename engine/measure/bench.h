@@ -13,6 +13,7 @@
 #include "engine/library_api/library.h"
 #include "engine/measure/batch_shape.h"
 #include "engine/measure/rank.h"
+#include "engine/measure/statistics.h"
 #include "engine/measure/team.h"
 #include "engine/measure/watchdog.h"
 
@@ -65,7 +66,7 @@ class Bench {
     bool in_place = false;
     std::size_t places_between = 1;  // the first of a batch and that of the next
     CaseResult result{};
-    std::vector<double> combined{};  // seconds per call, by batch
+    GrowingSamples combined{};  // seconds per call, by batch
     std::vector<std::unique_ptr<Graph>> graphs{};
   };
   // Geometry, addresses and operation of one rank for the case in hand.
@@ -91,12 +92,14 @@ class Bench {
   void sample(CaseResult& result);
   double estimate_call();
   double time_call();
-  void sample_once(Sampling& sampling, const BatchShape& shape, Bytes bytes, int number);
+  // Seconds that the batch took.
+  double sample_once(Sampling& sampling, const BatchShape& shape, Bytes bytes, int number);
   void sample_until_precise(Sampling& out_of_place, Sampling& in_place, const BatchShape& shape, Bytes bytes);
   bool is_time_up(double seconds_here);
   void finish(CaseResult& result);
   void describe_to_watchdog(const Case& the_case);
-  void add_batch(CaseResult& result, const Batch& batch, std::vector<double>& combined);
+  // Seconds per call of all threads together.
+  double add_batch(CaseResult& result, const Batch& batch);
   void gather_iterations(CaseResult& result, const Batch& batch);
   // After the operation whose input fill() made with check_seed_.
   std::uint64_t count_wrong_of_all(bool in_place);

@@ -23,13 +23,28 @@ double binomial_half_below(int n, int k) {
 constexpr int exact_limit = 900;
 
 int rank_of_interval(int n, double level) {
-  if (n > exact_limit) {
-    constexpr double z95 = 1.959964;
-    return static_cast<int>(std::floor((n - z95 * std::sqrt(n)) / 2));
-  }
-  int k = 0;
+  constexpr double z95 = 1.959964;
+  const double by_normal = (n - z95 * std::sqrt(n)) / 2;
+  if (n > exact_limit) return static_cast<int>(std::floor(by_normal));
+  // The normal approximation is never two off; from there on it is counted exactly.
+  int k = level <= 0.95 ? std::max(0, static_cast<int>(by_normal) - 2) : 0;
   while (k + 1 <= n / 2 && 1 - 2 * binomial_half_below(n, k + 1) >= level) ++k;
   return k;
+}
+
+double median_of_sorted(const std::vector<double>& sorted) {
+  const std::size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+Interval interval_of_sorted(const std::vector<double>& sorted, double level) {
+  Interval interval{.level = level, .batches = static_cast<int>(sorted.size())};
+  if (sorted.empty()) return interval;
+  interval.median = median_of_sorted(sorted);
+  const int k = rank_of_interval(static_cast<int>(sorted.size()), level);
+  interval.low = k >= 1 ? sorted[static_cast<std::size_t>(k - 1)] : sorted.front();
+  interval.high = k >= 1 ? sorted[sorted.size() - static_cast<std::size_t>(k)] : sorted.back();
+  return interval;
 }
 
 double nearest_rank(const std::vector<double>& sorted, double percent) {
@@ -43,8 +58,7 @@ double nearest_rank(const std::vector<double>& sorted, double percent) {
 double median_of(std::vector<double> samples) {
   if (samples.empty()) return 0;
   std::sort(samples.begin(), samples.end());
-  const std::size_t middle = samples.size() / 2;
-  return samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
+  return median_of_sorted(samples);
 }
 
 int fewest_samples(double level) {
@@ -54,15 +68,15 @@ int fewest_samples(double level) {
 }
 
 Interval median_interval(std::vector<double> samples, double level) {
-  Interval interval{.level = level, .batches = static_cast<int>(samples.size())};
-  if (samples.empty()) return interval;
   std::sort(samples.begin(), samples.end());
-  interval.median = median_of(samples);
-  const int k = rank_of_interval(static_cast<int>(samples.size()), level);
-  interval.low = k >= 1 ? samples[static_cast<std::size_t>(k - 1)] : samples.front();
-  interval.high = k >= 1 ? samples[samples.size() - static_cast<std::size_t>(k)] : samples.back();
-  return interval;
+  return interval_of_sorted(samples, level);
 }
+
+void GrowingSamples::add(double sample) {
+  sorted_.insert(std::upper_bound(sorted_.begin(), sorted_.end(), sample), sample);
+}
+
+Interval GrowingSamples::median_interval(double level) const { return interval_of_sorted(sorted_, level); }
 
 IterationStatistics summarize_iterations(std::vector<double> times_us, int skipped) {
   IterationStatistics s;

@@ -15,6 +15,18 @@ double median_of(std::vector<double> samples);
 // Fewer samples than any k allows give the whole range with reached = false.
 Interval median_interval(std::vector<double> samples, double level);
 
+// The same for samples that come one by one and are looked at after each: they are kept sorted, so that a look costs
+// little beside a batch of short calls.
+class GrowingSamples {
+ public:
+  void add(double sample);
+  int count() const { return static_cast<int>(sorted_.size()); }
+  Interval median_interval(double level) const;
+
+ private:
+  std::vector<double> sorted_;
+};
+
 // The smallest number of samples with which an interval of that level exists (6 for 95 %).
 int fewest_samples(double level);
 

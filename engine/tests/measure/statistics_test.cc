@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -43,6 +44,41 @@ TEST(MedianInterval, CoversTheTrueMedianAsOftenAsItSays) {
   }
   EXPECT_GT(covered, 0.94 * runs);
   EXPECT_LT(covered, 0.995 * runs);
+}
+
+TEST(GrowingSamples, SayAfterEachSampleWhatAllOfThemTogetherSay) {
+  std::mt19937 random(3);
+  std::lognormal_distribution<double> skewed(0.0, 0.5);
+  GrowingSamples growing;
+  std::vector<double> all;
+  for (int n = 1; n <= 1000; ++n) {
+    all.push_back(n % 7 == 0 ? all.front() : skewed(random));
+    growing.add(all.back());
+    const Interval one_by_one = growing.median_interval(0.95);
+    const Interval together = median_interval(all, 0.95);
+    ASSERT_EQ(one_by_one.low, together.low) << n;
+    ASSERT_EQ(one_by_one.high, together.high) << n;
+    ASSERT_EQ(one_by_one.median, median_of(all)) << n;
+    ASSERT_EQ(one_by_one.batches, n);
+  }
+}
+
+// Counted from nothing, as the definition says.
+TEST(MedianInterval, TakesTheNarrowestRangeThatKeepsTheLevel) {
+  for (int n = 6; n <= 900; n += n < 100 ? 1 : 37) {
+    std::vector<double> samples(static_cast<std::size_t>(n));
+    std::iota(samples.begin(), samples.end(), 1.0);
+    const auto below = static_cast<int>(median_interval(samples, 0.95).low);  // k of the k-th smallest
+    long double term = std::pow(0.5L, n);
+    long double sum = 0;
+    int k = 0;
+    for (int i = 0; i < n / 2; ++i) {
+      sum += term;
+      term *= static_cast<long double>(n - i) / (i + 1);
+      if (1 - 2 * sum >= 0.95L) k = i + 1;
+    }
+    ASSERT_EQ(below, k) << n;
+  }
 }
 
 TEST(Iterations, FollowTheDefinitionsOfNcclTests) {
