@@ -346,6 +346,8 @@ void Bench::sample_until_precise(Sampling& out_of_place, Sampling& in_place, con
   const Clock::time_point begin = Clock::now();
   // Asking all ranks for the time takes as long as a short batch. What the batches took is known to all alike.
   const double between_looks = std::min(0.02, p_.plan.max_seconds / 10);
+  // Sizes that were rounded down to nothing. Making such a figure precise took as long as many rows together.
+  const bool moves_nothing = lanes_.front().geometry.span_elements == 0;
   double unseen = 0;
   bool done = false;
   for (int b = 0; b < most_batches && !done; ++b) {
@@ -358,6 +360,7 @@ void Bench::sample_until_precise(Sampling& out_of_place, Sampling& in_place, con
       sampling->result.interval = interval;
       done = done && interval.reached;
     }
+    done = done || moves_nothing;
     if (done || unseen < between_looks) continue;
     unseen = 0;
     done = is_time_up(seconds_since(begin));

@@ -53,18 +53,20 @@ def plan(counts: Sequence[int], collectives: Sequence[str], tools: Sequence[str]
     odd = ("-b", "1000", "-e", "9M", "-f", "7", "-u", "1", "-d", "half", "-n", "3", "-w", "1", "-c", "1")
     sweeps.append((odd, "odd sizes, shifted by an element"))
     largest_first = sorted(counts, reverse=True)
+    handed = ("-b", "8", "-e", "2M", "-f", "64", "-n", "2", "-w", "1", "-c", "1")
+    # Each kind of check before any of them again with other ranks or another program.
     for tool in tools:
         # One program shows that the library is right; the other that it is so whoever calls.
         fewer = tool != tools[0]
-        for words, what in sweeps:
-            for mode in MODES[: 1 if fewer else None]:
+        for mode in MODES[: 1 if fewer else None]:
+            for words, what in sweeps:
                 # What every type and op does with fewer ranks, graphs and odd sizes do too.
                 for gpus in largest_first[: None if what == sweeps[0][1] and not fewer else 1]:
                     for collective in collectives:
                         yield Check(tool, collective, mode, gpus, words, what)
-    handed = ("-b", "8", "-e", "2M", "-f", "64", "-n", "2", "-w", "1", "-c", "1")
-    for collective in HANDED_OVER:
-        yield Check("nccl-tests", collective, "processes", largest_first[0], handed, "handed over to NCCL")
+            if mode == MODES[0] and not fewer:
+                for collective in HANDED_OVER:
+                    yield Check("nccl-tests", collective, "processes", largest_first[0], handed, "handed over to NCCL")
 
 
 def ranks_of(check: Check) -> tuple[str, ...]:

@@ -82,3 +82,12 @@ def test_right_results_pass_in_both_placements(engine: Engine) -> None:
     done = engine.run("all_reduce", *words, "--library", engine.library("busbw_cpu"))
     assert done.code == 0, done.err
     assert [(row[8], row[12]) for row in done.rows] == [("0", "0")] * 3
+
+
+def test_a_size_that_was_rounded_down_to_nothing_is_not_made_precise(engine: Engine) -> None:
+    words = ("-b", "8", "-e", "8", "-t", "4", "-c", "0", "--precision", "0.001%", "--max-seconds", "30")
+    done = engine.run("all_gather", *words, "--library", engine.library("busbw_cpu"))
+    assert done.code == 0, done.err
+    (row,) = done.rows
+    assert row[0] == "0"
+    assert done.out.count("over 6 batches") == 2
