@@ -40,8 +40,7 @@ std::string rank_line(const RankDescription& rank) {
 
 std::string interval_text(const Interval& interval) {
   return format("%.0f %% interval of the median %.2f to %.2f us over %d batches%s", interval.level * 100, interval.low,
-                interval.high, interval.batches,
-                interval.reached ? "" : ", not as narrow as asked");
+                interval.high, interval.batches, interval.reached ? "" : ", not as narrow as asked");
 }
 
 std::string phases_text(const RunSummary& summary) {
