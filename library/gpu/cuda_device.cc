@@ -14,7 +14,7 @@ namespace busbw::gpu {
 namespace {
 
 // Ranks that the variants of a kernel are for.
-constexpr int most_ranks_of[] = {4, 8};
+constexpr int most_ranks_of[] = {2, 4, 8};
 
 // Threads of all blocks of a kernel that may come to the GPU before its turn.
 constexpr int most_early_threads = 16384;
@@ -270,7 +270,8 @@ bool CudaDevice::has(int kind, ncclDataType_t type) const {
 void CudaDevice::launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
                         DeviceStream stream) {
   const Current current(*this);
-  const auto variant = arguments.ranks <= most_ranks_of[0] ? 0u : 1u;
+  std::size_t variant = 0;
+  while (most_ranks_of[variant] < arguments.ranks) ++variant;
   void* parameters[] = {const_cast<KernelArguments*>(&arguments)};
   // Brought to the GPU while the kernel before it in the stream ends: kernels wait for that one themselves
   // (kernels/machine.h). Not large ones, whose blocks would take the place of another stream's kernels.

@@ -53,8 +53,8 @@ class CudaDevice : public Device {
   ncclStream_t stream_ = nullptr;
   DeviceFacts facts_;
   std::string why_not_;
-  // [kind][type][variant]: for up to 4 and up to 8 ranks.
-  std::array<std::array<std::array<CudaFunction, 2>, ncclNumTypes>, std::size(kernel_kinds)> kernels_{};
+  // [kind][type][variant]: for 2, up to 4 and up to 8 ranks.
+  std::array<std::array<std::array<CudaFunction, 3>, ncclNumTypes>, std::size(kernel_kinds)> kernels_{};
   bool overlaps_ = false;  // a kernel may come to the GPU before the one before it has ended
 };
 

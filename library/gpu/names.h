@@ -35,7 +35,7 @@ constexpr bool reduces(Collective collective) {
 }
 
 // What there is a kernel for. A kernel's name is busbw_<collective>_<algorithm>_<protocol>, _<type> if it reduces, and
-// _4 or _8, the most ranks that it is for; types are named as in nccl-tests (int8 uint8 int32 ... half float double
+// _2, _4 or _8, the most ranks that it is for; types are named as in nccl-tests (int8 uint8 int32 ... half float double
 // bfloat16 f8e4m3 f8e5m2).
 struct KernelKind {
   Collective collective;

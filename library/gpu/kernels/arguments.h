@@ -40,6 +40,12 @@ struct KernelArguments {
   Layout layout;
 };
 
+// How many ranks there are, as a constant where a kernel of at most `Most` ranks can know it.
+template <int Most>
+BUSBW_BOTH constexpr int ranks_of(const KernelArguments& arguments) {
+  return Most == 2 ? 2 : arguments.ranks;
+}
+
 // The peers of a rank one after the other, for i = 1 to ranks - 1: each rank starts behind itself, so that not all
 // write to the same one first.
 BUSBW_BOTH constexpr int peer_after(const KernelArguments& arguments, int i) {

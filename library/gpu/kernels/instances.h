@@ -20,9 +20,9 @@
   KERNEL(int64, std::int64_t)   \
   KERNEL(uint64, std::uint64_t)
 
-// Entry points for up to 4 and up to 8 ranks: what a thread holds for each rank is in registers, and those for 8 would
-// be too many for 4. Arguments stay in constant memory, where every thread reads them without a load from global
-// memory.
+// Entry points for 2, up to 4 and up to 8 ranks: what a thread holds for each rank is in registers, and with fewer
+// ranks there is room for more packs at once. Arguments stay in constant memory, where every thread reads them without
+// a load from global memory.
 //
 // So many BLOCKS of the largest size fit on a multiprocessor at once: a kernel that takes many multiprocessors must
 // leave room for those of another communicator, which its peers may wait for. For 8 ranks, blocks of 2 are smaller, so
@@ -35,8 +35,10 @@
 #define BUSBW_ENTRY_FOR_8_1(NAME, ...) BUSBW_ENTRY(512, 1, NAME, __VA_ARGS__)
 #define BUSBW_ENTRY_FOR_8_2(NAME, ...) BUSBW_ENTRY(320, 2, NAME, __VA_ARGS__)
 #define BUSBW_REDUCTION(BLOCKS, NAME, BODY, T)           \
+  BUSBW_ENTRY(512, BLOCKS, busbw_##NAME##_2, BODY<T, 2>) \
   BUSBW_ENTRY(512, BLOCKS, busbw_##NAME##_4, BODY<T, 4>) \
   BUSBW_ENTRY_FOR_8_##BLOCKS(busbw_##NAME##_8, BODY<T, 8>)
 #define BUSBW_MOVE(BLOCKS, NAME, BODY)                \
+  BUSBW_ENTRY(512, BLOCKS, busbw_##NAME##_2, BODY<2>) \
   BUSBW_ENTRY(512, BLOCKS, busbw_##NAME##_4, BODY<4>) \
   BUSBW_ENTRY_FOR_8_##BLOCKS(busbw_##NAME##_8, BODY<8>)

@@ -44,7 +44,7 @@ class LlChannel {
   }
 
   BUSBW_DEVICE void send_to_all(int port, std::uint64_t slot, const Pack<8>& pack) const {
-    for (int i = 1; i < a_.ranks; ++i) send(port, peer_after(a_, i), slot, pack);
+    for (int i = 1; i < ranks_of<Most>(a_); ++i) send(port, peer_after(a_, i), slot, pack);
   }
 
   BUSBW_DEVICE Pack<8> receive(int port, int source, std::uint64_t slot) {
@@ -58,6 +58,12 @@ class LlChannel {
 
   // From every other rank, beside the own pack. All are looked at before any is waited for.
   BUSBW_DEVICE void receive_from_all(int port, std::uint64_t slot, const Pack<8>& own, PackOfEach<8, Most>& row) {
+    if constexpr (Most == 2) {
+      const Pack<8> peers = receive(port, 1 - a_.rank, slot);
+      row.from[0] = a_.rank == 0 ? own : peers;
+      row.from[1] = a_.rank == 1 ? own : peers;
+      return;
+    }
     std::uint64_t low[Most]{}, high[Most]{};
     bool all;
     do {

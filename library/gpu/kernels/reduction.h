@@ -143,7 +143,7 @@ class PackReduction {
     for (int i = 0; i < elements; ++i) total[i] = Element<T>::widen(element(row.from[0], i));
     BUSBW_UNROLL
     for (int source = 1; source < Most; ++source) {
-      if (source >= ranks) continue;
+      if (Most > 2 && source >= ranks) continue;
       BUSBW_UNROLL
       for (int i = 0; i < elements; ++i)
         total[i] = combine<op, Wide>(total[i], Element<T>::widen(element(row.from[source], i)));

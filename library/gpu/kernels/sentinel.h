@@ -51,37 +51,41 @@ class SentinelChannel {
     for (int i = 1; i < a_.ranks; ++i) send(port, peer_after(a_, i), slot, pack);
   }
 
-  // Packs `slot` of the peers' lines, that of peer_after(i) at i, where `wanted(i)`. All are looked at before any is
-  // waited for.
-  template <typename Wanted>
-  BUSBW_DEVICE void receive(int port, std::uint64_t slot, const Wanted& wanted, Pack<16> (&packs)[Most]) {
+  // Packs of the peers' lines, that of peer_after(i) at i, in slots `slot`, one block of threads on, and so on; those
+  // where `wanted(slot, i)`. All are looked at before any is waited for.
+  template <int Batch, typename Wanted>
+  BUSBW_DEVICE void receive(int port, std::uint64_t slot, const Wanted& wanted, Pack<16> (&packs)[Batch][Most]) {
     bool all;
     do {
       all = true;
-      BUSBW_UNROLL
-      for (int i = 1; i < Most; ++i)
-        if (i < a_.ranks && wanted(i))
-          packs[i] = pack_of(load_relaxed(own_line(port, set_, peer_after(a_, i)) + 16 * slot));
-      BUSBW_UNROLL
-      for (int i = 1; i < Most; ++i)
-        if (i < a_.ranks && wanted(i)) all = all && arrived(words_of(packs[i]));
+      each<Batch>(slot, [&](std::uint64_t at, int k, int i) {
+        if (wanted(at, i)) packs[k][i] = pack_of(load_relaxed(own_line(port, set_, peer_after(a_, i)) + 16 * at));
+      });
+      each<Batch>(slot, [&](std::uint64_t at, int k, int i) {
+        if (wanted(at, i)) all = all && arrived(words_of(packs[k][i]));
+      });
     } while (!all && patience_.again());
   }
 
-  // From every other rank, beside the own pack. All are looked at before any is waited for.
-  BUSBW_DEVICE void receive_from_all(int port, std::uint64_t slot, const Pack<16>& own, PackOfEach<16, Most>& row) {
-    BUSBW_UNROLL
-    for (int source = 0; source < Most; ++source) row.from[source] = own;
+  // The same for slots below `end`, that of rank r at r; the own packs are in `rows` already, at every rank.
+  template <int Batch>
+  BUSBW_DEVICE void receive_from_all(int port, std::uint64_t slot, std::uint64_t end,
+                                     PackOfEach<16, Most> (&rows)[Batch]) {
+    const auto peers = [&](const auto& body) {
+      BUSBW_UNROLL
+      for (int k = 0; k < Batch; ++k)
+        BUSBW_UNROLL
+        for (int source = 0; source < Most; ++source)
+          if (source < a_.ranks && source != a_.rank && slot + k * thread_count() < end)
+            body(slot + k * thread_count(), source, rows[k].from[source]);
+    };
     bool all;
     do {
       all = true;
-      BUSBW_UNROLL
-      for (int source = 0; source < Most; ++source)
-        if (source < a_.ranks && source != a_.rank)
-          row.from[source] = pack_of(load_relaxed(own_line(port, set_, source) + 16 * slot));
-      BUSBW_UNROLL
-      for (int source = 0; source < Most; ++source)
-        if (source < a_.ranks && source != a_.rank) all = all && arrived(words_of(row.from[source]));
+      peers([&](std::uint64_t at, int source, Pack<16>& pack) {
+        pack = pack_of(load_relaxed(own_line(port, set_, source) + 16 * at));
+      });
+      peers([&](std::uint64_t, int, const Pack<16>& pack) { all = all && arrived(words_of(pack)); });
     } while (!all && patience_.again());
   }
 
@@ -120,6 +124,16 @@ class SentinelChannel {
   BUSBW_DEVICE static bool arrived(const Words& words) {
     return words.word[0] != sentinel && words.word[1] != sentinel && words.word[2] != sentinel &&
            words.word[3] != sentinel;
+  }
+
+  // Calls `body(at, k, i)` for slot number k of a batch and the i-th peer.
+  template <int Batch, typename Body>
+  BUSBW_DEVICE void each(std::uint64_t slot, const Body& body) const {
+    BUSBW_UNROLL
+    for (int k = 0; k < Batch; ++k)
+      BUSBW_UNROLL
+      for (int i = 1; i < Most; ++i)
+        if (i < a_.ranks) body(slot + k * thread_count(), k, i);
   }
 
   BUSBW_DEVICE unsigned char* own_line(int port, std::uint32_t set, int source) const {
@@ -175,31 +189,48 @@ BUSBW_DEVICE void all_reduce_two_shot_sentinel(const KernelArguments& a) {
   const Range part = channel_part(packs_of(bytes, 16));
   const Shares<Most> shares(a, part);
   SentinelChannel<Most> channel(a);
-  Pack<16> packs[Most];
-  for (std::uint32_t j = thread_index(); j < shares.most(); j += thread_count()) {
+  // Slots of a thread that are under way together; more do not fit into registers.
+  constexpr int batch = Most <= 2 ? 2 : 1;
+  const std::uint32_t step = batch * thread_count();
+  const auto each = [&](std::uint32_t first, const auto& body) {
+    BUSBW_UNROLL
+    for (int k = 0; k < batch; ++k)
+      BUSBW_UNROLL
+      for (int i = 1; i < Most; ++i)
+        if (i < a.ranks && first + k * thread_count() < shares.size(i)) body(first + k * thread_count(), k, i);
+  };
+  Pack<16> packs[batch][Most];
+  for (std::uint32_t j = thread_index(); j < shares.most(); j += step) {
     // All loads before the first store, so that they are under way together.
-    BUSBW_UNROLL
-    for (int i = 1; i < Most; ++i)
-      if (i < a.ranks && j < shares.size(i)) packs[i] = in.load(shares.begin(i) + j);
-    BUSBW_UNROLL
-    for (int i = 1; i < Most; ++i)
-      if (i < a.ranks && j < shares.size(i)) channel.send(0, peer_after(a, i), j, channel.sendable(packs[i]));
+    each(j, [&](std::uint32_t at, int k, int i) { packs[k][i] = in.load(shares.begin(i) + at); });
+    each(j, [&](std::uint32_t at, int k, int i) {
+      channel.send(0, peer_after(a, i), at, channel.sendable(packs[k][i]));
+    });
   }
   channel.clear_last(0);
-  for (std::uint32_t j = thread_index(); j < shares.size(0); j += thread_count()) {
-    const Pack<16> own = in.load(shares.begin(0) + j);
-    PackOfEach<16, Most> row;
-    channel.receive_from_all(0, j, own, row);
-    const Pack<16> result = channel.sendable(PackReduction<T, 16>::run(row, a.ranks, a.op));
-    channel.send_to_all(1, j, result);
-    out.store(shares.begin(0) + j, result);
+  for (std::uint32_t j = thread_index(); j < shares.size(0); j += step) {
+    PackOfEach<16, Most> rows[batch];
+    BUSBW_UNROLL
+    for (int k = 0; k < batch; ++k) {
+      if (j + k * thread_count() >= shares.size(0)) continue;
+      const Pack<16> own = in.load(shares.begin(0) + j + k * thread_count());
+      BUSBW_UNROLL
+      for (int source = 0; source < Most; ++source) rows[k].from[source] = own;
+    }
+    channel.receive_from_all(0, j, shares.size(0), rows);
+    BUSBW_UNROLL
+    for (int k = 0; k < batch; ++k) {
+      const std::uint32_t at = j + k * thread_count();
+      if (at >= shares.size(0)) continue;
+      const Pack<16> result = channel.sendable(PackReduction<T, 16>::run(rows[k], a.ranks, a.op));
+      channel.send_to_all(1, at, result);
+      out.store(shares.begin(0) + at, result);
+    }
   }
   channel.clear_last(1);
-  for (std::uint32_t j = thread_index(); j < shares.most(); j += thread_count()) {
-    channel.receive(1, j, [&](int i) { return j < shares.size(i); }, packs);
-    BUSBW_UNROLL
-    for (int i = 1; i < Most; ++i)
-      if (i < a.ranks && j < shares.size(i)) out.store(shares.begin(i) + j, packs[i]);
+  for (std::uint32_t j = thread_index(); j < shares.most(); j += step) {
+    channel.receive(1, j, [&](std::uint64_t at, int i) { return at < shares.size(i); }, packs);
+    each(j, [&](std::uint32_t at, int k, int i) { out.store(shares.begin(i) + at, packs[k][i]); });
   }
   channel.end(shares.most(), shares.most());
 }

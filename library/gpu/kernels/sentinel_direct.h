@@ -65,11 +65,11 @@ class SentinelMove {
   template <typename Target>
   BUSBW_DEVICE void receive(const Target& to, std::uint64_t slot) {
     to.keep(part_.begin + slot);
-    Pack<16> packs[Most];
-    packs_.receive(0, slot, [&](int i) { return to.wants(i); }, packs);
+    Pack<16> packs[1][Most];
+    packs_.receive(0, slot, [&](std::uint64_t, int i) { return to.wants(i); }, packs);
     BUSBW_UNROLL
     for (int i = 1; i < Most; ++i)
-      if (i < a_.ranks && to.wants(i)) to.row(i).store(part_.begin + slot, packs[i]);
+      if (i < a_.ranks && to.wants(i)) to.row(i).store(part_.begin + slot, packs[0][i]);
   }
 
   // Whether words were changed on their way, and which.
@@ -244,9 +244,11 @@ BUSBW_DEVICE void reduce_scatter_sentinel(const KernelArguments& a) {
     }
     const std::uint64_t last = slot - round;
     const Pack<16> own = from(a.rank).load(part.begin + last);
-    PackOfEach<16, Most> row;
-    channel.receive_from_all(0, last, own, row);
-    out.store(part.begin + last, PackReduction<T, 16>::run(row, a.ranks, a.op));
+    PackOfEach<16, Most> row[1];
+    BUSBW_UNROLL
+    for (int source = 0; source < Most; ++source) row[0].from[source] = own;
+    channel.receive_from_all(0, last, part.size(), row);
+    out.store(part.begin + last, PackReduction<T, 16>::run(row[0], a.ranks, a.op));
   }
   channel.end(part.size(), 0);
 }

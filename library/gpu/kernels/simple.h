@@ -175,17 +175,19 @@ BUSBW_DEVICE void reduce_slots(const KernelArguments& a, const Stage& stage, con
   BUSBW_UNROLL
   for (int source = 0; source < Most; ++source)
     if (source < a.ranks) slots[source] = channel.arrived(0, source, step);
-  PackOfEach<16, Most> row;
-  stage.for_each<1>(
+  // With one pack at a time, the reducing stage would wait for memory; more do not fit into registers.
+  constexpr int batch = Most <= 2 ? 3 : Most <= 4 ? 2 : 1;
+  PackOfEach<16, Most> rows[batch];
+  stage.for_each<batch>(
       range.size(),
-      [&](std::uint64_t i, int) {
+      [&](std::uint64_t i, int k) {
         BUSBW_UNROLL
         for (int source = 0; source < Most; ++source)
           if (source < a.ranks)
-            row.from[source] =
+            rows[k].from[source] =
                 source == a.rank ? own.load(range.begin + i) : pack_of(load_relaxed(slots[source] + 16 * i));
       },
-      [&](std::uint64_t i, int) { store(i, PackReduction<T, 16>::run(row, a.ranks, a.op)); });
+      [&](std::uint64_t i, int k) { store(i, PackReduction<T, 16>::run(rows[k], a.ranks, a.op)); });
 }
 
 // All-reduce, two shots; in each step, rank r owns share r.

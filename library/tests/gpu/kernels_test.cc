@@ -46,13 +46,15 @@ Kernel of_type(ncclDataType_t type) {
 }
 
 // With the variant that is for so many ranks.
-#define BUSBW_ENTRY(NAME, BODY)                                                                        \
-  template <typename T>                                                                                \
-  struct NAME {                                                                                        \
-    static void run(const KernelArguments& a) { return a.ranks <= 4 ? BODY<T, 4>(a) : BODY<T, 8>(a); } \
+#define BUSBW_ENTRY(NAME, BODY)                                                           \
+  template <typename T>                                                                   \
+  struct NAME {                                                                           \
+    static void run(const KernelArguments& a) {                                           \
+      return a.ranks <= 2 ? BODY<T, 2>(a) : a.ranks <= 4 ? BODY<T, 4>(a) : BODY<T, 8>(a); \
+    }                                                                                     \
   }
 #define BUSBW_MOVE(NAME, BODY) \
-  void NAME(const KernelArguments& a) { return a.ranks <= 4 ? BODY<4>(a) : BODY<8>(a); }
+  void NAME(const KernelArguments& a) { return a.ranks <= 2 ? BODY<2>(a) : a.ranks <= 4 ? BODY<4>(a) : BODY<8>(a); }
 BUSBW_ENTRY(OneShotLl, all_reduce_one_shot_ll);
 BUSBW_ENTRY(TwoShotLl, all_reduce_two_shot_ll);
 BUSBW_ENTRY(TwoShotSentinel, all_reduce_two_shot_sentinel);
