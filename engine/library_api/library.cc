@@ -25,7 +25,7 @@ Library::Library(const std::string& path) : object_(path) {
   } else {
     name_ = "NCCL";
   }
-  explain_ = object_.find<busbwExplain_t>("busbwExplain");
+  explain_ = object_.find<busbwExplainCall_t>("busbwExplainCall");
   check(functions_.get_version(&version_code_), "ncclGetVersion");
   note_lacks();
 }
@@ -103,19 +103,19 @@ void Library::check(ncclResult_t result, const char* what, ncclComm_t comm) cons
                                      detail.empty() ? "" : " / ", detail.c_str()));
 }
 
-std::string Library::explain(std::string_view collective, std::size_t count, DataType type, RedOp op,
-                             ncclComm_t comm) const {
+std::string Library::explain(const Question& call, ncclComm_t comm) const {
   constexpr std::pair<std::string_view, int> numbers[] = {{"all_reduce", busbwAllReduce},
                                                           {"all_gather", busbwAllGather},
                                                           {"reduce_scatter", busbwReduceScatter},
                                                           {"alltoall", busbwAllToAll},
                                                           {"broadcast", busbwBroadcast}};
   const auto* const known = std::find_if(std::begin(numbers), std::end(numbers),
-                                         [&](const auto& entry) { return entry.first == collective; });
+                                         [&](const auto& entry) { return entry.first == call.collective; });
   if (explain_ == nullptr || known == std::end(numbers)) return "";
   std::array<char, 256> words{};
-  const auto nccl_op = op == RedOp::mulsum ? ncclNumOps : static_cast<ncclRedOp_t>(op);
-  if (explain_(comm, known->second, count, static_cast<ncclDataType_t>(type), nccl_op, words.data(), words.size()) != 0)
+  const auto nccl_op = call.op == RedOp::mulsum ? ncclNumOps : static_cast<ncclRedOp_t>(call.op);
+  if (explain_(comm, known->second, call.send, call.recv, call.count, static_cast<ncclDataType_t>(call.type), nccl_op,
+               words.data(), words.size()) != 0)
     return "";
   words.back() = '\0';
   std::string text = words.data();

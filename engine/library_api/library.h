@@ -42,7 +42,15 @@ class Library {
   std::string last_error(ncclComm_t comm = nullptr) const;
 
   // How the library would do this call, in its own words; empty where it has none. `collective` as the engine names it.
-  std::string explain(std::string_view collective, std::size_t count, DataType type, RedOp op, ncclComm_t comm) const;
+  struct Question {
+    std::string_view collective;
+    const void* send;
+    const void* recv;
+    std::size_t count;
+    DataType type;
+    RedOp op;
+  };
+  std::string explain(const Question& call, ncclComm_t comm) const;
 
   // Why a case with this type or operation cannot run, or an empty string.
   std::string why_not(DataType type) const;
@@ -54,7 +62,7 @@ class Library {
 
   SharedObject object_;
   NcclFunctions functions_{};
-  busbwExplain_t* explain_ = nullptr;
+  busbwExplainCall_t* explain_ = nullptr;
   std::string name_;
   std::string path_;
   int version_code_ = 0;

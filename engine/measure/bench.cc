@@ -464,7 +464,9 @@ void Bench::finish(CaseResult& result) {
   result.algbw = gigabytes_per_second(bytes, Seconds(result.time_us * 1e-6));
   result.busbw = result.algbw * p_.collective.bus_factor(lanes_.front().rank->seat.ranks);
   const RedOp op = p_.collective.reduces() ? op_ : RedOp::sum;
-  result.algorithm = p_.library.explain(p_.collective.name(), g.count, type_, op, lanes_.front().rank->comm);
+  const Lane& lane = lanes_.front();
+  result.algorithm =
+      p_.library.explain({p_.collective.name(), lane.send, lane.recv, g.count, type_, op}, lane.rank->comm);
 }
 
 CaseResult Bench::measure(const Case& the_case) {

@@ -153,9 +153,10 @@ typedef ncclResult_t ncclScatter_t(const void* send, void* recv, size_t count, n
 typedef const char* busbwLibraryName_t();
 
 // Optional: how the library would do a call of this kind on this communicator, such as "two_shot/ll@16x128" or "nccl:
-// why", as text of at most `size` bytes with the closing zero. `count` is what the collective's function takes; `op` is
-// ncclSum where nothing is reduced, and ncclNumOps stands for every op that the user made. Anything but 0 as the result
-// means that there is nothing to say.
+// why", as text of at most `size` bytes with the closing zero. Buffers and `count` are what the collective's function
+// takes; buffers matter only for whether they lie in a registered window, and may be null. `op` is ncclSum where
+// nothing is reduced, and ncclNumOps stands for every op that the user made. Anything but 0 as the result means that
+// there is nothing to say.
 enum {
   busbwAllReduce = 0,
   busbwAllGather = 1,
@@ -163,6 +164,6 @@ enum {
   busbwAllToAll = 3,
   busbwBroadcast = 4,
 };
-typedef int busbwExplain_t(ncclComm_t comm, int collective, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           char* text, size_t size);
+typedef int busbwExplainCall_t(ncclComm_t comm, int collective, const void* send, const void* recv, size_t count,
+                               ncclDataType_t type, ncclRedOp_t op, char* text, size_t size);
 }

@@ -34,7 +34,7 @@ struct PeerRecord {
 };
 static_assert(sizeof(PeerRecord) == 512);
 
-inline constexpr std::uint32_t agreement_protocol = 1;
+inline constexpr std::uint32_t agreement_protocol = 2;
 
 // The second exchange: did reaching the others work?
 struct PeerVerdict {

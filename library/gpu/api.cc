@@ -272,6 +272,28 @@ BUSBW_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* e
   });
 }
 
+// A rank's window is known to its peers when they have all registered theirs. Of others than symmetric ones nobody has
+// promised that all ranks use them alike.
+BUSBW_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window,
+                                                 int flags) {
+  return guarded([&] {
+    const std::shared_ptr<Entry> entry = usable(comm);
+    const ncclResult_t result = REAL(ncclCommWindowRegister, window_register, comm, buffer, size, window, flags)();
+    if (result == ncclSuccess && entry && entry->ours && (flags & NCCL_WIN_COLL_SYMMETRIC) != 0) {
+      Group::of_this_thread().note_window({comm, entry->ours, buffer, size, window});
+    }
+    return result;
+  });
+}
+
+BUSBW_EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  return guarded([&] {
+    const std::shared_ptr<Entry> entry = inside_nccl() ? nullptr : registry().find(comm);
+    if (entry && entry->ours) entry->ours->remove_window(window);
+    return REAL(ncclCommWindowDeregister, window_deregister, comm, window)();
+  });
+}
+
 BUSBW_EXPORT ncclResult_t ncclGroupStart() {
   return guarded([] { return inside_nccl() ? call_nccl(real_nccl().group_start) : Group::of_this_thread().start(); });
 }
@@ -356,16 +378,20 @@ BUSBW_EXPORT ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type
   return guarded([&] { return by_nccl(comm, stream, REAL(ncclRecv, recv, recv, count, type, peer, comm, stream)); });
 }
 
-BUSBW_EXPORT int busbwExplain(ncclComm_t comm, int collective, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                              char* text, size_t size) {
+BUSBW_EXPORT int busbwExplainCall(ncclComm_t comm, int collective, const void* send, const void* recv, size_t count,
+                                  ncclDataType_t type, ncclRedOp_t op, char* text, size_t size) {
   if (!text || size == 0 || collective < 0 || collective >= collective_count) return -1;
   try {
     const std::shared_ptr<Entry> entry = registry().find(comm);
     std::string answer = "nccl: this communicator was not made through busbw's GPU library";
     if (entry && !entry->ours) answer = "nccl: " + entry->reason;
     if (entry && entry->ours) {
-      answer =
-          describe(entry->ours->decide({.collective = Collective(collective), .type = type, .op = op, .count = count}));
+      answer = describe(entry->ours->decide({.collective = Collective(collective),
+                                             .type = type,
+                                             .op = op,
+                                             .count = count,
+                                             .send = send,
+                                             .recv = const_cast<void*>(recv)}));
     }
     std::snprintf(text, size, "%s", answer.c_str());
     return 0;

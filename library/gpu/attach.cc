@@ -2,7 +2,6 @@
 // that this thread has yet to come to.
 #include "library/gpu/attach.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "library/gpu/real_nccl.h"
 #include "library/gpu/registry.h"
 #include "library/gpu/settings.h"
+#include "library/gpu/together.h"
 
 namespace busbw::gpu {
 namespace {
@@ -76,73 +76,6 @@ Joining begin(const NewCommunicator& made, const Wanted& wanted) {
   return joining;
 }
 
-using Attachments = std::vector<std::shared_ptr<Attachment>>;
-
-// One all-gather on every communicator. `mine` gives what to send; `lose` takes why nothing came of it.
-template <class Which, class Mine, class Lose>
-void start_together(const Attachments& all, Which which, Mine mine, Lose lose) {
-  const auto attempt = [&](Attachment& one, auto work) {
-    try {
-      work();
-    } catch (const Failure& failure) {
-      lose(one, failure.what());
-    }
-  };
-  call_nccl(real_nccl().group_start);
-  for (const auto& one : all) attempt(*one, [&] { which(*one).start(&mine(*one)); });
-  const ncclResult_t result = call_nccl(real_nccl().group_end);
-  for (const auto& one : all) {
-    if (result != ncclSuccess) lose(*one, "NCCL's all-gather did not start");
-    attempt(*one, [&] { which(*one).fetch(); });
-  }
-}
-
-WatchClock::time_point after_seconds(double patience) {
-  return WatchClock::now() + std::chrono::duration_cast<WatchClock::duration>(std::chrono::duration<double>(patience));
-}
-
-// Until each is done or lost.
-template <class Which, class Known, class Lose>
-void wait_together(const Attachments& all, double patience, Which which, Known known, Lose lose) {
-  const auto begin = WatchClock::now();
-  const auto deadline = after_seconds(patience);
-  for (const auto& one : all) {
-    while (known(*one)) {
-      try {
-        if (which(*one).done()) break;
-        if (WatchClock::now() > deadline) {
-          lose(*one, text("the other ranks did not answer within %g s (BUSBW_GPU_TIMEOUT)", patience));
-        }
-      } catch (const Failure& failure) {
-        lose(*one, failure.what());
-      }
-      const bool soon = WatchClock::now() - begin < std::chrono::milliseconds(20);
-      std::this_thread::sleep_for(std::chrono::microseconds(soon ? 50 : 1000));
-    }
-  }
-}
-
-void agree_together(const Attachments& all, double patience) {
-  const auto records = [](Attachment& one) -> Exchange& { return one.records(); };
-  const auto verdicts = [](Attachment& one) -> Exchange& { return one.verdicts(); };
-  const auto lose_records = [](Attachment& one, const std::string& why) { one.lose_records(why); };
-  const auto lose_verdicts = [](Attachment& one, const std::string& why) { one.lose_verdicts(why); };
-
-  start_together(all, records, [](const Attachment& one) -> auto& { return one.own_record(); }, lose_records);
-  wait_together(all, patience, records, [](const Attachment& one) { return one.knows_records(); }, lose_records);
-  for (const auto& one : all) {
-    if (one->knows_records()) one->open_peers();
-  }
-  // Who has sent its record comes here within moments; who cannot come shall not hold up the others for long.
-  const auto meeting = after_seconds(std::min(patience, 10.0));
-  for (const auto& one : all) {
-    if (one->knows_records()) one->meet_peers(meeting);
-  }
-  // Those that have lost the first exchange send their refusal and do not wait: whoever comes late learns it from this.
-  start_together(all, verdicts, [](const Attachment& one) -> auto& { return one.own_verdict(); }, lose_verdicts);
-  wait_together(all, patience, verdicts, [](const Attachment& one) { return one.knows_verdicts(); }, lose_verdicts);
-}
-
 void finish(Joining& joining, LogLevel log) {
   if (joining.attachment) {
     Entry entry = joining.attachment->conclude();
@@ -164,12 +97,12 @@ void finish(Joining& joining, LogLevel log) {
 void attach(const std::vector<NewCommunicator>& made) {
   const Wanted wanted = wanted_now();
   std::vector<Joining> joining;
-  Attachments attachments;
+  std::vector<std::shared_ptr<Attachment>> attachments;
   for (const NewCommunicator& one : made) {
     joining.push_back(begin(one, wanted));
     if (joining.back().attachment) attachments.push_back(joining.back().attachment);
   }
-  if (!attachments.empty()) agree_together(attachments, wanted.settings.timeout_seconds);
+  Together<Attachment>::agree(attachments, wanted.settings.timeout_seconds);
   for (Joining& one : joining) finish(one, wanted.settings.log);
 }
 

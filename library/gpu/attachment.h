@@ -1,5 +1,4 @@
-// One communicator on its way to being accelerated, step by step; attach.cc takes those of a thread through the steps
-// together.
+// One communicator on its way to being accelerated, step by step (together.h).
 #pragma once
 
 #include <memory>

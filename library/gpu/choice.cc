@@ -27,6 +27,7 @@ constexpr Use two_shot_simple{.algorithm = Algorithm::two_shot, .protocol = Prot
 constexpr Use direct_ll{.algorithm = Algorithm::direct, .protocol = Protocol::ll};
 constexpr Use direct_sentinel{.algorithm = Algorithm::direct, .protocol = Protocol::sentinel};
 constexpr Use direct_simple{.algorithm = Algorithm::direct, .protocol = Protocol::simple};
+constexpr Use direct_copy{.algorithm = Algorithm::direct, .protocol = Protocol::copy};
 constexpr Use forward_simple{.algorithm = Algorithm::scatter_forward, .protocol = Protocol::simple};
 
 // A line of a built-in table: `use` for up to `ranks` ranks and `to` bytes. A line for fewer ranks stands before those
@@ -46,7 +47,7 @@ struct Line {
 // - Sentinels end where the scratch does, at 17 MiB or a little more. Direct ones were measured on two GPUs only; up to
 //   eight ranks take them from about as many bytes on.
 // - Pushes through scratch end at 336 GB/s on four GPUs. NCCL's rings get 355 for all-reduce, its all-gather and
-//   all-to-all 345 to 350.
+//   all-to-all 345 to 350. Copy engines, straight into windows, were measured on two GPUs: 380 for all-gather of 1 GiB.
 constexpr Line hopper[] = {
     {Collective::all_reduce, 2, 256 * KiB, one_shot_ll},
     {Collective::all_reduce, 4, 144 * KiB, one_shot_ll},
@@ -59,8 +60,9 @@ constexpr Line hopper[] = {
     {Collective::all_gather, 4, 256 * KiB, direct_ll},
     {Collective::all_gather, 8, 128 * KiB, direct_ll},
     {Collective::all_gather, 8, 32 * MiB, direct_sentinel},
-    {Collective::all_gather, 2, no_limit, direct_simple},
     {Collective::all_gather, 8, 96 * MiB, direct_simple},
+    {Collective::all_gather, 8, no_limit, direct_copy},
+    {Collective::all_gather, 2, no_limit, direct_simple},
     {Collective::all_gather, 8, no_limit, nccl},
     {Collective::reduce_scatter, 4, 128 * KiB, direct_ll},
     {Collective::reduce_scatter, 8, 64 * KiB, direct_ll},
@@ -71,6 +73,8 @@ constexpr Line hopper[] = {
     {Collective::all_to_all, 4, 256 * KiB, direct_ll},
     {Collective::all_to_all, 8, 128 * KiB, direct_ll},
     {Collective::all_to_all, 8, 32 * MiB, direct_sentinel},
+    {Collective::all_to_all, 8, 112 * MiB, direct_simple},
+    {Collective::all_to_all, 8, no_limit, direct_copy},
     {Collective::all_to_all, 2, no_limit, direct_simple},
     {Collective::all_to_all, 8, 192 * MiB, direct_simple},
     {Collective::all_to_all, 8, no_limit, nccl},
@@ -79,6 +83,8 @@ constexpr Line hopper[] = {
     {Collective::broadcast, 2, 32 * MiB, direct_sentinel},
     {Collective::broadcast, 4, 384 * KiB, direct_ll},
     {Collective::broadcast, 8, 128 * KiB, direct_ll},
+    {Collective::broadcast, 2, 80 * MiB, forward_simple},
+    {Collective::broadcast, 2, no_limit, direct_copy},
     {Collective::broadcast, 2, no_limit, forward_simple},
     {Collective::broadcast, 8, 384 * MiB, forward_simple},
     {Collective::broadcast, 8, no_limit, nccl},
@@ -144,6 +150,8 @@ std::uint64_t room(Protocol protocol, const Layout& layout) {
       return layout.sentinel_packs;
     case Protocol::simple:
       return no_limit;  // goes round its slots
+    case Protocol::copy:
+      return no_limit;  // needs none
   }
   return 0;
 }
@@ -154,7 +162,7 @@ std::uint64_t least_channels(const KernelKind& kind, const Request& request, con
 }
 
 bool exists(const KernelKind& kind) {
-  return std::any_of(std::begin(kernel_kinds), std::end(kernel_kinds), [&](const KernelKind& known) {
+  return std::any_of(std::begin(all_kinds), std::end(all_kinds), [&](const KernelKind& known) {
     return known.collective == kind.collective && known.algorithm == kind.algorithm && known.protocol == kind.protocol;
   });
 }
@@ -187,6 +195,8 @@ const char* words(Obstacle obstacle) {
       return "the message is longer than the kernel's scratch takes";
     case Obstacle::too_short:
       return "the message is too short to give every rank a share";
+    case Obstacle::no_window:
+      return "the output is in no symmetric window of the communicator, or overlaps the input";
   }
   return "";
 }
@@ -199,6 +209,7 @@ struct Shape {
 };
 
 Shape shape_by_size(const KernelKind& kind, const Request& request) {
+  if (kind.protocol == Protocol::copy) return {1, 32};
   if (kind.protocol == Protocol::simple)
     return {ceil_div(size_bytes(request), 16 * KiB), reduces(kind.collective) ? 512 : 384};
   const std::uint64_t packs =
@@ -208,9 +219,10 @@ Shape shape_by_size(const KernelKind& kind, const Request& request) {
   const std::uint64_t small = by_block ? 0 : sharers(kind, request) > 1 ? 8 * KiB : 16 * KiB;
   const int threads = packs <= small ? 128 : packs <= 32 * KiB ? 256 : 512;
   // On two ranks, two packs for each thread cost less than a kernel that is too large to be brought to the GPU early
-  // (cuda_device.cc).
-  const bool early = kind.protocol == Protocol::sentinel && request.ranks == 2 && packs <= 32 * KiB;
-  return {std::min<std::uint64_t>(ceil_div(packs, std::uint64_t(threads)), early ? 64 : max_channels), threads};
+  // (cuda_device.cc); two-shots have two under way together anyway.
+  const std::uint64_t few = by_block ? 32 * KiB : 64 * KiB;
+  const bool half = kind.protocol == Protocol::sentinel && request.ranks == 2 && packs <= few;
+  return {std::min<std::uint64_t>(ceil_div(packs, std::uint64_t(threads)), half ? 64 : max_channels), threads};
 }
 
 Choice left_to_nccl(const std::string& reason) { return {.reason = reason}; }
@@ -274,13 +286,15 @@ Obstacle obstacle(const KernelKind& kind, const Request& request, const Layout& 
   if (changes_nans && !(sentinel_types >> request.type & 1)) return Obstacle::type;
   // Every peer must hear from every other in each call of these protocols, or a set is filled again while it is read.
   const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
-  const bool counts_calls = kind.protocol != Protocol::simple;
+  if (kind.protocol == Protocol::copy) return request.window ? Obstacle::none : Obstacle::no_window;
+  const bool counts_calls = kind.protocol == Protocol::ll || kind.protocol == Protocol::sentinel;
   if (counts_calls && packs < std::uint64_t(sharers(kind, request))) return Obstacle::too_short;
   if (least_channels(kind, request, layout) > std::uint64_t(layout.channels)) return Obstacle::too_long;
   return Obstacle::none;
 }
 
 ChannelRange channel_range(const KernelKind& kind, const Request& request, const Layout& layout) {
+  if (kind.protocol == Protocol::copy) return {1, 1};
   const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
   const std::uint64_t most = std::clamp<std::uint64_t>(packs / warp, 1, std::uint64_t(layout.channels));
   return {int(least_channels(kind, request, layout)), int(most)};

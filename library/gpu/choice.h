@@ -1,7 +1,8 @@
 // Which kernel does a request, if one of ours does it at all: forced by a person, from a table, or left to NCCL.
 //
 // Every rank decides for itself and all must decide alike, so a decision depends on nothing but what NCCL requires to
-// be equal on all ranks: collective, type, op, count and number of ranks. Settings may differ between processes by
+// be equal on all ranks: collective, type, op, count, number of ranks, and whether a buffer lies in a symmetric window.
+// Settings may differ between processes by
 // mistake; fingerprint() lets the ranks find out when they meet.
 #pragma once
 
@@ -24,6 +25,7 @@ struct Request {
   ncclRedOp_t op;
   std::uint64_t count;  // as in KernelArguments, but always in elements
   int ranks;
+  bool window = false;  // the output lies in a window of the communicator, apart from the input
 };
 
 struct Choice {
@@ -43,7 +45,7 @@ struct ChannelRange {
   int most = 0;
 };
 
-enum class Obstacle : std::uint8_t { none, nothing_to_do, no_kernel, type, op, ranks, too_long, too_short };
+enum class Obstacle : std::uint8_t { none, nothing_to_do, no_kernel, type, op, ranks, too_long, too_short, no_window };
 
 // What keeps a kernel from doing a request on this layout with any number of channels.
 Obstacle obstacle(const KernelKind& kind, const Request& request, const Layout& layout);

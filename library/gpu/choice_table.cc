@@ -78,7 +78,7 @@ Collective collective_or_refuse(std::string_view word, const std::string& where)
 
 std::string kernels_of(std::optional<Collective> collective) {
   std::string list;
-  for (const KernelKind& kind : kernel_kinds) {
+  for (const KernelKind& kind : all_kinds) {
     const std::string one = std::string(name(kind.algorithm)) + "/" + name(kind.protocol);
     if ((!collective || kind.collective == *collective) && list.find(one) == std::string::npos) list += one + ", ";
   }
@@ -103,7 +103,7 @@ Use parse_use(std::string_view word, std::optional<Collective> collective, const
   }
   const std::size_t at = word.find('@');
   const std::string_view kernel = word.substr(0, at);
-  for (const KernelKind& kind : kernel_kinds) {
+  for (const KernelKind& kind : all_kinds) {
     if (collective && kind.collective != *collective) continue;
     if (kernel != std::string(name(kind.algorithm)) + "/" + name(kind.protocol)) continue;
     use.algorithm = kind.algorithm;

@@ -1,6 +1,7 @@
 // What this library adds to one rank's NCCL communicator: memory that its peers write, and the launch of our kernels.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,6 +13,7 @@
 #include "library/gpu/settings.h"
 #include "library/gpu/stream_order.h"
 #include "library/gpu/watch.h"
+#include "library/gpu/window.h"
 
 namespace busbw::gpu {
 
@@ -97,7 +99,18 @@ class Communicator {
   std::uint64_t before(DeviceStream stream);
   void after(DeviceStream stream, std::uint64_t capture);
 
+  // Symmetric windows that all ranks reach, by NCCL's handle. Taking one away waits for what runs.
+  void add_window(ncclWindow_t handle, std::unique_ptr<Window> window);
+  void remove_window(ncclWindow_t handle);
+
+  const std::shared_ptr<Device>& device() const { return parts_.memory->device(); }
+  int rank() const { return parts_.rank; }
+  int ranks() const { return parts_.ranks; }
+  LogLevel log_level() const { return parts_.log; }
+
   Health& health() { return *parts_.health; }
+  // This rank cannot go on: poisons the communicator everywhere.
+  void fail(ncclResult_t code, const std::string& sentence);
   // Ends what runs, here and on the other ranks. From any thread.
   void abort(const std::string& how);
   // Until eager calls are done or the communicator is poisoned, and then for a moment more.
@@ -105,12 +118,21 @@ class Communicator {
 
  private:
   KernelArguments arguments(const Call& call) const;
+  // Null where a call's output is in no window, or overlaps its input.
+  const Window* window_of(const Call& call) const;
+  void launch_copies(const Call& call, std::uint64_t capture);
+  DeviceStream side_stream(std::uint64_t capture);
   void log(const Call& call, const Choice& choice);
 
   CommunicatorParts parts_;
   KernelArguments constant_;
-  std::mutex guard_;
+  mutable std::mutex guard_;
   StreamOrder order_;
+  std::map<ncclWindow_t, std::unique_ptr<Window>> windows_;
+  // For what copy engines do beside the call's stream.
+  std::vector<DeviceStream> side_streams_;
+  DeviceEvent fork_ = nullptr;
+  DeviceEvent join_ = nullptr;
   std::string logged_;
 };
 

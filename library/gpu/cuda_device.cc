@@ -54,12 +54,11 @@ class CudaDevice::Current {
 
 CudaDevice::CudaDevice(const Driver& driver, int ordinal) : driver_(driver) {
   facts_.ordinal = ordinal;
-  int device = 0;
-  check(driver_.device_get(&device, ordinal), "cuDeviceGet");
+  check(driver_.device_get(&device_, ordinal), "cuDeviceGet");
   // Kept until the process ends, as NCCL and CUDA's runtime do.
-  check(driver_.primary_context_retain(&context_, device), "cuDevicePrimaryCtxRetain");
+  check(driver_.primary_context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
   const Current current(*this);
-  learn_facts(device);
+  learn_facts(device_);
   check(driver_.stream_create(&stream_, cuda::stream_non_blocking), "cuStreamCreate");
   if (driver_.lacks) {
     why_not_ = text("the NVIDIA driver is too old (it has no %s)", driver_.lacks);
@@ -106,6 +105,8 @@ void CudaDevice::load_kernels() {
         kernels_[kind][std::size_t(type)][variant] =
             find_kernel(modules, kernel_name(kernel_kinds[kind], ncclDataType_t(type), most_ranks_of[variant]),
                         most_threads(kernel_kinds[kind], most_ranks_of[variant]));
+  meet_ = find_kernel(modules, "busbw_meet", 32);
+  if (!meet_) why_not_ = "this build has no kernel busbw_meet for " + facts_.name;
 }
 
 // Null where this build has none of this name.
@@ -288,6 +289,107 @@ void CudaDevice::launch(int kind, ncclDataType_t type, int channels, int threads
                                   .attribute_count = overlaps_ && channels * threads <= most_early_threads ? 1u : 0u};
   check(driver_.launch(&config, kernels_[std::size_t(kind)][std::size_t(type)][variant], parameters, nullptr),
         "cuLaunchKernelEx");
+}
+
+void CudaDevice::meet(const KernelArguments& arguments, DeviceStream stream) {
+  const Current current(*this);
+  void* parameters[] = {const_cast<KernelArguments*>(&arguments)};
+  const cuda::LaunchConfig config{.grid_x = 1,
+                                  .grid_y = 1,
+                                  .grid_z = 1,
+                                  .block_x = 32,
+                                  .block_y = 1,
+                                  .block_z = 1,
+                                  .shared_bytes = 0,
+                                  .stream = stream,
+                                  .attributes = nullptr,
+                                  .attribute_count = 0};
+  check(driver_.launch(&config, meet_, parameters, nullptr), "cuLaunchKernelEx");
+}
+
+void CudaDevice::copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) {
+  const Current current(*this);
+  check(driver_.copy_on_device(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
+}
+
+// Ranges of the program's memory
+// ---------------------------------------------------------------------------------------------------
+
+void CudaDevice::check_range_functions() const {
+  if (driver_.lacks_for_ranges) {
+    throw Failure(ncclUnhandledCudaError,
+                  text("the NVIDIA driver is too old (it has no %s)", driver_.lacks_for_ranges));
+  }
+}
+
+RangeHandle CudaDevice::share_range(const void* memory, std::size_t bytes, Descriptor& descriptor) {
+  check_range_functions();
+  const Current current(*this);
+  CudaAddress base = 0;
+  RangeHandle range{};
+  std::size_t allocation = 0;
+  check(driver_.memory_get_range(&base, &allocation, address(memory)), "cuMemGetAddressRange");
+  range.offset = address(memory) - base;
+  range.allocation = allocation;
+  if (range.offset + bytes > range.allocation) {
+    throw Failure(ncclInvalidUsage, "the window goes over the end of its allocation");
+  }
+  cuda::AllocationHandle allocated = 0;
+  if (driver_.allocation_retain(&allocated, const_cast<void*>(memory)) == cuda::success) {
+    range.by_descriptor = 1;
+    int file = -1;
+    const CudaResult result = driver_.allocation_export(&file, allocated, cuda::posix_file_descriptor, 0);
+    driver_.allocation_release(allocated);
+    check(result, "cuMemExportToShareableHandle");
+    descriptor = Descriptor(file);
+  } else {
+    range.handle = share(pointer(base));
+  }
+  return range;
+}
+
+void* CudaDevice::open_range(const RangeHandle& range, const Descriptor& descriptor) {
+  if (!range.by_descriptor) return open(range.handle);
+  check_range_functions();
+  const Current current(*this);
+  cuda::AllocationHandle allocated = 0;
+  check(driver_.allocation_import(&allocated, reinterpret_cast<void*>(std::intptr_t(descriptor.get())),
+                                  cuda::posix_file_descriptor),
+        "cuMemImportFromShareableHandle");
+  CudaAddress opened = 0;
+  CudaResult result = driver_.address_reserve(&opened, range.allocation, 0, 0, 0);
+  if (result == cuda::success) {
+    result = driver_.memory_map(opened, range.allocation, 0, allocated, 0);
+    if (result == cuda::success) {
+      const cuda::AccessDescription access{.type = cuda::location_device, .id = device_, .flags = cuda::access_both};
+      result = driver_.memory_set_access(opened, range.allocation, &access, 1);
+      if (result != cuda::success) driver_.memory_unmap(opened, range.allocation);
+    }
+    if (result != cuda::success) driver_.address_free(opened, range.allocation);
+  }
+  // The mapping keeps the memory.
+  driver_.allocation_release(allocated);
+  check(result, "mapping a peer's memory (cuMemMap, cuMemSetAccess)");
+  return pointer(opened);
+}
+
+void CudaDevice::close_range(const RangeHandle& range, void* opened) noexcept {
+  if (!range.by_descriptor) return close(opened);
+  const Current current(*this);
+  driver_.memory_unmap(address(opened), range.allocation);
+  driver_.address_free(address(opened), range.allocation);
+}
+
+void CudaDevice::check_reach(const void* memory) {
+  check_range_functions();
+  const Current current(*this);
+  const cuda::Location location{.type = cuda::location_device, .id = device_};
+  unsigned long long flags = 0;
+  check(driver_.memory_get_access(&flags, &location, address(memory)), "cuMemGetAccess");
+  if (flags != cuda::access_both) {
+    throw Failure(ncclUnhandledCudaError,
+                  text("GPU %d has no access to a window of a peer in the same process", facts_.ordinal));
+  }
 }
 
 namespace {

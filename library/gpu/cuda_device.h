@@ -24,6 +24,10 @@ class CudaDevice : public Device {
   void* open(const MemoryHandle& handle) override;
   void close(void* opened) noexcept override;
   void reach(int peer_ordinal) override;
+  RangeHandle share_range(const void* memory, std::size_t bytes, Descriptor& descriptor) override;
+  void* open_range(const RangeHandle& range, const Descriptor& descriptor) override;
+  void close_range(const RangeHandle& range, void* opened) noexcept override;
+  void check_reach(const void* memory) override;
   DeviceStream create_stream() override;
   void destroy(DeviceStream stream) noexcept override;
   void copy_in(void* to, const void* from_host, std::size_t bytes, DeviceStream stream) override;
@@ -38,6 +42,8 @@ class CudaDevice : public Device {
   bool has(int kind, ncclDataType_t type) const override;
   void launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
               DeviceStream stream) override;
+  void meet(const KernelArguments& arguments, DeviceStream stream) override;
+  void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) override;
 
  private:
   class Current;
@@ -46,8 +52,10 @@ class CudaDevice : public Device {
   void load_kernels();
   CudaFunction find_kernel(const std::vector<CudaModule>& modules, const std::string& name, int threads) const;
   void check(CudaResult result, const char* what) const;
+  void check_range_functions() const;
 
   const Driver& driver_;
+  int device_ = 0;
   CudaContext context_ = nullptr;
   // Filling and the like, apart from what the program does.
   ncclStream_t stream_ = nullptr;
@@ -55,6 +63,7 @@ class CudaDevice : public Device {
   std::string why_not_;
   // [kind][type][variant]: for 2, up to 4 and up to 8 ranks.
   std::array<std::array<std::array<CudaFunction, 3>, ncclNumTypes>, std::size(kernel_kinds)> kernels_{};
+  CudaFunction meet_ = nullptr;
   bool overlaps_ = false;  // a kernel may come to the GPU before the one before it has ended
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "busbw/nccl_abi.h"
+#include "library/common/descriptor.h"
 #include "library/gpu/kernels/arguments.h"
 #include "library/gpu/names.h"
 
@@ -26,6 +27,15 @@ struct DeviceFacts {
 // What another process needs to reach memory of this one.
 struct MemoryHandle {
   unsigned char bytes[64];
+};
+
+// What another process needs to reach a range of memory that the program has allocated.
+struct RangeHandle {
+  MemoryHandle handle;         // of the allocation that the range lies in; unused with a descriptor
+  std::uint64_t offset;        // of the range in it, in bytes
+  std::uint64_t allocation;    // its size in bytes
+  std::int32_t by_descriptor;  // 1: memory of cuMemCreate (as ncclMemAlloc's), which travels as a file descriptor
+  std::int32_t reserved;
 };
 
 // Page-locked host memory that kernels read too, all zero at first. Copies to and from it do not block the caller.
@@ -58,6 +68,14 @@ class Device {
   // Makes memory of another GPU of this process addressable here.
   virtual void reach(int peer_ordinal) = 0;
 
+  // Fills `descriptor` where the handle says so.
+  virtual RangeHandle share_range(const void* memory, std::size_t bytes, Descriptor& descriptor) = 0;
+  // Of another process; the start of its allocation.
+  virtual void* open_range(const RangeHandle& range, const Descriptor& descriptor) = 0;
+  virtual void close_range(const RangeHandle& range, void* opened) noexcept = 0;
+  // Throws if this GPU cannot address memory that another GPU of this process has shared with a descriptor.
+  virtual void check_reach(const void* memory) = 0;
+
   virtual DeviceStream create_stream() = 0;
   virtual void destroy(DeviceStream stream) noexcept = 0;
   virtual void copy_in(void* to, const void* from_host, std::size_t bytes, DeviceStream stream) = 0;
@@ -76,6 +94,10 @@ class Device {
   virtual bool has(int kind, ncclDataType_t type) const = 0;
   virtual void launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
                       DeviceStream stream) = 0;
+  // kernels/meet.h
+  virtual void meet(const KernelArguments& arguments, DeviceStream stream) = 0;
+  // By the GPU's copy engines, to memory of any GPU.
+  virtual void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) = 0;
 };
 
 // The GPUs of this process.

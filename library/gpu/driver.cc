@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <utility>
+
 #include "library/common/failure.h"
 
 namespace busbw::gpu {
@@ -32,8 +34,10 @@ Loaded load() {
     return loaded;
   }
   BUSBW_NEWER_DRIVER_FUNCTIONS(BUSBW_FIND)
+  d.lacks = std::exchange(missing, nullptr);
+  BUSBW_RANGE_DRIVER_FUNCTIONS(BUSBW_FIND)
 #undef BUSBW_FIND
-  d.lacks = missing;
+  d.lacks_for_ranges = missing;
   if (const CudaResult result = d.init(0); result != cuda::success) {
     loaded.why_not = "the NVIDIA driver does not start: " + d.describe(result);
   }

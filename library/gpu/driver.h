@@ -35,6 +35,20 @@ enum : unsigned { stream_non_blocking = 1, event_disable_timing = 2 };
 enum : unsigned { host_portable = 1, host_device_map = 2 };
 enum : unsigned { ipc_lazy_enable_peer_access = 1 };
 enum FunctionAttribute : int { most_threads = 0 };
+// Of memory that is created, mapped and given to a GPU in separate steps (cuMemCreate).
+using AllocationHandle = unsigned long long;
+enum : int { posix_file_descriptor = 1 };
+enum : int { location_device = 1 };
+enum : int { access_both = 3 };  // reading and writing
+struct Location {
+  int type;
+  int id;
+};
+struct AccessDescription {
+  int type;
+  int id;
+  int flags;
+};
 enum CaptureStatus : int { capture_none = 0, capture_active = 1 };
 enum LaunchAttributeId : int { programmatic_stream_serialization = 6 };
 // CUlaunchAttribute is an id and 64 bytes of value, 8-byte aligned.
@@ -57,41 +71,43 @@ struct Uuid {
 };
 }  // namespace cuda
 
-#define BUSBW_DRIVER_FUNCTIONS(X)                                                                                  \
-  X(init, cuInit, (unsigned flags))                                                                                \
-  X(get_error_name, cuGetErrorName, (CudaResult error, const char** text))                                         \
-  X(get_error_string, cuGetErrorString, (CudaResult error, const char** text))                                     \
-  X(device_get, cuDeviceGet, (int* device, int ordinal))                                                           \
-  X(device_get_name, cuDeviceGetName, (char* name, int length, int device))                                        \
-  X(device_get_uuid, cuDeviceGetUuid_v2, (cuda::Uuid * uuid, int device))                                          \
-  X(device_get_attribute, cuDeviceGetAttribute, (int* value, cuda::Attribute attribute, int device))               \
-  X(primary_context_retain, cuDevicePrimaryCtxRetain, (CudaContext * context, int device))                         \
-  X(context_get_current, cuCtxGetCurrent, (CudaContext * context))                                                 \
-  X(context_push, cuCtxPushCurrent_v2, (CudaContext context))                                                      \
-  X(context_pop, cuCtxPopCurrent_v2, (CudaContext * context))                                                      \
-  X(context_enable_peer_access, cuCtxEnablePeerAccess, (CudaContext peer, unsigned flags))                         \
-  X(memory_allocate, cuMemAlloc_v2, (CudaAddress * address, std::size_t bytes))                                    \
-  X(memory_free, cuMemFree_v2, (CudaAddress address))                                                              \
-  X(memory_set_32, cuMemsetD32Async, (CudaAddress address, unsigned word, std::size_t words, ncclStream_t stream)) \
-  X(host_allocate, cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags))                             \
-  X(host_free, cuMemFreeHost, (void* memory))                                                                      \
-  X(host_device_pointer, cuMemHostGetDevicePointer_v2, (CudaAddress * address, void* memory, unsigned flags))      \
-  X(copy_in, cuMemcpyHtoDAsync_v2, (CudaAddress to, const void* from, std::size_t bytes, ncclStream_t stream))     \
-  X(copy_out, cuMemcpyDtoHAsync_v2, (void* to, CudaAddress from, std::size_t bytes, ncclStream_t stream))          \
-  X(ipc_get_handle, cuIpcGetMemHandle, (cuda::IpcHandle * handle, CudaAddress address))                            \
-  X(ipc_open_handle, cuIpcOpenMemHandle_v2, (CudaAddress * address, cuda::IpcHandle handle, unsigned flags))       \
-  X(ipc_close_handle, cuIpcCloseMemHandle, (CudaAddress address))                                                  \
-  X(stream_create, cuStreamCreate, (ncclStream_t * stream, unsigned flags))                                        \
-  X(stream_destroy, cuStreamDestroy_v2, (ncclStream_t stream))                                                     \
-  X(stream_query, cuStreamQuery, (ncclStream_t stream))                                                            \
-  X(stream_synchronize, cuStreamSynchronize, (ncclStream_t stream))                                                \
-  X(stream_wait_event, cuStreamWaitEvent, (ncclStream_t stream, CudaEvent event, unsigned flags))                  \
-  X(event_create, cuEventCreate, (CudaEvent * event, unsigned flags))                                              \
-  X(event_destroy, cuEventDestroy_v2, (CudaEvent event))                                                           \
-  X(event_record, cuEventRecord, (CudaEvent event, ncclStream_t stream))                                           \
-  X(event_query, cuEventQuery, (CudaEvent event))                                                                  \
-  X(module_load_data, cuModuleLoadData, (CudaModule * module, const void* image))                                  \
-  X(module_get_function, cuModuleGetFunction, (CudaFunction * function, CudaModule module, const char* name))      \
+#define BUSBW_DRIVER_FUNCTIONS(X)                                                                                     \
+  X(init, cuInit, (unsigned flags))                                                                                   \
+  X(get_error_name, cuGetErrorName, (CudaResult error, const char** text))                                            \
+  X(get_error_string, cuGetErrorString, (CudaResult error, const char** text))                                        \
+  X(device_get, cuDeviceGet, (int* device, int ordinal))                                                              \
+  X(device_get_name, cuDeviceGetName, (char* name, int length, int device))                                           \
+  X(device_get_uuid, cuDeviceGetUuid_v2, (cuda::Uuid * uuid, int device))                                             \
+  X(device_get_attribute, cuDeviceGetAttribute, (int* value, cuda::Attribute attribute, int device))                  \
+  X(primary_context_retain, cuDevicePrimaryCtxRetain, (CudaContext * context, int device))                            \
+  X(context_get_current, cuCtxGetCurrent, (CudaContext * context))                                                    \
+  X(context_push, cuCtxPushCurrent_v2, (CudaContext context))                                                         \
+  X(context_pop, cuCtxPopCurrent_v2, (CudaContext * context))                                                         \
+  X(context_enable_peer_access, cuCtxEnablePeerAccess, (CudaContext peer, unsigned flags))                            \
+  X(memory_allocate, cuMemAlloc_v2, (CudaAddress * address, std::size_t bytes))                                       \
+  X(memory_free, cuMemFree_v2, (CudaAddress address))                                                                 \
+  X(memory_set_32, cuMemsetD32Async, (CudaAddress address, unsigned word, std::size_t words, ncclStream_t stream))    \
+  X(host_allocate, cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags))                                \
+  X(host_free, cuMemFreeHost, (void* memory))                                                                         \
+  X(host_device_pointer, cuMemHostGetDevicePointer_v2, (CudaAddress * address, void* memory, unsigned flags))         \
+  X(copy_in, cuMemcpyHtoDAsync_v2, (CudaAddress to, const void* from, std::size_t bytes, ncclStream_t stream))        \
+  X(copy_out, cuMemcpyDtoHAsync_v2, (void* to, CudaAddress from, std::size_t bytes, ncclStream_t stream))             \
+  X(copy_on_device, cuMemcpyDtoDAsync_v2, (CudaAddress to, CudaAddress from, std::size_t bytes, ncclStream_t stream)) \
+  X(memory_get_range, cuMemGetAddressRange_v2, (CudaAddress * base, std::size_t* bytes, CudaAddress address))         \
+  X(ipc_get_handle, cuIpcGetMemHandle, (cuda::IpcHandle * handle, CudaAddress address))                               \
+  X(ipc_open_handle, cuIpcOpenMemHandle_v2, (CudaAddress * address, cuda::IpcHandle handle, unsigned flags))          \
+  X(ipc_close_handle, cuIpcCloseMemHandle, (CudaAddress address))                                                     \
+  X(stream_create, cuStreamCreate, (ncclStream_t * stream, unsigned flags))                                           \
+  X(stream_destroy, cuStreamDestroy_v2, (ncclStream_t stream))                                                        \
+  X(stream_query, cuStreamQuery, (ncclStream_t stream))                                                               \
+  X(stream_synchronize, cuStreamSynchronize, (ncclStream_t stream))                                                   \
+  X(stream_wait_event, cuStreamWaitEvent, (ncclStream_t stream, CudaEvent event, unsigned flags))                     \
+  X(event_create, cuEventCreate, (CudaEvent * event, unsigned flags))                                                 \
+  X(event_destroy, cuEventDestroy_v2, (CudaEvent event))                                                              \
+  X(event_record, cuEventRecord, (CudaEvent event, ncclStream_t stream))                                              \
+  X(event_query, cuEventQuery, (CudaEvent event))                                                                     \
+  X(module_load_data, cuModuleLoadData, (CudaModule * module, const void* image))                                     \
+  X(module_get_function, cuModuleGetFunction, (CudaFunction * function, CudaModule module, const char* name))         \
   X(function_get_attribute, cuFuncGetAttribute, (int* value, cuda::FunctionAttribute which, CudaFunction f))
 
 // Newer than the oldest driver that an NCCL of today runs on: without them we stand back.
@@ -102,13 +118,33 @@ struct Uuid {
     (ncclStream_t stream, cuda::CaptureStatus * status, std::uint64_t* id, void* graph, void* dependencies, \
      void* dependency_count))
 
+// Without these, windows of memory of this kind are left to NCCL.
+#define BUSBW_RANGE_DRIVER_FUNCTIONS(X)                                                                              \
+  X(allocation_retain, cuMemRetainAllocationHandle, (cuda::AllocationHandle * handle, void* address))                \
+  X(allocation_release, cuMemRelease, (cuda::AllocationHandle handle))                                               \
+  X(allocation_export, cuMemExportToShareableHandle,                                                                 \
+    (void* exported, cuda::AllocationHandle handle, int kind, unsigned long long flags))                             \
+  X(allocation_import, cuMemImportFromShareableHandle, (cuda::AllocationHandle * handle, void* exported, int kind))  \
+  X(address_reserve, cuMemAddressReserve,                                                                            \
+    (CudaAddress * address, std::size_t bytes, std::size_t alignment, CudaAddress wanted, unsigned long long flags)) \
+  X(address_free, cuMemAddressFree, (CudaAddress address, std::size_t bytes))                                        \
+  X(memory_map, cuMemMap,                                                                                            \
+    (CudaAddress address, std::size_t bytes, std::size_t offset, cuda::AllocationHandle handle,                      \
+     unsigned long long flags))                                                                                      \
+  X(memory_unmap, cuMemUnmap, (CudaAddress address, std::size_t bytes))                                              \
+  X(memory_set_access, cuMemSetAccess,                                                                               \
+    (CudaAddress address, std::size_t bytes, const cuda::AccessDescription* access, std::size_t count))              \
+  X(memory_get_access, cuMemGetAccess, (unsigned long long* flags, const cuda::Location* location, CudaAddress address))
+
 struct Driver {
 #define BUSBW_MEMBER(member, name, parameters) CudaResult(*member) parameters = nullptr;
   BUSBW_DRIVER_FUNCTIONS(BUSBW_MEMBER)
   BUSBW_NEWER_DRIVER_FUNCTIONS(BUSBW_MEMBER)
+  BUSBW_RANGE_DRIVER_FUNCTIONS(BUSBW_MEMBER)
 #undef BUSBW_MEMBER
   // The first of the newer functions that this driver lacks, or null.
   const char* lacks = nullptr;
+  const char* lacks_for_ranges = nullptr;
 
   std::string describe(CudaResult error) const;
   // Throws a Failure with ncclUnhandledCudaError.

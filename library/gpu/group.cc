@@ -9,6 +9,7 @@
 #include "library/common/failure.h"
 #include "library/gpu/last_error.h"
 #include "library/gpu/real_nccl.h"
+#include "library/gpu/window_opening.h"
 
 namespace busbw::gpu {
 
@@ -58,7 +59,25 @@ ncclResult_t Group::run(Contents& contents) {
     }
   }
   if (!made.empty()) attach(made);
+  open_windows_of(contents.windows);
   return ncclSuccess;
+}
+
+// NCCL gives no handle where it registers nothing. Then nobody would say when the memory is gone.
+void Group::open_windows_of(const std::vector<RegisteredWindow>& registered) {
+  std::vector<NewWindow> windows;
+  for (const RegisteredWindow& one : registered) {
+    if (*one.handle) windows.push_back({one.comm, one.ours, one.memory, one.bytes, *one.handle});
+  }
+  if (!windows.empty()) open_windows(windows);
+}
+
+void Group::note_window(const RegisteredWindow& window) {
+  if (open()) {
+    contents_.windows.push_back(window);
+  } else {
+    open_windows_of({window});
+  }
 }
 
 void Group::defer(std::shared_ptr<Communicator> ours, const Call& call, const Choice& choice) {

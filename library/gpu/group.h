@@ -24,6 +24,15 @@ class Group {
   void note_nccl(std::shared_ptr<Communicator> ours, DeviceStream stream);
   // Handles are there when the group has ended.
   void note_new(const ncclComm_t* comms, int count, bool blocking);
+  // A window that NCCL has registered, or registers when the group ends; its handle is at `handle` then.
+  struct RegisteredWindow {
+    ncclComm_t comm;
+    std::shared_ptr<Communicator> ours;
+    void* memory;
+    std::size_t bytes;
+    const ncclWindow_t* handle;
+  };
+  void note_window(const RegisteredWindow& window);
   // The group ends with this, and none of ours starts.
   void note_failure(ncclResult_t code);
 
@@ -47,9 +56,11 @@ class Group {
     std::vector<Deferred> ours;
     std::vector<Nccl> nccl;
     std::vector<New> made;
+    std::vector<RegisteredWindow> windows;
     ncclResult_t failure = ncclSuccess;
   };
 
+  static void open_windows_of(const std::vector<RegisteredWindow>& registered);
   static ncclResult_t run(Contents& contents);
 
   int depth_ = 0;

@@ -1,7 +1,10 @@
 // The kernels and their names.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <span>
 
 namespace busbw::gpu {
 
@@ -13,7 +16,8 @@ inline constexpr int collective_count = 5;
 // forwards.
 enum class Algorithm : std::uint8_t { one_shot, two_shot, direct, scatter_forward };
 
-enum class Protocol : std::uint8_t { ll, sentinel, simple };
+// copy: no kernel, but copy engines, which write straight into the peers' registered windows.
+enum class Protocol : std::uint8_t { ll, sentinel, simple, copy };
 
 constexpr const char* name(Collective collective) {
   constexpr const char* names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"};
@@ -26,7 +30,7 @@ constexpr const char* name(Algorithm algorithm) {
 }
 
 constexpr const char* name(Protocol protocol) {
-  constexpr const char* names[] = {"ll", "sentinel", "simple"};
+  constexpr const char* names[] = {"ll", "sentinel", "simple", "copy"};
   return names[static_cast<int>(protocol)];
 }
 
@@ -34,7 +38,8 @@ constexpr bool reduces(Collective collective) {
   return collective == Collective::all_reduce || collective == Collective::reduce_scatter;
 }
 
-// What there is a kernel for. A kernel's name is busbw_<collective>_<algorithm>_<protocol>, _<type> if it reduces, and
+// What there is: kernels, and behind them what copy engines do for calls whose output is in a window (window.h). A
+// kernel's name is busbw_<collective>_<algorithm>_<protocol>, _<type> if it reduces, and
 // _2, _4 or _8, the most ranks that it is for; types are named as in nccl-tests (int8 uint8 int32 ... half float double
 // bfloat16 f8e4m3 f8e5m2).
 struct KernelKind {
@@ -43,7 +48,7 @@ struct KernelKind {
   Protocol protocol;
 };
 
-inline constexpr KernelKind kernel_kinds[] = {
+inline constexpr KernelKind all_kinds[] = {
     {Collective::all_reduce, Algorithm::one_shot, Protocol::ll},
     {Collective::all_reduce, Algorithm::two_shot, Protocol::ll},
     {Collective::all_reduce, Algorithm::two_shot, Protocol::sentinel},  // half, bfloat16, float
@@ -60,7 +65,12 @@ inline constexpr KernelKind kernel_kinds[] = {
     {Collective::broadcast, Algorithm::direct, Protocol::ll},
     {Collective::broadcast, Algorithm::direct, Protocol::sentinel},
     {Collective::broadcast, Algorithm::scatter_forward, Protocol::simple},
+    {Collective::all_gather, Algorithm::direct, Protocol::copy},
+    {Collective::all_to_all, Algorithm::direct, Protocol::copy},
+    {Collective::broadcast, Algorithm::direct, Protocol::copy},
 };
+inline constexpr std::size_t copy_kind_count = 3;
+inline constexpr std::span<const KernelKind> kernel_kinds(all_kinds, std::size(all_kinds) - copy_kind_count);
 
 // Kernels of the Simple protocol are pipelines, whose stages share a block's threads (kernels/stage.h); others have
 // none.

@@ -11,11 +11,6 @@ typedef ncclResult_t ncclCommShrink_t(ncclComm_t comm, int* excluded, int exclud
                                       ncclConfig_t* config, int flags);
 typedef ncclResult_t ncclCommRevoke_t(ncclComm_t comm, int flags);
 enum { NCCL_SHRINK_ABORT = 1 };
-
-// What busbw's engine asks besides: which algorithm a call takes. Writes "two_shot/sentinel 64x512" or "nccl: reason";
-// returns 0, or -1 where there is nothing to say. `collective` counts as in names.h, `count` as in the NCCL call.
-typedef int busbwExplain_t(ncclComm_t comm, int collective, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           char* text, size_t size);
 }
 
 // Functions with code of ours in api.cc.
@@ -37,6 +32,8 @@ typedef int busbwExplain_t(ncclComm_t comm, int collective, size_t count, ncclDa
   X(count, ncclCommCount)                         \
   X(user_rank, ncclCommUserRank)                  \
   X(cu_device, ncclCommCuDevice)                  \
+  X(window_register, ncclCommWindowRegister)      \
+  X(window_deregister, ncclCommWindowDeregister)  \
   X(group_start, ncclGroupStart)                  \
   X(group_end, ncclGroupEnd)                      \
   X(all_reduce, ncclAllReduce)                    \
@@ -63,8 +60,6 @@ typedef int busbwExplain_t(ncclComm_t comm, int collective, size_t count, ncclDa
   X(ncclCommUserRank)                 \
   X(ncclCommRegister)                 \
   X(ncclCommDeregister)               \
-  X(ncclCommWindowRegister)           \
-  X(ncclCommWindowDeregister)         \
   X(ncclCommGetUniqueId)              \
   X(ncclCommGrow)                     \
   X(ncclCommMemStats)                 \

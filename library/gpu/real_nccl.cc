@@ -33,7 +33,7 @@ bool is_this_library(const void* function) {
   if (theirs.dli_fbase == ours.dli_fbase) return true;
   void* handle = dlopen(theirs.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   if (!handle) return false;
-  const bool copy = dlsym(handle, "busbwExplain") != nullptr;
+  const bool copy = dlsym(handle, "busbwExplainCall") != nullptr;
   dlclose(handle);
   return copy;
 }

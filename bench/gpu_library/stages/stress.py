@@ -23,6 +23,7 @@ class Shape:
     devices: int
     part: float
     extra: tuple[str, ...] = ()
+    forced: str = ""
 
     @property
     def ranks(self) -> int:
@@ -31,12 +32,18 @@ class Shape:
     @property
     def name(self) -> str:
         words = f"{self.processes} processes x {self.threads} threads x {self.devices} GPUs"
-        return f"{words} {' '.join(self.extra)}".strip()
+        return f"{words} {' '.join(self.extra)} {self.forced}".strip()
+
+
+# Whatever has its output in a window, however short; all else as ever.
+COPIES = "all_gather=direct/copy,all_to_all=direct/copy,broadcast=direct/copy"
 
 
 def shapes(gpus: int) -> list[Shape]:
     """Every way to hold the GPUs; their parts add up to one."""
-    found = [Shape(gpus, 1, 1, 0.4), Shape(1, gpus, 1, 0.2), Shape(1, 1, gpus, 0.15)]
+    found = [Shape(gpus, 1, 1, 0.3), Shape(1, gpus, 1, 0.15), Shape(1, 1, gpus, 0.1)]
+    ways = ((gpus, 1, 1, 0.1), (1, gpus, 1, 0.05), (1, 1, gpus, 0.05))
+    found += [Shape(*way, ("--windows",), COPIES) for way in ways]
     if gpus % 2 == 0 and gpus > 2:
         found += [Shape(2, gpus // 2, 1, 0.1), Shape(2, 1, 1, 0.1)]
     rest = 1 - sum(shape.part for shape in found)
@@ -57,7 +64,8 @@ def argv(  # noqa: PLR0913, PLR0917 - one place for the whole command line
 def commands(  # noqa: PLR0913, PLR0917 - as above
     session: Session, shape: Shape, calls: int, seed: int, seconds: float, result: Path
 ) -> list[Command]:
-    base = session.environment({"BUSBW_REAL_NCCL": str(session.machine.nccl)})
+    forced = {"BUSBW_ALGORITHM": shape.forced} if shape.forced else {}
+    base = session.environment({"BUSBW_REAL_NCCL": str(session.machine.nccl), **forced})
     words = argv(session.machine, shape, calls, seed, seconds, result)
     if shape.processes == 1:
         return [Command(words, base)]

@@ -32,8 +32,8 @@ EXPORT ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, nc
 }
 // With BUSBW_TEST_EXPLAIN the question, and what it would hand over to; "hostile" is answered with what no line may
 // hold.
-EXPORT int busbwExplain(ncclComm_t, int collective, size_t count, ncclDataType_t type, ncclRedOp_t op, char* text,
-                        size_t size) {
+EXPORT int busbwExplainCall(ncclComm_t, int collective, const void*, const void*, size_t count, ncclDataType_t type,
+                            ncclRedOp_t op, char* text, size_t size) {
   const char* wanted = std::getenv("BUSBW_TEST_EXPLAIN");
   if (wanted == nullptr) return 1;
   if (std::strcmp(wanted, "hostile") == 0) return std::memset(text, '\n', size), 0;

@@ -15,6 +15,7 @@ struct alignas(128) ChannelState {
   std::uint32_t sentinel_dirty[ports];       // packs of each source that the last call may have filled
   std::uint32_t sent[ports][max_ranks];      // steps of the Simple protocol sent to a peer
   std::uint32_t received[ports][max_ranks];  // and received from it
+  std::uint32_t meetings;                    // of the rank; channel 0 counts them
 };
 
 // NCCL's numbers.

@@ -2,11 +2,11 @@
 // device alike.
 //
 //   scratch of one rank
-//   +-------------------+------------------------+---------------------------+
-//   | LL packets        | sentinel packs         | Simple slots and counters |
-//   | [channel][port]   | [channel][port]        | [channel][port]           |
-//   | [set][source][i]  | [set][source][i]       | [source][slot]            |
-//   +-------------------+------------------------+---------------------------+
+//   +-------------------+------------------------+---------------------------+-----------+
+//   | LL packets        | sentinel packs         | Simple slots and counters | meetings  |
+//   | [channel][port]   | [channel][port]        | [channel][port]           | [source]  |
+//   | [set][source][i]  | [set][source][i]       | [source][slot]            |           |
+//   +-------------------+------------------------+---------------------------+-----------+
 //
 // A channel is a block's index: block b of a kernel talks only with block b of the peers and has its own part of
 // everything, so that two calls with different numbers of blocks never meet in a slot. A port is one of the two
@@ -52,6 +52,7 @@ struct Layout {
   std::uint64_t sentinel_start = 0;
   std::uint64_t simple_start = 0;
   std::uint64_t counters_start = 0;
+  std::uint64_t meetings_start = 0;
   std::uint64_t bytes = 0;
 
   BUSBW_BOTH static constexpr Layout of(int ranks) {
@@ -73,7 +74,8 @@ struct Layout {
     layout.sentinel_start = lines * ll_sets * ll_packets * 16;
     layout.simple_start = layout.sentinel_start + lines * sentinel_sets * sentinel_packs * 16;
     layout.counters_start = layout.simple_start + lines * simple_slots * slot_bytes;
-    layout.bytes = layout.counters_start + static_cast<std::uint64_t>(channels) * ports * counter_bytes;
+    layout.meetings_start = layout.counters_start + static_cast<std::uint64_t>(channels) * ports * counter_bytes;
+    layout.bytes = layout.meetings_start + counter_bytes;
     return layout;
   }
 
@@ -102,6 +104,11 @@ struct Layout {
   // The number of steps that `reader` has read of what this scratch's rank sent to it; `reader` writes it here.
   BUSBW_BOTH constexpr std::uint64_t read(int channel, int port, int reader) const {
     return filled(channel, port, reader) + counter_bytes / 2;
+  }
+
+  // The number of meetings that `source` has come to; `source` writes it here.
+  BUSBW_BOTH constexpr std::uint64_t met(int source) const {
+    return meetings_start + 4 * static_cast<std::uint64_t>(source);
   }
 
   // Filled and read counters in lines of their own: two peers that write the same line at once slow each other.

@@ -73,11 +73,10 @@ class SentinelChannel {
                                      PackOfEach<16, Most> (&rows)[Batch]) {
     const auto peers = [&](const auto& body) {
       BUSBW_UNROLL
-      for (int k = 0; k < Batch; ++k)
-        BUSBW_UNROLL
-        for (int source = 0; source < Most; ++source)
-          if (source < a_.ranks && source != a_.rank && slot + k * thread_count() < end)
-            body(slot + k * thread_count(), source, rows[k].from[source]);
+      for (int k = 0; k < Batch; ++k) BUSBW_UNROLL
+      for (int source = 0; source < Most; ++source)
+        if (source < a_.ranks && source != a_.rank && slot + k * thread_count() < end)
+          body(slot + k * thread_count(), source, rows[k].from[source]);
     };
     bool all;
     do {
@@ -130,10 +129,9 @@ class SentinelChannel {
   template <int Batch, typename Body>
   BUSBW_DEVICE void each(std::uint64_t slot, const Body& body) const {
     BUSBW_UNROLL
-    for (int k = 0; k < Batch; ++k)
-      BUSBW_UNROLL
-      for (int i = 1; i < Most; ++i)
-        if (i < a_.ranks) body(slot + k * thread_count(), k, i);
+    for (int k = 0; k < Batch; ++k) BUSBW_UNROLL
+    for (int i = 1; i < Most; ++i)
+      if (i < a_.ranks) body(slot + k * thread_count(), k, i);
   }
 
   BUSBW_DEVICE unsigned char* own_line(int port, std::uint32_t set, int source) const {
@@ -194,18 +192,16 @@ BUSBW_DEVICE void all_reduce_two_shot_sentinel(const KernelArguments& a) {
   const std::uint32_t step = batch * thread_count();
   const auto each = [&](std::uint32_t first, const auto& body) {
     BUSBW_UNROLL
-    for (int k = 0; k < batch; ++k)
-      BUSBW_UNROLL
-      for (int i = 1; i < Most; ++i)
-        if (i < a.ranks && first + k * thread_count() < shares.size(i)) body(first + k * thread_count(), k, i);
+    for (int k = 0; k < batch; ++k) BUSBW_UNROLL
+    for (int i = 1; i < Most; ++i)
+      if (i < a.ranks && first + k * thread_count() < shares.size(i)) body(first + k * thread_count(), k, i);
   };
   Pack<16> packs[batch][Most];
   for (std::uint32_t j = thread_index(); j < shares.most(); j += step) {
     // All loads before the first store, so that they are under way together.
     each(j, [&](std::uint32_t at, int k, int i) { packs[k][i] = in.load(shares.begin(i) + at); });
-    each(j, [&](std::uint32_t at, int k, int i) {
-      channel.send(0, peer_after(a, i), at, channel.sendable(packs[k][i]));
-    });
+    each(j,
+         [&](std::uint32_t at, int k, int i) { channel.send(0, peer_after(a, i), at, channel.sendable(packs[k][i])); });
   }
   channel.clear_last(0);
   for (std::uint32_t j = thread_index(); j < shares.size(0); j += step) {

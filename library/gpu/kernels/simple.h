@@ -171,10 +171,11 @@ BUSBW_DEVICE void copy_row(const Stage& stage, const PackRow<16>& from, const Pa
 template <typename T, int Most, typename Row, typename Store>
 BUSBW_DEVICE void reduce_slots(const KernelArguments& a, const Stage& stage, const SimpleChannel& channel,
                                std::uint32_t step, const Row& own, const Range& range, const Store& store) {
+  // Of ranks that there are not too, which nobody reads: ptxas 13.0 loses what is computed under a condition and then
+  // spilled, where the condition's register takes the carry of the same addition.
   const unsigned char* slots[Most];
   BUSBW_UNROLL
-  for (int source = 0; source < Most; ++source)
-    if (source < a.ranks) slots[source] = channel.arrived(0, source, step);
+  for (int source = 0; source < Most; ++source) slots[source] = channel.arrived(0, source, step);
   // With one pack at a time, the reducing stage would wait for memory; more do not fit into registers.
   constexpr int batch = Most <= 2 ? 3 : Most <= 4 ? 2 : 1;
   PackOfEach<16, Most> rows[batch];

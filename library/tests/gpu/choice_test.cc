@@ -192,6 +192,26 @@ TEST(Choices, GivePipelinesThreeWarpsForEachStage) {
   EXPECT_EQ(forced.choose({Collective::all_gather, ncclInt8, ncclSum, 1 * MiB, 4}).threads, 2 * 96);
 }
 
+TEST(Choices, LeaveLongMessagesToCopyEnginesWhereTheOutputIsInAWindow) {
+  const Choices choices = free_choices();
+  Request request{Collective::all_gather, ncclInt8, ncclSum, 64 * MiB, 2};
+  EXPECT_EQ(chosen(choices, request), "direct/simple");
+  request.window = true;
+  EXPECT_EQ(chosen(choices, request), "direct/copy");
+  request.ranks = 8;
+  EXPECT_EQ(chosen(choices, request), "direct/copy");
+  request.window = false;
+  EXPECT_EQ(chosen(choices, request), "nccl");
+  EXPECT_EQ(chosen(choices, {Collective::all_to_all, ncclInt8, ncclSum, 64 * MiB, 4, true}), "direct/copy");
+  EXPECT_EQ(chosen(choices, {Collective::broadcast, ncclInt8, ncclSum, 128 * MiB, 2, true}), "direct/copy");
+  // Short ones do not notice.
+  EXPECT_EQ(chosen(choices, {Collective::all_gather, ncclInt8, ncclSum, 1 * KiB, 2, true}), "direct/ll");
+  const Choices forced = Choices::from_settings("direct/copy", "", h200);
+  EXPECT_EQ(chosen(forced, {Collective::all_gather, ncclInt8, ncclSum, 1, 2, true}), "direct/copy");
+  EXPECT_NE(forced.choose({Collective::all_gather, ncclInt8, ncclSum, 1, 2}).reason.find("window"), std::string::npos);
+  EXPECT_EQ(chosen(forced, all_reduce(1024)), "nccl");
+}
+
 TEST(ForcedAlgorithms, HoldForOneCollectiveOrForAllOthers) {
   const Choices choices = Choices::from_settings("all_reduce=two_shot/simple,nccl,all_gather=direct/ll", "", h200);
   EXPECT_EQ(chosen(choices, all_reduce(1024)), "two_shot/simple");

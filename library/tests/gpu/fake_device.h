@@ -107,6 +107,37 @@ class FakeDevice : public Device {
     if (refuse_peers) throw Failure(ncclUnhandledCudaError, "the test GPU reaches no peer");
   }
 
+  // As memory of cuMemAlloc, or with ranges_by_descriptor as that of cuMemCreate.
+  RangeHandle share_range(const void* memory, std::size_t bytes, Descriptor& descriptor) override {
+    if (refuse_shares) throw Failure(ncclUnhandledCudaError, "the test GPU shares no window");
+    const std::lock_guard lock(guard_);
+    for (const auto& [begin, allocation] : files_) {
+      const std::size_t offset = static_cast<const char*>(memory) - static_cast<const char*>(begin);
+      if (memory < begin || offset + bytes > allocation.bytes) continue;
+      RangeHandle range{};
+      range.offset = offset;
+      range.allocation = allocation.bytes;
+      range.by_descriptor = ranges_by_descriptor;
+      if (ranges_by_descriptor) descriptor = Descriptor(::dup(allocation.file));
+      const std::string path = text("/proc/%d/fd/%d %zu", int(::getpid()), allocation.file, allocation.bytes);
+      path.copy(reinterpret_cast<char*>(range.handle.bytes), sizeof range.handle.bytes - 1);
+      return range;
+    }
+    throw Failure(ncclInvalidUsage, "the window is in no memory of the test GPU");
+  }
+  void* open_range(const RangeHandle& range, const Descriptor& descriptor) override {
+    if (!range.by_descriptor) return open(range.handle);
+    void* memory = ::mmap(nullptr, range.allocation, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+    if (memory == MAP_FAILED) throw Failure(ncclUnhandledCudaError, "the test GPU cannot map a peer's memory");
+    const std::lock_guard lock(guard_);
+    opened_[memory] = range.allocation;
+    return memory;
+  }
+  void close_range(const RangeHandle&, void* opened) noexcept override { close(opened); }
+  void check_reach(const void*) override {
+    if (refuse_windows) throw Failure(ncclUnhandledCudaError, "the test GPU has no access to a window of a peer");
+  }
+
   DeviceStream create_stream() override { return test::stream(++last_stream_); }
   void destroy(DeviceStream) noexcept override {}
   void copy_in(void* to, const void* from_host, std::size_t bytes, DeviceStream) override {
@@ -143,6 +174,23 @@ class FakeDevice : public Device {
     if (kernel) kernel(launch);
   }
 
+  // Of ranks that are threads or processes: these meet here and now.
+  void meet(const KernelArguments& a, DeviceStream on) override {
+    note(text("meet s%zu", number(on)));
+    const std::uint32_t number = ++a.state->meetings;
+    const auto place = [&](int of, int source) {
+      return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(a.scratch[of] + a.layout.met(source)));
+    };
+    for (int peer = 0; peer < a.ranks; ++peer) place(peer, a.rank).store(number);
+    for (int peer = 0; peer < a.ranks; ++peer) {
+      while (static_cast<std::int32_t>(place(a.rank, peer).load() - number) < 0 && *a.abort == 0) ::usleep(50);
+    }
+  }
+  void copy(void* to, const void* from, std::size_t bytes, DeviceStream on) override {
+    note(text("copy %zu s%zu", bytes, number(on)));
+    std::memcpy(to, from, bytes);
+  }
+
   std::vector<std::string> take_notes() {
     const std::lock_guard lock(guard_);
     return std::exchange(notes_, {});
@@ -150,6 +198,12 @@ class FakeDevice : public Device {
   void note(const std::string& what) {
     const std::lock_guard lock(guard_);
     notes_.push_back(what);
+  }
+
+  // Memory of peers.
+  std::size_t opened_now() {
+    const std::lock_guard lock(guard_);
+    return opened_.size();
   }
 
   static std::atomic<int>& live_allocations() {
@@ -164,6 +218,7 @@ class FakeDevice : public Device {
   };
   std::string refusal;
   std::atomic<bool> refuse_memory{false}, refuse_peers{false}, refuse_launch{false}, events_done{true};
+  std::atomic<bool> ranges_by_descriptor{false}, refuse_windows{false}, refuse_shares{false};
   std::map<DeviceStream, std::uint64_t> captures;
   DeviceStream stuck = nullptr;  // what is in this stream never ends
   std::vector<Fill> fills;

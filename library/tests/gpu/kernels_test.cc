@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "library/gpu/kernels/ll.h"
+#include "library/gpu/kernels/meet.h"
 #include "library/gpu/kernels/sentinel.h"
 #include "library/gpu/kernels/sentinel_direct.h"
 #include "library/gpu/kernels/simple.h"
@@ -80,6 +81,8 @@ Kernel by_protocol(Protocol protocol, Kernel ll, Kernel sentinel, Kernel simple)
       return sentinel;
     case Protocol::simple:
       return simple;
+    case Protocol::copy:
+      break;
   }
   return nullptr;
 }
@@ -233,6 +236,49 @@ TEST(Kernels, EndWhenAPeerIsLost) {
     machine.set_abort();
     EXPECT_NO_THROW(machine.run()) << name(kind.collective);
   }
+}
+
+// Everybody that leaves a meeting finds what everybody brought to it.
+void bring_and_look(const KernelArguments& a) {
+  auto* brought = static_cast<std::uint32_t*>(a.recv);  // [ranks], the same memory for all
+  if (thread_index() == 0) brought[a.rank] = static_cast<std::uint32_t>(a.count);
+  block_sync();
+  meet(a);
+  if (thread_index() == 0) {
+    for (int rank = 0; rank < a.ranks; ++rank) {
+      if (brought[rank] != a.count && brought[rank] != a.count + 1) brought[a.ranks] = 1;
+    }
+  }
+}
+
+TEST(Meetings, AreLeftWhenAllHaveCome) {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    const int ranks = 2 + static_cast<int>(seed % 7);
+    Machine machine(small_layout(ranks), seed);
+    std::uint32_t brought[max_ranks + 1] = {};
+    for (int rank = 0; rank < ranks; ++rank) {
+      // Shortly before the numbers wrap.
+      machine.state(rank, 0).meetings = 0xfffffffe;
+      std::memset(machine.scratch(rank) + small_layout(ranks).met(0), 0xff, 4 * max_ranks);
+      for (int peer = 0; peer < ranks; ++peer) machine.scratch(rank)[small_layout(ranks).met(peer)] = 0xfe;
+      for (std::uint32_t number = 1; number <= 6; ++number) {
+        Launch launch{.kernel = bring_and_look, .channels = 1, .threads = 8, .arguments = {}};
+        launch.arguments.recv = brought;
+        launch.arguments.count = number;
+        machine.launch(rank, launch);
+      }
+    }
+    machine.run();
+    EXPECT_EQ(brought[ranks], 0u) << "seed " << seed;
+  }
+}
+
+TEST(Meetings, EndWhenAPeerIsLost) {
+  Machine machine(small_layout(3), 5);
+  for (int rank = 0; rank < 2; ++rank)
+    machine.launch(rank, {.kernel = meet, .channels = 1, .threads = 8, .arguments = {}});
+  machine.set_abort();
+  EXPECT_NO_THROW(machine.run());
 }
 
 TEST(Simulator, NamesWaitsThatCannotEnd) {

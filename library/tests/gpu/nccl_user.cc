@@ -94,6 +94,6 @@ int main(int count, char** arguments) {
   auto* get_version = reinterpret_cast<ncclGetVersion_t*>(dlsym(library ? library : RTLD_DEFAULT, "ncclGetVersion"));
   get_version(&version);
   std::printf("version %d, busbw in front: %s\n", version,
-              dlsym(library ? library : RTLD_DEFAULT, "busbwExplain") ? "yes" : "no");
+              dlsym(library ? library : RTLD_DEFAULT, "busbwExplainCall") ? "yes" : "no");
   return lost == 0 ? 0 : 1;
 }

@@ -20,7 +20,7 @@ extern "C" {
 BUSBW_REAL_FUNCTIONS(BUSBW_DECLARE)
 #undef BUSBW_DECLARE
 ncclGetUniqueId_t ncclGetUniqueId;
-busbwExplain_t busbwExplain;
+busbwExplainCall_t busbwExplainCall;
 busbwLibraryName_t busbwLibraryName;
 }
 
@@ -40,9 +40,9 @@ inline ncclUniqueId new_id() {
 }
 
 inline std::string explain(ncclComm_t comm, Collective collective, std::size_t count, ncclDataType_t type = ncclFloat32,
-                           ncclRedOp_t op = ncclSum) {
+                           ncclRedOp_t op = ncclSum, const void* send = nullptr, const void* recv = nullptr) {
   char text[512] = "";
-  EXPECT_EQ(busbwExplain(comm, int(collective), count, type, op, text, sizeof text), 0);
+  EXPECT_EQ(busbwExplainCall(comm, int(collective), send, recv, count, type, op, text, sizeof text), 0);
   return text;
 }
 

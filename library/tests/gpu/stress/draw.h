@@ -29,6 +29,7 @@ struct Limits {
   int streams = 3;
   int graphs = 3;        // captured batches that are kept and replayed between others; 0 without CUDA graphs
   bool overlap = false;  // communicators may have calls in flight on different streams at once
+  bool windows = false;  // every other output is in a symmetric window, at the same offset on all ranks
   std::size_t largest = std::size_t{16} << 20;  // bytes of the largest buffer
 };
 

@@ -57,6 +57,7 @@ Lane::Lane(Parts parts) : p_(std::move(parts)), comms_(p_.limits.communicators.s
   device->use();
   for (int i = 0; i < p_.limits.streams; ++i) streams_.push_back(device->make_stream(false));
   const std::size_t room = 2 * guard + (most_shift + 1) * widest_element + p_.limits.largest;
+  slot_bytes_ = room;
   const NcclFunctions& nccl = p_.library.nccl();
   const auto from_device = [&] {
     return DeviceMemory(device->allocate(room), [device](void* m) { device->release(m); });
@@ -73,6 +74,31 @@ Lane::Lane(Parts parts) : p_(std::move(parts)), comms_(p_.limits.communicators.s
   expected_ = from_device();
 }
 
+void Lane::register_windows() {
+  const NcclFunctions& nccl = p_.library.nccl();
+  if (nccl.comm_window_register == nullptr)
+    throw Error(ExitCode::bad_arguments, "--windows: the library has no ncclCommWindowRegister");
+  device().use();
+  // Handles come when the group ends: their places must not move.
+  windows_.reserve(comms_.size() * slots_.size());
+  for (const ncclComm_t comm : comms_) {
+    for (std::size_t i = 0; comm != nullptr && i < slots_.size(); ++i) {
+      if (!in_window(i)) continue;
+      Window& window = windows_.emplace_back(Window{.comm = comm, .handle = nullptr});
+      p_.library.check(
+          nccl.comm_window_register(comm, slots_[i].recv.get(), slot_bytes_, &window.handle, NCCL_WIN_COLL_SYMMETRIC),
+          "ncclCommWindowRegister", comm);
+    }
+  }
+}
+
+void Lane::deregister_windows() {
+  device().use();
+  for (const Window& window : windows_)
+    if (window.handle != nullptr) p_.library.nccl().comm_window_deregister(window.comm, window.handle);
+  windows_.clear();
+}
+
 bool Lane::takes_part(const Drawn& call) const {
   return p_.world_rank < p_.limits.communicators[static_cast<std::size_t>(call.communicator)];
 }
@@ -81,7 +107,9 @@ Lane::Placed Lane::place(const Batch& batch, std::size_t position) {
   const Drawn& call = batch.calls[position];
   const Collective& collective = *p_.collectives[static_cast<std::size_t>(call.kind)];
   const std::size_t width = element_size(call.type);
-  const Shifts shift = shifts(call, p_.world_rank);
+  const std::size_t slot = static_cast<std::size_t>(batch.graph + 1) * calls_per_batch + position;
+  Shifts shift = shifts(call, p_.world_rank);
+  if (in_window(slot)) shift.recv = shifts(call, 0).recv;
   Placed placed;
   placed.seat = {p_.world_rank, p_.limits.communicators[static_cast<std::size_t>(call.communicator)]};
   placed.geometry = geometry_of(collective, call.type, placed.seat, call.count);
@@ -89,7 +117,7 @@ Lane::Placed Lane::place(const Batch& batch, std::size_t position) {
                     .kind = collective.reduces() ? pattern_kind(call.op) : PatternKind::copy,
                     .ranks = placed.seat.ranks,
                     .seed = call.seed};
-  placed.slot = &slots_[static_cast<std::size_t>(batch.graph + 1) * calls_per_batch + position];
+  placed.slot = &slots_[slot];
   placed.before = guard + shift.recv * width;
   placed.after = placed.before + placed.geometry.span_elements * width;
   placed.recv_base = placed.slot->recv.get() + placed.before;

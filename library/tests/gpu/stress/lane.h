@@ -34,6 +34,10 @@ class Lane {
 
   bool takes_part(const Drawn& call) const;
 
+  // Inside a group, after the communicators were made.
+  void register_windows();
+  void deregister_windows();
+
   // The four steps of a batch. `position` is the call's place in it: every place, and every kept graph, has buffers of
   // its own.
   void prepare(const Batch& batch, std::size_t position);
@@ -59,6 +63,11 @@ class Lane {
     char* recv = nullptr;
     char* original = nullptr;  // in place in a graph: the input, which each launch copies first
   };
+  struct Window {
+    ncclComm_t comm;
+    ncclWindow_t handle;
+  };
+  bool in_window(std::size_t slot) const { return p_.limits.windows && slot % 2 == 1; }
   Placed place(const Batch& batch, std::size_t position);
   void compare(const char* data, std::size_t count, const Pattern& pattern, Stream& stream, const char* what,
                const std::string& call);
@@ -68,6 +77,8 @@ class Lane {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<ncclComm_t> comms_;
   std::vector<Slot> slots_;
+  std::size_t slot_bytes_ = 0;
+  std::vector<Window> windows_;
   DeviceMemory expected_;
 };
 

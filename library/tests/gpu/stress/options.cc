@@ -64,6 +64,12 @@ const std::map<std::string, Setter>& setters() {
   return all;
 }
 
+const std::map<std::string, bool Options::*>& flags() {
+  static const std::map<std::string, bool Options::*> all = {
+      {"--overlap", &Options::overlap}, {"--trust-library", &Options::trust_library}, {"--windows", &Options::windows}};
+  return all;
+}
+
 }  // namespace
 
 const char* const usage =
@@ -78,6 +84,7 @@ const char* const usage =
     "  --collectives A,B   of those that the engine measures\n"
     "  --memory WHERE      host, gpu, or auto: as the library's name says\n"
     "  --overlap           several communicators in flight at once on different streams\n"
+    "  --windows           every other output in a symmetric window\n"
     "  --trust-library     a lost rank is for the library to notice\n"
     "  --result FILE       a summary in JSON\n"
     "\n"
@@ -103,8 +110,8 @@ Options parse_options(int argc, char** argv, bool& help) {
       help = true;
       return options;
     }
-    if (word == "--overlap" || word == "--trust-library") {
-      (word == "--overlap" ? options.overlap : options.trust_library) = true;
+    if (const auto flag = flags().find(word); flag != flags().end()) {
+      options.*flag->second = true;
       continue;
     }
     const std::size_t equals = word.find('=');

@@ -67,6 +67,7 @@ class Stress {
     try {
       make_lanes();
       make_communicators();
+      if (limits_.windows) register_windows();
       began_ = Clock::now();
       for (int t = 1; t < options_.threads; ++t) helpers.emplace_back([this, t] { thread_main(t); });
       thread_main(0);
@@ -88,6 +89,7 @@ class Stress {
     limits_.streams = options_.streams;
     limits_.graphs = platform_->asynchronous() ? options_.graphs : 0;
     limits_.overlap = options_.overlap;
+    limits_.windows = options_.windows;
     limits_.largest = options_.largest;
     for (const std::string& name : split_list(options_.collectives)) {
       std::unique_ptr<Collective> collective = make_collective(name);
@@ -149,6 +151,13 @@ class Stress {
       for (const auto& lane : lanes_)
         if (lane->comms()[c] != nullptr) abort_switch_.add(lane->comms()[c]);
     }
+  }
+
+  void register_windows() {
+    const Watchdog::Wait wait(watchdog_, 0, "the windows");
+    Group group(library_);
+    for (const auto& lane : lanes_) lane->register_windows();
+    group.end();
   }
 
   std::vector<Lane*> lanes_of(int thread) {
@@ -308,6 +317,7 @@ class Stress {
         if (comm != nullptr && failure == nullptr && abort_switch_.take(comm)) closing_.push_back(comm);
     if (failure != nullptr) return static_cast<int>(failure->code);
     const Watchdog::Wait wait(watchdog_, 0, "the end of the communicators");
+    for (const auto& lane : lanes_) lane->deregister_windows();
     Group group(library_);
     for (const ncclComm_t comm : closing_) library_.nccl().comm_destroy(comm);
     group.end();
