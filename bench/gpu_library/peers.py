@@ -8,6 +8,15 @@ from dataclasses import dataclass, field
 from gpu_library.machine import REPOSITORY, Machine
 
 OURS = "ours"
+OURS_IN_WINDOWS = "ours -R 2"
+OWN = (OURS, OURS_IN_WINDOWS)
+"""Ours, without and with buffers in symmetric windows."""
+
+IN_WINDOWS = ("all_gather", "alltoall", "broadcast")
+"""What goes another way where its output is in a window."""
+
+COPIES = str(REPOSITORY / "bench" / "gpu_library" / "programs" / "copies.table")
+"""BUSBW_TABLE: this other way for messages of any size."""
 
 ACCELERATED = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast")
 HANDED_OVER = ("reduce", "sendrecv", "gather", "scatter", "alltoallv", "hypercube")
@@ -64,6 +73,7 @@ def libraries(machine: Machine) -> list[Peer]:
         return [ours, Peer("NCCL", nccl)]
     found = [
         ours,
+        Peer(OURS_IN_WINDOWS, ours.library, ("-R", "2"), ours.environment),
         Peer("NCCL", nccl),
         Peer("NCCL -R 2", nccl, ("-R", "2")),
         Peer("NCCL -R 2, no mixing", nccl, ("-R", "2"), {"NCCL_GRAPH_MIXING_SUPPORT": "0"}),
@@ -83,6 +93,8 @@ def contestants(machine: Machine, collective: str, band: Band) -> list[Peer]:
             continue  # its copies cannot be captured
         if peer.name == "NCCL -R 2, no mixing" and eager:
             continue  # the setting is about graphs
+        if peer.name == OURS_IN_WINDOWS and (collective not in IN_WINDOWS or band.last <= 16 * _MI):
+            continue  # it does what ours does
         if peer.name == "MSCCL++" and collective in {"alltoall", "reduce_scatter"}:
             continue  # alltoall it refuses, reduce-scatter it hands to NCCL
         chosen.append(peer)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_library.figures import Figure, Sample, busbw_GBps, from_plain, summarise
-from gpu_library.peers import OURS
+from gpu_library.peers import OURS, OWN
 from gpu_library.session import Result
 from gpu_library.sizes import words
 from gpu_library.stages import check, cross, sweep, training
@@ -76,8 +76,8 @@ def _stage_line(item: tuple[str, Sequence[Result]]) -> str:
 def passed(call: Mapping[str, Any]) -> bool:
     """Whether everything that can be right or wrong was right; being slower is a result, not a failure."""
     stages = call["stages"]
-    wrong = any(s.get("wrong") for r in stages.get("speed", []) if r["peer"] == OURS for s in r["samples"])
-    ours_ended = all(r["exit"] == 0 for r in stages.get("speed", []) if r["peer"] == OURS)
+    wrong = any(s.get("wrong") for r in stages.get("speed", []) if r["peer"] in OWN for s in r["samples"])
+    ours_ended = all(r["exit"] == 0 for r in stages.get("speed", []) if r["peer"] in OWN)
     checked = {name: results for name, results in stages.items() if name not in {"speed", "sweep"}}
     good = all(_stage_line(item).startswith(f"{item[0]}: {len(item[1])} of") for item in checked.items())
     return good and not wrong and ours_ended and not call.get("broken")
@@ -150,7 +150,7 @@ def _speed(results: Sequence[Result]) -> list[str]:
 
 
 def _peer_order(name: str) -> tuple[int, str]:
-    return (0 if name.startswith("NCCL") else 1, name)
+    return (0 if name in OWN else 1 if name.startswith("NCCL") else 2, name)
 
 
 def _time(figure: Figure | None) -> str:

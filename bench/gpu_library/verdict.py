@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpu_library.figures import Figure, busbw_GBps
-from gpu_library.peers import OURS
+from gpu_library.peers import OWN
 from gpu_library.sizes import words
 
 Word = Literal["ahead", "level", "behind", "alone", "missing", "wrong"]
@@ -37,9 +37,10 @@ class Verdict:
 
 
 def judge(key: tuple[str, int, str], size: int, row: Mapping[str, Figure]) -> Verdict:
-    """One row of a table: figures by name of the library."""
-    ours = row.get(OURS)
-    others = {name: figure for name, figure in row.items() if name != OURS and not figure.wrong}
+    """One row of a table: figures by name of the library. Ours is the faster of its two, unless one is wrong."""
+    mine = [row[name] for name in OWN if name in row]
+    ours = next((figure for figure in mine if figure.wrong), None) or min(mine, key=lambda each: each.us, default=None)
+    others = {name: figure for name, figure in row.items() if name not in OWN and not figure.wrong}
     best_name = min(others, key=lambda name: others[name].us, default="")
     best = others.get(best_name)
     return Verdict(*key, size=size, word=_word(ours, best), ours=ours, best=best, best_name=best_name)

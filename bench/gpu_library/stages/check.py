@@ -12,7 +12,7 @@ from gpu.table import Row, parse_rows
 from gpu_library.contest import last_words
 from gpu_library.environment import preloaded
 from gpu_library.machine import Machine
-from gpu_library.peers import ACCELERATED, HANDED_OVER, engine_environment
+from gpu_library.peers import ACCELERATED, COPIES, HANDED_OVER, IN_WINDOWS, engine_environment
 from gpu_library.program import Command
 from gpu_library.session import Result, Session
 
@@ -37,6 +37,7 @@ class Check:
     gpus: int
     words: tuple[str, ...]
     what: str
+    table: str = ""  # BUSBW_TABLE
 
     @property
     def label(self) -> str:
@@ -64,6 +65,10 @@ def plan(counts: Sequence[int], collectives: Sequence[str], tools: Sequence[str]
                 for gpus in largest_first[: None if what == sweeps[0][1] and not fewer else 1]:
                     for collective in collectives:
                         yield Check(tool, collective, mode, gpus, words, what)
+            windows = ("-b", "8", "-e", "2M", "-f", "64", "-R", "2", *EVERYTHING)
+            for collective in collectives if graphs else ():
+                if collective in IN_WINDOWS:
+                    yield Check(tool, collective, mode, largest_first[0], windows, "copies into windows", COPIES)
             if mode == MODES[0] and not fewer:
                 for collective in HANDED_OVER:
                     yield Check("nccl-tests", collective, "processes", largest_first[0], handed, "handed over to NCCL")
@@ -78,6 +83,8 @@ def ranks_of(check: Check) -> tuple[str, ...]:
 
 def command(check: Check, machine: Machine, base: Mapping[str, str]) -> Command:
     """How one check is started; `base` is what every program here gets."""
+    if check.table:
+        base = {**base, "BUSBW_TABLE": check.table}
     words = (*check.words, *ranks_of(check))
     # mpirun starts one process as well as several, but takes a second for it.
     many = check.gpus if check.mode == "processes" else 1

@@ -60,6 +60,13 @@ def test_ahead_and_behind_are_more_than_the_spread(ours, best, word):
     assert judge(KEY, 1024, {"ours": ours, "NCCL": best}).word == word
 
 
+def test_ours_is_the_faster_of_its_two_ways_unless_one_is_wrong():
+    verdict = judge(KEY, 1024, {"ours": figure(3), "ours -R 2": figure(2), "NCCL": figure(2.5)})
+    assert (verdict.word, verdict.ours, verdict.best_name) == ("ahead", figure(2), "NCCL")
+    assert judge(KEY, 1024, {"ours": figure(3), "ours -R 2": figure(4), "NCCL": figure(9)}).ours == figure(3)
+    assert judge(KEY, 1024, {"ours": figure(3), "ours -R 2": figure(4, wrong=1), "NCCL": figure(9)}).word == "wrong"
+
+
 def test_the_best_other_is_the_fastest_of_those_with_right_results():
     verdict = judge(KEY, 1024, {"ours": figure(2), "NCCL": figure(9), "fast": figure(4), "cheat": figure(1, wrong=3)})
     assert (verdict.best_name, verdict.ratio) == ("fast", 2.0)

@@ -9,7 +9,7 @@ import pytest
 from gpu_library.budget import WEIGHTS, Deadline, share
 from gpu_library.environment import MULTICAST_OFF, environment, preloaded
 from gpu_library.machine import Machine
-from gpu_library.peers import ACCELERATED, BANDS, OURS, contestants, libraries
+from gpu_library.peers import ACCELERATED, BANDS, OURS, OURS_IN_WINDOWS, contestants, libraries
 from gpu_library.program import as_ranks
 from gpu_library.session import Wanted, in_turn
 from gpu_library.sizes import parse_size, within, words
@@ -55,7 +55,10 @@ def test_every_table_has_ours_and_nccl_and_settings_stay_where_they_mean_somethi
     for collective in ACCELERATED:
         for band in BANDS:
             names = [peer.name for peer in contestants(machine(), collective, band)]
-            assert names[:2] == [OURS, "NCCL"]
+            assert names[0] == OURS
+            assert "NCCL" in names
+            long = band.last > 16 << 20
+            assert (OURS_IN_WINDOWS in names) == (long and collective in {"all_gather", "alltoall", "broadcast"})
             assert ("NCCL -R 2 -x 2" in names) == (band.graph_launches == 0)
             assert ("NCCL -R 2, no mixing" in names) == (band.graph_launches > 0)
 
@@ -109,6 +112,12 @@ def test_checks_cover_every_way_to_hold_the_gpus_and_hand_over_what_is_not_ours(
     assert {c.mode for c in planned if "-G" in c.words} == {"processes", "threads", "gpus"}
     assert {(c.collective, c.what) for c in planned if c.tool == "busbw"} >= {(c, "graphs") for c in ACCELERATED}
     assert {c.collective for c in planned if c.what == "handed over to NCCL"} >= {"reduce", "sendrecv", "alltoallv"}
+    into_windows = [c for c in planned if c.table]
+    assert {(c.collective, c.mode) for c in into_windows if c.tool == "nccl-tests"} == {
+        (collective, mode) for collective in ("all_gather", "alltoall", "broadcast") for mode in check.MODES
+    }
+    assert all(c.words[c.words.index("-R") + 1] == "2" for c in into_windows)
+    assert Path(into_windows[0].table).read_text().startswith("busbw-table 1\n")
     assert all("-G" not in c.words for c in check.plan((2,), ACCELERATED, ("busbw",), graphs=False))
 
 
