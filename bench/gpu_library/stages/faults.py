@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_library.machine import Machine
+from gpu_library.peers import COPIES, IN_WINDOWS
 from gpu_library.program import Command, Ended, as_ranks, free_port, start_all
 from gpu_library.session import Result, Session
 
@@ -27,6 +28,7 @@ class Fault:
     name: str
     argv: tuple[str, ...]
     under_way: str
+    table: str = ""  # BUSBW_TABLE
 
 
 def faults(machine: Machine) -> list[Fault]:
@@ -34,14 +36,21 @@ def faults(machine: Machine) -> list[Fault]:
     library = ("--library", str(machine.ours))
     largest = ("--largest", "64K") if machine.host else ()
     endless = ("-b", "1M", "-e", "1M", "-N", "0", "-c", "0")
-    return [
+    in_windows = ("--windows", "--collectives", ",".join(IN_WINDOWS))
+    alone = (*library, "--trust-library", "--calls", "1000000000", "--timeout", "60", *largest)
+    found = [
         Fault("engine", (str(machine.engine), "all_reduce", *endless, *library), "float"),
-        Fault(
-            "library alone",
-            (str(machine.stress), *library, "--trust-library", "--calls", "1000000000", "--timeout", "60", *largest),
-            "none wrong",
-        ),
+        Fault("library alone", (str(machine.stress), *alone), "none wrong"),
     ]
+    if not machine.host:
+        copying = (str(machine.engine), "all_gather", *endless, "-R", "2", *library)
+        found += [
+            Fault("engine, copies into windows", copying, "float", COPIES),
+            Fault(
+                "library alone, copies into windows", (str(machine.stress), *alone, *in_windows), "none wrong", COPIES
+            ),
+        ]
+    return found
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,8 @@ def stage(session: Session) -> list[Result]:
 def _one(session: Session, fault: Fault) -> Result:
     machine = session.machine
     victim = machine.gpus - 1
-    base = session.environment({"BUSBW_REAL_NCCL": str(machine.nccl)})
+    table = {"BUSBW_TABLE": fault.table} if fault.table else {}
+    base = session.environment({"BUSBW_REAL_NCCL": str(machine.nccl), **table})
     commands = as_ranks(fault.argv, base, machine.gpus, free_port())
     began, ended, after = kill_one(commands, victim, fault.under_way, session.deadline.limit(60))
     survivors = [_survivor(each, victim, after[each.process]) for each in ended if each.process != victim]

@@ -186,6 +186,13 @@ TEST(Choices, OpenChannelsWithTheSizeAndNoneWithoutWork) {
   EXPECT_EQ(forced.choose(all_reduce(1 * KiB)).channels, 2);  // 64 packs, 32 a channel
 }
 
+TEST(Choices, LeaveHalfOfTheGpuToTheProgramBesideGradients) {
+  const Choices choices = free_choices();
+  EXPECT_EQ(choices.choose(all_reduce(64 * MiB, 2)).channels, 64);
+  EXPECT_EQ(choices.choose(all_reduce(128 * MiB, 2)).channels, 128);
+  EXPECT_EQ(choices.choose(all_reduce(64 * MiB, 4)).channels, 128);
+}
+
 TEST(Choices, GivePipelinesThreeWarpsForEachStage) {
   const Choices forced = Choices::from_settings("two_shot/simple@8x32,all_gather=direct/simple@8x32", "", h200);
   EXPECT_EQ(forced.choose(all_reduce(1 * MiB)).threads, 3 * 96);
