@@ -3,16 +3,15 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <optional>
 
 #include "library/common/failure.h"
 #include "library/common/process.h"
+#include "library/gpu/local_socket.h"
 
 namespace busbw::gpu {
 namespace {
@@ -27,15 +26,6 @@ struct Words {
 Failure system_failure(const char* what) {
   return Failure(ncclSystemError,
                  text("passing memory of a window between ranks: %s failed with %s", what, std::strerror(errno)));
-}
-
-// In the abstract namespace: no file is left behind by whoever dies.
-socklen_t socket_address(std::uint64_t name, sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  const std::string path = text("busbw-gpu-post-%016llx", static_cast<unsigned long long>(name));
-  std::memcpy(address.sun_path + 1, path.data(), path.size());
-  return socklen_t(offsetof(sockaddr_un, sun_path) + 1 + path.size());
 }
 
 // Room for the descriptor and for who has sent it, as the kernel says.
@@ -74,7 +64,7 @@ DescriptorPost::DescriptorPost() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_C
   fill_random(address_.secret.data(), address_.secret.size());
   const int on = 1;
   sockaddr_un address{};
-  const socklen_t size = socket_address(address_.name, address);
+  const socklen_t size = local_socket_address("gpu-post", address_.name, address);
   if (::setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
       ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
     throw system_failure("binding a local socket");
@@ -85,7 +75,7 @@ void DescriptorPost::send(const PostAddress& to, int own_rank, const Descriptor&
   Words words{.secret = to.secret, .rank = own_rank};
   iovec part{.iov_base = &words, .iov_len = sizeof words};
   sockaddr_un address{};
-  const socklen_t size = socket_address(to.name, address);
+  const socklen_t size = local_socket_address("gpu-post", to.name, address);
   Ancillary ancillary{};
   msghdr message{};
   message.msg_name = &address;

@@ -7,7 +7,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 
 #include "library/common/failure.h"
 #include "library/common/process.h"
+#include "library/gpu/local_socket.h"
 #include "library/gpu/watch_place.h"
 
 namespace busbw::gpu {
@@ -32,15 +32,6 @@ constexpr std::size_t most_connections = 4 * max_ranks;
 
 Failure system_failure(const char* what) {
   return Failure(ncclSystemError, text("busbw's watch over ranks: %s failed with %s.", what, std::strerror(errno)));
-}
-
-// In the abstract namespace: no file is left behind by whoever dies.
-socklen_t socket_address(std::uint64_t name, sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  const std::string path = text("busbw-gpu-%016llx", static_cast<unsigned long long>(name));
-  std::memcpy(address.sun_path + 1, path.data(), path.size());
-  return socklen_t(offsetof(sockaddr_un, sun_path) + 1 + path.size());
 }
 
 // Messages arrive whole or not at all.
@@ -254,7 +245,7 @@ std::unique_ptr<WatchSeat> WatchSeat::listen(int ranks, std::shared_ptr<Health> 
   fill_random(place->address.secret.data(), place->address.secret.size());
   place->listener = new_socket();
   sockaddr_un address{};
-  const socklen_t size = socket_address(place->address.name, address);
+  const socklen_t size = local_socket_address("gpu", place->address.name, address);
   if (::bind(place->listener.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       ::listen(place->listener.get(), int(most_connections)) != 0) {
     throw system_failure("listening on a local socket");
@@ -271,7 +262,7 @@ std::unique_ptr<WatchSeat> WatchSeat::connect(const WatchAddress& where, int ran
   connection.socket = new_socket();
   connection.rank = 0;
   sockaddr_un address{};
-  const socklen_t size = socket_address(where.name, address);
+  const socklen_t size = local_socket_address("gpu", where.name, address);
   if (::connect(connection.socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
     throw system_failure("connecting to rank 0");
   }

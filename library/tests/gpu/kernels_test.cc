@@ -161,18 +161,21 @@ TEST(KernelsMixed, FollowOneAnotherInAnyOrder) {
   }
 }
 
+std::vector<Call> calls_of(Protocol protocol, int count, const Layout& layout, std::mt19937& random) {
+  std::vector<Call> calls;
+  while (int(calls.size()) < count) {
+    const KernelKind kind = kernel_kinds[random() % std::size(kernel_kinds)];
+    if (kind.protocol == protocol) calls.push_back(random_call(kind, layout, sizes, random));
+  }
+  return calls;
+}
+
 // Those that empty slots for each other.
 TEST(SentinelKernels, FollowOneAnotherInAnyOrder) {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
     const Layout layout = small_layout(2 + static_cast<int>(seed % 3));
-    std::vector<Call> calls;
-    for (int i = 0; i < 12; ++i) {
-      KernelKind kind;
-      do kind = kernel_kinds[random() % std::size(kernel_kinds)];
-      while (kind.protocol != Protocol::sentinel);
-      calls.push_back(random_call(kind, layout, sizes, random));
-    }
+    std::vector<Call> calls = calls_of(Protocol::sentinel, 12, layout, random);
     SCOPED_TRACE("seed " + std::to_string(seed));
     Machine machine(layout, seed);
     run(machine, layout, calls, random);
@@ -209,13 +212,7 @@ TEST(LlKernels, GoOnAcrossTheWrapOfTheEpoch) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
     const Layout layout = small_layout(3);
-    std::vector<Call> calls;
-    for (int i = 0; i < 8; ++i) {
-      KernelKind kind;
-      do kind = kernel_kinds[random() % std::size(kernel_kinds)];
-      while (kind.protocol != Protocol::ll);
-      calls.push_back(random_call(kind, layout, sizes, random));
-    }
+    std::vector<Call> calls = calls_of(Protocol::ll, 8, layout, random);
     SCOPED_TRACE("seed " + std::to_string(seed));
     Machine machine(layout, seed);
     age(machine, layout);
