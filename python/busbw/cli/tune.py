@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: str) -> int:
     """Choose from whatever was measured, show it, save it."""
     from busbw.tune.candidates import types_of
-    from busbw.tune.choose import crossings, rules_of
+    from busbw.tune.choose import copies, copies_begin, crossings, rules_of
     from busbw.tune.table import ANY_GPU, merged, save_table, table_text
     from busbw.tune.text import FOOTNOTE, crossings_text
 
@@ -90,8 +91,14 @@ def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: str) -> int:
         found = crossings(each.medians(), each.uses)
         if len(each.times) < 2 or not found:
             continue
-        print(crossings_text(each, found, f"{asked.type}, {asked.ranks} ranks, {gpu}"))
-        rules += rules_of(each.collective, found, asked.ranks, types_of(asked, each.collective), gpu)
+        into_windows = copies(each.medians(), found)
+        print(crossings_text(each, found, f"{asked.type}, {asked.ranks} ranks, {gpu}", into_windows))
+        types = types_of(asked, each.collective)
+        if into_windows:
+            # Before the others, which are for calls without a window.
+            [rule] = rules_of(each.collective, [into_windows], asked.ranks, types, gpu)
+            rules.append(replace(rule, first=copies_begin(into_windows, found)))
+        rules += rules_of(each.collective, found, asked.ranks, types, gpu)
     interrupted = ended == "interrupted"
     if not rules:
         raise UserError(f"nothing was measured beside NCCL, so there is nothing to choose ({ended})",

@@ -10,6 +10,8 @@ from busbw.experiment.factors import Factor, Level
 from busbw.experiment.plan import Plan
 
 NCCL = "nccl"
+COPY = "direct/copy"
+"""By copy engines, for calls whose output is in a symmetric window: measured with -R 2, and a rule of its own."""
 KIB, MIB = 1 << 10, 1 << 20
 
 COLLECTIVES: Mapping[str, str] = {
@@ -33,6 +35,7 @@ class Candidate:
     use: str
     first: int = 0
     last: int = 1 << 62
+    words: tuple[str, ...] = ()  # for the engine
 
 
 def _with_shapes(kernel: str, shapes: str, first: int = 0, last: int = 1 << 62) -> tuple[Candidate, ...]:
@@ -40,6 +43,7 @@ def _with_shapes(kernel: str, shapes: str, first: int = 0, last: int = 1 << 62) 
     return tuple(Candidate(use, first, last) for use in (kernel, *(f"{kernel}@{shape}" for shape in shapes.split())))
 
 
+_COPY = Candidate(COPY, first=MIB, words=("-R", "2"))
 _DIRECT = (
     *_with_shapes("direct/ll", "8x128 32x128 64x256", last=4 * MIB),
     *_with_shapes("direct/sentinel", "32x256 64x256 128x512", first=64 * KIB, last=16 * MIB),
@@ -52,13 +56,14 @@ _KERNELS: Mapping[str, tuple[Candidate, ...]] = {
         *_with_shapes("two_shot/sentinel", "16x512 32x512 64x512 128x512", first=8 * KIB, last=16 * MIB),
         *_with_shapes("two_shot/simple", "32x512 64x512 128x512", first=64 * KIB),
     ),
-    "all_gather": _DIRECT,
+    "all_gather": (*_DIRECT, _COPY),
     "reduce_scatter": _DIRECT,
-    "all_to_all": _DIRECT,
+    "all_to_all": (*_DIRECT, _COPY),
     "broadcast": (
         *_with_shapes("direct/ll", "8x128 32x128 64x256", last=MIB),
         *_with_shapes("direct/sentinel", "32x256 64x256 128x512", first=64 * KIB, last=8 * MIB),
         *_with_shapes("scatter_forward/simple", "32x512 64x512 128x512", first=16 * KIB),
+        _COPY,
     ),
 }
 
@@ -98,7 +103,7 @@ def plan_of(asked: Asked, collective: str) -> Plan:
         first, last = sizes(asked, each) or (0, 0)
         # The table that an earlier tuning wrote must not answer for this one.
         environment = {"BUSBW_ALGORITHM": each.use, "BUSBW_TABLE": "/dev/null"}
-        levels.append(Level(each.use, environment, asked.library, ("-b", str(first), "-e", str(last))))
+        levels.append(Level(each.use, environment, asked.library, ("-b", str(first), "-e", str(last), *each.words)))
     words = (COLLECTIVES[collective], "-f", "2", "-d", asked.type, "-w", "5", "-n", "20", "-G", "20", "-c", "1")
     return replace(Plan((Factor("algorithm", tuple(levels)),), words, asked.ranks), seed=asked.seed)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.tune.candidates import NCCL
+from busbw.tune.candidates import COPY, NCCL
 from busbw.tune.table import Rule
 
 NOISE = 0.03
@@ -28,11 +28,14 @@ class Crossing:
 
 
 def crossings(medians: Mapping[str, Mapping[int, float]], uses: Sequence[str]) -> list[Crossing]:
-    """Neighbouring sizes with one choice are one crossing. `uses` are the candidates, simplest first."""
+    """Neighbouring sizes with one choice are one crossing. `uses` are the candidates, simplest first.
+
+    Of those that any call can take; `copies` says from which size on calls into windows go another way.
+    """
     found: list[Crossing] = []
     reference = medians.get(NCCL, {})
     for size in sorted(reference):
-        by = {use: medians[use][size] for use in uses if size in medians.get(use, {})}
+        by = {use: medians[use][size] for use in uses if use != COPY and size in medians.get(use, {})}
         use = _pick(by, found[-1].use if found else None)
         times = {size: (by[use], reference[size])}
         if found and found[-1].use == use:
@@ -47,6 +50,24 @@ def _pick(by: Mapping[str, float], before: str | None) -> str:
     best = min(by.values())
     good = [use for use, value in by.items() if value <= best * (1 + NOISE)]
     return before if before in good else good[0]
+
+
+def copies(medians: Mapping[str, Mapping[int, float]], found: Sequence[Crossing]) -> Crossing | None:
+    """The sizes, up to the largest, at which copy engines are faster than the choice without a window."""
+    own = medians.get(COPY, {})
+    others = {size: times for each in found for size, times in each.times.items()}
+    faster: dict[int, tuple[float, float]] = {}
+    for size in sorted(others, reverse=True):
+        if own.get(size, math.inf) * (1 + NOISE / 2) >= others[size][0]:
+            break
+        faster[size] = (own[size], others[size][1])
+    return Crossing(COPY, faster) if faster else None
+
+
+def copies_begin(into_windows: Crossing, found: Sequence[Crossing]) -> int:
+    """The geometric mean of the first size that copy engines get and the one measured below it."""
+    least = min(into_windows.times)
+    return math.isqrt(least * max((size for each in found for size in each.times if size < least), default=0))
 
 
 def rules_of(collective: str, found: Sequence[Crossing], ranks: int, types: tuple[str, ...], gpu: str) -> list[Rule]:

@@ -14,11 +14,11 @@ TYPICAL_TRIAL_S = 6.0
 """Starting four ranks with NCCL and sweeping: a guess for --dry-run, made before anything is measured."""
 
 
-def crossings_text(collected: Collected, found: Sequence[Crossing], title: str) -> str:
-    """A row per range of sizes with the gain over NCCL, then what failed."""
+def crossings_text(collected: Collected, found: Sequence[Crossing], title: str, into_windows: Crossing | None) -> str:
+    """A row per range of sizes with the gain over NCCL, then what calls into windows take, then what failed."""
     rows = [
         [format_bytes(min(each.times)), format_bytes(max(each.times)), each.use, *_at_first(each), _gain(each)]
-        for each in found
+        for each in [*found, *([into_windows] if into_windows else [])]
     ]
     table = columns(["from", "to", "algorithm", "us", "NCCL", "speed"], rows, left=(2,))
     failed = [f"{use} was left out: {reason}" for use, reason in collected.out.items()]
@@ -26,7 +26,8 @@ def crossings_text(collected: Collected, found: Sequence[Crossing], title: str) 
 
 
 FOOTNOTE = "\n".join(sentences([
-    "us and NCCL: microseconds per call at the first size of the range. speed: how many times NCCL's, least and most."
+    "us and NCCL: microseconds per call at the first size of the range. speed: how many times NCCL's, least and most. "
+    "direct/copy: where the output is in a symmetric window (-R 2)."
 ], bullet="")) + "\n"  # fmt: skip
 
 

@@ -49,6 +49,20 @@ def test_the_crossings_are_found_printed_and_saved_where_the_library_looks(tmp_p
     assert "direct/simple@128x512 failed: exit code 3: no such kernel" in done.stderr
 
 
+def test_calls_into_windows_get_a_rule_before_those_for_all_calls(tmp_path: Path, engine: Path) -> None:
+    words = ("-n", "2", "-b", "2M", "-e", "16M", "--rounds", "1", "all_gather")
+    done = tune(tmp_path, *words, BUSBW_ENGINE=str(engine))
+    assert done.returncode == 0, done.stderr
+    table = (tmp_path / "config" / "busbw" / "gpu-table.txt").read_text().splitlines()
+    assert table[3:] == [
+        "all_gather ranks=2 from=5931641 to=16777216 direct/copy",
+        "all_gather ranks=2 to=2965820 direct/simple",
+        "all_gather ranks=2 from=2965821 to=16777216 nccl",
+    ]
+    row = next(line for line in done.stdout.splitlines() if line.split()[4:5] == ["direct/copy"])
+    assert row.split()[:4] == ["8", "MiB", "16", "MiB"]
+
+
 def test_a_dry_run_starts_nothing_and_says_how_long_it_would_take(tmp_path: Path) -> None:
     done = tune(tmp_path, "-n", "4", "--dry-run", BUSBW_ENGINE="/nowhere")
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.tune.choose import crossings, rules_of
+from busbw.tune.choose import copies, copies_begin, crossings, rules_of
 
 USES = ["nccl", "one_shot/ll", "two_shot/ll", "two_shot/ll@64x512"]
 
@@ -41,6 +41,23 @@ def test_a_choice_goes_on_while_it_is_as_good_as_the_best() -> None:
 
 def test_sizes_at_which_nccl_was_not_measured_are_left_out() -> None:
     assert crossings({"one_shot/ll": {1024: 1.0}}, USES) == []
+
+
+def test_copy_engines_are_a_rule_of_their_own_from_where_they_stay_faster() -> None:
+    medians = {
+        "nccl": {1024: 9.0, 4096: 9.0, 16384: 9.0, 65536: 40.0},
+        "direct/ll": {1024: 3.0, 4096: 6.0},
+        "direct/copy": {1024: 2.0, 4096: 7.0, 16384: 8.0, 65536: 30.0},
+    }
+    uses = ["nccl", "direct/ll", "direct/copy"]
+    found = crossings(medians, uses)
+    assert [each.use for each in found] == ["direct/ll", "nccl"]
+    into_windows = copies(medians, found)
+    assert into_windows is not None
+    assert into_windows.times == {65536: (30.0, 40.0), 16384: (8.0, 9.0)}
+    assert copies_begin(into_windows, found) == 8192
+    assert copies({**medians, "direct/copy": {65536: 39.9}}, found) is None
+    assert copies({"nccl": medians["nccl"]}, found) is None
 
 
 def test_rules_meet_half_way_between_the_sizes_and_end_at_the_largest() -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-MODEL = {"nccl": (9.0, 350e3), "direct/ll": (3.0, 30e3), "direct/simple": (5.5, 240e3)}
+MODEL = {"nccl": (9.0, 350e3), "direct/ll": (3.0, 30e3), "direct/simple": (5.5, 240e3), "direct/copy": (15.0, 500e3)}
 """Latency in microseconds and bytes per microsecond."""
 
 CRASHES = "direct/simple@128x512"
@@ -20,6 +20,7 @@ def option(name: str) -> str:
 def case(number: int, size: int) -> dict[str, object]:
     use = os.environ["BUSBW_ALGORITHM"]
     kernel, _, shape = use.partition("@")
+    assert (kernel == "direct/copy") == ("-R" in sys.argv)
     if kernel == "direct/ll" and size > 65536:  # what it cannot do goes to NCCL
         kernel, use = "nccl", "nccl: the message is longer than the kernel's scratch takes"
     latency, rate = MODEL[kernel]
