@@ -21,7 +21,7 @@ sys.path[:0] = [str(REPOSITORY / "python"), str(Path(__file__).resolve().parent)
 from faults import FAULTS, Fault, Injected, Site, base_environment  # noqa: E402
 from judging import Outcome, as_json, judge, line, passed, summary  # noqa: E402
 
-from busbw.errors import UserError  # noqa: E402
+from busbw.base.errors import UserError  # noqa: E402
 from busbw.launch.engine import find_engine  # noqa: E402
 
 ANSWERS = "answers.jsonl"

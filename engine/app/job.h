@@ -11,8 +11,8 @@
 #include "engine/core/plan.h"
 #include "engine/core/result.h"
 #include "engine/measure/rank.h"
+#include "engine/rendezvous/host/turns.h"
 #include "engine/rendezvous/rendezvous.h"
-#include "engine/rendezvous/turns.h"
 
 namespace busbw {
 

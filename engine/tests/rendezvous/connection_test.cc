@@ -1,11 +1,11 @@
 // Process 0's side of a connection when the other side goes.
-#include "engine/rendezvous/connection.h"
+#include "engine/rendezvous/net/connection.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "engine/rendezvous/socket.h"
+#include "engine/rendezvous/net/socket.h"
 
 namespace busbw {
 namespace {

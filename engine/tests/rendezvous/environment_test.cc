@@ -1,5 +1,5 @@
 // Golden environments of every launcher, as real ones set them, and what each says when it is broken.
-#include "engine/rendezvous/environment.h"
+#include "engine/rendezvous/join/environment.h"
 
 #include <gtest/gtest.h>
 

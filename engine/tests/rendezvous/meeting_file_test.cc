@@ -1,5 +1,5 @@
 // The meeting file: private, whole, and nobody else's.
-#include "engine/rendezvous/meeting_file.h"
+#include "engine/rendezvous/join/meeting_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

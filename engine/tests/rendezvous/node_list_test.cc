@@ -1,5 +1,5 @@
 // Slurm's short forms of host lists and task counts.
-#include "engine/rendezvous/node_list.h"
+#include "engine/rendezvous/join/node_list.h"
 
 #include <gtest/gtest.h>
 

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/rendezvous/job.h"
-#include "engine/rendezvous/socket.h"
+#include "engine/rendezvous/join/job.h"
+#include "engine/rendezvous/net/socket.h"
 
 namespace busbw::testing {
 

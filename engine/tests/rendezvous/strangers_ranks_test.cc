@@ -4,9 +4,9 @@
 #include <mutex>
 
 #include "engine/core/version.h"
-#include "engine/rendezvous/handshake.h"
-#include "engine/rendezvous/hub.h"
-#include "engine/rendezvous/spoke.h"
+#include "engine/rendezvous/join/handshake.h"
+#include "engine/rendezvous/net/hub.h"
+#include "engine/rendezvous/net/spoke.h"
 #include "engine/tests/rendezvous/ranks.h"
 
 namespace busbw {

@@ -1,11 +1,11 @@
 // Frames and messages: any cut of the stream gives the same frames, and no bytes whatever do harm.
-#include "engine/rendezvous/wire.h"
+#include "engine/rendezvous/net/wire.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "engine/rendezvous/handshake.h"
+#include "engine/rendezvous/join/handshake.h"
 
 namespace busbw {
 namespace {

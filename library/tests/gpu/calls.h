@@ -9,10 +9,10 @@
 #include <random>
 #include <vector>
 
+#include "library/gpu/choose/names.h"
 #include "library/gpu/kernels/arguments.h"
 #include "library/gpu/kernels/range.h"
 #include "library/gpu/kernels/sentinel.h"
-#include "library/gpu/names.h"
 #include "library/tests/cpu/reference.h"
 
 namespace busbw::gpu::test {

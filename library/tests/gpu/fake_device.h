@@ -18,7 +18,7 @@
 
 #include "library/common/failure.h"
 #include "library/common/process.h"
-#include "library/gpu/device.h"
+#include "library/gpu/cuda/device.h"
 
 namespace busbw::gpu::test {
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "library/gpu/nccl_api.h"
+#include "library/gpu/api/nccl_api.h"
 
 namespace busbw::gpu::test {
 

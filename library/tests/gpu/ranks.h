@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "library/gpu/nccl_api.h"
+#include "library/gpu/api/nccl_api.h"
 #include "library/tests/gpu/fake_device.h"
 
 extern "C" {

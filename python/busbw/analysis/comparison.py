@@ -12,7 +12,7 @@ from busbw.analysis.ranges import Point, SizeRange, find_ranges
 from busbw.analysis.samples import Figure, common_samples
 from busbw.analysis.statistics import MIN_SAMPLES, Interval, median, ratio_interval, repeat_interval
 from busbw.analysis.verdict import MARGIN, Judgement, judge, judge_single
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.records import Case, Record
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np

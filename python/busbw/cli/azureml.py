@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.base.errors import UsageError, UserError
 from busbw.cli.verbs import COLLECTIVES
-from busbw.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from busbw.azureml import steps
-    from busbw.azureml.documents import Measurement
-    from busbw.azureml.settings import Settings
+    from busbw.launch.clouds.azureml import steps
+    from busbw.launch.clouds.azureml.documents import Measurement
+    from busbw.launch.clouds.azureml.settings import Settings
 
 DEFAULT_FILE = "busbw-azureml.toml"
 STEPS = ("example", "setup", "submit", "collect", "teardown")
@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run_words(verb: str, words: Sequence[str]) -> int:
     """Everything from the collective on belongs to the engine, whatever it looks like."""
-    from busbw.parser import Parser
+    from busbw.base.parser import Parser
 
     cut = next((at for at, word in enumerate(words) if word in COLLECTIVES), len(words))
     parser = Parser(prog=f"busbw {verb}", description="Measure as a job of Azure Machine Learning.")
@@ -74,7 +74,7 @@ def run_words(verb: str, words: Sequence[str]) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Do one step."""
-    from busbw.azureml import settings, steps
+    from busbw.launch.clouds.azureml import settings, steps
 
     if args.step == "example":
         print(settings.EXAMPLE, end="")
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.job or args.what:
             raise UsageError("collect takes the name of one job: busbw azureml collect JOB")
         return _collect(args, names, args.job)
-    from busbw.azureml.cloud import Cloud
+    from busbw.launch.clouds.azureml.cloud import Cloud
 
     cloud = Cloud(names)
     if args.step == "setup":
@@ -106,10 +106,10 @@ def run(args: argparse.Namespace) -> int:
 def _measurement(args: argparse.Namespace, names: Settings) -> Measurement:
     import os
 
-    from busbw.azureml.documents import Measurement
     from busbw.cli.launching import ranks_per_process
-    from busbw.launch.destination import new_run_id
+    from busbw.launch.clouds.azureml.documents import Measurement
     from busbw.launch.request import seconds, variables
+    from busbw.runs.destination import new_run_id
 
     if args.job or not args.what:
         raise UsageError(f"submit takes a collective, one of {', '.join(COLLECTIVES)}, and the engine's options")
@@ -133,9 +133,9 @@ def _measurement(args: argparse.Namespace, names: Settings) -> Measurement:
 
 
 def _collect(args: argparse.Namespace, names: Settings, job: str) -> int:
-    from busbw.azureml import steps
-    from busbw.azureml.cloud import FINISHED, Cloud, scratch
-    from busbw.launch.destination import RECORD_NAME, runs_directory
+    from busbw.launch.clouds.azureml import steps
+    from busbw.launch.clouds.azureml.cloud import FINISHED, Cloud, scratch
+    from busbw.runs.destination import RECORD_NAME, runs_directory
     from busbw.runs.store import folder_name
 
     cloud = Cloud(names)

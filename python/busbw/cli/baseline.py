@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from busbw.base.files import writing
 from busbw.cli.report import sizes
 from busbw.cli.sources import SOURCES_HELP, resolve
-from busbw.files import writing
 
 _EPILOG = f"""\
 {SOURCES_HELP}

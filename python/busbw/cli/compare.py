@@ -9,8 +9,8 @@ import sys
 from busbw.analysis.comparison import Comparison, Options, Side, compare
 from busbw.analysis.units import parse_bytes
 from busbw.analysis.verdict import MARGIN
+from busbw.base.errors import UsageError
 from busbw.cli.sources import SOURCES_HELP, resolve
-from busbw.errors import UsageError
 
 _EPILOG = f"""\
 {SOURCES_HELP}
@@ -38,8 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from busbw.base.text import wants_colour
     from busbw.report.comparison import comparison_json, comparison_text
-    from busbw.text import wants_colour
 
     options = Options(allow_different=args.allow_different, margin=args.margin, sizes=args.sizes)
     found = comparisons(args.run, args.runs, options)

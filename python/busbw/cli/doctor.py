@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.errors import UserError, exiting_with
+from busbw.base.errors import UserError, exiting_with
 
 if TYPE_CHECKING:
     from busbw.doctor.facts import Facts
@@ -94,9 +94,9 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _print(facts: Facts, findings: tuple[Finding, ...], *, everything: bool) -> None:
+    from busbw.base.text import sentences, wants_colour
     from busbw.doctor.finding import Severity
     from busbw.doctor.text import describe, summary
-    from busbw.text import sentences, wants_colour
 
     colour = wants_colour(sys.stdout)
     brief = False
@@ -122,12 +122,12 @@ def _saw_nothing(facts: Facts) -> bool:
 
 def _prove(args: argparse.Namespace, facts: Facts, findings: tuple[Finding, ...]) -> list[Proven]:
     """Measure what was found above a note, tell the progress on stderr and the outcome on stdout."""
+    from busbw.base.text import wants_colour
     from busbw.doctor.finding import Severity
     from busbw.doctor.prove import WORDS, How, limits_of, prove, runnable, unproved
     from busbw.doctor.prove_text import proofs_text
     from busbw.experiment.file import parse_time
-    from busbw.launch.destination import new_run_id, runs_directory
-    from busbw.text import wants_colour
+    from busbw.runs.destination import new_run_id, runs_directory
 
     chosen = [each for each in findings if each.severity is not Severity.NOTE]
     try:

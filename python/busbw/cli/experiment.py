@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.errors import UsageError, UserError
+from busbw.base.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from busbw.experiment.plan import Plan
@@ -67,10 +67,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, measure, report."""
+    from busbw.base.text import wants_colour
     from busbw.experiment.loop import Experiment, Stop
     from busbw.experiment.plan import save
     from busbw.experiment.text import result_json, result_text
-    from busbw.text import wants_colour
 
     plan = _plan(args)
     if args.dry_run:
@@ -145,7 +145,7 @@ def _limited(plan: Plan, args: argparse.Namespace) -> Plan:
 
 
 def _new_folder(runs: str | None) -> Path:
-    from busbw.launch.destination import new_run_id, runs_directory
+    from busbw.runs.destination import new_run_id, runs_directory
 
     return runs_directory(runs) / f"experiment-{new_run_id()}"
 

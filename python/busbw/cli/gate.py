@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.base.errors import exiting_with
+from busbw.base.files import writing
 from busbw.cli.compare import percent
 from busbw.cli.report import sizes
 from busbw.cli.sources import SOURCES_HELP, resolve
-from busbw.errors import exiting_with
-from busbw.files import writing
 
 if TYPE_CHECKING:
     from busbw.gate.judge import Check
@@ -89,8 +89,8 @@ def _limits(args: argparse.Namespace) -> list[Threshold]:
 
 
 def _print(checks: Sequence[Check], *, everything: bool) -> None:
+    from busbw.base.text import WIDTH, paint, sentences, shorten, wants_colour
     from busbw.gate.judge import Result
-    from busbw.text import WIDTH, paint, sentences, shorten, wants_colour
 
     colour = wants_colour(sys.stdout)
     words = {Result.PASSED: ("PASS", "green"), Result.NOISY: ("NOISE", "yellow"), Result.FAILED: ("FAIL", "red")}

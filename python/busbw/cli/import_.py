@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, get_args
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.importers import FileReport, ImportedSweep, import_path, import_stream
 from busbw.records import Collective
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from busbw.launch.destination import Destination, RecordChoice, new_run_id, runs_directory
+from busbw.runs.destination import Destination, RecordChoice, new_run_id, runs_directory
 
 # How each launcher tells a process its rank, ours first; only rank 0 writes a record.
 RANK_VARIABLES = ("BUSBW_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
@@ -50,7 +50,7 @@ def explain(record: Path) -> None:
     with record.open("rb") as stream:
         if b'"kind":"gpu"' not in stream.readline(_FIRST_LINE_BYTES):
             return
-    from busbw.predict.expectation import explain as expectation
+    from busbw.expect.expectation import explain as expectation
 
     said = expectation(record)
     if said:

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from busbw.base.errors import UserError
 from busbw.cli.kept_record import report
-from busbw.errors import UserError
 from busbw.launch.carry_out import carry_out
-from busbw.launch.destination import Destination, RecordChoice, new_run_id, runs_directory
 from busbw.launch.job import JobSpec, Mpi
 from busbw.launch.launchers import LAUNCHERS, planner
 from busbw.launch.options import OPTIONS
 from busbw.launch.plan import LaunchPlan
 from busbw.launch.request import Program, build_job, find_program
+from busbw.runs.destination import Destination, RecordChoice, new_run_id, runs_directory
 
 RUN_ID = "BUSBW_RUN_ID"
 
@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser, without: Sequence[str] = ()) ->
 
 def understand(verb: str, words: Sequence[str]) -> argparse.Namespace:
     """The launch options of a verb whose other words belong to the engine."""
-    from busbw.parser import Parser
+    from busbw.base.parser import Parser
 
     parser = Parser(prog=f"busbw {verb}", add_help=False)
     add_options(parser)

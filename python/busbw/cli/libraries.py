@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import busbw
+from busbw.base.errors import UsageError, UserError
 from busbw.cli.kept_record import RANK_VARIABLES
-from busbw.errors import UsageError, UserError
-from busbw.launch.destination import RECORD_NAME, RecordChoice, new_run_id, runs_directory, split_record_options
 from busbw.launch.turns import VARIABLE, Turns
+from busbw.runs.destination import RECORD_NAME, RecordChoice, new_run_id, runs_directory, split_record_options
 
 CYCLES = ("--run_cycles", "5")
 """As many figures of each case as a verdict with an interval needs."""
@@ -157,9 +157,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _report(players: Sequence[Player], codes: Sequence[int], folder: Path) -> int:
     from busbw.analysis.comparison import Side, compare
+    from busbw.base.text import wants_colour
     from busbw.records import read_record
     from busbw.report.comparison import comparison_text
-    from busbw.text import wants_colour
 
     print(f"busbw: records and tables of all libraries are in {folder}", file=sys.stderr)
     for player, code in zip(players, codes, strict=True):

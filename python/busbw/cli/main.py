@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from busbw import __version__
+from busbw.base.errors import UsageError, UserError
 from busbw.cli.verbs import VERBS, Verb
-from busbw.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from busbw.parser import Parser
+    from busbw.base.parser import Parser
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser(verb: Verb) -> Parser:
     """The parser of one verb, as its module configures it."""
-    from busbw.parser import Parser
+    from busbw.base.parser import Parser
 
     parser = Parser(prog=f"busbw {verb.name}", description=verb.help[0].upper() + verb.help[1:] + ".")
     import_module(verb.module).configure(parser)

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from busbw.base.errors import UserError
 from busbw.cli.kept_record import destination_for, explain_named, own_rank, report
-from busbw.errors import UserError
-from busbw.launch.destination import split_record_options
 from busbw.launch.engine import find_engine
 from busbw.launch.options import LaunchWords, split
+from busbw.runs.destination import split_record_options
 
 WATCHED = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

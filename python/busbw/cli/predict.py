@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
+from busbw.base.errors import UsageError, UserError
 from busbw.cli.report import sizes
-from busbw.errors import UsageError, UserError
 from busbw.records import Collective
 
 if TYPE_CHECKING:
-    from busbw.expected.fabric import Fabric
-    from busbw.predict.model import Prediction
-    from busbw.predict.terms import Terms
+    from busbw.expect.fabric import Fabric
+    from busbw.expect.model import Prediction
+    from busbw.expect.terms import Terms
 
 _DEFAULT_SIZES = [1 << power for power in (3, 10, 16, 20, 24, 26, 28, 30, 32)]
 _EPILOG = """\
@@ -60,13 +60,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Predict, list or check."""
-    from busbw.predict import text
+    from busbw.expect import text
 
     if args.list:
         print("\n".join(_list()))
         return 0
     if args.check:
-        from busbw.predict.check import all_entries
+        from busbw.expect.check import all_entries
 
         checked = list(all_entries())
         print(text.page(checked) if args.markdown else text.check_text(checked), end="")
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _predictions(args: argparse.Namespace, fabric: Fabric, terms: Terms) -> list[Prediction]:
-    from busbw.predict.model import Question, predict
+    from busbw.expect.model import Question, predict
 
     if args.collective is None:
         raise UsageError("say what to predict, such as all_reduce; `busbw predict --help` has examples")
@@ -103,18 +103,18 @@ def _predictions(args: argparse.Namespace, fabric: Fabric, terms: Terms) -> list
 
 
 def _fabric(args: argparse.Namespace) -> Fabric:
-    from busbw.expected import machines
-    from busbw.expected.fabric import of_machine
+    from busbw.expect import machines
+    from busbw.expect.fabric import of_machine
 
     if args.machine and args.topology:
         raise UsageError("--machine and --topology both say what the machine is; give one of them")
     if args.machine:
         return machines.require(args.machine)
     if args.topology:
-        from busbw.topology.load import load
+        from busbw.machine.topology.load import load
 
         return of_machine(load(Path(args.topology)).machine)
-    from busbw.topology.live import read_live
+    from busbw.machine.topology.live import read_live
 
     machine = read_live().machine
     if not machine.gpus:
@@ -123,7 +123,7 @@ def _fabric(args: argparse.Namespace) -> Fabric:
 
 
 def _adjusted(fabric: Fabric, args: argparse.Namespace) -> Fabric:
-    from busbw.expected.links import NetKind
+    from busbw.expect.links import NetKind
 
     for name, value in (("--nics", args.nics), ("--nic-gbps", args.nic_gbps), ("--channels", args.channels)):
         if value is not None and not 0 < value < 1e6:
@@ -138,13 +138,13 @@ def _adjusted(fabric: Fabric, args: argparse.Namespace) -> Fabric:
 
 
 def _terms(args: argparse.Namespace, fabric: Fabric) -> Terms:
-    from busbw.predict.terms import general
+    from busbw.expect.terms import general
 
     terms = general(fabric.sm)
     if not args.source:
         return terms
     from busbw.cli.sources import resolve
-    from busbw.predict.calibrate import calibrate, sweep_of
+    from busbw.expect.calibrate import calibrate, sweep_of
 
     found = resolve([args.source], args.runs)
     if len(found) != 1:
@@ -156,8 +156,8 @@ def _terms(args: argparse.Namespace, fabric: Fabric) -> Terms:
 
 
 def _list() -> list[str]:
-    from busbw.expected import machines
-    from busbw.text import columns
+    from busbw.base.text import columns
+    from busbw.expect import machines
 
     rows = [[name, machines.describe(machines.require(name))] for name in machines.names()]
     return columns(["type", "what it is"], rows, left=(0, 1))

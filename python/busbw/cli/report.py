@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from busbw.analysis.units import parse_bytes
+from busbw.base.errors import UsageError, UserError
 from busbw.cli.sources import SOURCES_HELP, resolve
-from busbw.errors import UsageError, UserError
 
 FORMATS = ("text", "md", "csv", "json", "html", "svg", "png")
 _SUFFIXES = {".txt": "text", ".markdown": "md", ".htm": "html", **{f".{name}": name for name in FORMATS}}
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from busbw.text import wants_colour
+    from busbw.base.text import wants_colour
 
     kind = args.format or (_SUFFIXES.get(args.output.suffix.lower(), "") if args.output else "text")
     if not kind:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+from busbw.base.errors import UsageError
 from busbw.cli.launching import add_options, launch, ranks_per_process, words_of
 from busbw.cli.measure import asks_for_several
 from busbw.cli.verbs import COLLECTIVES
-from busbw.errors import UsageError
-from busbw.launch.destination import split_record_options
 from busbw.launch.engine import find_engine
 from busbw.launch.request import Program
+from busbw.runs.destination import split_record_options
 
 EXAMPLES = """\
 examples:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from busbw.errors import UsageError, UserError
+from busbw.base.errors import UsageError, UserError
 from busbw.runs import store
 from busbw.runs.lookup import find_one
 
@@ -127,9 +127,9 @@ def _list(root: Path, args: argparse.Namespace) -> None:
 
 
 def _show(root: Path, args: argparse.Namespace) -> None:
-    from busbw.launch.destination import RECORD_NAME
     from busbw.records import read_records
     from busbw.report.runs import run_text
+    from busbw.runs.destination import RECORD_NAME
 
     folder = find_one(args.run, root)
     for record in read_records(folder / RECORD_NAME):
@@ -164,8 +164,8 @@ def _agreed(name: str) -> bool:
 
 
 def _sql(root: Path, args: argparse.Namespace) -> None:
+    from busbw.base.text import columns
     from busbw.runs.index import Index
-    from busbw.text import columns
 
     with Index(root) as index:
         names, rows = index.select(args.query)

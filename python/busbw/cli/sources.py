@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
-from busbw.errors import UsageError, UserError
+from busbw.base.errors import UsageError, UserError
 from busbw.records import Record, read_records
 
 _NUMBERED = re.compile(r"(.+)#(\d+)")
@@ -58,7 +58,7 @@ def _label(source: str, records: list[Record], *, by_variant: bool) -> list[Labe
 def _load(name: str, runs: str | None) -> list[tuple[str, list[Record]]]:
     """What a name stands for: the records of one source, or those of each entry of the catalogue's group."""
     if name.startswith(CATALOGUE):
-        entries = import_module("busbw.catalogue").load_named(name.removeprefix(CATALOGUE))
+        entries = import_module("busbw.records.catalogue").load_named(name.removeprefix(CATALOGUE))
         return [(f"{CATALOGUE}{entry}", [record]) for entry, record in entries.items()]
     return [(_short(name), _load_records(name, runs))]
 

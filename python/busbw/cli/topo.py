@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from busbw.errors import UserError, exiting_with
-from busbw.files import writing
+from busbw.base.errors import UserError, exiting_with
+from busbw.base.files import writing
 
 if TYPE_CHECKING:
-    from busbw.nccl.graph_file import GraphFile
-    from busbw.nccl.problem import Problem
-    from busbw.topology.load import Loaded
-    from busbw.topology.model import Machine
+    from busbw.machine.nccl.graph_file import GraphFile
+    from busbw.machine.nccl.problem import Problem
+    from busbw.machine.topology.load import Loaded
+    from busbw.machine.topology.model import Machine
 
 Shown = TypeVar("Shown")
 _EPILOG = """\
@@ -72,10 +72,10 @@ def _shown(args: argparse.Namespace) -> tuple[str | None, str | None]:
 
 
 def _machine(args: argparse.Namespace, shown: str | None, other: str | None) -> int:
-    from busbw.nccl.topology_writer import write_topology
-    from busbw.topology.load import load
-    from busbw.topology.svg import machine_svg
-    from busbw.topology.text import describe
+    from busbw.machine.nccl.topology_writer import write_topology
+    from busbw.machine.topology.load import load
+    from busbw.machine.topology.svg import machine_svg
+    from busbw.machine.topology.text import describe
 
     loaded = load(shown) if shown else None
     machine = loaded.machine if loaded else _this_machine()
@@ -85,11 +85,11 @@ def _machine(args: argparse.Namespace, shown: str | None, other: str | None) -> 
 
 
 def _graph(args: argparse.Namespace, shown: str, other: str | None) -> int:
-    from busbw.nccl.graph_file import check_against, read_graph
-    from busbw.nccl.graph_text import describe
-    from busbw.nccl.graph_writer import write_graph
-    from busbw.topology.load import load, read_bytes
-    from busbw.topology.svg import graph_svg
+    from busbw.machine.nccl.graph_file import check_against, read_graph
+    from busbw.machine.nccl.graph_text import describe
+    from busbw.machine.nccl.graph_writer import write_graph
+    from busbw.machine.topology.load import load, read_bytes
+    from busbw.machine.topology.svg import graph_svg
 
     graph = read_graph(read_bytes(shown), shown)
     machine = load(other).machine if other else _live_with_gpus()
@@ -126,7 +126,7 @@ def _weakness(graph: GraphFile, machine: Machine) -> list[str]:
     from busbw.doctor.finding import Severity
     from busbw.doctor.findings.graph_file import examine
     from busbw.doctor.snapshot import Snapshot
-    from busbw.nccl.conf import Origin, Setting
+    from busbw.machine.nccl.conf import Origin, Setting
 
     given = {"NCCL_GRAPH_FILE": Setting("NCCL_GRAPH_FILE", graph.source, Origin(GIVEN))}
     findings = examine(Facts(Snapshot("files"), machine, given, graph=graph))
@@ -134,8 +134,8 @@ def _weakness(graph: GraphFile, machine: Machine) -> list[str]:
 
 
 def _faults(loaded: Loaded, other: str | None) -> list[str]:
-    from busbw.topology.compare import differences
-    from busbw.topology.load import load
+    from busbw.machine.topology.compare import differences
+    from busbw.machine.topology.load import load
 
     machine = load(other).machine if other else _live_with_gpus()
     faults = _lines(loaded.machine.source, loaded.problems)
@@ -151,7 +151,7 @@ def _lines(source: str, problems: tuple[Problem, ...]) -> list[str]:
 
 
 def _report(faults: list[str]) -> int:
-    from busbw.text import clean
+    from busbw.base.text import clean
 
     for fault in faults[:50]:
         print(f"busbw: {clean(fault)}", file=sys.stderr)
@@ -161,7 +161,7 @@ def _report(faults: list[str]) -> int:
 
 
 def _this_machine() -> Machine:
-    from busbw.topology.live import read_live
+    from busbw.machine.topology.live import read_live
 
     machine = read_live().machine
     if not machine.gpus:
@@ -172,14 +172,14 @@ def _this_machine() -> Machine:
 
 
 def _live_with_gpus() -> Machine | None:
-    from busbw.topology.live import read_live
+    from busbw.machine.topology.live import read_live
 
     machine = read_live().machine
     return machine if machine.gpus else None
 
 
 def _is_graph(name: str) -> bool:
-    from busbw.topology.load import read_bytes
+    from busbw.machine.topology.load import read_bytes
 
     return b"<graphs" in read_bytes(name)[:65536]
 

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from busbw.base.errors import UserError
 from busbw.cli.kept_record import destination_for, report
 from busbw.cli.launching import add_options as add_launch_options
 from busbw.cli.launching import launch
-from busbw.errors import UserError
-from busbw.launch.destination import RecordChoice
 from busbw.launch.request import Program
+from busbw.runs.destination import RecordChoice
 from busbw.torch_bench.options import EXAMPLES, add_options, check
 from busbw.torch_bench.place import FOLDER, find_place
 

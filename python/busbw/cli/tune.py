@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.errors import UsageError, UserError
+from busbw.base.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from busbw.tune.candidates import Asked
-    from busbw.tune.measure import Tuning
-    from busbw.tune.table import Rule
+    from busbw.experiment.tune.candidates import Asked
+    from busbw.experiment.tune.measure import Tuning
+    from busbw.experiment.tune.table import Rule
 
 _EPILOG = """\
 Measures libbusbw_gpu.so with every algorithm forced in turn, and NCCL, in
@@ -53,10 +53,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan, measure, choose, save."""
     from busbw.experiment.file import parse_time
-    from busbw.launch.destination import new_run_id, runs_directory
-    from busbw.tune.measure import Tuning
-    from busbw.tune.table import default_path, read_table
-    from busbw.tune.text import plan_text
+    from busbw.experiment.tune.measure import Tuning
+    from busbw.experiment.tune.table import default_path, read_table
+    from busbw.experiment.tune.text import plan_text
+    from busbw.runs.destination import new_run_id, runs_directory
 
     asked = _asked(args)
     try:
@@ -79,10 +79,10 @@ def run(args: argparse.Namespace) -> int:
 
 def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: str) -> int:
     """Choose from whatever was measured, show it, save it."""
-    from busbw.tune.candidates import types_of
-    from busbw.tune.choose import copies, copies_begin, crossings, rules_of
-    from busbw.tune.table import ANY_GPU, merged, save_table, table_text
-    from busbw.tune.text import FOOTNOTE, crossings_text
+    from busbw.experiment.tune.candidates import types_of
+    from busbw.experiment.tune.choose import copies, copies_begin, crossings, rules_of
+    from busbw.experiment.tune.table import ANY_GPU, merged, save_table, table_text
+    from busbw.experiment.tune.text import FOOTNOTE, crossings_text
 
     asked = tuning.asked
     gpu = tuning.gpu or ANY_GPU
@@ -114,7 +114,7 @@ def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: str) -> int:
 
 def _asked(args: argparse.Namespace) -> Asked:
     from busbw.analysis.units import parse_bytes
-    from busbw.tune.candidates import Asked, collectives_of
+    from busbw.experiment.tune.candidates import Asked, collectives_of
 
     try:
         first, last = parse_bytes(args.minbytes), parse_bytes(args.maxbytes)
@@ -132,7 +132,7 @@ def _asked(args: argparse.Namespace) -> Asked:
 
 def _gpus() -> int:
     """GPUs that a job here would see."""
-    from busbw.topology.nvml import read_nvml
+    from busbw.machine.topology.nvml import read_nvml
 
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:

@@ -10,10 +10,10 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+from busbw.base.errors import UserError
+from busbw.base.files import writing
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.snapshot import SCHEMA, Snapshot, TextFile
-from busbw.errors import UserError
-from busbw.files import writing
 from busbw.importers.context import is_kept
 
 MEMBER = "snapshot.json"

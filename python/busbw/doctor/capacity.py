@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from busbw.expected.fabric import pcie_of_sm
-from busbw.expected.links import CHANNEL_GBPS, HOST_SHARE, nvlink_share
-from busbw.topology.model import Gpu, Machine
-from busbw.topology.rates import nccl_nvlink_GBps
+from busbw.expect.fabric import pcie_of_sm
+from busbw.expect.links import CHANNEL_GBPS, HOST_SHARE, nvlink_share
+from busbw.machine.topology.model import Gpu, Machine
+from busbw.machine.topology.rates import nccl_nvlink_GBps
 
 UNNAMED_LINK_GBPS = 20.0
 """Per NVLink where nobody said which GPU it is (`nvidia-smi topo -m`): what NCCL counts on for V100 and A100."""

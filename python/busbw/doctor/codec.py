@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 
 Value = TypeVar("Value")
 MAX_ITEMS = 1_000_000

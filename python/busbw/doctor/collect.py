@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+from busbw.base.errors import UserError
 from busbw.doctor.libraries import find_libraries
 from busbw.doctor.snapshot import HostState, ProcessState, Snapshot, TextFile
-from busbw.errors import UserError
 from busbw.importers.context import is_kept
-from busbw.nccl.conf import in_force, read_conf
-from busbw.topology.cpulist import read_list
-from busbw.topology.gpu_state import GpuState
-from busbw.topology.live import Reading, command_output, read_live
-from busbw.topology.lspci import read_lspci
-from busbw.topology.sysfs import read_word
+from busbw.machine.nccl.conf import in_force, read_conf
+from busbw.machine.topology.cpulist import read_list
+from busbw.machine.topology.gpu_state import GpuState
+from busbw.machine.topology.live import Reading, command_output, read_live
+from busbw.machine.topology.lspci import read_lspci
+from busbw.machine.topology.sysfs import read_word
 
 VIRTUAL_TOPOLOGY = "/var/run/nvidia-topologyd/virtualTopology.xml"
 """Read by NCCL where NCCL_TOPO_FILE is not set (src/graph/topo.cc)."""

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from busbw.base.errors import UserError
 from busbw.doctor.guess import machine_of_logs, machine_of_records
 from busbw.doctor.snapshot import Snapshot, TextFile
-from busbw.errors import UserError
-from busbw.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf
-from busbw.nccl.graph_file import GraphFile, read_graph
-from busbw.nccl.log import read_log
-from busbw.nccl.log_model import NcclLog
-from busbw.nccl.topology_file import TopologyFile, read_topology
+from busbw.machine.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf
+from busbw.machine.nccl.graph_file import GraphFile, read_graph
+from busbw.machine.nccl.log import read_log
+from busbw.machine.nccl.log_model import NcclLog
+from busbw.machine.nccl.topology_file import TopologyFile, read_topology
+from busbw.machine.topology.model import Machine
 from busbw.records import Record
-from busbw.topology.model import Machine
 
 Read = TypeVar("Read")
 GIVEN = "given here"

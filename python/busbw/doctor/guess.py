@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from busbw.nccl.log_model import NcclLog
+from busbw.machine.nccl.log_model import NcclLog
+from busbw.machine.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
+from busbw.machine.topology.names import product
+from busbw.machine.topology.paths import connections
 from busbw.records import Record
-from busbw.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
-from busbw.topology.names import product
-from busbw.topology.paths import connections
 
 MAX_GPUS = 64
 """Of one host: more are a log that lies, or hosts that share a name."""

@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw import files
+from busbw.base import files
+from busbw.base.errors import UserError
 from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.snapshot import Snapshot, TextFile
-from busbw.errors import UserError
-from busbw.nccl.conf import in_force, read_conf
+from busbw.machine.nccl.conf import in_force, read_conf
+from busbw.machine.topology.load import Loaded, from_bytes, read_bytes
 from busbw.records import Record, read_records
-from busbw.topology.load import Loaded, from_bytes, read_bytes
 
 MAX_LOG_BYTES = 512 << 20
 _ASSIGNMENT = re.compile(r"^[A-Z][A-Z0-9_]*=", re.MULTILINE)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from busbw.analysis.units import format_bytes, format_us
 from busbw.analysis.verdict import Verdict
+from busbw.base.errors import UserError
 from busbw.doctor.finding import SCRATCH, Finding
-from busbw.errors import UserError
 from busbw.experiment.effects import Effect, PointEffect
 from busbw.experiment.factors import Factor, Level
 from busbw.experiment.loop import Experiment, Measure, Result, Stop

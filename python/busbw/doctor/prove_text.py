@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from busbw.analysis.verdict import Verdict
+from busbw.base.text import paint, sentences
 from busbw.doctor.prove import Proven
-from busbw.text import paint, sentences
 
 _STYLES = {Verdict.FASTER: "red", Verdict.SLOWER: "cyan", Verdict.NO_DIFFERENCE: "green", Verdict.UNDECIDED: "yellow"}
 TOGETHER = "all of them mended"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from busbw.doctor.facts import GIVEN
 from busbw.doctor.finding import SCRATCH, Evidence, Proof
-from busbw.nccl.conf import Setting
-from busbw.nccl.graph_file import EMPTY
+from busbw.machine.nccl.conf import Setting
+from busbw.machine.nccl.graph_file import EMPTY
 
 NO_CHANNELS = "no-channels.xml"
 

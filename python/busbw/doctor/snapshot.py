@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from busbw.topology.gpu_state import Driver, GpuState
-from busbw.topology.model import Machine
+from busbw.machine.topology.gpu_state import Driver, GpuState
+from busbw.machine.topology.model import Machine
 
 SCHEMA = 1
 

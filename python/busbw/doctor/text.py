@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from busbw.base.text import WIDTH, clean, paint, sentences
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import SCRATCH, Finding, Severity
 from busbw.doctor.remedy import NO_CHANNELS
-from busbw.text import WIDTH, clean, paint, sentences
 
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _LABEL = 9

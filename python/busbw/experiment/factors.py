@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.errors import UsageError
+from busbw.base.errors import UsageError
 
 UNSET = "unset"
 """As a value of a variable: the variable is removed from the environment."""

@@ -9,12 +9,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
+from busbw.base.files import read_text
+from busbw.base.toml import parse_toml
 from busbw.experiment import factors
 from busbw.experiment.factors import UNSET, Factor, Level
 from busbw.experiment.plan import Limits, Plan, check
-from busbw.files import read_text
-from busbw.toml import parse_toml
 
 MAX_FILE_BYTES = 1 << 20
 _TOP = {"command", "ranks", "launch", "one_at_a_time", "seed", "vary", *(each.name for each in fields(Limits))}

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from busbw.analysis.verdict import Verdict
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.experiment.effects import Findings, find, given_up
 from busbw.experiment.plan import Plan
 from busbw.experiment.runner import run_trial

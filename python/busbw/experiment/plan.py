@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from busbw.analysis.verdict import MARGIN
-from busbw.errors import UsageError, UserError
+from busbw.base.errors import UsageError, UserError
 from busbw.experiment.factors import VARIABLE, Factor, Level, Variant, variants
 from busbw.records import Collective
 

@@ -13,13 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import busbw
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.experiment.factors import Variant
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import Outcome, Trial, times_of
-from busbw.launch.destination import RECORD_NAME
 from busbw.launch.execute import PR_SET_PDEATHSIG, TIMED_OUT
 from busbw.records import read_record
+from busbw.runs.destination import RECORD_NAME
 
 GRACE_S = 15.0
 """`busbw run` ends its ranks within 10 s of its own limit; after this it is ended itself."""

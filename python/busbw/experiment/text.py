@@ -10,11 +10,11 @@ from typing import Any
 from busbw.analysis.statistics import Interval
 from busbw.analysis.units import format_bytes, format_us
 from busbw.analysis.verdict import Judgement, Verdict
+from busbw.base.text import columns, paint, sentences, shorten
 from busbw.experiment.effects import Contrast, Effect, PointEffect
 from busbw.experiment.factors import Variant
 from busbw.experiment.loop import Result
 from busbw.experiment.trial import Outcome
-from busbw.text import columns, paint, sentences, shorten
 
 _STYLES = {"faster": "green", "slower": "red", "crashed": "red", "hung": "red", "wrong": "red"}
 _OF_NCCL = re.compile(r"NCCL_[A-Z0-9_]+")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.records import Case, Record
 
 

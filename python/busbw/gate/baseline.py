@@ -10,9 +10,9 @@ from busbw.analysis.comparison import Shape, shape_of
 from busbw.analysis.samples import Figure
 from busbw.analysis.statistics import median, relative_spread
 from busbw.analysis.units import format_bytes
-from busbw.errors import UserError
+from busbw.base.errors import UserError
+from busbw.base.text import clean
 from busbw.records import Case, Record
-from busbw.text import clean
 
 # A good run may differ from good runs by this much and by three times their own spread; tighter gates cry wolf.
 LEAST_TOLERANCE = 0.03

@@ -10,7 +10,7 @@ from busbw.analysis.comparison import Shape, shape_of
 from busbw.analysis.samples import Figure
 from busbw.analysis.statistics import Interval, median_interval
 from busbw.analysis.units import format_bytes, format_us
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.gate.thresholds import Threshold
 from busbw.records import Case, Record
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
+from busbw.base.text import clean
 from busbw.gate.judge import Check, Result
-from busbw.text import clean
 
 
 def junit(name: str, checks: Sequence[Check]) -> bytes:

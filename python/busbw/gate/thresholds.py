@@ -12,10 +12,10 @@ from typing import Any
 
 from busbw.analysis.comparison import Shape, shape_of
 from busbw.analysis.units import format_bytes, parse_bytes
-from busbw.errors import UserError
-from busbw.files import read_text
+from busbw.base.errors import UserError
+from busbw.base.files import read_text
+from busbw.base.toml import parse_toml
 from busbw.records import Record
-from busbw.toml import parse_toml
 
 MAX_FILE_BYTES = 16 << 20
 _SHAPE_KEYS = ("collective", "type", "op", "root", "ranks", "placement")
@@ -123,7 +123,7 @@ def _thresholds(table: dict[str, Any], where: str) -> Iterator[Threshold]:
 
 def _published(table: dict[str, Any], where: str) -> Iterator[Threshold]:
     """Every figure of a catalogue entry at the sizes named."""
-    from busbw import catalogue
+    from busbw.records import catalogue
 
     entry = _text(table, "catalogue", where)
     if entry is None:

@@ -15,7 +15,7 @@ A format is one file and one line in `busbw.importers.formats`.
 from os import PathLike
 from pathlib import Path
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.importers.draft import ImportedSweep
 from busbw.importers.file import import_path, import_stream
 from busbw.importers.report import FileReport

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.importers.context import Document, NcclMessages, Surroundings
 from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
 from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS, LineParser

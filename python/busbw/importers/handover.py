@@ -11,7 +11,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.importers.draft import ImportedSweep
 
 BATCH = 4_000

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Protocol
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 
 MAX_LINE = 1 << 16
 """Characters of one line; no benchmark prints more, JSON files are read by their own reader."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.errors import UserError
-from busbw.files import read_bytes
-from busbw.topology.cpulist import read_list
+from busbw.base.errors import UserError
+from busbw.base.files import read_bytes
+from busbw.machine.topology.cpulist import read_list
 
 MOST_BYTES = 8 << 20
 _GPU_CLASSES = ("0x0300", "0x0302")
@@ -87,7 +87,7 @@ def from_smi(text: str) -> list[Near]:
 
 def from_xml(data: bytes, where: str) -> list[Near]:
     """NCCL's topology (or `nvidia-smi -q -x`), its GPUs in the order of their bus ids, as the driver numbers them."""
-    from busbw.topology.load import from_bytes
+    from busbw.machine.topology.load import from_bytes
 
     gpus = sorted(from_bytes(data, where).machine.gpus, key=lambda gpu: (gpu.bus_id or "", gpu.index))
     return [Near(frozenset(gpu.cpus), frozenset(() if gpu.numa is None else (gpu.numa,))) for gpu in gpus]

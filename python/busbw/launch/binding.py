@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from busbw.topology.cpulist import write_list
+from busbw.machine.topology.cpulist import write_list
 
 # How each launcher tells a process its number on its host; the first that is set counts.
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK", "SLURM_LOCALID")

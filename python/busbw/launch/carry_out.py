@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.launch.execute import execute
 from busbw.launch.plan import FilePlan, LaunchPlan
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 
 PROGRAM = "busbw-engine"
 VARIABLE = "BUSBW_ENGINE"

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.launch.plan import LaunchPlan, ProcessPlan
 
 SECRET = "BUSBW_SECRET"

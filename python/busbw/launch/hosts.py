@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from busbw.errors import UsageError, UserError
-from busbw.files import read_bytes
+from busbw.base.errors import UsageError, UserError
+from busbw.base.files import read_bytes
 from busbw.launch.job import Host
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]")

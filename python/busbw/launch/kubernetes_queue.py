@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.launch.execute import TIMED_OUT
 from busbw.launch.plan import Submission
 from busbw.launch.submit import Phase, State

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from busbw.errors import UsageError
+from busbw.base.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.errors import UsageError
+from busbw.base.errors import UsageError
 from busbw.launch import affinity
 from busbw.launch.hosts import parse_hosts, read_hostfile
 from busbw.launch.job import Bind, Host, JobSpec, KubernetesOptions, Mpi, SlurmOptions, TorchrunOptions
@@ -247,7 +247,7 @@ def _names(hosts: Sequence[Host]) -> str:
 def find_program(name: str, launcher: str, environ: Mapping[str, str] = os.environ) -> None:
     """Complain in one sentence where a launcher is not installed."""
     if shutil.which(name, path=environ.get("PATH")) is None:
-        from busbw.errors import UserError
+        from busbw.base.errors import UserError
 
         raise UserError(
             f"--launcher {launcher} needs {name}, which was not found; install it, name it with --launcher-program, "

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Protocol, cast
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.launch.plan import Submission
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

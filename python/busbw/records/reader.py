@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.records.decode import InvalidLineError, Line, decode
 from busbw.records.model import Case, End, Record, Run
 

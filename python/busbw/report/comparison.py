@@ -15,7 +15,7 @@ from busbw.analysis.samples import Figure
 from busbw.analysis.statistics import Interval
 from busbw.analysis.units import format_bytes, format_us
 from busbw.analysis.verdict import Verdict
-from busbw.text import WIDTH, columns, display_width, paint, sentences, shorten
+from busbw.base.text import WIDTH, columns, display_width, paint, sentences, shorten
 
 # A sweep further than this from a straight line has no asymptote worth a ratio; its highest bandwidth says more.
 _STRAIGHT = 0.1

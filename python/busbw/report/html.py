@@ -12,9 +12,9 @@ from typing import Any
 
 from busbw.analysis.differences import Difference
 from busbw.analysis.units import format_bytes
+from busbw.base.text import clean
 from busbw.report.series import NamedRun, Point, Series
 from busbw.report.summary import Table
-from busbw.text import clean
 
 
 def page(

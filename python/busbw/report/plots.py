@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from busbw.analysis.units import format_bytes
-from busbw.errors import UserError
+from busbw.base.errors import UserError
+from busbw.base.text import clean
 from busbw.report.series import Point, Series
-from busbw.text import clean
 
 _COLOURS = ("#1f6fd1", "#d1480b", "#178a55", "#9a3fb5", "#a66f00", "#0b7f94", "#c4285f", "#5c6773")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")

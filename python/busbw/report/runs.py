@@ -8,10 +8,10 @@ from pathlib import Path
 from busbw.analysis.samples import Figure
 from busbw.analysis.statistics import relative_spread
 from busbw.analysis.units import format_bytes, format_us
+from busbw.base.text import WIDTH, clean, columns, sentences, shorten
 from busbw.records import Case, Record
 from busbw.runs.query import Listed
 from busbw.runs.store import Labels
-from busbw.text import WIDTH, clean, columns, sentences, shorten
 
 
 def runs_table(runs: Sequence[Listed]) -> list[str]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from busbw.analysis.units import format_bytes
+from busbw.base.text import WIDTH, clean, columns, display_width, paint, shorten
 from busbw.report.series import Point, Series
-from busbw.text import WIDTH, clean, columns, display_width, paint, shorten
 
 LATENCY_SIZES = (8, 1 << 10, 32 << 10)
 BANDWIDTH_SIZES = (1 << 20, 128 << 20, 1 << 30, 4 << 30)

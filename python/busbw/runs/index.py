@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from busbw.errors import UserError
-from busbw.launch.destination import RECORD_NAME
+from busbw.base.errors import UserError
+from busbw.runs.destination import RECORD_NAME
 from busbw.runs.store import Labels, read_labels, record_states
 
 INDEX_NAME = ".index.sqlite"

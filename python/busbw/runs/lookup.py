@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from busbw.errors import UserError
-from busbw.launch.destination import RECORD_NAME
+from busbw.base.errors import UserError
 from busbw.runs import store
+from busbw.runs.destination import RECORD_NAME
 from busbw.runs.index import Index
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.errors import UserError
-from busbw.launch.destination import RECORD_NAME, runs_directory
+from busbw.base.errors import UserError
 from busbw.records import Record, record_lines
 from busbw.records.writer import save_lines
+from busbw.runs.destination import RECORD_NAME, runs_directory
 
 LABELS_NAME = "labels.json"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from busbw.errors import UsageError
+from busbw.base.errors import UsageError
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv")
 ALIASES = {"all_to_all": "alltoall", "send_recv": "sendrecv"}

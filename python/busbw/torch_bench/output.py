@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.records import Case, End, Run, to_json
 
 # As the engine has it: what matters to a measurement, and nothing whose name smells of a secret.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 
 FOLDER = "BUSBW_RUN_FOLDER"
 """Folder of the run, which all ranks share: busbw sets it, and the ranks meet through a file in it."""

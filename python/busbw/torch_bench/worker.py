@@ -16,8 +16,8 @@ import torch
 import torch.distributed as dist
 
 from busbw import __version__
-from busbw.errors import UserError
-from busbw.parser import Parser
+from busbw.base.errors import UserError
+from busbw.base.parser import Parser
 from busbw.records import Case, Device, End, Library, Rank, Run, Tool, new_run_id
 from busbw.records.bandwidth import algbw_GBps, bus_factor, busbw_GBps
 from busbw.torch_bench import page, table

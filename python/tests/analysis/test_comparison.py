@@ -10,7 +10,7 @@ import pytest
 
 from busbw.analysis.comparison import Options, Side, compare
 from busbw.analysis.verdict import Verdict
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.records import Case, Library, Record, Run, Tool
 
 pytest.importorskip("numpy")

@@ -21,7 +21,7 @@ from busbw.analysis.statistics import (
     ratio_interval,
     relative_spread,
 )  # fmt: skip
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 
 times = st.lists(st.floats(0.01, 1e9), min_size=1, max_size=40)
 

@@ -84,7 +84,7 @@ def test_a_fault_gets_nothing_of_the_faults_in_the_callers_shell_and_multicast_s
 
 
 def test_the_graph_of_the_fault_is_one_that_the_doctor_can_read_and_calls_slow():
-    from busbw.nccl.graph_file import read_graph
+    from busbw.machine.nccl.graph_file import read_graph
 
     graph = read_graph(faults.slow_graph(4).encode(), "graph.xml")
     assert graph.ring is not None

@@ -11,10 +11,10 @@ from busbw.cli.main import main
 from busbw.doctor import collect as collecting
 from busbw.doctor.bundle import write_bundle
 from busbw.doctor.snapshot import Snapshot
-from busbw.topology.model import Machine
+from busbw.machine.topology.model import Machine
 
 from ..doctor.cases import environment, graph_case, healthy, log
-from ..nccl.samples import graph, topology
+from ..machine.nccl.samples import graph, topology
 
 
 @pytest.fixture

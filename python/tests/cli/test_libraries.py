@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from busbw.base.errors import UsageError
 from busbw.cli.libraries import Asked, split_libraries
-from busbw.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))

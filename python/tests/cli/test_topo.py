@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 import pytest
 
 from busbw.cli.main import main
-from busbw.topology import live
-from busbw.topology.gpu_state import Driver
-from busbw.topology.live import Reading
-from busbw.topology.load import load
-from busbw.topology.model import Machine
+from busbw.machine.topology import live
+from busbw.machine.topology.gpu_state import Driver
+from busbw.machine.topology.live import Reading
+from busbw.machine.topology.load import load
+from busbw.machine.topology.model import Machine
 
 from ..doctor.cases import machine
-from ..nccl.samples import graph, topology
+from ..machine.nccl.samples import graph, topology
 
 
 @pytest.fixture(autouse=True)

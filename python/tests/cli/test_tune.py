@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PYTHON = Path(__file__).parents[2]
-ENGINE = PYTHON / "tests" / "tune" / "tuned_engine.py"
+ENGINE = PYTHON / "tests" / "experiment" / "tune" / "tuned_engine.py"
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from busbw.doctor.snapshot import HostState, LibraryFile, ProcessState, Snapshot, TextFile
+from busbw.machine.topology.gpu_state import GpuProcess, GpuState
+from busbw.machine.topology.model import SWITCH, Gpu, Machine, Nic, NumaNode, NvLinks, PcieLink, with_generation
+from busbw.machine.topology.paths import connections
 from busbw.records import Case, Device, Library, Rank, Record, Run, Tool
-from busbw.topology.gpu_state import GpuProcess, GpuState
-from busbw.topology.model import SWITCH, Gpu, Machine, Nic, NumaNode, NvLinks, PcieLink, with_generation
-from busbw.topology.paths import connections
 
-from ..nccl.samples import graph, topology
+from ..machine.nccl.samples import graph, topology
 
 FULL = PcieLink(5, 16, 5, 16)
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from busbw.base.errors import UserError
 from busbw.doctor.bundle import MEMBER, read_bundle, write_bundle
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.doctor.text import describe, summary
-from busbw.errors import UserError
 
 from .cases import CASES, conf, healthy, log
 

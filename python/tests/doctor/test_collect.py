@@ -11,10 +11,10 @@ from busbw.doctor.collect import collect, conf_files, host_state, processes
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.libraries import find_libraries
-from busbw.topology.gpu_state import Driver, GpuProcess, GpuState
-from busbw.topology.live import Reading
+from busbw.machine.topology.gpu_state import Driver, GpuProcess, GpuState
+from busbw.machine.topology.live import Reading
 
-from ..nccl.samples import graph
+from ..machine.nccl.samples import graph
 from .cases import machine, state
 
 

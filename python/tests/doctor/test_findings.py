@@ -16,12 +16,12 @@ from busbw.doctor.findings.network_interface import matches
 from busbw.doctor.remedy import without
 from busbw.doctor.snapshot import HostState, ProcessState, Snapshot, TextFile
 from busbw.doctor.text import describe
-from busbw.nccl.conf import Origin, Setting
+from busbw.machine.nccl.conf import Origin, Setting
+from busbw.machine.topology.gpu_state import GpuProcess
+from busbw.machine.topology.model import PcieLink
 from busbw.records import Library, Record
-from busbw.topology.gpu_state import GpuProcess
-from busbw.topology.model import PcieLink
 
-from ..nccl.samples import graph, topology
+from ..machine.nccl.samples import graph, topology
 from .cases import (
     CASES,
     RECORDS,

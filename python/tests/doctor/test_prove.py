@@ -8,10 +8,10 @@ import random
 import pytest
 
 from busbw.analysis.verdict import Verdict
+from busbw.base.errors import UserError
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.prove import ALL, How, level_of, plan_of, prove
 from busbw.doctor.prove_text import proofs_json, proofs_text
-from busbw.errors import UserError
 from busbw.experiment.plan import Limits
 from busbw.experiment.trial import Outcome, Point, Trial
 

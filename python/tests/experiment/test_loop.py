@@ -10,7 +10,7 @@ import pytest
 from simulated import Machine, plan, spiky
 
 from busbw.analysis.verdict import Verdict
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.experiment.loop import TRIALS_NAME, Experiment, Stop, read_trials
 from busbw.experiment.trial import Outcome, Point, Trial
 

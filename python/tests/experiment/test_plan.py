@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.errors import UsageError, UserError
+from busbw.base.errors import UsageError, UserError
 from busbw.experiment import factors
 from busbw.experiment.factors import variants
 from busbw.experiment.file import parse_time, read_plan

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from busbw.base.errors import UserError
 from busbw.cli.main import main
-from busbw.errors import UserError
 from busbw.gate.baseline import make, to_toml
 from busbw.gate.judge import Result, judge
 from busbw.gate.thresholds import load, parse, shipped

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.importers import FileReport, ImportedSweep, import_path, import_stream, load
 from busbw.importers.context import is_kept, machine_named, read_command, without_secrets
 from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS

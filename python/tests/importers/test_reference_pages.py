@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw import catalogue
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.importers import FileReport, import_path
-from busbw.records import Case, Record
+from busbw.records import Case, Record, catalogue
 
 PAGES = Path(os.environ.get("BUSBW_REFERENCE", Path(__file__).parents[4] / "shared" / "reference"))
 ENTRIES = [name for name in catalogue.names() if len(catalogue.load(name)) == 1]

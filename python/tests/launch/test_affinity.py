@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.launch.affinity import Near, cpu_sets, from_smi, from_sysfs, from_xml, read_file
 from busbw.launch.binding import mask
-from busbw.topology.cpulist import write_list
+from busbw.machine.topology.cpulist import write_list
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
 REFERENCE = Path(os.environ.get("BUSBW_REFERENCE", SHARED / "reference"))

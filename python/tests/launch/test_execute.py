@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.launch.execute import TIMED_OUT, Patience, execute
 from busbw.launch.job import Bind, JobSpec
 from busbw.launch.local import plan

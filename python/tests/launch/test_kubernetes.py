@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from jobs import JOB, NASTY, PLAIN
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.launch import kubernetes_queue
 from busbw.launch.job import KubernetesOptions
 from busbw.launch.kubernetes import START, indexed_job, mpi_job, plan, service

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from busbw.base.errors import UserError
 from busbw.cli.launching import ranks_per_process, understand
 from busbw.cli.main import main
-from busbw.errors import UserError
 from busbw.launch.hosts import parse_hostfile
 from busbw.launch.job import Host, JobSpec, Mpi
 from busbw.launch.options import OPTIONS, split

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.launch import submit as submitting
 from busbw.launch.plan import Submission
 from busbw.launch.slurm_queue import refusal, state_of, state_of_accounting

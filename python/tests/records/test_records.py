@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.records import (
     Case,
     Collective,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from busbw.base.text import clean, columns, shorten, wants_colour
 from busbw.cli.main import main
 from busbw.records import Case, Library, Record, Run, Tool, save_records
-from busbw.text import clean, columns, shorten, wants_colour
 
 PAGE = """\
 ### 8 ranks, in place

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from busbw.base.errors import UserError
 from busbw.cli.main import main
-from busbw.errors import UserError
 from busbw.records import Case, End, Library, Rank, Record, Run, Tool, read_record, record_lines
 from busbw.runs import index as index_module
 from busbw.runs import lookup, store

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.errors import UserError
+from busbw.base.errors import UserError
 from busbw.importers import load
 from busbw.records import read_record
 from busbw.torch_bench.output import environment

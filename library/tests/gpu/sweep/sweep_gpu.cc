@@ -20,8 +20,8 @@
 #include "engine/core/error.h"
 #include "engine/platform/cuda_driver.h"
 #include "library/common/failure.h"
-#include "library/gpu/choice.h"
-#include "library/gpu/device.h"
+#include "library/gpu/choose/choice.h"
+#include "library/gpu/cuda/device.h"
 #include "library/gpu/kernels/sentinel.h"
 
 namespace busbw::gpu {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.predict.expectation import TELLING_BYTES, expected, fabric_of
+from busbw.expect.expectation import TELLING_BYTES, expected, fabric_of
 from busbw.records import Record
 
 NAME = "below-expected"

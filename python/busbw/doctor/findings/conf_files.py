@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import without
-from busbw.nccl.conf import ConfFile, Origin
+from busbw.machine.nccl.conf import ConfFile, Origin
 
 NAME = "conf-files"
 _NOTHING = Proof(instruction="correct the file, then let busbw doctor look again")

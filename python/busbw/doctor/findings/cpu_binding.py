@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.snapshot import HostState, ProcessState
-from busbw.topology.cpulist import write_list
+from busbw.machine.topology.cpulist import write_list
 
 NAME = "cpu-binding"
 BUSY = 0.8

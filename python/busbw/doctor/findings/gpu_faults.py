@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.topology.gpu_state import GpuState
+from busbw.machine.topology.gpu_state import GpuState
 
 NAME = "gpu-faults"
 _PROOF = Proof(instruction="reset the GPU after the repair and look at `nvidia-smi -q -d ECC,ROW_REMAPPER`")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.topology.gpu_state import GpuState
+from busbw.machine.topology.gpu_state import GpuState
 
 NAME = "gpu-throttled"
 _PROOF = Proof(instruction="measure again once `nvidia-smi -q -d PERFORMANCE` shows no reason")

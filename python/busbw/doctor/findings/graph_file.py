@@ -8,9 +8,9 @@ from busbw.doctor.capacity import channel_GBps, channels_GBps, links_GBps, loss
 from busbw.doctor.facts import GIVEN, Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.remedy import evidence, removal, without
-from busbw.nccl.conf import Setting
-from busbw.nccl.graph_file import PATH_TYPES, Graph, GraphFile, check_against
-from busbw.topology.model import Machine, PathType
+from busbw.machine.nccl.conf import Setting
+from busbw.machine.nccl.graph_file import PATH_TYPES, Graph, GraphFile, check_against
+from busbw.machine.topology.model import Machine, PathType
 
 NAME = "graph-file"
 ENOUGH = 0.7  # of what NCCL counts on per link; its own search is content with 0.97 on H200

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.nccl.log_model import NcclLog, Said
+from busbw.machine.nccl.log_model import NcclLog, Said
 
 NAME = "library-versions"
 _COST = Cost("versions differ in algorithms and tuning, up to several times at some sizes")

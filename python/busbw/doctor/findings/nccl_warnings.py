@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.nccl.log_model import NcclLog
+from busbw.machine.nccl.log_model import NcclLog
 
 NAME = "nccl-warnings"
 _MEMORY = ("shared memory", "/dev/shm", "No space left")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import evidence, removal, without
-from busbw.nccl.conf import Setting
-from busbw.topology.model import Nic
+from busbw.machine.nccl.conf import Setting
+from busbw.machine.topology.model import Nic
 
 NAME = "network-interface"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.topology.model import Gpu, Machine
-from busbw.topology.names import product
+from busbw.machine.topology.model import Gpu, Machine
+from busbw.machine.topology.names import product
 
 NAME = "nvlinks-down"
 _PROOF = Proof(instruction="reset the GPU or the fabric manager, then look at `nvidia-smi nvlink -s` and measure again")

@@ -8,8 +8,8 @@ from busbw.doctor.capacity import loss, through_host_GBps
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.remedy import evidence, removal, without
-from busbw.nccl.conf import Setting
-from busbw.topology.model import Machine, PathType
+from busbw.machine.nccl.conf import Setting
+from busbw.machine.topology.model import Machine, PathType
 
 NAME = "p2p-disabled"
 _LEVELS = {"LOC": 0, "NVL": 1, "PIX": 2, "PXB": 3, "PHB": 4, "SYS": 6, "0": 0, "1": 2, "2": 3, "3": 4, "4": 6, "5": 6}

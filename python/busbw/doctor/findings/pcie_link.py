@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.topology.model import Gpu, Nic
+from busbw.machine.topology.model import Gpu, Nic
 
 NAME = "pcie-link"
 _PROOF = Proof(instruction="measure host-to-device copies before and after reseating or a firmware update")

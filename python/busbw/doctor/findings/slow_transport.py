@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from busbw.doctor.capacity import loss, through_host_GBps
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.nccl.log_model import Communicator, Transport
+from busbw.machine.nccl.log_model import Communicator, Transport
 
 NAME = "slow-transport"
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import evidence, removal, without
-from busbw.nccl.log_model import NcclLog
-from busbw.nccl.topology_file import TopologyFile
-from busbw.topology.compare import differences
-from busbw.topology.model import Machine, normal_bus_id
+from busbw.machine.nccl.log_model import NcclLog
+from busbw.machine.nccl.topology_file import TopologyFile
+from busbw.machine.topology.compare import differences
+from busbw.machine.topology.model import Machine, normal_bus_id
 
 NAME = "topology-file"
 

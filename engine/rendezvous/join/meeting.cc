@@ -1,0 +1,253 @@
+// Acts on a join plan.
+#include "engine/rendezvous/join/meeting.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <thread>
+
+#include "engine/core/version.h"
+#include "engine/rendezvous/join/handshake.h"
+#include "engine/rendezvous/join/meeting_file.h"
+#include "engine/rendezvous/join/pmi1.h"
+
+namespace busbw {
+namespace {
+
+constexpr std::chrono::seconds connect_limit{2};
+constexpr std::chrono::seconds knock_limit{5};
+constexpr std::chrono::seconds grace{3};  // so that process 0's own sentence, which names who is missing, arrives first
+constexpr std::size_t most_advertised = 8;
+
+double in_seconds(std::chrono::milliseconds limit) { return static_cast<double>(limit.count()) / 1e3; }
+
+std::string link_text(const char* path) {
+  char text[128] = "";
+  const ssize_t length = readlink(path, text, sizeof text - 1);
+  return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : "";
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// Equal for processes that can share memory through /dev/shm; whether they really can is tried later.
+std::string host_identity() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat memory{};
+  stat("/dev/shm", &memory);
+  return boot + " " + host_name() + " " + link_text("/proc/self/ns/ipc") + " " + std::to_string(memory.st_dev) + ":" +
+         std::to_string(memory.st_ino);
+}
+
+Member introduce(const Placement& placement) {
+  return {.protocol = protocol_version,
+          .version = version,
+          .process = placement.process,
+          .processes = placement.processes,
+          .pid = getpid(),
+          .host = host_name(),
+          .host_identity = host_identity()};
+}
+
+std::string random_secret() { return hex(sha256(random_bytes(32))); }
+
+Listener listen_in_range(const std::string& host, const MeetingPlan& plan) {
+  const PortRange ports = plan.ports.value_or(PortRange{0, 0});
+  for (int port = ports.first; port <= ports.last; ++port) {
+    if (auto listener = listen_at(host, port, host == "127.0.0.1" ? "" : plan.interface)) return std::move(*listener);
+  }
+  throw Error(ExitCode::bad_arguments, format("Every port from %d to %d is in use on this host; widen BUSBW_PORT_RANGE",
+                                              ports.first, ports.last));
+}
+
+Listener listen_at_endpoints(const MeetingPlan& plan) {
+  std::string tried;
+  for (const Endpoint& endpoint : plan.endpoints) {
+    if (auto listener = listen_at(endpoint.host, endpoint.port, plan.interface)) return std::move(*listener);
+    tried.append(tried.empty() ? "" : ", ").append(std::to_string(endpoint.port));
+  }
+  throw Error(
+      ExitCode::bad_arguments,
+      format("Process 0 cannot listen: port %s is in use by another program on this host; choose another port in "
+             "BUSBW_ADDRESS or BUSBW_PORT",
+             tried.c_str()));
+}
+
+Listener open_door(const MeetingPlan& plan, bool one_host) {
+  if (plan.listen_descriptor) return inherited_listener(*plan.listen_descriptor);
+  if (!plan.endpoints.empty()) return listen_at_endpoints(plan);
+  return listen_in_range(one_host ? "127.0.0.1" : "", plan);
+}
+
+// What the others may try, as "address:port,address:port".
+std::string advertised_addresses(const std::string& interface, int port, bool one_host) {
+  if (one_host) return to_string({"127.0.0.1", port});
+  std::string list;
+  std::size_t count = 0;
+  for (const SocketAddress& address : interface_addresses(interface)) {
+    if (++count > most_advertised) break;
+    list.append(list.empty() ? "" : ",").append(to_string({address.text(), port}));
+  }
+  return list;
+}
+
+std::vector<Endpoint> read_addresses(const std::string& list) {
+  std::vector<Endpoint> endpoints;
+  for (std::size_t start = 0; start < list.size();) {
+    const std::size_t comma = std::min(list.find(',', start), list.size());
+    endpoints.push_back(parse_endpoint(list.substr(start, comma - start), "The address that mpiexec handed on"));
+    start = comma + 1;
+  }
+  return endpoints;
+}
+
+// Waits for the start of the job on a connection whose other end has proved itself.
+std::unique_ptr<Spoke> await_start(Descriptor socket, FrameReader reader, int process, Clock::time_point deadline) {
+  reader.set_limit(result_limit);
+  try {
+    const auto frame = wait_frame(socket, reader, deadline);
+    if (!frame) {
+      throw Error(ExitCode::timeout,
+                  "Process 0 answered but never said that all processes had come; look at its messages");
+    }
+    if (frame->kind == FrameKind::start) {
+      return std::make_unique<Spoke>(std::move(socket), std::move(reader), read_start(frame->body), process);
+    }
+    if (frame->kind == FrameKind::refusal) throw Error(ExitCode::bad_arguments, frame->body);
+    if (frame->kind == FrameKind::failure) {
+      const Failure failure = read_failure(frame->body);
+      throw Error(failure.code, failure.sentence);
+    }
+    throw WireError("it sent something unexpected");
+  } catch (const WireError& error) {
+    throw Error(ExitCode::internal,
+                format("Process 0 was lost while the job was gathering: %s; look at its messages", error.what()));
+  }
+}
+
+Joined meet_as_process_0(const JoinPlan& plan, const std::string& runtime_folder, Clock::time_point deadline) {
+  const MeetingPlan& how = plan.meeting;
+  const bool one_host = !how.meeting.empty() || plan.placement.local_processes == plan.placement.processes;
+  const std::string secret = how.secret.empty() ? random_secret() : how.secret;
+  Listener listener = open_door(how, one_host);
+  const int port = listener.port;
+  auto [near_end, far_end] = socket_pair();
+  Joined joined;
+  joined.hub = std::make_unique<Hub>(std::move(listener), std::move(far_end),
+                                     HubOptions{.processes = plan.placement.processes,
+                                                .secret = secret,
+                                                .hosts = how.hosts,
+                                                .join_deadline = deadline,
+                                                .join_limit = how.join_limit});
+  PublishedMeeting published;
+  if (!how.meeting.empty()) {
+    published = PublishedMeeting(meeting_path(private_folder(runtime_folder), how.meeting), {port, secret});
+  } else if (how.pmi_descriptor) {
+    Pmi1 pmi(*how.pmi_descriptor, deadline);
+    pmi.put("busbw-addresses", advertised_addresses(how.interface, port, one_host));
+    pmi.put("busbw-secret", secret);
+    pmi.barrier();
+  }
+  FrameReader reader(greeting_limit);
+  std::string why;
+  if (knock(near_end, reader, secret, introduce(plan.placement), deadline, why) != Knock::welcome) {
+    throw Error(ExitCode::internal, "Process 0 could not join its own job: " + why);
+  }
+  joined.spoke = await_start(std::move(near_end), std::move(reader), 0, deadline + grace);
+  return joined;
+}
+
+// Finds process 0 at the addresses and in the file where it may be, again and again until the deadline.
+class Search {
+ public:
+  Search(const JoinPlan& plan, const std::string& runtime_folder, Clock::time_point deadline)
+      : how_(plan.meeting), self_(introduce(plan.placement)), deadline_(deadline) {
+    if (!how_.meeting.empty()) path_ = meeting_path(private_folder(runtime_folder), how_.meeting);
+    if (how_.pmi_descriptor && how_.endpoints.empty()) {
+      Pmi1 pmi(*how_.pmi_descriptor, deadline);
+      pmi.barrier();
+      how_.endpoints = read_addresses(pmi.get("busbw-addresses"));
+      how_.secret = pmi.get("busbw-secret");
+    }
+  }
+
+  std::unique_ptr<Spoke> run() {
+    auto pause = std::chrono::milliseconds(5);
+    for (;;) {
+      if (!path_.empty()) {
+        if (const auto meeting = read_meeting(path_)) try_endpoint({"127.0.0.1", meeting->port}, meeting->secret);
+      }
+      for (const Endpoint& endpoint : how_.endpoints) {
+        if (!found_.open()) try_endpoint(endpoint, how_.secret);
+      }
+      // Process 0 counts its own limit from its own start, and its sentence says more than ours.
+      if (found_.open()) {
+        const auto limit = Clock::now() + how_.join_limit + grace;
+        return await_start(std::move(found_), std::move(reader_), self_.process, limit);
+      }
+      if (Clock::now() + pause >= deadline_) throw_not_found();
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::milliseconds(250));
+    }
+  }
+
+ private:
+  void try_endpoint(const Endpoint& endpoint, const std::string& secret) {
+    std::vector<SocketAddress> addresses;
+    try {
+      addresses = resolve(endpoint);
+    } catch (const Error& error) {
+      why_ = error.what();
+      return;
+    }
+    for (const SocketAddress& address : addresses) {
+      Descriptor socket = connect_to(address, std::min(deadline_, Clock::now() + connect_limit), why_);
+      if (!socket.open()) continue;
+      FrameReader reader(greeting_limit);
+      std::string stranger;
+      if (knock(socket, reader, secret, self_, std::min(deadline_, Clock::now() + knock_limit), stranger) ==
+          Knock::welcome) {
+        found_ = std::move(socket);
+        reader_ = std::move(reader);
+        return;
+      }
+      why_ = "there answered " + stranger;
+    }
+  }
+
+  [[noreturn]] void throw_not_found() const {
+    std::string where;
+    if (!path_.empty()) where.append("through ").append(path_);
+    for (const Endpoint& endpoint : how_.endpoints)
+      where.append(where.empty() ? "at " : ", ").append(to_string(endpoint));
+    throw Error(
+        ExitCode::timeout,
+        format("Process %d on host %s could not reach process 0 %s within %g s: %s; see whether process 0 runs, "
+               "or set BUSBW_ADDRESS=host:port",
+               self_.process, self_.host.c_str(), where.c_str(), in_seconds(how_.join_limit), why_.c_str()));
+  }
+
+  MeetingPlan how_;
+  Member self_;
+  Clock::time_point deadline_;
+  std::string path_;
+  std::string why_ = "it has not come";
+  Descriptor found_;
+  FrameReader reader_{greeting_limit};
+};
+
+}  // namespace
+
+Joined meet(const JoinPlan& plan, const std::string& runtime_folder) {
+  const auto deadline = Clock::now() + plan.meeting.join_limit;
+  if (plan.placement.process == 0) return meet_as_process_0(plan, runtime_folder, deadline);
+  return Joined{.hub = nullptr, .spoke = Search(plan, runtime_folder, deadline).run()};
+}
+
+}  // namespace busbw

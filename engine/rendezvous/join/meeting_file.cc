@@ -1,0 +1,104 @@
+// The meeting file of one host.
+#include "engine/rendezvous/join/meeting_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "engine/core/error.h"
+#include "engine/core/sha256.h"
+#include "engine/rendezvous/net/socket.h"
+
+namespace busbw {
+namespace {
+
+constexpr std::size_t longest_meeting = 512;
+
+[[noreturn]] void folder_failed(const std::string& path, const char* why) {
+  throw Error(ExitCode::bad_arguments,
+              format("The processes of this job cannot meet in the folder %s: %s; remove or repair it, or set "
+                     "XDG_RUNTIME_DIR to a folder of your own",
+                     path.c_str(), why));
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status{};
+  return !path.empty() && stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::string network_namespace() {
+  char name[64] = "";
+  const ssize_t length = readlink("/proc/self/ns/net", name, sizeof name - 1);
+  return length > 0 ? std::string(name, static_cast<std::size_t>(length)) : "";
+}
+
+}  // namespace
+
+std::string private_folder(const std::string& runtime_folder) {
+  const std::string path =
+      is_folder(runtime_folder) ? runtime_folder + "/busbw" : "/tmp/busbw-" + std::to_string(getuid());
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) folder_failed(path, std::strerror(errno));
+  struct stat status{};
+  if (lstat(path.c_str(), &status) != 0) folder_failed(path, std::strerror(errno));
+  if (!S_ISDIR(status.st_mode)) folder_failed(path, "it is a link or file, not a folder");
+  if (status.st_uid != getuid()) folder_failed(path, "it belongs to another user");
+  if ((status.st_mode & 077) != 0) folder_failed(path, "other users may enter it (its mode is not 0700)");
+  return path;
+}
+
+std::string meeting_path(const std::string& folder, const std::string& identity) {
+  return folder + "/" +
+         hex(sha256(identity + "\n" + std::to_string(getuid()) + "\n" + network_namespace())).substr(0, 32);
+}
+
+std::optional<Meeting> read_meeting(const std::string& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  struct stat status{};
+  if (!file.open() || fstat(file.get(), &status) != 0) return std::nullopt;
+  if (!S_ISREG(status.st_mode) || status.st_uid != getuid() || (status.st_mode & 077) != 0) return std::nullopt;
+  char text[longest_meeting + 1] = "";
+  if (read(file.get(), text, longest_meeting) <= 0) return std::nullopt;
+  Meeting meeting;
+  char secret[129] = "";
+  if (std::sscanf(text, "busbw meeting 1\nport %5d\nsecret %128s", &meeting.port, secret) != 2) return std::nullopt;
+  meeting.secret = secret;
+  if (meeting.port < 1 || meeting.port > 65535) return std::nullopt;
+  return meeting;
+}
+
+PublishedMeeting::PublishedMeeting(const std::string& path, const Meeting& meeting) {
+  const std::string draft = path + "." + std::to_string(getpid());
+  unlink(draft.c_str());  // of a process that died with this number
+  const Descriptor file(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const std::string text = format("busbw meeting 1\nport %d\nsecret %s\n", meeting.port, meeting.secret.c_str());
+  struct stat status{};
+  const bool written = file.open() &&
+                       write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       fstat(file.get(), &status) == 0 && rename(draft.c_str(), path.c_str()) == 0;
+  if (!written) {
+    const int why = errno;
+    unlink(draft.c_str());
+    folder_failed(path, std::strerror(why));
+  }
+  path_ = path;
+  inode_ = status.st_ino;
+}
+
+PublishedMeeting& PublishedMeeting::operator=(PublishedMeeting&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(inode_, other.inode_);
+  return *this;
+}
+
+void PublishedMeeting::remove() {
+  struct stat status{};
+  if (!path_.empty() && lstat(path_.c_str(), &status) == 0 && status.st_ino == inode_) unlink(path_.c_str());
+  path_.clear();
+}
+
+}  // namespace busbw

@@ -1,0 +1,366 @@
+// Process 0's thread: everything below the constructor and destructor runs on it alone, so nothing here is locked.
+#include "engine/rendezvous/net/hub.h"
+
+#include <poll.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "engine/core/version.h"
+#include "engine/rendezvous/join/handshake.h"
+
+namespace busbw {
+namespace {
+
+constexpr int spare_guests = 64;  // strangers that may stand at the door at once
+constexpr std::chrono::milliseconds farewell_limit{1'000};
+
+// Most systems allow 1024 descriptors at first and many more on request: one per process is needed here.
+void allow_descriptors(int processes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = limit.rlim_cur + static_cast<rlim_t>(processes) + spare_guests;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string versions_differ(const Member& member) {
+  return format(
+      "%s runs busbw %s (protocol %d), but process 0 runs busbw %s (protocol %d); install the same version on "
+      "every host",
+      describe(member).c_str(), member.version.c_str(), member.protocol, version, protocol_version);
+}
+
+}  // namespace
+
+Hub::Hub(Listener listener, Descriptor own, HubOptions options)
+    : options_(std::move(options)), listener_(std::move(listener.socket)) {
+  allow_descriptors(options_.processes);
+  guests_.emplace_back(Connection(std::move(own), greeting_limit));
+  guests_.back().own = true;
+  thread_ = std::thread([this] { run(); });
+}
+
+Hub::~Hub() {
+  stop_ = true;
+  signal_event(wake_);
+  thread_.join();
+}
+
+void Hub::run() {
+  while (!stop_) poll_once();
+  poll_once();  // what process 0 itself sent last: its leave, its failure, or a connection closed in mid-run
+  send_to_members(encode(FrameKind::all_left));
+  flush_all();
+}
+
+void Hub::poll_once() {
+  std::vector<pollfd> waiting{{.fd = wake_.get(), .events = POLLIN, .revents = 0},
+                              {.fd = listener_.get(), .events = POLLIN, .revents = 0}};
+  std::vector<Guest*> order;
+  for (Guest& guest : guests_) {
+    const short events = guest.connection.sending() ? POLLIN | POLLOUT : POLLIN;
+    waiting.push_back({.fd = guest.connection.descriptor(), .events = events, .revents = 0});
+    order.push_back(&guest);
+  }
+  const auto until_beat = std::chrono::ceil<std::chrono::milliseconds>(next_beat_ - Clock::now()).count();
+  const int timeout = started_ ? static_cast<int>(std::clamp<long>(until_beat, 0, 1000)) : 50;
+  if (poll(waiting.data(), waiting.size(), timeout) > 0) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (waiting[i + 2].revents & POLLOUT) order[i]->connection.flush();
+      if (waiting[i + 2].revents & ~POLLOUT) serve(*order[i]);
+    }
+    if (waiting[1].revents) accept_newcomers();
+  }
+  tick(Clock::now());
+  guests_.remove_if([](const Guest& guest) { return guest.dropped; });
+}
+
+void Hub::accept_newcomers() {
+  // A few a turn, so that those who went away again are noticed in between.
+  for (int turn = 0; turn < 16; ++turn) {
+    Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const bool crowded = !socket.open() && (errno == EMFILE || errno == ENFILE);
+    if (!socket.open() && !crowded) return;
+    const auto pending = [](const Guest& guest) {
+      return guest.state != State::member && !guest.dropped && !guest.own;
+    };
+    if (crowded || std::count_if(guests_.begin(), guests_.end(), pending) >= options_.processes + spare_guests) {
+      const auto oldest = std::find_if(guests_.begin(), guests_.end(), pending);
+      if (oldest == guests_.end()) return;
+      notice_once("crowd",
+                  "Too many callers that are not of this job stand at process 0's port; the oldest is dropped");
+      guests_.erase(oldest);
+    }
+    if (!socket.open()) return;
+    prepare_stream(socket);
+    guests_.emplace_back(Connection(std::move(socket), greeting_limit));
+  }
+}
+
+void Hub::serve(Guest& guest) {
+  if (guest.dropped) return;
+  try {
+    guest.connection.receive();
+    while (!guest.dropped) {
+      const auto frame = guest.connection.next();
+      if (!frame) break;
+      handle(guest, *frame);
+    }
+    if (guest.connection.closed() && !guest.dropped) closed(guest);
+  } catch (const WireError& error) {
+    guest.dropped = true;
+    if (guest.state == State::member) {
+      closed(guest);
+    } else {
+      notice_once(error.what(),
+                  format("Process 0's port was called by a stranger, which was dropped: %s", error.what()));
+    }
+  }
+}
+
+void Hub::handle(Guest& guest, const Frame& frame) {
+  switch (guest.state) {
+    case State::greeting:
+      return greet(guest, frame);
+    case State::proving:
+      return admit(guest, frame);
+    case State::member:
+      return serve_member(guest, frame);
+  }
+}
+
+void Hub::greet(Guest& guest, const Frame& frame) {
+  if (frame.kind != FrameKind::hello) throw WireError("something other than a greeting");
+  guest.newcomer_nonce = read_hello(frame.body);
+  guest.hub_nonce = random_bytes(nonce_bytes);
+  guest.state = State::proving;
+  guest.connection.send(encode_challenge(options_.secret, guest.newcomer_nonce, guest.hub_nonce));
+}
+
+void Hub::admit(Guest& guest, const Frame& frame) {
+  if (frame.kind != FrameKind::proof) throw WireError("something other than a proof of the secret");
+  guest.member = read_proof(options_.secret, guest.newcomer_nonce, guest.hub_nonce, frame.body);
+  const Member& member = guest.member;
+  if (member.protocol != protocol_version || member.version != version) {
+    fail({.process = member.process, .code = ExitCode::invalid_usage, .sentence = versions_differ(member)});
+    return refuse(guest, versions_differ(member));
+  }
+  if (failure_) return refuse(guest, failure_->sentence);
+  if (member.processes != options_.processes || member.process < 0 || member.process >= options_.processes) {
+    return refuse(guest, format("%s says that the job has %d processes, but process 0 says %d; start all with the same "
+                                "size",
+                                describe(member).c_str(), member.processes, options_.processes));
+  }
+  for (const Guest& other : guests_) {
+    if (&other != &guest && other.state == State::member && other.member.process == member.process) {
+      return refuse(guest, format("A second process %d (pid %ld on host %s) came, but %s has joined already; two jobs "
+                                  "share one address and secret",
+                                  member.process, member.pid, member.host.c_str(), describe(other.member).c_str()));
+    }
+  }
+  guest.state = State::member;
+  guest.connection.set_limit(member_limit);
+  if (joined() == options_.processes) start();
+}
+
+void Hub::refuse(Guest& guest, const std::string& sentence) {
+  notice_once("refused " + std::to_string(guest.member.process), sentence);
+  guest.connection.send(encode(FrameKind::refusal, sentence));
+  guest.dropped = true;
+}
+
+void Hub::start() {
+  std::vector<Member> members(static_cast<std::size_t>(options_.processes));
+  for (const Guest& guest : guests_) {
+    if (guest.state == State::member) members[static_cast<std::size_t>(guest.member.process)] = guest.member;
+  }
+  listener_.close();
+  started_ = true;
+  for (Guest& guest : guests_) {
+    if (guest.state != State::member) guest.dropped = true;
+    guest.connection.pretend_heard(Clock::now());
+  }
+  send_to_members(encode_start(members));
+}
+
+void Hub::serve_member(Guest& guest, const Frame& frame) {
+  switch (frame.kind) {
+    case FrameKind::heartbeat:
+      return;
+    case FrameKind::contribution:
+      return contribute(guest, read_contribution(frame.body));
+    case FrameKind::failure:
+      return fail(read_failure(frame.body));
+    case FrameKind::leave: {
+      guest.left = true;
+      const std::string number = BodyWriter().number(static_cast<std::uint32_t>(guest.member.process), 4).take();
+      send_to_members(encode(FrameKind::leave, number));
+      const auto stays = [](const Guest& other) { return other.state == State::member && !other.left; };
+      if (std::none_of(guests_.begin(), guests_.end(), stays)) send_to_members(encode(FrameKind::all_left));
+      return;
+    }
+    case FrameKind::hello:
+    case FrameKind::challenge:
+    case FrameKind::proof:
+    case FrameKind::refusal:
+    case FrameKind::start:
+    case FrameKind::result:
+    case FrameKind::all_left:
+      throw WireError("a frame that only process 0 sends");
+  }
+}
+
+void Hub::contribute(Guest& guest, Contribution contribution) {
+  Gathering& gathering = gatherings_[contribution.channel];
+  if (gathering.parts.empty()) {
+    gathering.call = contribution.call;
+    gathering.sequence = contribution.sequence;
+    gathering.members = contribution.members;
+  }
+  const bool same = gathering.call == contribution.call && gathering.sequence == contribution.sequence &&
+                    gathering.members == contribution.members;
+  if (!same || !gathering.parts.emplace(guest.member.process, std::move(contribution.data)).second) {
+    return fail({.process = guest.member.process,
+                 .code = ExitCode::internal,
+                 .sentence = describe(guest.member) + " made a different collective call than process " +
+                             std::to_string(gathering.parts.begin()->first) + "; this is an error in busbw"});
+  }
+  if (gathering.parts.size() == gathering.members) finish(contribution.channel, gathering);
+}
+
+void Hub::finish(std::uint8_t channel, Gathering& gathering) {
+  Result result{.channel = channel, .sequence = gathering.sequence, .parts = {}};
+  std::size_t bytes = 0;
+  for (auto& [process, part] : gathering.parts) {
+    bytes += part.size() + 4;
+    result.parts.push_back(std::move(part));
+  }
+  if (bytes + 64 > result_limit) {
+    return fail({.process = 0,
+                 .code = ExitCode::internal,
+                 .sentence = format("The processes exchange %zu bytes in one call, above the limit of %zu", bytes,
+                                    result_limit)});
+  }
+  const auto frame = std::make_shared<const std::string>(encode(result));
+  for (Guest& guest : guests_) {
+    if (guest.state == State::member && gathering.parts.contains(guest.member.process)) guest.connection.send(frame);
+  }
+  gathering.parts.clear();
+}
+
+void Hub::fail(const Failure& failure) {
+  if (failure_) return;
+  failure_ = failure;
+  send_to_members(encode(failure));
+}
+
+void Hub::closed(Guest& guest) {
+  guest.dropped = true;
+  if (guest.state != State::member || guest.left || failure_) return;
+  fail({.process = guest.member.process,
+        .code = ExitCode::internal,
+        .sentence = describe(guest.member) + " was lost: its connection closed " +
+                    (started_ ? "in mid-run" : "while the job was still gathering")});
+}
+
+void Hub::tick(Clock::time_point now) {
+  // A gap in our own turns (suspended, or starved of a core) says nothing about the others.
+  const bool slept = now - last_turn_ > 3 * heartbeat_interval;
+  last_turn_ = now;
+  for (Guest& guest : guests_) {
+    if (slept) guest.connection.pretend_heard(now);
+    if (guest.state != State::member && !guest.dropped && !guest.own &&
+        now - guest.connection.opened() > options_.greeting_limit) {
+      guest.dropped = true;
+      notice_once("slow", "Process 0's port was called by a stranger, which was dropped: it did not introduce itself");
+    }
+  }
+  if (started_) {
+    if (now >= next_beat_) beat(now);
+  } else if (!failure_ && now >= options_.join_deadline) {
+    give_up_waiting();
+  }
+}
+
+void Hub::beat(Clock::time_point now) {
+  next_beat_ = now + heartbeat_interval;
+  for (Guest& guest : guests_) {
+    if (guest.state != State::member || guest.dropped) continue;
+    if (!guest.connection.sending()) guest.connection.send(encode(FrameKind::heartbeat));
+    if (now - guest.connection.heard() > silence_limit && !guest.left) {
+      guest.left = true;  // said once
+      fail({.process = guest.member.process,
+            .code = ExitCode::internal,
+            .sentence = describe(guest.member) + " was lost: no sign of life for " +
+                        std::to_string(silence_limit.count()) + " s"});
+    }
+  }
+}
+
+void Hub::give_up_waiting() { fail({.process = -1, .code = ExitCode::timeout, .sentence = missing_sentence()}); }
+
+std::string Hub::missing_sentence() const {
+  std::set<int> came;
+  std::set<std::string> hosts;
+  for (const Guest& guest : guests_) {
+    if (guest.state != State::member) continue;
+    came.insert(guest.member.process);
+    hosts.insert(guest.member.host.substr(0, guest.member.host.find('.')));
+  }
+  std::string names, silent_hosts;
+  int missing = 0;
+  for (int process = 0; process < options_.processes; ++process) {
+    if (came.contains(process) || ++missing > 8) continue;
+    names += (names.empty() ? "" : ", ") + std::to_string(process);
+  }
+  for (const std::string& host : options_.hosts) {
+    if (!hosts.contains(host.substr(0, host.find('.')))) silent_hosts += (silent_hosts.empty() ? "" : ", ") + host;
+  }
+  std::string sentence = format("%d of %d processes did not come within %g s: %s %s%s", missing, options_.processes,
+                                static_cast<double>(options_.join_limit.count()) / 1e3,
+                                missing == 1 ? "process" : "processes", names.c_str(), missing > 8 ? " and more" : "");
+  if (!silent_hosts.empty()) sentence += "; nobody came from host " + silent_hosts;
+  if (!last_notice_.empty()) sentence += "; " + last_notice_;
+  return sentence + "; look at their own messages, or raise BUSBW_JOIN_TIMEOUT";
+}
+
+void Hub::notice_once(const std::string& cause, const std::string& sentence) {
+  last_notice_ = sentence;
+  if (!noticed_.insert(cause).second) return;
+  if (options_.notice) {
+    options_.notice(sentence);
+  } else {
+    std::fprintf(stderr, "busbw: %s\n", sentence.c_str());
+  }
+}
+
+void Hub::send_to_members(const std::string& frame) {
+  const auto shared = std::make_shared<const std::string>(frame);
+  // Process 0 itself comes last: it may end as soon as it has heard, and this thread with it.
+  for (const bool own : {false, true}) {
+    for (Guest& guest : guests_) {
+      if (guest.own == own && guest.state == State::member && !guest.dropped) guest.connection.send(shared);
+    }
+  }
+}
+
+void Hub::flush_all() {
+  const auto deadline = Clock::now() + farewell_limit;
+  for (Guest& guest : guests_) {
+    while (guest.connection.sending() && Clock::now() < deadline) {
+      pollfd waiting{.fd = guest.connection.descriptor(), .events = POLLOUT, .revents = 0};
+      poll(&waiting, 1, 10);
+      guest.connection.flush();
+    }
+  }
+}
+
+int Hub::joined() const {
+  return static_cast<int>(
+      std::count_if(guests_.begin(), guests_.end(), [](const Guest& guest) { return guest.state == State::member; }));
+}
+
+}  // namespace busbw

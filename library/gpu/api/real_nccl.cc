@@ -1,0 +1,133 @@
+// Finding the NCCL behind this library without finding ourselves.
+#include "library/gpu/api/real_nccl.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "library/common/failure.h"
+
+namespace busbw::gpu {
+
+thread_local int calls_inside_nccl = 0;
+
+namespace {
+
+constexpr const char* soname = "libnccl.so.2";
+// Every NCCL of the 2.x ABI has it.
+constexpr const char* probe = "ncclCommInitRank";
+
+std::string file_of(const void* function) {
+  Dl_info info{};
+  return dladdr(function, &info) != 0 && info.dli_fname ? info.dli_fname : "";
+}
+
+// This file's object, or another copy of it: going on there would come back here. Our CPU library is an NCCL like any.
+bool is_this_library(const void* function) {
+  Dl_info theirs{}, ours{};
+  if (dladdr(function, &theirs) == 0 || dladdr(reinterpret_cast<const void*>(&is_this_library), &ours) == 0)
+    return false;
+  if (theirs.dli_fbase == ours.dli_fbase) return true;
+  void* handle = dlopen(theirs.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (!handle) return false;
+  const bool copy = dlsym(handle, "busbwExplainCall") != nullptr;
+  dlclose(handle);
+  return copy;
+}
+
+struct Search {
+  void* handle = nullptr;
+  void* found = nullptr;
+  std::string tried;
+
+  void note(const std::string& what) { tried += (tried.empty() ? "" : "; ") + what; }
+
+  bool accept(void* candidate, const std::string& name) {
+    void* function = candidate ? dlsym(candidate, probe) : nullptr;
+    if (!function) {
+      const char* why = candidate ? nullptr : dlerror();
+      note(candidate ? name + " exports no " + probe : why ? std::string(why) : name + " cannot be opened");
+      return false;
+    }
+    if (is_this_library(function)) {
+      note(name + " is this library itself");
+      return false;
+    }
+    handle = candidate;
+    found = function;
+    return true;
+  }
+};
+
+// Handles are kept for good: NCCL has threads, and communicators outlive any call.
+Search search(const std::string& asked_for) {
+  Search result;
+  if (!asked_for.empty()) {
+    result.accept(dlopen(asked_for.c_str(), RTLD_NOW | RTLD_LOCAL), "BUSBW_REAL_NCCL=" + asked_for);
+    return result;
+  }
+  // Preloaded: the program's own NCCL comes after us.
+  if (void* function = dlsym(RTLD_NEXT, probe); function && !is_this_library(function)) {
+    result.handle = RTLD_NEXT;
+    result.found = function;
+    return result;
+  }
+  // A Python module's NCCL is in no scope that RTLD_NEXT sees.
+  if (void* loaded = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD)) {
+    if (result.accept(loaded, std::string("the ") + soname + " of this process")) return result;
+  }
+  result.accept(dlopen(soname, RTLD_NOW | RTLD_LOCAL), soname);
+  return result;
+}
+
+std::unique_ptr<RealNccl> bind(const Search& place) {
+  auto real = std::make_unique<RealNccl>();
+  real->handle = place.handle;
+  real->path = file_of(place.found);
+#define BUSBW_BIND(member, function) real->member = reinterpret_cast<function##_t*>(dlsym(place.handle, #function));
+  BUSBW_REAL_FUNCTIONS(BUSBW_BIND)
+#undef BUSBW_BIND
+  if (!real->get_version || !real->get_error_string || !real->destroy || !real->group_start || !real->group_end) {
+    throw Failure(
+        ncclSystemError,
+        text("%s is no NCCL: it lacks ncclGetVersion, ncclGetErrorString, ncclCommDestroy or ncclGroupStart. Give "
+             "the file of an NCCL in BUSBW_REAL_NCCL.",
+             real->path.c_str()));
+  }
+  call_nccl(real->get_version, &real->version);
+  return real;
+}
+
+const RealNccl* find() {
+  const char* asked_for = std::getenv("BUSBW_REAL_NCCL");
+  const Search place = search(asked_for ? asked_for : "");
+  if (!place.handle) {
+    throw Failure(ncclSystemError,
+                  text("busbw's GPU library found no NCCL to work with (%s). Give its file in BUSBW_REAL_NCCL, or its "
+                       "folder in LD_LIBRARY_PATH.",
+                       place.tried.c_str()));
+  }
+  return bind(place).release();
+}
+
+}  // namespace
+
+const RealNccl& real_nccl() {
+  static std::atomic<const RealNccl*> known{nullptr};
+  if (const RealNccl* real = known.load(std::memory_order_acquire)) return *real;
+  static std::mutex guard;
+  const std::lock_guard lock(guard);
+  if (!known.load(std::memory_order_acquire)) known.store(find(), std::memory_order_release);
+  return *known.load(std::memory_order_acquire);
+}
+
+std::string version_text(int code) {
+  // NCCL codes 2.8 and older in thousands, newer ones in tens of thousands.
+  if (code < 10000) return text("%d.%d.%d", code / 1000, code / 100 % 10, code % 100);
+  return text("%d.%d.%d", code / 10000, code / 100 % 100, code % 100);
+}
+
+}  // namespace busbw::gpu

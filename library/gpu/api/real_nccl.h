@@ -1,0 +1,45 @@
+// The NCCL behind this library, found at run time: the one that the program would use without us.
+#pragma once
+
+#include <string>
+
+#include "library/gpu/api/nccl_api.h"
+
+namespace busbw::gpu {
+
+// The functions that this library calls itself; null where this NCCL is too old to have one.
+struct RealNccl {
+#define BUSBW_MEMBER(member, function) function##_t* member = nullptr;
+  BUSBW_REAL_FUNCTIONS(BUSBW_MEMBER)
+#undef BUSBW_MEMBER
+  // What dlsym takes; RTLD_NEXT where the file behind the functions is not known.
+  void* handle = nullptr;
+  std::string path;
+  int version = 0;
+};
+
+// Throws a Failure that says where NCCL was looked for. Looks again at the next call, as the program may load it later.
+const RealNccl& real_nccl();
+
+// "2.28.9"
+std::string version_text(int code);
+
+// True while this thread is inside a function of the real NCCL. Preloaded, we see NCCL's calls of its own exported
+// functions too (ncclBcast calls ncclBroadcast): those go straight back.
+extern thread_local int calls_inside_nccl;
+class InsideNccl {
+ public:
+  InsideNccl() { ++calls_inside_nccl; }
+  ~InsideNccl() { --calls_inside_nccl; }
+  InsideNccl(const InsideNccl&) = delete;
+  InsideNccl& operator=(const InsideNccl&) = delete;
+};
+
+// Calls a function of the real NCCL.
+template <class Function, class... Arguments>
+auto call_nccl(Function* function, Arguments... arguments) {
+  const InsideNccl inside;
+  return function(arguments...);
+}
+
+}  // namespace busbw::gpu

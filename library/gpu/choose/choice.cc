@@ -1,0 +1,361 @@
+// Chooses kernels: what each can do, how many channels suit a size, and the tables for GPUs that we know.
+#include "library/gpu/choose/choice.h"
+
+#include <algorithm>
+#include <span>
+
+#include "library/common/failure.h"
+
+namespace busbw::gpu {
+namespace {
+
+constexpr std::uint64_t KiB = 1 << 10;
+constexpr std::uint64_t MiB = 1 << 20;
+constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+// Fewer packs than a warp has lanes leave lanes idle, and another channel costs a block.
+constexpr std::uint64_t warp = 32;
+
+constexpr std::uint16_t bit(ncclDataType_t type) { return std::uint16_t(1u << type); }
+constexpr std::uint16_t sentinel_types = bit(ncclFloat16) | bit(ncclFloat32) | bit(ncclBfloat16);
+
+constexpr Use nccl{.nccl = true};
+constexpr Use one_shot_ll{.algorithm = Algorithm::one_shot, .protocol = Protocol::ll};
+constexpr Use two_shot_ll{.algorithm = Algorithm::two_shot, .protocol = Protocol::ll};
+constexpr Use two_shot_sentinel{.algorithm = Algorithm::two_shot, .protocol = Protocol::sentinel};
+constexpr Use two_shot_simple{.algorithm = Algorithm::two_shot, .protocol = Protocol::simple};
+constexpr Use direct_ll{.algorithm = Algorithm::direct, .protocol = Protocol::ll};
+constexpr Use direct_sentinel{.algorithm = Algorithm::direct, .protocol = Protocol::sentinel};
+constexpr Use direct_simple{.algorithm = Algorithm::direct, .protocol = Protocol::simple};
+constexpr Use direct_copy{.algorithm = Algorithm::direct, .protocol = Protocol::copy};
+constexpr Use forward_simple{.algorithm = Algorithm::scatter_forward, .protocol = Protocol::simple};
+
+// A line of a built-in table: `use` for up to `ranks` ranks and `to` bytes. A line for fewer ranks stands before those
+// for more; the first whose kernel can do the call decides.
+struct Line {
+  Collective collective;
+  int ranks;
+  std::uint64_t to;
+  Use use;
+};
+
+// H100 and H200 with NVLink: from busbw_kernel_sweep on two and four H200 (NVLink multicast off), each crossing where
+// the times of two kernels meet, and from NCCL 2.28.9 beside them. Eight ranks are not measured: their lines are those
+// of four, moved by what a model of the links says.
+// - One-shot sends every byte to every peer: with two ranks that costs no more than two-shot.
+// - LL carries four bytes of flags with four of data; Simple pays for its fence with more than 5 us at any size.
+// - Sentinels end where the scratch does, at 17 MiB or a little more. Direct ones were measured on two GPUs only; up to
+//   eight ranks take them from about as many bytes on.
+// - Pushes through scratch end at 336 GB/s on four GPUs. NCCL's rings get 355 for all-reduce, its all-gather and
+//   all-to-all 345 to 350. Copy engines, straight into windows, were measured on two GPUs: 380 for all-gather of 1 GiB.
+constexpr Line hopper[] = {
+    {Collective::all_reduce, 2, 256 * KiB, one_shot_ll},
+    {Collective::all_reduce, 4, 144 * KiB, one_shot_ll},
+    {Collective::all_reduce, 8, 32 * KiB, one_shot_ll},
+    {Collective::all_reduce, 8, 32 * MiB, two_shot_sentinel},
+    {Collective::all_reduce, 8, 1536 * KiB, two_shot_ll},
+    {Collective::all_reduce, 2, no_limit, two_shot_simple},
+    {Collective::all_reduce, 8, 64 * MiB, two_shot_simple},
+    {Collective::all_reduce, 8, no_limit, nccl},
+    {Collective::all_gather, 4, 256 * KiB, direct_ll},
+    {Collective::all_gather, 8, 128 * KiB, direct_ll},
+    {Collective::all_gather, 8, 32 * MiB, direct_sentinel},
+    {Collective::all_gather, 8, 96 * MiB, direct_simple},
+    {Collective::all_gather, 8, no_limit, direct_copy},
+    {Collective::all_gather, 2, no_limit, direct_simple},
+    {Collective::all_gather, 8, no_limit, nccl},
+    {Collective::reduce_scatter, 4, 128 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, 64 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, 32 * MiB, direct_sentinel},
+    {Collective::reduce_scatter, 4, 1536 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, 512 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, no_limit, direct_simple},
+    {Collective::all_to_all, 4, 256 * KiB, direct_ll},
+    {Collective::all_to_all, 8, 128 * KiB, direct_ll},
+    {Collective::all_to_all, 8, 32 * MiB, direct_sentinel},
+    {Collective::all_to_all, 8, 112 * MiB, direct_simple},
+    {Collective::all_to_all, 8, no_limit, direct_copy},
+    {Collective::all_to_all, 2, no_limit, direct_simple},
+    {Collective::all_to_all, 8, 192 * MiB, direct_simple},
+    {Collective::all_to_all, 8, no_limit, nccl},
+    // The root's link carries the whole vector once per peer.
+    {Collective::broadcast, 2, 384 * KiB, direct_ll},
+    {Collective::broadcast, 2, 32 * MiB, direct_sentinel},
+    {Collective::broadcast, 4, 384 * KiB, direct_ll},
+    {Collective::broadcast, 8, 128 * KiB, direct_ll},
+    {Collective::broadcast, 2, 80 * MiB, forward_simple},
+    {Collective::broadcast, 2, no_limit, direct_copy},
+    {Collective::broadcast, 2, no_limit, forward_simple},
+    {Collective::broadcast, 8, 384 * MiB, forward_simple},
+    {Collective::broadcast, 8, no_limit, nccl},
+};
+
+// Any other GPU: nothing is measured there, so only where one or two hops without a fence win on any NVLink.
+constexpr Line unknown[] = {
+    {Collective::all_reduce, 2, 128 * KiB, one_shot_ll},
+    {Collective::all_reduce, 8, 32 * KiB, one_shot_ll},
+    {Collective::all_reduce, 8, 1 * MiB, two_shot_sentinel},
+    {Collective::all_reduce, 8, 128 * KiB, two_shot_ll},
+    {Collective::all_reduce, 8, no_limit, nccl},
+    {Collective::all_gather, 8, 128 * KiB, direct_ll},
+    {Collective::all_gather, 8, no_limit, nccl},
+    {Collective::reduce_scatter, 8, 128 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, no_limit, nccl},
+    {Collective::all_to_all, 8, 128 * KiB, direct_ll},
+    {Collective::all_to_all, 8, no_limit, nccl},
+    {Collective::broadcast, 8, 64 * KiB, direct_ll},
+    {Collective::broadcast, 8, no_limit, nccl},
+};
+
+std::span<const Line> built_in(const std::string& gpu_name) {
+  for (const char* known : {"H100", "H200"}) {
+    if (gpu_name.find(known) != std::string::npos) return hopper;
+  }
+  return unknown;
+}
+
+// As rules: "up to 4 ranks" is a rule for 2, one for 3 and one for 4.
+void add_rules(const Line& line, std::vector<Rule>& rules) {
+  for (int ranks = 2; ranks <= line.ranks; ++ranks) {
+    const bool covered = std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
+      return rule.ranks == ranks && rule.use == line.use && rule.to >= line.to;  // by a line for fewer ranks
+    });
+    if (!covered) rules.push_back({.collective = line.collective, .ranks = ranks, .to = line.to, .use = line.use});
+  }
+}
+
+constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
+
+std::uint64_t product(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? no_limit : result;
+}
+
+// The bytes that a kernel cuts up among its channels: the vector, or what one rank has for one other.
+std::uint64_t vector_bytes(const Request& request) { return product(request.count, type_bytes(request.type)); }
+
+constexpr std::uint64_t pack_bytes(Protocol protocol) { return protocol == Protocol::ll ? 8 : 16; }
+
+// Of a channel's packs, ranks that share them: the owners of a two-shot, or none but one.
+int sharers(const KernelKind& kind, const Request& request) {
+  return kind.algorithm == Algorithm::two_shot ? request.ranks : 1;
+}
+
+// Packs of one share of one channel that the scratch has room for.
+std::uint64_t room(Protocol protocol, const Layout& layout) {
+  switch (protocol) {
+    case Protocol::ll:
+      return ll_packets;
+    case Protocol::sentinel:
+      return layout.sentinel_packs;
+    case Protocol::simple:
+      return no_limit;  // goes round its slots
+    case Protocol::copy:
+      return no_limit;  // needs none
+  }
+  return 0;
+}
+
+std::uint64_t least_channels(const KernelKind& kind, const Request& request, const Layout& layout) {
+  const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
+  return std::max<std::uint64_t>(1, ceil_div(packs, product(sharers(kind, request), room(kind.protocol, layout))));
+}
+
+bool exists(const KernelKind& kind) {
+  return std::any_of(std::begin(all_kinds), std::end(all_kinds), [&](const KernelKind& known) {
+    return known.collective == kind.collective && known.algorithm == kind.algorithm && known.protocol == kind.protocol;
+  });
+}
+
+// What no kernel does, whatever it is.
+Obstacle general_obstacle(const Request& request) {
+  if (request.ranks < 2 || request.ranks > max_ranks) return Obstacle::ranks;
+  if (!type_name(request.type)) return Obstacle::type;
+  if (reduces(request.collective) && (request.op < 0 || request.op >= ncclNumOps)) return Obstacle::op;
+  // Byte offsets of all ranks' parts stay within 63 bits.
+  if (size_bytes(request) > no_limit / 2) return Obstacle::too_long;
+  return request.count == 0 ? Obstacle::nothing_to_do : Obstacle::none;
+}
+
+const char* words(Obstacle obstacle) {
+  switch (obstacle) {
+    case Obstacle::none:
+      return "";
+    case Obstacle::nothing_to_do:
+      return "there is nothing to move";
+    case Obstacle::no_kernel:
+      return "there is no such kernel for this collective";
+    case Obstacle::type:
+      return "the kernel does not take this type";
+    case Obstacle::op:
+      return "the kernels do sum, prod, max, min and avg only";
+    case Obstacle::ranks:
+      return "the kernels are for 2 to 8 ranks";
+    case Obstacle::too_long:
+      return "the message is longer than the kernel's scratch takes";
+    case Obstacle::too_short:
+      return "the message is too short to give every rank a share";
+    case Obstacle::no_window:
+      return "the output is in no symmetric window of the communicator, or overlaps the input";
+  }
+  return "";
+}
+
+// Measured by busbw_kernel_sweep on H200. LL and sentinels are fastest with a pack for every thread, small blocks and
+// as many of them as there are; then the blocks grow. Simple wants many blocks, and large ones where it reduces.
+struct Shape {
+  std::uint64_t channels;
+  int threads;
+};
+
+Shape shape_by_size(const KernelKind& kind, const Request& request) {
+  if (kind.protocol == Protocol::copy) return {1, 32};
+  if (kind.protocol == Protocol::simple) {
+    // Gradients are reduced while the next ones are computed: half of the multiprocessors are the program's
+    // (docs/decisions/0022).
+    const bool beside = kind.collective == Collective::all_reduce && request.ranks == 2;
+    const bool half = beside && size_bytes(request) <= 96 * MiB;
+    return {std::min<std::uint64_t>(ceil_div(size_bytes(request), 16 * KiB), half ? 64 : max_channels),
+            reduces(kind.collective) ? 512 : 384};
+  }
+  const std::uint64_t packs =
+      ceil_div(vector_bytes(request), pack_bytes(kind.protocol) * std::uint64_t(sharers(kind, request)));
+  // Notes and barriers of direct sentinels cost by the block: they take larger ones at once.
+  const bool by_block = kind.algorithm == Algorithm::direct && kind.protocol == Protocol::sentinel;
+  const std::uint64_t small = by_block ? 0 : sharers(kind, request) > 1 ? 8 * KiB : 16 * KiB;
+  const int threads = packs <= small ? 128 : packs <= 32 * KiB ? 256 : 512;
+  // On two ranks, two packs for each thread cost less than a kernel that is too large to be brought to the GPU early
+  // (cuda_device.cc); two-shots have two under way together anyway.
+  const std::uint64_t few = by_block ? 32 * KiB : 64 * KiB;
+  const bool half = kind.protocol == Protocol::sentinel && request.ranks == 2 && packs <= few;
+  return {std::min<std::uint64_t>(ceil_div(packs, std::uint64_t(threads)), half ? 64 : max_channels), threads};
+}
+
+Choice left_to_nccl(const std::string& reason) { return {.reason = reason}; }
+
+Choice start(const KernelKind& kind, const Use& use, const Request& request, const Layout& layout) {
+  const Shape grown = shape_by_size(kind, request);
+  const ChannelRange range = channel_range(kind, request, layout);
+  const std::uint64_t wanted =
+      use.channels ? std::uint64_t(use.channels) : std::max<std::uint64_t>(grown.channels, std::uint64_t(range.least));
+  return {.accelerated = true,
+          .algorithm = kind.algorithm,
+          .protocol = kind.protocol,
+          .channels = int(std::min<std::uint64_t>(wanted, std::uint64_t(range.most))),
+          .threads = std::clamp(use.threads ? use.threads : grown.threads, least_threads(kind),
+                                most_threads(kind, request.ranks))};
+}
+
+bool matches(const Rule& rule, const Request& request, std::uint64_t bytes) {
+  return (rule.ranks == 0 || rule.ranks == request.ranks) && (rule.types >> request.type & 1) && rule.from <= bytes &&
+         bytes <= rule.to;
+}
+
+// FNV-1a: no secret, only the same on every machine.
+std::uint64_t hash(const std::string& text) {
+  std::uint64_t value = 0xcbf29ce484222325u;
+  for (const unsigned char byte : text) value = (value ^ byte) * 0x100000001b3u;
+  return value;
+}
+
+std::string canonical(const std::array<std::optional<Use>, collective_count>& forced,
+                      const std::array<std::vector<Rule>, collective_count>& rules) {
+  std::string out;
+  for (int i = 0; i < collective_count; ++i) {
+    out += forced[i] ? write_use(*forced[i]) + "\n" : "free\n";
+    out += write_table(rules[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::uint64_t size_bytes(const Request& request) {
+  const std::uint64_t bytes = vector_bytes(request);
+  switch (request.collective) {
+    case Collective::all_reduce:
+    case Collective::broadcast:
+      return bytes;
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+      return product(bytes, std::uint64_t(request.ranks));
+  }
+  return bytes;
+}
+
+Obstacle obstacle(const KernelKind& kind, const Request& request, const Layout& layout) {
+  if (const Obstacle general = general_obstacle(request); general != Obstacle::none) return general;
+  if (kind.collective != request.collective || !exists(kind)) return Obstacle::no_kernel;
+  // What is only moved keeps its bits (kernels/sentinel_direct.h).
+  const bool changes_nans = kind.protocol == Protocol::sentinel && reduces(kind.collective);
+  if (changes_nans && !(sentinel_types >> request.type & 1)) return Obstacle::type;
+  // Every peer must hear from every other in each call of these protocols, or a set is filled again while it is read.
+  const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
+  if (kind.protocol == Protocol::copy) return request.window ? Obstacle::none : Obstacle::no_window;
+  const bool counts_calls = kind.protocol == Protocol::ll || kind.protocol == Protocol::sentinel;
+  if (counts_calls && packs < std::uint64_t(sharers(kind, request))) return Obstacle::too_short;
+  if (least_channels(kind, request, layout) > std::uint64_t(layout.channels)) return Obstacle::too_long;
+  return Obstacle::none;
+}
+
+ChannelRange channel_range(const KernelKind& kind, const Request& request, const Layout& layout) {
+  if (kind.protocol == Protocol::copy) return {1, 1};
+  const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
+  const std::uint64_t most = std::clamp<std::uint64_t>(packs / warp, 1, std::uint64_t(layout.channels));
+  return {int(least_channels(kind, request, layout)), int(most)};
+}
+
+Choices Choices::from_settings(const std::string& forced, const std::string& table_text, const std::string& gpu_name) {
+  Choices choices;
+  for (const auto& [collective, use] : parse_forced(forced)) {
+    for (int i = 0; i < collective_count; ++i) {
+      std::optional<Use>& mine = choices.forced_[i];
+      if (collective ? *collective == Collective(i) : !mine) mine = use;
+    }
+  }
+  if (!table_text.empty()) {
+    for (Rule& rule : parse_table(table_text)) {
+      const bool for_us = rule.gpu.empty() || rule.gpu == gpu_name;
+      rule.gpu.clear();
+      if (for_us) choices.rules_[int(rule.collective)].push_back(rule);
+    }
+  }
+  std::array<std::vector<Rule>, collective_count> last;
+  for (const Line& line : built_in(gpu_name)) add_rules(line, last[int(line.collective)]);
+  for (int i = 0; i < collective_count; ++i) {
+    choices.rules_[i].insert(choices.rules_[i].end(), last[i].begin(), last[i].end());
+  }
+  choices.fingerprint_ = hash(canonical(choices.forced_, choices.rules_));
+  return choices;
+}
+
+Choice Choices::choose(const Request& request) const {
+  if (const Obstacle general = general_obstacle(request); general != Obstacle::none) {
+    return left_to_nccl(words(general));
+  }
+  const Layout layout = Layout::of(request.ranks);
+  const auto attempt = [&](const Use& use) -> std::optional<Choice> {
+    const KernelKind kind{request.collective, use.algorithm, use.protocol};
+    if (!applicable(kind, request, layout)) return std::nullopt;
+    if (use.channels && use.channels < channel_range(kind, request, layout).least) return std::nullopt;
+    return start(kind, use, request, layout);
+  };
+  if (const std::optional<Use>& forced = forced_[int(request.collective)]) {
+    if (forced->nccl) return left_to_nccl("BUSBW_ALGORITHM says so");
+    if (const std::optional<Choice> choice = attempt(*forced)) return *choice;
+    const Obstacle why = obstacle({request.collective, forced->algorithm, forced->protocol}, request, layout);
+    return left_to_nccl(
+        "BUSBW_ALGORITHM is " + write_use(*forced) + ", but " +
+        (why == Obstacle::none ? "so few channels have too little scratch for the message" : words(why)));
+  }
+  const std::uint64_t bytes = size_bytes(request);
+  for (const Rule& rule : rules_[int(request.collective)]) {
+    if (!matches(rule, request, bytes)) continue;
+    if (rule.use.nccl) return left_to_nccl("NCCL is faster there on this table");
+    if (const std::optional<Choice> choice = attempt(rule.use)) return *choice;
+  }
+  return left_to_nccl("no kernel of the table can do it");
+}
+
+}  // namespace busbw::gpu

@@ -1,0 +1,430 @@
+// Memory, streams and kernels of one GPU through the CUDA driver.
+#include "library/gpu/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "library/common/failure.h"
+#include "library/gpu/choose/choice_table.h"
+#include "library/gpu/cuda/image.h"
+
+namespace busbw::gpu {
+namespace {
+
+// Ranks that the variants of a kernel are for.
+constexpr int most_ranks_of[] = {2, 4, 8};
+
+// Threads of all blocks of a kernel that may come to the GPU before its turn.
+constexpr int most_early_threads = 16384;
+
+CudaAddress address(const void* pointer) { return reinterpret_cast<CudaAddress>(pointer); }
+void* pointer(CudaAddress address) { return reinterpret_cast<void*>(address); }
+
+std::string kernel_name(const KernelKind& kind, ncclDataType_t type, int most_ranks) {
+  std::string name = std::string("busbw_") + busbw::gpu::name(kind.collective) + "_" +
+                     busbw::gpu::name(kind.algorithm) + "_" + busbw::gpu::name(kind.protocol);
+  if (reduces(kind.collective)) name += std::string("_") + type_name(type);
+  return name + "_" + std::to_string(most_ranks);
+}
+
+}  // namespace
+
+// Makes the GPU's context current for a while. Launches come from the thread that uses this GPU anyway: there it is one
+// question to the driver.
+class CudaDevice::Current {
+ public:
+  explicit Current(const CudaDevice& device) : driver_(device.driver_) {
+    CudaContext now = nullptr;
+    if (driver_.context_get_current(&now) == cuda::success && now == device.context_) return;
+    pushed_ = driver_.context_push(device.context_) == cuda::success;
+  }
+  ~Current() {
+    CudaContext ignored = nullptr;
+    if (pushed_) driver_.context_pop(&ignored);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const Driver& driver_;
+  bool pushed_ = false;
+};
+
+CudaDevice::CudaDevice(const Driver& driver, int ordinal) : driver_(driver) {
+  facts_.ordinal = ordinal;
+  check(driver_.device_get(&device_, ordinal), "cuDeviceGet");
+  // Kept until the process ends, as NCCL and CUDA's runtime do.
+  check(driver_.primary_context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
+  const Current current(*this);
+  learn_facts(device_);
+  check(driver_.stream_create(&stream_, cuda::stream_non_blocking), "cuStreamCreate");
+  if (driver_.lacks) {
+    why_not_ = text("the NVIDIA driver is too old (it has no %s)", driver_.lacks);
+    return;
+  }
+  load_kernels();
+}
+
+void CudaDevice::check(CudaResult result, const char* what) const { driver_.check(result, what, facts_.ordinal); }
+
+void CudaDevice::learn_facts(int device) {
+  char name[256] = "";
+  check(driver_.device_get_name(name, sizeof name, device), "cuDeviceGetName");
+  facts_.name = name;
+  cuda::Uuid uuid{};
+  check(driver_.device_get_uuid(&uuid, device), "cuDeviceGetUuid");
+  std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), facts_.uuid.begin());
+  const auto attribute = [&](cuda::Attribute which) {
+    int value = 0;
+    check(driver_.device_get_attribute(&value, which, device), "cuDeviceGetAttribute");
+    return value;
+  };
+  facts_.bus_id = text("%04x:%02x:%02x.0", unsigned(attribute(cuda::pci_domain_id)),
+                       unsigned(attribute(cuda::pci_bus_id)), unsigned(attribute(cuda::pci_device_id)));
+  facts_.multiprocessors = attribute(cuda::multiprocessor_count);
+  overlaps_ = attribute(cuda::compute_capability_major) >= 9;
+}
+
+// All of them now: loading one later, while a kernel waits for a peer, can wait for that kernel.
+void CudaDevice::load_kernels() {
+  std::vector<CudaModule> modules;
+  for (int i = 0; i < gpu_kernel_image_count(); ++i) {
+    CudaModule module = nullptr;
+    const CudaResult result = driver_.module_load_data(&module, gpu_kernel_image(i));
+    if (result != cuda::success) {
+      why_not_ = "no kernel of this build runs on " + facts_.name + ": " + driver_.describe(result);
+      return;
+    }
+    modules.push_back(module);
+  }
+  for (std::size_t kind = 0; kind < std::size(kernel_kinds); ++kind)
+    for (int type = 0; type < ncclNumTypes; ++type)
+      for (std::size_t variant = 0; variant < std::size(most_ranks_of); ++variant)
+        kernels_[kind][std::size_t(type)][variant] =
+            find_kernel(modules, kernel_name(kernel_kinds[kind], ncclDataType_t(type), most_ranks_of[variant]),
+                        most_threads(kernel_kinds[kind], most_ranks_of[variant]));
+  meet_ = find_kernel(modules, "busbw_meet", 32);
+  if (!meet_) why_not_ = "this build has no kernel busbw_meet for " + facts_.name;
+}
+
+// Null where this build has none of this name.
+CudaFunction CudaDevice::find_kernel(const std::vector<CudaModule>& modules, const std::string& name,
+                                     int threads) const {
+  for (const CudaModule module : modules) {
+    CudaFunction function = nullptr;
+    if (driver_.module_get_function(&function, module, name.c_str()) != cuda::success) continue;
+    // With CUDA_MODULE_LOADING=LAZY, the driver's default, this question is what loads it.
+    int most = 0;
+    if (driver_.function_get_attribute(&most, cuda::most_threads, function) != cuda::success) continue;
+    if (most >= threads) return function;
+  }
+  return nullptr;
+}
+
+void* CudaDevice::allocate(std::size_t bytes) {
+  const Current current(*this);
+  CudaAddress memory = 0;
+  check(driver_.memory_allocate(&memory, bytes), text("allocating %zu bytes", bytes).c_str());
+  fill(pointer(memory), 0, bytes);
+  return pointer(memory);
+}
+
+void CudaDevice::fill(void* memory, std::uint32_t word, std::size_t bytes) {
+  const Current current(*this);
+  check(driver_.memory_set_32(address(memory), word, bytes / 4, stream_), "cuMemsetD32Async");
+  check(driver_.stream_synchronize(stream_), "cuStreamSynchronize");
+}
+
+void CudaDevice::release(void* memory) noexcept {
+  const Current current(*this);
+  if (memory) driver_.memory_free(address(memory));
+}
+
+HostMemory CudaDevice::allocate_host(std::size_t bytes) {
+  const Current current(*this);
+  HostMemory memory;
+  check(driver_.host_allocate(&memory.host, bytes, cuda::host_portable | cuda::host_device_map), "cuMemHostAlloc");
+  std::memset(memory.host, 0, bytes);
+  CudaAddress on_device = 0;
+  check(driver_.host_device_pointer(&on_device, memory.host, 0), "cuMemHostGetDevicePointer");
+  memory.device = pointer(on_device);
+  return memory;
+}
+
+void CudaDevice::release(const HostMemory& memory) noexcept {
+  const Current current(*this);
+  if (memory.host) driver_.host_free(memory.host);
+}
+
+MemoryHandle CudaDevice::share(void* memory) {
+  const Current current(*this);
+  cuda::IpcHandle handle{};
+  check(driver_.ipc_get_handle(&handle, address(memory)), "cuIpcGetMemHandle");
+  MemoryHandle result{};
+  static_assert(sizeof result == sizeof handle);
+  std::memcpy(result.bytes, handle.bytes, sizeof handle.bytes);
+  return result;
+}
+
+void* CudaDevice::open(const MemoryHandle& handle) {
+  const Current current(*this);
+  cuda::IpcHandle theirs{};
+  std::memcpy(theirs.bytes, handle.bytes, sizeof theirs.bytes);
+  CudaAddress opened = 0;
+  check(driver_.ipc_open_handle(&opened, theirs, cuda::ipc_lazy_enable_peer_access), "cuIpcOpenMemHandle");
+  return pointer(opened);
+}
+
+void CudaDevice::close(void* opened) noexcept {
+  const Current current(*this);
+  if (opened) driver_.ipc_close_handle(address(opened));
+}
+
+void CudaDevice::reach(int peer_ordinal) {
+  int peer = 0;
+  check(driver_.device_get(&peer, peer_ordinal), "cuDeviceGet");
+  CudaContext context = nullptr;
+  // The peer's rank retains it as well, for good.
+  check(driver_.primary_context_retain(&context, peer), "cuDevicePrimaryCtxRetain");
+  const Current current(*this);
+  const CudaResult result = driver_.context_enable_peer_access(context, 0);
+  if (result != cuda::peer_access_already_enabled) check(result, "cuCtxEnablePeerAccess");
+}
+
+DeviceStream CudaDevice::create_stream() {
+  const Current current(*this);
+  ncclStream_t stream = nullptr;
+  check(driver_.stream_create(&stream, cuda::stream_non_blocking), "cuStreamCreate");
+  return stream;
+}
+
+void CudaDevice::destroy(DeviceStream stream) noexcept {
+  const Current current(*this);
+  if (stream) driver_.stream_destroy(stream);
+}
+
+void CudaDevice::copy_in(void* to, const void* from_host, std::size_t bytes, DeviceStream stream) {
+  const Current current(*this);
+  check(driver_.copy_in(address(to), from_host, bytes, stream), "cuMemcpyHtoDAsync");
+}
+
+void CudaDevice::copy_out(void* to_host, const void* from, std::size_t bytes, DeviceStream stream) {
+  const Current current(*this);
+  check(driver_.copy_out(to_host, address(from), bytes, stream), "cuMemcpyDtoHAsync");
+}
+
+bool CudaDevice::done(DeviceStream stream) {
+  const Current current(*this);
+  const CudaResult result = driver_.stream_query(stream);
+  if (result == cuda::not_ready) return false;
+  check(result, "cuStreamQuery");
+  return true;
+}
+
+DeviceEvent CudaDevice::create_event() {
+  const Current current(*this);
+  CudaEvent event = nullptr;
+  check(driver_.event_create(&event, cuda::event_disable_timing), "cuEventCreate");
+  return event;
+}
+
+void CudaDevice::destroy(DeviceEvent event) noexcept {
+  const Current current(*this);
+  if (event) driver_.event_destroy(static_cast<CudaEvent>(event));
+}
+
+void CudaDevice::record(DeviceEvent event, DeviceStream stream) {
+  const Current current(*this);
+  check(driver_.event_record(static_cast<CudaEvent>(event), stream), "cuEventRecord");
+}
+
+void CudaDevice::wait(DeviceStream stream, DeviceEvent event) {
+  const Current current(*this);
+  check(driver_.stream_wait_event(stream, static_cast<CudaEvent>(event), 0), "cuStreamWaitEvent");
+}
+
+bool CudaDevice::done(DeviceEvent event) {
+  const Current current(*this);
+  const CudaResult result = driver_.event_query(static_cast<CudaEvent>(event));
+  if (result == cuda::not_ready) return false;
+  check(result, "cuEventQuery");
+  return true;
+}
+
+std::uint64_t CudaDevice::capture(DeviceStream stream) {
+  const Current current(*this);
+  cuda::CaptureStatus status = cuda::capture_none;
+  std::uint64_t id = 0;
+  // The legacy stream cannot be asked while another one captures; it captures nothing itself.
+  const CudaResult result = driver_.stream_get_capture_info(stream, &status, &id, nullptr, nullptr, nullptr);
+  return result == cuda::success && status == cuda::capture_active ? id : 0;
+}
+
+bool CudaDevice::has(int kind, ncclDataType_t type) const {
+  if (kind < 0) return false;
+  const auto& variants = kernels_[std::size_t(kind)][std::size_t(type)];
+  return std::none_of(variants.begin(), variants.end(), [](CudaFunction kernel) { return kernel == nullptr; });
+}
+
+void CudaDevice::launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
+                        DeviceStream stream) {
+  const Current current(*this);
+  std::size_t variant = 0;
+  while (most_ranks_of[variant] < arguments.ranks) ++variant;
+  void* parameters[] = {const_cast<KernelArguments*>(&arguments)};
+  // Brought to the GPU while the kernel before it in the stream ends: kernels wait for that one themselves
+  // (kernels/machine.h). Not large ones, whose blocks would take the place of another stream's kernels.
+  cuda::LaunchAttribute overlap{.id = cuda::programmatic_stream_serialization, .padding = {}, .value = {1}};
+  const cuda::LaunchConfig config{.grid_x = unsigned(channels),
+                                  .grid_y = 1,
+                                  .grid_z = 1,
+                                  .block_x = unsigned(threads),
+                                  .block_y = 1,
+                                  .block_z = 1,
+                                  .shared_bytes = 0,
+                                  .stream = stream,
+                                  .attributes = &overlap,
+                                  .attribute_count = overlaps_ && channels * threads <= most_early_threads ? 1u : 0u};
+  check(driver_.launch(&config, kernels_[std::size_t(kind)][std::size_t(type)][variant], parameters, nullptr),
+        "cuLaunchKernelEx");
+}
+
+void CudaDevice::meet(const KernelArguments& arguments, DeviceStream stream) {
+  const Current current(*this);
+  void* parameters[] = {const_cast<KernelArguments*>(&arguments)};
+  const cuda::LaunchConfig config{.grid_x = 1,
+                                  .grid_y = 1,
+                                  .grid_z = 1,
+                                  .block_x = 32,
+                                  .block_y = 1,
+                                  .block_z = 1,
+                                  .shared_bytes = 0,
+                                  .stream = stream,
+                                  .attributes = nullptr,
+                                  .attribute_count = 0};
+  check(driver_.launch(&config, meet_, parameters, nullptr), "cuLaunchKernelEx");
+}
+
+void CudaDevice::copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) {
+  const Current current(*this);
+  check(driver_.copy_on_device(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
+}
+
+// Ranges of the program's memory
+// ---------------------------------------------------------------------------------------------------
+
+void CudaDevice::check_range_functions() const {
+  if (driver_.lacks_for_ranges) {
+    throw Failure(ncclUnhandledCudaError,
+                  text("the NVIDIA driver is too old (it has no %s)", driver_.lacks_for_ranges));
+  }
+}
+
+RangeHandle CudaDevice::share_range(const void* memory, std::size_t bytes, Descriptor& descriptor) {
+  check_range_functions();
+  const Current current(*this);
+  CudaAddress base = 0;
+  RangeHandle range{};
+  std::size_t allocation = 0;
+  check(driver_.memory_get_range(&base, &allocation, address(memory)), "cuMemGetAddressRange");
+  range.offset = address(memory) - base;
+  range.allocation = allocation;
+  if (range.offset + bytes > range.allocation) {
+    throw Failure(ncclInvalidUsage, "the window goes over the end of its allocation");
+  }
+  cuda::AllocationHandle allocated = 0;
+  if (driver_.allocation_retain(&allocated, const_cast<void*>(memory)) == cuda::success) {
+    range.by_descriptor = 1;
+    int file = -1;
+    const CudaResult result = driver_.allocation_export(&file, allocated, cuda::posix_file_descriptor, 0);
+    driver_.allocation_release(allocated);
+    check(result, "cuMemExportToShareableHandle");
+    descriptor = Descriptor(file);
+  } else {
+    range.handle = share(pointer(base));
+  }
+  return range;
+}
+
+void* CudaDevice::open_range(const RangeHandle& range, const Descriptor& descriptor) {
+  if (!range.by_descriptor) return open(range.handle);
+  check_range_functions();
+  const Current current(*this);
+  cuda::AllocationHandle allocated = 0;
+  check(driver_.allocation_import(&allocated, reinterpret_cast<void*>(std::intptr_t(descriptor.get())),
+                                  cuda::posix_file_descriptor),
+        "cuMemImportFromShareableHandle");
+  CudaAddress opened = 0;
+  CudaResult result = driver_.address_reserve(&opened, range.allocation, 0, 0, 0);
+  if (result == cuda::success) {
+    result = driver_.memory_map(opened, range.allocation, 0, allocated, 0);
+    if (result == cuda::success) {
+      const cuda::AccessDescription access{.type = cuda::location_device, .id = device_, .flags = cuda::access_both};
+      result = driver_.memory_set_access(opened, range.allocation, &access, 1);
+      if (result != cuda::success) driver_.memory_unmap(opened, range.allocation);
+    }
+    if (result != cuda::success) driver_.address_free(opened, range.allocation);
+  }
+  // The mapping keeps the memory.
+  driver_.allocation_release(allocated);
+  check(result, "mapping a peer's memory (cuMemMap, cuMemSetAccess)");
+  return pointer(opened);
+}
+
+void CudaDevice::close_range(const RangeHandle& range, void* opened) noexcept {
+  if (!range.by_descriptor) return close(opened);
+  const Current current(*this);
+  driver_.memory_unmap(address(opened), range.allocation);
+  driver_.address_free(address(opened), range.allocation);
+}
+
+void CudaDevice::check_reach(const void* memory) {
+  check_range_functions();
+  const Current current(*this);
+  const cuda::Location location{.type = cuda::location_device, .id = device_};
+  unsigned long long flags = 0;
+  check(driver_.memory_get_access(&flags, &location, address(memory)), "cuMemGetAccess");
+  if (flags != cuda::access_both) {
+    throw Failure(ncclUnhandledCudaError,
+                  text("GPU %d has no access to a window of a peer in the same process", facts_.ordinal));
+  }
+}
+
+namespace {
+
+class CudaDevices : public Devices {
+ public:
+  std::string why_none() override {
+    if (gpu_kernel_image_count() == 0) return "this library was built without a CUDA compiler";
+    std::string why_not;
+    return driver(why_not) ? "" : why_not;
+  }
+
+  std::shared_ptr<Device> open(int ordinal) override {
+    const std::lock_guard lock(guard_);
+    std::shared_ptr<Device>& device = opened_[ordinal];
+    if (!device) {
+      std::string why_not;
+      const Driver* loaded = driver(why_not);
+      if (!loaded) throw Failure(ncclSystemError, why_not);
+      device = std::make_shared<CudaDevice>(*loaded, ordinal);
+    }
+    return device;
+  }
+
+ private:
+  std::mutex guard_;
+  std::map<int, std::shared_ptr<Device>> opened_;
+};
+
+}  // namespace
+
+Devices& cuda_devices() {
+  // Never destroyed: threads of ours may still give memory back while the process ends.
+  static auto* all = new CudaDevices;
+  return *all;
+}
+
+}  // namespace busbw::gpu

@@ -1,0 +1,70 @@
+// A GPU through the CUDA driver, in the primary context that CUDA's runtime, and so NCCL, uses.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "library/gpu/cuda/device.h"
+#include "library/gpu/cuda/driver.h"
+
+namespace busbw::gpu {
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(const Driver& driver, int ordinal);
+
+  const DeviceFacts& facts() const override { return facts_; }
+  std::string why_not() const override { return why_not_; }
+  void* allocate(std::size_t bytes) override;
+  void fill(void* memory, std::uint32_t word, std::size_t bytes) override;
+  void release(void* memory) noexcept override;
+  HostMemory allocate_host(std::size_t bytes) override;
+  void release(const HostMemory& memory) noexcept override;
+  MemoryHandle share(void* memory) override;
+  void* open(const MemoryHandle& handle) override;
+  void close(void* opened) noexcept override;
+  void reach(int peer_ordinal) override;
+  RangeHandle share_range(const void* memory, std::size_t bytes, Descriptor& descriptor) override;
+  void* open_range(const RangeHandle& range, const Descriptor& descriptor) override;
+  void close_range(const RangeHandle& range, void* opened) noexcept override;
+  void check_reach(const void* memory) override;
+  DeviceStream create_stream() override;
+  void destroy(DeviceStream stream) noexcept override;
+  void copy_in(void* to, const void* from_host, std::size_t bytes, DeviceStream stream) override;
+  void copy_out(void* to_host, const void* from, std::size_t bytes, DeviceStream stream) override;
+  bool done(DeviceStream stream) override;
+  DeviceEvent create_event() override;
+  void destroy(DeviceEvent event) noexcept override;
+  void record(DeviceEvent event, DeviceStream stream) override;
+  void wait(DeviceStream stream, DeviceEvent event) override;
+  bool done(DeviceEvent event) override;
+  std::uint64_t capture(DeviceStream stream) override;
+  bool has(int kind, ncclDataType_t type) const override;
+  void launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
+              DeviceStream stream) override;
+  void meet(const KernelArguments& arguments, DeviceStream stream) override;
+  void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) override;
+
+ private:
+  class Current;
+
+  void learn_facts(int device);
+  void load_kernels();
+  CudaFunction find_kernel(const std::vector<CudaModule>& modules, const std::string& name, int threads) const;
+  void check(CudaResult result, const char* what) const;
+  void check_range_functions() const;
+
+  const Driver& driver_;
+  int device_ = 0;
+  CudaContext context_ = nullptr;
+  // Filling and the like, apart from what the program does.
+  ncclStream_t stream_ = nullptr;
+  DeviceFacts facts_;
+  std::string why_not_;
+  // [kind][type][variant]: for 2, up to 4 and up to 8 ranks.
+  std::array<std::array<std::array<CudaFunction, 3>, ncclNumTypes>, std::size(kernel_kinds)> kernels_{};
+  CudaFunction meet_ = nullptr;
+  bool overlaps_ = false;  // a kernel may come to the GPU before the one before it has ended
+};
+
+}  // namespace busbw::gpu

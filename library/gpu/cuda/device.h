@@ -1,0 +1,120 @@
+// What the host side of the library asks of one GPU. The CUDA driver stands behind it in cuda_device.cc; tests put host
+// memory there, so that everything above runs without a GPU.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "busbw/nccl_abi.h"
+#include "library/common/descriptor.h"
+#include "library/gpu/choose/names.h"
+#include "library/gpu/kernels/arguments.h"
+
+namespace busbw::gpu {
+
+struct DeviceFacts {
+  std::string name;
+  std::string bus_id;                  // 0000:0f:00.0
+  std::array<unsigned char, 16> uuid;  // tells a GPU from every other one
+  int ordinal = 0;                     // in this process
+  // A kernel whose blocks wait for peers must have them all on the GPU at once; one fits on each of these for certain.
+  int multiprocessors = 0;
+};
+
+// What another process needs to reach memory of this one.
+struct MemoryHandle {
+  unsigned char bytes[64];
+};
+
+// What another process needs to reach a range of memory that the program has allocated.
+struct RangeHandle {
+  MemoryHandle handle;         // of the allocation that the range lies in; unused with a descriptor
+  std::uint64_t offset;        // of the range in it, in bytes
+  std::uint64_t allocation;    // its size in bytes
+  std::int32_t by_descriptor;  // 1: memory of cuMemCreate (as ncclMemAlloc's), which travels as a file descriptor
+  std::int32_t reserved;
+};
+
+// Page-locked host memory that kernels read too, all zero at first. Copies to and from it do not block the caller.
+struct HostMemory {
+  void* host = nullptr;
+  void* device = nullptr;
+};
+
+using DeviceStream = ncclStream_t;
+using DeviceEvent = void*;
+
+// Everything that can fail throws a Failure with ncclUnhandledCudaError. From any thread; the caller's current GPU
+// stays as it was.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceFacts& facts() const = 0;
+  // Why no kernel of ours can run here; empty if they can.
+  virtual std::string why_not() const = 0;
+
+  virtual void* allocate(std::size_t bytes) = 0;  // all zero
+  virtual void fill(void* memory, std::uint32_t word, std::size_t bytes) = 0;
+  virtual void release(void* memory) noexcept = 0;
+  virtual HostMemory allocate_host(std::size_t bytes) = 0;
+  virtual void release(const HostMemory& memory) noexcept = 0;
+
+  virtual MemoryHandle share(void* memory) = 0;
+  virtual void* open(const MemoryHandle& handle) = 0;
+  virtual void close(void* opened) noexcept = 0;
+  // Makes memory of another GPU of this process addressable here.
+  virtual void reach(int peer_ordinal) = 0;
+
+  // Fills `descriptor` where the handle says so.
+  virtual RangeHandle share_range(const void* memory, std::size_t bytes, Descriptor& descriptor) = 0;
+  // Of another process; the start of its allocation.
+  virtual void* open_range(const RangeHandle& range, const Descriptor& descriptor) = 0;
+  virtual void close_range(const RangeHandle& range, void* opened) noexcept = 0;
+  // Throws if this GPU cannot address memory that another GPU of this process has shared with a descriptor.
+  virtual void check_reach(const void* memory) = 0;
+
+  virtual DeviceStream create_stream() = 0;
+  virtual void destroy(DeviceStream stream) noexcept = 0;
+  virtual void copy_in(void* to, const void* from_host, std::size_t bytes, DeviceStream stream) = 0;
+  virtual void copy_out(void* to_host, const void* from, std::size_t bytes, DeviceStream stream) = 0;
+  virtual bool done(DeviceStream stream) = 0;
+
+  virtual DeviceEvent create_event() = 0;
+  virtual void destroy(DeviceEvent event) noexcept = 0;
+  virtual void record(DeviceEvent event, DeviceStream stream) = 0;
+  virtual void wait(DeviceStream stream, DeviceEvent event) = 0;
+  virtual bool done(DeviceEvent event) = 0;
+  // A number of the capture that `stream` is part of; 0 where it captures nothing.
+  virtual std::uint64_t capture(DeviceStream stream) = 0;
+
+  // `type` matters to kernels that reduce.
+  virtual bool has(int kind, ncclDataType_t type) const = 0;
+  virtual void launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
+                      DeviceStream stream) = 0;
+  // kernels/meet.h
+  virtual void meet(const KernelArguments& arguments, DeviceStream stream) = 0;
+  // By the GPU's copy engines, to memory of any GPU.
+  virtual void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) = 0;
+};
+
+// The GPUs of this process.
+class Devices {
+ public:
+  virtual ~Devices() = default;
+  // Why there is nothing to accelerate for any rank of this kind of process; empty if there may be.
+  virtual std::string why_none() = 0;
+  virtual std::shared_ptr<Device> open(int ordinal) = 0;
+};
+
+Devices& cuda_devices();
+// Those in use: cuda_devices(), or what a test has put in their place.
+Devices& devices();
+void use_devices(Devices* instead);
+
+// Index in kernel_kinds, or -1.
+int kind_of(Collective collective, Algorithm algorithm, Protocol protocol);
+
+}  // namespace busbw::gpu

@@ -1,0 +1,172 @@
+// The steps from a new NCCL communicator to an accelerated one.
+#include "library/gpu/join/attachment.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "library/common/failure.h"
+#include "library/common/process.h"
+#include "library/gpu/api/real_nccl.h"
+
+namespace busbw::gpu {
+namespace {
+
+int ordinal_of(ncclComm_t comm) {
+  int ordinal = -1;
+  if (!real_nccl().cu_device || call_nccl(real_nccl().cu_device, comm, &ordinal) != ncclSuccess) {
+    throw Failure(ncclInternalError, "NCCL does not tell which GPU the communicator uses");
+  }
+  return ordinal;
+}
+
+// FNV-1a
+std::uint64_t mix(std::uint64_t hash, const std::string& bytes) {
+  for (const unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+Attachment::Attachment(ncclComm_t comm, int rank, int ranks, const Settings& settings)
+    : comm_(comm), rank_(rank), ranks_(ranks), settings_(settings), device_(devices().open(ordinal_of(comm))) {
+  records_ = std::make_unique<Exchange>(device_, comm_, rank_, ranks_, sizeof(PeerRecord));
+  verdicts_ = std::make_unique<Exchange>(device_, comm_, rank_, ranks_, sizeof(PeerVerdict));
+}
+
+void Attachment::refuse(const std::string& reason) {
+  record_.able = verdict_.able = 0;
+  put_text(record_.reason, reason);
+  put_text(verdict_.reason, reason);
+}
+
+void Attachment::prepare() {
+  record_.able = verdict_.able = 1;
+  describe_self();
+  try {
+    if (const std::string why_not = device_->why_not(); !why_not.empty()) throw Failure(ncclSystemError, why_not);
+    make_memory();
+  } catch (const std::exception& error) {
+    refuse(error.what());
+  }
+}
+
+void Attachment::describe_self() {
+  const ProcessIdentity process = this_process();
+  const DeviceFacts& facts = device_->facts();
+  std::memcpy(record_.magic, "busbwgpu", sizeof record_.magic);
+  record_.protocol = agreement_protocol;
+  record_.rank = rank_;
+  record_.ranks = ranks_;
+  record_.pid = process.pid;
+  record_.host = boot_id();
+  record_.process = process.token;
+  record_.ordinal = facts.ordinal;
+  record_.channel_limit = facts.multiprocessors;
+  std::copy(facts.uuid.begin(), facts.uuid.end(), std::begin(record_.uuid));
+  put_text(record_.bus_id, facts.bus_id);
+}
+
+void Attachment::make_memory() {
+  parts_ = {.rank = rank_, .ranks = ranks_, .health = std::make_shared<Health>(), .log = settings_.log};
+  parts_.choices = std::make_shared<const Choices>(
+      Choices::from_settings(settings_.algorithm, settings_.table, device_->facts().name));
+  record_.settings = mix(parts_.choices->fingerprint(), BUSBW_VERSION);
+  parts_.memory = std::make_shared<ScratchMemory>(device_, ranks_);
+  parts_.peers = std::make_unique<PeerMemory>(device_);
+  record_.scratch = device_->share(parts_.memory->scratch());
+  record_.scratch_address = reinterpret_cast<std::uintptr_t>(parts_.memory->scratch());
+  if (rank_ != 0) return;
+  parts_.seat = WatchSeat::listen(ranks_, parts_.health);
+  record_.watch_name = parts_.seat->address().name;
+  record_.watch_secret = parts_.seat->address().secret;
+}
+
+void Attachment::lose_records(const std::string& why) {
+  records_lost_ = why;
+  refuse(why);
+}
+
+void Attachment::lose_verdicts(const std::string& why) { verdicts_lost_ = why; }
+
+void Attachment::open_peers() {
+  everyone_.resize(std::size_t(ranks_));
+  for (int rank = 0; rank < ranks_; ++rank) {
+    std::memcpy(&everyone_[std::size_t(rank)], records_->of(rank), sizeof(PeerRecord));
+  }
+  const Agreement agreement = agree(everyone_);
+  if (!agreement.accelerated) return refuse(agreement.reason);
+  parts_.channel_limit = agreement.channel_limit;
+  try {
+    // First, so that nobody waits for a rank that finds its peers out of reach.
+    if (rank_ != 0) {
+      const PeerRecord& root = everyone_.front();
+      parts_.seat =
+          WatchSeat::connect({.name = root.watch_name, .secret = root.watch_secret}, rank_, ranks_, parts_.health);
+    }
+    std::vector<std::string> who;
+    for (const PeerRecord& peer : everyone_) who.push_back(busbw::gpu::describe(peer));
+    parts_.seat->introduce(std::move(who));
+    for (const PeerRecord& peer : everyone_) {
+      if (peer.rank == rank_) continue;
+      if (peer.process == record_.process) {
+        parts_.peers->reach(peer.rank, peer.ordinal, reinterpret_cast<void*>(peer.scratch_address));
+      } else {
+        parts_.peers->open(peer.rank, peer.scratch);
+      }
+    }
+  } catch (const std::exception& error) {
+    refuse(error.what());
+  }
+}
+
+void Attachment::meet_peers(WatchClock::time_point deadline) {
+  if (!verdict_.able || parts_.seat->wait_until_complete(deadline)) return;
+  refuse("not every rank came to the local socket by which they watch over each other");
+}
+
+Entry Attachment::conclude() {
+  Entry entry;
+  if (!knows_records()) {
+    entry.reason = records_lost_;
+    return entry;
+  }
+  if (!knows_verdicts()) {
+    // The others may be accelerated already: nothing that this rank could do with them is safe.
+    entry.reason = verdicts_lost_;
+    if (!verdict_.able) return entry;
+    entry.health = std::make_shared<Health>();
+    entry.health->poison(ncclRemoteError, text("rank %d of a communicator of %d ranks did not learn whether all ranks "
+                                               "use busbw's GPU library: %s; set BUSBW_GPU=0 to do without it",
+                                               rank_, ranks_, verdicts_lost_.c_str()));
+    entry.health->tell();
+    return entry;
+  }
+  std::vector<PeerVerdict> verdicts(static_cast<std::size_t>(ranks_));
+  for (int rank = 0; rank < ranks_; ++rank) {
+    std::memcpy(&verdicts[std::size_t(rank)], verdicts_->of(rank), sizeof(PeerVerdict));
+  }
+  const Agreement agreement = agree(everyone_, verdicts);
+  if (agreement.accelerated) {
+    try {
+      entry.ours = std::make_shared<Communicator>(std::move(parts_));
+      return entry;
+    } catch (const Failure& failure) {
+      entry.health = std::make_shared<Health>();
+      entry.health->poison(failure.code(), failure.what());
+      return entry;
+    }
+  }
+  entry.reason = agreement.reason;
+  // Nobody writes to anybody's memory, but peers may have opened it: then it goes when it is closed everywhere.
+  parts_.peers.reset();
+  if (parts_.seat && agree(everyone_).accelerated) {
+    parts_.seat->leave([memory = std::move(parts_.memory)]() mutable { memory.reset(); }, std::chrono::seconds(30));
+  }
+  return entry;
+}
+
+std::string Attachment::describe() const {
+  return text("rank %d of %d on GPU %s", rank_, ranks_, device_->facts().bus_id.c_str());
+}
+
+}  // namespace busbw::gpu

@@ -1,0 +1,273 @@
+// Memory and launches of one rank of an accelerated communicator.
+#include "library/gpu/run/communicator.h"
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "library/common/failure.h"
+
+namespace busbw::gpu {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A quiet NaN in half, bfloat16 and float alike.
+constexpr std::uint32_t sentinel_word = 0xFFFAFFFA;
+
+// A peer that has not destroyed the communicator by then does not get to keep our memory.
+constexpr seconds patience_with_peers{30};
+
+}  // namespace
+
+ScratchMemory::ScratchMemory(std::shared_ptr<Device> device, int ranks)
+    : device_(std::move(device)), layout_(Layout::of(ranks)) {
+  scratch_ = static_cast<unsigned char*>(device_->allocate(layout_.bytes));
+  device_->fill(scratch_ + layout_.sentinel_start, sentinel_word, layout_.simple_start - layout_.sentinel_start);
+  state_ = static_cast<ChannelState*>(device_->allocate(sizeof(ChannelState) * std::size_t(layout_.channels)));
+  abort_word_ = device_->allocate_host(sizeof(std::uint32_t));
+}
+
+ScratchMemory::~ScratchMemory() {
+  device_->release(scratch_);
+  device_->release(state_);
+  device_->release(abort_word_);
+}
+
+void PeerMemory::open(int rank, const MemoryHandle& handle) {
+  address_[rank] = static_cast<unsigned char*>(device_->open(handle));
+  opened_[rank] = true;
+}
+
+void PeerMemory::reach(int rank, int ordinal, void* address) {
+  if (ordinal != device_->facts().ordinal) device_->reach(ordinal);
+  address_[rank] = static_cast<unsigned char*>(address);
+}
+
+void PeerMemory::close() {
+  for (int rank = 0; rank < max_ranks; ++rank) {
+    if (opened_[rank]) device_->close(address_[rank]);
+    opened_[rank] = false;
+    address_[rank] = nullptr;
+  }
+}
+
+Communicator::Communicator(CommunicatorParts parts) : parts_(std::move(parts)), order_(parts_.memory->device()) {
+  fork_ = device()->create_event();
+  join_ = device()->create_event();
+  side_streams_.push_back(device()->create_stream());
+  constant_.rank = parts_.rank;
+  constant_.ranks = parts_.ranks;
+  constant_.state = parts_.memory->state();
+  constant_.abort = static_cast<const std::uint32_t*>(parts_.memory->abort_word().device);
+  constant_.layout = parts_.memory->layout();
+  for (int rank = 0; rank < parts_.ranks; ++rank) {
+    constant_.scratch[rank] = rank == parts_.rank ? parts_.memory->scratch() : (*parts_.peers)[rank];
+  }
+  parts_.health->set_abort_word(static_cast<std::uint32_t*>(parts_.memory->abort_word().host));
+}
+
+// Peers may still write to our memory: it lives on in the watch until they have closed it.
+Communicator::~Communicator() {
+  windows_.clear();
+  for (const DeviceStream stream : side_streams_) device()->destroy(stream);
+  device()->destroy(fork_);
+  device()->destroy(join_);
+  parts_.health->set_abort_word(nullptr);
+  parts_.peers.reset();
+  parts_.seat->leave([memory = std::move(parts_.memory)]() mutable { memory.reset(); }, patience_with_peers);
+}
+
+Choice Communicator::decide(const Call& call) const {
+  if (call.root < 0 || call.root >= parts_.ranks) return {.reason = "the root is no rank"};
+  Request request{
+      .collective = call.collective, .type = call.type, .op = call.op, .count = call.count, .ranks = parts_.ranks};
+  {
+    const std::lock_guard lock(guard_);
+    request.window = window_of(call) != nullptr;
+  }
+  Choice choice = parts_.choices->choose(request);
+  if (!choice.accelerated || choice.protocol == Protocol::copy) return choice;
+  const KernelKind kind{call.collective, choice.algorithm, choice.protocol};
+  if (!parts_.memory->device()->has(kind_of(kind.collective, kind.algorithm, kind.protocol), call.type)) {
+    return {.reason = std::string("this build has no kernel for ") + name(choice.algorithm) + "/" +
+                      name(choice.protocol) + " on this type"};
+  }
+  if (choice.channels > parts_.channel_limit) {
+    // Blocks wait for blocks of peers, so that all must run at once.
+    if (channel_range(kind, request, parts_.memory->layout()).least > parts_.channel_limit) {
+      return {.reason =
+                  text("it needs more than the %d blocks that one of the GPUs runs at once", parts_.channel_limit)};
+    }
+    choice.channels = parts_.channel_limit;
+  }
+  return choice;
+}
+
+KernelArguments Communicator::arguments(const Call& call) const {
+  KernelArguments arguments = constant_;
+  arguments.send = call.send;
+  arguments.recv = call.recv;
+  arguments.count = reduces(call.collective) ? call.count : call.count * type_bytes(call.type);
+  arguments.root = call.root;
+  arguments.op = ReduceOp(int(call.op));
+  return arguments;
+}
+
+void Communicator::launch(const Call& call, const Choice& choice) {
+  const std::lock_guard lock(guard_);
+  parts_.health->check();
+  if (parts_.log == LogLevel::choices) log(call, choice);
+  Device& device = *parts_.memory->device();
+  std::uint64_t capture = 0;
+  try {
+    capture = order_.before(call.stream);
+    if (choice.protocol == Protocol::copy) {
+      launch_copies(call, capture);
+    } else {
+      device.launch(kind_of(call.collective, choice.algorithm, choice.protocol), call.type, choice.channels,
+                    choice.threads, arguments(call), call.stream);
+    }
+    order_.after(call.stream, capture);
+  } catch (const Failure& failure) {
+    // While a graph is captured nothing runs, and the ranks stay in step.
+    if (capture == 0) fail(failure.code(), failure.what());
+    throw;
+  }
+}
+
+void Communicator::fail(ncclResult_t code, const std::string& sentence) {
+  parts_.health->poison(code, sentence);
+  parts_.seat->announce_failure(sentence);
+}
+
+// Copy engines
+// ---------------------------------------------------------------------------------------------------
+
+void Communicator::add_window(ncclWindow_t handle, std::unique_ptr<Window> window) {
+  const std::lock_guard lock(guard_);
+  windows_[handle] = std::move(window);
+}
+
+void Communicator::remove_window(ncclWindow_t handle) {
+  {
+    const std::lock_guard lock(guard_);
+    if (!windows_.contains(handle)) return;
+  }
+  drain();
+  const std::lock_guard lock(guard_);
+  windows_.erase(handle);
+}
+
+const Window* Communicator::window_of(const Call& call) const {
+  if (windows_.empty() || reduces(call.collective)) return nullptr;
+  const std::size_t block = call.count * type_bytes(call.type);
+  const std::size_t bytes = call.collective == Collective::broadcast ? block : block * std::size_t(parts_.ranks);
+  if (call.collective == Collective::all_to_all) {
+    // A block that comes in would overwrite one that has yet to go out.
+    const auto send = reinterpret_cast<std::uintptr_t>(call.send);
+    const auto recv = reinterpret_cast<std::uintptr_t>(call.recv);
+    if (send < recv + bytes && recv < send + bytes) return nullptr;
+  }
+  for (const auto& [handle, window] : windows_) {
+    if (window->holds(call.recv, bytes)) return window.get();
+  }
+  return nullptr;
+}
+
+// A stream of ours that is free, or part of the same capture already.
+DeviceStream Communicator::side_stream(std::uint64_t capture) {
+  for (const DeviceStream stream : side_streams_) {
+    const std::uint64_t busy = device()->capture(stream);
+    if (busy == 0 || busy == capture) return stream;
+  }
+  side_streams_.push_back(device()->create_stream());
+  return side_streams_.back();
+}
+
+// The rank's own part goes beside the copies to its peers, as it takes the GPU's memory and not its links:
+//
+//     stream   meet | copy to peer 1 | copy to peer 2 | ... | meet
+//     side     | copy to itself                             |
+void Communicator::launch_copies(const Call& call, std::uint64_t capture) {
+  const Window* window = window_of(call);
+  if (!window) throw Failure(ncclInvalidUsage, "The window of a call was taken away before its group ended.");
+  Device& on = *device();
+  const KernelArguments meeting = arguments(call);
+  const std::size_t block = call.count * type_bytes(call.type);
+  const auto from = [&](int rank) {
+    return static_cast<const unsigned char*>(call.send) +
+           (call.collective == Collective::all_to_all ? rank : 0) * block;
+  };
+  unsigned char* const mine = static_cast<unsigned char*>(call.recv) +
+                              (call.collective == Collective::broadcast ? 0 : std::size_t(parts_.rank) * block);
+  const bool sends = call.collective != Collective::broadcast || parts_.rank == call.root;
+  const bool copies_own = sends && from(parts_.rank) != mine;
+  if (copies_own) {
+    const DeviceStream side = side_stream(capture);
+    on.record(fork_, call.stream);
+    on.wait(side, fork_);
+    on.copy(mine, from(parts_.rank), block, side);
+    on.record(join_, side);
+  }
+  on.meet(meeting, call.stream);
+  for (int i = 1; sends && i < parts_.ranks; ++i) {
+    const int peer = peer_after(meeting, i);
+    on.copy(window->on(peer, mine), from(peer), block, call.stream);
+  }
+  if (copies_own) on.wait(call.stream, join_);
+  on.meet(meeting, call.stream);
+}
+
+std::uint64_t Communicator::before(DeviceStream stream) {
+  const std::lock_guard lock(guard_);
+  parts_.health->check();
+  return order_.before(stream);
+}
+
+void Communicator::after(DeviceStream stream, std::uint64_t capture) {
+  const std::lock_guard lock(guard_);
+  order_.after(stream, capture);
+}
+
+void Communicator::abort(const std::string& how) {
+  if (parts_.health->poison(ncclRemoteError, how)) parts_.seat->announce_abort();
+}
+
+void Communicator::drain() {
+  auto give_up = std::chrono::steady_clock::time_point::max();
+  for (;;) {
+    {
+      const std::lock_guard lock(guard_);
+      try {
+        if (order_.idle()) return;
+      } catch (const Failure&) {
+        return;  // The GPU's context is lost, and with it everything that ran.
+      }
+    }
+    const auto now = std::chrono::steady_clock::now();
+    // Kernels see the abort word within milliseconds.
+    if (parts_.health->code() != ncclSuccess && give_up == std::chrono::steady_clock::time_point::max()) {
+      give_up = now + seconds(5);
+    }
+    if (now > give_up) return;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+void Communicator::log(const Call& call, const Choice& choice) {
+  const std::string line = std::string(name(call.collective)) + " by " + describe(choice);
+  if (line == logged_) return;
+  logged_ = line;
+  std::fprintf(stderr, "busbw: rank %d: %s from a count of %zu %s on\n", parts_.rank, line.c_str(), call.count,
+               type_name(call.type));
+}
+
+std::string describe(const Choice& choice) {
+  if (!choice.accelerated) return "nccl: " + choice.reason;
+  if (choice.protocol == Protocol::copy) return text("%s/%s", name(choice.algorithm), name(choice.protocol));
+  return text("%s/%s %dx%d", name(choice.algorithm), name(choice.protocol), choice.channels, choice.threads);
+}
+
+}  // namespace busbw::gpu

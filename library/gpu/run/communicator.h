@@ -1,0 +1,141 @@
+// What this library adds to one rank's NCCL communicator: memory that its peers write, and the launch of our kernels.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "library/gpu/choose/choice.h"
+#include "library/gpu/choose/settings.h"
+#include "library/gpu/cuda/device.h"
+#include "library/gpu/join/window.h"
+#include "library/gpu/run/stream_order.h"
+#include "library/gpu/watch/health.h"
+#include "library/gpu/watch/watch.h"
+
+namespace busbw::gpu {
+
+// A collective as the program called it.
+struct Call {
+  Collective collective{};
+  ncclDataType_t type = ncclInt8;
+  ncclRedOp_t op = ncclSum;
+  std::size_t count = 0;
+  int root = 0;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  DeviceStream stream = nullptr;
+};
+
+// This rank's memory that kernels work with.
+class ScratchMemory {
+ public:
+  ScratchMemory(std::shared_ptr<Device> device, int ranks);
+  ~ScratchMemory();
+  ScratchMemory(const ScratchMemory&) = delete;
+  ScratchMemory& operator=(const ScratchMemory&) = delete;
+
+  const std::shared_ptr<Device>& device() const { return device_; }
+  const Layout& layout() const { return layout_; }
+  unsigned char* scratch() const { return scratch_; }
+  ChannelState* state() const { return state_; }
+  const HostMemory& abort_word() const { return abort_word_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  Layout layout_;
+  unsigned char* scratch_ = nullptr;
+  ChannelState* state_ = nullptr;
+  HostMemory abort_word_;
+};
+
+// The peers' memory as this rank's GPU addresses it.
+class PeerMemory {
+ public:
+  explicit PeerMemory(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  ~PeerMemory() { close(); }
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+
+  // Of another process, or of this one.
+  void open(int rank, const MemoryHandle& handle);
+  void reach(int rank, int ordinal, void* address);
+  unsigned char* operator[](int rank) const { return address_[rank]; }
+  void close();
+
+ private:
+  std::shared_ptr<Device> device_;
+  unsigned char* address_[max_ranks] = {};
+  bool opened_[max_ranks] = {};
+};
+
+struct CommunicatorParts {
+  int rank = 0;
+  int ranks = 0;
+  int channel_limit = 0;
+  std::shared_ptr<const Choices> choices;
+  std::shared_ptr<ScratchMemory> memory;
+  std::unique_ptr<PeerMemory> peers;
+  std::shared_ptr<Health> health;
+  std::unique_ptr<WatchSeat> seat;
+  LogLevel log = LogLevel::none;
+};
+
+class Communicator {
+ public:
+  explicit Communicator(CommunicatorParts parts);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // Depends on nothing but what NCCL wants to be equal on all ranks, and what the ranks have agreed on.
+  Choice decide(const Call& call) const;
+
+  // Throws a Failure if the communicator is poisoned, or if the launch fails, which poisons it everywhere.
+  void launch(const Call& call, const Choice& choice);
+  // Around a call of the real NCCL on this communicator, as in StreamOrder.
+  std::uint64_t before(DeviceStream stream);
+  void after(DeviceStream stream, std::uint64_t capture);
+
+  // Symmetric windows that all ranks reach, by NCCL's handle. Taking one away waits for what runs.
+  void add_window(ncclWindow_t handle, std::unique_ptr<Window> window);
+  void remove_window(ncclWindow_t handle);
+
+  const std::shared_ptr<Device>& device() const { return parts_.memory->device(); }
+  int rank() const { return parts_.rank; }
+  int ranks() const { return parts_.ranks; }
+  LogLevel log_level() const { return parts_.log; }
+
+  Health& health() { return *parts_.health; }
+  // This rank cannot go on: poisons the communicator everywhere.
+  void fail(ncclResult_t code, const std::string& sentence);
+  // Ends what runs, here and on the other ranks. From any thread.
+  void abort(const std::string& how);
+  // Until eager calls are done or the communicator is poisoned, and then for a moment more.
+  void drain();
+
+ private:
+  KernelArguments arguments(const Call& call) const;
+  // Null where a call's output is in no window, or overlaps its input.
+  const Window* window_of(const Call& call) const;
+  void launch_copies(const Call& call, std::uint64_t capture);
+  DeviceStream side_stream(std::uint64_t capture);
+  void log(const Call& call, const Choice& choice);
+
+  CommunicatorParts parts_;
+  KernelArguments constant_;
+  mutable std::mutex guard_;
+  StreamOrder order_;
+  std::map<ncclWindow_t, std::unique_ptr<Window>> windows_;
+  // For what copy engines do beside the call's stream.
+  std::vector<DeviceStream> side_streams_;
+  DeviceEvent fork_ = nullptr;
+  DeviceEvent join_ = nullptr;
+  std::string logged_;
+};
+
+std::string describe(const Choice& choice);
+
+}  // namespace busbw::gpu

@@ -1,0 +1,39 @@
+// Poisoning a communicator.
+#include "library/gpu/watch/health.h"
+
+#include <cstdio>
+
+#include "library/common/failure.h"
+
+namespace busbw::gpu {
+
+bool Health::poison(ncclResult_t code, const std::string& sentence) {
+  const std::lock_guard lock(guard_);
+  if (code_.load() != ncclSuccess) return false;
+  sentence_ = sentence;
+  code_.store(code, std::memory_order_release);
+  if (abort_word_) __atomic_store_n(abort_word_, 1, __ATOMIC_RELEASE);
+  return true;
+}
+
+void Health::tell() {
+  const std::lock_guard lock(guard_);
+  if (told_ || code_.load() == ncclSuccess) return;
+  told_ = true;
+  std::fprintf(stderr, "busbw: %s\n", sentence_.c_str());
+}
+
+std::string Health::sentence() const {
+  const std::lock_guard lock(guard_);
+  return sentence_;
+}
+
+void Health::set_abort_word(std::uint32_t* word) {
+  const std::lock_guard lock(guard_);
+  abort_word_ = word;
+  if (word && code_.load() != ncclSuccess) __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+}
+
+void Health::fail() const { throw Failure(code(), sentence()); }
+
+}  // namespace busbw::gpu

@@ -1,0 +1,73 @@
+// What the watch knows about one rank's place in one communicator, and what follows from what happens there. No thread,
+// no waiting: watch.cc does both.
+#pragma once
+
+#include <bitset>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "library/common/descriptor.h"
+#include "library/gpu/watch/watch.h"
+
+namespace busbw::gpu {
+
+struct WatchConnection {
+  Descriptor socket;
+  Descriptor process;  // readable once the process at the other end has ended; not every kernel or container has it
+  int rank = -1;       // of the other end; -1 before its hello
+  WatchClock::time_point since = WatchClock::now();
+};
+
+struct WatchSeat::Place {
+  int rank = 0;
+  int ranks = 0;
+  WatchAddress address;
+  std::shared_ptr<Health> health;
+  std::vector<std::string> who;
+
+  Descriptor listener;                       // of rank 0
+  std::vector<WatchConnection> connections;  // of rank 0: peers and strangers; of others: rank 0
+  bool complete = false;
+  bool broken = false;  // can never be complete
+
+  struct Loss {
+    int rank;
+    FrameKind kind;
+    std::string text;
+    WatchClock::time_point due;
+    WatchClock::time_point tell;
+  };
+  std::optional<Loss> loss;  // the first one
+
+  bool left = false;
+  bool finished = false;               // to be forgotten
+  std::bitset<max_ranks> closed;       // ranks that hold no one's memory any more
+  std::function<void()> release;       // after leave()
+  WatchClock::time_point release_due;  // then at the latest
+
+  // Things that happen
+  // -------------------------------------------------------------------------------------------------
+  void on_frame(WatchConnection& connection, const Frame& frame);
+  void on_nonsense(WatchConnection& connection);
+  void on_gone(WatchConnection& connection);
+  // Whatever is due by now; returns when to come back.
+  WatchClock::time_point on_time(WatchClock::time_point now);
+
+  // Things that this rank says
+  // -----------------------------------------------------------------------------------------
+  void announce(const Frame& frame);  // to everybody, through rank 0
+  void leave(std::function<void()> to_release, std::chrono::milliseconds patience);
+
+ private:
+  void on_hello(WatchConnection& connection, const Frame& frame);
+  void lose(int lost, FrameKind kind, const std::string& text);
+  void relay(const Frame& frame, int except);
+  void finish_if_all_closed();
+  void finish();
+  std::string sentence(const Loss& lost) const;
+};
+
+}  // namespace busbw::gpu

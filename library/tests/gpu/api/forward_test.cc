@@ -1,0 +1,78 @@
+// In front of an NCCL the library loses nothing: every function arrives there with every argument.
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "library/gpu/api/last_error.h"
+#include "library/tests/gpu/nccl_calls.h"
+#include "library/tests/gpu/program.h"
+
+namespace busbw::gpu::test {
+namespace {
+
+const std::string user = BUSBW_TEST_NCCL_USER;
+const std::string ours = BUSBW_TEST_GPU_LIBRARY;
+// Pointers of these calls point nowhere.
+const std::string only_pass_on = "BUSBW_GPU=0 ";
+
+TEST(AProgramLinkedToNccl, CallsItWithoutUs) {
+  const Finished done = run("", user);
+  EXPECT_EQ(done.status, 0) << done.output;
+  EXPECT_TRUE(contains(done.output, "version 22809, busbw in front: no")) << done.output;
+}
+
+TEST(Preloaded, EveryCallGoesThroughUsToTheProgramsOwnNccl) {
+  const Finished done = run(only_pass_on + "LD_PRELOAD=" + ours, user);
+  EXPECT_EQ(done.status, 0) << done.output;
+  EXPECT_TRUE(contains(done.output, "version 22809, busbw in front: yes")) << done.output;
+}
+
+TEST(Opened, EveryCallGoesToTheNcclThatTheSettingNames) {
+  const Finished done = run(only_pass_on + "BUSBW_REAL_NCCL=" BUSBW_TEST_FAKE_NCCL, user + " " + ours);
+  EXPECT_EQ(done.status, 0) << done.output;
+  EXPECT_TRUE(contains(done.output, "version 22809, busbw in front: yes")) << done.output;
+}
+
+TEST(Opened, WithoutASettingTheNcclOfTheProcessIsFoundByItsName) {
+  const Finished done = run(only_pass_on, user + " " + ours);
+  EXPECT_EQ(done.status, 0) << done.output;
+}
+
+class InThisProcess : public ::testing::Test {
+ protected:
+  InThisProcess() { ::setenv("BUSBW_REAL_NCCL", BUSBW_TEST_FAKE_NCCL, 1); }
+  template <class Function>
+  static Function* find(const char* name) {
+    static void* library = ::dlopen(BUSBW_TEST_GPU_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<Function*>(::dlsym(library, name));
+  }
+};
+
+TEST_F(InThisProcess, AFunctionThatThisNcclLacksIsAnErrorWithASentence) {
+  auto* grow = find<ncclResult_t()>("ncclCommGrow");
+  ASSERT_NE(grow, nullptr);
+  EXPECT_EQ(grow(), ncclInvalidUsage);
+  const std::string why = find<ncclGetLastError_t>("ncclGetLastError")(nullptr);
+  EXPECT_TRUE(contains(why, "has no ncclCommGrow") && contains(why, "2.28.9") && contains(why, "libnccl.so")) << why;
+}
+
+TEST_F(InThisProcess, NcclsOwnFailureComesWithItsOwnSentence) {
+  EXPECT_EQ(find<ncclResult_t()>("ncclCommGrow")(), ncclInvalidUsage);
+  EXPECT_EQ(find<ncclCommFinalize_t>("ncclCommFinalize")(nullptr), ncclInvalidArgument);
+  EXPECT_STREQ(find<ncclGetLastError_t>("ncclGetLastError")(nullptr), "the fake's last error");
+}
+
+TEST(NoNccl, IsSaidInOneSentenceThatNamesWhatWasTried) {
+  const Finished done = run("BUSBW_REAL_NCCL=/nowhere/libnccl.so.2", BUSBW_TEST_ENGINE " all_reduce --library " + ours);
+  EXPECT_NE(done.status, 0);
+  EXPECT_TRUE(contains(done.output, "/nowhere/libnccl.so.2")) << done.output;
+}
+
+TEST(ItselfAsNccl, IsRefusedInsteadOfCalledForever) {
+  const Finished done = run("BUSBW_REAL_NCCL=" + ours, BUSBW_TEST_ENGINE " all_reduce --library " + ours);
+  EXPECT_NE(done.status, 0);
+  EXPECT_TRUE(contains(done.output, "is this library itself")) << done.output;
+}
+
+}  // namespace
+}  // namespace busbw::gpu::test

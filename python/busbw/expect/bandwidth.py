@@ -1,0 +1,112 @@
+"""The bus bandwidth that a fabric allows a collective by an algorithm, for messages of any size."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from busbw.expect.fabric import Fabric
+from busbw.expect.links import (
+    CHANNEL_GBPS,
+    MULTICAST_SHARE,
+    NET_ALLTOALL,
+    SINGLE_GPU,
+    TREE_SHARE,
+    LinkKind,
+    nvlink_share,
+)
+from busbw.expect.span import Span, least
+
+# Both for compute capabilities below the first that was measured.
+_OLDEST_CHANNEL = 80
+
+
+class Algorithm(Enum):
+    """How NCCL moves the data."""
+
+    RING = "ring"
+    TREE = "tree"
+    NVLS = "NVLS"
+    DIRECT = "direct"
+
+
+DIRECT_COLLECTIVES = frozenset({"alltoall", "alltoallv", "gather", "scatter", "sendrecv", "hypercube"})
+
+
+def algorithms(fabric: Fabric, collective: str, gpus: int, nodes: int, *, multicast: bool) -> list[Algorithm]:
+    """What NCCL may choose from."""
+    if collective in DIRECT_COLLECTIVES:
+        return [Algorithm.DIRECT]
+    if collective != "all_reduce":
+        return [Algorithm.RING]
+    found = [Algorithm.RING, Algorithm.TREE] if nodes > 1 else [Algorithm.RING]
+    # NVLink SHARP needs the whole switch to itself in practice: NCCL uses it from 3 GPUs on.
+    if multicast and fabric.multicast and gpus > 2:
+        found.append(Algorithm.NVLS)
+    return found
+
+
+def bus_bandwidth(fabric: Fabric, collective: str, algorithm: Algorithm, gpus: int, nodes: int) -> Span:
+    """Bus bandwidth in GB/s for `gpus` in each of `nodes`, once latency no longer counts.
+
+    Inside a node NVLinks (or PCIe) bound a ring, between nodes the NICs do: rings cross each of them once in each
+    direction, so bus bandwidth is the least of both. Source of the reasoning: nccl-tests, doc/PERFORMANCE.md.
+    """
+    inside = _inside(fabric, collective, gpus, nodes)
+    if nodes == 1:
+        return _multicast(fabric, gpus) if algorithm is Algorithm.NVLS else inside
+    network = fabric.network(gpus)
+    if gpus == 1:
+        network = network * SINGLE_GPU.share
+    if algorithm is Algorithm.DIRECT:
+        return least([inside, _between(network, collective, gpus, nodes)]) if gpus > 1 else network
+    # On two nodes a tree sends each byte over the network once, where a ring does it twice.
+    crossings = network * (2.0 if nodes == 2 else 1.0)
+    if algorithm is Algorithm.NVLS:
+        return least([_multicast(fabric, gpus), crossings])
+    if algorithm is Algorithm.TREE:
+        return least([inside * TREE_SHARE.share, crossings * TREE_SHARE.share]) if gpus > 1 else network
+    return least([inside, network]) if gpus > 1 else network
+
+
+def _inside(fabric: Fabric, collective: str, gpus: int, nodes: int) -> Span:
+    if gpus == 1:
+        return Span.exactly(fabric.nvlink_GBps or fabric.pcie_GBps)
+    rate = fabric.rate(gpus)
+    if fabric.link(gpus) is LinkKind.NVLINK:
+        rate = rate * nvlink_share(collective, gpus if nodes == 1 else 2 * gpus)
+        if fabric.channels:
+            rate = least([rate, _of_channels(fabric, fabric.channels)])
+    return rate
+
+
+def _of_channels(fabric: Fabric, channels: int) -> Span:
+    known = [sm for sm in CHANNEL_GBPS if fabric.sm and sm <= fabric.sm]
+    return CHANNEL_GBPS[max(known, default=_OLDEST_CHANNEL)].share * float(channels)
+
+
+def channel_bound(fabric: Fabric, gpus: int) -> bool:
+    """Whether so few channels are left that they bound the bandwidth and not the NVLinks."""
+    if not fabric.channels or fabric.link(gpus) is not LinkKind.NVLINK:
+        return False
+    return _of_channels(fabric, fabric.channels).value < fabric.rate(gpus).value
+
+
+def channel_GBps(fabric: Fabric) -> float:
+    """What one channel moves over NVLink."""
+    return _of_channels(fabric, 1).value
+
+
+def _multicast(fabric: Fabric, gpus: int) -> Span:
+    # busbw = algbw 2 (n - 1) / n, and a GPU sends S (n + 1) / n bytes.
+    return MULTICAST_SHARE.share * (fabric.nvlink_GBps * 2 * (gpus - 1) / (gpus + 1))
+
+
+def _between(network: Span, collective: str, gpus: int, nodes: int) -> Span:
+    """Bus bandwidth of pairwise exchange: only what leaves the node goes over its NICs, shared by its GPUs."""
+    ranks = gpus * nodes
+    if collective in {"alltoall", "alltoallv"}:
+        return network * NET_ALLTOALL.share * ((ranks - 1) / (ranks - gpus) / gpus)
+    if collective in {"gather", "scatter"}:
+        # The root alone receives or sends, through the NICs that its GPU reaches.
+        return network * ((ranks - 1) / (ranks - gpus) / gpus)
+    return network * (1.0 / gpus)

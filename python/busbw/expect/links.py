@@ -1,0 +1,101 @@
+"""What links carry and what collectives make of it: shares of a rate, each with its range and its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from busbw.expect.span import Span
+
+
+class LinkKind(Enum):
+    """What carries traffic between the GPUs of a node."""
+
+    NVLINK = "NVLink"
+    PCIE = "PCIe"
+    HOST = "host memory"
+
+
+class NetKind(Enum):
+    """What carries traffic between nodes."""
+
+    INFINIBAND = "InfiniBand"
+    ROCE = "RoCE"
+    ETHERNET = "Ethernet"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A share and where it comes from."""
+
+    share: Span
+    source: str
+
+
+# Line rates of one port in one direction, Gbit/s. Source: InfiniBand Trade Association, 4x links.
+INFINIBAND_GBPS: Mapping[str, float] = {"EDR": 100.0, "HDR": 200.0, "NDR": 400.0, "XDR": 800.0}
+
+# Of what NCCL counts on per NVLink (busbw.machine.topology.rates.NCCL_NVLINK_GBPS): the wire less packet headers.
+NVLINK_SHARE: Mapping[str, Fact] = {
+    "all_reduce": Fact(
+        Span(0.97, 0.90, 1.00),
+        "234 of 240 GB/s on 8 A100 (catalogue:ndv4-1node), 231 (ndmv4-1x8-nccl), 363 of 371 on 4 H200 (measured)",
+    ),
+    "all_gather": Fact(Span(0.98, 0.90, 1.06), "254 of 240 on 8 A100 (ndmv4-1x8-nccl), 348 of 371 on 4 H200"),
+    "reduce_scatter": Fact(Span(0.93, 0.86, 1.02), "329 of 371 on 4 H200 (one source, hence the wide range)"),
+    "alltoall": Fact(Span(0.99, 0.90, 1.07), "255 of 240 on 8 A100 (ndmv4-1x8-nccl), 352 of 371 on 4 H200"),
+    "broadcast": Fact(Span(0.94, 0.86, 1.00), "348 of 371 on 4 H200"),
+    "reduce": Fact(Span(0.92, 0.80, 1.00), "as broadcast, with a reduction at every hop; no measurement of its own"),
+    "sendrecv": Fact(Span(0.84, 0.75, 0.98), "195 of 240 between A100s (github.com/li-plus/playground, cuda/nccl.md)"),
+}
+OTHER_SHARE = Fact(Span(0.90, 0.70, 1.05), "no measurement of its own: the range of all others")
+
+# With two GPUs every byte goes over the same pair of links in both phases.
+PAIR = Fact(
+    Span(0.94, 0.90, 0.98), "225 of 240 GB/s on 2 A100 (nc48v4-no-graph-file), 325 to 332 of 371 on 2 H200 (measured)"
+)
+
+# NVLink SHARP: each GPU sends S (n + 1) / n bytes instead of 2 S (n - 1) / n.
+MULTICAST_SHARE = Fact(
+    Span(0.83, 0.70, 0.90), "480 GB/s on 8 H100 (nccl-tests#212, #290); 215 on 8 H800 (nccl#1374); 811 on 8 GB200"
+)
+
+# Of PCIe's line rate. NCCL counts on 12 of 15.75 GB/s for generation 3 x16 (src/graph/topo.h, PCI_BW).
+PCIE_SHARE = Fact(Span(0.76, 0.60, 0.86), "NCCL src/graph/topo.h, PCI_BW 12 GB/s for generation 3 x16")
+
+# Through host memory (SHM, or P2P over the processor): every byte goes in and out again.
+HOST_SHARE = Fact(
+    Span(0.45, 0.36, 0.50),
+    "6.9 of 15.75 GB/s (v100-2gpu), 30.8 of 2 x 31.5 (nc96v4), 23.7 of 63 (4 H200 with NCCL_P2P_DISABLE=1)",
+)
+
+# Of a NIC's line rate.
+NET_SHARE: Mapping[NetKind, Fact] = {
+    NetKind.INFINIBAND: Fact(Span(0.95, 0.90, 0.98), "24 GB/s per 200G (nccl-tests#119), 46 to 48 per 400G (#290)"),
+    NetKind.ROCE: Fact(Span(0.92, 0.80, 0.97), "180 of 200 Gbit/s by ib_write_bw (nccl-tests#112), 330 of 400 (#367)"),
+    NetKind.ETHERNET: Fact(Span(0.70, 0.35, 0.95), "TCP through the kernel; depends on processors and sockets"),
+}
+
+# All-to-all over the network: many small flows at once.
+NET_ALLTOALL = Fact(Span(0.87, 0.75, 1.00), "37.8 to 44.6 GB/s on 2 x 8 A100 (catalogue:ndmv4-2x8-*), 45 at line rate")
+
+# One GPU per node sends and receives through the same NIC and the same few channels.
+SINGLE_GPU = Fact(Span(0.75, 0.62, 1.00), "15.5 to 23.3 of 25 GB/s on 2 x 1 A100 (catalogue:ndmv4-2x1-*)")
+
+# What one channel (one thread block at each end) moves over NVLink, GB/s, by compute capability.
+CHANNEL_GBPS: Mapping[int, Fact] = {
+    80: Fact(Span(14.4, 13.0, 16.0), "57.5 GB/s with 4 channels on 2 A100 (catalogue:nc48v4-graph-file)"),
+    90: Fact(Span(22.5, 20.0, 25.0), "82 GB/s with 4 channels on 2 H200, 98 with 4 on 4 H200 (measured)"),
+}
+
+# Bandwidth of NCCL's trees over that of its rings: inside a node a chain of up and down, capped between nodes.
+TREE_SHARE = Fact(
+    Span(0.60, 0.40, 0.92), "NCCL src/graph/tuning.cc: 0.9 of the ring, capped on A100 at 105 to 130 GB/s"
+)
+
+
+def nvlink_share(collective: str, ranks: int) -> Span:
+    """The share of the NVLinks' rate that this collective reaches as bus bandwidth."""
+    share = NVLINK_SHARE.get(collective, OTHER_SHARE).share
+    return share * PAIR.share if ranks == 2 else share

@@ -1,0 +1,219 @@
+"""The model: t = A + 2 c sqrt(A T) + T for long messages, A + T / share for short ones, least of all algorithms.
+
+Which of both follows from what is known of NCCL: see _protocols and channels_us.
+
+A is the latency of the steps, T the transfer S f / B of a message of S bytes with the collective's bus factor f at bus
+bandwidth B. The square root is what a pipeline pays that cuts the message into the best number of pieces:
+(sqrt(A) + sqrt(T))^2, with c = 1 (van de Geijn's argument); fitted c lie between 0.1 and 0.7.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from busbw.base.errors import UserError
+from busbw.expect.bandwidth import Algorithm, algorithms, bus_bandwidth, channel_bound, channel_GBps
+from busbw.expect.fabric import Fabric
+from busbw.expect.links import LinkKind
+from busbw.expect.span import Span
+from busbw.expect.terms import Protocol, Terms
+from busbw.records import Collective
+from busbw.records.bandwidth import bus_factor, busbw_GBps
+
+SHORT, LONG = "short", "long"
+"""LL and Simple, in NCCL's words."""
+
+CHANNEL_BYTES = 8 * 512
+"""What LL gives one channel before it opens another. Source: NCCL src/include/comm.h and src/graph/tuning.cc."""
+
+MOST_RANKS = 1_000_000
+MISFIT = 0.15
+"""How far the model lies from measured sweeps where latency rules or NCCL changes its protocol, transfer left out."""
+
+NOISE = 0.03
+"""What two runs of the same thing differ by."""
+
+# Beyond two nodes nothing in the catalogue was fitted: each doubling of the nodes widens the range by so much.
+BANDWIDTH_PER_DOUBLING = 0.03
+LATENCY_PER_DOUBLING = 0.05
+
+
+@dataclass(frozen=True)
+class Question:
+    """A collective of `bytes` (nccl-tests' size) on `gpus` in each of `nodes`."""
+
+    collective: Collective
+    bytes: int
+    gpus: int
+    nodes: int = 1
+    multicast: bool = True
+
+    @property
+    def ranks(self) -> int:
+        return self.gpus * self.nodes
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Time in microseconds and bus bandwidth in GB/s, each with its range (about 95 of 100 well-run machines)."""
+
+    question: Question
+    time_us: Span
+    busbw_GBps: Span
+    algorithm: Algorithm
+    protocol: str
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Hops one after the other, inside nodes and between them, and what each peer of an exchange adds."""
+
+    inside: float
+    between: float
+    peers_us: float = 0.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a message goes: terms, hops, the protocols NCCL may use, the least transfer of a short message (us)."""
+
+    protocol: Protocol
+    steps: Steps
+    allowed: tuple[str, ...]
+    channels_us: float
+
+
+def predict(question: Question, fabric: Fabric, terms: Terms) -> Prediction:
+    """The fastest algorithm's time; UserError where the question has no answer."""
+    _check(question, fabric)
+    choices = algorithms(
+        fabric, question.collective, question.gpus, question.nodes, multicast=question.multicast
+    )  # fmt: skip
+    return min((_by(question, fabric, terms, each) for each in choices), key=lambda found: found.time_us.value)
+
+
+def _check(question: Question, fabric: Fabric) -> None:
+    if question.collective == "barrier":
+        raise UserError("a barrier moves no bytes: there is no bandwidth to predict")
+    if question.ranks < 2:
+        raise UserError("one GPU has nobody to talk to; ask for at least two")
+    if not 1 <= question.gpus <= fabric.gpus:
+        raise UserError(
+            f"{fabric.name} has {fabric.gpus} GPUs a node, not {question.gpus}; --nodes asks for more nodes"
+        )
+    if question.ranks > MOST_RANKS:
+        raise UserError(f"{question.ranks} GPUs are more than {MOST_RANKS}, for which no model holds")
+    if question.bytes < 1:
+        raise UserError("a message has at least one byte")
+
+
+def steps_of(question: Question, terms: Terms, algorithm: Algorithm) -> Steps:
+    """How many hops a byte makes one after the other."""
+    gpus, nodes, ranks = question.gpus, question.nodes, question.ranks
+    levels = math.ceil(math.log2(nodes)) if nodes > 1 else 0
+    if algorithm is Algorithm.TREE:
+        return Steps(2 * (gpus - 1), 2 * levels)
+    if algorithm is Algorithm.NVLS:
+        return Steps(2, 2 * levels)
+    if algorithm is Algorithm.DIRECT:
+        return _direct(question, terms, levels)
+    ways = 2 if question.collective == "all_reduce" else 1
+    return Steps(ways * (ranks - nodes), ways * (nodes - 1))
+
+
+def _direct(question: Question, terms: Terms, levels: int) -> Steps:
+    remote = question.ranks - question.gpus
+    inside, between = float(question.gpus > 1), float(question.nodes > 1)
+    if question.collective == "hypercube":
+        return Steps(math.ceil(math.log2(question.gpus)) if question.gpus > 1 else 0, levels)
+    if question.collective == "sendrecv":
+        return Steps(inside * (1 - between), between)
+    peers = terms.local_peer_us * max(0, question.gpus - 2) + terms.remote_peer_us * max(0, remote - 1)
+    return Steps(inside * (1 - between), between, peers)
+
+
+def _by(question: Question, fabric: Fabric, terms: Terms, algorithm: Algorithm) -> Prediction:
+    bandwidth = bus_bandwidth(fabric, question.collective, algorithm, question.gpus, question.nodes)
+    if question.nodes == 1 or bandwidth.value < _network_bound(question, fabric):
+        bandwidth = bandwidth * terms.bandwidth_scale
+    protocol = terms.inside[fabric.link(question.gpus)]
+    if channel_bound(fabric, question.gpus):
+        protocol = replace(protocol, pipeline=0.0)
+    steps = steps_of(question, terms, algorithm)
+    far = max(0.0, math.log2(question.nodes / 2)) if question.nodes > 1 else 0.0
+    allowed = _protocols(question, fabric, protocol, steps, algorithm)
+    way = Way(protocol, steps, allowed, channels_us(question, fabric, algorithm))
+    middle, name = _time_us(question, terms, way, bandwidth.value)
+    slow = _time_us(question, terms, way, bandwidth.low * max(0.3, 1 - BANDWIDTH_PER_DOUBLING * far))[0]
+    fast = _time_us(question, terms, way, bandwidth.high)[0]
+    late = _latency_us(terms, protocol, steps) * (terms.spread + LATENCY_PER_DOUBLING * far)
+    off = NOISE + MISFIT * (1 - _transfer_us(question, bandwidth.value) / middle)
+    span = Span(middle, max(0.25 * middle, (fast - min(late, fast / 2)) * (1 - off)), (slow + late) * (1 + off))
+    return Prediction(question, span, _busbw(question, span), algorithm, name)
+
+
+def _network_bound(question: Question, fabric: Fabric) -> float:
+    """What the network alone would give: a node's own bandwidth was calibrated, the network's was not."""
+    try:
+        return fabric.network(question.gpus).value
+    except UserError:
+        return math.inf
+
+
+def _protocols(
+    question: Question, fabric: Fabric, protocol: Protocol, steps: Steps, algorithm: Algorithm
+) -> tuple[str, ...]:
+    """What NCCL would use.
+
+    Send and receive between nodes share their buffers, which exist for Simple alone (NCCL src/transport/net.cc).
+    """
+    if question.nodes > 1:
+        return (LONG,) if algorithm is Algorithm.DIRECT else (SHORT, LONG)
+    if algorithm is not Algorithm.RING or fabric.link(question.gpus) is not LinkKind.NVLINK:
+        return (SHORT, LONG)
+    counted_us = _transfer_us(question, fabric.counted_GBps())
+    return (LONG,) if counted_us > protocol.leave(steps.inside) else (SHORT, LONG)
+
+
+def channels_us(question: Question, fabric: Fabric, algorithm: Algorithm) -> float:
+    """The least transfer of a short message over NVLink, which has few channels.
+
+    NCCL opens another channel for LL with every 8 bytes for each of 512 threads, on a ring for each rank besides
+    (threadThresholds in src/graph/tuning.cc): up to so many bytes one channel carries all, and from there on each
+    channel carries as much.
+    """
+    if algorithm not in {Algorithm.RING, Algorithm.TREE} or fabric.link(question.gpus) is not LinkKind.NVLINK:
+        return 0.0
+    each = CHANNEL_BYTES * (question.ranks if algorithm is Algorithm.RING else 1)
+    return _transfer_us(replace(question, bytes=min(question.bytes, each)), channel_GBps(fabric))
+
+
+def _time_us(question: Question, terms: Terms, way: Way, bandwidth: float) -> tuple[float, str]:
+    protocol, steps = way.protocol, way.steps
+    transfer = _transfer_us(question, bandwidth)
+    moved = max(transfer, way.channels_us)
+    share = protocol.share if question.nodes == 1 else min(protocol.share, terms.net_share)
+    short = _latency_us(terms, protocol, steps) + moved / share
+    start = (
+        terms.base_us + terms.long_us + steps.inside * protocol.long_hop_us + steps.between * terms.net_long_hop_us
+        + steps.peers_us
+    )  # fmt: skip
+    long = start + 2 * protocol.pipeline * math.sqrt(start * transfer) + transfer
+    return (short, SHORT) if SHORT in way.allowed and short <= long else (long, LONG)
+
+
+def _transfer_us(question: Question, bandwidth: float) -> float:
+    return question.bytes * (bus_factor(question.collective, question.ranks) or 1.0) / (bandwidth * 1e3)
+
+
+def _latency_us(terms: Terms, protocol: Protocol, steps: Steps) -> float:
+    across = terms.across if steps.between else 1.0
+    return terms.base_us + across * steps.inside * protocol.hop_us + steps.between * terms.net_hop_us + steps.peers_us
+
+
+def _busbw(question: Question, time: Span) -> Span:
+    def rate(time_us: float) -> float:
+        return busbw_GBps(question.collective, question.bytes, time_us, question.ranks) or 0.0
+
+    return Span(rate(time.value), rate(time.high), rate(time.low))

@@ -1,0 +1,1 @@
+"""Clouds whose jobs busbw submits, one folder each."""

@@ -1,0 +1,1 @@
+"""A machine as data: its topology, NCCL's files, logs and settings."""

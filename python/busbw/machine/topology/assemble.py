@@ -1,0 +1,92 @@
+"""Puts a Machine together from what the GPUs and /sys say. Pure: the readings are values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from busbw.machine.topology.gpu_state import GpuState
+from busbw.machine.topology.model import SWITCH, Gpu, Machine, Nic, NvLinks, PcieLink, normal_bus_id, with_generation
+from busbw.machine.topology.names import product
+from busbw.machine.topology.paths import connections
+from busbw.machine.topology.sysfs import SysfsReading
+
+
+def assemble(sysfs: SysfsReading, states: Sequence[GpuState], *, source: str, host: str | None = None) -> Machine:
+    """The machine. Without states its GPUs are those that /sys lists, without names and links."""
+    gpus = tuple(_gpu(state, sysfs) for state in states) or _bare_gpus(sysfs)
+    buses = {gpu.bus_id for gpu in gpus}
+    gpus = tuple(with_generation(replace(gpu, nvlinks=_merged(gpu.nvlinks, buses))) for gpu in gpus)
+    nics = _nics(sysfs)
+    return Machine(source, gpus, nics, sysfs.numa_nodes, connections(gpus, nics), host)
+
+
+def _gpu(state: GpuState, sysfs: SysfsReading) -> Gpu:
+    function = sysfs.function(state.bus_id)
+    known = product(state.name)
+    link = function.pcie if function else PcieLink()
+    numa = state.numa if state.numa is not None else function.numa if function else None
+    nodes = {node.index: node.cpus for node in sysfs.numa_nodes}
+    return Gpu(
+        index=state.index,
+        bus_id=state.bus_id,
+        name=state.name,
+        sm=state.sm or (known.sm if known else None),
+        numa=numa,
+        cpus=(nodes.get(numa) if numa is not None else None) or state.cpus,
+        pcie=PcieLink(
+            state.pcie.generation or link.generation,
+            state.pcie.width or link.width,
+            state.pcie.max_generation or link.max_generation,
+            state.pcie.max_width or link.max_width,
+        ),
+        bridges=function.bridges if function else (),
+        nvlinks=state.nvlinks,
+        nvlinks_down=state.nvlinks_inactive if state.nvlinks else 0,
+    )
+
+
+def _bare_gpus(sysfs: SysfsReading) -> tuple[Gpu, ...]:
+    found = [each for each in sysfs.functions if each.pci_class.startswith(("0x0302", "0x0300"))]
+    return tuple(
+        Gpu(i, each.bus_id, numa=each.numa, pcie=each.pcie, bridges=each.bridges) for i, each in enumerate(found)
+    )  # fmt: skip
+
+
+def _merged(links: Sequence[NvLinks], buses: set[str | None]) -> tuple[NvLinks, ...]:
+    """One entry per target; a target that is no GPU of this machine is a switch."""
+    counts: dict[tuple[str, int | None], int] = {}
+    for link in links:
+        target = normal_bus_id(link.target)
+        key = (target if target in buses else SWITCH, link.generation)
+        counts[key] = counts.get(key, 0) + link.count
+    return tuple(NvLinks(target, count, generation) for (target, generation), count in counts.items())
+
+
+def _nics(sysfs: SysfsReading) -> tuple[Nic, ...]:
+    """RDMA devices first, each with its interface; then interfaces that belong to none."""
+    nics: list[Nic] = []
+    taken: set[str] = set()
+    for device in sysfs.rdma:
+        twin = next((each for each in sysfs.interfaces if each.bus_id and each.bus_id == device.bus_id), None)
+        taken |= {twin.name} if twin else set()
+        nics.append(
+            _placed(
+                Nic(
+                    device.name, device.bus_id, device.rate_Gbps, rdma=True, link_layer=device.link_layer,
+                    interface=twin.name if twin else None, up=device.active,
+                ),
+                sysfs,
+            )
+        )  # fmt: skip
+    for each in sysfs.interfaces:
+        if each.name not in taken:
+            speed = each.speed_Mbps / 1000 if each.speed_Mbps else None
+            nic = Nic(each.name, each.bus_id, speed, link_layer="Ethernet", interface=each.name, up=each.up)
+            nics.append(_placed(nic, sysfs))
+    return tuple(nics)
+
+
+def _placed(nic: Nic, sysfs: SysfsReading) -> Nic:
+    function = sysfs.function(nic.bus_id)
+    return replace(nic, numa=function.numa, pcie=function.pcie, bridges=function.bridges) if function else nic

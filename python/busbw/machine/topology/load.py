@@ -1,0 +1,90 @@
+"""Reads a machine from a file of any known kind: NCCL's XML, `nvidia-smi topo -m`, `nvidia-smi -q -x`, `lspci`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.base import files
+from busbw.base.errors import UserError
+from busbw.machine.nccl.problem import Problem
+from busbw.machine.nccl.topology_file import TopologyFile, read_topology
+from busbw.machine.topology.assemble import assemble
+from busbw.machine.topology.lspci import PciDevice, machine_of, read_lspci
+from busbw.machine.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
+from busbw.machine.topology.names import product
+from busbw.machine.topology.smi_matrix import read_matrix
+from busbw.machine.topology.smi_nvlink import read_nvlink_status
+from busbw.machine.topology.smi_query import read_query
+from busbw.machine.topology.sysfs import SysfsReading
+
+MAX_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A machine and what its file said beyond it."""
+
+    machine: Machine
+    kind: str
+    problems: tuple[Problem, ...] = ()
+    file: TopologyFile | None = None
+    pci: tuple[PciDevice, ...] = ()
+
+
+def load(path: str | Path) -> Loaded:
+    """The machine in that file; UserError where it is none of the known kinds."""
+    return from_bytes(read_bytes(path), str(path))
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """A file's content up to MAX_BYTES; UserError where it cannot be read."""
+    return files.read_bytes(path, MAX_BYTES, hint="no topology is that large")
+
+
+def from_bytes(data: bytes, source: str) -> Loaded:
+    """As `load`, of content that is already here."""
+    start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"<"):
+        return _from_xml(data, source)
+    text = data.decode("utf-8", "replace")
+    for kind, read in (("nvidia-smi topo -m", read_matrix), ("nvidia-smi nvlink -s", _links_only)):
+        try:
+            return Loaded(read(text, source), kind)
+        except UserError as problem:
+            if _looks_like(kind, text):
+                raise problem from None
+    try:
+        devices = read_lspci(text, source)
+        return Loaded(machine_of(devices, source), "lspci", pci=devices)
+    except UserError:
+        raise UserError(
+            f"{source} is no NCCL topology XML and no output of `nvidia-smi topo -m`, `nvidia-smi -q -x`, "
+            "`nvidia-smi nvlink -s` or `lspci`"
+        ) from None
+
+
+def _looks_like(kind: str, text: str) -> bool:
+    marks = {"nvidia-smi topo -m": "\tGPU0", "nvidia-smi nvlink -s": "Link 0:"}
+    return marks[kind] in text[:65536]
+
+
+def _from_xml(data: bytes, source: str) -> Loaded:
+    if b"<nvidia_smi_log" in data[:4096]:
+        states, _ = read_query(data, source)
+        return Loaded(assemble(SysfsReading(), states, source=source), "nvidia-smi -q -x")
+    if b"<graphs" in data[:4096]:
+        raise UserError(f"{source} is a graph file (channels), not a topology; give it as --graph")
+    file = read_topology(data, source)
+    return Loaded(file.machine, "NCCL topology XML", file.problems, file)
+
+
+def _links_only(text: str, source: str) -> Machine:
+    """The GPUs of a listing of links; where the links lead it does not say, so there are no connections."""
+    gpus = []
+    for each in read_nvlink_status(text, source):
+        known = product(each.name)
+        links = (NvLinks(SWITCH, len(each.active_GBps)),) if each.active_GBps else ()
+        gpu = Gpu(each.index, name=each.name, sm=known.sm if known else None, nvlinks=links, nvlinks_down=each.inactive)
+        gpus.append(with_generation(gpu))
+    return Machine(source, gpus=tuple(gpus))

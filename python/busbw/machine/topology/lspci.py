@@ -1,0 +1,77 @@
+"""Reads `lspci`, `lspci -vv` or `lspci -vvv`: devices, their links now and at most, NUMA nodes, access control."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from busbw.base.errors import UserError
+from busbw.machine.topology.model import Gpu, Machine, Nic, PcieLink, normal_bus_id
+from busbw.machine.topology.paths import connections
+from busbw.machine.topology.rates import pcie_generation
+
+MAX_LINES = 500_000
+_DEVICE = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ([^:]{3,60}): (.{1,200})")
+_LINK = re.compile(r"\s+Lnk(Cap|Sta):\s.*?Speed (\d{1,3}(?:\.\d)?)GT/s[^,]*, Width x(\d{1,2})")
+_NUMA = re.compile(r"\s+NUMA node: (\d{1,4})")
+_ACS = re.compile(r"\s+ACSCtl:\s.*(?:ReqRedir\+|CmpltRedir\+|UpstreamFwd\+)")
+_NAME = re.compile(r"\[([^\[\]]{3,60})\]")
+_GPU_KINDS = ("3D controller", "VGA compatible controller", "Display controller")
+_NIC_KINDS = ("Infiniband controller", "InfiniBand controller", "Ethernet controller", "Network controller")
+
+
+@dataclass(frozen=True, slots=True)
+class PciDevice:
+    """One device of the listing. `redirects`: its access control sends traffic between peers up to the root."""
+
+    bus_id: str
+    kind: str
+    name: str
+    line: int
+    pcie: PcieLink = field(default_factory=PcieLink)
+    numa: int | None = None
+    redirects: bool = False
+
+
+def read_lspci(text: str, source: str) -> tuple[PciDevice, ...]:
+    """Every device of the listing; UserError where there is none."""
+    devices: list[PciDevice] = []
+    for number, line in enumerate(text.splitlines()[:MAX_LINES], 1):
+        if found := _DEVICE.match(line):
+            devices.append(PciDevice(normal_bus_id(found[1]), found[2], found[3].strip(), number))
+        elif devices:
+            devices[-1] = _detail(devices[-1], line)
+    if not devices:
+        raise UserError(f"{source} shows no device of `lspci`")
+    return tuple(devices)
+
+
+def machine_of(devices: tuple[PciDevice, ...], source: str) -> Machine:
+    """The GPUs and NICs of a listing; how they reach each other it does not show beyond their NUMA nodes."""
+    gpus = [each for each in devices if each.kind in _GPU_KINDS and "NVIDIA" in each.name]
+    nics = [each for each in devices if each.kind in _NIC_KINDS]
+    as_gpus = tuple(
+        Gpu(i, each.bus_id, _short(each.name), numa=each.numa, pcie=each.pcie) for i, each in enumerate(gpus)
+    )  # fmt: skip
+    as_nics = tuple(
+        Nic(each.bus_id, each.bus_id, rdma="nfini" in each.kind, numa=each.numa, pcie=each.pcie) for each in nics
+    )  # fmt: skip
+    return Machine(source, as_gpus, as_nics, connections=connections(as_gpus, as_nics))
+
+
+def _detail(device: PciDevice, line: str) -> PciDevice:
+    if found := _LINK.match(line):
+        generation, width = pcie_generation(float(found[2])), int(found[3]) or None
+        if found[1] == "Cap":
+            return replace(device, pcie=replace(device.pcie, max_generation=generation, max_width=width))
+        return replace(device, pcie=replace(device.pcie, generation=generation, width=width))
+    if found := _NUMA.match(line):
+        return replace(device, numa=int(found[1]))
+    if _ACS.match(line):
+        return replace(device, redirects=True)
+    return device
+
+
+def _short(name: str) -> str:
+    found = _NAME.search(name)
+    return found[1] if found else name[:60]

@@ -1,0 +1,38 @@
+"""Reads `nvidia-smi nvlink -s`: the rate or state of every NVLink of every GPU."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from busbw.base.errors import UserError
+
+MAX_LINES = 20_000
+_GPU = re.compile(r"\s*GPU (\d{1,3}): (.{1,80}?)(?: \(UUID: .*\))?\s*$")
+_LINK = re.compile(r"\s*Link (\d{1,3}): (?:(\d{1,4}(?:\.\d{1,6})?) GB/s|<inactive>)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStates:
+    """The links of one GPU: GB/s in one direction of every active one, and how many are inactive."""
+
+    index: int
+    name: str
+    active_GBps: tuple[float, ...]
+    inactive: int
+    line: int
+
+
+def read_nvlink_status(text: str, source: str) -> tuple[LinkStates, ...]:
+    """Every GPU of the output; UserError where there is none."""
+    gpus: list[LinkStates] = []
+    for number, line in enumerate(text.splitlines()[:MAX_LINES], 1):
+        if found := _GPU.match(line):
+            gpus.append(LinkStates(int(found[1]), found[2], (), 0, number))
+        elif (found := _LINK.match(line)) and gpus:
+            last = gpus[-1]
+            active = (*last.active_GBps, float(found[2])) if found[2] else last.active_GBps
+            gpus[-1] = LinkStates(last.index, last.name, active, last.inactive + (not found[2]), last.line)
+    if not gpus or not any(gpu.active_GBps or gpu.inactive for gpu in gpus):
+        raise UserError(f"{source} shows no links of `nvidia-smi nvlink -s`")
+    return tuple(gpus)

@@ -1,1 +1,0 @@
-"""Predictions: time and bus bandwidth for sizes, GPUs and nodes that nobody has run, each with an interval."""

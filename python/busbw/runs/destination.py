@@ -1,0 +1,111 @@
+"""Where the record of a run goes, and what the run is called."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.base.errors import UsageError, UserError
+
+RECORD_NAME = "record.jsonl"
+RUNS_VARIABLE = "BUSBW_RUNS"
+
+
+def runs_directory(chosen: str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder of runs: as chosen, else BUSBW_RUNS, else the user's data folder."""
+    if chosen:
+        return Path(chosen).absolute()
+    if environ.get(RUNS_VARIABLE):
+        return Path(environ[RUNS_VARIABLE]).absolute()
+    data = environ.get("XDG_DATA_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".local" / "share")
+    return Path(data) / "busbw" / "runs"
+
+
+def new_run_id(host: str | None = None, seconds: float | None = None) -> str:
+    """An identifier that is unique over hosts and time, sorts by time, and is safe as a file name."""
+    name = (socket.gethostname() if host is None else host).split(".")[0]
+    safe = "".join(c if c.isalnum() or c == "-" else "-" for c in name) or "host"
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
+    return f"{stamp}-{safe}-{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True)
+class RecordChoice:
+    """What the user said about the record, taken out of the words meant for the engine."""
+
+    words: tuple[str, ...]
+    runs: str | None = None
+    keep: bool = True
+    named: str | None = None
+
+
+def split_record_options(words: Sequence[str]) -> RecordChoice:
+    """Take out `--runs DIR` and `--no-record`, which the engine does not know, and note a `--record` of the user's."""
+    rest: list[str] = []
+    runs: str | None = None
+    named: str | None = None
+    keep = True
+    position = 0
+    while position < len(words):
+        word = words[position]
+        name, equals, value = word.partition("=")
+        if name in {"--runs", "--record"} and not equals:
+            position += 1
+            if position == len(words):
+                raise UsageError(f"{name} needs a value")
+            value = words[position]
+        if name == "--runs":
+            runs = value
+        elif word == "--no-record":
+            keep = False
+        elif name == "--record":
+            named = value
+            rest += [name, value]
+        else:
+            rest.append(word)
+        position += 1
+    return RecordChoice(tuple(rest), runs, keep, named)
+
+
+class Destination:
+    """The folder of one new run; it disappears again where the engine wrote nothing."""
+
+    def __init__(self, runs: Path, run_id: str) -> None:
+        self.folder = runs / run_id
+        self.run_id = run_id
+        self.record = self.folder / RECORD_NAME
+
+    def create(self) -> None:
+        """Make the folder, or say in one sentence why it cannot be made."""
+        try:
+            self.folder.mkdir(parents=True)
+        except OSError as error:
+            raise UserError(
+                f"the record's folder {self.folder} cannot be made ({error.strerror}); "
+                f"choose another with --runs DIR or {RUNS_VARIABLE}, or measure without one: --no-record"
+            ) from None
+
+    def discard(self, files: Iterable[Path]) -> None:
+        """Remove the files of a launch that left no record; beside a record they show how it came about."""
+        if not self._has_record():
+            for file in files:
+                with suppress(OSError):
+                    file.unlink()
+
+    def _has_record(self) -> bool:
+        return self.record.is_file() and self.record.stat().st_size > 0
+
+    def close(self) -> bool:
+        """Remove the folder if it stayed empty; True where a record was written."""
+        if self._has_record():
+            return True
+        with suppress(OSError):  # somebody else's file beside it: then the folder is theirs too
+            self.record.unlink(missing_ok=True)
+            self.folder.rmdir()
+        return False

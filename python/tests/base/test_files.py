@@ -1,0 +1,45 @@
+"""Files that a user names end in their content or in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.base.errors import UserError, exiting_with
+from busbw.base.files import read_bytes, read_start, read_text, writing
+from busbw.base.toml import parse_toml
+
+
+def test_a_file_of_just_the_limit_is_read_and_one_byte_more_is_refused_with_the_hint(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * (1 << 20))
+    assert len(read_bytes(path, 1 << 20, hint="no plan is")) == 1 << 20
+    path.write_bytes(b"x" * ((1 << 20) + 1))
+    with pytest.raises(UserError, match=r"^the plan .*/file is larger than 1 MiB; no plan is$"):
+        read_bytes(path, 1 << 20, what="the plan", hint="no plan is")
+    assert read_start(path, 3) == b"xxx"
+
+
+def test_what_cannot_be_read_decoded_or_written_is_named_with_its_reason(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(UserError, match=r"/file cannot be read: No such file or directory$"):
+        read_bytes(path, 1, hint="")
+    path.write_bytes(b"\xff")
+    with pytest.raises(UserError, match=r"/file is no text in UTF-8$"):
+        read_text(path, 9, hint="")
+    with pytest.raises(UserError, match=r"/file cannot be written: Not a directory$"), writing(path):
+        (path / "below").write_text("x")
+
+
+def test_toml_is_a_document_or_a_sentence_that_names_the_file() -> None:
+    pytest.importorskip("tomllib")
+    assert parse_toml("[a]\nb = 1\n", "x.toml") == {"a": {"b": 1}}
+    with pytest.raises(UserError, match=r"^x\.toml is no TOML: "):
+        parse_toml("a = = 1", "x.toml")
+
+
+def test_the_exit_code_of_what_goes_wrong_within_is_the_one_asked_for() -> None:
+    with pytest.raises(UserError, match=r"^as it was$") as caught, exiting_with(2):
+        raise UserError("as it was")
+    assert caught.value.exit_code == 2

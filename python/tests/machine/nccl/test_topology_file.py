@@ -1,0 +1,152 @@
+"""Topology files: the machine in them, the faults they may have, and files written for machines."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from busbw.base.errors import UserError
+from busbw.machine.nccl.topology_file import read_topology
+from busbw.machine.nccl.topology_writer import write_topology
+from busbw.machine.topology.model import (
+    SWITCH,
+    Gpu,
+    Machine,
+    Nic,
+    NumaNode,
+    NvLinks,
+    PathType,
+    PcieLink,
+    with_generation,
+)
+from busbw.machine.topology.paths import connections
+
+from .samples import topology
+
+
+def test_a_machine_is_read_with_links_places_and_processors() -> None:
+    file = read_topology(topology(gpus=4, links=18, sm=90), "t.xml")
+    machine = file.machine
+    assert file.problems == () and machine.all_nvlink and machine.nvlinks_per_gpu == 18
+    gpu = machine.gpus[1]
+    assert (gpu.bus_id, gpu.numa, gpu.cpus[:2], gpu.pcie, gpu.nvlink_GBps) == (
+        "0002:00:00.0", 1, (8, 9), PcieLink(4, 16), 450.0,
+    )  # fmt: skip
+    assert file.lines["0002:00:00.0"] == 3
+
+
+def test_devices_below_one_switch_are_pix_and_gpus_need_no_gpu_element() -> None:
+    data = (
+        b'<system version="1"><cpu numaid="0"><pci busid="ffff:ff:01.0" class="0x060400">'
+        b'<pci busid="0001:00:00.0" class="0x030200"/><pci busid="0101:00:00.0" class="0x020700"/></pci>'
+        b'<pci busid="0002:00:00.0" class="0x030200"/></cpu></system>'
+    )
+    machine = read_topology(data, "t").machine
+    assert [(pair.a, pair.b, pair.path) for pair in machine.connections] == [
+        ("GPU0", "GPU1", PathType.PHB), ("GPU0", "0101:00:00.0", PathType.PIX), ("GPU1", "0101:00:00.0", PathType.PHB),
+    ]  # fmt: skip
+    assert machine.nics[0].rdma and read_topology(data, "t").problems == ()
+
+
+FINE = topology()
+
+
+@pytest.mark.parametrize(
+    ("data", "says", "fatal"),
+    [
+        (FINE.replace(b"0002:00", b"0001:00"), "stands there twice, first on line 2", True),
+        (FINE.replace(b"0002:00:00.0", b"two"), "is no PCI address", True),
+        (FINE.replace(b'dev="1"', b'dev="0"'), "two GPUs have dev 0", True),
+        (FINE.replace(b'rank="1"', b'rank="0"'), "two GPUs have rank 0", True),
+        (FINE.replace(b'numaid="1"', b'numaid="0"'), "NUMA node 0 stands there twice", True),
+        (FINE.replace(b'affinity="ff00"', b'affinity="00ff"'), "share processors", False),
+        (FINE.replace(b'affinity="ff"', b'affinity="xyz"'), "is no mask of processors", True),
+        (FINE.replace(b"16.0 GT/s PCIe", b"fast"), "it counts on PCIe 3", False),
+        (FINE.replace(b'count="12"', b'count="9999999999"'), "is not between 1 and 144", True),
+        (FINE.replace(b'version="1"', b'version="3"'), "version is not 1", True),
+        (b'<system version="1"/>', "no <cpu>", True),
+        (FINE.replace(b'gdr="1"', b'gdr="1" note="' + b"x" * 256 + b'"', 1), "longer than the 255 characters", True),
+        (FINE.replace(b'gdr="1"', b'gdr="1" ' + b" ".join(b'a%d=""' % i for i in range(13)), 1), "NCCL takes 16", True),
+        (b'<system version="1"><cpu numaid="0">' + b"<nic/>" * 129 + b"</cpu></system>", "NCCL takes 128", True),
+    ],
+)
+def test_every_fault_is_named_with_its_line(data: bytes, says: str, fatal: bool) -> None:
+    problems = read_topology(data, "t.xml").problems
+    assert any(says in each.text and each.line > 0 and each.fatal is fatal for each in problems), problems
+
+
+def test_links_that_do_not_come_back_are_a_fault() -> None:
+    to_switch = b'target="fffffff:ff:ff.0" count="12" tclass="0x068000"'
+    data = FINE.replace(to_switch, b'target="0002:00:00.0" count="12"', 1)
+    problems = read_topology(data, "t").problems
+    assert any("12 NVLinks from 0001:00:00.0 to 0002:00:00.0, 0 back" in each.text for each in problems)
+
+
+def test_another_root_is_refused() -> None:
+    with pytest.raises(UserError, match="the root is <graphs>"):
+        read_topology(b"<graphs/>", "t")
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Machine:
+    numa = draw(st.integers(1, 3))
+    gpus = tuple(
+        with_generation(
+            Gpu(
+                i, f"{i + 1:04x}:00:00.0", sm=draw(st.sampled_from([70, 80, 90])), rank=i, numa=i % numa,
+                cpus=tuple(range(8 * (i % numa), 8 * (i % numa) + 8)),
+                pcie=PcieLink(draw(st.sampled_from([None, 4])), 16),
+                bridges=(f"cpu{i % numa}", *(["ffff:ff:%02x.0" % (i % numa)] if draw(st.booleans()) else [])),
+                nvlinks=(NvLinks(SWITCH, draw(st.integers(1, 18))),), gdr=True,
+            )
+        )
+        for i in range(draw(st.integers(1, 8)))
+    )  # fmt: skip
+    nics = tuple(
+        Nic(f'mlx5_"{i}"', f"01{i:02x}:00:00.0", 200.0, rdma=True, numa=i % numa, bridges=(f"cpu{i % numa}",), gdr=True)
+        for i in range(draw(st.integers(0, 3)))
+    )
+    used = sorted({each.numa for each in (*gpus, *nics) if each.numa is not None})
+    nodes = tuple(NumaNode(i, tuple(range(8 * i, 8 * i + 8))) for i in used)
+    return Machine("made up", gpus, nics, nodes, connections(gpus, nics))
+
+
+@settings(max_examples=60, deadline=None)
+@given(machines())
+def test_what_is_written_is_read_back(machine: Machine) -> None:
+    file = read_topology(write_topology(machine).encode(), "t")
+    assert not [each for each in file.problems if each.fatal]
+    assert {(each.index, each.bus_id, each.sm, each.nvlinks, each.numa, each.cpus) for each in file.machine.gpus} == {
+        (each.index, each.bus_id, each.sm, each.nvlinks, each.numa, each.cpus) for each in machine.gpus
+    }
+    assert {(each.name, each.speed_Gbps, each.rdma) for each in file.machine.nics} == {
+        (each.name, each.speed_Gbps, each.rdma) for each in machine.nics
+    }
+    assert {(frozenset((p.a, p.b)), p.text) for p in file.machine.connections} == {
+        (frozenset((p.a, p.b)), p.text) for p in machine.connections
+    }
+
+
+def test_absurd_numbers_of_devices_are_refused_and_many_are_quick() -> None:
+    with pytest.raises(UserError, match="in one machine"):
+        read_topology(many(600), "t")
+    started = time.process_time()
+    machine = read_topology(many(300), "t").machine
+    assert machine.all_nvlink and len(machine.connections) == 300 * 299 // 2
+    assert time.process_time() - started < 10
+
+
+def many(gpus: int) -> bytes:
+    """That many GPUs on one switch, a hundred to a processor."""
+    one = (
+        '<pci busid="{:04x}:00:00.0" class="0x030200"><gpu dev="{}" sm="90" gdr="1">'
+        '<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci>'
+    )
+    cpus = [range(low, min(low + 100, gpus)) for low in range(0, gpus, 100)]
+    body = "".join(
+        f'<cpu numaid="{n}">' + "".join(one.format(i + 1, i) for i in here) + "</cpu>" for n, here in enumerate(cpus)
+    )
+    return f'<system version="1">{body}</system>'.encode()
