@@ -1,6 +1,7 @@
 """The table of algorithms that libbusbw_gpu.so reads: its rules, its text, and where it lies.
 
-The text is described in library/gpu/choose/choice_table.h, which reads the same; tuned-table.txt in its tests is one that this
+The text is described in library/gpu/choose/choice_table.h, which reads the same; tuned-table.txt in its tests is one
+that this
 module wrote.
 """
 
