@@ -36,13 +36,14 @@ ncclResult_t guarded(Work work) {
 
 // A call of the real NCCL, in which a missing function is an error with a sentence.
 template <class Function, class... Arguments>
-ncclResult_t forward(const char* name, Function* RealNccl::* member, Arguments... arguments) {
+ncclResult_t forward(Names names, const char* name, Function* RealFunctions::* member, Arguments... arguments) {
   const RealNccl& real = real_nccl();
-  if (!(real.*member)) {
+  Function* function = real.by(names).*member;
+  if (!function) {
     throw Failure(ncclInvalidUsage, text("The NCCL in use (%s, %s) has no %s.", version_text(real.version).c_str(),
                                          real.path.c_str(), name));
   }
-  const ncclResult_t result = call_nccl(real.*member, arguments...);
+  const ncclResult_t result = call_nccl(function, arguments...);
   if (result != ncclSuccess && result != ncclInProgress) {
     forget();
     Group::of_this_thread().note_failure(result);
@@ -123,15 +124,16 @@ enum class End { orderly, abort };
 
 // A peer may be dead: NCCL's own end of such a communicator is an abort, as it would wait for that peer otherwise. An
 // abort stays one in any case: it is called while other threads are inside a call that only an abort brings back.
-ncclResult_t destroy(ncclComm_t comm, End how) {
+ncclResult_t destroy(Names names, ncclComm_t comm, End how) {
   const std::shared_ptr<Entry> entry = inside_nccl() ? nullptr : registry().take(comm);
   const bool poisoned = entry && entry->state() && entry->state()->code() != ncclSuccess;
   if (entry && entry->ours) {
     entry->ours->drain();
     entry->ours.reset();
   }
-  if ((poisoned || how == End::abort) && real_nccl().abort) return forward("ncclCommAbort", &RealNccl::abort, comm);
-  return forward("ncclCommDestroy", &RealNccl::destroy, comm);
+  if ((poisoned || how == End::abort) && real_nccl().abort)
+    return forward(names, "ncclCommAbort", &RealFunctions::abort, comm);
+  return forward(names, "ncclCommDestroy", &RealFunctions::destroy, comm);
 }
 
 // Ends what runs on a communicator. Only an abort concerns the other ranks: they revoke and shrink it themselves.
@@ -144,8 +146,6 @@ void stop(ncclComm_t comm, ncclResult_t code, const char* how) {
 }
 
 }  // namespace
-
-#define REAL(function, member, ...) [&] { return forward(#function, &RealNccl::member __VA_OPT__(, ) __VA_ARGS__); }
 
 BUSBW_EXPORT const char* busbwLibraryName() {
   // Over our CPU library too, whose name tells the engine that it works in host memory.
@@ -162,221 +162,17 @@ BUSBW_EXPORT const char* busbwLibraryName() {
   return name.c_str();
 }
 
-// Answers without an NCCL too: this is how a program says that there is none.
-BUSBW_EXPORT const char* ncclGetErrorString(ncclResult_t code) {
-  try {
-    return call_nccl(real_nccl().get_error_string, code);
-  } catch (const std::exception&) {
-    return "busbw's GPU library found no NCCL to work with";
-  }
-}
+#define BUSBW_NAME(name) name
+#define BUSBW_NAMES Names::plain
+#include "library/gpu/api/functions.inc"
+#undef BUSBW_NAME
+#undef BUSBW_NAMES
 
-BUSBW_EXPORT const char* ncclGetLastError(ncclComm_t comm) {
-  try {
-    if (const std::shared_ptr<Entry> entry = comm ? registry().find(comm) : nullptr; entry && entry->state()) {
-      if (const ncclResult_t code = entry->state()->code(); code != ncclSuccess)
-        remember(code, entry->state()->sentence());
-    }
-    if (const char* ours = remembered()) return ours;
-    const RealNccl& real = real_nccl();
-    return real.get_last_error ? call_nccl(real.get_last_error, comm) : "";
-  } catch (const Failure& failure) {
-    remember(failure.code(), failure.what());
-    return remembered();
-  }
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return guarded([&] {
-    return make_communicators(comm, 1, blocks(nullptr, true), REAL(ncclCommInitRank, init_rank, comm, ranks, id, rank));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
-                                                 ncclConfig_t* config) {
-  return guarded([&] {
-    return make_communicators(comm, 1, blocks(config, true),
-                              REAL(ncclCommInitRankConfig, init_rank_config, comm, ranks, id, rank, config));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int ids_count,
-                                                   ncclUniqueId* ids, ncclConfig_t* config) {
-  return guarded([&] {
-    return make_communicators(
-        comm, 1, blocks(config, true),
-        REAL(ncclCommInitRankScalable, init_rank_scalable, comm, ranks, rank, ids_count, ids, config));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* list) {
-  return guarded([&] {
-    return make_communicators(comms, count, blocks(nullptr, true), REAL(ncclCommInitAll, init_all, comms, count, list));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* result, ncclConfig_t* config) {
-  return guarded([&] {
-    const std::shared_ptr<Entry> entry = inside_nccl() ? nullptr : registry().find(comm);
-    // A communicator that was only revoked can still be split.
-    if (entry && entry->state() && entry->state()->code() == ncclRemoteError) entry->state()->check();
-    return make_communicators(result, 1, blocks_like(comm, config),
-                              REAL(ncclCommSplit, split, comm, color, key, result, config));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, ncclComm_t* result,
-                                         ncclConfig_t* config, int flags) {
-  return guarded([&] {
-    // This is how a program goes on without lost ranks, so the parent may be in any state.
-    if (flags & NCCL_SHRINK_ABORT) stop(comm, ncclInvalidUsage, "ncclCommShrink");
-    return make_communicators(result, 1, blocks_like(comm, config),
-                              REAL(ncclCommShrink, shrink, comm, excluded, excluded_count, result, config, flags));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
-  return guarded([&] {
-    stop(comm, ncclInvalidUsage, "ncclCommRevoke");
-    return REAL(ncclCommRevoke, revoke, comm, flags)();
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return guarded([&] {
-    if (const std::shared_ptr<Entry> entry = usable(comm); entry && entry->ours) entry->ours->drain();
-    return REAL(ncclCommFinalize, finalize, comm)();
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  return guarded([&] { return destroy(comm, End::orderly); });
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  return guarded([&] {
-    stop(comm, ncclRemoteError, "ncclCommAbort");
-    return destroy(comm, End::abort);
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  return guarded([&] {
-    const ncclResult_t result = REAL(ncclCommGetAsyncError, get_async_error, comm, error)();
-    if (result != ncclSuccess || *error != ncclSuccess || inside_nccl()) return result;
-    const std::shared_ptr<Entry> entry = registry().find(comm);
-    if (entry && entry->state() && entry->state()->code() != ncclSuccess) {
-      *error = remember(entry->state()->code(), entry->state()->sentence());
-    }
-    return result;
-  });
-}
-
-// A rank's window is known to its peers when they have all registered theirs. Of others than symmetric ones nobody has
-// promised that all ranks use them alike.
-BUSBW_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window,
-                                                 int flags) {
-  return guarded([&] {
-    const std::shared_ptr<Entry> entry = usable(comm);
-    const ncclResult_t result = REAL(ncclCommWindowRegister, window_register, comm, buffer, size, window, flags)();
-    if (result == ncclSuccess && entry && entry->ours && (flags & NCCL_WIN_COLL_SYMMETRIC) != 0) {
-      Group::of_this_thread().note_window({comm, entry->ours, buffer, size, window});
-    }
-    return result;
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  return guarded([&] {
-    const std::shared_ptr<Entry> entry = inside_nccl() ? nullptr : registry().find(comm);
-    if (entry && entry->ours) entry->ours->remove_window(window);
-    return REAL(ncclCommWindowDeregister, window_deregister, comm, window)();
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclGroupStart() {
-  return guarded([] { return inside_nccl() ? call_nccl(real_nccl().group_start) : Group::of_this_thread().start(); });
-}
-
-BUSBW_EXPORT ncclResult_t ncclGroupEnd() {
-  return guarded([] { return inside_nccl() ? call_nccl(real_nccl().group_end) : Group::of_this_thread().end(); });
-}
-
-BUSBW_EXPORT ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                        ncclComm_t comm, ncclStream_t stream) {
-  return guarded([&] {
-    const Call call{Collective::all_reduce, type, op, count, 0, send, recv, stream};
-    return collective(comm, call, REAL(ncclAllReduce, all_reduce, send, recv, count, type, op, comm, stream));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type,
-                                        ncclComm_t comm, ncclStream_t stream) {
-  return guarded([&] {
-    const Call call{Collective::all_gather, type, ncclSum, count, 0, send, recv, stream};
-    return collective(comm, call, REAL(ncclAllGather, all_gather, send, recv, count, type, comm, stream));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type,
-                                            ncclRedOp_t op, ncclComm_t comm, ncclStream_t stream) {
-  return guarded([&] {
-    const Call call{Collective::reduce_scatter, type, op, count, 0, send, recv, stream};
-    return collective(comm, call, REAL(ncclReduceScatter, reduce_scatter, send, recv, count, type, op, comm, stream));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclAlltoAll(const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
-                                       ncclStream_t stream) {
-  return guarded([&] {
-    const Call call{Collective::all_to_all, type, ncclSum, count, 0, send, recv, stream};
-    return collective(comm, call, REAL(ncclAlltoAll, all_to_all, send, recv, count, type, comm, stream));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
-                                        ncclComm_t comm, ncclStream_t stream) {
-  return guarded([&] {
-    const Call call{Collective::broadcast, type, ncclSum, count, root, send, recv, stream};
-    return collective(comm, call, REAL(ncclBroadcast, broadcast, send, recv, count, type, root, comm, stream));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                                    ncclStream_t stream) {
-  return guarded([&] {
-    const Call call{Collective::broadcast, type, ncclSum, count, root, buffer, buffer, stream};
-    return collective(comm, call, REAL(ncclBcast, bcast, buffer, count, type, root, comm, stream));
-  });
-}
-
-BUSBW_EXPORT ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                     int root, ncclComm_t comm, ncclStream_t stream) {
-  return guarded(
-      [&] { return by_nccl(comm, stream, REAL(ncclReduce, reduce, send, recv, count, type, op, root, comm, stream)); });
-}
-
-BUSBW_EXPORT ncclResult_t ncclGather(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
-                                     ncclComm_t comm, ncclStream_t stream) {
-  return guarded(
-      [&] { return by_nccl(comm, stream, REAL(ncclGather, gather, send, recv, count, type, root, comm, stream)); });
-}
-
-BUSBW_EXPORT ncclResult_t ncclScatter(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
-                                      ncclComm_t comm, ncclStream_t stream) {
-  return guarded(
-      [&] { return by_nccl(comm, stream, REAL(ncclScatter, scatter, send, recv, count, type, root, comm, stream)); });
-}
-
-BUSBW_EXPORT ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                                   ncclStream_t stream) {
-  return guarded([&] { return by_nccl(comm, stream, REAL(ncclSend, send, send, count, type, peer, comm, stream)); });
-}
-
-BUSBW_EXPORT ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                                   ncclStream_t stream) {
-  return guarded([&] { return by_nccl(comm, stream, REAL(ncclRecv, recv, recv, count, type, peer, comm, stream)); });
-}
+#define BUSBW_NAME(name) p##name
+#define BUSBW_NAMES Names::profiling
+#include "library/gpu/api/functions.inc"
+#undef BUSBW_NAME
+#undef BUSBW_NAMES
 
 BUSBW_EXPORT int busbwExplainCall(ncclComm_t comm, int collective, const void* send, const void* recv, size_t count,
                                   ncclDataType_t type, ncclRedOp_t op, char* text, size_t size) {

@@ -31,7 +31,10 @@ struct ForwardRecord {
 __attribute__((used, visibility("hidden"))) void* busbw_forward_resolve(ForwardRecord* record) {
   try {
     const RealNccl& real = real_nccl();
-    if (void* function = dlsym(real.handle, record->name)) {
+    void* function = dlsym(real.handle, record->name);
+    // The name for profilers, of a library that has none of those.
+    if (!function && record->name[0] == 'p') function = dlsym(real.handle, record->name + 1);
+    if (function) {
       __atomic_store_n(&record->target, function, __ATOMIC_RELEASE);
       return function;
     }
@@ -188,5 +191,7 @@ busbw_forward_lazy:
 #error "busbw's GPU library passes calls on by a few instructions that are written for x86-64 and aarch64 only"
 #endif
 
-#define BUSBW_FORWARD(name) asm(BUSBW_FORWARD_RECORD(#name) BUSBW_FORWARD_CODE(#name));
+#define BUSBW_FORWARD(name)                                   \
+  asm(BUSBW_FORWARD_RECORD(#name) BUSBW_FORWARD_CODE(#name)); \
+  asm(BUSBW_FORWARD_RECORD("p" #name) BUSBW_FORWARD_CODE("p" #name));
 BUSBW_FORWARDED_FUNCTIONS(BUSBW_FORWARD)

@@ -11,44 +11,81 @@ typedef ncclResult_t ncclCommShrink_t(ncclComm_t comm, int* excluded, int exclud
                                       ncclConfig_t* config, int flags);
 typedef ncclResult_t ncclCommRevoke_t(ncclComm_t comm, int flags);
 enum { NCCL_SHRINK_ABORT = 1 };
+// Handed on unread: how one call shall be done.
+typedef struct ncclCollConfig ncclCollConfig_t;
+typedef ncclResult_t ncclAllReduceConfig_t(const void* send, void* recv, size_t count, ncclDataType_t type,
+                                           ncclRedOp_t op, ncclComm_t comm, ncclStream_t stream,
+                                           const ncclCollConfig_t* config);
+typedef ncclResult_t ncclAllGatherConfig_t(const void* send, void* recv, size_t count, ncclDataType_t type,
+                                           ncclComm_t comm, ncclStream_t stream, const ncclCollConfig_t* config);
+typedef ncclResult_t ncclReduceScatterConfig_t(const void* send, void* recv, size_t count, ncclDataType_t type,
+                                               ncclRedOp_t op, ncclComm_t comm, ncclStream_t stream,
+                                               const ncclCollConfig_t* config);
+typedef ncclResult_t ncclAlltoAllConfig_t(const void* send, void* recv, size_t count, ncclDataType_t type,
+                                          ncclComm_t comm, ncclStream_t stream, const ncclCollConfig_t* config);
+typedef ncclResult_t ncclBroadcastConfig_t(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
+                                           ncclComm_t comm, ncclStream_t stream, const ncclCollConfig_t* config);
+typedef ncclResult_t ncclReduceConfig_t(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                        int root, ncclComm_t comm, ncclStream_t stream, const ncclCollConfig_t* config);
+typedef ncclResult_t ncclGatherConfig_t(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
+                                        ncclComm_t comm, ncclStream_t stream, const ncclCollConfig_t* config);
+typedef ncclResult_t ncclScatterConfig_t(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
+                                         ncclComm_t comm, ncclStream_t stream, const ncclCollConfig_t* config);
+typedef ncclResult_t ncclPutSignal_t(const void* local, size_t count, ncclDataType_t type, int peer,
+                                     ncclWindow_t window, size_t offset, int signal, int context, unsigned flags,
+                                     ncclComm_t comm, ncclStream_t stream);
+typedef ncclResult_t ncclSignal_t(int peer, int signal, int context, unsigned flags, ncclComm_t comm,
+                                  ncclStream_t stream);
+typedef ncclResult_t ncclWaitSignal_t(int count, void* descriptions, ncclComm_t comm, ncclStream_t stream);
 }
 
 // Functions with code of ours in api.cc.
-#define BUSBW_REAL_FUNCTIONS(X)                   \
-  X(get_version, ncclGetVersion)                  \
-  X(init_rank, ncclCommInitRank)                  \
-  X(init_rank_config, ncclCommInitRankConfig)     \
-  X(init_rank_scalable, ncclCommInitRankScalable) \
-  X(init_all, ncclCommInitAll)                    \
-  X(split, ncclCommSplit)                         \
-  X(shrink, ncclCommShrink)                       \
-  X(revoke, ncclCommRevoke)                       \
-  X(finalize, ncclCommFinalize)                   \
-  X(destroy, ncclCommDestroy)                     \
-  X(abort, ncclCommAbort)                         \
-  X(get_async_error, ncclCommGetAsyncError)       \
-  X(get_error_string, ncclGetErrorString)         \
-  X(get_last_error, ncclGetLastError)             \
-  X(count, ncclCommCount)                         \
-  X(user_rank, ncclCommUserRank)                  \
-  X(cu_device, ncclCommCuDevice)                  \
-  X(window_register, ncclCommWindowRegister)      \
-  X(window_deregister, ncclCommWindowDeregister)  \
-  X(group_start, ncclGroupStart)                  \
-  X(group_end, ncclGroupEnd)                      \
-  X(all_reduce, ncclAllReduce)                    \
-  X(all_gather, ncclAllGather)                    \
-  X(reduce_scatter, ncclReduceScatter)            \
-  X(broadcast, ncclBroadcast)                     \
-  X(bcast, ncclBcast)                             \
-  X(all_to_all, ncclAlltoAll)                     \
-  X(reduce, ncclReduce)                           \
-  X(gather, ncclGather)                           \
-  X(scatter, ncclScatter)                         \
-  X(send, ncclSend)                               \
-  X(recv, ncclRecv)
+#define BUSBW_REAL_FUNCTIONS(X)                     \
+  X(get_version, ncclGetVersion)                    \
+  X(init_rank, ncclCommInitRank)                    \
+  X(init_rank_config, ncclCommInitRankConfig)       \
+  X(init_rank_scalable, ncclCommInitRankScalable)   \
+  X(init_all, ncclCommInitAll)                      \
+  X(split, ncclCommSplit)                           \
+  X(shrink, ncclCommShrink)                         \
+  X(revoke, ncclCommRevoke)                         \
+  X(finalize, ncclCommFinalize)                     \
+  X(destroy, ncclCommDestroy)                       \
+  X(abort, ncclCommAbort)                           \
+  X(get_async_error, ncclCommGetAsyncError)         \
+  X(get_error_string, ncclGetErrorString)           \
+  X(get_last_error, ncclGetLastError)               \
+  X(count, ncclCommCount)                           \
+  X(user_rank, ncclCommUserRank)                    \
+  X(cu_device, ncclCommCuDevice)                    \
+  X(window_register, ncclCommWindowRegister)        \
+  X(window_deregister, ncclCommWindowDeregister)    \
+  X(group_start, ncclGroupStart)                    \
+  X(group_end, ncclGroupEnd)                        \
+  X(all_reduce, ncclAllReduce)                      \
+  X(all_gather, ncclAllGather)                      \
+  X(reduce_scatter, ncclReduceScatter)              \
+  X(broadcast, ncclBroadcast)                       \
+  X(bcast, ncclBcast)                               \
+  X(all_to_all, ncclAlltoAll)                       \
+  X(reduce, ncclReduce)                             \
+  X(gather, ncclGather)                             \
+  X(scatter, ncclScatter)                           \
+  X(send, ncclSend)                                 \
+  X(recv, ncclRecv)                                 \
+  X(all_reduce_config, ncclAllReduceConfig)         \
+  X(all_gather_config, ncclAllGatherConfig)         \
+  X(reduce_scatter_config, ncclReduceScatterConfig) \
+  X(all_to_all_config, ncclAlltoAllConfig)          \
+  X(broadcast_config, ncclBroadcastConfig)          \
+  X(reduce_config, ncclReduceConfig)                \
+  X(gather_config, ncclGatherConfig)                \
+  X(scatter_config, ncclScatterConfig)              \
+  X(put_signal, ncclPutSignal)                      \
+  X(signal, ncclSignal)                             \
+  X(wait_signal, ncclWaitSignal)
 
-// The rest of the API up to NCCL 2.30, passed on unseen by forward.cc. A library that is opened instead of preloaded
+// The rest of the API up to NCCL 2.32, passed on unseen by forward.cc. A library that is opened instead of preloaded
 // (busbw's engine, programs with a setting for NCCL's file) has to have them all.
 #define BUSBW_FORWARDED_FUNCTIONS(X)  \
   X(ncclGetVersion)                   \
@@ -69,9 +106,6 @@ enum { NCCL_SHRINK_ABORT = 1 };
   X(ncclGroupSimulateEnd)             \
   X(ncclRedOpCreatePreMulSum)         \
   X(ncclRedOpDestroy)                 \
-  X(ncclPutSignal)                    \
-  X(ncclSignal)                       \
-  X(ncclWaitSignal)                   \
   X(ncclWinGetUserPtr)                \
   X(ncclDevCommCreate)                \
   X(ncclDevCommDestroy)               \
@@ -103,4 +137,13 @@ enum { NCCL_SHRINK_ABORT = 1 };
   X(ncclParamGetU8)                   \
   X(ncclParamGetU16)                  \
   X(ncclParamGetU32)                  \
-  X(ncclParamGetU64)
+  X(ncclParamGetU64)                  \
+  X(ncclResetDebugInit)               \
+  X(ncclResetDebugInitInternal)       \
+  X(ncclSetEncryption)                \
+  X(ncclGetCftDeviceLeInfo)           \
+  X(ncclGetMultimemDeviceLeInfo)      \
+  X(ncclGetPeerDeviceLeInfo)          \
+  X(ncclTeamCft)                      \
+  X(ncclTeamCftMultimem)              \
+  X(ncclCftBarrierCreateRequirement)

@@ -87,7 +87,11 @@ std::unique_ptr<RealNccl> bind(const Search& place) {
   auto real = std::make_unique<RealNccl>();
   real->handle = place.handle;
   real->path = file_of(place.found);
-#define BUSBW_BIND(member, function) real->member = reinterpret_cast<function##_t*>(dlsym(place.handle, #function));
+  // A library that stands for NCCL without names for profilers has the plain ones behind them.
+#define BUSBW_BIND(member, function)                                                            \
+  real->member = reinterpret_cast<function##_t*>(dlsym(place.handle, #function));               \
+  real->profiling.member = reinterpret_cast<function##_t*>(dlsym(place.handle, "p" #function)); \
+  if (!real->profiling.member) real->profiling.member = real->member;
   BUSBW_REAL_FUNCTIONS(BUSBW_BIND)
 #undef BUSBW_BIND
   if (!real->get_version || !real->get_error_string || !real->destroy || !real->group_start || !real->group_end) {

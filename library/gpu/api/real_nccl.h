@@ -7,11 +7,20 @@
 
 namespace busbw::gpu {
 
+// By which of its two names a function is called: ncclAllReduce, or pncclAllReduce, which profilers that stand in front
+// of NCCL call.
+enum class Names { plain, profiling };
+
 // The functions that this library calls itself; null where this NCCL is too old to have one.
-struct RealNccl {
+struct RealFunctions {
 #define BUSBW_MEMBER(member, function) function##_t* member = nullptr;
   BUSBW_REAL_FUNCTIONS(BUSBW_MEMBER)
 #undef BUSBW_MEMBER
+};
+
+struct RealNccl : RealFunctions {
+  RealFunctions profiling;
+  const RealFunctions& by(Names names) const { return names == Names::plain ? *this : profiling; }
   // What dlsym takes; RTLD_NEXT where the file behind the functions is not known.
   void* handle = nullptr;
   std::string path;

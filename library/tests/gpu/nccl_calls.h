@@ -10,6 +10,49 @@
 
 #include "library/gpu/api/nccl_api.h"
 
+// Functions whose every argument is checked by its position. clang-format finds no rest in these lists.
+// clang-format off
+#define PLAIN_FUNCTIONS(X) \
+  X(ncclCommRevoke) \
+  X(ncclCommFinalize) \
+  X(ncclCommDestroy) \
+  X(ncclCommAbort) \
+  X(ncclGroupStart) \
+  X(ncclGroupEnd) \
+  X(ncclAllReduce) \
+  X(ncclAllGather) \
+  X(ncclReduceScatter) \
+  X(ncclBroadcast) \
+  X(ncclBcast) \
+  X(ncclAlltoAll) \
+  X(ncclReduce) \
+  X(ncclGather) \
+  X(ncclScatter) \
+  X(ncclSend) \
+  X(ncclRecv) \
+  X(ncclAllReduceConfig) \
+  X(ncclAllGatherConfig) \
+  X(ncclReduceScatterConfig) \
+  X(ncclBroadcastConfig) \
+  X(ncclAlltoAllConfig) \
+  X(ncclReduceConfig) \
+  X(ncclGatherConfig) \
+  X(ncclScatterConfig) \
+  X(ncclPutSignal) \
+  X(ncclSignal) \
+  X(ncclWaitSignal)
+
+// Those with a place for a new communicator, or for a result, among their arguments.
+#define COMMUNICATOR_FUNCTIONS(X) \
+  X(ncclCommInitRank) \
+  X(ncclCommInitRankConfig) \
+  X(ncclCommInitRankScalable) \
+  X(ncclCommInitAll) \
+  X(ncclCommSplit) \
+  X(ncclCommShrink) \
+  X(ncclCommGetAsyncError)
+// clang-format on
+
 namespace busbw::gpu::test {
 
 // The argument at `position`, from 1 on.

@@ -10,43 +10,22 @@
 
 using namespace busbw::gpu::test;  // NOLINT: a test's program
 
-#define DECLARE_GENERIC(name) extern "C" [[gnu::weak]] Generic name;
+#define DECLARE_GENERIC(name)            \
+  extern "C" [[gnu::weak]] Generic name; \
+  extern "C" [[gnu::weak]] Generic p##name;
 
 namespace linked {
 BUSBW_FORWARDED_FUNCTIONS(DECLARE_GENERIC)
 }
 namespace typed {
 extern "C" {
-// clang-format finds no rest in this list.
-// clang-format off
-#define TYPED_FUNCTIONS(X) \
-  X(ncclCommInitRank) \
-  X(ncclCommInitRankConfig) \
-  X(ncclCommInitRankScalable) \
-  X(ncclCommInitAll) \
-  X(ncclCommSplit) \
-  X(ncclCommShrink) \
-  X(ncclCommRevoke) \
-  X(ncclCommFinalize) \
-  X(ncclCommDestroy) \
-  X(ncclCommAbort) \
-  X(ncclCommGetAsyncError) \
-  X(ncclGroupStart) \
-  X(ncclGroupEnd) \
-  X(ncclAllReduce) \
-  X(ncclAllGather) \
-  X(ncclReduceScatter) \
-  X(ncclBroadcast) \
-  X(ncclBcast) \
-  X(ncclAlltoAll) \
-  X(ncclReduce) \
-  X(ncclGather) \
-  X(ncclScatter) \
-  X(ncclSend) \
-  X(ncclRecv)
-// clang-format on
 #define DECLARE(name) [[gnu::weak]] name##_t name;
-TYPED_FUNCTIONS(DECLARE)
+#define DECLARE_BOTH(name) \
+  DECLARE(name)            \
+  [[gnu::weak]] name##_t p##name;
+COMMUNICATOR_FUNCTIONS(DECLARE)
+PLAIN_FUNCTIONS(DECLARE_BOTH)
+int fakeNcclProfilingCalls();
 }
 }  // namespace typed
 
@@ -66,8 +45,10 @@ void note(const char* name, bool right) {
   ++lost;
 }
 
+bool contains(const char* text, const char* part) { return std::string(text).find(part) != std::string::npos; }
+
 void check_generic(const char* name, Generic* function) {
-  const bool typed_in_fake = std::string(name) == "ncclGetVersion" || std::string(name) == "ncclCommGrow";
+  const bool typed_in_fake = contains(name, "ncclGetVersion") || contains(name, "ncclCommGrow");
   if (typed_in_fake) return;
   note(name, function && function(1, 2, 3, 4, 5, 6, 7, 8.5, 9, 10, 11.5) == generic_answer(name));
 }
@@ -77,6 +58,15 @@ void check_typed(const char* name, Function* function) {
   note(name, function && call(function) == ncclSuccess);
 }
 
+// Comes by the same name at NCCL: a profiler between us and NCCL would see its own call again.
+template <class Function>
+void check_profiling(const char* name, Function* function) {
+  const int before = typed::fakeNcclProfilingCalls();
+  check_typed(name, function);
+  // A group of ours opens NCCL's own, by the plain name.
+  if (!contains(name, "Group")) note(name, typed::fakeNcclProfilingCalls() == before + 1);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -84,12 +74,18 @@ int main(int count, char** arguments) {
     std::printf("%s\n", dlerror());
     return 2;
   }
-#define CHECK_GENERIC(name) check_generic(#name, find(#name, &linked::name));
+#define CHECK_GENERIC(name)                         \
+  check_generic(#name, find(#name, &linked::name)); \
+  check_generic("p" #name, find("p" #name, &linked::p##name));
   // Twice: the first call looks the function up, the second finds it.
   BUSBW_FORWARDED_FUNCTIONS(CHECK_GENERIC)
   BUSBW_FORWARDED_FUNCTIONS(CHECK_GENERIC)
 #define CHECK_TYPED(name) check_typed(#name, find(#name, &typed::name));
-  TYPED_FUNCTIONS(CHECK_TYPED)
+  COMMUNICATOR_FUNCTIONS(CHECK_TYPED)
+  PLAIN_FUNCTIONS(CHECK_TYPED)
+  note("a plain name came by its name for profilers", typed::fakeNcclProfilingCalls() == 0);
+#define CHECK_PROFILING(name) check_profiling("p" #name, find("p" #name, &typed::p##name));
+  PLAIN_FUNCTIONS(CHECK_PROFILING)
   int version = 0;
   auto* get_version = reinterpret_cast<ncclGetVersion_t*>(dlsym(library ? library : RTLD_DEFAULT, "ncclGetVersion"));
   get_version(&version);
