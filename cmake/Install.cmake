@@ -10,11 +10,16 @@ else()
 endif()
 
 install(TARGETS busbw-engine RUNTIME DESTINATION ${busbw_bin})
-foreach(library busbw_cpu busbw_gpu)
+foreach(library busbw_cpu busbw_gpu busbw_with)
   if(TARGET ${library})
     install(TARGETS ${library} LIBRARY DESTINATION ${busbw_lib})
   endif()
 endforeach()
+
+# What `busbw with` has the loader take for NCCL; a plain file, as a wheel holds no links.
+if(TARGET busbw_with_shim)
+  install(PROGRAMS $<TARGET_FILE:busbw_with_shim> DESTINATION ${busbw_lib}/busbw_with RENAME libnccl.so.2)
+endif()
 
 foreach(collective ${BUSBW_COLLECTIVES})
   if(SKBUILD)

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "library/common/elf_symbols.h"
 #include "library/common/failure.h"
 
 namespace busbw::gpu {
@@ -17,6 +18,8 @@ thread_local int calls_inside_nccl = 0;
 namespace {
 
 constexpr const char* soname = "libnccl.so.2";
+// As in library/with/audit.cc.
+constexpr const char* name_under_with = "busbw-real-nccl.so";
 // Every NCCL of the 2.x ABI has it.
 constexpr const char* probe = "ncclCommInitRank";
 
@@ -28,14 +31,13 @@ std::string file_of(const void* function) {
 // This file's object, or another copy of it: going on there would come back here. Our CPU library is an NCCL like any.
 bool is_this_library(const void* function) {
   Dl_info theirs{}, ours{};
-  if (dladdr(function, &theirs) == 0 || dladdr(reinterpret_cast<const void*>(&is_this_library), &ours) == 0)
+  void* object = nullptr;
+  if (dladdr1(function, &theirs, &object, RTLD_DL_LINKMAP) == 0 ||
+      dladdr(reinterpret_cast<const void*>(&is_this_library), &ours) == 0)
     return false;
-  if (theirs.dli_fbase == ours.dli_fbase) return true;
-  void* handle = dlopen(theirs.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (!handle) return false;
-  const bool copy = dlsym(handle, "busbwExplainCall") != nullptr;
-  dlclose(handle);
-  return copy;
+  // Of the object itself: its path may lead to another under `busbw with`, and what it depends on may be a copy of us.
+  return theirs.dli_fbase == ours.dli_fbase ||
+         defines(symbols_of(static_cast<const link_map*>(object)), "busbwExplainCall");
 }
 
 struct Search {
@@ -65,6 +67,11 @@ struct Search {
 // Handles are kept for good: NCCL has threads, and communicators outlive any call.
 Search search(const std::string& asked_for) {
   Search result;
+  // Under `busbw with`: the one in whose place we were opened, or that BUSBW_REAL_NCCL names. Elsewhere nothing has
+  // this name.
+  if (void* behind = dlopen(name_under_with, RTLD_LAZY | RTLD_NOLOAD)) {
+    if (result.accept(behind, "the NCCL that busbw with put behind us")) return result;
+  }
   if (!asked_for.empty()) {
     result.accept(dlopen(asked_for.c_str(), RTLD_NOW | RTLD_LOCAL), "BUSBW_REAL_NCCL=" + asked_for);
     return result;

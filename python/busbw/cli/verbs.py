@@ -48,6 +48,7 @@ VERBS: tuple[Verb, ...] = (
     *(_measure(name) for name in COLLECTIVES),
     Verb("torch-bench", "measure what torch.distributed gets", "busbw.cli.torch_bench", "Measure"),
     Verb("run", "start several ranks and measure with them", "busbw.cli.run", "Launch"),
+    Verb("with", "start any program with busbw's collectives in front of its NCCL", "busbw.cli.with_", "Launch"),
     Verb("azureml", "measure as a job of Azure Machine Learning", "busbw.cli.azureml", "Launch", raw=True),
     Verb("experiment", "which setting is faster: variants in turns until it is sure", "busbw.cli.experiment", "Know"),
     Verb("tune", "from which size on is which of our GPU algorithms the fastest here", "busbw.cli.tune", "Know"),
