@@ -50,9 +50,9 @@ struct Sweeper {
     if (context != nullptr) last.context = context->after(job.plan, results);
   }
 
-  void measure_placement(const Case& the_case) const {
+  void measure_placement(const Case& the_case, Bytes previous) const {
     reporter.progress(the_case);
-    CaseResult result = bench.measure(the_case);
+    CaseResult result = bench.measure(the_case, previous);
     read_context(result, {&result});
     reporter.result(the_case, std::move(result));
   }
@@ -64,8 +64,8 @@ struct Sweeper {
     Case in_place = bench.describe(bytes, true);
     out_of_place.cycle = in_place.cycle = cycle;
     if (!job.plan.precision) {
-      measure_placement(out_of_place);
-      return measure_placement(in_place);
+      measure_placement(out_of_place, previous);
+      return measure_placement(in_place, previous);
     }
     reporter.progress(out_of_place);
     Bench::Row row = bench.measure_row_precisely(out_of_place, previous);

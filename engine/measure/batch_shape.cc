@@ -29,4 +29,11 @@ BatchShape batch_shape(const Plan& plan, double seconds_per_call) {
   return {.iterations = iterations, .launches = (calls + iterations - 1) / iterations};
 }
 
+BatchShape default_shape(const Plan& plan, double seconds_per_call) {
+  if (plan.batches <= 1) return {.iterations = plan.iterations, .launches = std::max(1, plan.graph_launches)};
+  const int share = std::max(1, plan.iterations / plan.batches);
+  const int enough = calls_for(shortest_batch_seconds, seconds_per_call * plan.aggregated, plan.iterations);
+  return {.iterations = std::max(share, enough), .launches = std::max(1, plan.graph_launches / plan.batches)};
+}
+
 }  // namespace busbw

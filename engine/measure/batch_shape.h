@@ -1,4 +1,4 @@
-// How many calls a batch under --precision has.
+// How many calls a batch has, under --precision and where several batches replace nccl-tests' one.
 #pragma once
 
 #include "engine/core/plan.h"
@@ -15,5 +15,10 @@ struct BatchShape {
 // cost some microseconds, which that mean shares among its iterations. So short calls come in batches of -n; a batch of
 // fewer calls is long enough that those microseconds weigh less than a percent. `seconds_per_call` may be an estimate.
 BatchShape batch_shape(const Plan& plan, double seconds_per_call);
+
+// Plan::batches batches that take together about as long as nccl-tests' one of -n iterations: short calls, whose batch
+// is over in a millisecond, come in batches of -n; of longer ones each batch has its share. One batch is nccl-tests'
+// own.
+BatchShape default_shape(const Plan& plan, double seconds_per_call);
 
 }  // namespace busbw

@@ -1,0 +1,330 @@
+// The timed region against a clock, a barrier and a stream that the test sets: what is inside it, what it is divided
+// by.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/collectives/collective.h"
+#include "engine/measure/nccl_tests_way.h"
+#include "engine/measure/precise_way.h"
+
+namespace busbw {
+namespace {
+
+constexpr double microsecond = 1e-6;
+
+// A host whose time passes only when it does something, and a device that works through what was started.
+struct World {
+  double now = 0;         // seconds, of the host
+  double busy_until = 0;  // of the device
+  double launch = 1 * microsecond;
+  double call = 10 * microsecond;
+  double others_arrive = 0;     // when the other threads come to the barrier
+  std::vector<double> factors;  // what the other threads measure, by what this one does
+  std::vector<std::string> log;
+
+  void enqueue(double seconds) {
+    now += launch;
+    busy_until = std::max(busy_until, now) + seconds;
+  }
+  long count(const std::string& word) const { return std::count(log.begin(), log.end(), word); }
+};
+
+class FakeClock final : public Clock {
+ public:
+  explicit FakeClock(World& world) : world_(world) {}
+  Seconds now() override { return Seconds(world_.now); }
+
+ private:
+  World& world_;
+};
+
+class FakeBarrier final : public Barrier {
+ public:
+  explicit FakeBarrier(World& world) : world_(world) {}
+  void wait() override { world_.log.emplace_back("wait"); }
+  void line_up() override {
+    world_.log.emplace_back("line up");
+    world_.now = std::max(world_.now, world_.others_arrive);
+  }
+  std::vector<double> all_gather(double mine) override {
+    std::vector<double> all{mine};
+    for (const double factor : world_.factors) all.push_back(mine * factor);
+    return all;
+  }
+
+ private:
+  World& world_;
+};
+
+class FakeGraph final : public Graph {
+ public:
+  FakeGraph(World& world, long calls) : world_(world), calls_(calls) {}
+  void instantiate() override { world_.log.emplace_back("instantiate"); }
+  void launch() override {
+    world_.log.emplace_back("launch");
+    world_.enqueue(static_cast<double>(calls_) * world_.call);
+  }
+
+ private:
+  World& world_;
+  const long calls_;
+};
+
+class FakeEvents final : public Events {
+ public:
+  FakeEvents(World& world, std::size_t count) : world_(world), at_(count) {}
+  void record(std::size_t index) override { at_.at(index) = std::max(world_.now, world_.busy_until); }
+  Seconds between(std::size_t from, std::size_t to) override { return Seconds(at_.at(to) - at_.at(from)); }
+
+ private:
+  World& world_;
+  std::vector<double> at_;
+};
+
+class FakeWork final : public Work {
+ public:
+  explicit FakeWork(World& world) : world_(world) {}
+  void start(int call) override {
+    world_.log.emplace_back(capturing_ ? "record" : "start");
+    calls.push_back(call);
+    if (capturing_) {
+      ++captured_;
+    } else {
+      world_.enqueue(world_.call);
+    }
+  }
+  void complete(const char*) override {
+    world_.log.emplace_back("complete");
+    world_.now = std::max(world_.now, world_.busy_until);
+  }
+  void begin_group() override { world_.log.emplace_back("begin group"); }
+  void end_group() override { world_.log.emplace_back("end group"); }
+  void abandon_group() noexcept override { world_.log.emplace_back("abandon group"); }
+  bool groupable() const override { return groups; }
+  EventsOfStreams make_events(std::size_t count) override {
+    EventsOfStreams events;
+    events.push_back(std::make_unique<FakeEvents>(world_, count));
+    return events;
+  }
+  void begin_capture() override { capturing_ = true; }
+  Graphs end_capture() override {
+    capturing_ = false;
+    Graphs graphs;
+    graphs.push_back(std::make_unique<FakeGraph>(world_, std::exchange(captured_, 0)));
+    return graphs;
+  }
+
+  bool groups = true;
+  std::vector<int> calls;
+
+ private:
+  World& world_;
+  bool capturing_ = false;
+  long captured_ = 0;
+};
+
+class TimingTest : public ::testing::Test {
+ protected:
+  // Behind one that is late by a second: nobody times the wait for it.
+  CaseResult sample(double seconds_per_call = 0) {
+    world.others_arrive = world.now + 1;
+    CaseResult result;
+    sample_as_nccl_tests(timing, seconds_per_call, [this](int number) { placed.push_back(number); }, result);
+    return result;
+  }
+
+  World world;
+  FakeClock clock{world};
+  FakeBarrier barrier{world};
+  FakeWork work{world};
+  Plan plan;
+  Timing timing{clock, barrier, work, plan};
+  std::vector<int> placed;
+};
+
+TEST_F(TimingTest, StartsBehindTheBarrierAndEndsWhenTheLastCallHasCompleted) {
+  const CaseResult result = sample();
+  // The first of 20 calls waits for its launch; the device is busy from then on.
+  EXPECT_NEAR(result.time_us, (1 + 20 * 10) / 20.0, 1e-6);
+  EXPECT_NEAR(result.cpu_time_us, 1, 1e-6);
+  EXPECT_EQ(world.log.front(), "line up");
+  EXPECT_EQ(world.log.back(), "complete");
+  EXPECT_EQ(world.count("line up"), 1);
+}
+
+TEST_F(TimingTest, HoldsTheTimedCallsAndNoOther) {
+  plan.iterations = 7;
+  plan.aggregated = 3;
+  sample();
+  EXPECT_EQ(world.count("start"), 21);
+  for (int i = 0; i < 21; ++i) EXPECT_EQ(work.calls[static_cast<std::size_t>(i)], i);
+  EXPECT_EQ(world.count("begin group"), 7);
+  EXPECT_EQ(world.count("end group"), 7);
+  EXPECT_EQ(world.count("abandon group"), 0);
+}
+
+TEST_F(TimingTest, DividesByIterationsTimesAggregatedCalls) {
+  plan.iterations = 5;
+  plan.aggregated = 4;
+  EXPECT_NEAR(sample().time_us, (1 + 20 * 10) / 20.0, 1e-6);
+}
+
+TEST_F(TimingTest, StepsThatDependOnEachOtherAreNotGrouped) {
+  plan.aggregated = 4;
+  work.groups = false;
+  sample();
+  EXPECT_EQ(world.count("begin group"), 0);
+}
+
+TEST_F(TimingTest, AGraphsTimeIsDividedByItsLaunchesTooAndItsLaunchTimeIsNot) {
+  plan.iterations = 5;
+  plan.aggregated = 2;
+  plan.graph_launches = 3;
+  const CaseResult result = sample();
+  EXPECT_EQ(world.count("launch"), 3);
+  EXPECT_EQ(world.count("record"), 10);
+  EXPECT_EQ(world.count("start"), 0);
+  EXPECT_NEAR(result.time_us, (1 + 30 * 10) / 30.0, 1e-6);
+  // As in nccl-tests, which divides the launch time by the calls of one launch.
+  EXPECT_NEAR(result.cpu_time_us, 3 / 10.0, 1e-6);
+}
+
+TEST_F(TimingTest, CapturingIsNotTimedAndComesBeforeTheBarrier) {
+  plan.graph_launches = 1;
+  sample();
+  const auto lined_up = std::find(world.log.begin(), world.log.end(), "line up");
+  EXPECT_EQ(std::count(lined_up, world.log.end(), "record"), 0);
+  EXPECT_EQ(std::count(lined_up, world.log.end(), "instantiate"), 0);
+}
+
+TEST_F(TimingTest, EveryThreadsTimeCountsAsTheAverageSays) {
+  world.factors = {3.0, 5.0, 0.5};
+  const double mine = (1 + 20 * 10) / 20.0;
+  const std::pair<Average, double> expected[] = {
+      {Average::rank0, mine}, {Average::mean, mine * 9.5 / 4}, {Average::min, mine * 0.5}, {Average::max, mine * 5}};
+  EXPECT_EQ(plan.average, Average::mean);
+  for (const auto& [average, time_us] : expected) {
+    plan.average = average;
+    const CaseResult result = sample();
+    EXPECT_NEAR(result.time_us, time_us, 1e-6);
+    ASSERT_EQ(result.batches_us.size(), 4U);
+    EXPECT_NEAR(result.batches_us[1].front(), mine * 3, 1e-6);
+  }
+}
+
+TEST_F(TimingTest, WaitsOfTheUserAreInsideTheTimeButForThoseBetweenOuterIterations) {
+  plan.blocking = Blocking::wait;
+  EXPECT_NEAR(sample().time_us, 11, 1e-6);
+  plan.blocking = Blocking::wait_and_barrier;
+  EXPECT_NEAR(sample().time_us, 11, 1e-6);
+  EXPECT_EQ(world.count("line up"), 1 + 1 + 20);
+  // The barrier after each outer iteration waits for a late thread, and that wait does not count.
+  class LateEveryTime final : public Barrier {
+   public:
+    explicit LateEveryTime(World& world) : world_(world) {}
+    void wait() override {}
+    void line_up() override { world_.now += 1; }
+    std::vector<double> all_gather(double mine) override { return {mine}; }
+
+   private:
+    World& world_;
+  } late(world);
+  plan.blocking = Blocking::outer;
+  const Timing with_late{clock, late, work, plan};
+  EXPECT_NEAR(run_batch(with_late, 20).elapsed, 11 * microsecond, 1e-12);
+}
+
+TEST_F(TimingTest, IterationsAreTimedByTheirOwnEventsOnTheSlowestRank) {
+  plan.per_iteration = true;
+  plan.iterations = 4;
+  world.factors = {2.0};
+  const CaseResult result = sample();
+  ASSERT_TRUE(result.per_iteration.has_value());
+  ASSERT_EQ(result.per_iteration->times.size(), 4U);
+  EXPECT_NEAR(result.per_iteration->times[1], 20, 1e-6);
+}
+
+TEST_F(TimingTest, SeveralBatchesOfShortCallsHaveAllIterationsEachAndTheirMeanIsTheTime) {
+  plan.batches = 6;
+  const CaseResult result = sample(10 * microsecond);
+  EXPECT_EQ(result.iterations, 20);
+  EXPECT_EQ(world.count("start"), 6 * 20);
+  EXPECT_EQ(result.batches_us.front().size(), 6U);
+  EXPECT_EQ(placed, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_NEAR(result.time_us, (1 + 20 * 10) / 20.0, 1e-6);
+}
+
+TEST_F(TimingTest, SeveralBatchesOfLongCallsTakeNoLongerThanOne) {
+  plan.batches = 6;
+  world.call = 5e-3;
+  const CaseResult result = sample(5e-3);
+  EXPECT_EQ(result.batches_us.front().size(), 6U);
+  EXPECT_LE(world.count("start"), 20);
+}
+
+TEST_F(TimingTest, AnEstimateIsOneCallBehindTheBarrier) {
+  world.others_arrive = 1;
+  EXPECT_NEAR(time_call(timing), 11 * microsecond, 1e-12);
+  world.factors = {3.0};
+  EXPECT_NEAR(time_call(timing), 22 * microsecond, 1e-12);
+}
+
+TEST_F(TimingTest, UnderPrecisionTheTimeIsTheMedianOfTheBatchesOfAllThreads) {
+  plan.precision = 0.5;
+  world.factors = {3.0};
+  Sampling samplings[] = {{.in_place = false}, {.in_place = true}};
+  // Every fourth batch is ten times as long: the mean would show it.
+  const double usual = world.call;
+  sample_until_precise(timing, {.iterations = 20, .launches = 1}, false, samplings[0], samplings[1],
+                       [&](const Sampling&, int number) { world.call = number % 4 == 3 ? 10 * usual : usual; });
+  const double mine = (1 + 20 * 10) / 20.0;
+  for (const Sampling& sampling : samplings) {
+    EXPECT_NEAR(sampling.result.time_us, 2 * mine, 1e-6);
+    EXPECT_EQ(sampling.result.interval->median, sampling.result.time_us);
+    EXPECT_TRUE(sampling.result.interval->reached);
+  }
+}
+
+TEST_F(TimingTest, PrecisionEndsWhenTheSlowestClockSaysThatTimeIsUp) {
+  plan.precision = 1e-9;
+  plan.max_seconds = 0.01;
+  world.factors = {4.0};
+  Sampling samplings[] = {{.in_place = false}, {.in_place = true}};
+  sample_until_precise(timing, {.iterations = 20, .launches = 1}, false, samplings[0], samplings[1],
+                       [&](const Sampling&, int number) { world.call = (10 + number % 2) * microsecond; });
+  EXPECT_FALSE(samplings[0].result.interval->reached);
+  EXPECT_LT(world.now, 0.01);
+}
+
+// Bytes and factors as doc/PERFORMANCE.md of nccl-tests derives them, for 8 ranks and 8 MiB of float.
+TEST(Bandwidths, CountTheBytesAndTheFactorOfTheirCollective) {
+  constexpr int ranks = 8;
+  constexpr double size = 8 << 20;
+  const std::pair<const char*, std::pair<double, double>> expected[] = {
+      {"all_reduce", {size, 2.0 * (ranks - 1) / ranks}},
+      {"all_gather", {size, (ranks - 1.0) / ranks}},
+      {"reduce_scatter", {size, (ranks - 1.0) / ranks}},
+      {"broadcast", {size, 1}},
+      {"reduce", {size, 1}},
+      {"alltoall", {size, (ranks - 1.0) / ranks}},
+      {"gather", {size, (ranks - 1.0) / ranks}},
+      {"scatter", {size, (ranks - 1.0) / ranks}},
+      {"sendrecv", {size, 1}},
+      {"hypercube", {size * (ranks - 1) / ranks, 1}},
+  };
+  for (const auto& [name, figures] : expected) {
+    const std::unique_ptr<Collective> collective = make_collective(name);
+    ASSERT_NE(collective, nullptr) << name;
+    const Geometry g = collective->geometry({std::size_t{8} << 20}, DataType::float32, {.rank = 0, .ranks = ranks});
+    CaseResult result;
+    result.time_us = 100;
+    const double bytes = g.algorithm_elements * static_cast<double>(element_size(DataType::float32));
+    set_bandwidths(result, bytes, collective->bus_factor(ranks));
+    EXPECT_NEAR(result.algbw, figures.first / 100e-6 / 1e9, 1e-9) << name;
+    EXPECT_NEAR(result.busbw, result.algbw * figures.second, 1e-9) << name;
+  }
+}
+
+}  // namespace
+}  // namespace busbw
