@@ -60,7 +60,7 @@ void note_group_failure(ncclResult_t code) {
   if (in_group() && group.failure == ncclSuccess) group.failure = code;
 }
 
-ncclResult_t group_end() {
+ncclResult_t group_end(Calling calling) {
   if (group_depth == 0) {
     return remember(nullptr, ncclInvalidUsage, "ncclGroupEnd was called without ncclGroupStart.");
   }
@@ -69,7 +69,7 @@ ncclResult_t group_end() {
   if (result == ncclSuccess) {
     result = run_together(group.setups, [](auto& setup) { return setup(); });
   }
-  if (result == ncclSuccess) {
+  if (result == ncclSuccess && calling == Calling::real) {
     result = run_together(group.calls, run_calls);
   }
   group.failure = ncclSuccess;

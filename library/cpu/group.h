@@ -11,7 +11,11 @@
 namespace busbw::cpu {
 
 void group_start();
-ncclResult_t group_end();
+enum class Calling {
+  real,
+  simulated,  // ncclGroupSimulateEnd: communicators are made, and none of the group's calls runs
+};
+ncclResult_t group_end(Calling calling = Calling::real);
 
 // How many groups this thread has open. Asked in every call, hence not through a function that finds the thread's data.
 extern thread_local constinit int group_depth __attribute__((tls_model("initial-exec")));

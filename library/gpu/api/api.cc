@@ -63,24 +63,24 @@ std::shared_ptr<Entry> usable(ncclComm_t comm) {
 
 // A call that goes to NCCL, in its place among those of ours on the same communicator.
 template <class Real>
-ncclResult_t in_order(const std::shared_ptr<Communicator>& ours, DeviceStream stream, Real real) {
+ncclResult_t in_order(ncclComm_t comm, const std::shared_ptr<Communicator>& ours, DeviceStream stream, Real real) {
   if (!ours) return real();
   Group& group = Group::of_this_thread();
   if (group.open()) {
     const ncclResult_t result = real();
-    group.note_nccl(ours, stream);
+    group.note_nccl(comm, ours, stream);
     return result;
   }
-  const std::uint64_t capture = ours->before(stream);
+  const Turn turn = ours->before(stream);
   const ncclResult_t result = real();
-  if (result == ncclSuccess) ours->after(stream, capture);
+  if (result == ncclSuccess) ours->after(turn);
   return result;
 }
 
 template <class Real>
 ncclResult_t by_nccl(ncclComm_t comm, ncclStream_t stream, Real real) {
   const std::shared_ptr<Entry> entry = usable(comm);
-  return in_order(entry ? entry->ours : nullptr, stream, real);
+  return in_order(comm, entry ? entry->ours : nullptr, stream, real);
 }
 
 template <class Real>
@@ -88,10 +88,10 @@ ncclResult_t collective(ncclComm_t comm, const Call& call, Real real) {
   const std::shared_ptr<Entry> entry = usable(comm);
   if (!entry || !entry->ours) return real();
   const Choice choice = entry->ours->decide(call);
-  if (!choice.accelerated) return in_order(entry->ours, call.stream, real);
+  if (!choice.accelerated) return in_order(comm, entry->ours, call.stream, real);
   Group& group = Group::of_this_thread();
   if (group.open()) {
-    group.defer(entry->ours, call, choice);
+    group.defer(comm, entry->ours, call, choice);
   } else {
     entry->ours->launch(call, choice);
   }

@@ -4,6 +4,7 @@
 // while another has only the collective (docs/decisions/0018).
 #include "library/gpu/api/group.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "library/common/failure.h"
@@ -12,6 +13,39 @@
 #include "library/gpu/join/window_opening.h"
 
 namespace busbw::gpu {
+namespace {
+
+bool holds(const std::vector<DeviceStream>& streams, DeviceStream stream) {
+  return std::find(streams.begin(), streams.end(), stream) != streams.end();
+}
+
+void add(std::vector<DeviceStream>& streams, DeviceStream stream) {
+  if (!holds(streams, stream)) streams.push_back(stream);
+}
+
+// A call that we would take, by the real NCCL.
+void call_by_nccl(ncclComm_t comm, const Call& call) {
+  const RealNccl& real = real_nccl();
+  switch (call.collective) {
+    case Collective::all_reduce:
+      call_nccl(real.all_reduce, call.send, call.recv, call.count, call.type, call.op, comm, call.stream);
+      return;
+    case Collective::all_gather:
+      call_nccl(real.all_gather, call.send, call.recv, call.count, call.type, comm, call.stream);
+      return;
+    case Collective::reduce_scatter:
+      call_nccl(real.reduce_scatter, call.send, call.recv, call.count, call.type, call.op, comm, call.stream);
+      return;
+    case Collective::all_to_all:
+      call_nccl(real.all_to_all, call.send, call.recv, call.count, call.type, comm, call.stream);
+      return;
+    case Collective::broadcast:
+      call_nccl(real.broadcast, call.send, call.recv, call.count, call.type, call.root, comm, call.stream);
+      return;
+  }
+}
+
+}  // namespace
 
 Group& Group::of_this_thread() {
   static thread_local Group group;
@@ -31,15 +65,39 @@ ncclResult_t Group::end() {
   return run(contents);
 }
 
+// NCCL forgets the calls, too: nothing is queued, and nothing is left of them for a later group.
+ncclResult_t Group::simulate_end(const std::function<ncclResult_t()>& by_nccl) {
+  // An NCCL without it leaves the group open.
+  if (!real_nccl().group_simulate_end || depth_ == 0 || --depth_ > 0) return by_nccl();
+  const Contents contents = std::exchange(contents_, {});
+  for (const Part& part : contents.parts) {
+    for (const Communicator::Chosen& one : part.calls) call_by_nccl(part.comm, one.call);
+  }
+  const ncclResult_t result = by_nccl();
+  if (contents.failure != ncclSuccess) return contents.failure;
+  return conclude(contents, result);
+}
+
+// In an order that is the same on all ranks: where two communicators share a stream, one rank's thread may have called
+// them in another order than its peers', which a group allows.
+void Group::launch_ours(Contents& contents) {
+  std::stable_sort(contents.parts.begin(), contents.parts.end(),
+                   [](const Part& a, const Part& b) { return a.ours->kin() < b.ours->kin(); });
+  for (const Part& part : contents.parts) {
+    if (!part.calls.empty()) part.ours->launch(part.calls, part.streams);
+  }
+  for (Part& part : contents.parts) {
+    // NCCL joins the streams of its calls itself.
+    if (!part.nccl.empty()) part.turn = part.ours->before(part.nccl.front());
+  }
+}
+
 ncclResult_t Group::run(Contents& contents) {
   std::string sentence;
   ncclResult_t failure = contents.failure;
   if (const char* known = remembered(); known && failure != ncclSuccess) sentence = known;
   try {
-    if (failure == ncclSuccess) {
-      for (const Deferred& one : contents.ours) one.ours->launch(one.call, one.choice);
-      for (Nccl& one : contents.nccl) one.capture = one.ours->before(one.stream);
-    }
+    if (failure == ncclSuccess) launch_ours(contents);
   } catch (const Failure& thrown) {
     failure = thrown.code();
     sentence = thrown.what();
@@ -47,11 +105,25 @@ ncclResult_t Group::run(Contents& contents) {
   // Whatever happened: NCCL's group must be closed.
   const ncclResult_t result = call_nccl(real_nccl().group_end);
   if (failure != ncclSuccess) return sentence.empty() ? failure : remember(failure, sentence);
+  if (result == ncclSuccess) {
+    for (const Part& part : contents.parts) {
+      if (part.nccl.empty()) continue;
+      std::vector<DeviceStream> others;
+      for (const DeviceStream stream : part.streams) {
+        if (!holds(part.nccl, stream)) others.push_back(stream);
+      }
+      part.ours->after(part.turn, others);
+    }
+  }
+  return conclude(contents, result);
+}
+
+// What a group makes is there when it has ended.
+ncclResult_t Group::conclude(const Contents& contents, ncclResult_t result) {
   if (result != ncclSuccess) {
     forget();
     return result;
   }
-  for (const Nccl& one : contents.nccl) one.ours->after(one.stream, one.capture);
   std::vector<NewCommunicator> made;
   for (const New& one : contents.made) {
     for (int i = 0; i < one.count; ++i) {
@@ -80,12 +152,22 @@ void Group::note_window(const RegisteredWindow& window) {
   }
 }
 
-void Group::defer(std::shared_ptr<Communicator> ours, const Call& call, const Choice& choice) {
-  contents_.ours.push_back({std::move(ours), call, choice});
+Group::Part& Group::part_of(ncclComm_t comm, const std::shared_ptr<Communicator>& ours) {
+  for (Part& part : contents_.parts)
+    if (part.ours == ours) return part;
+  return contents_.parts.emplace_back(Part{.comm = comm, .ours = ours});
 }
 
-void Group::note_nccl(std::shared_ptr<Communicator> ours, DeviceStream stream) {
-  contents_.nccl.push_back({std::move(ours), stream, 0});
+void Group::defer(ncclComm_t comm, std::shared_ptr<Communicator> ours, const Call& call, const Choice& choice) {
+  Part& part = part_of(comm, ours);
+  part.calls.push_back({call, choice});
+  add(part.streams, call.stream);
+}
+
+void Group::note_nccl(ncclComm_t comm, std::shared_ptr<Communicator> ours, DeviceStream stream) {
+  Part& part = part_of(comm, ours);
+  add(part.nccl, stream);
+  add(part.streams, stream);
 }
 
 void Group::note_new(const ncclComm_t* comms, int count, bool blocking) {

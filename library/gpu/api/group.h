@@ -1,7 +1,11 @@
 // ncclGroupStart to ncclGroupEnd of one thread. The real NCCL's group is open all the while, and takes every call that
 // is its own at once; calls of ours wait for the end of the outermost group.
+//
+// Of each communicator a group is one piece of work, as in NCCL: it comes behind all that is in any of the streams
+// which the group uses on that communicator, and whatever comes into one of them later comes behind the whole of it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,11 +21,13 @@ class Group {
 
   ncclResult_t start();
   ncclResult_t end();
+  // ncclGroupSimulateEnd: NCCL tells what the group would take, ours as NCCL would do them, and none of its calls runs.
+  ncclResult_t simulate_end(const std::function<ncclResult_t()>& by_nccl);
 
   // Inside a group only.
-  void defer(std::shared_ptr<Communicator> ours, const Call& call, const Choice& choice);
+  void defer(ncclComm_t comm, std::shared_ptr<Communicator> ours, const Call& call, const Choice& choice);
   // NCCL has taken a call on an accelerated communicator.
-  void note_nccl(std::shared_ptr<Communicator> ours, DeviceStream stream);
+  void note_nccl(ncclComm_t comm, std::shared_ptr<Communicator> ours, DeviceStream stream);
   // Handles are there when the group has ended.
   void note_new(const ncclComm_t* comms, int count, bool blocking);
   // A window that NCCL has registered, or registers when the group ends; its handle is at `handle` then.
@@ -37,15 +43,14 @@ class Group {
   void note_failure(ncclResult_t code);
 
  private:
-  struct Deferred {
+  // What a group asks of one communicator.
+  struct Part {
+    ncclComm_t comm;
     std::shared_ptr<Communicator> ours;
-    Call call;
-    Choice choice;
-  };
-  struct Nccl {
-    std::shared_ptr<Communicator> ours;
-    DeviceStream stream;
-    std::uint64_t capture;
+    std::vector<Communicator::Chosen> calls;
+    std::vector<DeviceStream> streams;  // in the order of their first use, NCCL's among them
+    std::vector<DeviceStream> nccl;     // of calls that NCCL has taken
+    Turn turn;                          // of those
   };
   struct New {
     const ncclComm_t* comms;
@@ -53,8 +58,7 @@ class Group {
     bool blocking;
   };
   struct Contents {
-    std::vector<Deferred> ours;
-    std::vector<Nccl> nccl;
+    std::vector<Part> parts;
     std::vector<New> made;
     std::vector<RegisteredWindow> windows;
     ncclResult_t failure = ncclSuccess;
@@ -62,6 +66,9 @@ class Group {
 
   static void open_windows_of(const std::vector<RegisteredWindow>& registered);
   static ncclResult_t run(Contents& contents);
+  static ncclResult_t conclude(const Contents& contents, ncclResult_t result);
+  static void launch_ours(Contents& contents);
+  Part& part_of(ncclComm_t comm, const std::shared_ptr<Communicator>& ours);
 
   int depth_ = 0;
   Contents contents_;

@@ -11,6 +11,8 @@ typedef ncclResult_t ncclCommShrink_t(ncclComm_t comm, int* excluded, int exclud
                                       ncclConfig_t* config, int flags);
 typedef ncclResult_t ncclCommRevoke_t(ncclComm_t comm, int flags);
 enum { NCCL_SHRINK_ABORT = 1 };
+struct ncclSimInfo_t;
+typedef ncclResult_t ncclGroupSimulateEnd_t(ncclSimInfo_t* info);
 // Handed on unread: how one call shall be done.
 typedef struct ncclCollConfig ncclCollConfig_t;
 typedef ncclResult_t ncclAllReduceConfig_t(const void* send, void* recv, size_t count, ncclDataType_t type,
@@ -62,6 +64,7 @@ typedef ncclResult_t ncclWaitSignal_t(int count, void* descriptions, ncclComm_t 
   X(window_deregister, ncclCommWindowDeregister)    \
   X(group_start, ncclGroupStart)                    \
   X(group_end, ncclGroupEnd)                        \
+  X(group_simulate_end, ncclGroupSimulateEnd)       \
   X(all_reduce, ncclAllReduce)                      \
   X(all_gather, ncclAllGather)                      \
   X(reduce_scatter, ncclReduceScatter)              \
@@ -103,7 +106,6 @@ typedef ncclResult_t ncclWaitSignal_t(int count, void* descriptions, ncclComm_t 
   X(ncclCommQueryProperties)          \
   X(ncclCommSuspend)                  \
   X(ncclCommResume)                   \
-  X(ncclGroupSimulateEnd)             \
   X(ncclRedOpCreatePreMulSum)         \
   X(ncclRedOpDestroy)                 \
   X(ncclWinGetUserPtr)                \

@@ -52,12 +52,31 @@ class CudaDevice::Current {
   bool pushed_ = false;
 };
 
+// The same for what a capture of the program forbids in its mode.
+class CudaDevice::Aside {
+ public:
+  explicit Aside(const CudaDevice& device) : driver_(device.driver_), current_(device) {
+    exchanged_ = driver_.exchange_capture_mode(&mode_) == cuda::success;
+  }
+  ~Aside() {
+    if (exchanged_) driver_.exchange_capture_mode(&mode_);
+  }
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+
+ private:
+  const Driver& driver_;
+  Current current_;
+  int mode_ = cuda::capture_mode_relaxed;
+  bool exchanged_ = false;
+};
+
 CudaDevice::CudaDevice(const Driver& driver, int ordinal) : driver_(driver) {
   facts_.ordinal = ordinal;
   check(driver_.device_get(&device_, ordinal), "cuDeviceGet");
   // Kept until the process ends, as NCCL and CUDA's runtime do.
   check(driver_.primary_context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
-  const Current current(*this);
+  const Aside aside(*this);
   learn_facts(device_);
   check(driver_.stream_create(&stream_, cuda::stream_non_blocking), "cuStreamCreate");
   if (driver_.lacks) {
@@ -124,7 +143,7 @@ CudaFunction CudaDevice::find_kernel(const std::vector<CudaModule>& modules, con
 }
 
 void* CudaDevice::allocate(std::size_t bytes) {
-  const Current current(*this);
+  const Aside aside(*this);
   CudaAddress memory = 0;
   check(driver_.memory_allocate(&memory, bytes), text("allocating %zu bytes", bytes).c_str());
   fill(pointer(memory), 0, bytes);
@@ -132,18 +151,18 @@ void* CudaDevice::allocate(std::size_t bytes) {
 }
 
 void CudaDevice::fill(void* memory, std::uint32_t word, std::size_t bytes) {
-  const Current current(*this);
+  const Aside aside(*this);
   check(driver_.memory_set_32(address(memory), word, bytes / 4, stream_), "cuMemsetD32Async");
   check(driver_.stream_synchronize(stream_), "cuStreamSynchronize");
 }
 
 void CudaDevice::release(void* memory) noexcept {
-  const Current current(*this);
+  const Aside aside(*this);
   if (memory) driver_.memory_free(address(memory));
 }
 
 HostMemory CudaDevice::allocate_host(std::size_t bytes) {
-  const Current current(*this);
+  const Aside aside(*this);
   HostMemory memory;
   check(driver_.host_allocate(&memory.host, bytes, cuda::host_portable | cuda::host_device_map), "cuMemHostAlloc");
   std::memset(memory.host, 0, bytes);
@@ -154,12 +173,12 @@ HostMemory CudaDevice::allocate_host(std::size_t bytes) {
 }
 
 void CudaDevice::release(const HostMemory& memory) noexcept {
-  const Current current(*this);
+  const Aside aside(*this);
   if (memory.host) driver_.host_free(memory.host);
 }
 
 MemoryHandle CudaDevice::share(void* memory) {
-  const Current current(*this);
+  const Aside aside(*this);
   cuda::IpcHandle handle{};
   check(driver_.ipc_get_handle(&handle, address(memory)), "cuIpcGetMemHandle");
   MemoryHandle result{};
@@ -169,7 +188,7 @@ MemoryHandle CudaDevice::share(void* memory) {
 }
 
 void* CudaDevice::open(const MemoryHandle& handle) {
-  const Current current(*this);
+  const Aside aside(*this);
   cuda::IpcHandle theirs{};
   std::memcpy(theirs.bytes, handle.bytes, sizeof theirs.bytes);
   CudaAddress opened = 0;
@@ -178,7 +197,7 @@ void* CudaDevice::open(const MemoryHandle& handle) {
 }
 
 void CudaDevice::close(void* opened) noexcept {
-  const Current current(*this);
+  const Aside aside(*this);
   if (opened) driver_.ipc_close_handle(address(opened));
 }
 
@@ -188,20 +207,20 @@ void CudaDevice::reach(int peer_ordinal) {
   CudaContext context = nullptr;
   // The peer's rank retains it as well, for good.
   check(driver_.primary_context_retain(&context, peer), "cuDevicePrimaryCtxRetain");
-  const Current current(*this);
+  const Aside aside(*this);
   const CudaResult result = driver_.context_enable_peer_access(context, 0);
   if (result != cuda::peer_access_already_enabled) check(result, "cuCtxEnablePeerAccess");
 }
 
 DeviceStream CudaDevice::create_stream() {
-  const Current current(*this);
+  const Aside aside(*this);
   ncclStream_t stream = nullptr;
   check(driver_.stream_create(&stream, cuda::stream_non_blocking), "cuStreamCreate");
   return stream;
 }
 
 void CudaDevice::destroy(DeviceStream stream) noexcept {
-  const Current current(*this);
+  const Aside aside(*this);
   if (stream) driver_.stream_destroy(stream);
 }
 
@@ -216,7 +235,7 @@ void CudaDevice::copy_out(void* to_host, const void* from, std::size_t bytes, De
 }
 
 bool CudaDevice::done(DeviceStream stream) {
-  const Current current(*this);
+  const Aside aside(*this);
   const CudaResult result = driver_.stream_query(stream);
   if (result == cuda::not_ready) return false;
   check(result, "cuStreamQuery");
@@ -224,14 +243,29 @@ bool CudaDevice::done(DeviceStream stream) {
 }
 
 DeviceEvent CudaDevice::create_event() {
-  const Current current(*this);
+  const Aside aside(*this);
+  {
+    const std::lock_guard lock(retired_guard_);
+    if (!retired_.empty()) {
+      const DeviceEvent event = retired_.back();
+      retired_.pop_back();
+      return event;
+    }
+  }
   CudaEvent event = nullptr;
   check(driver_.event_create(&event, cuda::event_disable_timing), "cuEventCreate");
+  // A graph may wait for it before anything of ours has recorded it.
+  check(driver_.event_record(event, stream_), "cuEventRecord");
   return event;
 }
 
+void CudaDevice::retire(DeviceEvent event) noexcept {
+  const std::lock_guard lock(retired_guard_);
+  retired_.push_back(event);
+}
+
 void CudaDevice::destroy(DeviceEvent event) noexcept {
-  const Current current(*this);
+  const Aside aside(*this);
   if (event) driver_.event_destroy(static_cast<CudaEvent>(event));
 }
 
@@ -246,7 +280,7 @@ void CudaDevice::wait(DeviceStream stream, DeviceEvent event) {
 }
 
 bool CudaDevice::done(DeviceEvent event) {
-  const Current current(*this);
+  const Aside aside(*this);
   const CudaResult result = driver_.event_query(static_cast<CudaEvent>(event));
   if (result == cuda::not_ready) return false;
   check(result, "cuEventQuery");
@@ -260,6 +294,68 @@ std::uint64_t CudaDevice::capture(DeviceStream stream) {
   // The legacy stream cannot be asked while another one captures; it captures nothing itself.
   const CudaResult result = driver_.stream_get_capture_info(stream, &status, &id, nullptr, nullptr, nullptr);
   return result == cuda::success && status == cuda::capture_active ? id : 0;
+}
+
+std::uint64_t CudaDevice::identity(DeviceStream stream) {
+  const Current current(*this);
+  unsigned long long id = 0;
+  // Of the legacy stream it is this context's, of the per-thread stream this thread's. Ids may begin with 0.
+  if (!driver_.stream_get_id || driver_.stream_get_id(stream, &id) != cuda::success) return 0;
+  return id + 1;
+}
+
+CudaDevice::Captured CudaDevice::captured(DeviceStream stream) const {
+  cuda::CaptureStatus status = cuda::capture_none;
+  std::uint64_t id = 0;
+  Captured captured;
+  void** behind = nullptr;
+  std::size_t count = 0;
+  check(driver_.stream_get_capture_info(stream, &status, &id, &captured.graph, &behind, &count),
+        "cuStreamGetCaptureInfo");
+  if (status != cuda::capture_active || !captured.graph) {
+    throw Failure(ncclUnhandledCudaError, "busbw's GPU library: the capture of a stream has ended within a call.");
+  }
+  captured.behind.assign(behind, behind + count);
+  return captured;
+}
+
+void CudaDevice::wait_outside(DeviceStream stream, DeviceEvent event) {
+  const Current current(*this);
+  check(driver_.stream_wait_event(stream, static_cast<CudaEvent>(event), cuda::wait_external), "cuStreamWaitEvent");
+}
+
+// Added to the graph itself and not to the stream: what the stream captures next would wait for it, and a capture must
+// end in its first stream, which this node does not lead to.
+void CudaDevice::record_outside(OutsideRecord& record, DeviceEvent event, DeviceStream stream) {
+  const Current current(*this);
+  Captured now = captured(stream);
+  if (!record.node) {
+    check(driver_.graph_add_event_record(&record.node, now.graph, now.behind.data(), now.behind.size(),
+                                         static_cast<CudaEvent>(event)),
+          "cuGraphAddEventRecordNode");
+  } else {
+    const std::vector<void*> old_ends(record.behind.size(), record.node);
+    const std::vector<void*> new_ends(now.behind.size(), record.node);
+    check(driver_.graph_remove_edges(now.graph, record.behind.data(), old_ends.data(), old_ends.size()),
+          "cuGraphRemoveDependencies");
+    record.behind.clear();
+    check(driver_.graph_add_edges(now.graph, now.behind.data(), new_ends.data(), new_ends.size()),
+          "cuGraphAddDependencies");
+  }
+  record.behind = std::move(now.behind);
+}
+
+void CudaDevice::keep(DeviceStream stream, std::shared_ptr<void> what) {
+  const Current current(*this);
+  const Captured now = captured(stream);
+  auto owned = std::make_unique<std::shared_ptr<void>>(std::move(what));
+  void* object = nullptr;
+  check(driver_.user_object_create(
+            &object, owned.get(), [](void* object) { delete static_cast<std::shared_ptr<void>*>(object); }, 1,
+            cuda::no_destructor_sync),
+        "cuUserObjectCreate");
+  owned.release();
+  check(driver_.graph_retain_user_object(now.graph, object, 1, cuda::graph_takes), "cuGraphRetainUserObject");
 }
 
 bool CudaDevice::has(int kind, ncclDataType_t type) const {
@@ -324,7 +420,7 @@ void CudaDevice::check_range_functions() const {
 
 RangeHandle CudaDevice::share_range(const void* memory, std::size_t bytes, Descriptor& descriptor) {
   check_range_functions();
-  const Current current(*this);
+  const Aside aside(*this);
   CudaAddress base = 0;
   RangeHandle range{};
   std::size_t allocation = 0;
@@ -351,7 +447,7 @@ RangeHandle CudaDevice::share_range(const void* memory, std::size_t bytes, Descr
 void* CudaDevice::open_range(const RangeHandle& range, const Descriptor& descriptor) {
   if (!range.by_descriptor) return open(range.handle);
   check_range_functions();
-  const Current current(*this);
+  const Aside aside(*this);
   cuda::AllocationHandle allocated = 0;
   check(driver_.allocation_import(&allocated, reinterpret_cast<void*>(std::intptr_t(descriptor.get())),
                                   cuda::posix_file_descriptor),
@@ -375,14 +471,14 @@ void* CudaDevice::open_range(const RangeHandle& range, const Descriptor& descrip
 
 void CudaDevice::close_range(const RangeHandle& range, void* opened) noexcept {
   if (!range.by_descriptor) return close(opened);
-  const Current current(*this);
+  const Aside aside(*this);
   driver_.memory_unmap(address(opened), range.allocation);
   driver_.address_free(address(opened), range.allocation);
 }
 
 void CudaDevice::check_reach(const void* memory) {
   check_range_functions();
-  const Current current(*this);
+  const Aside aside(*this);
   const cuda::Location location{.type = cuda::location_device, .id = device_};
   unsigned long long flags = 0;
   check(driver_.memory_get_access(&flags, &location, address(memory)), "cuMemGetAccess");
@@ -412,6 +508,13 @@ class CudaDevices : public Devices {
       device = std::make_shared<CudaDevice>(*loaded, ordinal);
     }
     return device;
+  }
+
+  int exchange_capture_mode(int mode) override {
+    std::string why_not;
+    const Driver* loaded = driver(why_not);
+    if (loaded) loaded->exchange_capture_mode(&mode);
+    return mode;
   }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <mutex>
 #include <vector>
 
 #include "library/gpu/cuda/device.h"
@@ -38,7 +39,12 @@ class CudaDevice : public Device {
   void record(DeviceEvent event, DeviceStream stream) override;
   void wait(DeviceStream stream, DeviceEvent event) override;
   bool done(DeviceEvent event) override;
+  void retire(DeviceEvent event) noexcept override;
+  std::uint64_t identity(DeviceStream stream) override;
   std::uint64_t capture(DeviceStream stream) override;
+  void wait_outside(DeviceStream stream, DeviceEvent event) override;
+  void record_outside(OutsideRecord& record, DeviceEvent event, DeviceStream stream) override;
+  void keep(DeviceStream stream, std::shared_ptr<void> what) override;
   bool has(int kind, ncclDataType_t type) const override;
   void launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
               DeviceStream stream) override;
@@ -47,7 +53,14 @@ class CudaDevice : public Device {
 
  private:
   class Current;
+  class Aside;
 
+  // What `stream` is captured into: the graph, and the nodes that what comes next is behind.
+  struct Captured {
+    void* graph = nullptr;
+    std::vector<void*> behind;
+  };
+  Captured captured(DeviceStream stream) const;
   void learn_facts(int device);
   void load_kernels();
   CudaFunction find_kernel(const std::vector<CudaModule>& modules, const std::string& name, int threads) const;
@@ -64,6 +77,8 @@ class CudaDevice : public Device {
   // [kind][type][variant]: for 2, up to 4 and up to 8 ranks.
   std::array<std::array<std::array<CudaFunction, 3>, ncclNumTypes>, std::size(kernel_kinds)> kernels_{};
   CudaFunction meet_ = nullptr;
+  std::mutex retired_guard_;
+  std::vector<DeviceEvent> retired_;
   bool overlaps_ = false;  // a kernel may come to the GPU before the one before it has ended
 };
 

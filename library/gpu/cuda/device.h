@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "busbw/nccl_abi.h"
 #include "library/common/descriptor.h"
@@ -46,6 +47,13 @@ struct HostMemory {
 
 using DeviceStream = ncclStream_t;
 using DeviceEvent = void*;
+
+// The node of a graph under capture that records an event for all that runs outside of that graph, and the nodes that
+// it comes behind.
+struct OutsideRecord {
+  void* node = nullptr;
+  std::vector<void*> behind;
+};
 
 // Everything that can fail throws a Failure with ncclUnhandledCudaError. From any thread; the caller's current GPU
 // stays as it was.
@@ -87,8 +95,21 @@ class Device {
   virtual void record(DeviceEvent event, DeviceStream stream) = 0;
   virtual void wait(DeviceStream stream, DeviceEvent event) = 0;
   virtual bool done(DeviceEvent event) = 0;
+  // For another create_event(). Asks nothing of CUDA, from any thread.
+  virtual void retire(DeviceEvent event) noexcept = 0;
+  // Tells a stream from every other one, gone ones included, whose handles come again; 0 where the driver does not say.
+  virtual std::uint64_t identity(DeviceStream stream) = 0;
+
   // A number of the capture that `stream` is part of; 0 where it captures nothing.
   virtual std::uint64_t capture(DeviceStream stream) = 0;
+  // Of a stream under capture: each launch of the graph waits here for whatever has recorded the event last.
+  virtual void wait_outside(DeviceStream stream, DeviceEvent event) = 0;
+  // Each launch of the graph records the event when what `stream` has captured so far is done. With a `record` of the
+  // same capture its node moves here; nothing in the graph waits for it.
+  virtual void record_outside(OutsideRecord& record, DeviceEvent event, DeviceStream stream) = 0;
+  // `what` lives as long as the graph that `stream` is captured into and all that is made of it. Its end comes on any
+  // thread, where nothing may be asked of CUDA.
+  virtual void keep(DeviceStream stream, std::shared_ptr<void> what) = 0;
 
   // `type` matters to kernels that reduce.
   virtual bool has(int kind, ncclDataType_t type) const = 0;
@@ -107,12 +128,29 @@ class Devices {
   // Why there is nothing to accelerate for any rank of this kind of process; empty if there may be.
   virtual std::string why_none() = 0;
   virtual std::shared_ptr<Device> open(int ordinal) = 0;
+  // How this thread's calls bear on streams that are captured elsewhere (CUstreamCaptureMode); returns what was before.
+  virtual int exchange_capture_mode(int mode) = 0;
 };
 
 Devices& cuda_devices();
 // Those in use: cuda_devices(), or what a test has put in their place.
 Devices& devices();
 void use_devices(Devices* instead);
+
+// While it lives, what this thread asks of CUDA breaks no capture of the program, whatever mode that has. Around all
+// that allocates, frees, opens memory of peers, or looks whether something is done, and around NCCL where it does so
+// for us.
+class AsideFromCaptures {
+ public:
+  AsideFromCaptures() : before_(devices().exchange_capture_mode(relaxed)) {}
+  ~AsideFromCaptures() { devices().exchange_capture_mode(before_); }
+  AsideFromCaptures(const AsideFromCaptures&) = delete;
+  AsideFromCaptures& operator=(const AsideFromCaptures&) = delete;
+
+ private:
+  static constexpr int relaxed = 2;
+  int before_;
+};
 
 // Index in kernel_kinds, or -1.
 int kind_of(Collective collective, Algorithm algorithm, Protocol protocol);

@@ -36,8 +36,9 @@ Loaded load() {
   BUSBW_NEWER_DRIVER_FUNCTIONS(BUSBW_FIND)
   d.lacks = std::exchange(missing, nullptr);
   BUSBW_RANGE_DRIVER_FUNCTIONS(BUSBW_FIND)
-#undef BUSBW_FIND
   d.lacks_for_ranges = missing;
+  BUSBW_OPTIONAL_DRIVER_FUNCTIONS(BUSBW_FIND)
+#undef BUSBW_FIND
   if (const CudaResult result = d.init(0); result != cuda::success) {
     loaded.why_not = "the NVIDIA driver does not start: " + d.describe(result);
   }

@@ -50,6 +50,10 @@ struct AccessDescription {
   int flags;
 };
 enum CaptureStatus : int { capture_none = 0, capture_active = 1 };
+enum : int { capture_mode_relaxed = 2 };
+enum : unsigned { wait_external = 1 };  // for an event that is recorded outside of the graph
+// Of an object that a graph owns: its end need not be waited for, and the graph takes the caller's reference.
+enum : unsigned { no_destructor_sync = 1, graph_takes = 1 };
 enum LaunchAttributeId : int { programmatic_stream_serialization = 6 };
 // CUlaunchAttribute is an id and 64 bytes of value, 8-byte aligned.
 struct LaunchAttribute {
@@ -106,17 +110,30 @@ struct Uuid {
   X(event_destroy, cuEventDestroy_v2, (CudaEvent event))                                                              \
   X(event_record, cuEventRecord, (CudaEvent event, ncclStream_t stream))                                              \
   X(event_query, cuEventQuery, (CudaEvent event))                                                                     \
+  X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int* mode))                                            \
   X(module_load_data, cuModuleLoadData, (CudaModule * module, const void* image))                                     \
   X(module_get_function, cuModuleGetFunction, (CudaFunction * function, CudaModule module, const char* name))         \
   X(function_get_attribute, cuFuncGetAttribute, (int* value, cuda::FunctionAttribute which, CudaFunction f))
 
 // Newer than the oldest driver that an NCCL of today runs on: without them we stand back.
-#define BUSBW_NEWER_DRIVER_FUNCTIONS(X)                                                                     \
-  X(launch, cuLaunchKernelEx,                                                                               \
-    (const cuda::LaunchConfig* config, CudaFunction function, void** parameters, void** extra))             \
-  X(stream_get_capture_info, cuStreamGetCaptureInfo_v2,                                                     \
-    (ncclStream_t stream, cuda::CaptureStatus * status, std::uint64_t* id, void* graph, void* dependencies, \
-     void* dependency_count))
+#define BUSBW_NEWER_DRIVER_FUNCTIONS(X)                                                                            \
+  X(launch, cuLaunchKernelEx,                                                                                      \
+    (const cuda::LaunchConfig* config, CudaFunction function, void** parameters, void** extra))                    \
+  X(stream_get_capture_info, cuStreamGetCaptureInfo_v2,                                                            \
+    (ncclStream_t stream, cuda::CaptureStatus * status, std::uint64_t* id, void* graph, void* dependencies,        \
+     void* dependency_count))                                                                                      \
+  X(graph_add_event_record, cuGraphAddEventRecordNode,                                                             \
+    (void** node, void* graph, void* const* behind, std::size_t count, CudaEvent event))                           \
+  X(graph_add_edges, cuGraphAddDependencies, (void* graph, void* const* from, void* const* to, std::size_t count)) \
+  X(graph_remove_edges, cuGraphRemoveDependencies,                                                                 \
+    (void* graph, void* const* from, void* const* to, std::size_t count))                                          \
+  X(user_object_create, cuUserObjectCreate,                                                                        \
+    (void** object, void* what, void (*end)(void*), unsigned count, unsigned flags))                               \
+  X(graph_retain_user_object, cuGraphRetainUserObject, (void* graph, void* object, unsigned count, unsigned flags))
+
+// Newer still: the library does without.
+#define BUSBW_OPTIONAL_DRIVER_FUNCTIONS(X) \
+  X(stream_get_id, cuStreamGetId, (ncclStream_t stream, unsigned long long* id))
 
 // Without these, windows of memory of this kind are left to NCCL.
 #define BUSBW_RANGE_DRIVER_FUNCTIONS(X)                                                                              \
@@ -141,6 +158,7 @@ struct Driver {
   BUSBW_DRIVER_FUNCTIONS(BUSBW_MEMBER)
   BUSBW_NEWER_DRIVER_FUNCTIONS(BUSBW_MEMBER)
   BUSBW_RANGE_DRIVER_FUNCTIONS(BUSBW_MEMBER)
+  BUSBW_OPTIONAL_DRIVER_FUNCTIONS(BUSBW_MEMBER)
 #undef BUSBW_MEMBER
   // The first of the newer functions that this driver lacks, or null.
   const char* lacks = nullptr;

@@ -12,6 +12,7 @@
 #include "library/gpu/api/real_nccl.h"
 #include "library/gpu/api/registry.h"
 #include "library/gpu/choose/settings.h"
+#include "library/gpu/cuda/device.h"
 #include "library/gpu/join/attachment.h"
 #include "library/gpu/join/together.h"
 
@@ -95,6 +96,7 @@ void finish(Joining& joining, LogLevel log) {
 }  // namespace
 
 void attach(const std::vector<NewCommunicator>& made) {
+  const AsideFromCaptures aside;
   const Wanted wanted = wanted_now();
   std::vector<Joining> joining;
   std::vector<std::shared_ptr<Attachment>> attachments;

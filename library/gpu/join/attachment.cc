@@ -2,6 +2,7 @@
 #include "library/gpu/join/attachment.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "library/common/failure.h"
@@ -23,6 +24,12 @@ int ordinal_of(ncclComm_t comm) {
 std::uint64_t mix(std::uint64_t hash, const std::string& bytes) {
   for (const unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
   return hash;
+}
+
+// As NCCL reads it: any number but 0 keeps its default, graphs and eager calls side by side.
+bool mixes_graphs() {
+  const char* setting = std::getenv("NCCL_GRAPH_MIXING_SUPPORT");
+  return !setting || !*setting || std::strtol(setting, nullptr, 0) != 0;
 }
 
 }  // namespace
@@ -67,7 +74,11 @@ void Attachment::describe_self() {
 }
 
 void Attachment::make_memory() {
-  parts_ = {.rank = rank_, .ranks = ranks_, .health = std::make_shared<Health>(), .log = settings_.log};
+  parts_ = {.rank = rank_,
+            .ranks = ranks_,
+            .health = std::make_shared<Health>(),
+            .log = settings_.log,
+            .mixes_graphs = mixes_graphs()};
   parts_.choices = std::make_shared<const Choices>(
       Choices::from_settings(settings_.algorithm, settings_.table, device_->facts().name));
   record_.settings = mix(parts_.choices->fingerprint(), BUSBW_VERSION);
@@ -96,6 +107,7 @@ void Attachment::open_peers() {
   const Agreement agreement = agree(everyone_);
   if (!agreement.accelerated) return refuse(agreement.reason);
   parts_.channel_limit = agreement.channel_limit;
+  std::memcpy(&parts_.kin, &everyone_.front().watch_secret, sizeof parts_.kin);
   try {
     // First, so that nobody waits for a rank that finds its peers out of reach.
     if (rank_ != 0) {

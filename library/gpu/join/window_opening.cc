@@ -112,6 +112,7 @@ void WindowOpening::conclude() {
 }
 
 void open_windows(const std::vector<NewWindow>& registered) {
+  const AsideFromCaptures aside;
   std::vector<std::shared_ptr<WindowOpening>> all;
   double patience = 60;
   try {

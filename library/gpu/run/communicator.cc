@@ -30,6 +30,7 @@ ScratchMemory::ScratchMemory(std::shared_ptr<Device> device, int ranks)
 }
 
 ScratchMemory::~ScratchMemory() {
+  const AsideFromCaptures aside;
   device_->release(scratch_);
   device_->release(state_);
   device_->release(abort_word_);
@@ -53,7 +54,8 @@ void PeerMemory::close() {
   }
 }
 
-Communicator::Communicator(CommunicatorParts parts) : parts_(std::move(parts)), order_(parts_.memory->device()) {
+Communicator::Communicator(CommunicatorParts parts)
+    : parts_(std::move(parts)), order_(parts_.memory->device(), parts_.mixes_graphs) {
   fork_ = device()->create_event();
   join_ = device()->create_event();
   side_streams_.push_back(device()->create_stream());
@@ -70,6 +72,7 @@ Communicator::Communicator(CommunicatorParts parts) : parts_(std::move(parts)), 
 
 // Peers may still write to our memory: it lives on in the watch until they have closed it.
 Communicator::~Communicator() {
+  const AsideFromCaptures aside;
   windows_.clear();
   for (const DeviceStream stream : side_streams_) device()->destroy(stream);
   device()->destroy(fork_);
@@ -116,24 +119,35 @@ KernelArguments Communicator::arguments(const Call& call) const {
 }
 
 void Communicator::launch(const Call& call, const Choice& choice) {
+  const Chosen one{call, choice};
+  launch({&one, 1}, {&call.stream, 1});
+}
+
+void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams streams) {
   const std::lock_guard lock(guard_);
   parts_.health->check();
-  if (parts_.log == LogLevel::choices) log(call, choice);
-  Device& device = *parts_.memory->device();
-  std::uint64_t capture = 0;
+  const StreamOrder::Streams others = streams.subspan(1);
+  const Turn turn = order_.turn(streams.front(), others);
   try {
-    capture = order_.before(call.stream);
-    if (choice.protocol == Protocol::copy) {
-      launch_copies(call, capture);
-    } else {
-      device.launch(kind_of(call.collective, choice.algorithm, choice.protocol), call.type, choice.channels,
-                    choice.threads, arguments(call), call.stream);
-    }
-    order_.after(call.stream, capture);
+    order_.before(turn, others);
+    for (const Chosen& one : calls) launch_in(turn, one.call, one.choice);
+    order_.after(turn, others);
   } catch (const Failure& failure) {
     // While a graph is captured nothing runs, and the ranks stay in step.
-    if (capture == 0) fail(failure.code(), failure.what());
+    if (turn.capture == 0) fail(failure.code(), failure.what());
     throw;
+  }
+}
+
+void Communicator::launch_in(const Turn& turn, const Call& call, const Choice& choice) {
+  if (parts_.log == LogLevel::choices) log(call, choice);
+  if (choice.protocol == Protocol::copy) {
+    Call here = call;
+    here.stream = turn.stream;
+    launch_copies(here, turn.capture);
+  } else {
+    device()->launch(kind_of(call.collective, choice.algorithm, choice.protocol), call.type, choice.channels,
+                     choice.threads, arguments(call), turn.stream);
   }
 }
 
@@ -156,6 +170,7 @@ void Communicator::remove_window(ncclWindow_t handle) {
     if (!windows_.contains(handle)) return;
   }
   drain();
+  const AsideFromCaptures aside;
   const std::lock_guard lock(guard_);
   windows_.erase(handle);
 }
@@ -182,6 +197,7 @@ DeviceStream Communicator::side_stream(std::uint64_t capture) {
     const std::uint64_t busy = device()->capture(stream);
     if (busy == 0 || busy == capture) return stream;
   }
+  const AsideFromCaptures aside;
   side_streams_.push_back(device()->create_stream());
   return side_streams_.back();
 }
@@ -220,15 +236,17 @@ void Communicator::launch_copies(const Call& call, std::uint64_t capture) {
   on.meet(meeting, call.stream);
 }
 
-std::uint64_t Communicator::before(DeviceStream stream) {
+Turn Communicator::before(DeviceStream stream) {
   const std::lock_guard lock(guard_);
   parts_.health->check();
-  return order_.before(stream);
+  const Turn turn = order_.turn(stream);
+  order_.before(turn);
+  return turn;
 }
 
-void Communicator::after(DeviceStream stream, std::uint64_t capture) {
+void Communicator::after(const Turn& turn, StreamOrder::Streams others) {
   const std::lock_guard lock(guard_);
-  order_.after(stream, capture);
+  order_.after(turn, others);
 }
 
 void Communicator::abort(const std::string& how) {
@@ -236,6 +254,7 @@ void Communicator::abort(const std::string& how) {
 }
 
 void Communicator::drain() {
+  const AsideFromCaptures aside;
   auto give_up = std::chrono::steady_clock::time_point::max();
   for (;;) {
     {

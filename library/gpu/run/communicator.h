@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,9 @@ struct CommunicatorParts {
   std::shared_ptr<Health> health;
   std::unique_ptr<WatchSeat> seat;
   LogLevel log = LogLevel::none;
+  // The same on all ranks of the communicator, and on no other one.
+  std::uint64_t kin = 0;
+  bool mixes_graphs = true;  // StreamOrder
 };
 
 class Communicator {
@@ -95,9 +99,15 @@ class Communicator {
 
   // Throws a Failure if the communicator is poisoned, or if the launch fails, which poisons it everywhere.
   void launch(const Call& call, const Choice& choice);
-  // Around a call of the real NCCL on this communicator, as in StreamOrder.
-  std::uint64_t before(DeviceStream stream);
-  void after(DeviceStream stream, std::uint64_t capture);
+  // The calls of a group one after the other on the first of its streams, the others joined to it (StreamOrder).
+  struct Chosen {
+    Call call;
+    Choice choice;
+  };
+  void launch(std::span<const Chosen> calls, StreamOrder::Streams streams);
+  // Around calls of the real NCCL on this communicator, as in StreamOrder.
+  Turn before(DeviceStream stream);
+  void after(const Turn& turn, StreamOrder::Streams others = {});
 
   // Symmetric windows that all ranks reach, by NCCL's handle. Taking one away waits for what runs.
   void add_window(ncclWindow_t handle, std::unique_ptr<Window> window);
@@ -107,6 +117,7 @@ class Communicator {
   int rank() const { return parts_.rank; }
   int ranks() const { return parts_.ranks; }
   LogLevel log_level() const { return parts_.log; }
+  std::uint64_t kin() const { return parts_.kin; }
 
   Health& health() { return *parts_.health; }
   // This rank cannot go on: poisons the communicator everywhere.
@@ -120,6 +131,7 @@ class Communicator {
   KernelArguments arguments(const Call& call) const;
   // Null where a call's output is in no window, or overlaps its input.
   const Window* window_of(const Call& call) const;
+  void launch_in(const Turn& turn, const Call& call, const Choice& choice);
   void launch_copies(const Call& call, std::uint64_t capture);
   DeviceStream side_stream(std::uint64_t capture);
   void log(const Call& call, const Choice& choice);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "library/common/failure.h"
@@ -33,6 +35,12 @@ struct Launch {
   DeviceStream on = nullptr;
 };
 
+// How this thread's calls bear on captures of others (CUstreamCaptureMode): 0 globally, 2 not at all.
+inline int& capture_mode_here() {
+  static thread_local int mode = 0;
+  return mode;
+}
+
 class FakeDevice : public Device {
  public:
   explicit FakeDevice(int ordinal) {
@@ -48,6 +56,7 @@ class FakeDevice : public Device {
 
   // Pages come when they are touched, so that the scratch of many ranks fits.
   void* allocate(std::size_t bytes) override {
+    forbidden_in_captures();
     if (refuse_memory) throw Failure(ncclUnhandledCudaError, "there is no memory left on the test GPU");
     const int file = ::memfd_create("busbw-fake-gpu", MFD_CLOEXEC);
     if (file < 0 || ::ftruncate(file, off_t(bytes)) != 0) throw Failure(ncclSystemError, "memfd_create failed");
@@ -58,10 +67,12 @@ class FakeDevice : public Device {
     return memory;
   }
   void fill(void* memory, std::uint32_t word, std::size_t bytes) override {
+    forbidden_in_captures();
     const std::lock_guard lock(guard_);
     fills.push_back({memory, word, bytes});
   }
   void release(void* memory) noexcept override {
+    forbidden_in_captures();
     const std::lock_guard lock(guard_);
     const auto found = files_.find(memory);
     if (found == files_.end()) return;
@@ -71,6 +82,7 @@ class FakeDevice : public Device {
     --live_allocations();
   }
   HostMemory allocate_host(std::size_t bytes) override {
+    forbidden_in_captures();
     const std::lock_guard lock(guard_);
     const auto memory = host_.insert(host_.end(), std::vector<unsigned char>(bytes))->data();
     return {memory, memory};
@@ -79,6 +91,7 @@ class FakeDevice : public Device {
   void release(const HostMemory&) noexcept override {}
 
   MemoryHandle share(void* memory) override {
+    forbidden_in_captures();
     const std::lock_guard lock(guard_);
     MemoryHandle handle{};
     const std::string path =
@@ -87,6 +100,7 @@ class FakeDevice : public Device {
     return handle;
   }
   void* open(const MemoryHandle& handle) override {
+    forbidden_in_captures();
     char path[64];
     std::size_t bytes = 0;
     std::sscanf(reinterpret_cast<const char*>(handle.bytes), "%63s %zu", path, &bytes);
@@ -99,16 +113,19 @@ class FakeDevice : public Device {
     return memory;
   }
   void close(void* opened) noexcept override {
+    forbidden_in_captures();
     const std::lock_guard lock(guard_);
     ::munmap(opened, opened_[opened]);
     opened_.erase(opened);
   }
   void reach(int) override {
+    forbidden_in_captures();
     if (refuse_peers) throw Failure(ncclUnhandledCudaError, "the test GPU reaches no peer");
   }
 
   // As memory of cuMemAlloc, or with ranges_by_descriptor as that of cuMemCreate.
   RangeHandle share_range(const void* memory, std::size_t bytes, Descriptor& descriptor) override {
+    forbidden_in_captures();
     if (refuse_shares) throw Failure(ncclUnhandledCudaError, "the test GPU shares no window");
     const std::lock_guard lock(guard_);
     for (const auto& [begin, allocation] : files_) {
@@ -126,6 +143,7 @@ class FakeDevice : public Device {
     throw Failure(ncclInvalidUsage, "the window is in no memory of the test GPU");
   }
   void* open_range(const RangeHandle& range, const Descriptor& descriptor) override {
+    forbidden_in_captures();
     if (!range.by_descriptor) return open(range.handle);
     void* memory = ::mmap(nullptr, range.allocation, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
     if (memory == MAP_FAILED) throw Failure(ncclUnhandledCudaError, "the test GPU cannot map a peer's memory");
@@ -135,26 +153,67 @@ class FakeDevice : public Device {
   }
   void close_range(const RangeHandle&, void* opened) noexcept override { close(opened); }
   void check_reach(const void*) override {
+    forbidden_in_captures();
     if (refuse_windows) throw Failure(ncclUnhandledCudaError, "the test GPU has no access to a window of a peer");
   }
 
-  DeviceStream create_stream() override { return test::stream(++last_stream_); }
-  void destroy(DeviceStream) noexcept override {}
+  DeviceStream create_stream() override {
+    forbidden_in_captures();
+    return test::stream(++last_stream_);
+  }
+  void destroy(DeviceStream) noexcept override { forbidden_in_captures(); }
   void copy_in(void* to, const void* from_host, std::size_t bytes, DeviceStream) override {
     std::memcpy(to, from_host, bytes);
   }
   void copy_out(void* to_host, const void* from, std::size_t bytes, DeviceStream) override {
     std::memcpy(to_host, from, bytes);
   }
-  bool done(DeviceStream on) override { return on != stuck; }
+  bool done(DeviceStream on) override {
+    forbidden_in_captures();
+    return on != stuck;
+  }
 
-  DeviceEvent create_event() override { return reinterpret_cast<DeviceEvent>(++last_event_); }
+  DeviceEvent create_event() override {
+    const std::lock_guard lock(guard_);
+    if (retired.empty()) return reinterpret_cast<DeviceEvent>(++last_event_);
+    const DeviceEvent event = retired.back();
+    retired.pop_back();
+    return event;
+  }
   void destroy(DeviceEvent) noexcept override {}
+  void retire(DeviceEvent event) noexcept override {
+    const std::lock_guard lock(guard_);
+    retired.push_back(event);
+  }
   void record(DeviceEvent event, DeviceStream on) override {
     note(text("record e%zu s%zu", number(event), number(on)));
   }
   void wait(DeviceStream on, DeviceEvent event) override { note(text("wait s%zu e%zu", number(on), number(event))); }
-  bool done(DeviceEvent) override { return events_done; }
+  bool done(DeviceEvent) override {
+    forbidden_in_captures();
+    return events_done;
+  }
+  // As the driver's: a stream that was destroyed and made again has another one; the two names of the legacy stream
+  // have one, and the per-thread stream has one for each thread.
+  std::uint64_t identity(DeviceStream on) override {
+    if (!tells_identities) return 0;
+    static thread_local const char of_this_thread = 0;
+    if (number(on) == 2) return reinterpret_cast<std::uint64_t>(&of_this_thread);
+    const std::lock_guard lock(guard_);
+    const auto found = made_again.find(on);
+    return std::max<std::uint64_t>(1, number(on)) + (found == made_again.end() ? 0 : 1000 * found->second);
+  }
+  void wait_outside(DeviceStream on, DeviceEvent event) override {
+    note(text("wait outside s%zu e%zu", number(on), number(event)));
+  }
+  void record_outside(OutsideRecord& record, DeviceEvent event, DeviceStream on) override {
+    note(text("%s outside e%zu s%zu", record.node ? "move record" : "record", number(event), number(on)));
+    record.node = this;
+  }
+  void keep(DeviceStream on, std::shared_ptr<void> what) override {
+    const std::lock_guard lock(guard_);
+    kept.emplace(captures.at(on), std::move(what));
+  }
   std::uint64_t capture(DeviceStream on) override {
     const std::lock_guard lock(guard_);
     const auto found = captures.find(on);
@@ -217,6 +276,12 @@ class FakeDevice : public Device {
     std::size_t bytes;
   };
   std::string refusal;
+  // While the program captures a stream in global mode: calls that such a capture forbids break it.
+  std::atomic<bool> program_captures{false}, capture_broken{false};
+  std::map<DeviceStream, std::uint64_t> made_again;  // how often a handle has come again
+  std::atomic<bool> tells_identities{true};
+  std::multimap<std::uint64_t, std::shared_ptr<void>> kept;  // by the capture; goes with its graph
+  std::vector<DeviceEvent> retired;
   std::atomic<bool> refuse_memory{false}, refuse_peers{false}, refuse_launch{false}, events_done{true};
   std::atomic<bool> ranges_by_descriptor{false}, refuse_windows{false}, refuse_shares{false};
   std::map<DeviceStream, std::uint64_t> captures;
@@ -226,6 +291,9 @@ class FakeDevice : public Device {
   std::function<void(const Launch&)> kernel;
 
  private:
+  void forbidden_in_captures() noexcept {
+    if (program_captures && capture_mode_here() != 2) capture_broken = true;
+  }
   struct Memory {
     int file;
     std::size_t bytes;
@@ -257,6 +325,7 @@ class FakeDevices : public Devices {
     opened_here().push_back(device);
     return device;
   }
+  int exchange_capture_mode(int mode) override { return std::exchange(capture_mode_here(), mode); }
   static std::vector<std::shared_ptr<FakeDevice>>& opened_here() {
     static thread_local std::vector<std::shared_ptr<FakeDevice>> devices;
     return devices;

@@ -19,6 +19,7 @@
   X(ncclCommAbort) \
   X(ncclGroupStart) \
   X(ncclGroupEnd) \
+  X(ncclGroupSimulateEnd) \
   X(ncclAllReduce) \
   X(ncclAllGather) \
   X(ncclReduceScatter) \

@@ -1,4 +1,8 @@
 // Calls run in NCCL's order: one after the other on a communicator, a group's at its end, ours and NCCL's alike.
+#include <algorithm>
+#include <thread>
+
+#include "library/gpu/api/real_nccl.h"
 #include "library/tests/gpu/ranks.h"
 
 namespace busbw::gpu::test {
@@ -9,7 +13,8 @@ using Notes = std::vector<std::string>;
 // Two communicators of this thread, each with a GPU of its own.
 class TwoRanks : public ::testing::Test {
  protected:
-  TwoRanks() {
+  explicit TwoRanks(const char* mixing = nullptr) {
+    mixing ? ::setenv("NCCL_GRAPH_MIXING_SUPPORT", mixing, 1) : ::unsetenv("NCCL_GRAPH_MIXING_SUPPORT");
     FakeDevices::opened_here().clear();
     EXPECT_EQ(ncclCommInitAll(comms, 2, nullptr), ncclSuccess) << ncclGetLastError(nullptr);
     for (int rank = 0; rank < 2; ++rank) {
@@ -62,25 +67,138 @@ TEST_F(Order, NcclsCallsAreInTheSameLine) {
   EXPECT_EQ(results[0][3], 8);
 }
 
-TEST_F(Order, TheLegacyStreamHasTwoNamesAndThePerThreadStreamIsManyStreams) {
+TEST_F(Order, AStreamThatHasTheHandleOfADestroyedOneWaits) {
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  device(0).made_again[stream(7)] = 1;
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  EXPECT_EQ(device(0).take_notes(), (Notes{"launch s7", "record e1 s7", "wait s7 e1", "launch s7", "record e1 s7",
+                                           "launch s7", "record e1 s7"}));
+}
+
+TEST_F(Order, WhereTheDriverDoesNotTellStreamsApartEveryCallWaits) {
+  device(0).tells_identities = false;
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  EXPECT_EQ(device(0).take_notes(), (Notes{"launch s7", "record e1 s7", "wait s7 e1", "launch s7", "record e1 s7"}));
+}
+
+TEST_F(Order, TheLegacyStreamHasTwoNamesAndThePerThreadStreamIsOneForEachThread) {
   ASSERT_EQ(all_reduce(0, 0), ncclSuccess);
   ASSERT_EQ(all_reduce(0, 1), ncclSuccess);
   ASSERT_EQ(all_reduce(0, 2), ncclSuccess);
   ASSERT_EQ(all_reduce(0, 2), ncclSuccess);
-  EXPECT_EQ(device(0).take_notes(), (Notes{"launch s0", "record e1 s0", "launch s1", "record e1 s1", "wait s2 e1",
-                                           "launch s2", "record e1 s2", "wait s2 e1", "launch s2", "record e1 s2"}));
+  std::thread([&] { ASSERT_EQ(all_reduce(0, 2), ncclSuccess); }).join();
+  EXPECT_EQ(device(0).take_notes(),
+            (Notes{"launch s0", "record e1 s0", "launch s1", "record e1 s1", "wait s2 e1", "launch s2", "record e1 s2",
+                   "launch s2", "record e1 s2", "wait s2 e1", "launch s2", "record e1 s2"}));
 }
 
-TEST_F(Order, ACaptureWaitsOnlyForItself) {
+// Graphs: eager calls and launches of graphs, on whatever streams, are one line by the event e1. In a graph the first
+// call waits for it and the last one records it.
+
+TEST_F(Order, AGraphWaitsForTheLineAtItsFirstCallAndRecordsItAfterItsLast) {
   device(0).captures = {{stream(8), 100}, {stream(9), 100}, {stream(10), 200}};
-  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);   // eager
-  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);   // captured by graph 100: an eager event must not come in
-  ASSERT_EQ(all_reduce(0, 9), ncclSuccess);   // the same graph
-  ASSERT_EQ(all_reduce(0, 10), ncclSuccess);  // another graph
-  ASSERT_EQ(all_reduce(0, 11), ncclSuccess);  // eager: a captured event must not come out
-  EXPECT_EQ(device(0).take_notes(),
-            (Notes{"launch s7", "record e1 s7", "launch s8", "record e2 s8", "wait s9 e2", "launch s9", "record e2 s9",
-                   "launch s10", "record e2 s10", "wait s11 e1", "launch s11", "record e1 s11"}));
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);  // eager
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);  // captured by graph 100
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 9), ncclSuccess);   // the same graph, another stream
+  ASSERT_EQ(all_reduce(0, 10), ncclSuccess);  // another graph, while the first one is still captured
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);   // the first one again
+  EXPECT_EQ(device(0).take_notes(), (Notes{"launch s7",
+                                           "record e1 s7",  //
+                                           "wait outside s8 e1",
+                                           "launch s8",
+                                           "record e5 s8",
+                                           "record outside e1 s8",  //
+                                           "launch s8",
+                                           "record e5 s8",
+                                           "move record outside e1 s8",  //
+                                           "wait s9 e5",
+                                           "launch s9",
+                                           "record e5 s9",
+                                           "move record outside e1 s9",  //
+                                           "wait outside s10 e1",
+                                           "launch s10",
+                                           "record e6 s10",
+                                           "record outside e1 s10",  //
+                                           "wait s8 e5",
+                                           "launch s8",
+                                           "record e5 s8",
+                                           "move record outside e1 s8"}));
+}
+
+TEST_F(Order, ACaptureNeverWaitsInItsOwnGraphForAnEventOfOutside) {
+  device(0).captures = {{stream(8), 100}};
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);
+  for (const std::string& note : device(0).take_notes()) EXPECT_NE(note, "wait s8 e1");
+}
+
+TEST_F(Order, EagerCallsWaitForGraphsAsLongAsThereAreAny) {
+  device(0).captures = {{stream(8), 100}};
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);
+  device(0).take_notes();
+  const Notes waits{"wait s7 e1", "launch s7", "record e1 s7"};
+  const Notes does_not{"launch s7", "record e1 s7"};
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(all_reduce(0, 7), ncclSuccess);  // the graph may have been launched before each of these
+    EXPECT_EQ(device(0).take_notes(), waits);
+  }
+  device(0).kept.clear();  // the program destroys the graph, maybe right after it was launched
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  EXPECT_EQ(device(0).take_notes(), waits);
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  EXPECT_EQ(device(0).take_notes(), does_not);
+}
+
+TEST_F(Order, AGraphThatCameAndWentBetweenTwoCallsIsWaitedForToo) {
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  device(0).captures = {{stream(8), 100}};
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);
+  device(0).kept.clear();
+  device(0).take_notes();
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  EXPECT_EQ(device(0).take_notes(), (Notes{"wait s7 e1", "launch s7", "record e1 s7"}));
+}
+
+TEST_F(Order, NcclsCallsInAGraphAreInItsLine) {
+  device(0).captures = {{stream(8), 100}};
+  device(1).captures = {{stream(8), 100}};
+  reduce_by_nccl(8);
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);
+  EXPECT_EQ(device(0).take_notes(), (Notes{"wait outside s8 e1", "record e5 s8", "record outside e1 s8", "launch s8",
+                                           "record e5 s8", "move record outside e1 s8"}));
+}
+
+TEST_F(Order, TheEventOfAGraphIsNotUsedAgainBeforeTheGraphHasGone) {
+  std::shared_ptr<FakeDevice> device;
+  run_threads(2, [&](ncclComm_t own, int rank) {
+    FakeDevice& mine = *FakeDevices::opened_here().back();
+    mine.captures = {{stream(8), 100}};
+    ASSERT_EQ(ncclAllReduce(values, results[rank], 4, ncclFloat32, ncclSum, own, stream(8)), ncclSuccess);
+    if (rank == 0) device = FakeDevices::opened_here().back();
+  });
+  ASSERT_TRUE(device);
+  EXPECT_EQ(device->retired.size(), 0u) << "the graph still records it";
+  device->kept.clear();
+  EXPECT_EQ(device->retired.size(), 1u);
+}
+
+class WithoutMixing : public TwoRanks {
+ protected:
+  WithoutMixing() : TwoRanks("0") {}
+};
+
+TEST_F(WithoutMixing, GraphsHaveNoNodeOfOurs) {
+  device(0).captures = {{stream(8), 100}, {stream(9), 100}};
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 9), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  EXPECT_EQ(device(0).take_notes(), (Notes{"launch s8", "record e5 s8", "wait s9 e5", "launch s9", "record e5 s9",
+                                           "launch s7", "record e1 s7"}));
+  EXPECT_TRUE(device(0).kept.empty());
 }
 
 using GroupOfCalls = TwoRanks;
@@ -113,6 +231,137 @@ TEST_F(GroupOfCalls, KeepsTheOrderOfSeveralOnOneCommunicator) {
   EXPECT_EQ(device(0).launches[2].arguments.count, 2u);
 }
 
+TEST_F(GroupOfCalls, JoinsItsStreams) {
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (const std::uintptr_t on : {7, 8, 9, 8}) ASSERT_EQ(all_reduce(0, on), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  // All calls on the first stream, behind what is in any of them; later work in any of them behind all calls.
+  EXPECT_EQ(device(0).take_notes(),
+            (Notes{"record e2 s8", "wait s7 e2", "record e2 s9", "wait s7 e2", "launch s7", "launch s7", "launch s7",
+                   "launch s7", "record e1 s7", "wait s8 e1", "wait s9 e1"}));
+}
+
+TEST_F(GroupOfCalls, JoinsTheStreamsOfEachCommunicatorForItself) {
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  ASSERT_EQ(all_reduce(1, 8), ncclSuccess);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 9), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(device(0).take_notes(),
+            (Notes{"record e2 s9", "wait s7 e2", "launch s7", "launch s7", "record e1 s7", "wait s9 e1"}));
+  EXPECT_EQ(device(1).take_notes(), (Notes{"launch s8", "record e1 s8"}));
+}
+
+TEST_F(GroupOfCalls, JoinsItsStreamsInACaptureToo) {
+  device(0).captures = {{stream(8), 100}, {stream(9), 100}};
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (const std::uintptr_t on : {8, 9}) ASSERT_EQ(all_reduce(0, on), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(device(0).take_notes(), (Notes{"wait outside s8 e1", "record e2 s9", "wait s8 e2", "launch s8", "launch s8",
+                                           "record e5 s8", "record outside e1 s8", "wait s9 e5"}));
+}
+
+TEST_F(GroupOfCalls, StreamsOfWhichOnlySomeAreCapturedAreRefusedAndNothingStarts) {
+  device(0).captures = {{stream(8), 100}};
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (const std::uintptr_t on : {8, 9}) ASSERT_EQ(all_reduce(0, on), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  EXPECT_TRUE(contains(ncclGetLastError(comms[0]), "captured"));
+  EXPECT_EQ(device(0).take_notes(), Notes{});
+  ASSERT_EQ(all_reduce(0, 9), ncclSuccess) << "the mistake must not poison the communicator";
+}
+
+TEST_F(GroupOfCalls, NcclsPartIsJoinedWithTheStreamsOfOurs) {
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(all_reduce(rank, 7), ncclSuccess);
+    ASSERT_EQ(ncclReduce(values, results[rank], 4, ncclFloat32, ncclSum, 0, comms[rank], stream(8)), ncclSuccess);
+    ASSERT_EQ(all_reduce(rank, 9), ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_EQ(device(0).take_notes(),
+            (Notes{"record e2 s8", "wait s7 e2", "record e2 s9", "wait s7 e2", "launch s7", "launch s7", "record e1 s7",
+                   "wait s8 e1", "wait s9 e1",                                   // NCCL's part comes behind ours ...
+                   "wait s8 e1", "record e1 s8", "wait s7 e1", "wait s9 e1"}));  // ... and before what follows anywhere
+}
+
+// Two communicators of two ranks each, the GPUs shared by a stream: all ranks must start them in one order, also where
+// their threads have called them in different ones.
+TEST_F(GroupOfCalls, StartsTheCommunicatorsInOneOrderOnAllRanks) {
+  ncclComm_t more[2] = {};
+  ASSERT_EQ(ncclCommInitAll(more, 2, nullptr), ncclSuccess);
+  std::vector<ncclComm_t> started;
+  for (std::size_t at = 0; at < 4; ++at) {
+    FakeDevices::opened_here().at(at)->kernel = [&, at](const Launch&) {
+      started.push_back(at < 2 ? comms[at] : more[at - 2]);
+    };
+  }
+  const auto reduce = [&](ncclComm_t comm) {
+    ASSERT_EQ(ncclAllReduce(values, values, 4, ncclFloat32, ncclSum, comm, stream(7)), ncclSuccess);
+  };
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  reduce(comms[0]);
+  reduce(more[0]);
+  reduce(more[1]);
+  reduce(comms[1]);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  ASSERT_EQ(started.size(), 4u);
+  const auto at = [&](ncclComm_t comm) { return std::find(started.begin(), started.end(), comm) - started.begin(); };
+  EXPECT_EQ(at(comms[0]) < at(more[0]), at(comms[1]) < at(more[1]));
+  for (ncclComm_t comm : more) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST_F(GroupOfCalls, ASimulatedEndStartsNothingAndClosesTheGroup) {
+  for (const bool nested : {false, true}) {
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    if (nested) {
+      ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    }
+    ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+    if (nested) {
+      ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+    }
+    ASSERT_EQ(ncclGroupSimulateEnd(nullptr), ncclSuccess);
+    EXPECT_EQ(device(0).take_notes(), Notes{});
+    ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+    EXPECT_EQ(device(0).take_notes(), (Notes{"launch s7", "record e1 s7"})) << "the group is closed";
+  }
+  EXPECT_EQ(ncclGroupSimulateEnd(nullptr), ncclInvalidUsage) << "one end too many";
+}
+
+// What NCCL was asked for in a simulated group, which it takes the time of.
+int handed_to_nccl = 0;
+
+TEST_F(GroupOfCalls, ASimulatedEndLetsNcclEstimateOurCallsToo) {
+  auto& real = const_cast<RealNccl&>(real_nccl());
+  const auto all_reduce_by_nccl = real.all_reduce;
+  handed_to_nccl = 0;
+  real.all_reduce = [](const void*, void*, size_t count, ncclDataType_t, ncclRedOp_t, ncclComm_t, ncclStream_t) {
+    handed_to_nccl += int(count);
+    return ncclSuccess;
+  };
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (const std::size_t count : {1, 3}) ASSERT_EQ(all_reduce(0, 7, count), ncclSuccess);
+  EXPECT_EQ(ncclGroupSimulateEnd(nullptr), ncclSuccess);
+  real.all_reduce = all_reduce_by_nccl;
+  EXPECT_EQ(handed_to_nccl, 4);
+}
+
+TEST_F(GroupOfCalls, ASimulatedEndMakesTheCommunicatorsOfItsGroup) {
+  ncclComm_t more[2] = {};
+  const ncclUniqueId id = new_id();
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int rank = 0; rank < 2; ++rank) ASSERT_EQ(ncclCommInitRank(&more[rank], 2, id, rank), ncclSuccess);
+  ASSERT_EQ(ncclGroupSimulateEnd(nullptr), ncclSuccess);
+  for (ncclComm_t comm : more) {
+    ASSERT_TRUE(comm);
+    EXPECT_TRUE(accelerated(comm));
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  }
+}
+
 TEST_F(GroupOfCalls, StartsOursBeforeTheMessagesThatNcclTakes) {
   float sent = 5;
   float received = 0;
@@ -121,7 +370,9 @@ TEST_F(GroupOfCalls, StartsOursBeforeTheMessagesThatNcclTakes) {
   ASSERT_EQ(ncclRecv(&received, 1, ncclFloat32, 0, comms[1], stream(8)), ncclSuccess);
   for (int rank = 0; rank < 2; ++rank) ASSERT_EQ(all_reduce(rank, 7), ncclSuccess);
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
-  EXPECT_EQ(device(0).take_notes(), (Notes{"launch s7", "record e1 s7", "wait s8 e1", "record e1 s8"}));
+  // On stream 8, which the group has used first.
+  EXPECT_EQ(device(0).take_notes(), (Notes{"record e2 s7", "wait s8 e2", "launch s8", "record e1 s8", "wait s7 e1",
+                                           "record e1 s8", "wait s7 e1"}));
   EXPECT_EQ(received, 5);
 }
 
@@ -139,6 +390,81 @@ TEST_F(GroupOfCalls, StartsNothingOfOursWhereNcclRefusesACall) {
 }
 
 TEST_F(GroupOfCalls, OneEndTooManyIsRefusedByNccl) { EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage); }
+
+// While the program captures a stream in global mode, what other threads ask of the driver breaks the capture unless
+// they have said that it shall not.
+class Captures : public TwoRanks {
+ protected:
+  Captures() {
+    devices.prepare = [](FakeDevice& made) { made.program_captures = true; };
+    for (int rank = 0; rank < 2; ++rank) device(rank).program_captures = true;
+  }
+  void expect_unbroken() {
+    for (const auto& one : FakeDevices::opened_here()) EXPECT_FALSE(one->capture_broken);
+    EXPECT_EQ(capture_mode_here(), 0) << "the thread's mode must be as it was";
+  }
+};
+
+TEST_F(Captures, CommunicatorsAreMadeAndDestroyedBesideThem) {
+  const int before = FakeDevice::live_allocations();
+  run_threads(2, [&](ncclComm_t comm, int) {
+    ASSERT_TRUE(accelerated(comm));
+    FakeDevice& mine = *FakeDevices::opened_here().back();
+    ASSERT_EQ(ncclAllReduce(values, values, 4, ncclFloat32, ncclSum, comm, stream(7)), ncclSuccess);
+    EXPECT_FALSE(mine.capture_broken);
+    ASSERT_EQ(ncclCommFinalize(comm), ncclSuccess);
+  });
+  // Memory that peers have opened goes on a thread of its own.
+  EXPECT_TRUE(eventually([&] { return FakeDevice::live_allocations() == before; }));
+  std::vector<std::shared_ptr<FakeDevice>> made;
+  ncclComm_t more[2] = {};
+  ASSERT_EQ(ncclCommInitAll(more, 2, nullptr), ncclSuccess);
+  for (ncclComm_t comm : more) ASSERT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  EXPECT_TRUE(eventually([&] { return FakeDevice::live_allocations() == before; }));
+  expect_unbroken();
+}
+
+TEST_F(Captures, TheExchangeOverNcclRunsAside) {
+  int mode = -1;
+  auto& real = const_cast<RealNccl&>(real_nccl());
+  static decltype(real.all_gather) by_nccl = nullptr;
+  static int* seen = nullptr;
+  by_nccl = real.all_gather;
+  seen = &mode;
+  real.all_gather = [](const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                       ncclStream_t stream) {
+    *seen = capture_mode_here();
+    return by_nccl(send, recv, count, type, comm, stream);
+  };
+  ncclComm_t more[2] = {};
+  EXPECT_EQ(ncclCommInitAll(more, 2, nullptr), ncclSuccess);
+  real.all_gather = by_nccl;
+  EXPECT_EQ(mode, 2);
+  for (ncclComm_t comm : more) ASSERT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  expect_unbroken();
+}
+
+TEST_F(Captures, WindowsOpenAndCloseBesideThem) {
+  const std::size_t bytes = 1 << 20;
+  void* memory[2];
+  ncclWindow_t windows[2] = {};
+  {
+    const AsideFromCaptures aside;
+    for (int rank = 0; rank < 2; ++rank) memory[rank] = device(rank).allocate(bytes);
+  }
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(ncclCommWindowRegister(comms[rank], memory[rank], bytes, &windows[rank], NCCL_WIN_COLL_SYMMETRIC),
+              ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(ncclCommWindowDeregister(comms[rank], windows[rank]), ncclSuccess);
+  }
+  expect_unbroken();
+  const AsideFromCaptures aside;
+  for (int rank = 0; rank < 2; ++rank) device(rank).release(memory[rank]);
+}
 
 using Decision = TwoRanks;
 
