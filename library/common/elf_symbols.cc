@@ -2,6 +2,8 @@
 #include "library/common/elf_symbols.h"
 
 #include <elf.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -81,6 +83,30 @@ bool needs(const link_map* map, const char* dependency) {
   for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry)
     if (entry->d_tag == DT_NEEDED && std::strcmp(names + entry->d_un.d_val, dependency) == 0) return true;
   return false;
+}
+
+bool is_name_of_nccl_function(const char* name) {
+  if (*name == 'p') ++name;
+  return std::strncmp(name, "nccl", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z';
+}
+
+int hide_functions(const link_map* map, bool (*there)(const void* context, const char* name), const void* context) {
+  const ElfSymbols symbols = symbols_of(map);
+  if (symbols.count == 0) return -1;
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto start = reinterpret_cast<std::uintptr_t>(symbols.table) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(symbols.table + symbols.count);
+  int hidden = 0;
+  for (std::size_t i = 0; i < symbols.count; ++i) {
+    if (!symbols.defined(i) || !is_name_of_nccl_function(symbols.name(i)) || there(context, symbols.name(i))) continue;
+    // Where there is nothing to hide the table stays as it is.
+    if (hidden == 0 && mprotect(reinterpret_cast<void*>(start), end - start, PROT_READ | PROT_WRITE) != 0) return -1;
+    // The loader passes over a symbol without a value.
+    symbols.table[i].st_value = 0;
+    ++hidden;
+  }
+  if (hidden > 0) mprotect(reinterpret_cast<void*>(start), end - start, PROT_READ);
+  return hidden;
 }
 
 }  // namespace busbw

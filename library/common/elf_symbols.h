@@ -25,4 +25,10 @@ bool exports(const link_map* map, const char* name);
 // Whether an object names another as a dependency.
 bool needs(const link_map* map, const char* dependency);
 
+// "ncclAllReduce", "pncclAllReduce"
+bool is_name_of_nccl_function(const char* name);
+// Makes functions of NCCL's names that an object has and `there` does not know unknown to the loader, so that a program
+// which asks for them gets the answer that it gets without us. Gives how many those are, -1 where none could be hidden.
+int hide_functions(const link_map* map, bool (*there)(const void* context, const char* name), const void* context);
+
 }  // namespace busbw

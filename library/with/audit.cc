@@ -70,6 +70,8 @@ void tell_of_other(const char* path, const char* why) {
   dprintf(2, "busbw with: calls of %s pass busbw by: %s\n", path, why);
 }
 
+bool has(const void* symbols, const char* name) { return defines(*static_cast<const ElfSymbols*>(symbols), name); }
+
 // Whether the loader shall take the shim for this file.
 bool takes_shim(const char* path) {
   if (!is_name_of_nccl(last_part(path)) || !fits_this_process(path)) return false;
@@ -144,7 +146,8 @@ AUDIT void la_activity(std::uintptr_t*, unsigned int what) {
     if (pair.done || !pair.front || !pair.real) continue;
     pair.done = true;
     // Before anything is bound to their symbols.
-    const int hidden = hide_what_is_missing(pair.front, pair.real);
+    const ElfSymbols theirs = symbols_of(pair.real);
+    const int hidden = theirs.count == 0 ? -1 : hide_functions(pair.front, has, &theirs);
     if (quiet || told) continue;
     told = true;
     dprintf(2, "busbw with: %s stands in front of %s%s\n", last_part(front), real,

@@ -1,26 +1,18 @@
-// Names and dynamic sections, read by hand: an auditor has no C++ library, and must not open what it looks at.
+// Names and headers of files: an auditor has no C++ library, and must not have the loader open what it looks at.
 #include "library/with/elf_file.h"
 
 #include <elf.h>
 #include <fcntl.h>
-#include <sys/mman.h>
+#include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <cstring>
-
-#include "library/common/elf_symbols.h"
 
 namespace busbw::with {
 namespace {
 
 bool is_hex(char letter) { return (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'f'); }
-
-bool is_ncclish(const char* name) {
-  if (*name == 'p') ++name;
-  return std::strncmp(name, "nccl", 4) == 0;
-}
 
 }  // namespace
 
@@ -64,29 +56,6 @@ bool fits_this_process(const char* path) {
 bool is_same_file(const char* a, const char* b) {
   struct stat of_a, of_b;
   return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
-}
-
-int hide_what_is_missing(const link_map* front, const link_map* real) {
-  const ElfSymbols ours = symbols_of(front), theirs = symbols_of(real);
-  if (ours.count == 0 || theirs.count == 0) return -1;
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto start = reinterpret_cast<std::uintptr_t>(ours.table) / page * page;
-  const auto end = reinterpret_cast<std::uintptr_t>(ours.table + ours.count);
-  bool writable = false;
-  int hidden = 0;
-  for (std::size_t i = 0; i < ours.count; ++i) {
-    const char* name = ours.name(i);
-    if (!ours.defined(i) || !is_ncclish(name) || defines(theirs, name)) continue;
-    if (!writable) {
-      if (mprotect(reinterpret_cast<void*>(start), end - start, PROT_READ | PROT_WRITE) != 0) return -1;
-      writable = true;
-    }
-    // The loader passes over a symbol without a value.
-    ours.table[i].st_value = 0;
-    ++hidden;
-  }
-  if (writable) mprotect(reinterpret_cast<void*>(start), end - start, PROT_READ);
-  return hidden;
 }
 
 }  // namespace busbw::with

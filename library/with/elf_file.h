@@ -1,7 +1,5 @@
-// What an auditor needs to know of files and of loaded objects, by the C library alone.
+// What an auditor needs to know of files, by the C library alone.
 #pragma once
-
-#include <link.h>
 
 namespace busbw::with {
 
@@ -15,10 +13,5 @@ bool is_name_of_nccl(const char* file);
 bool fits_this_process(const char* path);
 
 bool is_same_file(const char* a, const char* b);
-
-// Makes names of `front` that NCCL has (nccl*, pnccl*) and `real` has not unknown to the loader, so that a program
-// which asks for them gets the answer that it gets without us. Gives how many those are, -1 where the names could not
-// be changed.
-int hide_what_is_missing(const link_map* front, const link_map* real);
 
 }  // namespace busbw::with

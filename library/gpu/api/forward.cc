@@ -6,6 +6,7 @@
 // it returns ncclInvalidUsage, with a sentence for ncclGetLastError.
 #include <dlfcn.h>
 
+#include "library/common/elf_symbols.h"
 #include "library/common/failure.h"
 #include "library/gpu/api/last_error.h"
 #include "library/gpu/api/real_nccl.h"
@@ -14,6 +15,18 @@ namespace {
 
 using namespace busbw;       // NOLINT: the functions below are C
 using namespace busbw::gpu;  // NOLINT
+
+bool next_has(const void*, const char* name) { return dlsym(RTLD_NEXT, name) != nullptr; }
+
+// Preloaded before an NCCL that the program is linked to: what that lacks is absent for the program too, if it asks by
+// dlsym. Weak references are bound by now; `busbw with` comes before them.
+[[gnu::constructor]] void hide_what_nccl_lacks() {
+  Dl_info where{};
+  void* ours = nullptr;
+  if (!next_has(nullptr, "ncclCommInitRank")) return;
+  if (dladdr1(reinterpret_cast<void*>(&next_has), &where, &ours, RTLD_DL_LINKMAP) != 0)
+    hide_functions(static_cast<const link_map*>(ours), next_has, nullptr);
+}
 
 ncclResult_t missing() { return ncclInvalidUsage; }
 ncclResult_t without_nccl() { return ncclSystemError; }

@@ -11,6 +11,7 @@
 #include "library/common/failure.h"
 #include "library/gpu/api/real_nccl.h"
 #include "library/gpu/api/registry.h"
+#include "library/gpu/api/unknown.h"
 #include "library/gpu/choose/settings.h"
 #include "library/gpu/cuda/device.h"
 #include "library/gpu/join/attachment.h"
@@ -32,6 +33,7 @@ Wanted wanted_now() {
     // Wrong text shall be told here, not by every communicator.
     if (wanted.settings.enabled) Choices::from_settings(wanted.settings.algorithm, wanted.settings.table, "");
     wanted.why_not = wanted.settings.enabled ? devices().why_none() : "BUSBW_GPU is 0";
+    if (wanted.why_not.empty()) wanted.why_not = why_nccl_is_too_new();
   } catch (const Failure& failure) {
     wanted.why_not = failure.what();
     static std::atomic<bool> told{false};

@@ -85,3 +85,8 @@ EXPORT ncclResult_t ncclCommShrink(long a, long b, int c, ncclComm_t*, const ncc
   return a == 1 && b == 2 && c == 3 && e && f == 6 ? ncclSuccess : ncclInvalidArgument;
 }
 EXPORT ncclResult_t ncclCommGetAsyncError(long a, ncclResult_t*) { return a == 1 ? ncclSuccess : ncclInvalidArgument; }
+
+// Of an NCCL that is newer than busbw: one that puts work on a stream, one that cannot.
+EXPORT ncclResult_t ncclFutureAllReduce(void*) { return ncclSuccess; }
+EXPORT ncclResult_t pncclFutureAllReduce(void*) { return ncclSuccess; }
+EXPORT ncclResult_t ncclGetFuture(void*) { return ncclSuccess; }

@@ -54,7 +54,7 @@ int main(int, char** arguments) {
     void* plugin = dlopen(file, RTLD_NOW | RTLD_LOCAL | (how == "plugin" ? 0 : RTLD_DEEPBIND));
     if (!plugin) return say_of(nullptr);
     reinterpret_cast<void (*)(void (*)(ncclGetVersion_t*, const void*, bool))>(dlsym(plugin, "pluginView"))(say);
-    return 0;
+    return reinterpret_cast<ncclResult_t (*)()>(dlsym(plugin, "pluginFuture"))();
   }
   std::printf("no way '%s'\n", how.c_str());
   return 2;

@@ -72,6 +72,7 @@ TEST(With, ALibraryThatFindsNcclByItsOwnRunpath) {
   for (const char* how : {"plugin", "plugin-deepbind"}) {
     const Finished done = opened(how, BUSBW_TEST_PLUGIN);
     EXPECT_TRUE(contains(done.output, seen)) << how << ": " << done.output;
+    EXPECT_EQ(done.status, 0) << "a function that we do not know is NCCL's own";
   }
 }
 

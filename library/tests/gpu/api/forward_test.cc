@@ -27,6 +27,15 @@ TEST(Preloaded, EveryCallGoesThroughUsToTheProgramsOwnNccl) {
   EXPECT_TRUE(contains(done.output, "version 22809, busbw in front: yes")) << done.output;
 }
 
+// Between us and NCCL, or between the program and us, a profiler sees each call once and NCCL gets it once.
+TEST(AProfiler, GoesOnByTheOtherNameWhoeverIsInFront) {
+  for (const std::string& order : {ours + ":" BUSBW_TEST_INTERPOSER, BUSBW_TEST_INTERPOSER ":" + ours}) {
+    const Finished done = run(only_pass_on + "LD_PRELOAD=" + order, user + " all-reduce");
+    EXPECT_EQ(done.status, 0) << done.output;
+    EXPECT_EQ(done.output, "the profiler saw a call\nby its name for profilers: 1\n") << order;
+  }
+}
+
 TEST(Opened, EveryCallGoesToTheNcclThatTheSettingNames) {
   const Finished done = run(only_pass_on + "BUSBW_REAL_NCCL=" BUSBW_TEST_FAKE_NCCL, user + " " + ours);
   EXPECT_EQ(done.status, 0) << done.output;
