@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from busbw.doctor.facts import Facts
     from busbw.doctor.finding import Finding
     from busbw.doctor.prove import Proven
+    from busbw.doctor.verdict import Verdict
 
 _EPILOG = """\
 Without files it looks at this machine: GPUs, links, configuration files, environment. With files it looks at them
 alone, unless --live is given too. FILE may be a bundle, a record, a log, an nccl.conf, a graph or topology file.
 
-exit code: 0 nothing above a note, 1 something found, 2 nothing could be examined
+exit code: 0 healthy as far as was seen, 1 something found, 3 could not judge, 2 wrong usage or unreadable files
 
 examples:
   busbw doctor
@@ -67,8 +68,8 @@ def _run(args: argparse.Namespace) -> int:
     from busbw.doctor.collect import collect
     from busbw.doctor.examine import examine
     from busbw.doctor.facts import gather
-    from busbw.doctor.finding import Severity
     from busbw.doctor.inputs import Inputs, read_inputs
+    from busbw.doctor.verdict import verdict
 
     inputs = Inputs(args.topology, args.graph, tuple(args.log), tuple(args.conf), tuple(args.files))
     base = collect() if args.live or args.collect or not inputs.any else None
@@ -81,22 +82,21 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     facts = gather(snapshot, records)
     findings = examine(facts)
+    said = verdict(facts, findings)
     if args.prove and not snapshot.live:
         raise UserError("saved files cannot be measured: run `busbw doctor --prove` on the machine itself")
     if not args.json:
-        _print(facts, findings, everything=args.verbose)
+        _print(facts, findings, said, everything=args.verbose)
     proofs = _prove(args, facts, findings) if args.prove else []
     if args.json:
-        print(json.dumps(_as_json(facts, findings, proofs), indent=1))
-    if any(each.severity is not Severity.NOTE for each in findings):
-        return 1
-    return 2 if _saw_nothing(facts) else 0
+        print(json.dumps(_as_json(facts, findings, proofs, said), indent=1))
+    return said.outcome.value
 
 
-def _print(facts: Facts, findings: tuple[Finding, ...], *, everything: bool) -> None:
+def _print(facts: Facts, findings: tuple[Finding, ...], said: Verdict, *, everything: bool) -> None:
     from busbw.base.text import sentences, wants_colour
     from busbw.doctor.finding import Severity
-    from busbw.doctor.text import describe, summary
+    from busbw.doctor.text import describe, summary, verdict_lines
 
     colour = wants_colour(sys.stdout)
     brief = False
@@ -106,18 +106,9 @@ def _print(facts: Facts, findings: tuple[Finding, ...], *, everything: bool) -> 
         if not brief:
             print()
     print("\n".join(sentences([summary(facts, findings)], bullet="")))
+    print("\n".join(verdict_lines(said)))
     if brief:
         print("busbw doctor -v shows the notes in full")
-    if _saw_nothing(facts):
-        print(
-            "busbw: no GPU was found: neither NVML (pip install nvidia-ml-py) nor nvidia-smi answered", file=sys.stderr
-        )
-
-
-def _saw_nothing(facts: Facts) -> bool:
-    """Whether a look at this machine met no GPU and nothing else was given: a gate must not pass on that."""
-    blind = facts.snapshot.live and not (facts.machine and facts.machine.gpus)
-    return blind and not facts.logs and not facts.records
 
 
 def _prove(args: argparse.Namespace, facts: Facts, findings: tuple[Finding, ...]) -> list[Proven]:
@@ -155,12 +146,14 @@ def _prove(args: argparse.Namespace, facts: Facts, findings: tuple[Finding, ...]
     return proofs
 
 
-def _as_json(facts: Facts, findings: tuple[Finding, ...], proofs: list[Proven]) -> dict[str, object]:
+def _as_json(facts: Facts, findings: tuple[Finding, ...], proofs: list[Proven], verdict: Verdict) -> dict[str, object]:
     from busbw.doctor.codec import encode
     from busbw.doctor.text import summary
 
     said: dict[str, object] = {
-        "source": facts.snapshot.source, "summary": summary(facts, findings), "findings": encode(findings),
+        "source": facts.snapshot.source, "summary": summary(facts, findings),
+        "verdict": {"outcome": verdict.outcome.text, "read": list(verdict.read), "unread": list(verdict.unread)},
+        "findings": encode(findings),
     }  # fmt: skip
     if proofs:
         from busbw.doctor.prove_text import proofs_json

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import FINDINGS
+from busbw.doctor.recognise import recognise
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
-    """Every finding; within a severity the dearest first, then in the order of the list."""
+    """Every finding; within a severity causes before effects, then the dearest first, then in the order of the list."""
     found = [finding for examination in FINDINGS.values() for finding in examination(facts)]
-    return tuple(sorted(found, key=lambda each: (each.severity.rank, -(each.cost.factor or 0.0))))
+    found += recognise(facts.scans)
+    return tuple(sorted(found, key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0))))
 
 
 def worst(findings: Iterable[Finding]) -> Severity | None:

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 from busbw.base.errors import UserError
 from busbw.doctor.guess import machine_of_logs, machine_of_records
+from busbw.doctor.scan import Scan, scan
+from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.machine.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf
 from busbw.machine.nccl.graph_file import GraphFile, read_graph
@@ -34,6 +36,7 @@ class Facts:
     topology: TopologyFile | str | None = None
     logs: tuple[NcclLog, ...] = ()
     records: tuple[Record, ...] = ()
+    scans: tuple[Scan, ...] = ()
 
     def value(self, name: str) -> str | None:
         """The value of a variable that is in force; None where it is not set or empty."""
@@ -72,6 +75,10 @@ class Facts:
 
 def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
     """Parse everything in the snapshot; what cannot be parsed stays as a sentence, for a finding to report."""
+    signatures = tuple(SIGNATURES.values())
+    scans = tuple(
+        scan(file.text.splitlines(), file.path, signatures) for file in snapshot.logs if file.text is not None
+    )
     logs = tuple(read_log(file.text.splitlines(), file.path) for file in snapshot.logs if file.text is not None)
     confs = tuple(read_conf(file.text, file.path) for file in snapshot.confs if file.text is not None)
     return Facts(
@@ -83,6 +90,7 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
         topology=_parsed(snapshot.topology, read_topology),
         logs=logs,
         records=records,
+        scans=scans,
     )
 
 

@@ -79,7 +79,11 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that the doctor found; `name` is the finding's name in the list and in the documentation."""
+    """One thing that the doctor found; `name` is the finding's name in the list and in the documentation.
+
+    `stage` orders causes before effects (busbw.doctor.signature.Stage); `known` says since when and from where the
+    words of a log are known.
+    """
 
     name: str
     severity: Severity
@@ -88,3 +92,5 @@ class Finding:
     cost: Cost
     fix: str
     proof: Proof
+    stage: int = 50
+    known: str = ""

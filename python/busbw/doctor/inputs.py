@@ -10,12 +10,21 @@ from busbw.base import files
 from busbw.base.errors import UserError
 from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.snapshot import Snapshot, TextFile
+from busbw.importers import import_path
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.load import Loaded, from_bytes, read_bytes
 from busbw.records import Record, read_records
 
 MAX_LOG_BYTES = 512 << 20
-_ASSIGNMENT = re.compile(r"^[A-Z][A-Z0-9_]*=", re.MULTILINE)
+MAX_SWEEPS = 1000
+_TABLE = re.compile(rb"algbw|busbw|throughput|bandwidth", re.IGNORECASE)
+_ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
+_TOPOLOGY = re.compile(
+    r"^\s*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
+    r"|^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
+    re.MULTILINE,
+)
+"""A matrix of `nvidia-smi topo -m`, or `lspci`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,8 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
     for name in inputs.files:
         snapshot, more = _add(snapshot, name)
         records += more
+    for name in (*inputs.logs, *(each.path for each in snapshot.logs if each.path not in inputs.logs)):
+        records += _tables(name)
     if inputs.topology:
         snapshot = _with_topology(snapshot, inputs.topology)
     if inputs.graph:
@@ -62,7 +73,9 @@ def _with_named_graph(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, graph=_text(setting.value))
 
 
-def _add(snapshot: Snapshot, name: str) -> tuple[Snapshot, tuple[Record, ...]]:
+def _add(  # noqa: PLR0911 - one for each kind of file
+    snapshot: Snapshot, name: str
+) -> tuple[Snapshot, tuple[Record, ...]]:
     """One file whose kind nobody said."""
     start = files.read_start(name, 1 << 20)
     if is_bundle(start):
@@ -70,6 +83,8 @@ def _add(snapshot: Snapshot, name: str) -> tuple[Snapshot, tuple[Record, ...]]:
             raise UserError(f"{name}: a bundle is a whole machine; examine it by itself")
         found = read_bundle(Path(name))
         return replace(found, logs=(*found.logs, *snapshot.logs), confs=(*snapshot.confs, *found.confs)), ()
+    if b"\0" in start[:4096]:
+        raise UserError(f"{name} is no text: neither a log nor a bundle, a record, an nccl.conf or a topology file")
     text = start.decode("utf-8", "replace")
     if text.lstrip().startswith("{"):
         return snapshot, tuple(read_records(Path(name)))
@@ -77,9 +92,18 @@ def _add(snapshot: Snapshot, name: str) -> tuple[Snapshot, tuple[Record, ...]]:
         return replace(snapshot, graph=_text(name)), ()
     if "NCCL INFO" in text or "NCCL WARN" in text:
         return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_LOG_BYTES))), ()
-    if name.endswith(".conf") or (_ASSIGNMENT.search(text) and not text.lstrip().startswith("<")):
+    if name.endswith(".conf") or _is_conf(text):
         return replace(snapshot, confs=(*snapshot.confs, _text(name))), ()
-    return _with_topology(snapshot, name), ()
+    if text.lstrip().startswith("<") or _TOPOLOGY.search(text):
+        return _with_topology(snapshot, name), ()
+    # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
+    return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_LOG_BYTES))), ()
+
+
+def _is_conf(text: str) -> bool:
+    """Whether most lines that are no comments are assignments."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return len([line for line in lines if _ASSIGNMENT.match(line)]) * 2 > len(lines)
 
 
 def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:
@@ -90,6 +114,16 @@ def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:
     if snapshot.machine is not None:
         return replace(snapshot, topology=text)
     return replace(snapshot, machine=loaded.machine, topology=text if loaded.file is not None else None)
+
+
+def _tables(name: str) -> tuple[Record, ...]:
+    """The sweeps of a benchmark that a log holds; nothing where it holds none, or its name is of another machine."""
+    path = Path(name)
+    if not path.is_file() or not _TABLE.search(files.read_start(name, MAX_LOG_BYTES)):
+        return ()
+    found: list[Record] = []
+    import_path(path, lambda sweep: found.append(sweep.record()))
+    return tuple(found[:MAX_SWEEPS])
 
 
 def _text(name: str, most: int = 32 << 20) -> TextFile:

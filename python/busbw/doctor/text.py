@@ -8,6 +8,7 @@ from busbw.base.text import WIDTH, clean, paint, sentences
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import SCRATCH, Finding, Severity
 from busbw.doctor.remedy import NO_CHANNELS
+from busbw.doctor.verdict import Verdict
 
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _LABEL = 9
@@ -26,7 +27,8 @@ def describe(finding: Finding, *, colour: bool = False, width: int = WIDTH, brie
     basis = f" ({finding.cost.basis})" if finding.cost.basis else ""
     lines += _part("cost", finding.cost.text + basis, width)
     lines += _part("fix", finding.fix, width)
-    return lines + _part("proof", proof_text(finding), width)
+    lines += _part("proof", proof_text(finding), width)
+    return lines + (_part("known", finding.known, width) if finding.known else [])
 
 
 def proof_text(finding: Finding) -> str:
@@ -44,6 +46,15 @@ def _assignment(name: str, value: str) -> str:
     if value == f"{SCRATCH}/{NO_CHANNELS}":
         return f"{name} naming a file without channels"
     return f"{name}={value}" if value else f"{name} empty"
+
+
+def verdict_lines(verdict: Verdict) -> list[str]:
+    """What was read, what was not, and what follows."""
+    lines = sentences([f"verdict: {verdict.outcome.text}"], bullet="")
+    for label, said in (("read", verdict.read), ("unseen", verdict.unread)):
+        for each in said[:12]:
+            lines += _part(label, clean(each), WIDTH)
+    return lines
 
 
 def summary(facts: Facts, findings: Sequence[Finding]) -> str:

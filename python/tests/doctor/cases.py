@@ -87,6 +87,13 @@ def log(*lines: str, hosts: int = 1, coll: int = 24) -> TextFile:
     return TextFile("job.log", "\n".join([said("NCCL version 2.28.9+cuda13.0"), *ranks, sizes, counts, *lines]) + "\n")
 
 
+def half_init() -> TextFile:
+    """A log of two ranks of which the second began and did not end."""
+    comm = "ncclCommInitRank comm 0x5{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} busId {1}00000 commId 0xa - Init {2}"
+    lines = [said(comm.format(0, 1, "START")), said(comm.format(1, 2, "START"), 1), said(comm.format(0, 1, "COMPLETE"))]
+    return TextFile("job.log", "\n".join(lines) + "\n")
+
+
 def with_gpu(**changes: Any) -> Snapshot:
     """The healthy machine, but for the state of GPU 2."""
     return healthy(gpus=tuple(state(i, **(changes if i == 2 else {})) for i in range(4)))
@@ -128,7 +135,11 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "network-interface": lambda: environment(NCCL_SOCKET_IFNAME="bond0"),
     "no-gdr": lambda: healthy(host=host(peer_memory=False)),
     "slow-transport": lambda: healthy(logs=(log(said("Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct")),)),
-    "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN Call to ibv_reg_mr failed"),)),
+    "init-incomplete": lambda: healthy(logs=(half_init(),)),
+    "settings-differ": lambda: healthy(
+        logs=(log(said("NCCL_IB_TC set by environment to 106."), said("NCCL_IB_TC set by environment to 0.", 1)),)
+    ),
+    "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN The moon is in the wrong phase"),)),
     "below-expected": healthy,
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
     "nvlinks-down": lambda: healthy(machine=machine(links=17)),

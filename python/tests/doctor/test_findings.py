@@ -267,8 +267,8 @@ def test_ranks_that_never_finished_are_named() -> None:
     text = "\n".join(
         line for line in (log().text or "").splitlines() if "rank 1 nranks 2" not in line or "START" in line
     )
-    [finding] = found(healthy(logs=(TextFile("l", text),)), "nccl-warnings")
-    assert finding.title == "1 of 2 ranks never finished initialising"
+    [finding] = found(healthy(logs=(TextFile("l", text),)), "init-incomplete")
+    assert finding.title == "init began on 2 of 2 ranks and ended on 1: rank 1 never ended"
 
 
 def test_an_idle_gpu_may_lower_its_pcie_generation_but_not_its_width() -> None:

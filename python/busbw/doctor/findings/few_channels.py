@@ -10,6 +10,8 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import evidence, removal, without
 
 NAME = "few-channels"
+SURELY_FEW = 2
+"""Too few for any data centre GPU of the last ten years, where nobody knows which one it is."""
 LIMITS = ("NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", "NCCL_MAX_CTAS")
 
 
@@ -34,7 +36,7 @@ def _limited(facts: Facts, name: str) -> Iterator[Finding]:
         proofs = [evidence(setting)]
     yield Finding(
         NAME,
-        Severity.WARNING if factor else Severity.NOTE,
+        Severity.WARNING if factor or (links is None and count <= SURELY_FEW) else Severity.NOTE,
         f"{name}={count} limits the channels" + (" below what the links can carry" if factor else ""),
         tuple(proofs),
         Cost(

@@ -1,4 +1,4 @@
-"""Warnings and errors that NCCL itself wrote into a log, and ranks that never finished initialising."""
+"""Warnings that NCCL wrote into a log and that no signature knows: they are shown, with what to do about any."""
 
 from __future__ import annotations
 
@@ -6,39 +6,31 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.machine.nccl.log_model import NcclLog
+from busbw.doctor.signature import Stage
+from busbw.doctor.signatures import SIGNATURES
 
 NAME = "nccl-warnings"
-_MEMORY = ("shared memory", "/dev/shm", "No space left")
-_PROOF = Proof(instruction="run once more with NCCL_DEBUG=INFO and give the log to `busbw doctor --log`")
+MOST = 5
+_PROOF = Proof(instruction="run once more with NCCL_DEBUG=INFO on all ranks and give all logs to `busbw doctor`")
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
     for log in facts.logs:
-        for each in log.warnings[:20]:
-            small = any(word in each.text for word in _MEMORY)
+        unknown = [each for each in log.warnings if not _has_signature(each.text)]
+        for each in unknown[:MOST]:
             times = f" ({each.count} times)" if each.count > 1 else ""
             yield Finding(
                 NAME,
-                Severity.ERROR if small else Severity.WARNING,
-                f"NCCL warns: {each.text[:160]}{times}",
+                Severity.WARNING,
+                f"NCCL warns, and no signature knows it: {each.text[:160]}{times}",
                 (Evidence(each.where, log.source, each.line),),
                 Cost("the operation failed or took a slower way"),
-                "give the container more shared memory (--shm-size=1g)"
-                if small
-                else "see the first such line of the log",
+                "look the sentence up in NCCL's source and issues; the first warning of the first rank tells most",
                 _PROOF,
+                stage=Stage.FAILURE,
             )
-        yield from _unfinished(log)
 
 
-def _unfinished(log: NcclLog) -> Iterator[Finding]:
-    for each in log.communicators:
-        waiting = [place for place in each.ranks if not place.complete]
-        if waiting and any(place.complete for place in each.ranks):
-            names = ", ".join(str(place.rank) for place in waiting[:16])
-            yield Finding(
-                NAME, Severity.WARNING, f"{len(waiting)} of {len(each.ranks)} ranks never finished initialising",
-                (Evidence(f"ranks {names} began and did not complete", log.source, waiting[0].line),),
-                Cost("the others wait for them"), "look at these ranks' hosts; the log may also be cut off", _PROOF,
-            )  # fmt: skip
+def _has_signature(text: str) -> bool:
+    lowered = text.lower()
+    return any(each.match(text, lowered) is not None for each in SIGNATURES.values())

@@ -8,6 +8,7 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import evidence, removal, without
 from busbw.machine.nccl.conf import Setting
+from busbw.machine.nccl.log_model import Communicator, NcclLog
 from busbw.machine.topology.model import Nic
 
 NAME = "network-interface"
@@ -68,17 +69,28 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
         return  # that is a finding of its own
     for log in facts.logs:
         largest = log.largest
-        if log.network is None or log.network.text.lower() != "socket" or largest is None or (largest.nnodes or 1) < 2:
+        if largest is None or not _over_sockets(log, largest):
             continue
+        shown = [Evidence(f"Using network {each.text}", log.source, each.line) for each in (log.network,) if each]
+        shown += [Evidence(f"{each.sender} -> {each.receiver} via NET/Socket", log.source, each.line)
+                  for each in largest.transports if each.detail.lower() == "socket"][:1]  # fmt: skip
+        count = largest.nnodes or 1
         missing = [Evidence(each.text, log.source, each.line) for each in log.plugins if "NET/IB" in each.text][:2]
         yield Finding(
-            NAME, Severity.WARNING, f"{largest.nnodes} nodes talk over sockets",
-            (Evidence(f"Using network {log.network.text}", log.source, log.network.line), *missing,
+            NAME, Severity.WARNING, f"{count if count > 1 else 'several'} nodes talk over sockets",
+            (*shown, *missing,
              *(Evidence(device, log.source, log.net_devices_line) for device in log.net_devices[:4])),
             Cost("sockets reach 1 to 10 GB/s; an RDMA port of 200 Gb/s reaches 24"),
             "load the RDMA drivers or the plugin of this network (NCCL_NET_PLUGIN), and give the container its devices",
             Proof(instruction="run on two nodes with the plugin loaded, and compare"),
         )  # fmt: skip
+
+
+def _over_sockets(log: NcclLog, largest: Communicator) -> bool:
+    """Whether nodes talk over sockets: NCCL says so of several nodes, or joins a pair by them."""
+    if any(each.kind == "NET" and each.detail.lower() == "socket" for each in largest.transports):
+        return True
+    return log.network is not None and log.network.text.lower() == "socket" and (largest.nnodes or 1) > 1
 
 
 def _down(facts: Facts) -> Iterator[Finding]:

@@ -111,7 +111,7 @@ def _finished(reading: _Reading) -> NcclLog:
         warnings=tuple(reading.warnings.values()),
         affinities=tuple(reading.affinities.values()),
         gpu_names=reading.gpu_names,
-        communicators=tuple(each for each in communicators if each.ranks or each.rings or each.transports),
+        communicators=tuple(each for each in communicators if each.says_anything),
         messages=reading.messages,
         unread=reading.unread,
         lines=reading.lines,
@@ -302,7 +302,8 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = tuple(
             _set,
         ),
         (
-            r"(?:(?P<how>nccl\w+) )?comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) nranks (?P<nranks>\d{1,7}) "
+            r"(?:\[Rank \d{1,7}\] )?(?:(?P<how>nccl\w+) )?comm (?P<comm>0x[0-9a-f]{1,16}) "
+            r"rank (?P<rank>\d{1,7}) nranks (?P<nranks>\d{1,7}) "
             r"cudaDev (?P<cuda>\d{1,4})(?: nvmlDev (?P<nvml>\d{1,4}))?(?: busId (?P<bus>[0-9a-f]{1,16}))?"
             r"(?:(?: parent 0x[0-9a-f]+)?(?: splitCount -?\d+)?(?: color -?\d+)?(?: key -?\d+)?)"
             r"(?: commId (?P<id>0x[0-9a-f]{1,20}))? ?- Init (?P<state>START|COMPLETE)",

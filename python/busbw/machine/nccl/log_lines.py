@@ -10,7 +10,7 @@ MAX_LINE = 65536
 MAX_LINES = 20_000_000
 
 _MESSAGE = re.compile(
-    r"(?P<host>[A-Za-z0-9][\w.-]{0,254}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<dev>-?\d{1,4})\] "
+    r"(?:(?P<host>[A-Za-z0-9][\w.-]{0,254})?:?(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) +)?\[(?P<dev>-?\d{1,4})\] +"
     r"(?:(?P<place>[\w./+-]{1,200}:\d{1,6}) (?:\([^)]{0,80}\) )?)?NCCL (?P<level>INFO|WARN) (?P<text>.*)"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -44,9 +44,9 @@ def messages(lines: Iterable[str]) -> Iterator[Line | tuple[int, str]]:
             continue
         yield Line(
             number=number,
-            host=found["host"],
-            pid=int(found["pid"]),
-            tid=int(found["tid"]),
+            host=found["host"] or "",
+            pid=int(found["pid"] or 0),
+            tid=int(found["tid"] or 0),
             device=int(found["dev"]),
             warning=found["level"] == "WARN",
             place=found["place"] or "",

@@ -125,6 +125,11 @@ class Communicator:
     all_direct_p2p: bool | None
 
     @property
+    def says_anything(self) -> bool:
+        """Whether more is known of it than that somebody named it."""
+        return bool(self.ranks or self.rings or self.transports or self.counts or (self.nnodes or 1) > 1)
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts of its ranks, each once, in order."""
         return tuple(dict.fromkeys(place.host for place in self.ranks))

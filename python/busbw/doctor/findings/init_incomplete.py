@@ -1,0 +1,67 @@
+"""Ranks that began to initialise a communicator and did not end, or never began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.signature import Stage
+from busbw.machine.nccl.log_model import Communicator, RankPlace
+
+NAME = "init-incomplete"
+_PROOF = Proof(
+    instruction="py-spy dump or gdb -p on these ranks; the end of their own logs; NCCL_DEBUG_SUBSYS=INIT,NET"
+)
+
+_FIX = (
+    "look at the hosts and processes of the ranks that are named: not started, crashed, or cut off by a firewall or a "
+    "wrong interface (NCCL_SOCKET_IFNAME); where all ranks wait while channels connect, try NCCL_P2P_DISABLE=1 (ACS, "
+    "IOMMU) and NCCL_IB_DISABLE=1 in turn; the log may also be cut off"
+)
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    for name, (places, nranks, source) in _merged(facts).items():
+        begun = {place.rank for place in places}
+        waiting = sorted({place.rank for place in places} - {place.rank for place in places if place.complete})
+        absent = sorted(set(range(nranks)) - begun) if nranks <= 200_000 else []
+        # A log of one process names its own ranks only: absence tells where most others are there, or all wait.
+        told = absent if waiting and (len(begun) > 1 or nranks <= 2) and len(absent) <= max(1, nranks // 2) else []
+        if not waiting:
+            continue
+        hosts = sorted({place.host for place in places if place.rank in waiting and place.host})
+        ended = len(begun) - len(waiting)
+        fact = f"init began on {len(begun)} of {nranks} ranks and ended on {ended}"
+        who = told or (waiting if ended else [])
+        title = fact + (f": rank {_ranks(who)} never {'began' if told else 'ended'}" if who else ": all of them wait")
+        yield Finding(
+            NAME, Severity.ERROR, title,
+            (Evidence(f"communicator {name}: waiting rank {_ranks(waiting)}"
+                      + (f" on {', '.join(hosts[:8])}" if hosts else ""), source, places[0].line),),
+            Cost("every rank of the communicator waits for them"),
+            _FIX,
+            _PROOF, stage=Stage.FAILURE,
+        )  # fmt: skip
+
+
+def _merged(facts: Facts) -> dict[str, tuple[list[RankPlace], int, str]]:
+    """The ranks of each communicator over all logs, its size, and the first log that names it."""
+    found: dict[str, tuple[list[RankPlace], int, str]] = {}
+    for log in facts.logs:
+        for each in log.communicators:
+            if not each.ranks or each.nranks is None:
+                continue
+            # Only from 2.18 on have communicators a name that no other log uses.
+            name = each.id if each.id.startswith("0x") else f"{each.id} in {log.source}"
+            places, nranks, source = found.get(name, ([], each.nranks, log.source))
+            found[name] = ([*places, *_of(each)], nranks, source)
+    return found
+
+
+def _of(communicator: Communicator) -> Sequence[RankPlace]:
+    return communicator.ranks
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks[:16])) + (" ..." if len(ranks) > 16 else "")

@@ -1,0 +1,77 @@
+"""Findings of the signatures that logs hold: merged over logs and ranks, causes told from what follows of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from busbw.base.text import clean
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.scan import Hit, Scan
+from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.signatures import SIGNATURES
+
+MAX_EVIDENCE = 3
+MAX_TEXT = 200
+Found = Sequence[tuple[str, Hit]]
+"""The hits of one signature, with the log of each."""
+
+
+def recognise(scans: Sequence[Scan]) -> list[Finding]:
+    """One finding for each signature that any log holds."""
+    merged: dict[str, list[tuple[str, Hit]]] = defaultdict(list)
+    for each in scans:
+        for name, hit in each.hits.items():
+            merged[name].append((each.source, hit))
+    return [_finding(SIGNATURES[name], found, _cause_of(name, merged)) for name, found in merged.items()]
+
+
+def _cause_of(name: str, merged: Mapping[str, object]) -> Signature | None:
+    """The found signature of which this one is a sequel; None where it stands for itself."""
+    mine = SIGNATURES[name]
+    others = [SIGNATURES[other] for other in merged if other != name]
+    causes = [
+        other
+        for other in others
+        if name in other.explains
+        or (mine.stage >= Stage.CRASH and other.stage < mine.stage and other.severity is not Severity.NOTE)
+    ]
+    return min(causes, key=lambda each: each.stage, default=None)
+
+
+def _finding(signature: Signature, found: Found, cause: Signature | None) -> Finding:
+    title = _title(signature, found)
+    proof = Proof(instruction=f"confirm: {signature.confirm}")
+    return Finding(
+        signature.name,
+        Severity.NOTE if cause else signature.severity,
+        f"follows from {cause.name}: {title}" if cause else title,
+        tuple(_evidence(found)),
+        Cost(signature.cost),
+        signature.cure,
+        proof,
+        stage=signature.stage,
+        known=f"{signature.versions}; {signature.source}",
+    )
+
+
+def _title(signature: Signature, found: Found) -> str:
+    groups = [dict(each) for _, hit in found for each in hit.groups]
+    if signature.tell is not None:
+        return clean(signature.tell(groups))
+    values: defaultdict[str, str] = defaultdict(lambda: "?")
+    for each in groups:
+        for name, text in each.items():
+            values.setdefault(name, clean(text)[:80])
+    return signature.title.format_map(values)
+
+
+def _evidence(found: Found) -> Iterator[Evidence]:
+    shown = [(source, line, text) for source, hit in found for line, text in hit.lines][:MAX_EVIDENCE]
+    for source, line, text in shown:
+        yield Evidence(clean(text)[:MAX_TEXT], source, line)
+    count = sum(hit.count for _, hit in found)
+    who = list(dict.fromkeys(each for _, hit in found for each in hit.who))
+    if count > len(shown) or len(who) > 1:
+        names = f": {', '.join(map(clean, who[:8]))}{' ...' if len(who) > 8 else ''}" if who else ""
+        yield Evidence(f"{count} such lines{names}", found[0][0] if len(found) == 1 else f"{len(found)} logs")

@@ -1,0 +1,124 @@
+"""Looks through the lines of a log for the words of signatures, each kind of line once, and counts what it read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from busbw.doctor.signature import Signature
+
+MAX_SHAPES = 50_000
+"""Kinds of lines (a line without its digits) of which it is remembered which signatures may speak of them."""
+MAX_LINE = 4096
+MAX_EVIDENCE = 3
+MAX_WHO = 4096
+MAX_GROUPS = 4096
+
+# First words of NCCL's messages that are said in every healthy run, and of which no signature speaks.
+_PLAIN_WORDS = """
+    Search Channel Trees Tree Ring Connected Setting comm threadThresholds P2P Chunksize NVLS Pattern
+    Initialized Assigned Paths CPU GPU + ncclCommInitRank ncclCommInitRankConfig ncclCommInitAll
+    ncclCommSplit [Proxy Comm CC New AllReduce: Broadcast: AllGather: ReduceScatter: Reduce: === Init
+    NCCL_DEBUG [Rank cudaDriverVersion"""
+_PLAIN = frozenset(_PLAIN_WORDS.split())
+_BUT = ("isabled", "Using")
+"""Unless they hold one of these."""
+_DIGITS = str.maketrans("", "", "0123456789")
+_ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
+_RANK = re.compile(
+    r"\[(?:default|rank|Rank |PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): |\[\d{1,6},(\d{1,7})\]<std", re.ASCII
+)
+_HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
+
+
+@dataclass(slots=True)
+class Hit:
+    """Where a signature was found: how often, by whom, and the first lines."""
+
+    count: int = 0
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    who: dict[str, None] = field(default_factory=dict)
+    groups: dict[tuple[tuple[str, str], ...], None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What was found in one log. `kinds` counts lines by who writes such lines: nccl, torch, kernel."""
+
+    source: str
+    lines: int
+    hits: Mapping[str, Hit]
+    kinds: Mapping[str, int]
+
+
+def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
+    """Look through the lines. Never fails; a line is looked at up to its 4096th character."""
+    hits: dict[str, Hit] = {}
+    kinds = {"nccl": 0, "torch": 0, "kernel": 0}
+    shapes: dict[str, tuple[Signature, ...]] = {}
+    number = 0
+    for number, raw in enumerate(lines, 1):
+        at = raw.find("NCCL INFO ")
+        if at >= 0:
+            kinds["nccl"] += 1
+            text = raw[at + 10 :]
+            if text.partition(" ")[0] in _PLAIN and not any(word in text for word in _BUT):
+                continue
+        elif "NCCL WARN" in raw:
+            kinds["nccl"] += 1
+        elif not raw or raw.isspace():
+            continue
+        line = raw[:MAX_LINE]
+        key = line.translate(_DIGITS)
+        known = shapes.get(key)
+        if known == ():
+            continue
+        if "\x1b" in line:
+            line = _ESCAPES.sub("", line)
+        if known is None:
+            # Numbers decide what some signatures say, so that lines of one shape share their candidates alone.
+            known = _candidates(line.lower(), signatures)
+            _count_kind(line, kinds)
+            if len(shapes) < MAX_SHAPES:
+                shapes[key] = known
+        if known:
+            _look(line, number, known, hits)
+    return Scan(source, number, hits, kinds)
+
+
+def _candidates(lowered: str, signatures: Sequence[Signature]) -> tuple[Signature, ...]:
+    """The signatures of which a trigger stands in the line."""
+    return tuple(each for each in signatures if each.may_match(lowered))
+
+
+def _look(line: str, number: int, signatures: Sequence[Signature], hits: dict[str, Hit]) -> None:
+    lowered = line.lower()
+    for each in signatures:
+        groups = each.match(line, lowered)
+        if groups is None:
+            continue
+        hit = hits.setdefault(each.name, Hit())
+        hit.count += 1
+        if len(hit.lines) < MAX_EVIDENCE:
+            hit.lines.append((number, line.strip()))
+        if groups and len(hit.groups) < MAX_GROUPS:
+            hit.groups[tuple(groups.items())] = None
+        if len(hit.who) < MAX_WHO and (who := _who(line)):
+            hit.who[who] = None
+
+
+def _count_kind(line: str, kinds: dict[str, int]) -> None:
+    if "ProcessGroup" in line or "torch." in line or "c10d" in line:
+        kinds["torch"] += 1
+    elif "NVRM" in line or "kernel:" in line or re.match(r"\[ *\d+\.\d{6}\]", line):
+        kinds["kernel"] += 1
+
+
+def _who(line: str) -> str:
+    """The rank or the host and device that a line comes from; "" where nothing says it."""
+    if found := _RANK.search(line):
+        return f"rank {found[1] or found[2] or found[3]}"
+    if found := _HOST.search(line):
+        return f"{found[1]} GPU {found[2]}"
+    return ""

@@ -1,0 +1,71 @@
+"""What a signature is: words of a log that name a cause, how to confirm it, its cure, and where the words come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.triggers import triggers_of
+
+
+class Stage(IntEnum):
+    """How near to the root a fault is: what stands lower in this list is a likely cause of what stands higher."""
+
+    HARDWARE = 10
+    DRIVER = 20
+    SYSTEM = 30
+    SETTING = 40
+    LAUNCH = 45
+    NETWORK = 50
+    PROGRAM = 60
+    CRASH = 70
+    FAILURE = 80
+    EFFECT = 90
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One fault by the words that programs write of it.
+
+    `patterns` are regular expressions, looked for in each line without regard to case. Each needs plain pieces of text
+    (`busbw.doctor.triggers`), by which most lines are passed over. `title` is one sentence with the cause;
+    {names} in it stand for groups of the pattern. `unless` are words that take a line out. From CRASH on a
+    signature is only a sequel where a cause was found as well, and so is one that a found signature `explains`.
+    """
+
+    name: str
+    stage: Stage
+    title: str
+    patterns: tuple[str, ...]
+    confirm: str
+    cure: str
+    source: str
+    cost: str = "the job fails or hangs"
+    severity: Severity = Severity.ERROR
+    versions: str = "any NCCL 2.x"
+    unless: tuple[str, ...] = ()
+    explains: tuple[str, ...] = ()
+    tell: Callable[[Sequence[Mapping[str, str]]], str] | None = None
+    """Makes the title of the groups of all lines, where one line's are not enough."""
+
+    @cached_property
+    def compiled(self) -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
+        """Each pattern with its triggers."""
+        return tuple((triggers_of(each), re.compile(each, re.IGNORECASE)) for each in self.patterns)
+
+    def may_match(self, lowered: str) -> bool:
+        """Whether a line, in lower case, holds a trigger."""
+        return any(word in lowered for words, _ in self.compiled for word in words)
+
+    def match(self, line: str, lowered: str) -> Mapping[str, str] | None:
+        """The named groups of the first pattern that the line holds; None where it holds none."""
+        for words, pattern in self.compiled:
+            if any(word in lowered for word in words) and (found := pattern.search(line)):
+                if any(word in lowered for word in self.unless):
+                    return None
+                return {name: text for name, text in found.groupdict().items() if text}
+        return None

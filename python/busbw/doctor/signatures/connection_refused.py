@@ -1,0 +1,31 @@
+"""Nobody listens at the peer's address."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="connection-refused",
+    stage=Stage.NETWORK,
+    title=(
+        "a peer's address refuses connections: its process is gone or not started, or the address "
+        "is of another interface"
+    ),
+    patterns=(r"Connection refused",),
+    unless=(
+        "c10d",
+        "tcpstore",
+        "master",
+        "29500",
+        "sharp",
+        "rendezvous",
+        "aggregation manager",
+        "socket.cpp",
+        "ssh:",
+        "retrying",
+    ),
+    confirm=("on the peer: does its rank still run, and is the address one of its interfaces (ip -br addr)"),
+    cure=(
+        "see why the peer's rank ended or did not start; set NCCL_SOCKET_IFNAME to an interface "
+        "that all nodes share; open the firewall"
+    ),
+    source="NCCL src/misc/socket.cc; errno 111",
+)

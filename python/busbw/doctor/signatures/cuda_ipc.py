@@ -1,0 +1,33 @@
+"""GPU memory cannot be shared between processes of one host."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="cuda-ipc",
+    stage=Stage.SYSTEM,
+    title=(
+        "processes of one host cannot share GPU memory (CUDA IPC): their containers hide each other or see other GPUs"
+    ),
+    patterns=(
+        r"cudaIpc(?:Open|Get)MemHandle",
+        r"cuIpc(?:Open|Get)MemHandle",
+        r"Legacy IPC not supported",
+        r"failed to peer with device",
+        r"UDS: (?:Binding|Sending|Receiving|Socket)",
+        r"peer mapping resources exhausted",
+        r"mapping of buffer object failed",
+        r"Cuda failure (?:205|208|711)\b",
+        r"ncclProxyClient(?:GetFd|QueryFd|ConvertFd)\w* call to",
+    ),
+    unless=("too many open files",),
+    confirm=(
+        "run once with NCCL_P2P_DISABLE=1: if it runs, sharing is the fault; compare the "
+        "containers' pid and IPC namespaces"
+    ),
+    cure=(
+        "let all ranks of a host share pid and IPC namespaces (--ipc=host --pid=host) and see all "
+        "GPUs, choosing theirs by cudaSetDevice instead of one CUDA_VISIBLE_DEVICES each; a host "
+        "name that repeats over hosts needs NCCL_HOSTID"
+    ),
+    source="NCCL src/transport/p2p.cc, src/misc/ipcsocket.cc",
+)

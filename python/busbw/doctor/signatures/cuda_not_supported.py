@@ -1,0 +1,24 @@
+"""The platform cannot do what NCCL asks of CUDA."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="cuda-not-supported",
+    stage=Stage.DRIVER,
+    title=(
+        "this platform does not support a CUDA operation that NCCL uses (VM, WSL, MIG, vGPU, or a container's limits)"
+    ),
+    patterns=(
+        r"Cuda failure (?:801 )?'?operation not supported",
+        r"Cuda failure (?:800 )?'?operation not permitted",
+        r"CUDA error: operation not (?:supported|permitted)",
+        r"CUDA_ERROR_NOT_(?:SUPPORTED|PERMITTED)",
+        r"cudaErrorNotSupported",
+    ),
+    confirm=("run with NCCL_CUMEM_ENABLE=0, NCCL_NVLS_ENABLE=0 and NCCL_P2P_DISABLE=1 in turn: which one runs"),
+    cure=(
+        "set the one that runs (NCCL_CUMEM_ENABLE=0 or NCCL_CUMEM_HOST_ENABLE=0 first), switch MIG "
+        "off, give the container --cap-add SYS_NICE and its NUMA devices"
+    ),
+    source="CUDA errors 800 and 801; NCCL src/misc/cudawrap.cc",
+)

@@ -1,0 +1,24 @@
+"""A host's name cannot be resolved."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="dns",
+    stage=Stage.NETWORK,
+    title="a host name cannot be resolved to an address",
+    patterns=(
+        r"Name or service not known",
+        r"Temporary failure in name resolution",
+        r"getaddrinfo.{0,60}fail",
+        r"error encountered when getting address info",
+        r"Could not resolve hostname",
+        r"gai error",
+        r"nodename nor servname",
+        r"No address associated with hostname",
+        r"\[Errno -[235]\]",
+    ),
+    explains=("master-unreachable", "rendezvous-timeout"),
+    confirm="getent hosts NAME on every node",
+    cure=("use addresses (MASTER_ADDR=10.0.0.1), repair DNS or /etc/hosts, wait for the headless service of the pods"),
+    source="getaddrinfo's own words",
+)

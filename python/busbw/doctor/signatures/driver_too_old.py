@@ -1,0 +1,25 @@
+"""The driver is older than the CUDA that the program was built with."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="driver-too-old",
+    stage=Stage.DRIVER,
+    title="the NVIDIA driver is too old for the CUDA of this program",
+    patterns=(
+        r"CUDA driver version is insufficient",
+        r"driver on your system is too old",
+        r"unsupported toolchain",
+        r"Cuda failure (?:35|222)\b",
+        r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        r"installed CUDA driver < R\d+",
+        r"requirement error: unsatisfied condition: (?:cuda|driver)",
+        r"forward compatibility was attempted on non supported HW",
+    ),
+    confirm="nvidia-smi: Driver Version and CUDA Version; `ldd PROGRAM | grep -e nccl -e cudart`",
+    cure=(
+        "update the driver, or use a build for the CUDA version that nvidia-smi shows (or its "
+        "forward compatibility package on data centre GPUs)"
+    ),
+    source="CUDA error 35, 222; NCCL src/misc/cudawrap.cc",
+)

@@ -1,0 +1,21 @@
+"""Two ranks on one GPU."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="duplicate-gpu",
+    stage=Stage.PROGRAM,
+    title="two ranks use the same GPU",
+    patterns=(
+        r"Duplicate GPU detected",
+        r"Multiple Ranks are using the same GPU",
+        r"multiple ranks using the same NVML device",
+    ),
+    confirm=("print LOCAL_RANK, CUDA_VISIBLE_DEVICES and torch.cuda.current_device() of every rank before init"),
+    cure=(
+        "call torch.cuda.set_device(LOCAL_RANK) before the first collective, start no more ranks "
+        "per node than GPUs; several containers of one host need distinct GPUs; equal host ids of "
+        "VMs need NCCL_HOSTID"
+    ),
+    source="NCCL src/init.cc",
+)

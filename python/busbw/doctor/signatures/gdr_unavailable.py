@@ -1,0 +1,29 @@
+"""NICs cannot reach GPU memory."""
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="gdr-unavailable",
+    stage=Stage.SETTING,
+    title=("NICs cannot reach GPU memory (GPU Direct RDMA): nvidia_peermem is not loaded and DMA-BUF is not available"),
+    patterns=(
+        r"ibv_reg_mr_iova2? failed.{0,40}Bad address",
+        r"ibv_reg_mr\w* failed.{0,40}(?:Bad address|errno 14)",
+        r"reg_dmabuf_mr.{0,60}(?:fail|not supported)",
+        r"nv(?:idia)?_peer_?mem.{0,80}(?:not (?:loaded|found)|fail|could not)",
+        r"nv(?:idia)?_peer_?mem.{0,80}(?:Invalid argument|Unknown symbol|disagrees)",
+        r"Peermem is not supported",
+        r"GPU Direct RDMA Disabled for HCA",
+        r"GPUDirect RDMA.{0,40}(?:not available|unavailable|disabled|not supported)",
+        r"modprobe.{0,40}nvidia.peermem",
+    ),
+    confirm="lsmod | grep peermem; grep GDRDMA in the log's channel lines",
+    cure=(
+        "modprobe nvidia-peermem (after the OFED or rdma-core that it was built with), or use the "
+        "open kernel modules with a kernel of 5.12 and later for DMA-BUF"
+    ),
+    cost="every message takes a detour through host memory",
+    severity=Severity.WARNING,
+    source="NCCL src/transport/net_ib.cc",
+)

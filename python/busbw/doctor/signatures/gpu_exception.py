@@ -1,0 +1,23 @@
+"""The GPU stopped a program: bad address, bad instruction, or a kernel that hung."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="gpu-exception",
+    stage=Stage.PROGRAM,
+    title="the GPU stopped a program (Xid {xid}: bad address or exception of a kernel)",
+    patterns=(
+        r"Xid.{0,60}?\): (?P<xid>13|31|43|45|68|69|109|137)\b",
+        r"Xid (?:error )?(?P<xid>13|31|43|45|68|69|109|137)\b",
+        r"Xid: (?P<xid>13|31|43|45|68|69|109|137)\b",
+    ),
+    confirm=(
+        "run the program with compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1; the same host with "
+        "another program (`dcgmi diag -r 3`)"
+    ),
+    cure=(
+        "mend the kernel that accesses memory out of bounds (Xid 31, 13); where different programs "
+        "fail on one GPU alone, it is that GPU's memory: replace it"
+    ),
+    source="NVIDIA's catalogue of Xid errors (docs.nvidia.com/deploy/xid-errors)",
+)

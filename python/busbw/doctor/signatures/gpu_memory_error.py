@@ -1,0 +1,27 @@
+"""Memory errors of a GPU that ECC could not correct."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="gpu-memory-error",
+    stage=Stage.HARDWARE,
+    title="a GPU's memory has errors that ECC could not correct (ECC, Xid {xid})",
+    patterns=(
+        r"Xid.{0,60}?\): (?P<xid>48|63|64|92|94|95|140|171|172)\b",
+        r"Xid (?:error )?(?P<xid>48|63|64|92|94|95|140|171|172)\b",
+        r"Xid: (?P<xid>48|63|64|92|94|95|140|171|172)\b",
+        r"uncorrectable ECC error",
+        r"Cuda failure (?:214|'uncorrectable)",
+        r"CUDA_ERROR_ECC_UNCORRECTABLE",
+        r"Row Remapper.{0,60}(?:fail|pending)",
+        r"(?:double|multi)[- ]bit ECC error",
+        r"Remapping Failure Occurred *: Yes",
+        r"SRAM Uncorrectable.{0,20}: *[1-9]",
+    ),
+    confirm="nvidia-smi -q -d ECC,ROW_REMAPPER on that host",
+    cure=(
+        "drain the node, reset the GPU (nvidia-smi -r) so that pending row remappings take effect; "
+        "replace the GPU where remapping failed or errors return"
+    ),
+    source="NVIDIA's catalogue of Xid errors (docs.nvidia.com/deploy/xid-errors)",
+)

@@ -1,0 +1,32 @@
+"""GPU memory is full."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="gpu-memory-full",
+    stage=Stage.PROGRAM,
+    title="a GPU's memory is full",
+    patterns=(
+        r"CUDA out of memory",
+        r"Cuda failure (?:2 )?'out of memory'",
+        r"OutOfMemoryError",
+        r"CUDA_ERROR_OUT_OF_MEMORY",
+        r"Failed to CUDA (?:m|c)alloc",
+        r"CUDA error: out of memory",
+        r"Failed to CUDA host alloc",
+        r"cudaMalloc.{0,60}out of memory",
+        r"CUBLAS_STATUS_ALLOC_FAILED",
+    ),
+    explains=(
+        "nvls-multicast",
+        "gpu-exception",
+        "nccl-error",
+    ),
+    confirm="nvidia-smi during the run: which process holds how much",
+    cure=(
+        "leave NCCL its part (about 0.5 to 2 GiB per GPU and more with many communicators): smaller "
+        "batches, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, fewer channels (NCCL_MAX_CTAS), "
+        "smaller NCCL_BUFFSIZE; end other processes"
+    ),
+    source="CUDA error 2; NCCL src/include/alloc.h",
+)

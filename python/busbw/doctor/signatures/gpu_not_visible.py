@@ -1,0 +1,31 @@
+"""The process sees no GPU, or not the one it asks for."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="gpu-not-visible",
+    stage=Stage.DRIVER,
+    title=(
+        "the process does not see the GPU that it asks for (CUDA_VISIBLE_DEVICES, container without "
+        "GPUs, more ranks than GPUs)"
+    ),
+    patterns=(
+        r"no CUDA-capable device",
+        r"No CUDA GPUs are available",
+        r"invalid device ordinal",
+        r"Cuda failure (?:100|101)\b",
+        r"no GPUs? found",
+        r"Invalid device \d+ \(totalnDev",
+        r"could not select device driver.{0,40}gpu",
+        r"Invalid CUDA_VISIBLE_DEVICES",
+        r"torch\.cuda\.is_available\(\).{0,20}False",
+        r"Invalid device id",
+        r"device >= 0 && device < num_gpus",
+    ),
+    confirm="nvidia-smi -L and echo $CUDA_VISIBLE_DEVICES in the same container and step as the rank",
+    cure=(
+        "start no more ranks per node than GPUs, set the device to the local rank, give the "
+        "container its GPUs (docker --gpus all, Slurm --gres=gpu:N), correct CUDA_VISIBLE_DEVICES"
+    ),
+    source="CUDA errors 100 and 101; NCCL src/init.cc",
+)

@@ -1,0 +1,26 @@
+"""A GPU that the driver can no longer reach over PCIe."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="gpu-off-bus",
+    stage=Stage.HARDWARE,
+    title="a GPU fell off the PCIe bus: the driver no longer reaches it",
+    patterns=(
+        r"Xid.{0,60}?\): (?P<xid>79)\b",
+        r"Xid (?:error )?(?P<xid>79)\b",
+        r"Xid: (?P<xid>79)\b",
+        r"GPU has fallen off the bus",
+        r"GPU is lost",
+        r"Unable to determine the device handle for (?:GPU|gpu)",
+    ),
+    confirm=(
+        "nvidia-smi -L and `dmesg | grep -i -e xid -e pcieport`: is the GPU still listed, are there "
+        "PCIe errors before it"
+    ),
+    cure=(
+        "take the node out of service, reset or power-cycle it; where it returns, check power, "
+        "seating, riser and temperature and replace the GPU"
+    ),
+    source="NVIDIA's catalogue of Xid errors (docs.nvidia.com/deploy/xid-errors)",
+)

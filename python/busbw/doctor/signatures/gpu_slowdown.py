@@ -1,0 +1,24 @@
+"""The GPU lowers its clock: heat, power."""
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="gpu-slowdown",
+    stage=Stage.HARDWARE,
+    title="a GPU holds its clock down: heat or power",
+    patterns=(
+        r"HW (?:Thermal )?Slowdown *: Active",
+        r"HW Power Brake.{0,20}: Active",
+        r"SW Thermal Slowdown *: Active",
+        r"SW Power Cap *: Active",
+        r"GPU.{0,40}thermal (?:slowdown|shutdown|violation)",
+        r"power (?:brake|cap).{0,20}(?:asserted|engaged)",
+        r"clocks_(?:event|throttle)_reasons\S*: *0x[0-9a-f]*[1-9a-f]0",
+    ),
+    confirm="nvidia-smi -q -d PERFORMANCE,CLOCK,POWER while the job runs",
+    cure=("mend cooling or the power supply; raise the limit again (nvidia-smi -pl DEFAULT, nvidia-smi -rac)"),
+    cost="collectives run at the slowest GPU's clock",
+    severity=Severity.WARNING,
+    source="nvidia-smi's own words (nvidia-smi -q -d PERFORMANCE)",
+)

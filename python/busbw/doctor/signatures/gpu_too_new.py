@@ -1,0 +1,22 @@
+"""The program has no code for this GPU."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="gpu-too-new",
+    stage=Stage.DRIVER,
+    title="the program or library has no code for this GPU's architecture",
+    patterns=(
+        r"no kernel image is available",
+        r"Cuda failure 209\b",
+        r"is not compatible with the current PyTorch installation",
+        r"CUDA_ERROR_NO_BINARY_FOR_GPU",
+        r"named symbol not found",
+    ),
+    confirm="nvidia-smi --query-gpu=name,compute_cap --format=csv; cuobjdump --list-elf libnccl.so",
+    cure=(
+        "install a build of NCCL and of the framework for this architecture (a newer CUDA), or "
+        "build with its sm number in NVCC_GENCODE"
+    ),
+    source="CUDA error 209",
+)

@@ -1,0 +1,27 @@
+"""CUDA graphs and NCCL calls do not fit together."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="graph-capture",
+    stage=Stage.PROGRAM,
+    title="a call is not allowed while a CUDA graph is captured",
+    patterns=(
+        r"legacy stream depend on a capturing",
+        r"(?:not permitted|unsupported) when stream is capturing",
+        r"CUDA graph captured",
+        r"captured by the same graph",
+        r"capture sequence",
+        r"cudaErrorStreamCapture\w+",
+        r"Cuda failure 90\d\b",
+        r"graph capture.{0,60}(?:fail|invalid|not )",
+        r"being captured by the expected graph",
+        r"graph mixing",
+    ),
+    confirm="run without CUDA graphs (vLLM: --enforce-eager)",
+    cure=(
+        "warm the communicator up before capturing, capture all calls of a group or none, "
+        "NCCL_GRAPH_MIXING_SUPPORT=0 only where no mixing happens"
+    ),
+    source="CUDA errors 900 to 908; NCCL src/misc/strongstream.cc",
+)

@@ -1,0 +1,19 @@
+"""Any other RDMA error."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="ib-completion-error",
+    stage=Stage.FAILURE,
+    title="an RDMA transfer failed",
+    patterns=(
+        r"Got completion (?:from peer .{0,80} )?with (?:error|status)",
+        r"Got CQE with error",
+        r"mlx5:.{0,60}got completion with error",
+        r"Unsupported completion status",
+        r"ibv_poll_cq.{0,40}fail",
+    ),
+    confirm="ibv_wc_status of the number that follows; `dmesg | grep mlx5` on both nodes",
+    cure=("test the pair of hosts by ib_write_bw; check cables and ports; run with NCCL_IB_DISABLE=1 to be sure"),
+    source="NCCL src/transport/net_ib.cc",
+)

@@ -1,0 +1,21 @@
+"""An RDMA connection could not be made within its time."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="ib-connect-timeout",
+    stage=Stage.NETWORK,
+    title="the RDMA connection to the peer cannot be made: the NIC finds no way to it (timed out)",
+    patterns=(
+        r"ibv_modify_qp failed with.{0,20}(?:110\b|Connection timed out)",
+        r"modify_qp.{0,60}(?:timed out|errno 110|No route|Network is unreachable|errno 113|errno 101)",
+        r"ibv_create_ah.{0,60}(?:fail|timed out)",
+    ),
+    confirm="show_gids; ping -I INTERFACE from each RDMA interface to each of the peer's",
+    cure=(
+        "on RoCE every NIC must reach its peers' NICs: routes and ARP for each rail "
+        "(NCCL_CROSS_NIC=0 for separate rails), NCCL_IB_HCA for the NICs that are connected, "
+        "NCCL_IB_GID_INDEX of RoCE v2 (often 3)"
+    ),
+    source="NCCL src/misc/ibvwrap.cc; errno 110",
+)

@@ -1,0 +1,27 @@
+"""RDMA devices that exist but cannot be opened."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="ib-devices-missing",
+    stage=Stage.SYSTEM,
+    title=("the RDMA devices cannot be opened: /dev/infiniband or its rights are missing in the container"),
+    patterns=(
+        r"/dev/infiniband",
+        r"NET/IB : Unable to open device",
+        r"couldn't open uverbs",
+        r"libibverbs: Warning: no userspace device-specific driver",
+        r"couldn't load driver",
+        r"ibv_open_device failed",
+        r"ibv_get_device_list failed",
+        r"no RDMA devices? (?:found|available)",
+        r"Failed to get IB devices list",
+        r"uverbs\d+.{0,60}(?:Permission denied|No such)",
+    ),
+    confirm="ls -l /dev/infiniband; ibv_devinfo, both inside the container",
+    cure=(
+        "start the container with --device=/dev/infiniband --cap-add=IPC_LOCK (Kubernetes: the RDMA "
+        "device plugin) and install rdma-core with the NIC's provider (libmlx5)"
+    ),
+    source="NCCL src/misc/ibvwrap.cc; libibverbs",
+)

@@ -1,0 +1,32 @@
+"""A wrong GID or path is refused."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="ib-invalid-gid",
+    stage=Stage.NETWORK,
+    title=("the RDMA connection is refused as invalid: wrong GID index, subnet, or a mix of InfiniBand and RoCE"),
+    patterns=(
+        r"ibv_modify_qp failed with.{0,20}(?:22\b|Invalid argument)",
+        r"modify_qp.{0,60}(?:Invalid argument|errno 22)",
+        r"ibv_query_gid.{0,40}fail",
+        r"GID table changed",
+        r"No such GID",
+        r"invalid GID index",
+        r"remote FLID configured as zero",
+        r"(?:INIT|RTR|RTS) (?:failed|transition).{0,60}Invalid argument",
+        r"Failed to modify QP.{0,40}to (?:RTR|RTS)",
+    ),
+    unless=(
+        "errno 110",
+        "timed out",
+    ),
+    confirm=(
+        "show_gids (or /sys/class/infiniband/*/ports/1/gids) on both nodes: which index is RoCE v2 with an IPv4 address"
+    ),
+    cure=(
+        "unset NCCL_IB_GID_INDEX (NCCL 2.21 and later choose it) or set it to the RoCE v2 entry on "
+        "all nodes; give the interface an address; leave out NICs of another kind by NCCL_IB_HCA"
+    ),
+    source="NCCL src/misc/ibvwrap.cc; errno 22",
+)

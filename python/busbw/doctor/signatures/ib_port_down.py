@@ -1,0 +1,32 @@
+"""An RDMA port lost its link."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="ib-port-down",
+    stage=Stage.NETWORK,
+    title="an RDMA port is down or lost its link",
+    patterns=(
+        r"async event ?: ?.{0,20}port (?:error|down)",
+        r"port error",
+        r"PORT_ERR",
+        r"mlx\d_\w+.{0,60}(?:Link down|port \d+ (?:is )?down|state.{0,10}DOWN)",
+        r"link_layer.{0,60}State:? *Down",
+        r"IB port.{0,40}(?:down|not active|inactive)",
+        r"port \d+ is not active",
+        r"mlx5_core.{0,80}(?:Link down|Cable unplugged|module.{0,20}unplugged|high temperature)",
+        r"Physical state: *(?:Polling|Disabled|LinkDown)",
+        r"State: *(?:Down|Initializing)$",
+    ),
+    explains=(
+        "ib-async",
+        "ib-retry",
+        "ib-flush",
+    ),
+    confirm="ibstat; ibv_devinfo; `dmesg | grep mlx5` on the host that is named",
+    cure=(
+        "check cable, transceiver and switch port (Polling: nothing at the other end; Initializing: "
+        "no subnet manager, start opensm); leave the port out by NCCL_IB_HCA=^mlx5_N meanwhile"
+    ),
+    source="NCCL src/transport/net_ib.cc (async events)",
+)

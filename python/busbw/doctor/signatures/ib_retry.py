@@ -1,0 +1,28 @@
+"""The other side of an RDMA connection never answered."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="ib-retry",
+    stage=Stage.NETWORK,
+    title=("RDMA packets get no answer from the other node (retry exceeded): fabric, routing, GID or a dead peer"),
+    patterns=(
+        r"Got completion.{0,80}(?:status|error)[= ]\(?12\b",
+        r"IBV_WC_RETRY_EXC_ERR",
+        r"transport retry counter exceeded",
+        r"vendor[_ ]err(?:or)?[ =]*129\b",
+        r"retry exceeded",
+        r"RETRY_EXC_ERR",
+    ),
+    explains=("ib-flush", "ib-completion-error"),
+    confirm=(
+        "ib_write_bw between the two hosts named by localGid and remoteGids (-x GID index); ibping, "
+        "perfquery, show_gids"
+    ),
+    cure=(
+        "check cable, port and switch between the two; on RoCE set NCCL_IB_GID_INDEX to the RoCE v2 "
+        "entry of show_gids and lossless queues (NCCL_IB_TC); raise NCCL_IB_TIMEOUT=22 on large "
+        "fabrics; if the peer died, find out why"
+    ),
+    source="NCCL src/transport/net_ib.cc; ibv_wc_status 12",
+)

@@ -1,0 +1,18 @@
+"""The receiver had no buffer posted."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="ib-rnr",
+    stage=Stage.NETWORK,
+    title=("the receiving node does not take messages (receiver not ready): its process is stuck or gone"),
+    patterns=(
+        r"Got completion.{0,80}(?:status|error)[= ]\(?13\b",
+        r"RNR_RETRY_EXC_ERR",
+        r"RNR retry counter exceeded",
+    ),
+    explains=("ib-flush", "ib-completion-error"),
+    confirm="py-spy dump or gdb on the peer named in the message",
+    cure="find out why the peer's process or proxy thread stands still (CPU binding, OOM, crash)",
+    source="ibv_wc_status 13",
+)

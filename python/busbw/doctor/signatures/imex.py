@@ -1,0 +1,25 @@
+"""Memory sharing between hosts of an NVLink domain (IMEX) does not work."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="imex",
+    stage=Stage.DRIVER,
+    title=("the NVLink domain over hosts cannot be used: IMEX is not set up (service, channel or nodes_config)"),
+    patterns=(
+        r"MNNVL.{0,80}(?:not working|is not supported)",
+        r"\bIMEX\b.{0,80}(?:fail|error|not |missing|unavailable|timed out|timeout|down)",
+        r"nvidia-caps-imex-channels",
+        r"cuMem(?:Import|Export)\w*.{0,60}(?:fail|error|not permitted|invalid)",
+    ),
+    confirm=(
+        "nvidia-imex-ctl -N; systemctl status nvidia-imex; ls /dev/nvidia-caps-imex-channels; "
+        "nvidia-smi -q | grep -A6 Fabric"
+    ),
+    cure=(
+        "start nvidia-imex with the same nodes_config.cfg on all hosts of the domain, give every "
+        "container the same IMEX channel device; until then NCCL_MNNVL_ENABLE=0"
+    ),
+    versions="NCCL 2.21 and later",
+    source="NCCL src/mnnvl.cc",
+)

@@ -1,0 +1,34 @@
+"""A call got an argument that NCCL or CUDA refuses."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="invalid-argument",
+    stage=Stage.PROGRAM,
+    title="a call to NCCL got an argument that it refuses: {what}",
+    patterns=(
+        r"(?P<what>(?:\w{2,30} : )?\w{1,30}(?: 0x\w+)? is not a valid pointer)",
+        r"(?P<what>allocated on device \d+ mismatch\w* with NCCL device \d+)",
+        r"(?P<what>\w+ argument is NULL)",
+        r"(?P<what>invalid (?:root|reduction operation|type) -?\d+)",
+        r"(?P<what>reduction operation \d+ unknown)",
+        r"(?P<what>Cuda failure (?:1 )?'invalid argument')",
+        r"(?P<what>invalid resource handle)",
+        r"(?P<what>Invalid config \w+)",
+        r"(?P<what>\w+ argument (?:must be|not) initialized)",
+        r"(?P<what>peer -?\d+ is not within valid range)",
+        r"(?P<what>FP8 reduction support begins)",
+        r"(?P<what>Tensors must be (?:CUDA and dense|contiguous|on distinct GPU devices))",
+        r"(?P<what>Expected all tensors to be on the same device)",
+        r"(?P<what>No backend type associated with device type cpu)",
+        r"(?P<what>Invalid scalar type)",
+        r"(?P<what>CUDA error: invalid argument)",
+    ),
+    confirm="NCCL_DEBUG=INFO and NCCL_CHECK_POINTERS=1: the line before the error names the argument",
+    cure=(
+        "use contiguous CUDA tensors on the rank's own device (torch.cuda.set_device), valid root, "
+        "op and type, counts alike on all ranks; `invalid argument` inside NCCL 2.23 to 2.25 in "
+        "containers: NCCL_CUMEM_HOST_ENABLE=0 or NCCL_CUMEM_ENABLE=0"
+    ),
+    source="NCCL src/misc/argcheck.cc, src/init.cc",
+)

@@ -1,0 +1,31 @@
+"""The scheduler ended the job."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="job-cancelled",
+    stage=Stage.LAUNCH,
+    title="the scheduler ended the job: time limit, preemption, a failed node or somebody's cancel",
+    patterns=(
+        r"DUE TO TIME LIMIT",
+        r"CANCELLED AT",
+        r"DUE TO PREEMPTION",
+        r"NODE_?FAIL",
+        r"DUE TO NODE FAILURE",
+        r"STEP \S+ ON \S+ CANCELLED",
+        r"Job step aborted",
+        r"preempted",
+        r"Evicted",
+        r"DeadlineExceeded",
+        r"Node is not responding",
+        r"error: Node failure",
+    ),
+    unless=("due to task failure",),
+    explains=("process-crashed",),
+    confirm="sacct -j JOB -o State,ExitCode,NodeList,Reason; kubectl get events",
+    cure=(
+        "ask for more time (--time), requeue with checkpoints; after a node failure leave that node "
+        "out (--exclude) and have it checked"
+    ),
+    source="Slurm's own words",
+)

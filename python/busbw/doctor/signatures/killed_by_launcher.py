@@ -1,0 +1,24 @@
+"""The launcher ended this process because another failed."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="killed-by-launcher",
+    stage=Stage.EFFECT,
+    title="the launcher ended this process because another one failed",
+    patterns=(
+        r"closing signal SIGTERM",
+        r"Sending process \d+ closing signal",
+        r"ChildFailedError",
+        r"DUE TO TASK FAILURE",
+        r"MPI_ABORT was invoked",
+        r"one or more processes exited with\s+non-zero status",
+        r"Received Signals\.SIGTERM",
+        r"Signal 15 \(SIGTERM\)",
+        r"mpirun noticed that process rank \d+",
+        r"exited with non-zero status",
+    ),
+    confirm="the first failure in torchrun's summary (Root Cause) or the first rank in mpirun's",
+    cure="see the error of that rank",
+    source="torch/distributed/elastic; Open MPI; Slurm",
+)

@@ -1,0 +1,25 @@
+"""The library of RDMA is not in the image."""
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="libibverbs-missing",
+    stage=Stage.SYSTEM,
+    title="libibverbs is not installed or too old here, so that NCCL uses sockets",
+    patterns=(
+        r"Failed to open libibverbs",
+        r"libibverbs\.so\S*: cannot open shared object",
+        r"dlvsym failed on ibv_",
+        r"libibverbs.{0,40}not found",
+        r"IBVERBS_1\.\d+.{0,40}not found",
+    ),
+    confirm="ldconfig -p | grep ibverbs",
+    cure=(
+        "install rdma-core (libibverbs1, ibverbs-providers) in the image; without RDMA devices "
+        "nothing is lost: NCCL_IB_DISABLE=1 says so"
+    ),
+    cost="between nodes sockets reach a fraction of RDMA's bandwidth",
+    severity=Severity.WARNING,
+    source="NCCL src/misc/ibvsymbols.cc",
+)

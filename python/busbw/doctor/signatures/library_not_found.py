@@ -1,0 +1,27 @@
+"""A shared library is missing."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="library-not-found",
+    stage=Stage.SYSTEM,
+    title="a shared library cannot be found: {library}",
+    patterns=(
+        r"error while loading shared libraries: (?P<library>[\w.+-]{1,80})",
+        r"(?P<library>lib(?:nccl|cuda|cudart|mpi|nvrtc|fabric)[\w.+-]{0,60}): cannot open shared object file",
+        r"Failed to find CUDA library",
+        r"Library not loaded",
+        r"ImportError: (?P<library>lib[\w.+-]{1,60}): cannot open",
+        r"Failed to load CUDA missing symbol",
+    ),
+    unless=(
+        "libibverbs",
+        "libnccl-net",
+        "libnccl-tuner",
+        "plugin",
+        "libibumad",
+    ),
+    confirm="ldd PROGRAM | grep 'not found'; echo $LD_LIBRARY_PATH on every node",
+    cure="install the library on every node or pass LD_LIBRARY_PATH on (mpirun -x LD_LIBRARY_PATH)",
+    source="ld.so's own words",
+)

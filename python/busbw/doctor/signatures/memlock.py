@@ -1,0 +1,22 @@
+"""The limit on locked memory forbids RDMA buffers."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="memlock",
+    stage=Stage.SYSTEM,
+    title="the limit on locked memory (memlock) is too low for RDMA",
+    patterns=(
+        r"ibv_(?:reg|create|alloc)_\w+ failed.{0,40}(?:Cannot allocate memory|errno 12\b)",
+        r"RLIMIT_MEMLOCK",
+        r"max locked memory",
+        r"locked memory.{0,80}(?:limit|insufficient|too low)",
+        r"ibv_create_qp.{0,60}Cannot allocate memory",
+    ),
+    confirm="ulimit -l in the job's own shell (Slurm, ssh and containers set their own)",
+    cure=(
+        "set memlock to unlimited: docker --ulimit memlock=-1, /etc/security/limits.conf, "
+        "LimitMEMLOCK=infinity for slurmd or the container runtime"
+    ),
+    source="NCCL src/misc/ibvwrap.cc; libibverbs src/init.c",
+)

@@ -1,0 +1,20 @@
+"""Packets that are larger than the network carries."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="mtu",
+    stage=Stage.NETWORK,
+    title="packets are larger than some link carries (MTU, jumbo frames)",
+    patterns=(
+        r"message too long",
+        r"\bEMSGSIZE\b",
+        r"Frag needed and DF set",
+        r"MTU mismatch",
+        r"active_mtu.{0,40}(?:differ|mismatch)",
+        r"mtu.{0,30}(?:does not match|too (?:small|large))",
+    ),
+    confirm="ping -M do -s 8972 PEER; ip link show | grep mtu on all nodes and switches",
+    cure=("set the same MTU on all interfaces and switch ports of the path (9000, or 1500 where one cannot)"),
+    source="errno EMSGSIZE; ping's own words",
+)

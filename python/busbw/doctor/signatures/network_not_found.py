@@ -1,0 +1,28 @@
+"""NCCL_NET names a network that is not there."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="network-not-found",
+    stage=Stage.SETTING,
+    title=("the network that NCCL_NET or the communicator asks for is not available: its plugin was not loaded"),
+    patterns=(
+        r"Error: network \S{0,60} ?not found",
+        r"Failed to initialize any NET plugin",
+        r"NET/OFI.{0,120}(?:fail|error|No eligible|could not find|unable)",
+        r"aws-ofi-nccl.{0,80}(?:fail|error)",
+        r"libfabric.{0,60}(?:fail|not found|No data available)",
+        r"fi_getinfo.{0,60}(?:fail|No data|\(-61\))",
+        r"NET/(?:FasTrak|GPUDirectTCPX|TCPX\w*).{0,100}(?:fail|error|not found|unable)",
+        r"NET/Plugin.{0,60}(?:Could not find|Failed to load|dlopen|No plugin found).{0,40}libnccl-net-\w+\.so",
+        r"libnccl-net-\S+: cannot open shared object",
+        r"libnccl-net\S*.{0,40}undefined symbol",
+        r"gIB.{0,60}(?:fail|error)",
+    ),
+    confirm="env | grep -e NCCL_NET -e FI_; ldd libnccl-net*.so; fi_info -p efa on EFA machines",
+    cure=(
+        "put the plugin's folder into LD_LIBRARY_PATH on every node, give the container its devices "
+        "(EFA: /dev/infiniband), match plugin and NCCL versions; or unset NCCL_NET"
+    ),
+    source="NCCL src/plugin/net.cc; aws-ofi-nccl",
+)

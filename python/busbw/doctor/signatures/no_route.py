@@ -1,0 +1,29 @@
+"""There is no way to the peer's address."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="no-route",
+    stage=Stage.NETWORK,
+    title=(
+        "there is no route to a peer's address: it is of an interface that the nodes do not share, "
+        "or a firewall rejects it"
+    ),
+    patterns=(
+        r"No route to host",
+        r"Network is unreachable",
+    ),
+    unless=(
+        "modify_qp",
+        "ssh:",
+        "29500",
+        "c10d",
+    ),
+    confirm="ip route get PEER on the node; ip -br addr on the peer",
+    cure=(
+        "set NCCL_SOCKET_IFNAME to the interface that all nodes share (e.g. "
+        "NCCL_SOCKET_IFNAME=eth0); open the firewall (iptables or firewalld with REJECT says `No "
+        "route to host`)"
+    ),
+    source="NCCL src/misc/socket.cc; errno 113, 101",
+)

@@ -1,0 +1,26 @@
+"""NVLinks that fail."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="nvlink-error",
+    stage=Stage.HARDWARE,
+    title="an NVLink of a GPU fails (Xid {xid})",
+    patterns=(
+        r"Xid.{0,60}?\): (?P<xid>74|72|144|145|146|147|148|149|150)\b",
+        r"Xid (?:error )?(?P<xid>74|72|144|145|146|147|148|149|150)\b",
+        r"Xid: (?P<xid>74|72|144|145|146|147|148|149|150)\b",
+        r"NVLink: fatal error detected",
+        r"nvlink.{0,40}(?:fatal|link down|went down|is down|inactive link)",
+        r"Invalid access of peer GPU memory over nvlink",
+        r"CUDA_ERROR_NVLINK_UNCORRECTABLE",
+        r"uncorrectable NVLink error",
+        r"Cuda failure 220\b",
+    ),
+    confirm="nvidia-smi nvlink -s; nvidia-smi nvlink -e; `dmesg | grep -i xid`",
+    cure=(
+        "drain the node and reset its GPUs and NVSwitches (nvidia-smi -r, or restart the fabric "
+        "manager); replace GPU, bridge or board where it returns"
+    ),
+    source="NVIDIA's catalogue of Xid errors (docs.nvidia.com/deploy/xid-errors)",
+)

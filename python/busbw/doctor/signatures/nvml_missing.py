@@ -1,0 +1,22 @@
+"""NVML cannot be loaded."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="nvml-missing",
+    stage=Stage.DRIVER,
+    title="the driver's management library (NVML) cannot be used in this container",
+    patterns=(
+        r"Failed to open libnvidia-ml\.so",
+        r"nvmlInit\w*\(\) failed",
+        r"Failed to initialize NVML",
+    ),
+    unless=("driver/library version mismatch",),
+    confirm="nvidia-smi in the same container",
+    cure=(
+        "start the container with the utility capability "
+        "(NVIDIA_DRIVER_CAPABILITIES=compute,utility) and --gpus all; after `systemctl "
+        "daemon-reload` on the host restart it"
+    ),
+    source="NCCL src/misc/nvmlwrap.cc",
+)

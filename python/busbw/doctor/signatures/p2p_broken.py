@@ -1,0 +1,27 @@
+"""GPUs that should reach each other directly do not."""
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="p2p-broken",
+    stage=Stage.SYSTEM,
+    title="GPUs of one host cannot reach each other directly (P2P), though their links would allow it",
+    patterns=(
+        r"P2P is disabled between",
+        r"Could not enable P2P between",
+        r"peer access is not supported",
+        r"Cuda failure 217\b",
+        r"peer query failed between",
+        r"P2P not supported between GPU",
+        r"cudaDeviceEnablePeerAccess.{0,40}(?:fail|error)",
+    ),
+    confirm="nvidia-smi topo -p2p r; nvidia-smi topo -m; p2pBandwidthLatencyTest",
+    cure=(
+        "switch IOMMU and ACS off (BIOS, kernel command line), update the driver, in a VM ask the "
+        "provider; on GPUs without P2P (GeForce) NCCL_P2P_DISABLE=1 avoids the attempt"
+    ),
+    cost="data goes through host memory, or the job fails",
+    severity=Severity.WARNING,
+    source="NCCL src/graph/paths.cc, src/transport/p2p.cc",
+)

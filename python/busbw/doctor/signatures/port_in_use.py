@@ -1,0 +1,23 @@
+"""Another process has the port."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="port-in-use",
+    stage=Stage.LAUNCH,
+    title="the port is taken: another job, or a left-over process of this one",
+    patterns=(
+        r"Address already in use",
+        r"EADDRINUSE",
+    ),
+    explains=(
+        "master-unreachable",
+        "rendezvous-timeout",
+    ),
+    confirm="ss -ltnp | grep PORT on rank 0's host",
+    cure=(
+        "end the left-over process, or take another port (torchrun --master-port, "
+        "MASTER_PORT=29501; --standalone for one node)"
+    ),
+    source="errno EADDRINUSE",
+)

@@ -1,0 +1,36 @@
+"""A rank's own program failed, and the others wait."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="python-exception",
+    stage=Stage.CRASH,
+    title="a rank's own program failed with {error}; the other ranks' errors follow from it",
+    patterns=(
+        r"^\W*(?:\[?\w*\d*\]?:?\s*)?(?P<error>(?:FileNotFound|ModuleNotFound|Import|Key|Type|Index|Attribute|Assertion"
+        r"|ZeroDivision|Name|Syntax|Permission|OS|IO|NotImplemented|Memory|StopIteration|Unicode\w{0,10}|UnboundLocal"
+        r"|Value)Error): .{3,}",
+    ),
+    unless=(
+        "torch.distributed",
+        "nccl",
+        "rendezvous",
+        "environment variable",
+        "libnccl",
+        "cannot open shared",
+        "master_addr",
+        "'rank'",
+        "local_rank",
+        "world_size",
+        "no space left",
+        "address already in use",
+        "name resolution",
+        "undefined symbol",
+        "too many open files",
+        "tensors must be",
+        "connection re",
+    ),
+    confirm="the first traceback by time, of any rank",
+    cure="mend that exception; ranks that end late must leave the process group too",
+    source="Python's own words",
+)

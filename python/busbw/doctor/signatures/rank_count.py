@@ -1,0 +1,28 @@
+"""Ranks that disagree on how many or who they are."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="rank-count",
+    stage=Stage.LAUNCH,
+    title=("ranks disagree on their number or have the same rank: world size, rank or unique id is wrong on some"),
+    patterns=(
+        r"mismatch in (?:rank count|info) from procs",
+        r"rank \d+ of \d+ ranks has already checked in",
+        r"Invalid rank requested",
+        r"improper usage of ncclCommInitRank",
+        r"localId \d+ is out of range",
+        r"world_size.{0,40}(?:mismatch|does not match|but got)",
+        r"rank \d+ (?:is )?(?:out of range|>= world)",
+        r"duplicate rank",
+        r"rank \d+ exceeds",
+        r"invalid rank \d+",
+        r"global rank .{0,40}(?:must be|out of)",
+    ),
+    confirm="print RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT on every node",
+    cure=(
+        "give every process its own RANK below one WORLD_SIZE (torchrun --nnodes, --node-rank, "
+        "--nproc-per-node the same on all nodes), and one MASTER_PORT per job"
+    ),
+    source="NCCL src/bootstrap.cc, src/init.cc",
+)

@@ -1,0 +1,22 @@
+"""The launcher's variables are missing."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="rank-variables",
+    stage=Stage.LAUNCH,
+    title=("the variables of the launcher are missing: the program was not started by torchrun, srun or mpirun"),
+    patterns=(
+        r"environment variable \w+ expected, but not set",
+        r"(?:RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK).{0,40}(?:not set|is missing|KeyError)",
+        r"KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
+        r"Error initializing torch\.distributed using",
+        r"Default process group has not been initialized",
+    ),
+    confirm="env | grep -e RANK -e WORLD_SIZE -e MASTER",
+    cure=(
+        "start it with torchrun (or python -m torch.distributed.run), or export RANK, WORLD_SIZE, "
+        "LOCAL_RANK, MASTER_ADDR and MASTER_PORT in each process"
+    ),
+    source="torch/distributed/rendezvous.py",
+)

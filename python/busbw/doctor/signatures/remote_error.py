@@ -1,0 +1,21 @@
+"""The other side of a connection is gone."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="remote-error",
+    stage=Stage.EFFECT,
+    title="a peer closed the connection: another rank ended or failed first",
+    patterns=(
+        r"Connection closed by remote peer",
+        r"ncclRemoteError",
+        r"Connection reset by peer",
+        r"Broken pipe",
+        r"remote process exit",
+        r"Connection closed by localRank",
+        r"peer closed",
+    ),
+    confirm=("the logs of the other ranks, above all the one whose address is named: what was its first error"),
+    cure="look at the rank that ended first (OOM, exception, node failure); its error is the cause",
+    source="NCCL src/misc/socket.cc",
+)

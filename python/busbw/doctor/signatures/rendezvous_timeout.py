@@ -1,0 +1,35 @@
+"""Not all processes came to the meeting."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="rendezvous-timeout",
+    stage=Stage.LAUNCH,
+    title=(
+        "not all processes reached the rendezvous within its time: some node did not start, or cannot reach the store"
+    ),
+    patterns=(
+        r"Timed out after \d+ seconds waiting for clients",
+        r"\d+/\d+ clients joined",
+        r"RendezvousTimeoutError",
+        r"RendezvousConnectionError",
+        r"connection to the C10d store has failed",
+        r"(?:store->get|wait_for_workers|StoreTimeout|wait timeout after).{0,120}(?:time|timeout|key)",
+        r"Socket Timeout",
+        r"wait timeout after \d+ms, keys",
+        r"rendezvous.{0,60}(?:timed? ?out|failed|closed)",
+        r"barrier timed out",
+        r"Timeout waiting for.{0,40}(?:ranks|workers|join)",
+    ),
+    explains=(
+        "master-unreachable",
+        "watchdog-timeout",
+    ),
+    confirm=("which nodes' logs have a first line at all; nc -zv MASTER_ADDR MASTER_PORT from each of them"),
+    cure=(
+        "start all nodes within the time (raise --rdzv-conf timeout or "
+        "init_process_group(timeout=)), the same --rdzv-endpoint, --rdzv-id and --nnodes on all; "
+        "open MASTER_PORT"
+    ),
+    source="torch/csrc/distributed/c10d/TCPStore.cpp",
+)

@@ -1,0 +1,32 @@
+"""A RoCE network that drops packets."""
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="roce-loss",
+    stage=Stage.NETWORK,
+    title="the RDMA network loses or reorders packets (congestion, no flow control, adaptive routing)",
+    patterns=(
+        r"out_of_sequence\b\W*[1-9]\d*",
+        r"packet_seq_err\b\W*[1-9]",
+        r"local_ack_timeout_err\b\W*[1-9]",
+        r"rnr_nak_retry_err\b\W*[1-9]",
+        r"rx_discards_phy\b\W*[1-9]",
+        r"(?:Symbol|LinkDowned|PortRcv)Error\w*\W*[1-9]",
+        r"SymbolErrorCounter\W*[1-9]",
+        r"LinkDownedCounter\W*[1-9]",
+        r"OOO RQ is force enabled but",
+        r"pause storm",
+        r"port_xmit_discards\b\W*[1-9]",
+    ),
+    confirm=("ethtool -S INTERFACE and /sys/class/infiniband/*/ports/1/hw_counters before and after a run"),
+    cure=(
+        "make the queue of NCCL_IB_TC lossless (PFC, ECN) on NICs and switches, the same TC and SL "
+        "on all nodes; NCCL_IB_ADAPTIVE_ROUTING only where the fabric has it; replace cables with "
+        "symbol errors"
+    ),
+    cost="retransmissions cost bandwidth, then time out",
+    severity=Severity.WARNING,
+    source="mlx5 counters (the kernel's and NVIDIA's documentation)",
+)

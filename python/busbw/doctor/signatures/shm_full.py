@@ -1,0 +1,32 @@
+"""Shared memory that is too small, as containers have it by default."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="shm-full",
+    stage=Stage.SYSTEM,
+    title="/dev/shm is full or too small: NCCL cannot make its shared memory segments",
+    patterns=(
+        r"No space left on device.{0,60}(?:shm|nccl)",
+        r"(?:/dev/shm|nccl-|shared memory|shm).{0,200}No space left on device",
+        r"failed to extend /dev/shm",
+        r"Error while creating shared memory segment",
+        r"posix_fallocate failed",
+        r"fallocate: Failed to extend /dev/shm",
+        r"insufficient shared memory",
+        r"DataLoader worker.{0,60}killed by signal: Bus error",
+        r"Bus error.{0,80}shared memory",
+        r"unable to (?:mmap|allocate|write).{0,60}shared memory",
+        r"Signal: Bus error",
+        r"Bus error \(core dumped\)",
+        r"shm_open.{0,80}fail",
+        r"unable to open shared memory object",
+    ),
+    explains=("bad-shm-attach",),
+    confirm="df -h /dev/shm in the container while the job starts",
+    cure=(
+        "start the container with --shm-size=1g or more or --ipc=host (Kubernetes: an emptyDir of "
+        "medium Memory at /dev/shm); remove stale /dev/shm/nccl-* files"
+    ),
+    source="NCCL src/misc/shmutils.cc",
+)

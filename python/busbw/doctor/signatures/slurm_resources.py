@@ -1,0 +1,22 @@
+"""Slurm refuses what the job asks for."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="slurm-resources",
+    stage=Stage.LAUNCH,
+    title="Slurm could not give the job what it asks for (GPUs, nodes, memory)",
+    patterns=(
+        r"Invalid generic resource",
+        r"Requested node configuration is not available",
+        r"Unable to (?:confirm|create|allocate) (?:allocation|step|resources)",
+        r"More processors requested than permitted",
+        r"srun: error: Unable to",
+        r"srun: error:.{0,60}(?:launch failed|Task launch)",
+        r"slurmstepd: error:.{0,80}(?:cgroup|execve|chdir)",
+        r"error: Memory specification",
+    ),
+    confirm="scontrol show job JOB; sinfo -o '%n %G %T'",
+    cure=("ask for what the partition has (--gres=gpu:N, --nodes, --mem), the same in srun as in sbatch"),
+    source="Slurm's own words",
+)

@@ -1,0 +1,31 @@
+"""A virtual machine hides how its devices are connected."""
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="vm-topology",
+    stage=Stage.SYSTEM,
+    title=("NCCL cannot read how GPUs and NICs are connected (a virtual machine hides it, or NCCL_TOPO_FILE is wrong)"),
+    patterns=(
+        r"Could not find real path of",
+        r"Topology detection *: *could not read .{0,200}(?:link|class|numa|speed|width)",
+        r"Could not open XML topology file",
+        r"TopoFuseXmls",
+        r"could not find CPU numa ID",
+        r"XML Parse.{0,60}(?:error|expected|unexpected)",
+        r"Could not find (?:rev link|node of type|NET with id|CPU close)",
+        r"XML Import.{0,60}(?:error|fail|Mismatch|Invalid)",
+        r"Attribute \w+ of node \w+ not found",
+        r"No path computed to go from",
+        r"could not find CPU close to GPU",
+    ),
+    confirm="lspci -tv; NCCL_TOPO_DUMP_FILE=topo.xml and `busbw topo topo.xml`",
+    cure=(
+        "set NCCL_TOPO_FILE to the provider's topology file of this VM size (readable on every node "
+        "and in every container), or remove a wrong one"
+    ),
+    cost="channels are laid without knowing the links",
+    severity=Severity.WARNING,
+    source="NCCL src/graph/topo.cc, src/graph/xml.cc",
+)

@@ -1,0 +1,78 @@
+"""PyTorch's watchdog ended a collective that did not finish: which one, and which rank lags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from busbw.doctor.signature import Signature, Stage
+
+_WORK = r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """The collective and the ranks that are behind, from what each rank's watchdog said."""
+    ops = dict.fromkeys(each["op"] for each in groups if "op" in each)
+    seconds = max((int(each["ms"]) // 1000 for each in groups if "ms" in each), default=0)
+    what = f"a collective ({', '.join(ops)})" if ops else "a collective"
+    title = f"{what} did not finish in its time" + (f" of {seconds} s" if seconds else "")
+    lagging = behind(groups)
+    if lagging:
+        return f"{title}: {lagging}"
+    return title + ": a rank did not join it, or the network stands still"
+
+
+def behind(groups: Sequence[Mapping[str, str]]) -> str:
+    """Which ranks are behind the others, or stand alone; "" where nothing tells."""
+    named = [each["lag"] for each in groups if "lag" in each]
+    if named:
+        return f"rank {', '.join(dict.fromkeys(named))} lags by PyTorch's own account"
+    for key, word in (("seq", "waits in"), ("done", "completed"), ("enq", "had enqueued")):
+        places = {int(each["rank"]): int(each[key]) for each in groups if key in each and "rank" in each}
+        low, high = min(places.values(), default=0), max(places.values(), default=0)
+        if low < high:
+            ranks = [rank for rank, place in places.items() if place == low]
+            return (
+                f"rank {', '.join(map(str, sorted(ranks)[:8]))} lags: it {word} collective number {low}, "
+                f"others number {high}"
+            )
+    said = sorted({int(each["rank"]) for each in groups if "rank" in each})
+    numbers = {each["seq"] for each in groups if "seq" in each}
+    if said and len(numbers) == 1:
+        ranks_text = ", ".join(map(str, said[:8])) + (" ..." if len(said) > 8 else "")
+        return f"rank {ranks_text} waited in number {next(iter(numbers))}; look at the ranks that say nothing"
+    return ""
+
+
+SIGNATURE = Signature(
+    name="watchdog-timeout",
+    stage=Stage.EFFECT,
+    title="a collective did not finish in its time: a rank did not join it, or the network stands still",
+    patterns=(
+        rf"Rank (?P<rank>\d+)\].{{0,80}}Watchdog caught collective operation timeout: {_WORK}.*?ran for (?P<ms>\d+)",
+        r"Rank (?P<rank>\d+)\].{0,120}Timeout at NCCL work: (?P<seq>\d+), last enqueued NCCL work: (?P<enq>\d+), "
+        r"last completed NCCL work: (?P<done>\d+)",
+        r"Rank (?P<rank>\d+)\].{0,160}watchdog.{0,40}at work: (?P<seq>\d+), last enqueued NCCL work: (?P<enq>\d+), "
+        r"last completed NCCL work: (?P<done>\d+)",
+        rf"Rank (?P<rank>\d+)\].{{0,80}}{_WORK}.*timed out in blocking wait",
+        r"lagging/dead/mismatched ranks.{0,60}: *\[?(?P<lag>[\d, ]+)",
+        r"Rank (?P<rank>\d+)\].{0,80}Received a (?:dump|global) .{0,80}(?:timeout|exception).{0,200}"
+        r"Last enqueued NCCL work: (?P<enq>\d+), last completed NCCL work: (?P<done>\d+)",
+        r"Watchdog caught collective operation timeout",
+        r"caught collective operation timeout",
+        r"Received a dump signal due to a collective timeout",
+        r"Heartbeat monitor timed out",
+        r"watchdog.{0,60}(?:got stuck|hang|timed out)",
+        r"Timed out waiting \d+ms for (?:recv|send|all)",
+        r"NCCL.{0,80}operation timed out",
+    ),
+    confirm="py-spy dump --pid PID on the ranks that lag or are silent; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 keeps what "
+    "each rank called (flight recorder)",
+    cure=(
+        "look at the rank that lags: it crashed, runs out of step (uneven batches, evaluation or checkpoint on rank 0 "
+        "alone), or its network stands still; raise the time only for work that takes longer: "
+        "init_process_group(timeout=...)"
+    ),
+    cost="all ranks wait until the watchdog ends the job",
+    source="torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp",
+    tell=tell,
+)

@@ -1,0 +1,27 @@
+"""A virtual interface was chosen that does not reach the other nodes."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="wrong-interface",
+    stage=Stage.SETTING,
+    title="NCCL chose an interface that other hosts cannot reach: {interface}",
+    patterns=(
+        r"(?:Using(?: \[0\]|:)?\s*|OOB )(?:\[0\])?(?P<interface>docker\d*|virbr\d+|br-[0-9a-f]{6,}"
+        r"|veth\w+|cni\d*|flannel\S*?|cali\w+|podman\d*|lxcbr\d+|tailscale\d*|kube-\S+?|vmnet\d+|weave|nerdctl\d+):\d",
+        r"(?P<interface>docker0|virbr0)\b.{0,60}(?:fail|refused|timed out|unreachable)",
+        r"connect(?:ion)? to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)\S* (?:failed|returned)",
+        r"Connect to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)<\d+>",
+    ),
+    explains=(
+        "connection-refused",
+        "connection-timeout",
+        "no-route",
+    ),
+    confirm="ip -br addr on every node: which interface has an address that the other nodes reach",
+    cure=(
+        "set NCCL_SOCKET_IFNAME to the interface between the nodes (for PyTorch GLOO_SOCKET_IFNAME "
+        "too), or exclude with NCCL_SOCKET_IFNAME=^docker,virbr,lo"
+    ),
+    source=("NCCL src/misc/socket.cc: without a setting the first interface that is neither docker nor lo"),
+)

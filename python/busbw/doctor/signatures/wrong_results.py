@@ -1,0 +1,24 @@
+"""A benchmark that checks its results found wrong values."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="wrong-results",
+    stage=Stage.HARDWARE,
+    title="the results are wrong: {wrong} values out of bounds",
+    patterns=(
+        r"Out of bounds values *: *(?P<wrong>[1-9]\d*)",
+        r"Out of bounds values *:.{0,20}FAILED",
+        r"data corruption detected",
+    ),
+    confirm=(
+        "run it with -c 1 on pairs of GPUs (CUDA_VISIBLE_DEVICES), with NCCL_P2P_DISABLE=1, "
+        "NCCL_NVLS_ENABLE=0 and NCCL_ALGO=Ring in turn: which one is right"
+    ),
+    cure=(
+        "do not trust this machine: switch the IOMMU and ACS off where P2P over PCIe is wrong, "
+        "replace a GPU or NIC that is wrong alone, update NCCL and driver"
+    ),
+    cost="sums are silently wrong",
+    source="nccl-tests src/common.cu",
+)

@@ -1,0 +1,106 @@
+"""What was read, what was not, and so how much the findings, or their absence, say: silence is never health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.scan import Scan
+from busbw.machine.nccl.log_model import NcclLog
+
+
+class Outcome(Enum):
+    """The word of the doctor; its number is the exit code."""
+
+    HEALTHY = 0
+    FOUND = 1
+    UNKNOWN = 3
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return {0: "healthy as far as was seen", 1: "faults were found", 3: "cannot judge"}[self.value]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome; `read` says what was examined, `unread` what was not there to examine, a sentence each."""
+
+    outcome: Outcome
+    read: tuple[str, ...]
+    unread: tuple[str, ...]
+
+
+def verdict(facts: Facts, findings: Sequence[Finding]) -> Verdict:
+    """Found where a finding is above a note; healthy only where something that tells health was read."""
+    read = tuple(_read(facts))
+    unread = tuple(_unread(facts))
+    if any(each.severity is not Severity.NOTE for each in findings):
+        outcome = Outcome.FOUND
+    else:
+        outcome = Outcome.HEALTHY if _tells_health(facts) else Outcome.UNKNOWN
+    return Verdict(outcome, read, unread)
+
+
+def _tells_health(facts: Facts) -> bool:
+    """Whether anything was read that a fault would have left its mark on."""
+    snapshot = facts.snapshot
+    if snapshot.logs:
+        # Of several logs one that tells nothing takes nothing from the others; alone it cannot be judged.
+        return any(_initialised(log) for log in facts.logs) or _judged_tables(facts)
+    seen = facts.machine is not None and bool(facts.machine.gpus)
+    return seen or bool(facts.records or snapshot.confs or snapshot.graph or snapshot.topology)
+
+
+def _initialised(log: NcclLog) -> bool:
+    return any(place.complete for each in log.communicators for place in each.ranks)
+
+
+def _judged_tables(facts: Facts) -> bool:
+    return bool(facts.records) and facts.machine is not None
+
+
+def _read(facts: Facts) -> Iterator[str]:
+    for log, scan in zip(facts.logs, facts.scans, strict=True):
+        parts = [f"{scan.lines} lines"]
+        if scan.kinds["nccl"]:
+            parts.append(f"{scan.kinds['nccl']} of NCCL")
+        parts += [f"of {word}" for word, key in (("PyTorch", "torch"), ("the kernel", "kernel")) if scan.kinds[key]]
+        ranks = {(each.id, place.rank) for each in log.communicators for place in each.ranks}
+        done = {(each.id, place.rank) for each in log.communicators for place in each.ranks if place.complete}
+        if ranks:
+            count = len(log.communicators)
+            parts.append(f"{count} communicator{'s' * (count > 1)}, init ended on {len(done)} of {len(ranks)} ranks")
+        yield f"{log.source}: {', '.join(parts)}"
+    if facts.records:
+        yield f"{len(facts.records)} sweep{'s' * (len(facts.records) > 1)} of a benchmark"
+
+
+def _unread(facts: Facts) -> Iterator[str]:
+    for log, scan in zip(facts.logs, facts.scans, strict=True):
+        yield from _unread_log(log, scan)
+    if facts.logs and not facts.records:
+        yield "bandwidth: no table and no record was given, so nothing says how fast it ran"
+    elif facts.records and facts.machine is None:
+        yield "bandwidth: nothing names the GPUs, so what they should deliver is unknown (give --topology)"
+    if facts.snapshot.live and not (facts.machine and facts.machine.gpus):
+        yield "this machine: no GPU was found: neither NVML (pip install nvidia-ml-py) nor nvidia-smi answered"
+
+
+def _unread_log(log: NcclLog, scan: Scan) -> Iterator[str]:
+    if not scan.lines:
+        yield f"{log.source}: it is empty"
+    elif not scan.kinds["nccl"]:
+        yield f"{log.source}: it holds no line of NCCL; run with NCCL_DEBUG=INFO"
+    elif not log.communicators or not any(each.ranks for each in log.communicators):
+        yield (
+            f"{log.source}: no communicator's init is in it; give the log from its start, with NCCL_DEBUG=INFO "
+            "and not WARN, of all ranks"
+        )
+    for each in log.communicators:
+        if each.ranks and each.nranks and len(each.ranks) < each.nranks:
+            yield f"{log.source}: {len(each.ranks)} of {each.nranks} ranks of communicator {each.id} are in it"
+            break

@@ -1,0 +1,1 @@
+"""Logs to judge the doctor by: faulty ones in the words of the field, healthy ones of many versions, in many shapes."""

@@ -1,0 +1,109 @@
+"""Logs in the words of the field: the cause stands first, healthy logs give no finding, and silence is no health."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.cli.main import main
+from busbw.doctor.examine import examine
+from busbw.doctor.facts import gather
+from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.signature import Signature
+from busbw.doctor.signature_page import page
+from busbw.doctor.signatures import SIGNATURES
+from busbw.doctor.triggers import triggers_of
+
+from .corpus import healthy
+from .corpus.load import SHAPES, Case, cases, shaped
+
+CASES = tuple(cases())
+REACH = 0.95
+"""Of both halves of the corpus: cause named first, with its cure."""
+
+
+def loud(text: str, folder: Path) -> list[Finding]:
+    path = folder / "job.log"
+    path.write_bytes(text.encode())
+    found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
+    return [each for each in found if each.severity is not Severity.NOTE]
+
+
+def first_is_cause(case: Case, folder: Path) -> bool:
+    found = loud(case.text, folder)
+    return bool(found) and found[0].name in case.expected and bool(found[0].fix)
+
+
+def test_the_corpus_is_as_large_as_it_should_be() -> None:
+    held = [each for each in CASES if each.held_out]
+    assert len(CASES) >= 150 and 0.4 < len(held) / len(CASES) < 0.6
+    assert len({each.name for each in CASES}) == len(CASES)
+    assert {each.shape for each in CASES} == set(SHAPES)
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["seen", "held-out"])
+def test_the_cause_is_named_first(half: bool, tmp_path: Path) -> None:
+    mine = [each for each in CASES if each.held_out is half]
+    missed = [each.name for each in mine if not first_is_cause(each, tmp_path)]
+    assert 1 - len(missed) / len(mine) >= REACH, f"missed: {missed}"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_cause_is_found_in_every_shape(shape: str, tmp_path: Path) -> None:
+    lines = ["I0|NCCL version 2.21.5+cuda12.4", "W0|misc/socket.cc:452|socketStartConnect: Connect to 10.0.0.5<41021> "
+             "failed : Connection refused", "I0|misc/socket.cc:563 -> 2"]  # fmt: skip
+    assert [each.name for each in loud(shaped(lines, shape), tmp_path)] == ["connection-refused"]
+
+
+@pytest.mark.parametrize(("name", "text"), list(healthy.logs()), ids=lambda each: each if len(each) < 80 else "")
+def test_healthy_logs_give_nothing_above_a_note(name: str, text: str, tmp_path: Path) -> None:
+    assert [(each.name, each.title) for each in loud(text, tmp_path)] == [], name
+    path = tmp_path / "job.log"
+    assert main(["doctor", str(path)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "it is empty"),
+        ("epoch 1 loss 2.3\nepoch 2 loss 2.1\n", "it holds no line of NCCL"),
+        ("h:1:2 [0] NCCL INFO Using network IB\n", "no communicator's init is in it"),
+    ],
+)
+def test_silence_is_not_called_health(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(text)
+    assert main(["doctor", "--log", str(path)]) == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "verdict: cannot judge" in said and words in said
+
+
+def test_the_page_lists_every_signature_as_it_is() -> None:
+    shown = (Path(__file__).parents[3] / "docs" / "reference" / "signatures.md").read_text(encoding="utf-8")
+    assert shown == page(), "run python3 tools/doctor_page"
+
+
+@pytest.mark.parametrize("each", SIGNATURES.values(), ids=list(SIGNATURES))
+def test_every_signature_has_words_to_look_for_a_cure_and_a_source(each: Signature) -> None:
+    assert all(words and min(map(len, words)) >= 3 for words, _ in each.compiled)
+    assert each.confirm and each.cure and each.source and each.title
+    assert all(name in SIGNATURES for name in each.explains)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("foo bars? x", ("foo bar",)),
+        (r"Xid.{0,60}?\): (?:7|8)", ("xid",)),
+        ("(?P<x>first|second) z", ("first", "second")),
+        ("ab(?:long text)?cdef", ("cdef",)),
+        ("one 22 twenty|three", (" twenty", "three")),
+        (r"[a-z]*", ()),
+    ],
+)
+def test_triggers_are_in_every_match(pattern: str, words: tuple[str, ...]) -> None:
+    assert triggers_of(pattern) == words
