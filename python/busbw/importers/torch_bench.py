@@ -258,7 +258,7 @@ class Table:
 
 
 def _ranks_of_table(draft: Draft) -> int | None:
-    from busbw.importers.draft import derived_ranks
+    from busbw.importers.shape import derived_ranks
 
     size = derived_ranks([replace(case, conversion=None) for case in draft.cases])
     if size:
