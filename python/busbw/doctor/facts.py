@@ -68,6 +68,13 @@ class Facts:
         return by_log or any(len({rank.host for rank in record.run.ranks}) > 1 for record in self.records)
 
     @property
+    def ran_on_one_node(self) -> bool:
+        """Whether logs show a communicator whose init ended on all ranks of one host, and none of several."""
+        known = [each for log in self.logs for each in log.communicators if each.ranks]
+        whole = [each for each in known if all(place.complete for place in each.ranks)]
+        return bool(whole) and not self.several_nodes and len({host for each in known for host in each.hosts}) == 1
+
+    @property
     def has_rdma(self) -> bool:
         """Whether the machine has RDMA devices."""
         return bool(self.machine and any(nic.rdma for nic in self.machine.nics))

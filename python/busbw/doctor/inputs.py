@@ -94,10 +94,15 @@ def _add(  # noqa: PLR0911 - one for each kind of file
         return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_LOG_BYTES))), ()
     if name.endswith(".conf") or _is_conf(text):
         return replace(snapshot, confs=(*snapshot.confs, _text(name))), ()
-    if text.lstrip().startswith("<") or _TOPOLOGY.search(text):
+    if text.lstrip().startswith("<") or _TOPOLOGY.search(_first_lines(text)):
         return _with_topology(snapshot, name), ()
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
     return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_LOG_BYTES))), ()
+
+
+def _first_lines(text: str) -> str:
+    """The first lines that are not empty: a matrix further down is part of a report, not the file's kind."""
+    return "\n".join([line for line in text[:8192].splitlines() if line.strip()][:3])
 
 
 def _is_conf(text: str) -> bool:
