@@ -23,9 +23,10 @@ _SECRET_VALUE = re.compile(
 _ASSIGNMENT = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{2,80})=("[^"\n]{0,400}"|'[^'\n]{0,400}'|[^\s;&|)"']{0,400})""")
 _PROGRAM = re.compile(
     r"\b([a-z_]{3,20})_perf(?:_mpi)?\b|\b(all_reduce)_bench\b|\bosu_([a-z_]{3,30})\b|communication/(\w{3,20})\.py"
+    r"|\bIMB-[A-Z0-9]{2,6}\b|\bucc_perftest\b|\bcomms\.py\b"
 )
 _MSCCLPP_PROGRAM = re.compile(r"\b([a-z]{3,15})_test_perf\b")
-_SIGNS = ("_perf", "_bench", "osu_", "communication/", "nccl.conf", "Standard_N")
+_SIGNS = ("_perf", "_bench", "osu_", "communication/", "nccl.conf", "Standard_N", "IMB-", "ucc_perf", "comms.py")
 """One of these is in every line that a block is read for."""
 _SETS = re.compile(r"\s*(?:export\s+|setenv\s+|set\s+)?[A-Z][A-Z0-9_]*=\S*\s*$|\s*export\s")
 _LAUNCHES = re.compile(r"\s*(?:[$+] )?(?:srun|mpirun|mpiexec|torchrun)\b")

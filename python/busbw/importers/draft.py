@@ -86,6 +86,10 @@ class Sink(Protocol):
     def collective(self) -> Collective | None:
         """What the user says was measured, for sweeps where nothing else says it."""
 
+    @property
+    def who(self) -> str:
+        """The rank or host whose lines these are; "" where no prefix names one."""
+
     def problem(self, line: int | None, why: str) -> None:
         """A line that should have been read and was not."""
 

@@ -67,8 +67,10 @@ def import_stream(  # noqa: PLR0913 - options that are named
     reading = _Reading(source, report, take, collective, url)
     if head.lstrip()[:40].startswith('{"schema"'):
         _take_records(source, report, take)
-    elif not reading.as_document(head):
-        reading.as_lines()
+    else:
+        if not reading.as_document(head):
+            reading.as_lines()
+        reading.close()
     if not report.sweeps:
         report.seems = what_it_seems(head)
     for long_line in source.too_long:
@@ -113,6 +115,7 @@ class _Reading:
         self._document = Document(is_markdown=False)
         self._streams: dict[str, Stream] = {}
         self._shared: dict[type[Collector], Collector] = {}
+        self.who = ""
         self._ordinal = 0
         self._peeler = Peeler()
         self._tries = 0
@@ -159,9 +162,15 @@ class _Reading:
         """Read the file as one document, where it begins as one."""
         for format_ in DOCUMENT_FORMATS:
             if format_.looks_like(head):
+                self._document = Document(is_markdown=False, file=self._name)
                 format_.parse(self._source.everything(format_.max_bytes), self)
                 return True
         return False
+
+    def close(self) -> None:
+        """Everything is read: what was gathered over several ranks becomes runs."""
+        for collector in self._shared.values():
+            collector.close()
 
     def as_lines(self) -> None:
         """Read the file line by line."""
@@ -176,8 +185,6 @@ class _Reading:
             self._block(first, lines, markdown)
         for stream in list(self._streams.values()):
             stream.close()
-        for collector in self._shared.values():
-            collector.close()
         copies = sum(1 for stream in self._streams.values() if stream.has_tables)
         if copies > 1:
             self._report.note(None, f"{copies} ranks print tables of their own: copies that were started without MPI")

@@ -33,6 +33,7 @@ MAX_ROWS = 20_000
 MAX_REMEMBERED = 400
 ERROR_NOTE = "the error column is the largest deviation, not a count of wrong elements: kept as context.max_error"
 
+_UNIT = re.compile(r"\s*\((?:us|GB/s|B|bytes|elements)\)|\s*\[(?:us|GB/s|B)\]")
 _ROW_START = re.compile(r"#?\s*\d{1,20}\s+\d{1,20}(?:\s|$)")
 _FRAGMENT = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s[^\n]{1,200}?(?=[A-Za-z][\w.-]{0,100}:\d{1,10}:\d{1,10} \[)")
 
@@ -63,6 +64,7 @@ class Parser:
         self._average: float | None = None
         self._saw_footer = False
         self._failure: str | None = None
+        self._failed_at = 0
         self._notes: list[str] = []
         self._headless = False
 
@@ -77,13 +79,25 @@ class Parser:
             return self._comment(stripped, number_)
         if stripped.startswith(WITHOUT_HASH):
             return self._comment(f"# {stripped}", number_)
+        if stripped.startswith("|"):
+            return self._pipes(stripped, number_)
         if FAILURE.match(stripped):
-            self._failure = stripped[:500]
+            self._failure, self._failed_at = stripped[:500], number_
             return True
         rccl = RCCL_VERSION.match(stripped)
         if rccl:
             self._preamble.version, self._preamble.is_rccl = rccl[1], True
         return rccl is not None
+
+    def _pipes(self, line: str, number_: int) -> bool:
+        """A row or header between pipes, as pages show tables."""
+        cells = [_UNIT.sub("", cell).strip(" *`") for cell in line.strip("|").split("|")]
+        if self._layout is not None and "".join(cells).strip("-: ") == "":
+            return True
+        text = " ".join(cell or "none" for cell in cells)
+        if self._layout is None or not cells[0].isdecimal():
+            return "busbw" in line.lower() and self._comment(f"# {text}", number_)
+        return self._in_table(self._layout, text, number_)
 
     def _in_table(self, layout: Layout, line: str, number_: int) -> bool:
         """Whether the line is a row or the footer of the table that is open."""
@@ -272,6 +286,8 @@ class Parser:
         elif not self._preamble.is_empty and self._preamble.line:
             self._complain_of_no_rows()
             self._preamble = Preamble()
+        elif self._failure:
+            self._sink.problem(self._failed_at, self._failure)
 
     def _emit(self, *, goes_on: bool = False) -> None:
         layout, around = self._layout, self._around

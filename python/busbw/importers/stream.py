@@ -17,6 +17,11 @@ class RankSink:
         self._who = who
 
     @property
+    def who(self) -> str:
+        """The rank or host, as its launcher names it."""
+        return self._who
+
+    @property
     def collective(self) -> Collective | None:
         """What the user says was measured."""
         return self._sink.collective
@@ -48,6 +53,7 @@ class Stream:
         self._parsers: list[LineParser | None] = [None] * len(self._formats)
         self._starts = self._starts_of_unmade()
         self._made = False
+        self._before = ""
         self._active: LineParser | None = None
         self._nccl_tests: NcclTestsParser | None = None
 
@@ -63,6 +69,7 @@ class Stream:
                 starting = True
                 break
         if not starting and not self._made:
+            self._before = text
             return False
         for index, parser in enumerate(self._parsers):
             if parser is None:
@@ -74,6 +81,7 @@ class Stream:
             if parser.feed(text, number):
                 self._active = parser
                 return True
+        self._before = text
         return False
 
     def rows_follow(self, lines: list[str], at: int) -> int:
@@ -89,6 +97,8 @@ class Stream:
         parser = self._parsers[index] = self._formats[index].make(self._sink)
         self._starts = self._starts_of_unmade()
         self._made = True
+        if self._formats[index].line_before and self._before:
+            parser.feed(self._before, 0)
         if isinstance(parser, NcclTestsParser):
             self._nccl_tests = parser
         return parser
