@@ -60,11 +60,17 @@ ChannelRange channel_range(const KernelKind& kind, const Request& request, const
 // rank's buffers. At most 2^64-1, if the product is more.
 std::uint64_t size_bytes(const Request& request);
 
+// What a built-in table is made for: the time of a call alone, or that of a step in which a program computes beside it.
+enum class Preference : std::uint8_t { latency, overlap };
+constexpr const char* name(Preference preference) { return preference == Preference::latency ? "latency" : "overlap"; }
+
 class Choices {
  public:
   // `forced` is BUSBW_ALGORITHM, `table_text` what a table file holds (choice_table.h describes both; either may be
-  // empty), `gpu_name` as the driver has it. Throws a Failure with one sentence for text that is not right.
-  static Choices from_settings(const std::string& forced, const std::string& table_text, const std::string& gpu_name);
+  // empty), `gpu_name` as the driver has it, `prefer` which of the built-in tables comes behind them. Throws a Failure
+  // with one sentence for text that is not right.
+  static Choices from_settings(const std::string& forced, const std::string& table_text, const std::string& gpu_name,
+                               Preference prefer = Preference::latency);
 
   Choice choose(const Request& request) const;
 

@@ -31,7 +31,8 @@ std::string obstacle(const std::vector<PeerRecord>& records) {
   }
   for (const PeerRecord& record : records) {
     if (record.settings != records[0].settings) {
-      return text("rank %d has another BUSBW_ALGORITHM, BUSBW_TABLE or build of this library than rank 0", record.rank);
+      return text("rank %d has another BUSBW_ALGORITHM, BUSBW_TABLE, BUSBW_PREFER or build of this library than rank 0",
+                  record.rank);
     }
   }
   for (const PeerRecord& a : records) {

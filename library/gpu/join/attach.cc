@@ -79,7 +79,7 @@ Joining begin(const NewCommunicator& made, const Wanted& wanted) {
   return joining;
 }
 
-void finish(Joining& joining, LogLevel log) {
+void finish(Joining& joining, const Settings& settings) {
   if (joining.attachment) {
     Entry entry = joining.attachment->conclude();
     entry.blocking = joining.entry->blocking;
@@ -87,9 +87,10 @@ void finish(Joining& joining, LogLevel log) {
     if (!joining.attachment->knows_verdicts()) entry.parked = joining.attachment;
     *joining.entry = std::move(entry);
   }
-  if (log != LogLevel::none && joining.rank <= 0) {
+  if (settings.log != LogLevel::none && joining.rank <= 0) {
     const std::string who = joining.attachment ? joining.attachment->describe() : "a communicator";
-    const std::string what = joining.entry->ours ? "accelerated" : "NCCL does everything: " + joining.entry->reason;
+    const std::string what = joining.entry->ours ? std::string("accelerated, made for ") + name(settings.prefer)
+                                                 : "NCCL does everything: " + joining.entry->reason;
     std::fprintf(stderr, "busbw: %s: %s\n", who.c_str(), what.c_str());
   }
   registry().put(joining.comm, joining.entry);
@@ -107,7 +108,7 @@ void attach(const std::vector<NewCommunicator>& made) {
     if (joining.back().attachment) attachments.push_back(joining.back().attachment);
   }
   Together<Attachment>::agree(attachments, wanted.settings.timeout_seconds);
-  for (Joining& one : joining) finish(one, wanted.settings.log);
+  for (Joining& one : joining) finish(one, wanted.settings);
 }
 
 }  // namespace busbw::gpu

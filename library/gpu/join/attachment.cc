@@ -80,7 +80,7 @@ void Attachment::make_memory() {
             .log = settings_.log,
             .mixes_graphs = mixes_graphs()};
   parts_.choices = std::make_shared<const Choices>(
-      Choices::from_settings(settings_.algorithm, settings_.table, device_->facts().name));
+      Choices::from_settings(settings_.algorithm, settings_.table, device_->facts().name, settings_.prefer));
   record_.settings = mix(parts_.choices->fingerprint(), BUSBW_VERSION);
   parts_.memory = std::make_shared<ScratchMemory>(device_, ranks_);
   parts_.peers = std::make_unique<PeerMemory>(device_);

@@ -12,6 +12,7 @@
 #include "library/gpu/choose/settings.h"
 #include "library/gpu/cuda/device.h"
 #include "library/gpu/join/window.h"
+#include "library/gpu/run/staged.h"
 #include "library/gpu/run/stream_order.h"
 #include "library/gpu/watch/health.h"
 #include "library/gpu/watch/watch.h"
@@ -43,6 +44,8 @@ class ScratchMemory {
   unsigned char* scratch() const { return scratch_; }
   ChannelState* state() const { return state_; }
   const HostMemory& abort_word() const { return abort_word_; }
+  // Lets the words of staged copies say all that a stream may wait for.
+  void release_waits(DeviceStream stream) const;
 
  private:
   std::shared_ptr<Device> device_;
@@ -50,6 +53,7 @@ class ScratchMemory {
   unsigned char* scratch_ = nullptr;
   ChannelState* state_ = nullptr;
   HostMemory abort_word_;
+  HostMemory words_;  // of staged copies, as release_waits() writes them
 };
 
 // The peers' memory as this rank's GPU addresses it.
@@ -133,7 +137,9 @@ class Communicator {
   const Window* window_of(const Call& call) const;
   void launch_in(const Turn& turn, const Call& call, const Choice& choice);
   void launch_copies(const Call& call, std::uint64_t capture);
-  DeviceStream side_stream(std::uint64_t capture);
+  void launch_staged(const Call& call, const Choice& choice, std::uint64_t capture);
+  void run_staged(const StagedStep& step, ncclDataType_t type, DeviceStream stream);
+  DeviceStream side_stream(std::uint64_t capture, int nth = 0);
   void log(const Call& call, const Choice& choice);
 
   CommunicatorParts parts_;
@@ -145,6 +151,8 @@ class Communicator {
   std::vector<DeviceStream> side_streams_;
   DeviceEvent fork_ = nullptr;
   DeviceEvent join_ = nullptr;
+  class Releaser;
+  std::unique_ptr<Releaser> releaser_;  // from the first staged copies on
   std::string logged_;
 };
 

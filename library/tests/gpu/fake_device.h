@@ -245,6 +245,16 @@ class FakeDevice : public Device {
       while (static_cast<std::int32_t>(place(a.rank, peer).load() - number) < 0 && *a.abort == 0) ::usleep(50);
     }
   }
+  bool can_order_by_words() const override { return can_order; }
+  void order_by_words(const WordStep* steps, std::size_t count, DeviceStream on) override {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (steps[i].waits) note(text("await s%zu", number(on)));
+      const std::atomic_ref word(*steps[i].word);
+      while (steps[i].waits && word.load() != steps[i].value) ::usleep(50);
+      if (!steps[i].waits) word.store(steps[i].value);
+    }
+  }
+  void add(ncclDataType_t, const AddArguments&, DeviceStream on) override { note(text("add s%zu", number(on))); }
   void copy(void* to, const void* from, std::size_t bytes, DeviceStream on) override {
     note(text("copy %zu s%zu", bytes, number(on)));
     std::memcpy(to, from, bytes);
@@ -283,6 +293,7 @@ class FakeDevice : public Device {
   std::multimap<std::uint64_t, std::shared_ptr<void>> kept;  // by the capture; goes with its graph
   std::vector<DeviceEvent> retired;
   std::atomic<bool> refuse_memory{false}, refuse_peers{false}, refuse_launch{false}, events_done{true};
+  std::atomic<bool> can_order{true};
   std::atomic<bool> ranges_by_descriptor{false}, refuse_windows{false}, refuse_shares{false};
   std::map<DeviceStream, std::uint64_t> captures;
   DeviceStream stuck = nullptr;  // what is in this stream never ends
