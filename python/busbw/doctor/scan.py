@@ -15,15 +15,14 @@ MAX_EVIDENCE = 3
 MAX_WHO = 4096
 MAX_GROUPS = 4096
 
-# First words of NCCL's messages that are said in every healthy run, and of which no signature speaks.
+# First words of NCCL's messages that are said in every healthy run, and of which no signature speaks, unless they
+# say that something is disabled or used.
 _PLAIN_WORDS = """
     Search Channel Trees Tree Ring Connected Setting comm threadThresholds P2P Chunksize NVLS Pattern
     Initialized Assigned Paths CPU GPU + ncclCommInitRank ncclCommInitRankConfig ncclCommInitAll
     ncclCommSplit [Proxy Comm CC New AllReduce: Broadcast: AllGather: ReduceScatter: Reduce: === Init
     NCCL_DEBUG [Rank cudaDriverVersion"""
 _PLAIN = frozenset(_PLAIN_WORDS.split())
-_BUT = ("isabled", "Using")
-"""Unless they hold one of these."""
 _DIGITS = str.maketrans("", "", "0123456789")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _RANK = re.compile(
@@ -62,16 +61,15 @@ def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> 
     hits: dict[str, Hit] = {}
     kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0}
     shapes: dict[str, tuple[Signature, ...]] = {}
-    number = 0
+    number = nccl = 0
     for number, raw in enumerate(lines, 1):
         at = raw.find("NCCL INFO ")
         if at >= 0:
-            kinds["nccl"] += 1
-            text = raw[at + 10 :]
-            if text.partition(" ")[0] in _PLAIN and not any(word in text for word in _BUT):
+            nccl += 1
+            if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
                 continue
         elif "NCCL WARN" in raw:
-            kinds["nccl"] += 1
+            nccl += 1
         elif not raw or raw.isspace():
             continue
         line = raw[:MAX_LINE]
@@ -91,6 +89,7 @@ def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> 
                 shapes[key] = known
         if known:
             _look(line, number, known, hits)
+    kinds["nccl"] = nccl
     return Scan(source, number, hits, kinds)
 
 
