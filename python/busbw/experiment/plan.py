@@ -11,6 +11,8 @@ from typing import Any, get_args
 
 from busbw.analysis.verdict import MARGIN
 from busbw.base.errors import UsageError, UserError
+from busbw.base.options import MEASURING, options_of
+from busbw.base.words import Reader
 from busbw.experiment.factors import VARIABLE, Factor, Level, Variant, variants
 from busbw.records import Collective
 
@@ -64,13 +66,15 @@ def check(plan: Plan) -> Plan:
     if not plan.words or plan.words[0] not in _COLLECTIVES:
         given = f"'{plan.words[0]}' is none" if plan.words else "none was given"
         raise UsageError(f"an experiment measures a collective, and {given}; end with `-- all_reduce -b 1M -e 1G -f 4`")
-    for word in plan.words:
-        if word.partition("=")[0] in {"--record", "--runs", "--no-record"}:
-            raise UsageError(f"{word} belongs to no experiment: it keeps the records of its trials itself")
+    for each in Reader(options_of(MEASURING), f"busbw {plan.words[0]}", lenient=True).read(plan.words[1:]).given:
+        if each.option is not None and each.option.name in {"record", "runs", "no-record"}:
+            raise UsageError(
+                f"--{each.option.name} belongs to no experiment: it keeps the records of its trials itself"
+            )
     limits = plan.limits
     if plan.ranks < 1:
-        raise UsageError(f"-n {plan.ranks}: a job has at least one rank")
-    for name, value in (("--time", limits.seconds), ("--trial-timeout", limits.trial_seconds)):
+        raise UsageError(f"--ranks {plan.ranks}: a job has at least one rank")
+    for name, value in (("--budget", limits.seconds), ("--trial-limit", limits.trial_seconds)):
         if not 0 < value < 1e7:
             raise UsageError(f"{name} {value:g}: the limit must be more than 0 seconds and less than a year")
     if not limits.min_rounds <= limits.rounds <= 10_000:

@@ -50,8 +50,8 @@ def environment_of(variant: Variant, environ: Mapping[str, str]) -> dict[str, st
 def command_of(plan: Plan, variant: Variant, record: Path, limit_s: float) -> list[str]:
     """The words of one trial."""
     return [
-        sys.executable, "-m", "busbw", "run", "-n", str(plan.ranks), "--timeout", f"{limit_s:g}", *plan.launch,
-        *plan.words, *variant.arguments, "--record", str(record),
+        sys.executable, "-m", "busbw", "run", "--ranks", str(plan.ranks), "--time-limit", f"{limit_s:g}",
+        *plan.launch, *plan.words, *variant.arguments, "--record", str(record),
     ]  # fmt: skip
 
 

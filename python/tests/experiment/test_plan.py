@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.quantities import parse_seconds
 from busbw.experiment import factors
 from busbw.experiment.factors import variants
-from busbw.experiment.file import parse_time, read_plan
+from busbw.experiment.file import read_plan
 from busbw.experiment.plan import Limits, Plan, check, load, save
 from busbw.experiment.runner import environment_of
 
@@ -124,7 +125,7 @@ def test_a_mistake_in_a_file_is_named(tmp_path, text, said):
 
 
 def test_times_are_read_as_people_write_them():
-    assert [parse_time(text) for text in ("90", "90s", "10m", "1.5h")] == [90, 90, 600, 5400]
+    assert [parse_seconds(text) for text in ("90", "90s", "10m", "1.5h")] == [90, 90, 600, 5400]
 
 
 @pytest.mark.parametrize(
