@@ -30,6 +30,7 @@ examples:
   busbw doctor --prove                     measures what each finding costs here
   busbw doctor --collect node7.tar.gz      on the machine; then elsewhere:
   busbw doctor node7.tar.gz
+  busbw doctor good.tar.gz bad.tar.gz      what differs, most suspicious first
 """
 
 
@@ -44,9 +45,12 @@ def _run(args: Args) -> int:
     from busbw.doctor.collect import collect
     from busbw.doctor.examine import examine
     from busbw.doctor.facts import gather
-    from busbw.doctor.inputs import Inputs, read_inputs
+    from busbw.doctor.inputs import Inputs, bundles_of, read_inputs
     from busbw.doctor.verdict import verdict
 
+    bundles = bundles_of(args.file)
+    if len(bundles) > 1:
+        return _side_by_side(args, bundles)
     inputs = Inputs(args.topology, args.graph, tuple(args.log), tuple(args.conf), tuple(args.file))
     base = collect() if args.live or args.collect or not inputs.any else None
     snapshot, records = read_inputs(inputs, base)
@@ -67,6 +71,24 @@ def _run(args: Args) -> int:
     if args.json:
         print(json.dumps(_as_json(facts, findings, proofs, said), indent=1))
     return said.outcome.value
+
+
+def _side_by_side(args: Args, bundles: list[str]) -> int:
+    """Bundles of several machines: what differs. Exit code 1 where something does."""
+    from pathlib import Path
+
+    from busbw.doctor.bundle import read_bundle
+    from busbw.doctor.facts import gather
+    from busbw.doctor.side_by_side import as_json, compare, lines
+
+    others = [each for each in args.file if each not in bundles]
+    if others or args.live or args.collect or args.prove or args.topology or args.graph or args.log or args.conf:
+        raise UserError("bundles of several machines are compared by themselves: give nothing beside them")
+    if len(set(bundles)) < len(bundles):
+        raise UserError("the same bundle is given twice")
+    found = compare({name: gather(read_bundle(Path(name))) for name in bundles})
+    print(json.dumps(as_json(found), indent=1) if args.json else "\n".join(lines(found)))
+    return 1 if found.differences else 0
 
 
 def _print(facts: Facts, findings: tuple[Finding, ...], said: Verdict, *, everything: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,6 +44,11 @@ class Inputs:
     def any(self) -> bool:
         """Whether anything is named at all."""
         return bool(self.topology or self.graph or self.logs or self.confs or self.files)
+
+
+def bundles_of(names: Sequence[str]) -> list[str]:
+    """Those of the files that are bundles."""
+    return [name for name in names if is_bundle(files.read_start(name, 16))]
 
 
 def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot, tuple[Record, ...]]:
