@@ -321,8 +321,14 @@ CudaDevice::Captured CudaDevice::captured(DeviceStream stream) const {
   Captured captured;
   void** behind = nullptr;
   std::size_t count = 0;
-  check(driver_.stream_get_capture_info(stream, &status, &id, &captured.graph, &behind, &count),
-        "cuStreamGetCaptureInfo");
+  CudaResult result = driver_.stream_get_capture_info(stream, &status, &id, &captured.graph, &behind, &count);
+  if (result != cuda::success && driver_.stream_get_capture_edges) {
+    // It does not answer where a kernel may begin before what it is behind has ended. Such an edge counts as a whole
+    // one here.
+    void* edges = nullptr;
+    result = driver_.stream_get_capture_edges(stream, &status, &id, &captured.graph, &behind, &edges, &count);
+  }
+  check(result, "cuStreamGetCaptureInfo");
   if (status != cuda::capture_active || !captured.graph) {
     throw Failure(ncclUnhandledCudaError, "busbw's GPU library: the capture of a stream has ended within a call.");
   }

@@ -144,8 +144,11 @@ struct Uuid {
   X(graph_retain_user_object, cuGraphRetainUserObject, (void* graph, void* object, unsigned count, unsigned flags))
 
 // Newer still: the library does without.
-#define BUSBW_OPTIONAL_DRIVER_FUNCTIONS(X) \
-  X(stream_get_id, cuStreamGetId, (ncclStream_t stream, unsigned long long* id))
+#define BUSBW_OPTIONAL_DRIVER_FUNCTIONS(X)                                                                  \
+  X(stream_get_id, cuStreamGetId, (ncclStream_t stream, unsigned long long* id))                            \
+  X(stream_get_capture_edges, cuStreamGetCaptureInfo_v3,                                                    \
+    (ncclStream_t stream, cuda::CaptureStatus * status, std::uint64_t* id, void* graph, void* dependencies, \
+     void* edges, void* dependency_count))
 
 // Without these, windows of memory of this kind are left to NCCL.
 #define BUSBW_RANGE_DRIVER_FUNCTIONS(X)                                                                              \

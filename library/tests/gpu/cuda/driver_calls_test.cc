@@ -175,6 +175,20 @@ TEST_F(DriverCalls, TheNodeThatRecordsForOutsideIsOneAndComesBehindTheLastCall) 
   EXPECT_EQ(seen.record_nodes, 1);
 }
 
+TEST_F(DriverCalls, EdgesThatTheOlderQuestionDoesNotTellAreAskedForByTheNewerOne) {
+  driver.stream_get_capture_info = [](ncclStream_t, cuda::CaptureStatus*, std::uint64_t*, void*, void*, void*) {
+    return CudaResult(1);  // its refusal of edges with data
+  };
+  driver.stream_get_capture_edges = [](ncclStream_t stream, cuda::CaptureStatus* status, std::uint64_t* id, void* graph,
+                                       void* behind, void*, void* count) {
+    return recording_driver().stream_get_capture_info(stream, status, id, graph, behind, count);
+  };
+  OutsideRecord record;
+  seen.behind = {node(5)};
+  device->record_outside(record, device->create_event(), stream());
+  EXPECT_EQ(seen.edges, (Edges{{5, 100}}));
+}
+
 TEST_F(DriverCalls, AWaitForOutsideSaysSo) {
   device->wait(stream(), device->create_event());
   EXPECT_EQ(seen.wait_flags, 0u);
