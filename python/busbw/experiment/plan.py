@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,11 +15,14 @@ from busbw.base.errors import UsageError, UserError
 from busbw.base.options import MEASURING, options_of
 from busbw.base.words import Reader
 from busbw.experiment.factors import VARIABLE, Factor, Level, Variant, variants
+from busbw.machine.nccl.conf import set_by_files
 from busbw.records import Collective
 
 PLAN_NAME = "experiment.json"
 SCHEMA = 1
 _COLLECTIVES = frozenset(get_args(Collective)) - {"barrier"}
+NEVER_EMPTY = frozenset({"NCCL_GRAPH_FILE"})
+"""Variables whose empty value is no value that NCCL passes over: it is the name of a file that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,19 @@ def check(plan: Plan) -> Plan:
         for variable, setting in variant.environment.items():
             if not VARIABLE.fullmatch(variable) or "\0" in (setting or ""):
                 raise UsageError(f"{variable!r} cannot be set: names have letters, digits and _, values no NUL")
+            if setting is None:
+                _check_removable(variable)
     return plan
+
+
+def _check_removable(variable: str) -> None:
+    """UsageError for a variable that a conf file sets anew in each process and that no value takes back."""
+    origin = set_by_files(os.environ).get(variable) if variable in NEVER_EMPTY else None
+    if origin is not None:
+        raise UsageError(
+            f"{variable} cannot be unset: line {origin.line} of {origin.where} sets it for every program that loads "
+            "NCCL; remove that line for the experiment, or compare with the empty file of `busbw doctor --prove`"
+        )
 
 
 def save(plan: Plan, folder: Path) -> None:

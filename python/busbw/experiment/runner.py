@@ -18,6 +18,7 @@ from busbw.experiment.factors import Variant
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import Outcome, Trial, times_of
 from busbw.launch.execute import PR_SET_PDEATHSIG, TIMED_OUT
+from busbw.machine.nccl.conf import set_by_files
 from busbw.records import read_record
 from busbw.runs.destination import RECORD_NAME
 
@@ -39,6 +40,9 @@ def environment_of(variant: Variant, environ: Mapping[str, str]) -> dict[str, st
     for name, value in variant.environment.items():
         if value is None:
             inherited.pop(name, None)
+            if name in set_by_files(environ):
+                # NCCL would set it again from its conf file; an empty value it takes for one that is not set.
+                inherited[name] = ""
         else:
             inherited[name] = value
     # The package that runs now is the one that measures, wherever it was started from.
