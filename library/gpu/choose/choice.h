@@ -26,6 +26,7 @@ struct Request {
   std::uint64_t count;  // as in KernelArguments, but always in elements
   int ranks;
   bool window = false;  // the output lies in a window of the communicator, apart from the input
+  bool copies_first = false;  // copy engines wherever they can do it (NCCL_CTA_POLICY_ZERO)
 };
 
 struct Choice {
@@ -72,7 +73,9 @@ class Choices {
   static Choices from_settings(const std::string& forced, const std::string& table_text, const std::string& gpu_name,
                                Preference prefer = Preference::latency);
 
-  Choice choose(const Request& request) const;
+  // On a layout of as many channels as the kernels may have blocks; by default the largest.
+  Choice choose(const Request& request) const { return choose(request, Layout::of(request.ranks)); }
+  Choice choose(const Request& request, const Layout& layout) const;
 
   // Equal for equal decisions; for ranks to compare.
   std::uint64_t fingerprint() const { return fingerprint_; }

@@ -90,7 +90,10 @@ constexpr int least_threads(const KernelKind& kind) { return stages_of(kind) == 
 
 // And takes at most; see kernels/instances.h.
 constexpr int most_threads(const KernelKind& kind, int ranks) {
-  return kind.protocol == Protocol::ll || ranks <= 4 ? 512 : 320;
+  // Two blocks fit on a multiprocessor, whatever their registers: LL's threads may have 128, those of others as many as
+  // instances.h lets them.
+  if (kind.protocol == Protocol::ll) return 256;
+  return ranks <= 4 ? 512 : 320;
 }
 
 }  // namespace busbw::gpu

@@ -51,25 +51,23 @@ struct Joining {
 };
 
 // Everything here is the same on all ranks of a communicator, so that either all of them exchange or none does.
-std::string why_no_exchange(const NewCommunicator& made, const Joining& joining, const Wanted& wanted) {
+std::string why_no_exchange(const Joining& joining, const Wanted& wanted) {
   if (!wanted.why_not.empty()) return wanted.why_not;
   if (joining.ranks < 2) return "it has one rank";
   if (joining.ranks > max_ranks) return text("it has %d ranks, more than %d", joining.ranks, max_ranks);
-  if (!made.blocking) return "it is non-blocking";
   return "";
 }
 
 Joining begin(const NewCommunicator& made, const Wanted& wanted) {
   Joining joining{.comm = made.comm, .entry = std::make_shared<Entry>()};
-  joining.entry->blocking = made.blocking;
-  if (made.blocking) {
-    call_nccl(real_nccl().count, made.comm, &joining.ranks);
-    call_nccl(real_nccl().user_rank, made.comm, &joining.rank);
-  }
-  joining.entry->reason = why_no_exchange(made, joining, wanted);
+  joining.entry->wishes = made.wishes;
+  call_nccl(real_nccl().count, made.comm, &joining.ranks);
+  call_nccl(real_nccl().user_rank, made.comm, &joining.rank);
+  joining.entry->reason = why_no_exchange(joining, wanted);
   if (!joining.entry->reason.empty()) return joining;
   try {
-    joining.attachment = std::make_shared<Attachment>(made.comm, joining.rank, joining.ranks, wanted.settings);
+    joining.attachment = std::make_shared<Attachment>(made.comm, joining.rank, joining.ranks, wanted.settings,
+                                                      made.wishes);
     joining.attachment->prepare();
   } catch (const std::exception& error) {
     // The other ranks find out when their time is up.
@@ -81,11 +79,10 @@ Joining begin(const NewCommunicator& made, const Wanted& wanted) {
 
 void finish(Joining& joining, const Settings& settings) {
   if (joining.attachment) {
-    Entry entry = joining.attachment->conclude();
-    entry.blocking = joining.entry->blocking;
+    joining.attachment->conclude(*joining.entry);
+    joining.entry->share = joining.attachment->share();
     // Memory of an exchange that is still on its way goes when the communicator does.
-    if (!joining.attachment->knows_verdicts()) entry.parked = joining.attachment;
-    *joining.entry = std::move(entry);
+    if (!joining.attachment->knows_verdicts()) joining.entry->parked = joining.attachment;
   }
   if (settings.log != LogLevel::none && joining.rank <= 0) {
     const std::string who = joining.attachment ? joining.attachment->describe() : "a communicator";
@@ -98,7 +95,7 @@ void finish(Joining& joining, const Settings& settings) {
 
 }  // namespace
 
-void attach(const std::vector<NewCommunicator>& made) {
+void attach(const std::vector<NewCommunicator>& made, const std::atomic<bool>* cancelled) {
   const AsideFromCaptures aside;
   const Wanted wanted = wanted_now();
   std::vector<Joining> joining;
@@ -107,7 +104,7 @@ void attach(const std::vector<NewCommunicator>& made) {
     joining.push_back(begin(one, wanted));
     if (joining.back().attachment) attachments.push_back(joining.back().attachment);
   }
-  Together<Attachment>::agree(attachments, wanted.settings.timeout_seconds);
+  Together<Attachment>::agree(attachments, wanted.settings.timeout_seconds, cancelled);
   for (Joining& one : joining) finish(one, wanted.settings);
 }
 

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <thread>
+#include <utility>
 
 #include "library/common/failure.h"
 
@@ -23,10 +24,9 @@ constexpr seconds patience_with_peers{30};
 
 }  // namespace
 
-ScratchMemory::ScratchMemory(std::shared_ptr<Device> device, int ranks)
-    : device_(std::move(device)), layout_(Layout::of(ranks)) {
+ScratchMemory::ScratchMemory(std::shared_ptr<Device> device, int ranks, int channels)
+    : device_(std::move(device)), layout_(Layout::of(ranks, channels)) {
   scratch_ = static_cast<unsigned char*>(device_->allocate(layout_.bytes));
-  device_->fill(scratch_ + layout_.sentinel_start, sentinel_word, layout_.simple_start - layout_.sentinel_start);
   state_ = static_cast<ChannelState*>(device_->allocate(sizeof(ChannelState) * std::size_t(layout_.channels)));
   abort_word_ = device_->allocate_host(sizeof(std::uint32_t));
   words_ = device_->allocate_host(Layout::words_bytes);
@@ -38,6 +38,11 @@ ScratchMemory::ScratchMemory(std::shared_ptr<Device> device, int ranks)
       }
     }
   }
+}
+
+void ScratchMemory::settle(int channels) {
+  layout_ = Layout::of(layout_.ranks, channels);
+  device_->fill(scratch_ + layout_.sentinel_start, sentinel_word, layout_.simple_start - layout_.sentinel_start);
 }
 
 ScratchMemory::~ScratchMemory() {
@@ -99,7 +104,7 @@ Communicator::~Communicator() {
   parts_.seat->leave([memory = std::move(parts_.memory)]() mutable { memory.reset(); }, patience_with_peers);
 }
 
-Choice Communicator::decide(const Call& call) const {
+Choice Communicator::decide(const Call& call, int most_blocks) const {
   if (call.root < 0 || call.root >= parts_.ranks) return {.reason = "the root is no rank"};
   Request request{
       .collective = call.collective, .type = call.type, .op = call.op, .count = call.count, .ranks = parts_.ranks};
@@ -107,7 +112,10 @@ Choice Communicator::decide(const Call& call) const {
     const std::lock_guard lock(guard_);
     request.window = window_of(call) != nullptr;
   }
-  Choice choice = parts_.choices->choose(request);
+  request.copies_first = parts_.copies_first;
+  Layout layout = parts_.memory->layout();
+  layout.channels = std::min(layout.channels, most_blocks);
+  Choice choice = parts_.choices->choose(request, layout);
   if (choice.algorithm == Algorithm::staged && !device()->can_order_by_words()) {
     return {.reason = "the NVIDIA driver is too old for staged copies (it has no cuStreamBatchMemOp_v2)"};
   }
@@ -116,14 +124,6 @@ Choice Communicator::decide(const Call& call) const {
   if (!parts_.memory->device()->has(kind_of(kind.collective, kind.algorithm, kind.protocol), call.type)) {
     return {.reason = std::string("this build has no kernel for ") + name(choice.algorithm) + "/" +
                       name(choice.protocol) + " on this type"};
-  }
-  if (choice.channels > parts_.channel_limit) {
-    // Blocks wait for blocks of peers, so that all must run at once.
-    if (channel_range(kind, request, parts_.memory->layout()).least > parts_.channel_limit) {
-      return {.reason =
-                  text("it needs more than the %d blocks that one of the GPUs runs at once", parts_.channel_limit)};
-    }
-    choice.channels = parts_.channel_limit;
   }
   return choice;
 }
@@ -146,8 +146,10 @@ void Communicator::launch(const Call& call, const Choice& choice) {
 void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams streams) {
   const std::lock_guard lock(guard_);
   parts_.health->check();
+  settle_later();
   const StreamOrder::Streams others = streams.subspan(1);
   const Turn turn = order_.turn(streams.front(), others);
+  if (turn.capture != 0) parts_.share->keep();
   try {
     order_.before(turn, others);
     for (const Chosen& one : calls) launch_in(turn, one.call, one.choice);
@@ -361,6 +363,7 @@ void Communicator::launch_copies(const Call& call, std::uint64_t capture) {
 Turn Communicator::before(DeviceStream stream) {
   const std::lock_guard lock(guard_);
   parts_.health->check();
+  settle_later();
   const Turn turn = order_.turn(stream);
   order_.before(turn);
   return turn;
@@ -371,8 +374,48 @@ void Communicator::after(const Turn& turn, StreamOrder::Streams others) {
   order_.after(turn, others);
 }
 
+void Communicator::after_later(const Turn& turn, StreamOrder::Streams others) {
+  const std::lock_guard lock(guard_);
+  later_.emplace_back(turn, std::vector<DeviceStream>(others.begin(), others.end()));
+}
+
+// The program may not use the communicator again before NCCL is done with the call, so that it is in its stream now.
+void Communicator::settle_later() {
+  for (const auto& [turn, others] : std::exchange(later_, {})) {
+    if (device()->capture(turn.stream) == turn.capture) order_.after(turn, others);
+  }
+}
+
 void Communicator::abort(const std::string& how) {
-  if (parts_.health->poison(ncclRemoteError, how)) parts_.seat->announce_abort();
+  if (parts_.health->report(ncclRemoteError, how)) parts_.seat->announce_abort();
+}
+
+bool Communicator::idle_within(milliseconds patience) {
+  const AsideFromCaptures aside;
+  const auto give_up = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    {
+      const std::lock_guard lock(guard_);
+      try {
+        if (order_.idle()) return true;
+      } catch (const Failure&) {
+        return true;  // The GPU's context is lost, and with it everything that ran.
+      }
+    }
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+void Communicator::retire(std::shared_ptr<Communicator> ours) {
+  // What runs ends by itself or by the abort word; behind the program's own work it may have to wait for longer, and its
+  // memory with it.
+  if (ours->idle_within(milliseconds(400))) return;
+  std::thread([ours = std::move(ours)]() mutable {
+    while (!ours->idle_within(seconds(1))) {
+    }
+    ours.reset();
+  }).detach();
 }
 
 void Communicator::drain() {

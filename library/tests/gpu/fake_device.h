@@ -63,6 +63,7 @@ class FakeDevice : public Device {
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     const std::lock_guard lock(guard_);
     files_[memory] = {file, bytes};
+    allocated += bytes;
     ++live_allocations();
     return memory;
   }
@@ -296,6 +297,7 @@ class FakeDevice : public Device {
   std::atomic<bool> can_order{true};
   std::atomic<bool> ranges_by_descriptor{false}, refuse_windows{false}, refuse_shares{false};
   std::map<DeviceStream, std::uint64_t> captures;
+  std::atomic<std::size_t> allocated{0};  // in bytes, over the device's life
   DeviceStream stuck = nullptr;  // what is in this stream never ends
   std::vector<Fill> fills;
   std::vector<Launch> launches;
@@ -331,6 +333,7 @@ class FakeDevices : public Devices {
   ~FakeDevices() override { use_devices(nullptr); }
   std::string why_none() override { return none; }
   std::shared_ptr<Device> open(int ordinal) override {
+    if (one_for_each_thread && !opened_here().empty()) return opened_here().back();
     auto device = std::make_shared<FakeDevice>(ordinal);
     if (prepare) prepare(*device);
     opened_here().push_back(device);
@@ -343,6 +346,7 @@ class FakeDevices : public Devices {
   }
 
   std::string none;
+  bool one_for_each_thread = false;  // instead of one for each communicator
   std::function<void(FakeDevice&)> prepare;
 };
 
