@@ -116,7 +116,8 @@ ncclResult_t collective(ncclComm_t comm, const Call& call, Real real) {
 
 // `make` asks the real NCCL for communicators, which it may make from a parent.
 template <class Make>
-ncclResult_t make_communicators(ncclComm_t parent, const ncclComm_t* comms, int count, const Wishes& wishes, Make make) {
+ncclResult_t make_communicators(ncclComm_t parent, const ncclComm_t* comms, int count, const Wishes& wishes,
+                                Make make) {
   const ncclResult_t result = make();
   const bool made = result == ncclSuccess || result == ncclInProgress;
   if (made && !inside_nccl()) note_new_communicators({comms, count, wishes, parent});

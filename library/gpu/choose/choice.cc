@@ -419,7 +419,8 @@ Choice Choices::choose(const Request& request, const Layout& layout) const {
   for (const Rule& rule : rules_[int(request.collective)]) {
     if (!matches(rule, request, bytes)) continue;
     if (rule.use.nccl) return left_to_nccl("NCCL is faster there on this table");
-    if (too_few_blocks(rule.use, request, layout)) return left_to_nccl("NCCL is faster than the few blocks that this communicator has");
+    if (too_few_blocks(rule.use, request, layout))
+      return left_to_nccl("NCCL is faster than the few blocks that this communicator has");
     if (const std::optional<Choice> choice = attempt(rule.use)) return *choice;
   }
   return left_to_nccl("no kernel of the table can do it");

@@ -25,7 +25,7 @@ struct Request {
   ncclRedOp_t op;
   std::uint64_t count;  // as in KernelArguments, but always in elements
   int ranks;
-  bool window = false;  // the output lies in a window of the communicator, apart from the input
+  bool window = false;        // the output lies in a window of the communicator, apart from the input
   bool copies_first = false;  // copy engines wherever they can do it (NCCL_CTA_POLICY_ZERO)
 };
 

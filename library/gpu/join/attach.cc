@@ -66,8 +66,8 @@ Joining begin(const NewCommunicator& made, const Wanted& wanted) {
   joining.entry->reason = why_no_exchange(joining, wanted);
   if (!joining.entry->reason.empty()) return joining;
   try {
-    joining.attachment = std::make_shared<Attachment>(made.comm, joining.rank, joining.ranks, wanted.settings,
-                                                      made.wishes);
+    joining.attachment =
+        std::make_shared<Attachment>(made.comm, joining.rank, joining.ranks, wanted.settings, made.wishes);
     joining.attachment->prepare();
   } catch (const std::exception& error) {
     // The other ranks find out when their time is up.

@@ -1,5 +1,5 @@
-// A non-blocking communicator on its way: NCCL makes it while the program goes on, and then its ranks meet on a thread of
-// ours. The program learns from ncclCommGetAsyncError when both are done.
+// A non-blocking communicator on its way: NCCL makes it while the program goes on, and then its ranks meet on a thread
+// of ours. The program learns from ncclCommGetAsyncError when both are done.
 #pragma once
 
 #include <atomic>

@@ -22,7 +22,8 @@ int fair_share(int multiprocessors, int population);
 
 class Room;
 
-// One communicator's part of a GPU. Calls are counted, because every rank must change to a smaller grid at the same one.
+// One communicator's part of a GPU. Calls are counted, because every rank must change to a smaller grid at the same
+// one.
 class Share {
  public:
   Share(std::shared_ptr<Room> room, int limit) : room_(std::move(room)), limit_(limit) {}

@@ -61,7 +61,8 @@ class Together {
 
   // One all-gather on every communicator. `mine` gives what to send; `lose` takes why nothing came of it.
   template <class Which, class Mine, class Lose>
-  static void start(const All& all, double patience, const std::atomic<bool>* cancelled, Which which, Mine mine, Lose lose) {
+  static void start(const All& all, double patience, const std::atomic<bool>* cancelled, Which which, Mine mine,
+                    Lose lose) {
     const auto attempt = [&](One& one, auto work) {
       try {
         work();
@@ -89,7 +90,8 @@ class Together {
 
   // Until each is done or lost.
   template <class Which, class Known, class Lose>
-  static void wait(const All& all, double patience, const std::atomic<bool>* cancelled, Which which, Known known, Lose lose) {
+  static void wait(const All& all, double patience, const std::atomic<bool>* cancelled, Which which, Known known,
+                   Lose lose) {
     const auto begin = Clock::now();
     const auto deadline = after(patience);
     for (const auto& one : all) {

@@ -54,7 +54,9 @@ class Reader {
 
 }  // namespace
 
-int Wishes::ceiling() const { return policy == NCCL_CTA_POLICY_DEFAULT ? most_blocks : std::min(most_blocks, sparing_blocks); }
+int Wishes::ceiling() const {
+  return policy == NCCL_CTA_POLICY_DEFAULT ? most_blocks : std::min(most_blocks, sparing_blocks);
+}
 
 Wishes wishes_of(const ncclConfig_t* config, const Wishes& otherwise) {
   Wishes wishes = otherwise;

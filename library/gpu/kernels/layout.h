@@ -75,8 +75,7 @@ struct Layout {
   // A channel has the same room whatever their number: a communicator of few channels needs that much less.
   BUSBW_BOTH static constexpr Layout of(int ranks, int channels = max_channels) {
     const std::uint64_t lines = static_cast<std::uint64_t>(max_channels) * ports * ranks;
-    return with(ranks, channels,
-                static_cast<std::uint32_t>(sentinel_budget / (lines * sentinel_sets * 16) / 64 * 64),
+    return with(ranks, channels, static_cast<std::uint32_t>(sentinel_budget / (lines * sentinel_sets * 16) / 64 * 64),
                 static_cast<std::uint32_t>(simple_budget / (lines * simple_slots) / 1024 * 1024),
                 staged_half / max_channels * static_cast<std::uint64_t>(channels));
   }

@@ -408,8 +408,8 @@ bool Communicator::idle_within(milliseconds patience) {
 }
 
 void Communicator::retire(std::shared_ptr<Communicator> ours) {
-  // What runs ends by itself or by the abort word; behind the program's own work it may have to wait for longer, and its
-  // memory with it.
+  // What runs ends by itself or by the abort word; behind the program's own work it may have to wait for longer, and
+  // its memory with it.
   if (ours->idle_within(milliseconds(400))) return;
   std::thread([ours = std::move(ours)]() mutable {
     while (!ours->idle_within(seconds(1))) {

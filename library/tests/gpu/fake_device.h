@@ -298,7 +298,7 @@ class FakeDevice : public Device {
   std::atomic<bool> ranges_by_descriptor{false}, refuse_windows{false}, refuse_shares{false};
   std::map<DeviceStream, std::uint64_t> captures;
   std::atomic<std::size_t> allocated{0};  // in bytes, over the device's life
-  DeviceStream stuck = nullptr;  // what is in this stream never ends
+  DeviceStream stuck = nullptr;           // what is in this stream never ends
   std::vector<Fill> fills;
   std::vector<Launch> launches;
   std::function<void(const Launch&)> kernel;

@@ -1,6 +1,6 @@
 // An NCCL whose non-blocking communicators take their time, as NCCL's do: over our CPU library, which blocks. What it
-// has been asked for goes on in a thread of its own, and the communicator is in progress until that is done; a child of a
-// communicator has no handle before.
+// has been asked for goes on in a thread of its own, and the communicator is in progress until that is done; a child of
+// a communicator has no handle before.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -136,7 +136,7 @@ EXPORT ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, nc
                                   ncclComm_t comm, ncclStream_t stream) {
   return add(comm, [=](ncclComm_t over) { return REAL(ncclAllReduce)(send, recv, count, type, op, over, stream); });
 }
-EXPORT ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                               ncclComm_t comm, ncclStream_t stream) {
+EXPORT ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               int root, ncclComm_t comm, ncclStream_t stream) {
   return add(comm, [=](ncclComm_t over) { return REAL(ncclReduce)(send, recv, count, type, op, root, over, stream); });
 }

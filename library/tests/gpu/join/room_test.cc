@@ -141,7 +141,8 @@ bool all_end(const std::vector<std::vector<int>>& orders, const std::vector<int>
       }
     }
     for (int one = 0; one < int(blocks.size()); ++one) {
-      const bool everywhere = std::all_of(resident.begin(), resident.end(), [&](const auto& r) { return r.contains(one); });
+      const bool everywhere =
+          std::all_of(resident.begin(), resident.end(), [&](const auto& r) { return r.contains(one); });
       if (!everywhere) continue;
       for (std::size_t rank = 0; rank < ranks; ++rank) {
         resident[rank].erase(one);
@@ -211,7 +212,8 @@ TEST(Orders, NoneHangsForAnyMixtureWithNcclsKernelsThatNcclSurvives) {
 class WishesOf : public ::testing::Test {
  protected:
   ~WishesOf() override {
-    for (const char* name : {"NCCL_MAX_CTAS", "NCCL_MIN_CTAS", "NCCL_CTA_POLICY", "NCCL_COMM_BLOCKING"}) ::unsetenv(name);
+    for (const char* name : {"NCCL_MAX_CTAS", "NCCL_MIN_CTAS", "NCCL_CTA_POLICY", "NCCL_COMM_BLOCKING"})
+      ::unsetenv(name);
   }
   static ncclConfig_t config() {
     ncclConfig_t config;

@@ -95,6 +95,10 @@ struct SimulationInfo {  // ncclSimInfo_t
   X(get_version, ncclGetVersion, (int*))                                                                           \
   X(get_unique_id, ncclGetUniqueId, (ncclUniqueId*))                                                               \
   X(init_rank, ncclCommInitRank, (ncclComm_t*, int, ncclUniqueId, int))                                            \
+  X(init_rank_config, ncclCommInitRankConfig, (ncclComm_t*, int, ncclUniqueId, int, ncclConfig_t*))                \
+  X(split, ncclCommSplit, (ncclComm_t, int, int, ncclComm_t*, ncclConfig_t*))                                      \
+  X(abort, ncclCommAbort, (ncclComm_t))                                                                            \
+  X(async_error, ncclCommGetAsyncError, (ncclComm_t, ncclResult_t*))                                               \
   X(init_all, ncclCommInitAll, (ncclComm_t*, int, const int*))                                                     \
   X(destroy, ncclCommDestroy, (ncclComm_t))                                                                        \
   X(group_start, ncclGroupStart, ())                                                                               \
@@ -114,6 +118,7 @@ struct Nccl {
 #undef PROGRAM_MEMBER
   const char* (*last_error)(ncclComm_t) = nullptr;
   bool ours = false;  // busbw's GPU library stands in front
+  busbwExplainCall_t* explain = nullptr;
 
   void check(ncclResult_t result, const char* what) const {
     if (result == ncclSuccess) return;
@@ -135,7 +140,8 @@ inline const Nccl& find_nccl() {
   PROGRAM_NCCL(PROGRAM_FIND)
 #undef PROGRAM_FIND
   nccl.last_error = reinterpret_cast<decltype(nccl.last_error)>(dlsym(handle, "ncclGetLastError"));
-  nccl.ours = dlsym(handle, "busbwExplainCall") != nullptr;
+  nccl.explain = reinterpret_cast<busbwExplainCall_t*>(dlsym(handle, "busbwExplainCall"));
+  nccl.ours = nccl.explain != nullptr;
   return nccl;
 }
 

@@ -4,10 +4,11 @@
 #
 #     library/tests/gpu/programs/run.sh LIBBUSBW_GPU_SO LIBNCCL_SO [OPTION ...]
 #
-# Options go to the program (--help). BASELINE=0 leaves out NCCL alone. The exit code is 0 if busbw passes all that NCCL passes.
+# PROGRAM says which: right (streams, groups, captures, graphs; the default) or room (many communicators, aborts,
+# non-blocking ones). Options go to the program (--help). BASELINE=0 leaves out NCCL alone. The exit code is 0 if busbw passes all that NCCL passes.
 set -u
 if [ $# -lt 2 ]; then
-  sed -n '2,7s/^# \{0,1\}//p' "$0"
+  sed -n '2,9s/^# \{0,1\}//p' "$0"
   exit 2
 fi
 busbw=$(realpath "$1")
@@ -17,7 +18,7 @@ here=$(dirname "$(realpath "$0")")
 root=$(realpath "$here/../../../..")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"${CXX:-g++}" -std=c++20 -O2 -I"$root" -I"$root/include" "$here/right_gpu.cc" -o "$work/right" -ldl -pthread || exit 1
+"${CXX:-g++}" -std=c++20 -O2 -I"$root" -I"$root/include" "$here/${PROGRAM:-right}_gpu.cc" -o "$work/right" -ldl -pthread || exit 1
 export PROGRAM_NCCL="$nccl"
 touch "$work/alone"
 if [ "${BASELINE:-1}" != 0 ]; then
