@@ -5,8 +5,10 @@
 #include "engine/app/options.h"
 #include "engine/app/run.h"
 #include "engine/core/error.h"
+#include "engine/platform/lifeline.h"
 
 int main(int argc, char** argv) {
+  busbw::open_standard_descriptors();
   // Whole lines, so that a reader of a pipe sees every row as soon as it is measured.
   std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);
   try {
@@ -15,6 +17,7 @@ int main(int argc, char** argv) {
       std::fputs(command.text.c_str(), stdout);
       return 0;
     }
+    busbw::lifeline::hold();
     return busbw::run(std::move(command.plan));
   } catch (const busbw::Error& error) {
     std::fprintf(stderr, "busbw: %s\n", error.what());

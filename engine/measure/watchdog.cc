@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "engine/platform/lifeline.h"
+
 namespace busbw {
 namespace {
 
@@ -30,6 +32,24 @@ void catch_signals(sem_t* wake) {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // Whoever started this under nohup wants it to outlive the terminal.
+  struct sigaction hangup{};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+}
+
+void give_signals_back() {
+  signal_wakes.store(nullptr, std::memory_order_release);
+  struct sigaction hangup{};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) signal(SIGHUP, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+}
+
+const char* spelled(int signal) {
+  if (signal == SIGINT) return "Ctrl-C";
+  return signal == SIGHUP ? "SIGHUP" : "SIGTERM";
 }
 
 std::int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
@@ -67,17 +87,21 @@ Watchdog::Watchdog(Team& team, AbortSwitch& abort_switch, int limit_seconds)
   sem_init(&wake_, 0, 0);
   catch_signals(&wake_);
   team_.on_failure([this] { sem_post(&wake_); });
+  lifeline::on_cut([this](const std::string& sentence) {
+    cut_off_sentence_ = sentence;
+    cut_off_.store(true, std::memory_order_release);
+    sem_post(&wake_);
+  });
   thread_ = std::thread([this] { watch(); });
 }
 
 Watchdog::~Watchdog() {
+  lifeline::on_cut(nullptr);
   team_.on_failure(nullptr);
   stop_.store(true);
   sem_post(&wake_);
   thread_.join();
-  signal_wakes.store(nullptr, std::memory_order_release);
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
+  give_signals_back();
   sem_destroy(&wake_);
 }
 
@@ -118,7 +142,8 @@ void Watchdog::watch() {
       sem_wait(&wake_);
     }
     if (const int signal = caught_signal.exchange(0))
-      team_.fail(ExitCode::interrupted, format("stopped by %s", signal == SIGINT ? "Ctrl-C" : "SIGTERM"));
+      team_.fail(ExitCode::interrupted, format("stopped by %s", spelled(signal)));
+    if (cut_off_.load(std::memory_order_acquire)) team_.fail(ExitCode::interrupted, cut_off_sentence_);
     if (team_.failure() == nullptr || stop_.load()) continue;
     std::thread aborting([this] { abort_switch_.abort_all(); });
     const auto end = Clock::now() + patience;

@@ -34,7 +34,8 @@ class AbortSwitch {
 
 class Watchdog {
  public:
-  // `limit_seconds` bounds every wait that is armed; 0: no limit. SIGINT and SIGTERM become a failure of the team.
+  // `limit_seconds` bounds every wait that is armed; 0: no limit. SIGINT, SIGTERM, SIGHUP (unless it is
+  // ignored) and the end of whoever started this process become a failure of the team.
   Watchdog(Team& team, AbortSwitch& abort_switch, int limit_seconds);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -76,6 +77,8 @@ class Watchdog {
   std::mutex subject_lock_;
   std::function<void(const Failure&)> forced_end_;
   std::atomic<bool> stop_{false};
+  std::string cut_off_sentence_;  // written before cut_off_ is set
+  std::atomic<bool> cut_off_{false};
   sem_t wake_;
   std::thread thread_;
 };

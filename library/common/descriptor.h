@@ -14,6 +14,7 @@ class Descriptor {
     if (valid()) ::close(descriptor_);
   }
   Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  // What it held before goes with `other`: a temporary closes it at once.
   Descriptor& operator=(Descriptor&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
     return *this;

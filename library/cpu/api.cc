@@ -244,6 +244,19 @@ BUSBW_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, nc
 }
 
 BUSBW_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ranks, const int* devices) {
+  if (const ncclResult_t code = guarded(
+          nullptr,
+          [&] {
+            checked_pointer(comms, "communicators");
+            if (ranks < 1 || ranks > max_ranks) {
+              throw Failure(ncclInvalidArgument,
+                            text("Communicators of %d ranks were asked for; 1 to %d are possible.", ranks, max_ranks));
+            }
+            return ncclSuccess;
+          });
+      code != ncclSuccess) {
+    return code;
+  }
   const ncclUniqueId id = UniqueId::make().to_nccl();
   group_start();
   for (int rank = 0; rank < ranks; ++rank) {

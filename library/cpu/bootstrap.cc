@@ -77,8 +77,12 @@ void look_for_trouble(SharedSegment& segment, double limit, Clock::time_point be
   throw Failure(ncclTimeout, sentence);
 }
 
-void await_everyone(SharedSegment& segment, double limit) {
+// Rank 0 gives the segment a name for those that have not come by then: see SharedSegment::serve.
+constexpr std::chrono::seconds at_door{5};
+
+void await_everyone(SharedSegment& segment, const std::string& name, bool serves, double limit) {
   const auto begin = Clock::now();
+  bool named = !serves;
   auto next_look = begin + std::chrono::milliseconds(50);
   const auto all_here = [&] {
     for (int rank = 0; rank < segment.layout().ranks; ++rank) {
@@ -87,8 +91,13 @@ void await_everyone(SharedSegment& segment, double limit) {
     return true;
   };
   while (!all_here()) {
+    if (serves) segment.serve();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
     if (Clock::now() < next_look) continue;
+    if (!named && Clock::now() - begin > at_door) {
+      segment.give_name(name);
+      named = true;
+    }
     look_for_trouble(segment, limit, begin);
     next_look = Clock::now() + std::chrono::milliseconds(50);
   }
@@ -162,7 +171,8 @@ Meeting meet(const UniqueId& id, int ranks, int rank) {
   take_place(segment, rank);
   // The name has done its work as soon as everyone is in.
   if (segment.header().attached.fetch_add(1) + 1 == std::uint32_t(ranks)) SharedSegment::unlink(name);
-  await_everyone(segment, settings.timeout_seconds);
+  await_everyone(segment, name, rank == 0, settings.timeout_seconds);
+  if (rank == 0) segment.close_door();
   guard.dismiss();
   meeting.processors = count_processors(segment);
   return meeting;

@@ -2,6 +2,9 @@
 #include "library/cpu/group.h"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -36,16 +39,35 @@ ncclResult_t run_calls(Calls& calls) {
   });
 }
 
-// Runs all at the same time, the last one on this thread; the result is the first failure.
+// Runs all at the same time, the last one on this thread; the result is the first failure. None runs where the system
+// gives no thread for one of them: the others would wait for it in vain.
 template <class Jobs, class Run>
 ncclResult_t run_together(Jobs& jobs, Run run) {
+  enum class Gate { shut, open, cancelled };
+  std::atomic<Gate> gate{Gate::shut};
   std::vector<ncclResult_t> results(jobs.size(), ncclSuccess);
   std::vector<std::thread> helpers;
-  for (std::size_t i = 0; i + 1 < jobs.size(); ++i) {
-    helpers.emplace_back([&, i] { results[i] = run(jobs[i]); });
+  std::string why_not;
+  try {
+    helpers.reserve(jobs.size());
+    for (std::size_t i = 0; i + 1 < jobs.size(); ++i) {
+      helpers.emplace_back([&, i] {
+        gate.wait(Gate::shut);
+        if (gate.load() == Gate::open) results[i] = run(jobs[i]);
+      });
+    }
+  } catch (const std::exception& error) {
+    why_not = error.what();
   }
-  if (!jobs.empty()) results.back() = run(jobs.back());
+  gate.store(why_not.empty() ? Gate::open : Gate::cancelled);
+  gate.notify_all();
+  if (!jobs.empty() && why_not.empty()) results.back() = run(jobs.back());
   for (std::thread& helper : helpers) helper.join();
+  if (!why_not.empty()) {
+    return remember(nullptr, ncclSystemError,
+                    text("A group of %zu calls needs a thread for each, and the system gives no more: %s.", jobs.size(),
+                         why_not.c_str()));
+  }
   const auto failed = std::find_if(results.begin(), results.end(), [](ncclResult_t r) { return r != ncclSuccess; });
   return failed == results.end() ? ncclSuccess : *failed;
 }

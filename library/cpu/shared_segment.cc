@@ -3,12 +3,15 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -95,9 +98,85 @@ void check_header(const SegmentHeader& header, int descriptor, std::size_t size,
   }
 }
 
+// Memory of /dev/shm that no name stands for; with a name where the file system knows no other. `created` says which.
+Descriptor open_new(const std::string& name, bool& has_name) {
+  has_name = false;
+  Descriptor unnamed(::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (unnamed.valid()) return unnamed;
+  has_name = true;
+  return Descriptor(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+}
+
+// The abstract socket of rank 0. The name holds 128 random bits of the communicator's id.
+socklen_t door_address(const std::string& name, sockaddr_un& address) {
+  address = {};
+  address.sun_family = AF_UNIX;
+  const std::size_t bytes = std::min(name.size(), sizeof address.sun_path - 1);
+  std::memcpy(address.sun_path + 1, name.data(), bytes);
+  return socklen_t(offsetof(sockaddr_un, sun_path) + 1 + bytes);
+}
+
+bool is_own_user(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+}
+
+struct Ancillary {
+  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+void hand_over(int socket, int file) {
+  char byte = 0;
+  iovec part{.iov_base = &byte, .iov_len = 1};
+  Ancillary ancillary{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary.bytes;
+  message.msg_controllen = CMSG_SPACE(sizeof(int));
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &file, sizeof file);
+  // Who went away again needs nothing.
+  [[maybe_unused]] const ssize_t ignored = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// What rank 0 hands out; invalid where nobody does yet.
+Descriptor take_over(const std::string& name) {
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  const socklen_t size = door_address(name, address);
+  // Rank 0 answers within a millisecond; one that has stopped must not keep this process's other ranks waiting.
+  const timeval patience{.tv_sec = 0, .tv_usec = 200'000};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  if (!socket.valid() || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+      !is_own_user(socket.get())) {
+    return Descriptor();
+  }
+  char byte = 0;
+  iovec part{.iov_base = &byte, .iov_len = 1};
+  Ancillary ancillary{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary.bytes;
+  message.msg_controllen = sizeof ancillary.bytes;
+  if (::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC) != 1) return Descriptor();
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (!header || header->cmsg_type != SCM_RIGHTS) return Descriptor();
+  int file = -1;
+  std::memcpy(&file, CMSG_DATA(header), sizeof file);
+  return Descriptor(file);
+}
+
 // Null while rank 0 has not finished creating it.
 std::shared_ptr<Descriptor> open_if_there(const std::string& name, int ranks) {
-  auto descriptor = std::make_shared<Descriptor>(::shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0));
+  auto descriptor = std::make_shared<Descriptor>(take_over(name));
+  if (!descriptor->valid()) *descriptor = Descriptor(::shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0));
   if (!descriptor->valid()) {
     if (errno == ENOENT) return nullptr;
     fail_system("open", name, errno);
@@ -140,15 +219,22 @@ SharedSegment::~SharedSegment() { ::munmap(base_, layout_.total_bytes()); }
 std::shared_ptr<SharedSegment> SharedSegment::create(const std::string& name, int ranks) {
   const Layout layout = Layout::for_ranks(ranks);
   const std::lock_guard lock(registry().guard);
-  const Descriptor descriptor(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!descriptor.valid() && errno == EEXIST) {
-    throw Failure(ncclInvalidUsage, "Two ranks 0 use the same ncclUniqueId; every communicator needs its own.");
+  Descriptor door(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  const socklen_t size = door_address(name, address);
+  if (!door.valid() || ::bind(door.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    if (errno == EADDRINUSE) {
+      throw Failure(ncclInvalidUsage, "Two ranks 0 use the same ncclUniqueId; every communicator needs its own.");
+    }
+    fail_system("offer", name, errno);
   }
+  bool has_name = false;
+  Descriptor descriptor = open_new(name, has_name);
   if (!descriptor.valid()) fail_system("create", name, errno);
   // Reserve the memory now: running out of it later would be a bus error in the middle of a collective.
   const int error = ::posix_fallocate(descriptor.get(), 0, off_t(layout.total_bytes()));
   if (error != 0) {
-    ::shm_unlink(name.c_str());
+    if (has_name) ::shm_unlink(name.c_str());
     fail_system("reserve", name, error);
   }
   std::shared_ptr<SharedSegment> segment(new SharedSegment(descriptor.get(), layout));
@@ -161,8 +247,32 @@ std::shared_ptr<SharedSegment> SharedSegment::create(const std::string& name, in
   header.chunk_bytes = settings.chunk_bytes;
   header.force_staged = settings.force_staged;
   header.magic.store(segment_magic, std::memory_order_release);
+  // Only now may others come: what they get is complete.
+  if (::listen(door.get(), SOMAXCONN) != 0) fail_system("offer", name, errno);
+  segment->file_ = std::move(descriptor);
+  segment->door_ = std::move(door);
   registry().add(name, segment);
   return segment;
+}
+
+void SharedSegment::serve() {
+  while (door_.valid()) {
+    const Descriptor guest(::accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!guest.valid()) return;
+    if (is_own_user(guest.get())) hand_over(guest.get(), file_.get());
+  }
+}
+
+void SharedSegment::give_name(const std::string& name) {
+  const std::string from = text("/proc/self/fd/%d", file_.get());
+  // Where that fails there is none, or it is there already.
+  [[maybe_unused]] const int ignored =
+      ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, ("/dev/shm" + name).c_str(), AT_SYMLINK_FOLLOW);
+}
+
+void SharedSegment::close_door() {
+  door_ = Descriptor();
+  file_ = Descriptor();
 }
 
 std::shared_ptr<SharedSegment> SharedSegment::attach(const std::string& name, int ranks, double limit_seconds) {

@@ -1,4 +1,4 @@
-// The shared memory of one communicator: a named POSIX segment, its typed contents, and one mapping per process.
+// The shared memory of one communicator: a segment without a name, its typed contents, and one mapping per process.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "busbw/nccl_abi.h"
+#include "library/common/descriptor.h"
 #include "library/common/process.h"
 #include "library/cpu/layout.h"
 
@@ -66,7 +67,13 @@ class SharedSegment {
   // Ranks of one process share one mapping, so that their atomics have one address (and one translation).
   static std::shared_ptr<SharedSegment> create(const std::string& name, int ranks);
   static std::shared_ptr<SharedSegment> attach(const std::string& name, int ranks, double limit_seconds);
-  // Removes the name; the memory lives on until the last mapping goes.
+  // Rank 0, while it waits for the others: hands the memory to those at the door. Nothing in a file system has its
+  // name, so that a kill at any moment leaves nothing; only `give_name`, for ranks that cannot reach the door
+  // (containers that share /dev/shm but no network namespace), makes a file until all have come.
+  void serve();
+  void give_name(const std::string& name);
+  void close_door();
+  // Removes such a file; the memory lives on until the last mapping goes.
   static void unlink(const std::string& name);
 
   ~SharedSegment();
@@ -98,6 +105,8 @@ class SharedSegment {
   // layout_.slot_offset(0, 0) and its stride: looked up in every call.
   unsigned char* slots_ = nullptr;
   std::size_t slot_stride_ = 0;
+  // Of rank 0's process until all have come: the memory, and the socket through which it is handed out.
+  Descriptor file_, door_;
 };
 
 }  // namespace busbw::cpu

@@ -22,6 +22,7 @@ namespace {
 constexpr std::size_t line_bytes = 128;  // two cache lines: neighbours are prefetched in pairs on x86
 constexpr std::size_t nonce_offset = 0;  // in the first, otherwise unused, line
 constexpr std::size_t nonce_size = 32;
+constexpr std::string_view descriptor_folder = "/proc/";
 
 [[noreturn]] void area_failed(const char* what, const std::string& name) {
   throw Error(ExitCode::internal,
@@ -48,19 +49,30 @@ HostArea::HostArea(int descriptor, int local_processes, int processes)
 
 HostArea::HostArea(int local_processes, int processes) : HostArea(-1, local_processes, processes) {}
 
-HostArea HostArea::create(int local_processes, int processes, std::string& name, const std::string& nonce) {
+HostArea HostArea::create(Kind kind, int local_processes, int processes, std::string& name, const std::string& nonce) {
+  const auto fill = [&](const Descriptor& file) {
+    // posix_fallocate, unlike ftruncate, says so now when memory is short, instead of SIGBUS later.
+    if (errno = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes(local_processes, processes))); errno != 0) {
+      area_failed("sized", name);
+    }
+    HostArea area(file.get(), local_processes, processes);
+    std::memcpy(static_cast<char*>(area.memory_) + nonce_offset, sha256(nonce).data(), nonce_size);
+    return area;
+  };
+  if (kind == Kind::unnamed) {
+    Descriptor file(memfd_create("busbw-rendezvous", MFD_CLOEXEC));
+    name = std::string(descriptor_folder) + std::to_string(getpid()) + "/fd/" + std::to_string(file.get());
+    if (!file.open()) area_failed("created", name);
+    HostArea area = fill(file);
+    area.door_ = std::move(file);
+    return area;
+  }
   for (const char* folder : {"/dev/shm", "/tmp"}) {
     name = std::string(folder) + "/busbw-" + std::to_string(getuid()) + "-" + hex(sha256(nonce)).substr(0, 24);
     const Descriptor file(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file.open()) continue;
     try {
-      // posix_fallocate, unlike ftruncate, says so now when /dev/shm is full, instead of SIGBUS later.
-      if (errno = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes(local_processes, processes))); errno != 0) {
-        area_failed("sized", name);
-      }
-      HostArea area(file.get(), local_processes, processes);
-      std::memcpy(static_cast<char*>(area.memory_) + nonce_offset, sha256(nonce).data(), nonce_size);
-      return area;
+      return fill(file);
     } catch (const Error&) {
       remove_name(name);
     }
@@ -69,10 +81,14 @@ HostArea HostArea::create(int local_processes, int processes, std::string& name,
 }
 
 HostArea HostArea::open(int local_processes, int processes, const std::string& name, const std::string& nonce) {
-  const Descriptor file(::open(name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  // What stands in /proc/PID/fd is a link by nature; size, owner and nonce say whether it is ours. O_NONBLOCK: it may
+  // be a FIFO of a stranger.
+  const int no_link = name.starts_with(descriptor_folder) ? 0 : O_NOFOLLOW;
+  const Descriptor file(::open(name.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | no_link));
   struct stat status{};
   if (!file.open() || fstat(file.get(), &status) != 0) area_failed("opened", name);
-  if (status.st_uid != getuid() || static_cast<std::size_t>(status.st_size) != bytes(local_processes, processes)) {
+  if (status.st_uid != getuid() || !S_ISREG(status.st_mode) ||
+      static_cast<std::size_t>(status.st_size) != bytes(local_processes, processes)) {
     throw Error(ExitCode::internal, "The shared memory " + name + " is not of this job");
   }
   HostArea area(file.get(), local_processes, processes);
@@ -82,17 +98,21 @@ HostArea HostArea::open(int local_processes, int processes, const std::string& n
   return area;
 }
 
-void HostArea::remove_name(const std::string& name) { unlink(name.c_str()); }
+void HostArea::remove_name(const std::string& name) {
+  if (!name.empty() && !name.starts_with(descriptor_folder)) unlink(name.c_str());
+}
 
 HostArea::HostArea(HostArea&& other) noexcept
     : local_processes_(other.local_processes_),
       processes_(other.processes_),
-      memory_(std::exchange(other.memory_, nullptr)) {}
+      memory_(std::exchange(other.memory_, nullptr)),
+      door_(std::move(other.door_)) {}
 
 HostArea& HostArea::operator=(HostArea&& other) noexcept {
   std::swap(local_processes_, other.local_processes_);
   std::swap(processes_, other.processes_);
   std::swap(memory_, other.memory_);
+  std::swap(door_, other.door_);
   return *this;
 }
 

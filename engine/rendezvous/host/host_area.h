@@ -8,18 +8,26 @@
 #include <string>
 #include <vector>
 
+#include "engine/rendezvous/net/socket.h"
+
 namespace busbw {
 
-// Owns the mapping. The first process of a host creates the area, the others open it by name and nonce; once all have
-// it, its name is removed, so that nothing stays behind however the processes end.
+// Owns the mapping. The first process of a host creates the area, the others open it by name and nonce. Its memory has
+// no name in a file system, so that nothing stays behind however and whenever the processes end: others open it through
+// /proc/PID/fd. Only where they cannot, as in containers that share /dev/shm but not their process numbers, a named
+// file takes its place until all have it.
 class HostArea {
  public:
   // Without a name: for a process that shares with nobody.
   HostArea(int local_processes, int processes);
-  static HostArea create(int local_processes, int processes, std::string& name, const std::string& nonce);
+  enum class Kind { unnamed, named };
+  static HostArea create(Kind kind, int local_processes, int processes, std::string& name, const std::string& nonce);
   // Throws Error when there is no such area or it is another one.
   static HostArea open(int local_processes, int processes, const std::string& name, const std::string& nonce);
+  // Of a named area; an unnamed one is left alone.
   static void remove_name(const std::string& name);
+  // Once all have it: what others opened it through is closed.
+  void close_door() { door_.close(); }
 
   HostArea(HostArea&& other) noexcept;
   HostArea& operator=(HostArea&& other) noexcept;
@@ -37,6 +45,7 @@ class HostArea {
 
   int local_processes_ = 0, processes_ = 0;
   void* memory_ = nullptr;
+  Descriptor door_;  // of an unnamed area, on the process that made it
 };
 
 // The barrier on such an area. Its waits call `poll`, which throws when a peer has failed or the wait is too long.

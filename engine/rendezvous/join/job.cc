@@ -94,17 +94,33 @@ class Job final : public Rendezvous {
     throw Error(ExitCode::internal, "A process of the job belongs to no host");
   }
 
-  // The leader of each host makes the area, the others attach; where one cannot, the processes of that host go over the
-  // network like those of several hosts.
+  // The leader of each host makes the area, the others attach; where one cannot, a named area is tried, and where that
+  // fails too, the processes of that host go over the network like those of several hosts.
   void share_memory(const std::vector<Group>& hosts) {
-    const Group& own = group_of(hosts, placement_.process);
+    std::optional<HostArea> area;
+    std::vector<std::string> attached;
+    for (const HostArea::Kind kind : {HostArea::Kind::unnamed, HostArea::Kind::named}) {
+      attached = try_to_share(kind, group_of(hosts, placement_.process), area);
+      // All know who is attached, so all stop at the same kind.
+      if (std::all_of(attached.begin(), attached.end(), [](const std::string& word) { return word == "yes"; })) break;
+    }
+    groups_ = split_where(hosts, attached);
+    const Group& sharing = group_of(groups_, placement_.process);
+    if (sharing.size() == 1) area = HostArea(1, placement_.processes);
+    area->close_door();
+    const auto local = std::find(sharing.begin(), sharing.end(), placement_.process) - sharing.begin();
+    barrier_.emplace(std::move(*area), static_cast<int>(local), static_cast<int>(sharing.size()));
+  }
+
+  // "yes" or "no" of each process: whether it has an area of this kind. One that is alone on its host needs none.
+  std::vector<std::string> try_to_share(HostArea::Kind kind, const Group& own, std::optional<HostArea>& area) {
     const int own_size = static_cast<int>(own.size());
     const bool leads = own.front() == placement_.process;
+    area.reset();
     NamedArea named;
-    std::optional<HostArea> area;
     const std::string nonce = random_bytes(32);
     if (leads && own_size > 1) {
-      attempt([&] { area = HostArea::create(own_size, placement_.processes, named.name, nonce); });
+      attempt([&] { area = HostArea::create(kind, own_size, placement_.processes, named.name, nonce); });
     }
     const auto offers = setup_exchange(area ? nonce + named.name : "");
     const std::string& offer = offers[static_cast<std::size_t>(own.front())];
@@ -114,12 +130,7 @@ class Job final : public Rendezvous {
             HostArea::open(own_size, placement_.processes, offer.substr(nonce.size()), offer.substr(0, nonce.size()));
       });
     }
-    const auto attached = setup_exchange(area ? "yes" : "no");
-    groups_ = split_where(hosts, attached);
-    const Group& sharing = group_of(groups_, placement_.process);
-    if (sharing.size() == 1) area = HostArea(1, placement_.processes);
-    const auto local = std::find(sharing.begin(), sharing.end(), placement_.process) - sharing.begin();
-    barrier_.emplace(std::move(*area), static_cast<int>(local), static_cast<int>(sharing.size()));
+    return setup_exchange(area || own_size == 1 ? "yes" : "no");
   }
 
   template <typename Action>

@@ -12,6 +12,7 @@
 #include "engine/rendezvous/join/handshake.h"
 #include "engine/rendezvous/join/meeting_file.h"
 #include "engine/rendezvous/join/pmi1.h"
+#include "engine/rendezvous/limits.h"
 
 namespace busbw {
 namespace {
@@ -111,7 +112,14 @@ std::vector<Endpoint> read_addresses(const std::string& list) {
 std::unique_ptr<Spoke> await_start(Descriptor socket, FrameReader reader, int process, Clock::time_point deadline) {
   reader.set_limit(result_limit);
   try {
-    const auto frame = wait_frame(socket, reader, deadline);
+    SiblingWatch siblings;
+    std::optional<Frame> frame;
+    while (!frame && Clock::now() < deadline) {
+      frame = wait_frame(socket, reader, std::min(deadline, Clock::now() + heartbeat_interval));
+      // Process 0 looks for itself; who waits for it looks for a process 0 that stands still.
+      if (const auto stopped = process == 0 ? std::nullopt : siblings.look(Clock::now()))
+        throw Error(ExitCode::internal, stopped->sentence);
+    }
     if (!frame) {
       throw Error(ExitCode::timeout,
                   "Process 0 answered but never said that all processes had come; look at its messages");
@@ -147,7 +155,9 @@ Joined meet_as_process_0(const JoinPlan& plan, const std::string& runtime_folder
                                                 .join_limit = how.join_limit});
   PublishedMeeting published;
   if (!how.meeting.empty()) {
-    published = PublishedMeeting(meeting_path(private_folder(runtime_folder), how.meeting), {port, secret});
+    const std::string folder = private_folder(runtime_folder);
+    sweep_abandoned(folder);
+    published = PublishedMeeting(meeting_path(folder, how.meeting), {port, secret});
   } else if (how.pmi_descriptor) {
     Pmi1 pmi(*how.pmi_descriptor, deadline);
     pmi.put("busbw-addresses", advertised_addresses(how.interface, port, one_host));
@@ -181,7 +191,10 @@ class Search {
     auto pause = std::chrono::milliseconds(5);
     for (;;) {
       if (!path_.empty()) {
-        if (const auto meeting = read_meeting(path_)) try_endpoint({"127.0.0.1", meeting->port}, meeting->secret);
+        if (const auto meeting = read_meeting(path_)) {
+          try_endpoint({"127.0.0.1", meeting->port}, meeting->secret);
+          if (!found_.open()) remove_if_abandoned(path_);
+        }
       }
       for (const Endpoint& endpoint : how_.endpoints) {
         if (!found_.open()) try_endpoint(endpoint, how_.secret);
@@ -192,6 +205,7 @@ class Search {
         return await_start(std::move(found_), std::move(reader_), self_.process, limit);
       }
       if (Clock::now() + pause >= deadline_) throw_not_found();
+      if (const auto stopped = siblings_.look(Clock::now())) throw Error(ExitCode::internal, stopped->sentence);
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, std::chrono::milliseconds(250));
     }
@@ -240,6 +254,7 @@ class Search {
   std::string why_ = "it has not come";
   Descriptor found_;
   FrameReader reader_{greeting_limit};
+  SiblingWatch siblings_;
 };
 
 }  // namespace

@@ -1,8 +1,11 @@
 // The meeting file of one host.
 #include "engine/rendezvous/join/meeting_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +15,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/sha256.h"
+#include "engine/platform/lifeline.h"
 #include "engine/rendezvous/net/socket.h"
 
 namespace busbw {
@@ -71,10 +75,37 @@ std::optional<Meeting> read_meeting(const std::string& path) {
   return meeting;
 }
 
+void remove_if_abandoned(const std::string& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  struct stat status{}, named{};
+  if (!file.open() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != getuid()) return;
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return;
+  if (lstat(path.c_str(), &named) == 0 && named.st_ino == status.st_ino) unlink(path.c_str());
+}
+
+void sweep_abandoned(const std::string& folder) {
+  constexpr int most = 1000;
+  constexpr time_t youngest_s = 5;  // a file is made and locked in two steps
+  DIR* const listing = opendir(folder.c_str());
+  if (listing == nullptr) return;
+  const time_t now = time(nullptr);
+  for (int count = 0; count < most; ++count) {
+    const dirent* entry = readdir(listing);
+    if (entry == nullptr) break;
+    const std::string path = folder + "/" + entry->d_name;
+    struct stat status{};
+    if (lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && now - status.st_mtime > youngest_s)
+      remove_if_abandoned(path);
+  }
+  closedir(listing);
+}
+
 PublishedMeeting::PublishedMeeting(const std::string& path, const Meeting& meeting) {
   const std::string draft = path + "." + std::to_string(getpid());
   unlink(draft.c_str());  // of a process that died with this number
-  const Descriptor file(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  Descriptor file(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  // Where the file system has no locks nobody can take the file for abandoned.
+  if (file.open()) flock(file.get(), LOCK_EX | LOCK_NB);
   const std::string text = format("busbw meeting 1\nport %d\nsecret %s\n", meeting.port, meeting.secret.c_str());
   struct stat status{};
   const bool written = file.open() &&
@@ -87,17 +118,21 @@ PublishedMeeting::PublishedMeeting(const std::string& path, const Meeting& meeti
   }
   path_ = path;
   inode_ = status.st_ino;
+  lock_ = std::move(file);
+  lifeline::forget_file_at_end(path);
 }
 
 PublishedMeeting& PublishedMeeting::operator=(PublishedMeeting&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(inode_, other.inode_);
+  std::swap(lock_, other.lock_);
   return *this;
 }
 
 void PublishedMeeting::remove() {
   struct stat status{};
   if (!path_.empty() && lstat(path_.c_str(), &status) == 0 && status.st_ino == inode_) unlink(path_.c_str());
+  if (!path_.empty()) lifeline::forget_file_at_end("");
   path_.clear();
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "engine/rendezvous/net/socket.h"
+
 namespace busbw {
 
 struct Meeting {
@@ -23,7 +25,13 @@ std::string meeting_path(const std::string& folder, const std::string& identity)
 // Nothing when there is none (yet), or what lies there is not what process 0 of this user writes.
 std::optional<Meeting> read_meeting(const std::string& path);
 
-// Publishes at once and as a whole, and removes its own file (never a later one of the same name).
+// Removes the file where the process that published it has ended (its lock is free); a file of a living one stays.
+void remove_if_abandoned(const std::string& path);
+// The same for every file in the folder that is older than a few seconds.
+void sweep_abandoned(const std::string& folder);
+
+// Publishes at once and as a whole, and removes its own file (never a later one of the same name). Holds a lock on it,
+// which the kernel gives up when this process ends, however it ends.
 class PublishedMeeting {
  public:
   PublishedMeeting() = default;
@@ -36,6 +44,7 @@ class PublishedMeeting {
  private:
   std::string path_;
   unsigned long inode_ = 0;
+  Descriptor lock_;
 };
 
 }  // namespace busbw

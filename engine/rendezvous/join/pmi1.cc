@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "engine/rendezvous/limits.h"
+
 namespace busbw {
 namespace {
 
@@ -69,8 +71,10 @@ std::string Pmi1::ask(const std::string& command, std::string_view answer) {
     char buffer[2048];
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
     pollfd waiting{.fd = descriptor_, .events = POLLIN, .revents = 0};
-    const int ready = poll(&waiting, 1, static_cast<int>(std::clamp<long>(left, 0, 60'000)));
+    const int ready = poll(&waiting, 1, static_cast<int>(std::clamp<long>(left, 0, heartbeat_interval.count())));
     if (ready == 0 && Clock::now() >= deadline_) pmi_failed("a process did not come to the meeting in time");
+    if (ready == 0)
+      if (const auto stopped = siblings_.look(Clock::now())) throw Error(ExitCode::internal, stopped->sentence);
     if (ready <= 0) continue;
     const ssize_t count = read(descriptor_, buffer, sizeof buffer);
     if (count <= 0 && errno != EINTR && errno != EAGAIN) pmi_failed("mpiexec closed the connection");

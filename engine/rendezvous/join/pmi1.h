@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/rendezvous/net/sibling_watch.h"
 #include "engine/rendezvous/net/socket.h"
 
 namespace busbw {
@@ -26,6 +27,7 @@ class Pmi1 {
   std::string ask(const std::string& command, std::string_view answer);
   int descriptor_;
   Clock::time_point deadline_;
+  SiblingWatch siblings_;
   std::string pending_;
   std::string space_;
 };

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "engine/core/version.h"
+#include "engine/platform/process.h"
 #include "engine/rendezvous/join/handshake.h"
 
 namespace busbw {
@@ -163,6 +164,7 @@ void Hub::admit(Guest& guest, const Frame& frame) {
   }
   guest.state = State::member;
   guest.connection.set_limit(member_limit);
+  if (guest.own) host_identity_ = member.host_identity;
   if (joined() == options_.processes) start();
 }
 
@@ -282,6 +284,8 @@ void Hub::tick(Clock::time_point now) {
     if (now >= next_beat_) beat(now);
   } else if (!failure_ && now >= options_.join_deadline) {
     give_up_waiting();
+  } else if (const auto stopped = failure_ ? std::nullopt : siblings_.look(now)) {
+    fail({.process = stopped->process, .code = ExitCode::internal, .sentence = stopped->sentence});
   }
 }
 
@@ -290,13 +294,17 @@ void Hub::beat(Clock::time_point now) {
   for (Guest& guest : guests_) {
     if (guest.state != State::member || guest.dropped) continue;
     if (!guest.connection.sending()) guest.connection.send(encode(FrameKind::heartbeat));
-    if (now - guest.connection.heard() > silence_limit && !guest.left) {
-      guest.left = true;  // said once
-      fail({.process = guest.member.process,
-            .code = ExitCode::internal,
-            .sentence = describe(guest.member) + " was lost: no sign of life for " +
-                        std::to_string(silence_limit.count()) + " s"});
-    }
+    if (guest.left) continue;
+    const auto silence = now - guest.connection.heard();
+    const bool stopped = silence > stopped_limit && guest.member.host_identity == host_identity_ &&
+                         stat_of(static_cast<int>(guest.member.pid)).stopped();
+    if (!stopped && silence <= silence_limit) continue;
+    guest.left = true;  // said once
+    const std::string how =
+        stopped ? "it is stopped (SIGSTOP)" : format("no sign of life for %ld s", long{silence_limit.count()});
+    fail({.process = guest.member.process,
+          .code = ExitCode::internal,
+          .sentence = describe(guest.member) + " was lost: " + how});
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "engine/rendezvous/limits.h"
 #include "engine/rendezvous/net/connection.h"
+#include "engine/rendezvous/net/sibling_watch.h"
 
 namespace busbw {
 
@@ -84,6 +85,8 @@ class Hub {
   std::optional<Failure> failure_;
   std::set<std::string> noticed_;
   std::string last_notice_;
+  std::string host_identity_;  // of process 0
+  SiblingWatch siblings_;
   bool started_ = false;
   Clock::time_point next_beat_;
   Clock::time_point last_turn_ = Clock::now();

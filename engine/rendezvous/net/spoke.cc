@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 
+#include "engine/platform/process.h"
 #include "engine/rendezvous/join/handshake.h"
 #include "engine/rendezvous/limits.h"
 
@@ -98,6 +100,19 @@ void Spoke::on_failure(std::function<void(const Failure&)> action) {
   signal_event(wake_);  // the failure may be there already
 }
 
+bool Spoke::same_host(int process) const {
+  return members_[static_cast<std::size_t>(process)].host_identity ==
+         members_[static_cast<std::size_t>(process_)].host_identity;
+}
+
+// The launcher waits for every rank, and a stopped one ends by no other signal.
+void Spoke::end_stopped_peer(int process) const {
+  if (process < 0 || process >= static_cast<int>(members_.size()) || process == process_ || !same_host(process)) return;
+  const Member& member = members_[static_cast<std::size_t>(process)];
+  if (end_stopped(static_cast<int>(member.pid)))
+    std::fprintf(stderr, "busbw: %s is stopped; it is killed so that the job can end\n", describe(member).c_str());
+}
+
 void Spoke::run_action() {
   const std::lock_guard lock(action_mutex_);
   const Failure* lost = failure();
@@ -158,7 +173,9 @@ void Spoke::take(const Frame& frame) {
     case FrameKind::heartbeat:
       return;
     case FrameKind::failure: {
-      set_failure(read_failure(frame.body));
+      const Failure failure = read_failure(frame.body);
+      set_failure(failure);
+      end_stopped_peer(failure.process);
       const std::lock_guard lock(mutex_);
       announced_ = true;
       changed_.notify_all();
@@ -200,7 +217,9 @@ void Spoke::beat() {
   // A gap in our own turns (suspended, or starved of a core) says nothing about process 0.
   if (now - last_turn_ > 3 * heartbeat_interval) heard_ = now;
   last_turn_ = now;
-  if (now - heard_ > silence_limit) throw WireError("no sign of life for 5 s");
+  if (now - heard_ > stopped_limit && same_host(0) && stat_of(static_cast<int>(members_.front().pid)).stopped())
+    throw WireError("it is stopped (SIGSTOP)");
+  if (now - heard_ > silence_limit) throw WireError(format("no sign of life for %ld s", long{silence_limit.count()}));
   if (now < next_beat_) return;
   next_beat_ = now + heartbeat_interval;
   const std::unique_lock lock(send_mutex_, std::try_to_lock);
@@ -213,6 +232,7 @@ void Spoke::hub_lost(const char* how) {
     set_failure(
         {.process = 0, .code = ExitCode::internal, .sentence = describe(members_.front()) + " was lost: " + how});
   }
+  if (!ending_) end_stopped_peer(0);
   shutdown(socket_.get(), SHUT_RDWR);  // wakes a thread that is sending
   const std::lock_guard lock(mutex_);
   disconnected_ = true;

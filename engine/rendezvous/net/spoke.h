@@ -50,6 +50,8 @@ class Spoke {
   bool set_failure(const Failure& failure);
   void hub_lost(const char* how);
   void run_action();
+  bool same_host(int process) const;
+  void end_stopped_peer(int process) const;
 
   const std::vector<Member> members_;
   const int process_;

@@ -2,7 +2,10 @@
 #include "engine/rendezvous/join/meeting_file.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -88,6 +91,24 @@ TEST_F(MeetingFile, IsIgnoredWhenItIsGarbageOrOpenToOthers) {
 TEST_F(MeetingFile, HasANameOfItsOwnForEachJob) {
   EXPECT_NE(meeting_path(folder_, "job 1"), meeting_path(folder_, "job 2"));
   EXPECT_EQ(meeting_path(folder_, "job 1"), meeting_path(folder_, "job 1"));
+}
+
+// What a killed process 0 leaves: the file without its lock.
+TEST_F(MeetingFile, OfAProcessThatWasKilledIsRemovedAndThatOfALivingOneStays) {
+  const std::string folder = private_folder(folder_);
+  const std::string dead = meeting_path(folder, "dead"), living = meeting_path(folder, "living");
+  const pid_t child = fork();
+  if (child == 0) {
+    const PublishedMeeting published(dead, {1234, "secret"});
+    raise(SIGKILL);
+  }
+  waitpid(child, nullptr, 0);
+  const PublishedMeeting published(living, {1235, "secret"});
+  ASSERT_TRUE(read_meeting(dead));
+  remove_if_abandoned(dead);
+  remove_if_abandoned(living);
+  EXPECT_FALSE(read_meeting(dead));
+  EXPECT_TRUE(read_meeting(living));
 }
 
 }  // namespace

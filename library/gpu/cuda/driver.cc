@@ -36,9 +36,7 @@ Loaded load() {
   BUSBW_NEWER_DRIVER_FUNCTIONS(BUSBW_FIND)
   d.lacks = std::exchange(missing, nullptr);
   BUSBW_RANGE_DRIVER_FUNCTIONS(BUSBW_FIND)
-  d.lacks_for_ranges = std::exchange(missing, nullptr);
-  BUSBW_WORD_DRIVER_FUNCTIONS(BUSBW_FIND)
-  d.lacks_for_words = missing;
+  d.lacks_for_ranges = missing;
   BUSBW_OPTIONAL_DRIVER_FUNCTIONS(BUSBW_FIND)
 #undef BUSBW_FIND
   if (const CudaResult result = d.init(0); result != cuda::success) {

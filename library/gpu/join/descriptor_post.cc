@@ -44,9 +44,12 @@ Enclosed open_letter(msghdr& message) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET) continue;
     if (part->cmsg_type == SCM_RIGHTS) {
-      int file = -1;
-      std::memcpy(&file, CMSG_DATA(part), sizeof file);
-      enclosed.descriptor = Descriptor(file);
+      // The room for one descriptor has, by its alignment, room for two: whatever came is closed if it is not kept.
+      for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= part->cmsg_len; at += sizeof(int)) {
+        int file = -1;
+        std::memcpy(&file, CMSG_DATA(part) + at, sizeof file);
+        enclosed.descriptor = Descriptor(file);
+      }
     } else if (part->cmsg_type == SCM_CREDENTIALS) {
       ucred sender{};
       std::memcpy(&sender, CMSG_DATA(part), sizeof sender);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,3 +47,15 @@ def writing(path: str | Path) -> Iterator[None]:
 
 def _called(what: str, path: str | Path) -> str:
     return f"{what} {path}" if what else str(path)
+
+
+def open_standard_descriptors() -> None:
+    """Open what is closed of stdin, stdout and stderr on /dev/null: else a file of ours takes its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+    sys.stdin = sys.stdin or os.fdopen(0, "r")
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")

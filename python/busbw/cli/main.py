@@ -7,11 +7,16 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from busbw import __version__
+from busbw.base import lifeline
 from busbw.base.errors import UsageError, UserError
+from busbw.base.files import open_standard_descriptors
 from busbw.cli.verbs import VERBS, Verb
+
+if TYPE_CHECKING:
+    from busbw.base.parser import Parser
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -19,6 +24,8 @@ INTERRUPTED = 128 + signal.SIGINT
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    open_standard_descriptors()
+    lifeline.begin(os.environ)
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -32,6 +39,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (head, less) has seen enough; stdout must not be flushed again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def build_parser(verb: Verb) -> Parser:
+    """The parser of one verb, as its module configures it."""
+    from busbw.base.parser import Parser
+
+    parser = Parser(prog=f"busbw {verb.name}", description=verb.help[0].upper() + verb.help[1:] + ".")
+    import_module(verb.module).configure(parser)
+    return parser
 
 
 def overall_help() -> str:
@@ -50,7 +66,7 @@ def overall_help() -> str:
     lines += [
         "Start with:",
         "  busbw all_reduce -b 8 -e 64M -f 2 -t 2    two ranks as threads of one process",
-        "  busbw run --ranks 2 all_reduce -b 8 -e 64M -f 2    two ranks as processes",
+        "  busbw run -n 2 all_reduce -b 8 -e 64M -f 2    two ranks as processes",
         "  busbw VERB --help    what VERB takes",
     ]
     return "\n".join(lines)
@@ -67,19 +83,10 @@ def _dispatch(words: list[str]) -> int:
         return 0
     verb = _find(words[0])
     module: Any = import_module(verb.module)
-    if verb.raw:
-        code: int = module.run_words(verb.name, words[1:])
-        return code
-    from busbw.base.words import parse
-
-    args = parse(verb.name, words[1:])
-    if args.help:
-        from busbw.cli.arguments.help import verb_help
-
-        print(verb_help(verb.name, module.EPILOG), end="")
-        return 0
-    done: int = module.run(args)
-    return done
+    code: int = (
+        module.run_words(verb.name, words[1:]) if verb.raw else module.run(build_parser(verb).understand(words[1:]))
+    )
+    return code
 
 
 def _find(name: str) -> Verb:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,8 +15,7 @@ from busbw.base.errors import UserError
 from busbw.experiment.factors import Variant
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import Outcome, Trial, times_of
-from busbw.launch.execute import PR_SET_PDEATHSIG, TIMED_OUT
-from busbw.machine.nccl.conf import set_by_files
+from busbw.launch.supervise import TIMED_OUT, Child, Patience, Rules, Supervisor
 from busbw.records import read_record
 from busbw.runs.destination import RECORD_NAME
 
@@ -40,9 +37,6 @@ def environment_of(variant: Variant, environ: Mapping[str, str]) -> dict[str, st
     for name, value in variant.environment.items():
         if value is None:
             inherited.pop(name, None)
-            if name in set_by_files(environ):
-                # NCCL would set it again from its conf file; an empty value it takes for one that is not set.
-                inherited[name] = ""
         else:
             inherited[name] = value
     # The package that runs now is the one that measures, wherever it was started from.
@@ -54,8 +48,8 @@ def environment_of(variant: Variant, environ: Mapping[str, str]) -> dict[str, st
 def command_of(plan: Plan, variant: Variant, record: Path, limit_s: float) -> list[str]:
     """The words of one trial."""
     return [
-        sys.executable, "-m", "busbw", "run", "--ranks", str(plan.ranks), "--time-limit", f"{limit_s:g}",
-        *plan.launch, *plan.words, *variant.arguments, "--record", str(record),
+        sys.executable, "-m", "busbw", "run", "-n", str(plan.ranks), "--timeout", f"{limit_s:g}", *plan.launch,
+        *plan.words, *variant.arguments, "--record", str(record),
     ]  # fmt: skip
 
 
@@ -76,41 +70,16 @@ def run_trial(plan: Plan, number: int, variant: int, folder: Path, limit_s: floa
 
 def _run(command: list[str], variant: Variant, output: Path, limit_s: float) -> int:
     with output.open("wb") as stream:
-        process = subprocess.Popen(
-            command, env=environment_of(variant, os.environ), stdin=subprocess.DEVNULL, stdout=stream,
-            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_before_exec(variant),  # noqa: PLW1509
-        )  # fmt: skip
-        try:
-            return process.wait(limit_s + GRACE_S)
-        except subprocess.TimeoutExpired:
-            return TIMED_OUT
-        finally:
-            _end(process)
-
-
-def _before_exec(variant: Variant) -> Callable[[], None]:
-    """What a trial does to itself: end when we are killed, and run where the variant lets it."""
-    prctl = ctypes.CDLL(None).prctl  # looked up before the fork, where locks are still sound
-
-    def prepare() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if variant.unbind:
-            # A process may widen its own set of processors, up to what its container allows.
-            with suppress(OSError):
-                os.sched_setaffinity(0, range(os.cpu_count() or 1))
-
-    return prepare
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what still runs; `busbw run` answers the first signal by ending its ranks."""
-    if process.poll() is not None:
-        return
-    for number, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
-        process.send_signal(number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(patience)
-            return
+        environment = environment_of(variant, os.environ)
+        child = Child("the trial", command, environment, output=stream, any_cpu=variant.unbind)
+        patience = Patience(to_stop=10.0, after_terminate=5.0)
+        supervisor = Supervisor([child], Rules(limit_s + GRACE_S, patience, quiet=True))
+        code = supervisor.run()
+    if supervisor.interrupted == signal.SIGINT:
+        raise KeyboardInterrupt
+    if supervisor.interrupted:
+        raise SystemExit(128 + supervisor.interrupted)
+    return code
 
 
 def _judged(number: int, variant: int, code: int, place: Path, times: tuple[float, float]) -> Trial:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from busbw.base.errors import UserError
+from busbw.base.programs import ask
 from busbw.launch.execute import TIMED_OUT
 from busbw.launch.plan import Submission
 from busbw.launch.submit import Phase, State
@@ -157,11 +158,4 @@ def _reason(text: str) -> str:
 
 
 def _run(argv: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            argv, input=text, capture_output=True, text=True, errors="replace", timeout=ANSWER_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(argv, 1, "", f"{argv[0]} did not answer within {ANSWER_SECONDS:g} s")
-    except OSError as problem:
-        return subprocess.CompletedProcess(argv, 1, "", f"{argv[0]} cannot be started: {problem.strerror}")
+    return ask(argv, ANSWER_SECONDS, text)

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Sequence
 
 from busbw.base.errors import UserError
+from busbw.base.programs import ask
 from busbw.launch.execute import TIMED_OUT
 from busbw.launch.plan import Submission
 from busbw.launch.submit import Phase, State
@@ -117,9 +118,4 @@ def _field(text: str, name: str) -> str:
 
 
 def _run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(argv, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(argv, 1, "", f"{argv[0]} did not answer within {ANSWER_SECONDS:g} s")
-    except OSError as problem:
-        return subprocess.CompletedProcess(argv, 1, "", f"{argv[0]} cannot be started: {problem.strerror}")
+    return ask(argv, ANSWER_SECONDS)

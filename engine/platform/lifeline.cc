@@ -1,0 +1,275 @@
+// Watching ancestors by pidfd, and the signals that come before anybody else handles them.
+#include "engine/platform/lifeline.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <span>
+#include <sstream>
+#include <thread>
+
+#include "engine/platform/process.h"
+
+namespace busbw {
+namespace {
+
+constexpr int look_every_ms = 500;         // without pidfds
+constexpr std::chrono::seconds to_end{8};  // for the action, before the process is ended: all must be gone within 10 s
+constexpr int interrupted_code = 130;      // ExitCode::interrupted
+constexpr std::size_t longest_ancestry = 16;  // wrappers and shells
+constexpr std::size_t most_named = 8;         // in BUSBW_PARENT
+
+// Launchers that start ranks as process 1 of a container; any other process 1 adopts orphans.
+constexpr std::string_view launchers_as_init[] = {"mpirun",  "mpiexec", "orterun",    "orted",  "prterun",
+                                                  "prted",   "hydra",   "slurmstepd", "python", "torchrun",
+                                                  "pt_main", "busbw",   "pt_elastic"};
+
+// What a person starts in a shell and waits for.
+constexpr std::string_view launchers_in_foreground[] = {"mpirun",   "mpiexec", "orterun", "prterun",
+                                                        "torchrun", "python",  "pt_"};
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// BUSBW_RANK is left out: `busbw run` names itself in BUSBW_PARENT.
+bool is_rank_of_launcher(int pid) {
+  return std::any_of(rank_variables().begin(), rank_variables().end(), [&](const std::string& name) {
+    return name != "BUSBW_RANK" && (pid == getpid() ? std::getenv(name.c_str()) != nullptr : !!variable_of(pid, name));
+  });
+}
+
+bool is_one_of(std::span<const std::string_view> names, const std::string& command) {
+  return std::any_of(names.begin(), names.end(), [&](std::string_view name) { return command.starts_with(name); });
+}
+
+bool starts_ranks(const std::string& command) { return is_one_of(launchers_as_init, command); }
+bool waits_in_foreground(const std::string& command) { return is_one_of(launchers_in_foreground, command); }
+
+// Whom to watch, and the reason to end at once where somebody has gone already.
+struct Ancestry {
+  std::vector<Ancestor> living;
+  std::string gone;
+
+  bool add(const Ancestor& ancestor) {
+    if (ancestor.start == 0) return false;
+    if (std::find(living.begin(), living.end(), ancestor) == living.end()) living.push_back(ancestor);
+    return true;
+  }
+};
+
+// From this process upwards, to the leader of its session: all of them were waiting for us, unless one was told to
+// outlive those above it.
+void climb_session(int pid, Ancestry& ancestry) {
+  const int session = stat_of(pid).session;
+  int below = 0;
+  for (std::size_t step = 0; step < longest_ancestry && pid > 1; ++step) {
+    const ProcessStat stat = stat_of(pid);
+    if (stat.session != session || !ancestry.add({pid, stat.start})) break;
+    if (pid == session || ignores_hangup(pid)) return;
+    below = pid;
+    pid = stat.parent;
+  }
+  // The topmost one's parent has gone, and so has the leader of its session: its shell was killed while it started. A
+  // launcher that is a daemon by nature (slurmstepd, orted) always looks so.
+  if (below != 0 && session > 1 && !stat_of(session).lives() && waits_in_foreground(command_of(below)))
+    ancestry.gone = "the shell or program that started this measurement has ended";
+}
+
+// Nobody is above this process but who adopts orphans, and the leader of its session has gone before it could be
+// watched. A daemon's child has the daemon above it.
+bool is_orphan() {
+  const int session = getsid(0);
+  const ProcessStat parent = stat_of(getppid());
+  return parent.session != session && session > 1 && session != getpid() && !stat_of(session).lives();
+}
+
+// The launcher of a rank: the wrappers in between carry the launcher's variables too.
+int find_launcher(Ancestry& ancestry) {
+  int pid = getppid();
+  if (pid == 1 && !starts_ranks(command_of(1))) ancestry.gone = "the launcher that started this rank has ended";
+  for (std::size_t step = 0; step < longest_ancestry && pid > 1; ++step) {
+    const ProcessStat stat = stat_of(pid);
+    if (!ancestry.add({pid, stat.start}) || !is_rank_of_launcher(pid)) break;
+    pid = stat.parent;
+  }
+  // Hydra's proxy has a session of its own; on the host of its mpiexec that one is right above it.
+  const int above = stat_of(pid).parent;
+  if (command_of(pid).starts_with("hydra") && waits_in_foreground(command_of(above))) return above;
+  return pid;
+}
+
+Ancestry find_ancestry() {
+  Ancestry ancestry;
+  char space[64] = "";
+  const ssize_t length = readlink("/proc/self/ns/pid", space, sizeof space - 1);
+  const std::string pid_namespace(space, length > 0 ? static_cast<std::size_t>(length) : 0);
+  if (const char* named = std::getenv("BUSBW_PARENT")) {
+    for (const Ancestor& ancestor : read_parents(named, first_line("/proc/sys/kernel/random/boot_id"), pid_namespace)) {
+      ancestry.living.push_back(ancestor);
+      if (stat_of(ancestor.pid).start != ancestor.start)
+        ancestry.gone = "the busbw that started this rank has ended";
+      else
+        climb_session(ancestor.pid, ancestry);
+    }
+  }
+  if (is_rank_of_launcher(getpid())) {
+    climb_session(find_launcher(ancestry), ancestry);
+  } else if (ancestry.living.empty() && !ignores_hangup(getpid()) && getsid(0) != getpid()) {
+    climb_session(getppid(), ancestry);
+    if (ancestry.living.empty() && is_orphan())
+      ancestry.gone = "the shell or program that started this measurement has ended";
+  }
+  return ancestry;
+}
+
+char file_at_end[256] = "";
+std::atomic<bool> file_is_set{false};
+
+void remove_file_at_end() {
+  if (file_is_set.load(std::memory_order_acquire)) unlink(file_at_end);
+}
+
+// Before the watchdog takes over: what is shown by name goes, then the signal does what it does.
+void end_by_signal(int number) {
+  remove_file_at_end();
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+void catch_early_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before{};
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) continue;
+    struct sigaction action{};
+    action.sa_handler = end_by_signal;
+    sigaction(number, &action, nullptr);
+  }
+}
+
+struct State {
+  std::mutex guard;
+  std::function<void(const std::string&)> action;
+};
+
+// Never destroyed: the thread that uses it runs until the process ends.
+State& state() {
+  static State* const instance = new State;
+  return *instance;
+}
+
+[[noreturn]] void end_now(const std::string& sentence) {
+  const std::string line = "busbw: " + sentence + "\n";
+  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, line.data(), line.size());
+  remove_file_at_end();
+  _exit(interrupted_code);
+}
+
+[[noreturn]] void cut_off(const std::string& sentence) {
+  {
+    const std::lock_guard lock(state().guard);
+    if (!state().action) end_now(sentence);
+    state().action(sentence);
+  }
+  std::this_thread::sleep_for(to_end);
+  remove_file_at_end();
+  _exit(interrupted_code);
+}
+
+std::string ended(const Ancestor& ancestor) {
+  return "process " + std::to_string(ancestor.pid) +
+         ", which started this measurement, has ended, and the measurement with it; nohup lets it go on";
+}
+
+void watch(const std::vector<Ancestor>& ancestors) {
+  std::vector<pollfd> waiting;
+  bool all_by_descriptor = true;
+  for (const Ancestor& ancestor : ancestors) {
+    const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, ancestor.pid, 0));
+    if (descriptor >= 0) fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    all_by_descriptor = all_by_descriptor && descriptor >= 0;
+    waiting.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
+  }
+  for (;;) {
+    for (const Ancestor& ancestor : ancestors)
+      if (stat_of(ancestor.pid).start != ancestor.start) cut_off(ended(ancestor));
+    poll(waiting.data(), waiting.size(), all_by_descriptor ? -1 : look_every_ms);
+  }
+}
+
+}  // namespace
+
+void open_standard_descriptors() noexcept {
+  for (int number = 0; number <= 2; ++number) {
+    if (fcntl(number, F_GETFD) >= 0) continue;
+    // The lowest free number is this one, as those below it are open.
+    const int opened = ::open("/dev/null", number == 0 ? O_RDONLY : O_WRONLY);
+    if (opened >= 0 && opened != number) {
+      dup2(opened, number);
+      ::close(opened);
+    }
+  }
+}
+
+std::vector<Ancestor> read_parents(const std::string& text, const std::string& boot, const std::string& pid_namespace) {
+  std::istringstream parts(text);
+  std::string written_boot, written_namespace, list;
+  if (!std::getline(parts, written_boot, '/') || !std::getline(parts, written_namespace, '/') ||
+      !std::getline(parts, list) || written_boot.empty() || written_boot != boot || written_namespace != pid_namespace)
+    return {};
+  std::vector<Ancestor> found;
+  std::istringstream entries(list);
+  for (std::string entry; found.size() < most_named && std::getline(entries, entry, ',');) {
+    Ancestor ancestor;
+    if (std::sscanf(entry.c_str(), "%9d.%20llu", &ancestor.pid, &ancestor.start) != 2 || ancestor.pid < 2) return {};
+    found.push_back(ancestor);
+  }
+  return found;
+}
+
+namespace lifeline {
+
+void hold() {
+  prctl(PR_SET_PDEATHSIG, SIGCONT);
+  catch_early_signals();
+  const Ancestry ancestry = find_ancestry();
+  if (!ancestry.gone.empty()) end_now(ancestry.gone);
+  if (ancestry.living.empty()) return;
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  std::thread([ancestors = ancestry.living] { watch(ancestors); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void on_cut(std::function<void(const std::string& sentence)> action) {
+  const std::lock_guard lock(state().guard);
+  state().action = std::move(action);
+}
+
+void forget_file_at_end(const std::string& path) {
+  file_is_set.store(false, std::memory_order_release);
+  if (path.empty() || path.size() >= sizeof file_at_end) return;
+  std::memcpy(file_at_end, path.c_str(), path.size() + 1);
+  file_is_set.store(true, std::memory_order_release);
+}
+
+}  // namespace lifeline
+}  // namespace busbw

@@ -1,0 +1,100 @@
+// Reading /proc/PID.
+#include "engine/platform/process.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace busbw {
+namespace {
+
+constexpr std::size_t most_environment = 4u << 20;
+
+std::string folder_of(int pid) { return "/proc/" + std::to_string(pid) + "/"; }
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string program_of(const std::string& folder) {
+  char path[4096] = "";
+  const ssize_t length = readlink((folder + "exe").c_str(), path, sizeof path - 1);
+  return std::string(path, length > 0 ? static_cast<std::size_t>(length) : 0);
+}
+
+bool runs_this_program(int pid) {
+  const std::string mine = program_of("/proc/self/");
+  return !mine.empty() && program_of(folder_of(pid)) == mine;
+}
+
+}  // namespace
+
+ProcessStat stat_of(int pid) {
+  const std::string line = first_line(folder_of(pid) + "stat");
+  // The command name may hold spaces and brackets, so the fields are counted from the last bracket.
+  const auto bracket = line.rfind(')');
+  if (bracket == std::string::npos) return {};
+  std::istringstream fields(line.substr(bracket + 1));
+  ProcessStat stat;
+  std::string skipped;
+  fields >> stat.state >> stat.parent >> skipped >> stat.session;
+  for (int field = 7; field < 22; ++field) fields >> skipped;
+  fields >> stat.start;
+  if (stat.state == 'Z' || stat.state == 'X') stat.start = 0;
+  return stat;
+}
+
+bool ignores_hangup(int pid) {
+  std::ifstream file(folder_of(pid) + "status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("SigIgn:")) return (std::strtoull(line.c_str() + 7, nullptr, 16) >> (SIGHUP - 1) & 1) != 0;
+  return false;
+}
+
+std::string command_of(int pid) { return first_line(folder_of(pid) + "comm"); }
+
+std::optional<std::string> variable_of(int pid, const std::string& name) {
+  std::ifstream file(folder_of(pid) + "environ", std::ios::binary);
+  std::size_t read = 0;
+  for (std::string entry; read < most_environment && std::getline(file, entry, '\0'); read += entry.size() + 1)
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  return std::nullopt;
+}
+
+const std::vector<std::string>& rank_variables() {
+  static const std::vector<std::string> names{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                              "SLURM_PROCID",         "RANK",      "BUSBW_RANK"};
+  return names;
+}
+
+bool end_stopped(int pid) {
+  if (pid < 2 || !stat_of(pid).stopped() || !runs_this_program(pid)) return false;
+  return kill(pid, SIGKILL) == 0;
+}
+
+std::optional<StoppedSibling> stopped_sibling() {
+  std::error_code error;
+  const int parent = getppid();
+  if (parent < 2) return std::nullopt;
+  for (const auto& thread : std::filesystem::directory_iterator(folder_of(parent) + "task", error)) {
+    std::ifstream children(thread.path() / "children");
+    for (int pid = 0; children >> pid;) {
+      if (pid == getpid() || !stat_of(pid).stopped() || !runs_this_program(pid)) continue;
+      StoppedSibling found{.pid = pid, .rank = ""};
+      for (const std::string& name : rank_variables())
+        if (const auto rank = variable_of(pid, name); rank && found.rank.empty()) found.rank = *rank;
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace busbw

@@ -1,0 +1,41 @@
+// What /proc says of other processes of this machine: whether they live, stand still, and whose children they are.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace busbw {
+
+struct ProcessStat {
+  char state = 'X';              // as ps shows it: R, S, D, T (stopped), t (traced), Z, X
+  int parent = 0;                // 0: outside of this PID namespace
+  int session = 0;               // 0: outside of this PID namespace
+  unsigned long long start = 0;  // clock ticks after boot; 0: no such process, or it has ended
+
+  bool lives() const { return start != 0; }
+  bool stopped() const { return state == 'T'; }
+};
+
+ProcessStat stat_of(int pid);
+bool ignores_hangup(int pid);
+std::string command_of(int pid);  // at most 15 characters, as the kernel keeps them
+
+// The value of a variable that this process was started with; nothing where it has none or may not be read.
+std::optional<std::string> variable_of(int pid, const std::string& name);
+
+// Names of the variables with which launchers number their ranks.
+const std::vector<std::string>& rank_variables();
+
+// Ends a stopped process that runs this same program as this same user, so that its launcher can end as well; a stopped
+// process hears no other signal. True where it did.
+bool end_stopped(int pid);
+
+// A child of this one's parent that runs this same program and is stopped.
+struct StoppedSibling {
+  int pid = 0;
+  std::string rank;  // as its launcher counts; empty where unknown
+};
+std::optional<StoppedSibling> stopped_sibling();
+
+}  // namespace busbw

@@ -1,0 +1,146 @@
+"""Ends with those that started us: which processes above this one are waiting for it, and whether they still live.
+
+The engine's half is engine/platform/lifeline.h; both follow the same rule. Linux only: elsewhere nobody is watched.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.base.errors import UserError
+
+VARIABLE = "BUSBW_PARENT"
+"""`BOOT/PIDNAMESPACE/PID.START,...`: on whose behalf the processes below run."""
+
+LONGEST = 16
+LOOK_EVERY_S = 0.5
+ENDED = 130
+"""The exit code of a process that ends because those above it have: as after Ctrl-C."""
+
+
+@dataclass(frozen=True)
+class Stat:
+    """A living process: its parent, its session, and its start in clock ticks after boot."""
+
+    parent: int
+    session: int
+    start: int
+
+
+def stat_of(pid: int) -> Stat | None:
+    """What /proc/PID/stat says; None where there is no such process or it is a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return None if fields[0] in (b"Z", b"X") else Stat(int(fields[1]), int(fields[3]), int(fields[19]))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def ignores_hangup(pid: int) -> bool:
+    """Whether the process was told to outlive its terminal, as by nohup."""
+    with suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
+            if line.startswith(b"SigIgn:"):
+                return bool(int(line[7:], 16) >> (signal.SIGHUP - 1) & 1)
+    return False
+
+
+def _place() -> str:
+    """Where process numbers mean what they mean here; empty where that cannot be told."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def named(environ: Mapping[str, str]) -> list[tuple[int, int]]:
+    """The processes that BUSBW_PARENT names, by number and start; none where it was written elsewhere."""
+    place, _, listed = environ.get(VARIABLE, "").rpartition("/")
+    if not place or place != _place():
+        return []
+    try:
+        pairs = [entry.partition(".") for entry in listed.split(",")[:LONGEST]]
+        return [(int(pid), int(start)) for pid, _, start in pairs]
+    except ValueError:
+        return []
+
+
+def setting(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a child's environment gets, so that it ends with us and with those on whose behalf we run."""
+    here, me = _place(), stat_of(os.getpid())
+    if not here or me is None:
+        return {}
+    pairs = [*begin(environ).watched.items(), (os.getpid(), me.start)]
+    return {VARIABLE: f"{here}/{','.join(f'{pid}.{start}' for pid, start in pairs)}"}
+
+
+class Lifeline:
+    """Those above this process that wait for it: its ancestors up to the leader of their session."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.watched: dict[int, int] = dict(named(environ))
+        if ignores_hangup(os.getpid()):
+            return
+        if not self.watched and os.getsid(0) != os.getpid():
+            self._climb(os.getppid())
+        for pid in list(self.watched):
+            self._climb(pid)
+
+    def _climb(self, pid: int) -> None:
+        first = stat_of(pid)
+        for _ in range(LONGEST):
+            found = stat_of(pid) if pid > 1 else None
+            if found is None or first is None or found.session != first.session:
+                return
+            self.watched[pid] = found.start
+            if pid == found.session or ignores_hangup(pid):
+                return
+            pid = found.parent
+
+    def gone(self) -> int | None:
+        """The number of one that has ended, or None."""
+        for pid, start in self.watched.items():
+            found = stat_of(pid)
+            if found is None or found.start != start:
+                return pid
+        return None
+
+
+_first: dict[int, Lifeline] = {}
+
+
+def begin(environ: Mapping[str, str]) -> Lifeline:
+    """Look now, once for each process, whom to watch: later it might have ended already."""
+    me = os.getpid()
+    if me not in _first:
+        _first[me] = Lifeline(environ)
+    return _first[me]
+
+
+def refuse_orphans() -> None:
+    """End where those who started this process ended before it could watch them, unless it was told to outlive them."""
+    session, parent = os.getsid(0), stat_of(os.getppid())
+    above = parent is not None and parent.session == session
+    alone = session > 1 and session != os.getpid() and stat_of(session) is None
+    if begin(os.environ).gone() is not None or (alone and not above and not ignores_hangup(os.getpid())):
+        raise UserError("the shell or program that started this measurement has ended; start it under nohup")
+
+
+def hold(environ: Mapping[str, str], end: Callable[[int], object] = os._exit) -> None:
+    """End this process within a second of those above it: for ranks that are written in Python."""
+    line, parent = begin(environ), os.getppid()
+
+    def watch() -> None:
+        while line.gone() is None and os.getppid() == parent:
+            time.sleep(LOOK_EVERY_S)
+        end(ENDED)
+
+    threading.Thread(target=watch, name="busbw lifeline", daemon=True).start()
