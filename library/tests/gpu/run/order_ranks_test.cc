@@ -413,6 +413,7 @@ TEST_F(Captures, CommunicatorsAreMadeAndDestroyedBesideThem) {
     ASSERT_EQ(ncclAllReduce(values, values, 4, ncclFloat32, ncclSum, comm, stream(7)), ncclSuccess);
     EXPECT_FALSE(mine.capture_broken);
     ASSERT_EQ(ncclCommFinalize(comm), ncclSuccess);
+    EXPECT_FALSE(mine.capture_broken) << "waiting for the calls";
   });
   // Memory that peers have opened goes on a thread of its own.
   EXPECT_TRUE(eventually([&] { return FakeDevice::live_allocations() == before; }));
