@@ -98,6 +98,7 @@ class Device {
   // For another create_event(). Asks nothing of CUDA, from any thread.
   virtual void retire(DeviceEvent event) noexcept = 0;
   // Tells a stream from every other one, gone ones included, whose handles come again; 0 where the driver does not say.
+  // Not of a stream that is being captured: the question would end the capture.
   virtual std::uint64_t identity(DeviceStream stream) = 0;
 
   // A number of the capture that `stream` is part of; 0 where it captures nothing.

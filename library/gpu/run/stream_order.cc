@@ -9,6 +9,15 @@ namespace {
 // Captures that one communicator is part of at once. More than a few would take as many threads.
 constexpr std::size_t most_captures = 64;
 
+// Tells the streams of one capture apart. The driver refuses to tell the number of a stream that is being captured
+// (cuStreamGetId gives CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and ends the capture), so that it is the handle, and for
+// the per-thread stream, whose handle is 2 in every thread, the thread's too.
+std::uint64_t identity_in_capture(DeviceStream stream) {
+  static thread_local const char of_this_thread = 0;
+  const auto handle = reinterpret_cast<std::uint64_t>(stream);
+  return handle == 2 ? reinterpret_cast<std::uint64_t>(&of_this_thread) : handle;
+}
+
 }  // namespace
 
 StreamOrder::StreamOrder(std::shared_ptr<Device> device, bool mixing) : device_(std::move(device)), mixing_(mixing) {
@@ -38,7 +47,8 @@ StreamOrder::Capture& StreamOrder::begin(std::uint64_t id) {
 }
 
 Turn StreamOrder::turn(DeviceStream stream, Streams others) {
-  Turn turn{.stream = stream, .identity = device_->identity(stream), .capture = device_->capture(stream)};
+  Turn turn{.stream = stream, .capture = device_->capture(stream)};
+  turn.identity = turn.capture ? identity_in_capture(stream) : device_->identity(stream);
   for (const DeviceStream other : others) {
     if (device_->capture(other) == turn.capture) continue;
     throw Failure(ncclInvalidUsage,

@@ -2,6 +2,8 @@
 // and run whatever the test puts there.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -196,6 +198,8 @@ class FakeDevice : public Device {
   // As the driver's: a stream that was destroyed and made again has another one; the two names of the legacy stream
   // have one, and the per-thread stream has one for each thread.
   std::uint64_t identity(DeviceStream on) override {
+    // As the driver: the capture is lost.
+    EXPECT_EQ(capture(on), 0U) << "the number of a stream was asked for while it is captured";
     if (!tells_identities) return 0;
     static thread_local const char of_this_thread = 0;
     if (number(on) == 2) return reinterpret_cast<std::uint64_t>(&of_this_thread);
