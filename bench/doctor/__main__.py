@@ -126,7 +126,7 @@ def examine(site: Site, fault: Fault, injected: Injected, seconds: float) -> Out
     began = time.monotonic()
     options: list[str] = []
     if fault.by_setting and seconds >= PROOF_S:
-        options = ["--prove", "-n", str(site.gpus), "--prove-time", f"{seconds:.0f}s", *site.words]
+        options = ["--prove", "--ranks", str(site.gpus), "--budget", f"{seconds:.0f}s", *site.words]
         options += ["--runs", str(site.folder / fault.name)]
     answer = ask_doctor(site, injected, options, seconds)
     if isinstance(answer, str):

@@ -109,5 +109,5 @@ def started_by(  # noqa: PLR0913, PLR0917 - as above
 ) -> Launch:
     """One process per GPU, started by `busbw run` through a launcher."""
     own = tuple(f"--launcher-arg={each}" for each in setup.mpirun[1:]) if launcher == "mpirun" else ()
-    words = ("run", "-n", str(setup.gpus), "--launcher", launcher, *own, collective, *flags(sweep, "processes", 1))
+    words = ("run", "--ranks", str(setup.gpus), "--launcher", launcher, *own, collective, *flags(sweep, "processes", 1))
     return busbw_command(setup, (*words, "--library", setup.library, "--no-record"), base, runs)

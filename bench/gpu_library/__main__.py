@@ -22,7 +22,7 @@ from gpu_library.program import Log  # noqa: E402
 from gpu_library.report import closing_lines, markdown, passed  # noqa: E402
 from gpu_library.session import Result, Session, Wanted  # noqa: E402
 from gpu_library.sizes import parse_size  # noqa: E402
-from gpu_library.stages import build, check, cross, faults, sanitizer, speed, stress, sweep, training  # noqa: E402
+from gpu_library.stages import beside, build, check, cross, faults, sanitizer, speed, stress, sweep, training  # noqa: E402
 
 STAGES: dict[str, Callable[[Session], list[Result]]] = {
     "build": build.stage,
@@ -32,6 +32,7 @@ STAGES: dict[str, Callable[[Session], list[Result]]] = {
     "sweep": sweep.stage,
     "stress": stress.stage,
     "training": training.stage,
+    "beside": beside.stage,
     "sanitizer": sanitizer.stage,
     "faults": faults.stage,
 }
@@ -52,6 +53,16 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sizes", default="1K:4G", metavar="FROM:TO", help="of speed and sweep (1K:4G)")
     parser.add_argument("--rounds", type=int, default=2, help="new processes of every library (2)")
     parser.add_argument("--cycles", type=int, default=3, help="sweeps in one process (3)")
+    parser.add_argument("--starts", type=int, default=5, help="of each side of beside, in turn (5)")
+    parser.add_argument("--counts", default="", metavar="N,...", help="GPUs of beside (all of them, then 2)")
+    parser.add_argument("--beside", default="", metavar="WHAT,...", help=f"of: {','.join(beside.WHAT)}")
+    parser.add_argument(
+        "--side",
+        action="append",
+        default=[],
+        metavar="NAME:VARIABLE=VALUE;...",
+        help="of beside: ours with these settings, as one more side",
+    )
     parser.add_argument("--calls", type=int, default=100_000, help="of the stress stage (100000)")
     parser.add_argument("--seed", type=int, default=1, help="of the stress stage (1)")
     parser.add_argument("--per-run-limit", type=float, default=90, metavar="S", help="seconds for one run (90)")
@@ -89,6 +100,10 @@ def wanted(args: argparse.Namespace) -> Wanted:
         per_run_limit_s=args.per_run_limit,
         calls=args.calls,
         seed=args.seed,
+        starts=args.starts,
+        sides=tuple(args.side),
+        counts=tuple(int(each) for each in args.counts.split(",") if each),
+        beside=tuple(each for each in args.beside.split(",") if each),
     )
 
 

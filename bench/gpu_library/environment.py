@@ -14,8 +14,9 @@ MULTICAST_OFF = {
 }
 
 # Settings that a caller's shell may hold and that would decide what is to be measured.
-_DECIDING = ("BUSBW_ALGORITHM", "BUSBW_TABLE", "BUSBW_REAL_NCCL", "LD_PRELOAD", "NCCL_GRAPH_MIXING_SUPPORT",
-             "NCCL_ALGO", "NCCL_PROTO", "BUSBW_TURNS", "BUSBW_RANK", "BUSBW_WORLD_SIZE")  # fmt: skip
+_DECIDING = ("BUSBW_ALGORITHM", "BUSBW_TABLE", "BUSBW_PREFER", "BUSBW_REAL_NCCL", "LD_PRELOAD",
+             "NCCL_GRAPH_MIXING_SUPPORT", "NCCL_ALGO", "NCCL_PROTO", "BUSBW_TURNS", "BUSBW_RANK",
+             "BUSBW_WORLD_SIZE")  # fmt: skip
 
 
 def environment(base: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:

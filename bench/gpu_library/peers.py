@@ -111,7 +111,7 @@ def engine_argv(  # noqa: PLR0913, PLR0917 - one place for the whole command lin
 ) -> tuple[str, ...]:
     """One process per GPU by busbw's own launcher."""
     return (
-        *(machine.python, "-m", "busbw", "run", "-n", str(ranks), collective),
+        *(machine.python, "-m", "busbw", "run", "--ranks", str(ranks), collective),
         *(*words, *peer.words, "--library", peer.library, "--record", record),
     )
 

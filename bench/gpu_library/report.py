@@ -12,7 +12,7 @@ from gpu_library.figures import Figure, Sample, busbw_GBps, from_plain, summaris
 from gpu_library.peers import OURS, OWN
 from gpu_library.session import Result
 from gpu_library.sizes import words
-from gpu_library.stages import check, cross, sweep, training
+from gpu_library.stages import beside, check, cross, sweep, training
 from gpu_library.verdict import Verdict, compare_with_targets, judge, line, load_targets, reach_line
 
 Key = tuple[str, int, str]
@@ -64,7 +64,8 @@ def _stage_line(item: tuple[str, Sequence[Result]]) -> str:
     name, results = item
     good = {
         "build": lambda r: r["exit"] == 0, "check": check.passed, "stress": lambda r: r["exit"] == 0,
-        "sanitizer": lambda r: r["exit"] == 0, "cross": lambda r: r["exit"] == 0, "faults": lambda r: r["passed"],
+        "sanitizer": lambda r: r["exit"] == 0, "beside": lambda r: r["exit"] == 0,
+        "cross": lambda r: r["exit"] == 0, "faults": lambda r: r["passed"],
         "training": lambda r: r["exit"] == 0 and r["equal"], "sweep": lambda r: r["exit"] == 0,
     }.get(name)  # fmt: skip
     if good is None:
@@ -96,6 +97,7 @@ def markdown(calls: Sequence[Mapping[str, Any]]) -> str:
         ("Right results", "check", _check),
         ("Random calls", "stress", _stress),
         ("PyTorch", "training", _training),
+        ("Beside work", "beside", beside.table),
         ("Lost ranks", "faults", _faults),
         ("compute-sanitizer", "sanitizer", _sanitizer),
         ("Algorithms and shapes", "sweep", _sweep),

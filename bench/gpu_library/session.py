@@ -27,6 +27,10 @@ class Wanted:
     per_run_limit_s: float = 90.0
     calls: int = 100_000
     seed: int = 1
+    starts: int = 5
+    sides: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
 
 
 @dataclass

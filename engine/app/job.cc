@@ -257,6 +257,19 @@ void describe(Job& job, const GroupSeat& group) {
     for (RankDescription& rank : parse_ranks(text)) run.ranks.push_back(std::move(rank));
 }
 
+// NCCL reads nccl.conf at its first call and sets what is absent in this process' environment, and plugins do likewise:
+// what was added since the description is what acts without anybody having exported it.
+void note_what_the_library_set(Job& job) {
+  Variables& known = job.description.environment;
+  for (const auto& [name, value] : relevant_environment(environ)) {
+    const auto same_name = [&name = name](const auto& variable) { return variable.first == name; };
+    if (std::find_if(known.begin(), known.end(), same_name) != known.end()) continue;
+    known.emplace_back(name, value);
+    job.description.notes.push_back(name + '=' + value + " was not exported: the library read it from an nccl.conf");
+  }
+  std::sort(known.begin(), known.end());
+}
+
 std::size_t available_host_memory() {
   std::ifstream file("/proc/meminfo");
   for (std::string word; file >> word;) {
@@ -377,6 +390,7 @@ void make_job(Job& job, Plan plan, std::unique_ptr<Rendezvous> rendezvous) {
   job.laps.end("devices");
   fit_sizes_to_memory(job);
   job.id = share_id(job, group);
+  note_what_the_library_set(job);
 }
 
 }  // namespace busbw

@@ -23,7 +23,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "expect": "base records machine analysis",
         "launch": "base machine",
         "torch_bench": "base records",
-        "experiment": "base records analysis runs launch",
+        "experiment": "base records machine analysis runs launch",
         "gate": "base records analysis",
         "report": "base records analysis runs",
         "doctor": "base records machine analysis expect importers experiment",

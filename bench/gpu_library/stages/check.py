@@ -89,7 +89,7 @@ def command(check: Check, machine: Machine, base: Mapping[str, str]) -> Command:
     # mpirun starts one process as well as several, but takes a second for it.
     many = check.gpus if check.mode == "processes" else 1
     if check.tool == "busbw":
-        run = (machine.python, "-m", "busbw", "run", "-n", str(many), check.collective)
+        run = (machine.python, "-m", "busbw", "run", "--ranks", str(many), check.collective)
         ours = {"BUSBW_GPU_LIBRARY": str(machine.ours), "BUSBW_REAL_NCCL": str(machine.nccl)}
         # By its own word, which insists on GPUs.
         library = str(machine.ours) if machine.host else "busbw"

@@ -36,7 +36,7 @@ def kernel_argv(machine: Machine, wanted: Wanted, collective: str, gpus: int, se
 
 def tune_argv(machine: Machine, wanted: Wanted, gpus: int, seconds: float, table: Path) -> tuple[str, ...]:
     return (
-        *(machine.python, "-m", "busbw", "tune", *wanted.collectives, "-n", str(gpus)),
+        *(machine.python, "-m", "busbw", "tune", *wanted.collectives, "--ranks", str(gpus)),
         *("-b", str(wanted.smallest), "-e", str(min(wanted.largest, 256 << 20))),
         *("--budget", f"{max(1, round(seconds))}s", "--output", str(table)),
     )

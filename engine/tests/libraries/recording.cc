@@ -10,7 +10,11 @@
 
 EXPORT const char* busbwLibraryName() { return "busbw recording CPU library (tests only)"; }
 EXPORT ncclResult_t ncclGetVersion(int* version) { return *version = 22809, ncclSuccess; }
-EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* id) { return std::memset(id, 0, sizeof *id), ncclSuccess; }
+EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  // As NCCL does with the lines of an nccl.conf: what is absent is set in this process.
+  if (const char* protocol = std::getenv("BUSBW_TEST_CONF")) setenv("NCCL_PROTO", protocol, 0);
+  return std::memset(id, 0, sizeof *id), ncclSuccess;
+}
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int, ncclUniqueId, int) {
   *comm = static_cast<ncclComm_t>(std::malloc(1));
   return ncclSuccess;

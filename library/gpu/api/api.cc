@@ -53,10 +53,24 @@ ncclResult_t forward(Names names, const char* name, Function* RealFunctions::* m
 
 bool inside_nccl() { return calls_inside_nccl > 0; }
 
+// What we know of a communicator. One whose ranks are just meeting is waited for: all ranks must use it alike, whether
+// their programs have asked if it is ready or not. Before that NCCL itself says that it is not.
+std::shared_ptr<Entry> known(ncclComm_t comm) {
+  std::shared_ptr<Entry> entry = registry().find(comm);
+  while (entry && entry->pending && !entry->pending->done()) {
+    ncclResult_t state = ncclSuccess;
+    call_nccl(real_nccl().get_async_error, comm, &state);
+    if (entry->pending->with_nccl() && state != ncclSuccess) return entry;
+    entry->pending->wait();
+    entry = registry().find(comm);
+  }
+  return entry;
+}
+
 // What we know of a communicator; throws a Failure if it is poisoned.
 std::shared_ptr<Entry> usable(ncclComm_t comm) {
   if (inside_nccl()) return nullptr;
-  std::shared_ptr<Entry> entry = registry().find(comm);
+  std::shared_ptr<Entry> entry = known(comm);
   if (entry && entry->state()) entry->state()->check();
   return entry;
 }
@@ -73,6 +87,7 @@ ncclResult_t in_order(ncclComm_t comm, const std::shared_ptr<Communicator>& ours
   }
   const Turn turn = ours->before(stream);
   const ncclResult_t result = real();
+  if (result == ncclInProgress) ours->after_later(turn);
   if (result == ncclSuccess) ours->after(turn);
   return result;
 }
@@ -87,7 +102,8 @@ template <class Real>
 ncclResult_t collective(ncclComm_t comm, const Call& call, Real real) {
   const std::shared_ptr<Entry> entry = usable(comm);
   if (!entry || !entry->ours) return real();
-  const Choice choice = entry->ours->decide(call);
+  const Choice choice = entry->ours->decide_next(call);
+  if (Group::of_this_thread().open()) Group::of_this_thread().count(comm, entry->ours);
   if (!choice.accelerated) return in_order(comm, entry->ours, call.stream, real);
   Group& group = Group::of_this_thread();
   if (group.open()) {
@@ -98,41 +114,49 @@ ncclResult_t collective(ncclComm_t comm, const Call& call, Real real) {
   return ncclSuccess;
 }
 
-// Whether a new communicator blocks, as NCCL decides it.
-bool blocks(const ncclConfig_t* config, bool otherwise) {
-  if (const char* forced = std::getenv("NCCL_COMM_BLOCKING"); forced && *forced)
-    return std::strtol(forced, nullptr, 0) != 0;
-  if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) return otherwise;
-  return config->blocking != 0;
-}
-
-// `make` asks the real NCCL for communicators.
+// `make` asks the real NCCL for communicators, which it may make from a parent.
 template <class Make>
-ncclResult_t make_communicators(const ncclComm_t* comms, int count, bool blocking, Make make) {
+ncclResult_t make_communicators(ncclComm_t parent, const ncclComm_t* comms, int count, const Wishes& wishes,
+                                Make make) {
   const ncclResult_t result = make();
-  if (result == ncclSuccess && !inside_nccl()) note_new_communicators(comms, count, blocking);
+  const bool made = result == ncclSuccess || result == ncclInProgress;
+  if (made && !inside_nccl()) note_new_communicators({comms, count, wishes, parent});
   return result;
 }
 
 // The parent's ways, for communicators that are made from it.
-bool blocks_like(ncclComm_t parent, const ncclConfig_t* config) {
+Wishes wishes_like(ncclComm_t parent, const ncclConfig_t* config) {
   const std::shared_ptr<Entry> entry = registry().find(parent);
-  return blocks(config, !entry || entry->blocking);
+  // NCCL takes all of them over where it is given none.
+  return config || !entry ? wishes_of(config) : wishes_of(nullptr, entry->wishes);
 }
 
 enum class End { orderly, abort };
 
+// One that is on its way gets there, or gives up where it is aborted or its ranks have not begun to meet.
+void settle(ncclComm_t comm, End how) {
+  const std::shared_ptr<Entry> entry = registry().find(comm);
+  if (!entry || !entry->pending) return;
+  if (how == End::abort || entry->pending->with_nccl()) entry->pending->cancel();
+  entry->pending->wait();
+}
+
 // A peer may be dead: NCCL's own end of such a communicator is an abort, as it would wait for that peer otherwise. An
 // abort stays one in any case: it is called while other threads are inside a call that only an abort brings back.
 ncclResult_t destroy(Names names, ncclComm_t comm, End how) {
+  if (!inside_nccl()) settle(comm, how);
   const std::shared_ptr<Entry> entry = inside_nccl() ? nullptr : registry().take(comm);
   const bool poisoned = entry && entry->state() && entry->state()->code() != ncclSuccess;
+  if ((poisoned || how == End::abort) && real_nccl().abort) {
+    // NCCL first: nothing else ends a kernel of its own, and ours may stand behind one.
+    const ncclResult_t result = forward(names, "ncclCommAbort", &RealFunctions::abort, comm);
+    if (entry && entry->ours) Communicator::retire(std::move(entry->ours));
+    return result;
+  }
   if (entry && entry->ours) {
     entry->ours->drain();
     entry->ours.reset();
   }
-  if ((poisoned || how == End::abort) && real_nccl().abort)
-    return forward(names, "ncclCommAbort", &RealFunctions::abort, comm);
   return forward(names, "ncclCommDestroy", &RealFunctions::destroy, comm);
 }
 
@@ -141,7 +165,7 @@ void stop(ncclComm_t comm, ncclResult_t code, const char* how) {
   const std::shared_ptr<Entry> entry = inside_nccl() ? nullptr : registry().find(comm);
   if (!entry || !entry->ours) return;
   const std::string sentence = text("This communicator was stopped here (%s).", how);
-  if (code == ncclRemoteError) entry->ours->abort(sentence);
+  if (code == ncclRemoteError) return entry->ours->abort(sentence);
   entry->ours->health().poison(code, sentence);
 }
 

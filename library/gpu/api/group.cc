@@ -10,6 +10,7 @@
 #include "library/common/failure.h"
 #include "library/gpu/api/last_error.h"
 #include "library/gpu/api/real_nccl.h"
+#include "library/gpu/join/pending.h"
 #include "library/gpu/join/window_opening.h"
 
 namespace busbw::gpu {
@@ -72,6 +73,7 @@ ncclResult_t Group::simulate_end(const std::function<ncclResult_t()>& by_nccl) {
   const Contents contents = std::exchange(contents_, {});
   for (const Part& part : contents.parts) {
     for (const Communicator::Chosen& one : part.calls) call_by_nccl(part.comm, one.call);
+    part.ours->take_back(part.counted);
   }
   const ncclResult_t result = by_nccl();
   if (contents.failure != ncclSuccess) return contents.failure;
@@ -105,14 +107,14 @@ ncclResult_t Group::run(Contents& contents) {
   // Whatever happened: NCCL's group must be closed.
   const ncclResult_t result = call_nccl(real_nccl().group_end);
   if (failure != ncclSuccess) return sentence.empty() ? failure : remember(failure, sentence);
-  if (result == ncclSuccess) {
+  if (result == ncclSuccess || result == ncclInProgress) {
     for (const Part& part : contents.parts) {
       if (part.nccl.empty()) continue;
       std::vector<DeviceStream> others;
       for (const DeviceStream stream : part.streams) {
         if (!holds(part.nccl, stream)) others.push_back(stream);
       }
-      part.ours->after(part.turn, others);
+      result == ncclSuccess ? part.ours->after(part.turn, others) : part.ours->after_later(part.turn, others);
     }
   }
   return conclude(contents, result);
@@ -120,19 +122,13 @@ ncclResult_t Group::run(Contents& contents) {
 
 // What a group makes is there when it has ended.
 ncclResult_t Group::conclude(const Contents& contents, ncclResult_t result) {
-  if (result != ncclSuccess) {
+  if (result != ncclSuccess && result != ncclInProgress) {
     forget();
     return result;
   }
-  std::vector<NewCommunicator> made;
-  for (const New& one : contents.made) {
-    for (int i = 0; i < one.count; ++i) {
-      if (one.comms[i]) made.push_back({one.comms[i], one.blocking});
-    }
-  }
-  if (!made.empty()) attach(made);
+  attach_all(contents.made);
   open_windows_of(contents.windows);
-  return ncclSuccess;
+  return result;
 }
 
 // NCCL gives no handle where it registers nothing. Then nobody would say when the memory is gone.
@@ -164,28 +160,40 @@ void Group::defer(ncclComm_t comm, std::shared_ptr<Communicator> ours, const Cal
   add(part.streams, call.stream);
 }
 
+void Group::count(ncclComm_t comm, const std::shared_ptr<Communicator>& ours) { ++part_of(comm, ours).counted; }
+
 void Group::note_nccl(ncclComm_t comm, std::shared_ptr<Communicator> ours, DeviceStream stream) {
   Part& part = part_of(comm, ours);
   add(part.nccl, stream);
   add(part.streams, stream);
 }
 
-void Group::note_new(const ncclComm_t* comms, int count, bool blocking) {
-  contents_.made.push_back({comms, count, blocking});
-}
+void Group::note_new(const New& made) { contents_.made.push_back(made); }
 
 void Group::note_failure(ncclResult_t code) {
   if (open() && contents_.failure == ncclSuccess) contents_.failure = code;
 }
 
-void note_new_communicators(const ncclComm_t* comms, int count, bool blocking) {
-  Group& group = Group::of_this_thread();
-  if (group.open()) return group.note_new(comms, count, blocking);
-  std::vector<NewCommunicator> made;
-  for (int i = 0; i < count; ++i) {
-    if (comms[i]) made.push_back({comms[i], blocking});
+// Those that block meet here, together; the others on their way.
+void Group::attach_all(const std::vector<New>& made) {
+  std::vector<NewCommunicator> blocking;
+  for (const New& one : made) {
+    for (int i = 0; i < one.count; ++i) {
+      if (!one.wishes.blocking && one.parent) {
+        attach_when_filled(&one.comms[i], one.parent, one.wishes);
+      } else if (one.comms[i] && !one.wishes.blocking) {
+        attach_later({one.comms[i], one.wishes});
+      } else if (one.comms[i]) {
+        blocking.push_back({one.comms[i], one.wishes});
+      }
+    }
   }
-  if (!made.empty()) attach(made);
+  if (!blocking.empty()) attach(blocking);
+}
+
+void note_new_communicators(const Group::New& made) {
+  Group& group = Group::of_this_thread();
+  group.open() ? group.note_new(made) : Group::attach_all({made});
 }
 
 }  // namespace busbw::gpu

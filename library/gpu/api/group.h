@@ -26,10 +26,18 @@ class Group {
 
   // Inside a group only.
   void defer(ncclComm_t comm, std::shared_ptr<Communicator> ours, const Call& call, const Choice& choice);
+  // A collective, whoever does it.
+  void count(ncclComm_t comm, const std::shared_ptr<Communicator>& ours);
   // NCCL has taken a call on an accelerated communicator.
   void note_nccl(ncclComm_t comm, std::shared_ptr<Communicator> ours, DeviceStream stream);
   // Handles are there when the group has ended.
-  void note_new(const ncclComm_t* comms, int count, bool blocking);
+  struct New {
+    const ncclComm_t* comms;
+    int count;
+    Wishes wishes;
+    ncclComm_t parent;
+  };
+  void note_new(const New& made);
   // A window that NCCL has registered, or registers when the group ends; its handle is at `handle` then.
   struct RegisteredWindow {
     ncclComm_t comm;
@@ -51,11 +59,7 @@ class Group {
     std::vector<DeviceStream> streams;  // in the order of their first use, NCCL's among them
     std::vector<DeviceStream> nccl;     // of calls that NCCL has taken
     Turn turn;                          // of those
-  };
-  struct New {
-    const ncclComm_t* comms;
-    int count;
-    bool blocking;
+    int counted = 0;                    // collectives, NCCL's too
   };
   struct Contents {
     std::vector<Part> parts;
@@ -68,6 +72,8 @@ class Group {
   static ncclResult_t run(Contents& contents);
   static ncclResult_t conclude(const Contents& contents, ncclResult_t result);
   static void launch_ours(Contents& contents);
+  static void attach_all(const std::vector<New>& made);
+  friend void note_new_communicators(const New& made);
   Part& part_of(ncclComm_t comm, const std::shared_ptr<Communicator>& ours);
 
   int depth_ = 0;
@@ -75,6 +81,6 @@ class Group {
 };
 
 // Makes these known, now or at the end of the group.
-void note_new_communicators(const ncclComm_t* comms, int count, bool blocking);
+void note_new_communicators(const Group::New& made);
 
 }  // namespace busbw::gpu

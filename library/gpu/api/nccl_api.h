@@ -9,6 +9,8 @@ typedef ncclResult_t ncclCommInitRankScalable_t(ncclComm_t* comm, int nranks, in
                                                 ncclUniqueId* ids, ncclConfig_t* config);
 typedef ncclResult_t ncclCommShrink_t(ncclComm_t comm, int* excluded, int excluded_count, ncclComm_t* newcomm,
                                       ncclConfig_t* config, int flags);
+typedef ncclResult_t ncclCommGrow_t(ncclComm_t comm, int nranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm,
+                                    ncclConfig_t* config);
 typedef ncclResult_t ncclCommRevoke_t(ncclComm_t comm, int flags);
 enum { NCCL_SHRINK_ABORT = 1 };
 struct ncclSimInfo_t;
@@ -50,6 +52,7 @@ typedef ncclResult_t ncclWaitSignal_t(int count, void* descriptions, ncclComm_t 
   X(init_all, ncclCommInitAll)                      \
   X(split, ncclCommSplit)                           \
   X(shrink, ncclCommShrink)                         \
+  X(grow, ncclCommGrow)                             \
   X(revoke, ncclCommRevoke)                         \
   X(finalize, ncclCommFinalize)                     \
   X(destroy, ncclCommDestroy)                       \
@@ -101,7 +104,6 @@ typedef ncclResult_t ncclWaitSignal_t(int count, void* descriptions, ncclComm_t 
   X(ncclCommRegister)                 \
   X(ncclCommDeregister)               \
   X(ncclCommGetUniqueId)              \
-  X(ncclCommGrow)                     \
   X(ncclCommMemStats)                 \
   X(ncclCommQueryProperties)          \
   X(ncclCommSuspend)                  \

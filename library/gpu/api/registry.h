@@ -1,11 +1,15 @@
 // What this library knows of each NCCL communicator. Handles are the real NCCL's own.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
 
+#include "library/gpu/join/pending.h"
+#include "library/gpu/join/room.h"
+#include "library/gpu/join/wishes.h"
 #include "library/gpu/run/communicator.h"
 
 namespace busbw::gpu {
@@ -16,7 +20,12 @@ struct Entry {
   std::string reason;
   // Set where ranks could not find out what the others do.
   std::shared_ptr<Health> health;
-  bool blocking = true;
+  Wishes wishes;
+  // Its place on the GPU, also where NCCL does everything.
+  std::shared_ptr<Share> share;
+  // Set while a non-blocking communicator is on its way, and how many that are made from it are not known here yet.
+  std::shared_ptr<Pending> pending;
+  std::atomic<int> making{0};
   // What a lost exchange may still write to.
   std::shared_ptr<void> parked;
 

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "library/common/failure.h"
+#include "library/gpu/run/staged.h"
 
 namespace busbw::gpu {
 namespace {
@@ -12,6 +13,10 @@ namespace {
 constexpr std::uint64_t KiB = 1 << 10;
 constexpr std::uint64_t MiB = 1 << 20;
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+// Staged copies are put into their streams piece by piece, and each takes the host some 40 us.
+constexpr int most_pieces = max_channels;
+constexpr std::uint64_t staged_piece = 16 * MiB;
 
 // Fewer packs than a warp has lanes leave lanes idle, and another channel costs a block.
 constexpr std::uint64_t warp = 32;
@@ -90,6 +95,46 @@ constexpr Line hopper[] = {
     {Collective::broadcast, 8, no_limit, nccl},
 };
 
+// The same GPUs where the program computes beside its collectives. What is short is ours as alone. What is long takes
+// multiprocessors from the program for as long as it is on the links: a step of DDP on four GPUs takes 5 % longer with
+// our kernels than with NCCL's, and as long as with NCCL's if all from 1 MiB on are NCCL's. On two GPUs steps of FSDP
+// are 7 to 13 % faster with ours (docs/decisions/0033).
+constexpr Line hopper_beside[] = {
+    {Collective::all_reduce, 2, 256 * KiB, one_shot_ll},
+    {Collective::all_reduce, 4, 144 * KiB, one_shot_ll},
+    {Collective::all_reduce, 8, 32 * KiB, one_shot_ll},
+    {Collective::all_reduce, 8, 1 * MiB, two_shot_sentinel},
+    {Collective::all_reduce, 8, 1 * MiB, two_shot_ll},
+    {Collective::all_reduce, 8, no_limit, nccl},
+    {Collective::all_gather, 4, 256 * KiB, direct_ll},
+    {Collective::all_gather, 8, 128 * KiB, direct_ll},
+    {Collective::all_gather, 2, 32 * MiB, direct_sentinel},
+    {Collective::all_gather, 2, 96 * MiB, direct_simple},
+    {Collective::all_gather, 8, 1 * MiB, direct_sentinel},
+    {Collective::all_gather, 8, 64 * MiB, nccl},
+    {Collective::all_gather, 8, no_limit, direct_copy},
+    {Collective::all_gather, 2, no_limit, direct_simple},
+    {Collective::all_gather, 8, no_limit, nccl},
+    {Collective::reduce_scatter, 4, 128 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, 64 * KiB, direct_ll},
+    {Collective::reduce_scatter, 2, 32 * MiB, direct_sentinel},
+    {Collective::reduce_scatter, 2, no_limit, direct_simple},
+    {Collective::reduce_scatter, 8, 1 * MiB, direct_sentinel},
+    {Collective::reduce_scatter, 8, 512 * KiB, direct_ll},
+    {Collective::reduce_scatter, 8, no_limit, nccl},
+    {Collective::all_to_all, 4, 256 * KiB, direct_ll},
+    {Collective::all_to_all, 8, 128 * KiB, direct_ll},
+    {Collective::all_to_all, 8, 1 * MiB, direct_sentinel},
+    {Collective::all_to_all, 8, 64 * MiB, nccl},
+    {Collective::all_to_all, 8, no_limit, direct_copy},
+    {Collective::all_to_all, 8, no_limit, nccl},
+    {Collective::broadcast, 2, 384 * KiB, direct_ll},
+    {Collective::broadcast, 2, 1 * MiB, direct_sentinel},
+    {Collective::broadcast, 4, 384 * KiB, direct_ll},
+    {Collective::broadcast, 8, 128 * KiB, direct_ll},
+    {Collective::broadcast, 8, no_limit, nccl},
+};
+
 // Any other GPU: nothing is measured there, so only where one or two hops without a fence win on any NVLink.
 constexpr Line unknown[] = {
     {Collective::all_reduce, 2, 128 * KiB, one_shot_ll},
@@ -107,9 +152,10 @@ constexpr Line unknown[] = {
     {Collective::broadcast, 8, no_limit, nccl},
 };
 
-std::span<const Line> built_in(const std::string& gpu_name) {
+std::span<const Line> built_in(const std::string& gpu_name, Preference prefer) {
   for (const char* known : {"H100", "H200"}) {
-    if (gpu_name.find(known) != std::string::npos) return hopper;
+    if (gpu_name.find(known) == std::string::npos) continue;
+    return prefer == Preference::overlap ? std::span<const Line>(hopper_beside) : std::span<const Line>(hopper);
   }
   return unknown;
 }
@@ -209,6 +255,7 @@ struct Shape {
 };
 
 Shape shape_by_size(const KernelKind& kind, const Request& request) {
+  if (kind.algorithm == Algorithm::staged) return {ceil_div(vector_bytes(request), staged_piece), 32};
   if (kind.protocol == Protocol::copy) return {1, 32};
   if (kind.protocol == Protocol::simple) {
     // Gradients are reduced while the next ones are computed: half of the multiprocessors are the program's
@@ -229,6 +276,14 @@ Shape shape_by_size(const KernelKind& kind, const Request& request) {
   const std::uint64_t few = by_block ? 32 * KiB : 64 * KiB;
   const bool half = kind.protocol == Protocol::sentinel && request.ranks == 2 && packs <= few;
   return {std::min<std::uint64_t>(ceil_div(packs, std::uint64_t(threads)), half ? 64 : max_channels), threads};
+}
+
+// A communicator among many may take few blocks; a vector that wants many more is faster by NCCL (64 MiB on four H200:
+// NCCL 332 us, ours 320 with 128 blocks, 397 with 32, 744 with 16).
+bool too_few_blocks(const Use& use, const Request& request, const Layout& layout) {
+  if (use.protocol == Protocol::copy || layout.channels >= max_channels / 2) return false;
+  const Shape wanted = shape_by_size({request.collective, use.algorithm, use.protocol}, request);
+  return wanted.channels > 2 * std::uint64_t(layout.channels);
 }
 
 Choice left_to_nccl(const std::string& reason) { return {.reason = reason}; }
@@ -292,7 +347,11 @@ Obstacle obstacle(const KernelKind& kind, const Request& request, const Layout& 
   if (changes_nans && !(sentinel_types >> request.type & 1)) return Obstacle::type;
   // Every peer must hear from every other in each call of these protocols, or a set is filled again while it is read.
   const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
-  if (kind.protocol == Protocol::copy) return request.window ? Obstacle::none : Obstacle::no_window;
+  if (kind.protocol == Protocol::copy) {
+    if (kind.algorithm != Algorithm::staged) return request.window ? Obstacle::none : Obstacle::no_window;
+    const std::uint64_t pieces = least_pieces(kind.collective, vector_bytes(request), layout);
+    return pieces > std::uint64_t(most_pieces) ? Obstacle::too_long : Obstacle::none;
+  }
   const bool counts_calls = kind.protocol == Protocol::ll || kind.protocol == Protocol::sentinel;
   if (counts_calls && packs < std::uint64_t(sharers(kind, request))) return Obstacle::too_short;
   if (least_channels(kind, request, layout) > std::uint64_t(layout.channels)) return Obstacle::too_long;
@@ -300,13 +359,18 @@ Obstacle obstacle(const KernelKind& kind, const Request& request, const Layout& 
 }
 
 ChannelRange channel_range(const KernelKind& kind, const Request& request, const Layout& layout) {
+  if (kind.algorithm == Algorithm::staged) {
+    const std::uint64_t least = least_pieces(kind.collective, vector_bytes(request), layout);
+    return {int(std::min<std::uint64_t>(least, most_pieces)), most_pieces};
+  }
   if (kind.protocol == Protocol::copy) return {1, 1};
   const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
   const std::uint64_t most = std::clamp<std::uint64_t>(packs / warp, 1, std::uint64_t(layout.channels));
   return {int(least_channels(kind, request, layout)), int(most)};
 }
 
-Choices Choices::from_settings(const std::string& forced, const std::string& table_text, const std::string& gpu_name) {
+Choices Choices::from_settings(const std::string& forced, const std::string& table_text, const std::string& gpu_name,
+                               Preference prefer) {
   Choices choices;
   for (const auto& [collective, use] : parse_forced(forced)) {
     for (int i = 0; i < collective_count; ++i) {
@@ -322,7 +386,7 @@ Choices Choices::from_settings(const std::string& forced, const std::string& tab
     }
   }
   std::array<std::vector<Rule>, collective_count> last;
-  for (const Line& line : built_in(gpu_name)) add_rules(line, last[int(line.collective)]);
+  for (const Line& line : built_in(gpu_name, prefer)) add_rules(line, last[int(line.collective)]);
   for (int i = 0; i < collective_count; ++i) {
     choices.rules_[i].insert(choices.rules_[i].end(), last[i].begin(), last[i].end());
   }
@@ -330,11 +394,10 @@ Choices Choices::from_settings(const std::string& forced, const std::string& tab
   return choices;
 }
 
-Choice Choices::choose(const Request& request) const {
+Choice Choices::choose(const Request& request, const Layout& layout) const {
   if (const Obstacle general = general_obstacle(request); general != Obstacle::none) {
     return left_to_nccl(words(general));
   }
-  const Layout layout = Layout::of(request.ranks);
   const auto attempt = [&](const Use& use) -> std::optional<Choice> {
     const KernelKind kind{request.collective, use.algorithm, use.protocol};
     if (!applicable(kind, request, layout)) return std::nullopt;
@@ -349,10 +412,15 @@ Choice Choices::choose(const Request& request) const {
         "BUSBW_ALGORITHM is " + write_use(*forced) + ", but " +
         (why == Obstacle::none ? "so few channels have too little scratch for the message" : words(why)));
   }
+  if (request.copies_first && request.window) {
+    if (const std::optional<Choice> choice = attempt(direct_copy)) return *choice;
+  }
   const std::uint64_t bytes = size_bytes(request);
   for (const Rule& rule : rules_[int(request.collective)]) {
     if (!matches(rule, request, bytes)) continue;
     if (rule.use.nccl) return left_to_nccl("NCCL is faster there on this table");
+    if (too_few_blocks(rule.use, request, layout))
+      return left_to_nccl("NCCL is faster than the few blocks that this communicator has");
     if (const std::optional<Choice> choice = attempt(rule.use)) return *choice;
   }
   return left_to_nccl("no kernel of the table can do it");

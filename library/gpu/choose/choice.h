@@ -25,7 +25,8 @@ struct Request {
   ncclRedOp_t op;
   std::uint64_t count;  // as in KernelArguments, but always in elements
   int ranks;
-  bool window = false;  // the output lies in a window of the communicator, apart from the input
+  bool window = false;        // the output lies in a window of the communicator, apart from the input
+  bool copies_first = false;  // copy engines wherever they can do it (NCCL_CTA_POLICY_ZERO)
 };
 
 struct Choice {
@@ -60,13 +61,21 @@ ChannelRange channel_range(const KernelKind& kind, const Request& request, const
 // rank's buffers. At most 2^64-1, if the product is more.
 std::uint64_t size_bytes(const Request& request);
 
+// What a built-in table is made for: the time of a call alone, or that of a step in which a program computes beside it.
+enum class Preference : std::uint8_t { latency, overlap };
+constexpr const char* name(Preference preference) { return preference == Preference::latency ? "latency" : "overlap"; }
+
 class Choices {
  public:
   // `forced` is BUSBW_ALGORITHM, `table_text` what a table file holds (choice_table.h describes both; either may be
-  // empty), `gpu_name` as the driver has it. Throws a Failure with one sentence for text that is not right.
-  static Choices from_settings(const std::string& forced, const std::string& table_text, const std::string& gpu_name);
+  // empty), `gpu_name` as the driver has it, `prefer` which of the built-in tables comes behind them. Throws a Failure
+  // with one sentence for text that is not right.
+  static Choices from_settings(const std::string& forced, const std::string& table_text, const std::string& gpu_name,
+                               Preference prefer = Preference::latency);
 
-  Choice choose(const Request& request) const;
+  // On a layout of as many channels as the kernels may have blocks; by default the largest.
+  Choice choose(const Request& request) const { return choose(request, Layout::of(request.ranks)); }
+  Choice choose(const Request& request, const Layout& layout) const;
 
   // Equal for equal decisions; for ranks to compare.
   std::uint64_t fingerprint() const { return fingerprint_; }

@@ -1,7 +1,12 @@
 // Reads the library's environment variables.
 #include "library/gpu/choose/settings.h"
 
+#include <link.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <iterator>
 
 #include "library/common/failure.h"
 #include "library/gpu/choose/choice_table.h"
@@ -12,6 +17,35 @@ namespace {
 std::string value_of(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
+}
+
+// Frameworks whose programs compute beside their collectives; a benchmark of collectives loads none of them.
+constexpr const char* frameworks[] = {"/libtorch_cuda.so", "/libtorch_python.so", "/xla_cuda_plugin.so", "/libjax",
+                                      "/libtensorflow"};
+
+// Whether this process has loaded one.
+bool in_a_framework() {
+  const auto look = [](dl_phdr_info* object, std::size_t, void* found) {
+    const bool is_one = std::any_of(std::begin(frameworks), std::end(frameworks), [&](const char* name) {
+      return object->dlpi_name && std::strstr(object->dlpi_name, name);
+    });
+    if (is_one) *static_cast<bool*>(found) = true;
+    return int(is_one);
+  };
+  bool found = false;
+  dl_iterate_phdr(look, &found);
+  return found;
+}
+
+Preference preference(const std::string& word) {
+  if (word.empty()) return in_a_framework() ? Preference::overlap : Preference::latency;
+  for (const Preference one : {Preference::latency, Preference::overlap}) {
+    if (word == name(one)) return one;
+  }
+  throw Failure(ncclInvalidUsage,
+                text("BUSBW_PREFER is '%.60s'; it takes latency (the fastest call alone) or overlap (the fastest step "
+                     "of a program that computes beside its collectives).",
+                     word.c_str()));
 }
 
 }  // namespace
@@ -41,6 +75,7 @@ Settings Settings::from_environment() {
                     text("BUSBW_GPU_TIMEOUT is '%s'; it takes a number of seconds.", timeout.c_str()));
     }
   }
+  settings.prefer = preference(value_of("BUSBW_PREFER"));
   settings.algorithm = value_of("BUSBW_ALGORITHM");
   if (settings.enabled) settings.table = table_text_from_environment();
   return settings;

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "library/gpu/choose/choice.h"
+
 namespace busbw::gpu {
 
 enum class LogLevel { none, communicators, choices };
@@ -13,6 +15,8 @@ struct Settings {
   bool enabled = true;
   // BUSBW_ALGORITHM, and the text of the table that BUSBW_TABLE names, as choice_table.h describes them.
   std::string algorithm;
+  // BUSBW_PREFER=latency or overlap; without it, overlap in a program that computes beside its collectives.
+  Preference prefer = Preference::latency;
   std::string table;
   // BUSBW_GPU_TIMEOUT: how long ranks wait for each other when a communicator is made, before NCCL does it all.
   double timeout_seconds = 60;

@@ -19,6 +19,10 @@ constexpr int most_ranks_of[] = {2, 4, 8};
 // Threads of all blocks of a kernel that may come to the GPU before its turn.
 constexpr int most_early_threads = 16384;
 
+// Of the kernel that adds: many small blocks find room as soon as there is some.
+constexpr int threads_of_an_adder = 256;
+constexpr unsigned most_blocks_of_adders = 4096;
+
 CudaAddress address(const void* pointer) { return reinterpret_cast<CudaAddress>(pointer); }
 void* pointer(CudaAddress address) { return reinterpret_cast<void*>(address); }
 
@@ -124,6 +128,13 @@ void CudaDevice::load_kernels() {
         kernels_[kind][std::size_t(type)][variant] =
             find_kernel(modules, kernel_name(kernel_kinds[kind], ncclDataType_t(type), most_ranks_of[variant]),
                         most_threads(kernel_kinds[kind], most_ranks_of[variant]));
+  for (int type = 0; type < ncclNumTypes; ++type)
+    for (std::size_t variant = 0; variant < std::size(most_ranks_of); ++variant)
+      adders_[std::size_t(type)][variant] = find_kernel(
+          modules,
+          std::string("busbw_add_") + type_name(ncclDataType_t(type)) + "_" + std::to_string(most_ranks_of[variant]),
+          threads_of_an_adder);
+  if (!adders_[ncclFloat32][0]) why_not_ = "this build has no kernel busbw_add_float_2 for " + facts_.name;
   meet_ = find_kernel(modules, "busbw_meet", 32);
   if (!meet_) why_not_ = "this build has no kernel busbw_meet for " + facts_.name;
 }
@@ -310,8 +321,14 @@ CudaDevice::Captured CudaDevice::captured(DeviceStream stream) const {
   Captured captured;
   void** behind = nullptr;
   std::size_t count = 0;
-  check(driver_.stream_get_capture_info(stream, &status, &id, &captured.graph, &behind, &count),
-        "cuStreamGetCaptureInfo");
+  CudaResult result = driver_.stream_get_capture_info(stream, &status, &id, &captured.graph, &behind, &count);
+  if (result != cuda::success && driver_.stream_get_capture_edges) {
+    // It does not answer where a kernel may begin before what it is behind has ended. Such an edge counts as a whole
+    // one here.
+    void* edges = nullptr;
+    result = driver_.stream_get_capture_edges(stream, &status, &id, &captured.graph, &behind, &edges, &count);
+  }
+  check(result, "cuStreamGetCaptureInfo");
   if (status != cuda::capture_active || !captured.graph) {
     throw Failure(ncclUnhandledCudaError, "busbw's GPU library: the capture of a stream has ended within a call.");
   }
@@ -401,6 +418,46 @@ void CudaDevice::meet(const KernelArguments& arguments, DeviceStream stream) {
                                   .attributes = nullptr,
                                   .attribute_count = 0};
   check(driver_.launch(&config, meet_, parameters, nullptr), "cuLaunchKernelEx");
+}
+
+void CudaDevice::order_by_words(const WordStep* steps, std::size_t count, DeviceStream stream) {
+  const Current current(*this);
+  // As many as the driver takes at once.
+  constexpr std::size_t most = 64;
+  while (count > 0) {
+    cuda::WordOperation operations[most]{};
+    const std::size_t now = std::min(count, most);
+    for (std::size_t i = 0; i < now; ++i) {
+      operations[i].operation = steps[i].waits ? cuda::wait_value_32 : cuda::write_value_32;
+      operations[i].address = address(steps[i].word);
+      operations[i].value = steps[i].value;
+      operations[i].flags = steps[i].waits ? cuda::wait_until_equal : cuda::write_after_all_before;
+    }
+    check(driver_.order_by_words(stream, unsigned(now), operations, 0), "cuStreamBatchMemOp");
+    steps += now;
+    count -= now;
+  }
+}
+
+void CudaDevice::add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) {
+  const Current current(*this);
+  std::size_t variant = 0;
+  while (most_ranks_of[variant] < arguments.ranks) ++variant;
+  const std::uint64_t packs = (arguments.bytes + 15) / 16;
+  const std::uint64_t of_a_block = 2 * std::uint64_t(threads_of_an_adder);
+  void* parameters[] = {const_cast<AddArguments*>(&arguments)};
+  const cuda::LaunchConfig config{
+      .grid_x = unsigned(std::min<std::uint64_t>((packs + of_a_block - 1) / of_a_block, most_blocks_of_adders)),
+      .grid_y = 1,
+      .grid_z = 1,
+      .block_x = threads_of_an_adder,
+      .block_y = 1,
+      .block_z = 1,
+      .shared_bytes = 0,
+      .stream = stream,
+      .attributes = nullptr,
+      .attribute_count = 0};
+  check(driver_.launch(&config, adders_[std::size_t(type)][variant], parameters, nullptr), "cuLaunchKernelEx");
 }
 
 void CudaDevice::copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) {

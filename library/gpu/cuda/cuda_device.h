@@ -49,6 +49,9 @@ class CudaDevice : public Device {
   void launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
               DeviceStream stream) override;
   void meet(const KernelArguments& arguments, DeviceStream stream) override;
+  bool can_order_by_words() const override { return driver_.lacks_for_words == nullptr; }
+  void order_by_words(const WordStep* steps, std::size_t count, DeviceStream stream) override;
+  void add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) override;
   void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) override;
 
  private:
@@ -79,6 +82,7 @@ class CudaDevice : public Device {
   CudaFunction meet_ = nullptr;
   std::mutex retired_guard_;
   std::vector<DeviceEvent> retired_;
+  std::array<std::array<CudaFunction, 3>, ncclNumTypes> adders_{};  // [type][variant]
   bool overlaps_ = false;  // a kernel may come to the GPU before the one before it has ended
 };
 

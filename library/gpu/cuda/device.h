@@ -55,6 +55,13 @@ struct OutsideRecord {
   std::vector<void*> behind;
 };
 
+// What a stream does with a word of a GPU's memory, without a kernel.
+struct WordStep {
+  std::uint32_t* word = nullptr;
+  std::uint32_t value = 0;
+  bool waits = false;  // until the word has the value; else writes it, behind all that came before in the stream
+};
+
 // Everything that can fail throws a Failure with ncclUnhandledCudaError. From any thread; the caller's current GPU
 // stays as it was.
 class Device {
@@ -118,6 +125,11 @@ class Device {
                       DeviceStream stream) = 0;
   // kernels/meet.h
   virtual void meet(const KernelArguments& arguments, DeviceStream stream) = 0;
+  // One after the other. Throws where the driver cannot; can_order_by_words() says so before.
+  virtual bool can_order_by_words() const = 0;
+  virtual void order_by_words(const WordStep* steps, std::size_t count, DeviceStream stream) = 0;
+  // kernels/add.h
+  virtual void add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) = 0;
   // By the GPU's copy engines, to memory of any GPU.
   virtual void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) = 0;
 };

@@ -36,7 +36,9 @@ Loaded load() {
   BUSBW_NEWER_DRIVER_FUNCTIONS(BUSBW_FIND)
   d.lacks = std::exchange(missing, nullptr);
   BUSBW_RANGE_DRIVER_FUNCTIONS(BUSBW_FIND)
-  d.lacks_for_ranges = missing;
+  d.lacks_for_ranges = std::exchange(missing, nullptr);
+  BUSBW_WORD_DRIVER_FUNCTIONS(BUSBW_FIND)
+  d.lacks_for_words = missing;
   BUSBW_OPTIONAL_DRIVER_FUNCTIONS(BUSBW_FIND)
 #undef BUSBW_FIND
   if (const CudaResult result = d.init(0); result != cuda::success) {

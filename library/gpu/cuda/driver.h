@@ -67,6 +67,18 @@ struct LaunchConfig {
   LaunchAttribute* attributes;
   unsigned attribute_count;
 };
+// An entry of cuStreamBatchMemOp, which the driver's ABI gives 48 bytes; its value is 32 or 64 bits wide.
+enum : unsigned { wait_value_32 = 1, write_value_32 = 2 };
+enum : unsigned { wait_until_equal = 1, write_after_all_before = 0 };
+struct WordOperation {
+  unsigned operation;
+  CudaAddress address;
+  std::uint64_t value;
+  unsigned flags;
+  CudaAddress alias;
+  std::uint64_t padding;
+};
+static_assert(sizeof(WordOperation) == 48);
 struct IpcHandle {
   unsigned char bytes[64];
 };
@@ -132,8 +144,11 @@ struct Uuid {
   X(graph_retain_user_object, cuGraphRetainUserObject, (void* graph, void* object, unsigned count, unsigned flags))
 
 // Newer still: the library does without.
-#define BUSBW_OPTIONAL_DRIVER_FUNCTIONS(X) \
-  X(stream_get_id, cuStreamGetId, (ncclStream_t stream, unsigned long long* id))
+#define BUSBW_OPTIONAL_DRIVER_FUNCTIONS(X)                                                                  \
+  X(stream_get_id, cuStreamGetId, (ncclStream_t stream, unsigned long long* id))                            \
+  X(stream_get_capture_edges, cuStreamGetCaptureInfo_v3,                                                    \
+    (ncclStream_t stream, cuda::CaptureStatus * status, std::uint64_t* id, void* graph, void* dependencies, \
+     void* edges, void* dependency_count))
 
 // Without these, windows of memory of this kind are left to NCCL.
 #define BUSBW_RANGE_DRIVER_FUNCTIONS(X)                                                                              \
@@ -153,16 +168,23 @@ struct Uuid {
     (CudaAddress address, std::size_t bytes, const cuda::AccessDescription* access, std::size_t count))              \
   X(memory_get_access, cuMemGetAccess, (unsigned long long* flags, const cuda::Location* location, CudaAddress address))
 
+// Without it, copies between ordinary buffers are left to NCCL.
+#define BUSBW_WORD_DRIVER_FUNCTIONS(X)     \
+  X(order_by_words, cuStreamBatchMemOp_v2, \
+    (ncclStream_t stream, unsigned count, cuda::WordOperation* operations, unsigned flags))
+
 struct Driver {
 #define BUSBW_MEMBER(member, name, parameters) CudaResult(*member) parameters = nullptr;
   BUSBW_DRIVER_FUNCTIONS(BUSBW_MEMBER)
   BUSBW_NEWER_DRIVER_FUNCTIONS(BUSBW_MEMBER)
   BUSBW_RANGE_DRIVER_FUNCTIONS(BUSBW_MEMBER)
   BUSBW_OPTIONAL_DRIVER_FUNCTIONS(BUSBW_MEMBER)
+  BUSBW_WORD_DRIVER_FUNCTIONS(BUSBW_MEMBER)
 #undef BUSBW_MEMBER
   // The first of the newer functions that this driver lacks, or null.
   const char* lacks = nullptr;
   const char* lacks_for_ranges = nullptr;
+  const char* lacks_for_words = nullptr;
 
   std::string describe(CudaResult error) const;
   // Throws a Failure with ncclUnhandledCudaError.

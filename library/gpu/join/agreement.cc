@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "library/common/failure.h"
+#include "library/gpu/join/room.h"
 
 namespace busbw::gpu {
 namespace {
@@ -31,14 +32,23 @@ std::string obstacle(const std::vector<PeerRecord>& records) {
   }
   for (const PeerRecord& record : records) {
     if (record.settings != records[0].settings) {
-      return text("rank %d has another BUSBW_ALGORITHM, BUSBW_TABLE or build of this library than rank 0", record.rank);
+      return text("rank %d has another BUSBW_ALGORITHM, BUSBW_TABLE, BUSBW_PREFER or build of this library than rank 0",
+                  record.rank);
     }
+  }
+  for (const PeerRecord& record : records) {
+    if (record.policy != records[0].policy) return text("rank %d has another CTA policy than rank 0", record.rank);
   }
   for (const PeerRecord& a : records) {
     for (const PeerRecord& b : records) {
       if (a.rank < b.rank && std::memcmp(a.uuid, b.uuid, sizeof a.uuid) == 0) {
         return text("ranks %d and %d share a GPU", a.rank, b.rank);
       }
+    }
+  }
+  for (const PeerRecord& record : records) {
+    if (record.channel_limit < 1) {
+      return text("rank %d: the kernels of other communicators may need all of its GPU", record.rank);
     }
   }
   return "";
@@ -65,6 +75,28 @@ Agreement agree(const std::vector<PeerRecord>& records, const std::vector<PeerVe
     agreement.reason = text("rank %zu: %s", rank, get_text(verdicts[rank].reason).c_str());
   }
   return agreement;
+}
+
+std::vector<Narrowing> narrow(const std::vector<PeerRecord>& records, const std::vector<JoinVerdict>& verdicts,
+                              const std::vector<LiveCommunicator>& live) {
+  std::vector<Narrowing> all;
+  const bool complete = std::all_of(verdicts.begin(), verdicts.end(), [](const auto& one) { return one.counted != 0; });
+  if (!complete) return all;
+  for (const LiveCommunicator& one : live) {
+    Narrowing narrowing{.identity = one.identity, .from = 0, .limit = max_channels};
+    int found = 0;
+    for (std::size_t rank = 0; rank < records.size(); ++rank) {
+      const PeerRecord& record = records[rank];
+      const auto end = record.live + std::clamp(record.live_count, 0, most_live);
+      const auto at = std::find(record.live, end, one.identity);
+      if (at == end) continue;
+      ++found;
+      narrowing.from = std::max(narrowing.from, verdicts[rank].calls[at - record.live]);
+      narrowing.limit = std::min(narrowing.limit, fair_share(record.multiprocessors, record.population));
+    }
+    if (found == one.ranks) all.push_back(narrowing);
+  }
+  return all;
 }
 
 std::string describe(const PeerRecord& record) {

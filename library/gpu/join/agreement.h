@@ -11,6 +11,9 @@
 
 namespace busbw::gpu {
 
+// Communicators that can be made smaller when another one comes; those beyond are small.
+inline constexpr int most_live = 60;
+
 // One rank's, of fixed size; all ranks' come together by an all-gather of the real NCCL.
 struct PeerRecord {
   char magic[8];           // "busbwgpu"
@@ -18,11 +21,15 @@ struct PeerRecord {
   std::int32_t rank;
   std::int32_t ranks;
   std::int32_t pid;
-  std::uint64_t host;      // equal for processes of one host since it was started
-  std::uint64_t process;   // random: equal only within one process
-  std::uint64_t settings;  // of everything that ranks must decide alike
-  std::int32_t ordinal;    // of the GPU in its process
-  std::int32_t channel_limit;
+  std::uint64_t host;          // equal for processes of one host since it was started
+  std::uint64_t process;       // random: equal only within one process
+  std::uint64_t settings;      // of everything that ranks must decide alike
+  std::int32_t ordinal;        // of the GPU in its process
+  std::int32_t channel_limit;  // blocks that this rank's GPU has room for (room.h)
+  std::int32_t policy;         // NCCL's CTAPolicy
+  std::int32_t population;     // communicators on this rank's GPU, with this one
+  std::int32_t multiprocessors;
+  std::int32_t live_count;
   unsigned char uuid[16];
   char bus_id[16];
   MemoryHandle scratch;
@@ -30,11 +37,12 @@ struct PeerRecord {
   std::uint64_t watch_name;  // of rank 0
   WatchSecret watch_secret;
   std::int32_t able;  // 0: for the reason below
-  char reason[324];
+  char reason[252];
+  std::uint64_t live[most_live];  // communicators that are there already, by their identity
 };
-static_assert(sizeof(PeerRecord) == 512);
+static_assert(sizeof(PeerRecord) == 936);
 
-inline constexpr std::uint32_t agreement_protocol = 2;
+inline constexpr std::uint32_t agreement_protocol = 3;
 
 // The second exchange: did reaching the others work?
 struct PeerVerdict {
@@ -42,6 +50,14 @@ struct PeerVerdict {
   char reason[252];
 };
 static_assert(sizeof(PeerVerdict) == 256);
+
+// With it, where the communicators that are there already stand: calls counted so far, in the order of `live`.
+struct JoinVerdict {
+  PeerVerdict verdict;
+  std::int32_t counted;  // 0: this rank did not look
+  std::int32_t reserved;
+  std::uint64_t calls[most_live];
+};
 
 // Copies as much of a sentence as a record holds.
 template <std::size_t size>
@@ -59,6 +75,21 @@ struct Agreement {
 // Pure, so that ranks with the same records decide alike.
 Agreement agree(const std::vector<PeerRecord>& records);
 Agreement agree(const std::vector<PeerRecord>& records, const std::vector<PeerVerdict>& verdicts);
+
+// What becomes of a communicator that is there already: from call `from` on its kernels take `limit` blocks at most.
+struct Narrowing {
+  std::uint64_t identity;
+  std::uint64_t from;
+  int limit;
+};
+// For those whose ranks all take part here, and only if every rank has counted: the same on all of them. `ranks_of`
+// gives how many ranks a communicator of this rank's has.
+struct LiveCommunicator {
+  std::uint64_t identity;
+  int ranks;
+};
+std::vector<Narrowing> narrow(const std::vector<PeerRecord>& records, const std::vector<JoinVerdict>& verdicts,
+                              const std::vector<LiveCommunicator>& live);
 
 // "pid 123 on GPU 0000:0f:00.0"
 std::string describe(const PeerRecord& record);

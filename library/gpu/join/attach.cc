@@ -51,25 +51,23 @@ struct Joining {
 };
 
 // Everything here is the same on all ranks of a communicator, so that either all of them exchange or none does.
-std::string why_no_exchange(const NewCommunicator& made, const Joining& joining, const Wanted& wanted) {
+std::string why_no_exchange(const Joining& joining, const Wanted& wanted) {
   if (!wanted.why_not.empty()) return wanted.why_not;
   if (joining.ranks < 2) return "it has one rank";
   if (joining.ranks > max_ranks) return text("it has %d ranks, more than %d", joining.ranks, max_ranks);
-  if (!made.blocking) return "it is non-blocking";
   return "";
 }
 
 Joining begin(const NewCommunicator& made, const Wanted& wanted) {
   Joining joining{.comm = made.comm, .entry = std::make_shared<Entry>()};
-  joining.entry->blocking = made.blocking;
-  if (made.blocking) {
-    call_nccl(real_nccl().count, made.comm, &joining.ranks);
-    call_nccl(real_nccl().user_rank, made.comm, &joining.rank);
-  }
-  joining.entry->reason = why_no_exchange(made, joining, wanted);
+  joining.entry->wishes = made.wishes;
+  call_nccl(real_nccl().count, made.comm, &joining.ranks);
+  call_nccl(real_nccl().user_rank, made.comm, &joining.rank);
+  joining.entry->reason = why_no_exchange(joining, wanted);
   if (!joining.entry->reason.empty()) return joining;
   try {
-    joining.attachment = std::make_shared<Attachment>(made.comm, joining.rank, joining.ranks, wanted.settings);
+    joining.attachment =
+        std::make_shared<Attachment>(made.comm, joining.rank, joining.ranks, wanted.settings, made.wishes);
     joining.attachment->prepare();
   } catch (const std::exception& error) {
     // The other ranks find out when their time is up.
@@ -79,17 +77,17 @@ Joining begin(const NewCommunicator& made, const Wanted& wanted) {
   return joining;
 }
 
-void finish(Joining& joining, LogLevel log) {
+void finish(Joining& joining, const Settings& settings) {
   if (joining.attachment) {
-    Entry entry = joining.attachment->conclude();
-    entry.blocking = joining.entry->blocking;
+    joining.attachment->conclude(*joining.entry);
+    joining.entry->share = joining.attachment->share();
     // Memory of an exchange that is still on its way goes when the communicator does.
-    if (!joining.attachment->knows_verdicts()) entry.parked = joining.attachment;
-    *joining.entry = std::move(entry);
+    if (!joining.attachment->knows_verdicts()) joining.entry->parked = joining.attachment;
   }
-  if (log != LogLevel::none && joining.rank <= 0) {
+  if (settings.log != LogLevel::none && joining.rank <= 0) {
     const std::string who = joining.attachment ? joining.attachment->describe() : "a communicator";
-    const std::string what = joining.entry->ours ? "accelerated" : "NCCL does everything: " + joining.entry->reason;
+    const std::string what = joining.entry->ours ? std::string("accelerated, made for ") + name(settings.prefer)
+                                                 : "NCCL does everything: " + joining.entry->reason;
     std::fprintf(stderr, "busbw: %s: %s\n", who.c_str(), what.c_str());
   }
   registry().put(joining.comm, joining.entry);
@@ -97,7 +95,7 @@ void finish(Joining& joining, LogLevel log) {
 
 }  // namespace
 
-void attach(const std::vector<NewCommunicator>& made) {
+void attach(const std::vector<NewCommunicator>& made, const std::atomic<bool>* cancelled) {
   const AsideFromCaptures aside;
   const Wanted wanted = wanted_now();
   std::vector<Joining> joining;
@@ -106,8 +104,8 @@ void attach(const std::vector<NewCommunicator>& made) {
     joining.push_back(begin(one, wanted));
     if (joining.back().attachment) attachments.push_back(joining.back().attachment);
   }
-  Together<Attachment>::agree(attachments, wanted.settings.timeout_seconds);
-  for (Joining& one : joining) finish(one, wanted.settings.log);
+  Together<Attachment>::agree(attachments, wanted.settings.timeout_seconds, cancelled);
+  for (Joining& one : joining) finish(one, wanted.settings);
 }
 
 }  // namespace busbw::gpu

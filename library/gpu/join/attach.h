@@ -2,20 +2,22 @@
 // communicator, decide alike, open each other's memory, and exchange whether that worked.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "busbw/nccl_abi.h"
+#include "library/gpu/join/wishes.h"
 
 namespace busbw::gpu {
 
 struct NewCommunicator {
   ncclComm_t comm = nullptr;
-  // A non-blocking one may not wait for its peers here.
-  bool blocking = true;
+  Wishes wishes;
 };
 
 // Those that one thread made together, in the order in which it made them. Enters each in the registry; where a
-// communicator cannot be accelerated NCCL does everything there. Throws nothing.
-void attach(const std::vector<NewCommunicator>& made);
+// communicator cannot be accelerated NCCL does everything there. Throws nothing. Once
+// `cancelled` they wait for no peer any more.
+void attach(const std::vector<NewCommunicator>& made, const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace busbw::gpu

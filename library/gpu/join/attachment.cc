@@ -34,21 +34,29 @@ bool mixes_graphs() {
 
 }  // namespace
 
-Attachment::Attachment(ncclComm_t comm, int rank, int ranks, const Settings& settings)
-    : comm_(comm), rank_(rank), ranks_(ranks), settings_(settings), device_(devices().open(ordinal_of(comm))) {
+Attachment::Attachment(ncclComm_t comm, int rank, int ranks, const Settings& settings, const Wishes& wishes)
+    : comm_(comm),
+      rank_(rank),
+      ranks_(ranks),
+      settings_(settings),
+      wishes_(wishes),
+      device_(devices().open(ordinal_of(comm))) {
   records_ = std::make_unique<Exchange>(device_, comm_, rank_, ranks_, sizeof(PeerRecord));
-  verdicts_ = std::make_unique<Exchange>(device_, comm_, rank_, ranks_, sizeof(PeerVerdict));
+  verdicts_ = std::make_unique<Exchange>(device_, comm_, rank_, ranks_, sizeof(JoinVerdict));
 }
 
+Attachment::~Attachment() { thaw(); }
+
 void Attachment::refuse(const std::string& reason) {
-  record_.able = verdict_.able = 0;
+  record_.able = verdict_.verdict.able = 0;
   put_text(record_.reason, reason);
-  put_text(verdict_.reason, reason);
+  put_text(verdict_.verdict.reason, reason);
 }
 
 void Attachment::prepare() {
-  record_.able = verdict_.able = 1;
+  record_.able = verdict_.verdict.able = 1;
   describe_self();
+  take_room();
   try {
     if (const std::string why_not = device_->why_not(); !why_not.empty()) throw Failure(ncclSystemError, why_not);
     make_memory();
@@ -68,9 +76,23 @@ void Attachment::describe_self() {
   record_.host = boot_id();
   record_.process = process.token;
   record_.ordinal = facts.ordinal;
-  record_.channel_limit = facts.multiprocessors;
+  record_.multiprocessors = facts.multiprocessors;
+  record_.policy = wishes_.policy;
   std::copy(facts.uuid.begin(), facts.uuid.end(), std::begin(record_.uuid));
   put_text(record_.bus_id, facts.bus_id);
+}
+
+void Attachment::take_room() {
+  const std::shared_ptr<Room> room = Room::of(device_->facts());
+  for (std::shared_ptr<Share>& share : room->members()) {
+    if (share->identity() == 0 || share->now() < 2 || int(live_.size()) == most_live) continue;
+    record_.live[live_.size()] = share->identity();
+    live_.push_back(std::move(share));
+  }
+  record_.live_count = std::int32_t(live_.size());
+  share_ = room->enter(wishes_.ceiling(), wishes_.least_blocks);
+  record_.population = room->population();
+  record_.channel_limit = share_->now();
 }
 
 void Attachment::make_memory() {
@@ -80,9 +102,9 @@ void Attachment::make_memory() {
             .log = settings_.log,
             .mixes_graphs = mixes_graphs()};
   parts_.choices = std::make_shared<const Choices>(
-      Choices::from_settings(settings_.algorithm, settings_.table, device_->facts().name));
+      Choices::from_settings(settings_.algorithm, settings_.table, device_->facts().name, settings_.prefer));
   record_.settings = mix(parts_.choices->fingerprint(), BUSBW_VERSION);
-  parts_.memory = std::make_shared<ScratchMemory>(device_, ranks_);
+  parts_.memory = std::make_shared<ScratchMemory>(device_, ranks_, std::max(1, share_->now()));
   parts_.peers = std::make_unique<PeerMemory>(device_);
   record_.scratch = device_->share(parts_.memory->scratch());
   record_.scratch_address = reinterpret_cast<std::uintptr_t>(parts_.memory->scratch());
@@ -104,11 +126,15 @@ void Attachment::open_peers() {
   for (int rank = 0; rank < ranks_; ++rank) {
     std::memcpy(&everyone_[std::size_t(rank)], records_->of(rank), sizeof(PeerRecord));
   }
+  freeze();
   const Agreement agreement = agree(everyone_);
   if (!agreement.accelerated) return refuse(agreement.reason);
-  parts_.channel_limit = agreement.channel_limit;
   std::memcpy(&parts_.kin, &everyone_.front().watch_secret, sizeof parts_.kin);
   try {
+    share_->settle(agreement.channel_limit, everyone_.front().watch_name, ranks_);
+    parts_.share = share_;
+    parts_.copies_first = (wishes_.policy & NCCL_CTA_POLICY_ZERO) != 0;
+    parts_.memory->settle(agreement.channel_limit);
     // First, so that nobody waits for a rank that finds its peers out of reach.
     if (rank_ != 0) {
       const PeerRecord& root = everyone_.front();
@@ -132,26 +158,54 @@ void Attachment::open_peers() {
 }
 
 void Attachment::meet_peers(WatchClock::time_point deadline) {
-  if (!verdict_.able || parts_.seat->wait_until_complete(deadline)) return;
+  if (!verdict_.verdict.able || parts_.seat->wait_until_complete(deadline)) return;
   refuse("not every rank came to the local socket by which they watch over each other");
 }
 
-Entry Attachment::conclude() {
-  Entry entry;
+// Between the two exchanges no call of theirs is counted, so that all ranks know from which one on they are smaller.
+void Attachment::freeze() {
+  for (std::size_t i = 0; i < live_.size(); ++i) verdict_.calls[i] = live_[i]->freeze();
+  verdict_.counted = 1;
+  frozen_ = true;
+}
+
+void Attachment::thaw() {
+  if (!frozen_) return;
+  frozen_ = false;
+  for (const auto& share : live_) share->thaw();
+}
+
+void Attachment::narrow_others() {
+  std::vector<JoinVerdict> verdicts(static_cast<std::size_t>(ranks_));
+  for (int rank = 0; rank < ranks_; ++rank) {
+    std::memcpy(&verdicts[std::size_t(rank)], verdicts_->of(rank), sizeof(JoinVerdict));
+  }
+  std::vector<LiveCommunicator> live;
+  for (const auto& share : live_) live.push_back({share->identity(), share->ranks()});
+  for (const Narrowing& one : narrow(everyone_, verdicts, live)) {
+    for (const auto& share : live_) {
+      if (share->identity() == one.identity) share->narrow(one.from, one.limit);
+    }
+  }
+}
+
+void Attachment::conclude(Entry& entry) {
+  if (knows_verdicts()) narrow_others();
+  thaw();
   if (!knows_records()) {
     entry.reason = records_lost_;
-    return entry;
+    return;
   }
   if (!knows_verdicts()) {
     // The others may be accelerated already: nothing that this rank could do with them is safe.
     entry.reason = verdicts_lost_;
-    if (!verdict_.able) return entry;
+    if (!verdict_.verdict.able) return;
     entry.health = std::make_shared<Health>();
     entry.health->poison(ncclRemoteError, text("rank %d of a communicator of %d ranks did not learn whether all ranks "
                                                "use busbw's GPU library: %s; set BUSBW_GPU=0 to do without it",
                                                rank_, ranks_, verdicts_lost_.c_str()));
     entry.health->tell();
-    return entry;
+    return;
   }
   std::vector<PeerVerdict> verdicts(static_cast<std::size_t>(ranks_));
   for (int rank = 0; rank < ranks_; ++rank) {
@@ -161,11 +215,11 @@ Entry Attachment::conclude() {
   if (agreement.accelerated) {
     try {
       entry.ours = std::make_shared<Communicator>(std::move(parts_));
-      return entry;
+      return;
     } catch (const Failure& failure) {
       entry.health = std::make_shared<Health>();
       entry.health->poison(failure.code(), failure.what());
-      return entry;
+      return;
     }
   }
   entry.reason = agreement.reason;
@@ -174,7 +228,6 @@ Entry Attachment::conclude() {
   if (parts_.seat && agree(everyone_).accelerated) {
     parts_.seat->leave([memory = std::move(parts_.memory)]() mutable { memory.reset(); }, std::chrono::seconds(30));
   }
-  return entry;
 }
 
 std::string Attachment::describe() const {

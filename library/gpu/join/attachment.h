@@ -9,6 +9,8 @@
 #include "library/gpu/choose/settings.h"
 #include "library/gpu/join/agreement.h"
 #include "library/gpu/join/exchange.h"
+#include "library/gpu/join/room.h"
+#include "library/gpu/join/wishes.h"
 #include "library/gpu/run/communicator.h"
 
 namespace busbw::gpu {
@@ -16,7 +18,8 @@ namespace busbw::gpu {
 class Attachment {
  public:
   // Throws a Failure if this rank cannot even take part in the exchange.
-  Attachment(ncclComm_t comm, int rank, int ranks, const Settings& settings);
+  Attachment(ncclComm_t comm, int rank, int ranks, const Settings& settings, const Wishes& wishes);
+  ~Attachment();
 
   // The steps. From the second on each rank takes every one of them, whatever went wrong with it before, so that the
   // ranks' all-gathers match: what went wrong travels in them.
@@ -26,8 +29,8 @@ class Attachment {
   void open_peers();
   void meet_peers(WatchClock::time_point deadline);
   Exchange& verdicts() { return *verdicts_; }
-  const PeerVerdict& own_verdict() const { return verdict_; }
-  Entry conclude();
+  const JoinVerdict& own_verdict() const { return verdict_; }
+  void conclude(Entry& entry);
 
   // An exchange did not come to its end.
   void lose_records(const std::string& why);
@@ -36,23 +39,33 @@ class Attachment {
   bool knows_verdicts() const { return knows_records() && verdicts_lost_.empty(); }
 
   std::string describe() const;
+  const std::shared_ptr<Share>& share() const { return share_; }
 
  private:
   void refuse(const std::string& reason);
   void describe_self();
   void make_memory();
+  void take_room();
+  void freeze();
+  void narrow_others();
+  void thaw();
 
   ncclComm_t comm_;
   int rank_;
   int ranks_;
   Settings settings_;
+  Wishes wishes_;
   std::shared_ptr<Device> device_;
+  std::shared_ptr<Share> share_;
   std::unique_ptr<Exchange> records_, verdicts_;
   PeerRecord record_{};
-  PeerVerdict verdict_{};
+  JoinVerdict verdict_{};
   std::vector<PeerRecord> everyone_;
   std::string records_lost_, verdicts_lost_;
   CommunicatorParts parts_;
+  // Communicators that are there already, whose calls wait from the first exchange to the second.
+  std::vector<std::shared_ptr<Share>> live_;
+  bool frozen_ = false;
 };
 
 }  // namespace busbw::gpu

@@ -32,7 +32,15 @@ void Exchange::start(const void* mine) {
   started_ = true;
   const ncclResult_t result = call_nccl(real_nccl().all_gather, static_cast<const void*>(at(on_device_, rank_)),
                                         on_device_, bytes_, ncclInt8, comm_, stream_);
-  if (result != ncclSuccess) throw Failure(result, "NCCL's all-gather does not start");
+  if (result != ncclSuccess && result != ncclInProgress) throw Failure(result, "NCCL's all-gather does not start");
+}
+
+bool Exchange::in_its_stream() {
+  ncclResult_t error = ncclSuccess;
+  call_nccl(real_nccl().get_async_error, comm_, &error);
+  if (error == ncclInProgress) return false;
+  if (error != ncclSuccess) throw Failure(error, "NCCL reports an error of its own");
+  return true;
 }
 
 void Exchange::fetch() { device_->copy_out(on_host_.host, on_device_, bytes_ * std::size_t(ranks_), stream_); }

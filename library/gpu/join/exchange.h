@@ -21,6 +21,8 @@ class Exchange {
 
   // Inside a group of the real NCCL.
   void start(const void* mine);
+  // After the group, where that left it in progress.
+  bool in_its_stream();
   // After the group.
   void fetch();
   // Whether everything has come; throws a Failure if it cannot come any more.

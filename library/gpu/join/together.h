@@ -11,6 +11,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -28,16 +29,16 @@ class Together {
  public:
   using All = std::vector<std::shared_ptr<One>>;
 
-  // `patience`: seconds that each of the two all-gathers may take.
-  static void agree(const All& all, double patience) {
+  // Nobody is waited for any more once `cancelled`. `patience`: seconds that each of the two all-gathers may take.
+  static void agree(const All& all, double patience, const std::atomic<bool>* cancelled = nullptr) {
     if (all.empty()) return;
     const auto records = [](One& one) -> Exchange& { return one.records(); };
     const auto verdicts = [](One& one) -> Exchange& { return one.verdicts(); };
     const auto lose_records = [](One& one, const std::string& why) { one.lose_records(why); };
     const auto lose_verdicts = [](One& one, const std::string& why) { one.lose_verdicts(why); };
 
-    start(all, records, [](const One& one) -> auto& { return one.own_record(); }, lose_records);
-    wait(all, patience, records, [](const One& one) { return one.knows_records(); }, lose_records);
+    start(all, patience, cancelled, records, [](const One& one) -> auto& { return one.own_record(); }, lose_records);
+    wait(all, patience, cancelled, records, [](const One& one) { return one.knows_records(); }, lose_records);
     for (const auto& one : all) {
       if (one->knows_records()) one->open_peers();
     }
@@ -47,8 +48,8 @@ class Together {
       if (one->knows_records()) one->meet_peers(meeting);
     }
     // Those that have lost the first exchange send their refusal and do not wait: whoever comes late learns it so.
-    start(all, verdicts, [](const One& one) -> auto& { return one.own_verdict(); }, lose_verdicts);
-    wait(all, patience, verdicts, [](const One& one) { return one.knows_verdicts(); }, lose_verdicts);
+    start(all, patience, cancelled, verdicts, [](const One& one) -> auto& { return one.own_verdict(); }, lose_verdicts);
+    wait(all, patience, cancelled, verdicts, [](const One& one) { return one.knows_verdicts(); }, lose_verdicts);
   }
 
  private:
@@ -60,7 +61,8 @@ class Together {
 
   // One all-gather on every communicator. `mine` gives what to send; `lose` takes why nothing came of it.
   template <class Which, class Mine, class Lose>
-  static void start(const All& all, Which which, Mine mine, Lose lose) {
+  static void start(const All& all, double patience, const std::atomic<bool>* cancelled, Which which, Mine mine,
+                    Lose lose) {
     const auto attempt = [&](One& one, auto work) {
       try {
         work();
@@ -68,24 +70,35 @@ class Together {
         lose(one, failure.what());
       }
     };
+    const auto deadline = after(patience);
     call_nccl(real_nccl().group_start);
     for (const auto& one : all) attempt(*one, [&] { which(*one).start(&mine(*one)); });
     const ncclResult_t result = call_nccl(real_nccl().group_end);
     for (const auto& one : all) {
-      if (result != ncclSuccess) lose(*one, "NCCL's all-gather did not start");
-      attempt(*one, [&] { which(*one).fetch(); });
+      if (result != ncclSuccess && result != ncclInProgress) lose(*one, "NCCL's all-gather did not start");
+      attempt(*one, [&] {
+        // On a non-blocking communicator NCCL starts it when it likes.
+        while (result == ncclInProgress && !which(*one).in_its_stream()) {
+          if (cancelled && *cancelled) throw Failure(ncclInternalError, "the communicator was aborted");
+          if (Clock::now() > deadline) throw Failure(ncclInternalError, "NCCL's all-gather did not start in time");
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+        which(*one).fetch();
+      });
     }
   }
 
   // Until each is done or lost.
   template <class Which, class Known, class Lose>
-  static void wait(const All& all, double patience, Which which, Known known, Lose lose) {
+  static void wait(const All& all, double patience, const std::atomic<bool>* cancelled, Which which, Known known,
+                   Lose lose) {
     const auto begin = Clock::now();
     const auto deadline = after(patience);
     for (const auto& one : all) {
       while (known(*one)) {
         try {
           if (which(*one).done()) break;
+          if (cancelled && *cancelled) lose(*one, "the communicator was aborted");
           if (Clock::now() > deadline) {
             lose(*one, text("the other ranks did not answer within %g s (BUSBW_GPU_TIMEOUT)", patience));
           }

@@ -41,6 +41,18 @@ struct KernelArguments {
   Layout layout;
 };
 
+// Of the kernel that adds what peers have pushed (kernels/add.h): `bytes` of the own part, and as many of each peer.
+struct AddArguments {
+  const void* own = nullptr;
+  void* result = nullptr;
+  unsigned char* offered = nullptr;             // in the own scratch, for peers to fetch; or null
+  const unsigned char* pushed[max_ranks] = {};  // in the own scratch, by source
+  std::uint64_t bytes = 0;
+  std::int32_t rank = 0;
+  std::int32_t ranks = 0;
+  ReduceOp op = op_sum;
+};
+
 // How many ranks there are, as a constant where a kernel of at most `Most` ranks can know it.
 template <int Most>
 BUSBW_BOTH constexpr int ranks_of(const KernelArguments& arguments) {

@@ -2,11 +2,11 @@
 // device alike.
 //
 //   scratch of one rank
-//   +-------------------+------------------------+---------------------------+-----------+
-//   | LL packets        | sentinel packs         | Simple slots and counters | meetings  |
-//   | [channel][port]   | [channel][port]        | [channel][port]           | [source]  |
-//   | [set][source][i]  | [set][source][i]       | [source][slot]            |           |
-//   +-------------------+------------------------+---------------------------+-----------+
+//   +-------------------+------------------------+---------------------------+-----------+----------------+
+//   | LL packets        | sentinel packs         | Simple slots and counters | meetings  | staged copies  |
+//   | [channel][port]   | [channel][port]        | [channel][port]           | [source]  | [lane]         |
+//   | [set][source][i]  | [set][source][i]       | [source][slot]            |           | (staged.h)     |
+//   +-------------------+------------------------+---------------------------+-----------+----------------+
 //
 // A channel is a block's index: block b of a kernel talks only with block b of the peers and has its own part of
 // everything, so that two calls with different numbers of blocks never meet in a slot. A port is one of the two
@@ -43,6 +43,20 @@ inline constexpr int simple_slots = 8;
 inline constexpr std::uint64_t sentinel_budget = 104u << 20;
 inline constexpr std::uint64_t simple_budget = 64u << 20;
 
+// Staged copies (run/staged.h) take a message in pieces, which use two lanes in turn: while one piece is added, the
+// next one is on its way. A lane has room for what peers push and for what they fetch, so many bytes for each.
+inline constexpr int staged_lanes = 2;
+inline constexpr std::uint64_t staged_half = 12u << 20;
+
+// What the words between staged copies say, by the rank that writes them. A word is 0 or 1: its writer gives it the
+// value that says so, its owner waits for that and turns it back, so that a CUDA graph can be launched again and again.
+//   arrived  what this source has pushed is there             vacant   this peer's slot for this rank's pushes is free
+//   ready    this source's part can be fetched                fetched  this peer has fetched from this rank's part
+enum class StagedWord : std::uint8_t { arrived, ready, vacant, fetched };
+inline constexpr int staged_words = 4;
+// Memory is 0 at first: then nothing has arrived or is ready, and every slot is vacant and may be filled.
+BUSBW_BOTH constexpr std::uint32_t told_by(StagedWord word) { return word < StagedWord::vacant ? 1 : 0; }
+
 // Offsets in bytes from the start of a rank's scratch. Every rank of a communicator has the same layout.
 struct Layout {
   std::int32_t ranks = 0;
@@ -53,18 +67,22 @@ struct Layout {
   std::uint64_t simple_start = 0;
   std::uint64_t counters_start = 0;
   std::uint64_t meetings_start = 0;
+  std::uint64_t words_start = 0;
+  std::uint64_t staged_start = 0;
+  std::uint64_t staged_bytes = 0;  // half of a lane
   std::uint64_t bytes = 0;
 
-  BUSBW_BOTH static constexpr Layout of(int ranks) {
+  // A channel has the same room whatever their number: a communicator of few channels needs that much less.
+  BUSBW_BOTH static constexpr Layout of(int ranks, int channels = max_channels) {
     const std::uint64_t lines = static_cast<std::uint64_t>(max_channels) * ports * ranks;
-    return with(ranks, max_channels,
-                static_cast<std::uint32_t>(sentinel_budget / (lines * sentinel_sets * 16) / 64 * 64),
-                static_cast<std::uint32_t>(simple_budget / (lines * simple_slots) / 1024 * 1024));
+    return with(ranks, channels, static_cast<std::uint32_t>(sentinel_budget / (lines * sentinel_sets * 16) / 64 * 64),
+                static_cast<std::uint32_t>(simple_budget / (lines * simple_slots) / 1024 * 1024),
+                staged_half / max_channels * static_cast<std::uint64_t>(channels));
   }
 
   // Of any size, such as a test can fill.
   BUSBW_BOTH static constexpr Layout with(int ranks, int channels, std::uint32_t sentinel_packs,
-                                          std::uint32_t slot_bytes) {
+                                          std::uint32_t slot_bytes, std::uint64_t staged = 4096) {
     const std::uint64_t lines = static_cast<std::uint64_t>(channels) * ports * ranks;
     Layout layout;
     layout.ranks = ranks;
@@ -75,7 +93,10 @@ struct Layout {
     layout.simple_start = layout.sentinel_start + lines * sentinel_sets * sentinel_packs * 16;
     layout.counters_start = layout.simple_start + lines * simple_slots * slot_bytes;
     layout.meetings_start = layout.counters_start + static_cast<std::uint64_t>(channels) * ports * counter_bytes;
-    layout.bytes = layout.meetings_start + counter_bytes;
+    layout.words_start = layout.meetings_start + counter_bytes;
+    layout.staged_start = layout.words_start + words_bytes;
+    layout.staged_bytes = staged;
+    layout.bytes = layout.staged_start + 2 * staged_lanes * staged;
     return layout;
   }
 
@@ -111,8 +132,32 @@ struct Layout {
     return meetings_start + 4 * static_cast<std::uint64_t>(source);
   }
 
+  // The word of `writer` in a lane of staged copies.
+  BUSBW_BOTH constexpr std::uint64_t staged_word(int lane, StagedWord which, int writer) const {
+    const int row = lane * staged_words + static_cast<int>(which);
+    return words_start + 4 * static_cast<std::uint64_t>(row * max_ranks + writer);
+  }
+
+  // Bytes of a lane for each of `parts` slots, whole packs.
+  BUSBW_BOTH constexpr std::uint64_t staged_slot(int parts) const {
+    return staged_bytes / static_cast<std::uint64_t>(parts) / 16 * 16;
+  }
+
+  // Where `source` pushes to; each of the peers has a slot.
+  BUSBW_BOTH constexpr std::uint64_t pushed(int lane, int rank, int source) const {
+    const int slot = source < rank ? source : source - 1;
+    return staged_start + 2 * static_cast<std::uint64_t>(lane) * staged_bytes +
+           static_cast<std::uint64_t>(slot) * staged_slot(ranks - 1);
+  }
+
+  // What peers fetch.
+  BUSBW_BOTH constexpr std::uint64_t offered(int lane) const {
+    return staged_start + (2 * static_cast<std::uint64_t>(lane) + 1) * staged_bytes;
+  }
+
   // Filled and read counters in lines of their own: two peers that write the same line at once slow each other.
   static constexpr std::uint64_t counter_bytes = 256;
+  static constexpr std::uint64_t words_bytes = 4 * staged_lanes * staged_words * max_ranks;
 };
 
 static_assert(simple_slots > 0 && (simple_slots & (simple_slots - 1)) == 0, "step numbers wrap at 2^32");

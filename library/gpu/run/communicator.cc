@@ -1,9 +1,12 @@
 // Memory and launches of one rank of an accelerated communicator.
 #include "library/gpu/run/communicator.h"
 
+#include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <thread>
+#include <utility>
 
 #include "library/common/failure.h"
 
@@ -21,12 +24,25 @@ constexpr seconds patience_with_peers{30};
 
 }  // namespace
 
-ScratchMemory::ScratchMemory(std::shared_ptr<Device> device, int ranks)
-    : device_(std::move(device)), layout_(Layout::of(ranks)) {
+ScratchMemory::ScratchMemory(std::shared_ptr<Device> device, int ranks, int channels)
+    : device_(std::move(device)), layout_(Layout::of(ranks, channels)) {
   scratch_ = static_cast<unsigned char*>(device_->allocate(layout_.bytes));
-  device_->fill(scratch_ + layout_.sentinel_start, sentinel_word, layout_.simple_start - layout_.sentinel_start);
   state_ = static_cast<ChannelState*>(device_->allocate(sizeof(ChannelState) * std::size_t(layout_.channels)));
   abort_word_ = device_->allocate_host(sizeof(std::uint32_t));
+  words_ = device_->allocate_host(Layout::words_bytes);
+  for (int lane = 0; lane < staged_lanes; ++lane) {
+    for (int which = 0; which < staged_words; ++which) {
+      for (int writer = 0; writer < max_ranks; ++writer) {
+        const std::uint64_t at = layout_.staged_word(lane, StagedWord(which), writer) - layout_.words_start;
+        static_cast<std::uint32_t*>(words_.host)[at / sizeof(std::uint32_t)] = told_by(StagedWord(which));
+      }
+    }
+  }
+}
+
+void ScratchMemory::settle(int channels) {
+  layout_ = Layout::of(layout_.ranks, channels);
+  device_->fill(scratch_ + layout_.sentinel_start, sentinel_word, layout_.simple_start - layout_.sentinel_start);
 }
 
 ScratchMemory::~ScratchMemory() {
@@ -34,6 +50,11 @@ ScratchMemory::~ScratchMemory() {
   device_->release(scratch_);
   device_->release(state_);
   device_->release(abort_word_);
+  device_->release(words_);
+}
+
+void ScratchMemory::release_waits(DeviceStream stream) const {
+  device_->copy_in(scratch_ + layout_.words_start, words_.host, Layout::words_bytes, stream);
 }
 
 void PeerMemory::open(int rank, const MemoryHandle& handle) {
@@ -73,6 +94,7 @@ Communicator::Communicator(CommunicatorParts parts)
 // Peers may still write to our memory: it lives on in the watch until they have closed it.
 Communicator::~Communicator() {
   const AsideFromCaptures aside;
+  releaser_.reset();
   windows_.clear();
   for (const DeviceStream stream : side_streams_) device()->destroy(stream);
   device()->destroy(fork_);
@@ -82,7 +104,7 @@ Communicator::~Communicator() {
   parts_.seat->leave([memory = std::move(parts_.memory)]() mutable { memory.reset(); }, patience_with_peers);
 }
 
-Choice Communicator::decide(const Call& call) const {
+Choice Communicator::decide(const Call& call, int most_blocks) const {
   if (call.root < 0 || call.root >= parts_.ranks) return {.reason = "the root is no rank"};
   Request request{
       .collective = call.collective, .type = call.type, .op = call.op, .count = call.count, .ranks = parts_.ranks};
@@ -90,20 +112,18 @@ Choice Communicator::decide(const Call& call) const {
     const std::lock_guard lock(guard_);
     request.window = window_of(call) != nullptr;
   }
-  Choice choice = parts_.choices->choose(request);
+  request.copies_first = parts_.copies_first;
+  Layout layout = parts_.memory->layout();
+  layout.channels = std::min(layout.channels, most_blocks);
+  Choice choice = parts_.choices->choose(request, layout);
+  if (choice.algorithm == Algorithm::staged && !device()->can_order_by_words()) {
+    return {.reason = "the NVIDIA driver is too old for staged copies (it has no cuStreamBatchMemOp_v2)"};
+  }
   if (!choice.accelerated || choice.protocol == Protocol::copy) return choice;
   const KernelKind kind{call.collective, choice.algorithm, choice.protocol};
   if (!parts_.memory->device()->has(kind_of(kind.collective, kind.algorithm, kind.protocol), call.type)) {
     return {.reason = std::string("this build has no kernel for ") + name(choice.algorithm) + "/" +
                       name(choice.protocol) + " on this type"};
-  }
-  if (choice.channels > parts_.channel_limit) {
-    // Blocks wait for blocks of peers, so that all must run at once.
-    if (channel_range(kind, request, parts_.memory->layout()).least > parts_.channel_limit) {
-      return {.reason =
-                  text("it needs more than the %d blocks that one of the GPUs runs at once", parts_.channel_limit)};
-    }
-    choice.channels = parts_.channel_limit;
   }
   return choice;
 }
@@ -126,8 +146,10 @@ void Communicator::launch(const Call& call, const Choice& choice) {
 void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams streams) {
   const std::lock_guard lock(guard_);
   parts_.health->check();
+  settle_later();
   const StreamOrder::Streams others = streams.subspan(1);
   const Turn turn = order_.turn(streams.front(), others);
+  if (turn.capture != 0) parts_.share->keep();
   try {
     order_.before(turn, others);
     for (const Chosen& one : calls) launch_in(turn, one.call, one.choice);
@@ -144,7 +166,11 @@ void Communicator::launch_in(const Turn& turn, const Call& call, const Choice& c
   if (choice.protocol == Protocol::copy) {
     Call here = call;
     here.stream = turn.stream;
-    launch_copies(here, turn.capture);
+    if (choice.algorithm == Algorithm::staged) {
+      launch_staged(here, choice, turn.capture);
+    } else {
+      launch_copies(here, turn.capture);
+    }
   } else {
     device()->launch(kind_of(call.collective, choice.algorithm, choice.protocol), call.type, choice.channels,
                      choice.threads, arguments(call), turn.stream);
@@ -191,16 +217,114 @@ const Window* Communicator::window_of(const Call& call) const {
   return nullptr;
 }
 
-// A stream of ours that is free, or part of the same capture already.
-DeviceStream Communicator::side_stream(std::uint64_t capture) {
+// The nth stream of ours that is free, or part of the same capture already.
+DeviceStream Communicator::side_stream(std::uint64_t capture, int nth) {
   for (const DeviceStream stream : side_streams_) {
     const std::uint64_t busy = device()->capture(stream);
-    if (busy == 0 || busy == capture) return stream;
+    if ((busy == 0 || busy == capture) && nth-- == 0) return stream;
   }
-  const AsideFromCaptures aside;
-  side_streams_.push_back(device()->create_stream());
+  while (nth-- >= 0) {
+    const AsideFromCaptures aside;
+    side_streams_.push_back(device()->create_stream());
+  }
   return side_streams_.back();
 }
+
+// What staged.h writes down, into the call's stream and, for several pieces, two streams beside it.
+void Communicator::launch_staged(const Call& call, const Choice& choice, std::uint64_t capture) {
+  Device& on = *device();
+  if (!releaser_) releaser_ = std::make_unique<Releaser>(parts_.health, parts_.memory);
+  StagedRequest request{.collective = call.collective,
+                        .send = call.send,
+                        .recv = call.recv,
+                        .bytes = call.count * type_bytes(call.type),
+                        .op = ReduceOp(int(call.op)),
+                        .rank = parts_.rank,
+                        .pieces = choice.channels,
+                        .layout = constant_.layout};
+  std::copy(std::begin(constant_.scratch), std::end(constant_.scratch), request.scratch.begin());
+  std::array<DeviceStream, 3> streams{call.stream};
+  std::array<bool, 3> used{};
+  const std::vector<StagedStep> plan = staged_plan(request);
+  for (const StagedStep& step : plan) used[step.stream] = true;
+  const bool beside = used[StagedStep::push] || used[StagedStep::fetch];
+  if (beside) on.record(fork_, call.stream);
+  for (int i = 1; i < 3; ++i) {
+    if (!used[std::size_t(i)]) continue;
+    streams[std::size_t(i)] = side_stream(capture, i - 1);
+    on.wait(streams[std::size_t(i)], fork_);
+  }
+  for (const StagedStep& step : plan) run_staged(step, call.type, streams[step.stream]);
+  for (int i = 1; i < 3; ++i) {
+    if (!used[std::size_t(i)]) continue;
+    on.record(join_, streams[std::size_t(i)]);
+    on.wait(call.stream, join_);
+  }
+}
+
+void Communicator::run_staged(const StagedStep& step, ncclDataType_t type, DeviceStream stream) {
+  std::array<WordStep, 2 * std::tuple_size_v<decltype(step.words)>> words;
+  const auto count = std::size_t(step.word_count);
+  switch (step.kind) {
+    case StagedStep::Kind::await:
+      for (std::size_t i = 0; i < count; ++i) {
+        words[i] = {step.words[i].at, step.words[i].value, true};
+        words[count + i] = {step.words[i].at, 1 - step.words[i].value, false};
+      }
+      return device()->order_by_words(words.data(), 2 * count, stream);
+    case StagedStep::Kind::set:
+      for (std::size_t i = 0; i < count; ++i) words[i] = {step.words[i].at, step.words[i].value, false};
+      return device()->order_by_words(words.data(), count, stream);
+    case StagedStep::Kind::copy:
+      return device()->copy(step.to, step.from, step.bytes, stream);
+    case StagedStep::Kind::add:
+      return device()->add(type, step.sum, stream);
+  }
+}
+
+// A stream that waits for a word does not look at the abort word, as kernels do. So once the communicator is poisoned,
+// this thread lets the rank's words say all that can be waited for, again and again, until the streams have gone by.
+class Communicator::Releaser {
+ public:
+  Releaser(std::shared_ptr<Health> health, std::shared_ptr<ScratchMemory> memory)
+      : health_(std::move(health)), memory_(std::move(memory)), thread_([this] { run(); }) {}
+  ~Releaser() {
+    {
+      const std::lock_guard lock(guard_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Releaser(const Releaser&) = delete;
+  Releaser& operator=(const Releaser&) = delete;
+
+ private:
+  void run() {
+    std::unique_lock lock(guard_);
+    DeviceStream stream = nullptr;
+    while (!ends_) {
+      const bool poisoned = health_->code() != ncclSuccess;
+      if (poisoned) {
+        try {
+          if (!stream) stream = memory_->device()->create_stream();
+          memory_->release_waits(stream);
+        } catch (const Failure&) {
+          break;  // The GPU's context is lost, and with it everything that ran.
+        }
+      }
+      changed_.wait_for(lock, milliseconds(poisoned ? 1 : 20));
+    }
+    if (stream) memory_->device()->destroy(stream);
+  }
+
+  std::shared_ptr<Health> health_;
+  std::shared_ptr<ScratchMemory> memory_;
+  std::mutex guard_;
+  std::condition_variable changed_;
+  bool ends_ = false;
+  std::thread thread_;
+};
 
 // The rank's own part goes beside the copies to its peers, as it takes the GPU's memory and not its links:
 //
@@ -239,6 +363,7 @@ void Communicator::launch_copies(const Call& call, std::uint64_t capture) {
 Turn Communicator::before(DeviceStream stream) {
   const std::lock_guard lock(guard_);
   parts_.health->check();
+  settle_later();
   const Turn turn = order_.turn(stream);
   order_.before(turn);
   return turn;
@@ -249,8 +374,48 @@ void Communicator::after(const Turn& turn, StreamOrder::Streams others) {
   order_.after(turn, others);
 }
 
+void Communicator::after_later(const Turn& turn, StreamOrder::Streams others) {
+  const std::lock_guard lock(guard_);
+  later_.emplace_back(turn, std::vector<DeviceStream>(others.begin(), others.end()));
+}
+
+// The program may not use the communicator again before NCCL is done with the call, so that it is in its stream now.
+void Communicator::settle_later() {
+  for (const auto& [turn, others] : std::exchange(later_, {})) {
+    if (device()->capture(turn.stream) == turn.capture) order_.after(turn, others);
+  }
+}
+
 void Communicator::abort(const std::string& how) {
-  if (parts_.health->poison(ncclRemoteError, how)) parts_.seat->announce_abort();
+  if (parts_.health->report(ncclRemoteError, how)) parts_.seat->announce_abort();
+}
+
+bool Communicator::idle_within(milliseconds patience) {
+  const AsideFromCaptures aside;
+  const auto give_up = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    {
+      const std::lock_guard lock(guard_);
+      try {
+        if (order_.idle()) return true;
+      } catch (const Failure&) {
+        return true;  // The GPU's context is lost, and with it everything that ran.
+      }
+    }
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+void Communicator::retire(std::shared_ptr<Communicator> ours) {
+  // What runs ends by itself or by the abort word; behind the program's own work it may have to wait for longer, and
+  // its memory with it.
+  if (ours->idle_within(milliseconds(400))) return;
+  std::thread([ours = std::move(ours)]() mutable {
+    while (!ours->idle_within(seconds(1))) {
+    }
+    ours.reset();
+  }).detach();
 }
 
 void Communicator::drain() {
@@ -285,6 +450,9 @@ void Communicator::log(const Call& call, const Choice& choice) {
 
 std::string describe(const Choice& choice) {
   if (!choice.accelerated) return "nccl: " + choice.reason;
+  if (choice.algorithm == Algorithm::staged) {
+    return text("%s/%s in %d", name(choice.algorithm), name(choice.protocol), choice.channels);
+  }
   if (choice.protocol == Protocol::copy) return text("%s/%s", name(choice.algorithm), name(choice.protocol));
   return text("%s/%s %dx%d", name(choice.algorithm), name(choice.protocol), choice.channels, choice.threads);
 }

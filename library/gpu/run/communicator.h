@@ -1,6 +1,7 @@
 // What this library adds to one rank's NCCL communicator: memory that its peers write, and the launch of our kernels.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,7 +12,9 @@
 #include "library/gpu/choose/choice.h"
 #include "library/gpu/choose/settings.h"
 #include "library/gpu/cuda/device.h"
+#include "library/gpu/join/room.h"
 #include "library/gpu/join/window.h"
+#include "library/gpu/run/staged.h"
 #include "library/gpu/run/stream_order.h"
 #include "library/gpu/watch/health.h"
 #include "library/gpu/watch/watch.h"
@@ -33,16 +36,21 @@ struct Call {
 // This rank's memory that kernels work with.
 class ScratchMemory {
  public:
-  ScratchMemory(std::shared_ptr<Device> device, int ranks);
+  // For kernels of so many blocks at most.
+  ScratchMemory(std::shared_ptr<Device> device, int ranks, int channels);
   ~ScratchMemory();
   ScratchMemory(const ScratchMemory&) = delete;
   ScratchMemory& operator=(const ScratchMemory&) = delete;
 
   const std::shared_ptr<Device>& device() const { return device_; }
   const Layout& layout() const { return layout_; }
+  // The ranks have agreed on no more than so many blocks. Before any rank writes.
+  void settle(int channels);
   unsigned char* scratch() const { return scratch_; }
   ChannelState* state() const { return state_; }
   const HostMemory& abort_word() const { return abort_word_; }
+  // Lets the words of staged copies say all that a stream may wait for.
+  void release_waits(DeviceStream stream) const;
 
  private:
   std::shared_ptr<Device> device_;
@@ -50,6 +58,7 @@ class ScratchMemory {
   unsigned char* scratch_ = nullptr;
   ChannelState* state_ = nullptr;
   HostMemory abort_word_;
+  HostMemory words_;  // of staged copies, as release_waits() writes them
 };
 
 // The peers' memory as this rank's GPU addresses it.
@@ -75,7 +84,8 @@ class PeerMemory {
 struct CommunicatorParts {
   int rank = 0;
   int ranks = 0;
-  int channel_limit = 0;
+  std::shared_ptr<Share> share;
+  bool copies_first = false;  // wherever copy engines can do a call
   std::shared_ptr<const Choices> choices;
   std::shared_ptr<ScratchMemory> memory;
   std::unique_ptr<PeerMemory> peers;
@@ -95,7 +105,11 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   // Depends on nothing but what NCCL wants to be equal on all ranks, and what the ranks have agreed on.
-  Choice decide(const Call& call) const;
+  Choice decide(const Call& call) const { return decide(call, parts_.share->now()); }
+  // The same for a call that the program makes now.
+  Choice decide_next(const Call& call) const { return decide(call, parts_.share->next()); }
+  // Calls that were decided and do not take place.
+  void take_back(int calls) { parts_.share->take_back(calls); }
 
   // Throws a Failure if the communicator is poisoned, or if the launch fails, which poisons it everywhere.
   void launch(const Call& call, const Choice& choice);
@@ -108,6 +122,9 @@ class Communicator {
   // Around calls of the real NCCL on this communicator, as in StreamOrder.
   Turn before(DeviceStream stream);
   void after(const Turn& turn, StreamOrder::Streams others = {});
+
+  // For a call of NCCL's that it has taken and may put into the stream later (ncclInProgress).
+  void after_later(const Turn& turn, StreamOrder::Streams others = {});
 
   // Symmetric windows that all ranks reach, by NCCL's handle. Taking one away waits for what runs.
   void add_window(ncclWindow_t handle, std::unique_ptr<Window> window);
@@ -124,27 +141,38 @@ class Communicator {
   void fail(ncclResult_t code, const std::string& sentence);
   // Ends what runs, here and on the other ranks. From any thread.
   void abort(const std::string& how);
+  bool idle_within(std::chrono::milliseconds patience);
+  // Lets go of a communicator that was aborted: its memory goes when its eager calls are done, which nobody waits for
+  // longer than half a second.
+  static void retire(std::shared_ptr<Communicator> ours);
   // Until eager calls are done or the communicator is poisoned, and then for a moment more.
   void drain();
 
  private:
+  Choice decide(const Call& call, int most_blocks) const;
   KernelArguments arguments(const Call& call) const;
   // Null where a call's output is in no window, or overlaps its input.
   const Window* window_of(const Call& call) const;
   void launch_in(const Turn& turn, const Call& call, const Choice& choice);
   void launch_copies(const Call& call, std::uint64_t capture);
-  DeviceStream side_stream(std::uint64_t capture);
+  void launch_staged(const Call& call, const Choice& choice, std::uint64_t capture);
+  void run_staged(const StagedStep& step, ncclDataType_t type, DeviceStream stream);
+  DeviceStream side_stream(std::uint64_t capture, int nth = 0);
+  void settle_later();
   void log(const Call& call, const Choice& choice);
 
   CommunicatorParts parts_;
   KernelArguments constant_;
   mutable std::mutex guard_;
   StreamOrder order_;
+  std::vector<std::pair<Turn, std::vector<DeviceStream>>> later_;
   std::map<ncclWindow_t, std::unique_ptr<Window>> windows_;
   // For what copy engines do beside the call's stream.
   std::vector<DeviceStream> side_streams_;
   DeviceEvent fork_ = nullptr;
   DeviceEvent join_ = nullptr;
+  class Releaser;
+  std::unique_ptr<Releaser> releaser_;  // from the first staged copies on
   std::string logged_;
 };
 

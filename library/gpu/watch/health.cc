@@ -8,12 +8,23 @@
 namespace busbw::gpu {
 
 bool Health::poison(ncclResult_t code, const std::string& sentence) {
+  const bool first = report(code, sentence);
+  end_kernels();
+  return first;
+}
+
+bool Health::report(ncclResult_t code, const std::string& sentence) {
   const std::lock_guard lock(guard_);
   if (code_.load() != ncclSuccess) return false;
   sentence_ = sentence;
   code_.store(code, std::memory_order_release);
-  if (abort_word_) __atomic_store_n(abort_word_, 1, __ATOMIC_RELEASE);
   return true;
+}
+
+void Health::end_kernels() {
+  const std::lock_guard lock(guard_);
+  ended_ = true;
+  if (abort_word_) __atomic_store_n(abort_word_, 1, __ATOMIC_RELEASE);
 }
 
 void Health::tell() {
@@ -31,7 +42,7 @@ std::string Health::sentence() const {
 void Health::set_abort_word(std::uint32_t* word) {
   const std::lock_guard lock(guard_);
   abort_word_ = word;
-  if (word && code_.load() != ncclSuccess) __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+  if (word && ended_) __atomic_store_n(word, 1, __ATOMIC_RELEASE);
 }
 
 void Health::fail() const { throw Failure(code(), sentence()); }

@@ -14,6 +14,10 @@ class Health {
  public:
   // Only the first reason counts. Ends what waits on the GPU; from any thread. True for the first.
   bool poison(ncclResult_t code, const std::string& sentence);
+  // The two halves of it. Kernels that are ended run on over whatever is there and send it to their peers, so that all
+  // ranks shall know of the loss before any of them ends its kernels.
+  bool report(ncclResult_t code, const std::string& sentence);
+  void end_kernels();
   // One line on stderr, once: a program that only waits for its stream learns it nowhere else.
   void tell();
 
@@ -36,6 +40,7 @@ class Health {
   std::string sentence_;
   bool told_ = false;
   std::uint32_t* abort_word_ = nullptr;
+  bool ended_ = false;
 };
 
 }  // namespace busbw::gpu

@@ -296,7 +296,7 @@ bool WatchSeat::wait_until_complete(WatchClock::time_point deadline) {
 }
 
 void WatchSeat::announce_abort() {
-  Watch::of_this_process().change([&] { place_->announce(make_frame(FrameKind::aborted, place_->rank)); });
+  Watch::of_this_process().change([&] { place_->abort(); });
 }
 
 void WatchSeat::announce_failure(const std::string& reason) {

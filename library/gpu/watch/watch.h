@@ -47,6 +47,8 @@ class WatchSeat {
   // Until every rank is there; false if that takes until `deadline` or cannot be any more.
   bool wait_until_complete(WatchClock::time_point deadline);
 
+  // The peers' kernels get a moment to end by themselves, and this rank's own go on for as long: peers may wait for
+  // what they send.
   void announce_abort();
   void announce_failure(const std::string& reason);
   // This rank is done and holds no peer's memory. `release` gives its own back: when nobody holds it any more, or after

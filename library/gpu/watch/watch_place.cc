@@ -18,6 +18,8 @@ using std::chrono::seconds;
 // What a rank has sent before it ended is in its peers' memory: kernels that have everything they need get this long to
 // find it.
 constexpr milliseconds grace{200};
+// By then every rank has learned of the loss, and none takes for a result what a kernel sends that is ended.
+constexpr milliseconds margin{50};
 // A job's programs end one after the other, often without destroying anything; only who is still there then is told.
 constexpr seconds exit_grace{2};
 constexpr seconds stranger_patience{5};
@@ -105,11 +107,9 @@ void WatchSeat::Place::on_gone(WatchConnection& connection) {
 void WatchSeat::Place::lose(int lost, FrameKind kind, const std::string& text) {
   if (!complete) broken = true;
   if (left || loss) return;
-  const auto now = WatchClock::now();
-  const bool at_once = kind == FrameKind::aborted || kind == FrameKind::failed;
-  const auto due = now + (at_once ? milliseconds(0) : grace);
-  loss = Loss{
-      .rank = lost, .kind = kind, .text = text, .due = due, .tell = kind == FrameKind::exited ? due + exit_grace : due};
+  const auto due = WatchClock::now() + grace;
+  const auto tell = kind == FrameKind::exited ? due + exit_grace : due;
+  loss = Loss{.rank = lost, .kind = kind, .text = text, .due = due, .end = due + margin, .tell = tell};
 }
 
 WatchClock::time_point WatchSeat::Place::on_time(WatchClock::time_point now) {
@@ -124,9 +124,13 @@ WatchClock::time_point WatchSeat::Place::on_time(WatchClock::time_point now) {
     if (release_due <= now) finish();
     return std::min(next, release_due);
   }
+  if (own_end <= now) health->end_kernels();
+  if (own_end > now) next = std::min(next, own_end);
   if (!loss) return next;
   if (loss->due > now) return std::min(next, loss->due);
-  health->poison(ncclRemoteError, sentence(*loss));
+  health->report(ncclRemoteError, sentence(*loss));
+  if (loss->end > now) return std::min(next, loss->end);
+  health->end_kernels();
   if (loss->tell > now) return std::min(next, loss->tell);
   health->tell();
   return next;
@@ -154,6 +158,11 @@ std::string WatchSeat::Place::sentence(const Loss& lost) const {
 }
 
 void WatchSeat::Place::announce(const Frame& frame) { relay(frame, -1); }
+
+void WatchSeat::Place::abort() {
+  announce(make_frame(FrameKind::aborted, rank));
+  own_end = WatchClock::now() + grace + margin;
+}
 
 void WatchSeat::Place::relay(const Frame& frame, int except) {
   for (const WatchConnection& connection : connections) {

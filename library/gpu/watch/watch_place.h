@@ -38,9 +38,12 @@ struct WatchSeat::Place {
     FrameKind kind;
     std::string text;
     WatchClock::time_point due;
+    WatchClock::time_point end;  // of kernels that still wait
     WatchClock::time_point tell;
   };
   std::optional<Loss> loss;  // the first one
+
+  WatchClock::time_point own_end = WatchClock::time_point::max();  // of this rank's kernels, after its abort
 
   bool left = false;
   bool finished = false;               // to be forgotten
@@ -59,6 +62,7 @@ struct WatchSeat::Place {
   // Things that this rank says
   // -----------------------------------------------------------------------------------------
   void announce(const Frame& frame);  // to everybody, through rank 0
+  void abort();
   void leave(std::function<void()> to_release, std::chrono::milliseconds patience);
 
  private:

@@ -65,6 +65,7 @@ class FakeDevice : public Device {
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     const std::lock_guard lock(guard_);
     files_[memory] = {file, bytes};
+    allocated += bytes;
     ++live_allocations();
     return memory;
   }
@@ -249,6 +250,16 @@ class FakeDevice : public Device {
       while (static_cast<std::int32_t>(place(a.rank, peer).load() - number) < 0 && *a.abort == 0) ::usleep(50);
     }
   }
+  bool can_order_by_words() const override { return can_order; }
+  void order_by_words(const WordStep* steps, std::size_t count, DeviceStream on) override {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (steps[i].waits) note(text("await s%zu", number(on)));
+      const std::atomic_ref word(*steps[i].word);
+      while (steps[i].waits && word.load() != steps[i].value) ::usleep(50);
+      if (!steps[i].waits) word.store(steps[i].value);
+    }
+  }
+  void add(ncclDataType_t, const AddArguments&, DeviceStream on) override { note(text("add s%zu", number(on))); }
   void copy(void* to, const void* from, std::size_t bytes, DeviceStream on) override {
     note(text("copy %zu s%zu", bytes, number(on)));
     std::memcpy(to, from, bytes);
@@ -287,9 +298,11 @@ class FakeDevice : public Device {
   std::multimap<std::uint64_t, std::shared_ptr<void>> kept;  // by the capture; goes with its graph
   std::vector<DeviceEvent> retired;
   std::atomic<bool> refuse_memory{false}, refuse_peers{false}, refuse_launch{false}, events_done{true};
+  std::atomic<bool> can_order{true};
   std::atomic<bool> ranges_by_descriptor{false}, refuse_windows{false}, refuse_shares{false};
   std::map<DeviceStream, std::uint64_t> captures;
-  DeviceStream stuck = nullptr;  // what is in this stream never ends
+  std::atomic<std::size_t> allocated{0};  // in bytes, over the device's life
+  DeviceStream stuck = nullptr;           // what is in this stream never ends
   std::vector<Fill> fills;
   std::vector<Launch> launches;
   std::function<void(const Launch&)> kernel;
@@ -324,6 +337,7 @@ class FakeDevices : public Devices {
   ~FakeDevices() override { use_devices(nullptr); }
   std::string why_none() override { return none; }
   std::shared_ptr<Device> open(int ordinal) override {
+    if (one_for_each_thread && !opened_here().empty()) return opened_here().back();
     auto device = std::make_shared<FakeDevice>(ordinal);
     if (prepare) prepare(*device);
     opened_here().push_back(device);
@@ -336,6 +350,7 @@ class FakeDevices : public Devices {
   }
 
   std::string none;
+  bool one_for_each_thread = false;  // instead of one for each communicator
   std::function<void(FakeDevice&)> prepare;
 };
 

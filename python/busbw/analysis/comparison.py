@@ -13,6 +13,7 @@ from busbw.analysis.samples import Figure, common_samples
 from busbw.analysis.statistics import MIN_SAMPLES, Interval, median, ratio_interval, repeat_interval
 from busbw.analysis.verdict import MARGIN, Judgement, judge, judge_single
 from busbw.base.errors import UserError
+from busbw.base.quantities import Range, within
 from busbw.records import Case, Record
 
 
@@ -65,7 +66,7 @@ class Options:
     allow_different: bool = False
     level: float = 0.95
     margin: float = MARGIN
-    sizes: tuple[int, int] | None = None
+    sizes: tuple[Range, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -227,8 +228,7 @@ class _Pair:
 
 
 def _sweep(shape: Shape, other: Shape, a: dict[int, Figure], b: dict[int, Figure], options: Options) -> Sweep:
-    low, high = options.sizes or (0, 2**63)
-    sizes = [size for size in sorted(a.keys() & b.keys()) if low <= size <= high]
+    sizes = [size for size in sorted(a.keys() & b.keys()) if within(size, options.sizes)]
     # A time on four ranks and a time on two move different amounts; bus bandwidth is made for that comparison.
     by_bus = shape.ranks != other.ranks or shape.collective != other.collective
     ratios = {size: ratio for size in sizes if (ratio := _ratio(a[size], b[size], by_bus=by_bus)) is not None}

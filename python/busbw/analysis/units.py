@@ -1,11 +1,8 @@
-"""Sizes and times as people write them: 64 KiB, 1.5 MiB, 12.5 us, and back."""
+"""Sizes and times as people read them: 64 KiB, 1.5 MiB, 12.5 us; `busbw.base.quantities` reads them back."""
 
 from __future__ import annotations
 
-import re
-
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtpe]?)(?:i?b)?", re.IGNORECASE)
 
 
 def format_bytes(size: float) -> str:
@@ -16,15 +13,6 @@ def format_bytes(size: float) -> str:
             break
         value /= 1024
     return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"
-
-
-def parse_bytes(text: str) -> int:
-    """Reads "1K", "64KiB", "1.5 MiB" or "4096"; units are powers of 1024 as in nccl-tests."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"'{text}' is no size; write it as 4096, 64K, 1MiB or 8G")
-    power = "bkmgtpe".index(match[2].lower() or "b")
-    return round(float(match[1]) * float(1 << 10 * power))
 
 
 def format_us(time_us: float) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 
 from busbw.base.files import writing
-from busbw.cli.report import sizes
+from busbw.base.words import Args
 from busbw.cli.sources import SOURCES_HELP, resolve
 
-_EPILOG = f"""\
+EPILOG = f"""\
 {SOURCES_HELP}
 
 examples:
@@ -20,16 +18,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EPILOG
-    parser.add_argument("action", choices=["make"], help="make a baseline from good runs")
-    parser.add_argument("run", nargs="+", help="good runs, at least three to know how good runs differ")
-    parser.add_argument("--sizes", metavar="SIZES", type=sizes, help="only these sizes: 1M,64M,1G")
-    parser.add_argument("--output", "-o", metavar="FILE", type=Path, help="write there instead of printing")
-    parser.add_argument("--runs", metavar="DIR", help="where kept runs lie")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     from busbw.gate.baseline import make, to_toml
 
     records = [each.record for each in resolve(args.run, args.runs)]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 
 from busbw.analysis.comparison import Comparison, Options, Side, compare
-from busbw.analysis.units import parse_bytes
-from busbw.analysis.verdict import MARGIN
 from busbw.base.errors import UsageError
+from busbw.base.words import Args
 from busbw.cli.sources import SOURCES_HELP, resolve
 
-_EPILOG = f"""\
+EPILOG = f"""\
 {SOURCES_HELP}
 A+B+C names runs that repeat each other: they are one side, and their
 differences are its noise.
@@ -25,19 +23,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EPILOG
-    parser.add_argument("run", nargs="+", help="the runs: the first is A, every other is compared with it")
-    parser.add_argument("--allow-different", action="store_true", help="compare runs of different shapes, and say so")
-    parser.add_argument("--sizes", metavar="LOW-HIGH", type=sizes, help="only these sizes, such as 1M-1G")
-    parser.add_argument("--margin", metavar="PERCENT", type=percent, default=MARGIN,
-                        help="differences below this are no difference (default 2)")  # fmt: skip
-    parser.add_argument("--no-table", action="store_true", help="the summary in words only")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument("--runs", metavar="DIR", help="where kept runs lie")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     from busbw.base.text import wants_colour
     from busbw.report.comparison import comparison_json, comparison_text
 
@@ -71,26 +57,3 @@ def _sides(word: str, runs: str | None) -> list[Side]:
     if len(parts) > 1:
         return [Side(word, tuple(each.record for each in found))]
     return [Side(each.label, (each.record,)) for each in found]
-
-
-def sizes(text: str) -> tuple[int, int]:
-    """LOW-HIGH, either of which may be missing."""
-    low, dash, high = text.partition("-")
-    try:
-        first = parse_bytes(low) if low else 0
-        last = (parse_bytes(high) if high else 2**63) if dash else first
-    except ValueError as problem:
-        raise argparse.ArgumentTypeError(str(problem)) from None
-    if last < first:
-        raise argparse.ArgumentTypeError(f"'{text}' ends before it begins")
-    return first, last
-
-
-def percent(text: str) -> float:
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is no percentage") from None
-    if not 0 < value < 100:
-        raise argparse.ArgumentTypeError(f"a margin lies between 0 and 100 percent, not at {text}")
-    return value / 100

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UserError, exiting_with
+from busbw.base.words import Args
 
 if TYPE_CHECKING:
     from busbw.doctor.facts import Facts
@@ -16,11 +15,13 @@ if TYPE_CHECKING:
     from busbw.doctor.prove import Proven
     from busbw.doctor.verdict import Verdict
 
-_EPILOG = """\
-Without files it looks at this machine: GPUs, links, configuration files, environment. With files it looks at them
-alone, unless --live is given too. FILE may be a bundle, a record, a log, an nccl.conf, a graph or topology file.
+EPILOG = """\
+Without files it looks at this machine: GPUs, links, configuration files,
+environment. With files it looks at them alone, unless --live is given too. FILE
+may be a bundle, a record, a log, an nccl.conf, a graph or topology file.
 
-exit code: 0 healthy as far as was seen, 1 something found, 3 could not judge, 2 wrong usage or unreadable files
+exit code: 0 healthy as far as was seen, 1 something found, 3 could not judge,
+2 wrong usage or unreadable files
 
 examples:
   busbw doctor
@@ -29,49 +30,28 @@ examples:
   busbw doctor --prove                     measures what each finding costs here
   busbw doctor --collect node7.tar.gz      on the machine; then elsewhere:
   busbw doctor node7.tar.gz
+  busbw doctor good.tar.gz bad.tar.gz      what differs, most suspicious first
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of this verb."""
-    parser.epilog = _EPILOG
-    parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="bundles, records and saved files, recognised by content"
-    )
-    parser.add_argument("--topology", metavar="FILE", help="NCCL topology XML, `nvidia-smi topo -m`, -q -x, `lspci`")
-    parser.add_argument("--graph", metavar="FILE", help="NCCL graph XML, as NCCL_GRAPH_FILE would name it")
-    parser.add_argument("--log", metavar="FILE", action="append", default=[], help="output with NCCL_DEBUG=INFO")
-    parser.add_argument("--conf", metavar="FILE", action="append", default=[], help="an nccl.conf; first one wins")
-    parser.add_argument("--live", action="store_true", help="look at this machine besides the files")
-    parser.add_argument(
-        "--collect", metavar="PATH", type=Path, help="write everything into one archive, without secrets"
-    )
-    parser.add_argument(
-        "--prove", action="store_true", help="run an experiment for what is found above a note: GB/s and a factor"
-    )
-    parser.add_argument("-n", "--ranks", type=int, metavar="N", help="with --prove: ranks to start (default: all GPUs)")
-    parser.add_argument("--prove-time", default="2m", metavar="TIME", help="with --prove: longest time (default 2m)")
-    parser.add_argument("--library", metavar="WHICH", help="with --prove: library, as for measuring")
-    parser.add_argument("--runs", metavar="DIR", help="with --prove: where experiments are kept")
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    parser.add_argument("-v", "--verbose", action="store_true", help="show notes in full too")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     """Examine and print; see the epilog for exit codes."""
     # 1 is the word of a doctor that found something.
     with exiting_with(2):
         return _run(args)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: Args) -> int:
     from busbw.doctor.collect import collect
     from busbw.doctor.examine import examine
     from busbw.doctor.facts import gather
-    from busbw.doctor.inputs import Inputs, read_inputs
+    from busbw.doctor.inputs import Inputs, bundles_of, read_inputs
     from busbw.doctor.verdict import verdict
 
-    inputs = Inputs(args.topology, args.graph, tuple(args.log), tuple(args.conf), tuple(args.files))
+    bundles = bundles_of(args.file)
+    if len(bundles) > 1:
+        return _side_by_side(args, bundles)
+    inputs = Inputs(args.topology, args.graph, tuple(args.log), tuple(args.conf), tuple(args.file))
     base = collect() if args.live or args.collect or not inputs.any else None
     snapshot, records = read_inputs(inputs, base)
     if args.collect:
@@ -93,6 +73,24 @@ def _run(args: argparse.Namespace) -> int:
     return said.outcome.value
 
 
+def _side_by_side(args: Args, bundles: list[str]) -> int:
+    """Bundles of several machines: what differs. Exit code 1 where something does."""
+    from pathlib import Path
+
+    from busbw.doctor.bundle import read_bundle
+    from busbw.doctor.facts import gather
+    from busbw.doctor.side_by_side import as_json, compare, lines
+
+    others = [each for each in args.file if each not in bundles]
+    if others or args.live or args.collect or args.prove or args.topology or args.graph or args.log or args.conf:
+        raise UserError("bundles of several machines are compared by themselves: give nothing beside them")
+    if len(set(bundles)) < len(bundles):
+        raise UserError("the same bundle is given twice")
+    found = compare({name: gather(read_bundle(Path(name))) for name in bundles})
+    print(json.dumps(as_json(found), indent=1) if args.json else "\n".join(lines(found)))
+    return 1 if found.differences else 0
+
+
 def _print(facts: Facts, findings: tuple[Finding, ...], said: Verdict, *, everything: bool) -> None:
     from busbw.base.text import sentences, wants_colour
     from busbw.doctor.finding import Severity
@@ -111,20 +109,16 @@ def _print(facts: Facts, findings: tuple[Finding, ...], said: Verdict, *, everyt
         print("busbw doctor -v shows the notes in full")
 
 
-def _prove(args: argparse.Namespace, facts: Facts, findings: tuple[Finding, ...]) -> list[Proven]:
+def _prove(args: Args, facts: Facts, findings: tuple[Finding, ...]) -> list[Proven]:
     """Measure what was found above a note, tell the progress on stderr and the outcome on stdout."""
     from busbw.base.text import wants_colour
     from busbw.doctor.finding import Severity
     from busbw.doctor.prove import WORDS, How, limits_of, prove, runnable, unproved
     from busbw.doctor.prove_text import proofs_text
-    from busbw.experiment.file import parse_time
     from busbw.runs.destination import new_run_id, runs_directory
 
     chosen = [each for each in findings if each.severity is not Severity.NOTE]
-    try:
-        limits = limits_of(parse_time(args.prove_time))
-    except ValueError as problem:
-        raise UserError(str(problem)) from None
+    limits = limits_of(args.budget)
     ranks = args.ranks or (len(facts.visible.gpus) if facts.visible else 0)
     words = (*WORDS, "--library", args.library) if args.library else WORDS
     how = How(ranks, words, limits, tell=lambda line: print(f"busbw: {line}", file=sys.stderr))

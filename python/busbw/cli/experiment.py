@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import sys
@@ -11,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.words import Args
 
 if TYPE_CHECKING:
     from busbw.experiment.plan import Plan
 
-_EPILOG = """\
+EPILOG = """\
 The first value of everything that is varied is the baseline; "unset" removes a
 variable. One value alone is compared with things as they are. Values that hold
 commas are separated by |.
@@ -24,48 +24,22 @@ exit code: 0 every verdict is sure, 1 the baseline does not work, 3 some verdict
 is not sure, 130 interrupted
 
 examples:
-  busbw experiment --vary NCCL_ALGO=unset,Ring,Tree -n 4 -- all_reduce -b 1M \\
-      -e 1G -f 4
-  busbw experiment --vary NCCL_GRAPH_FILE=/opt/graph.xml,unset --time 3m \\
+  busbw experiment --vary NCCL_ALGO=unset,Ring,Tree --ranks 4 \\
+      -- all_reduce -b 1M -e 1G -f 4
+  busbw experiment --vary NCCL_GRAPH_FILE=/opt/graph.xml,unset --budget 3m \\
       -- all_reduce -b 1G -e 1G -g 2
   busbw experiment --vary NCCL_PROTO=Simple,LL128 \\
       --vary NCCL_MAX_NCHANNELS=4,16,32 -- all_reduce -b 64M -e 64M
   busbw experiment --vary-library system,./libnccl.so.2 -- all_gather -b 1M
   busbw experiment --vary-arguments "-R 0|-R 2" -- all_reduce -b 1M -e 1M
-  busbw experiment --vary NCCL_CROSS_NIC=0,1 -n 16 \\
+  busbw experiment --vary NCCL_CROSS_NIC=0,1 --ranks 16 \\
       --launch "--launcher srun --nodes 2" -- alltoall -b 1M -e 1G -f 8
   busbw experiment plan.toml
   busbw experiment --resume FOLDER
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of this verb."""
-    parser.usage = "busbw experiment --vary NAME=A,B [options] -- COLLECTIVE ..."
-    parser.epilog = _EPILOG
-    vary = parser.add_argument_group("what is varied")
-    vary.add_argument("--vary", action="append", default=[], metavar="NAME=A,B", help="values of a variable")
-    vary.add_argument("--vary-library", metavar="A,B", help="libraries, as --library takes them")
-    vary.add_argument("--vary-arguments", action="append", default=[], metavar="'X|Y'", help="options to add")
-    vary.add_argument("--one-at-a-time", action="store_true", help="each value by itself, not every combination")
-    ranks = parser.add_argument_group("how it is run")
-    ranks.add_argument("-n", "--ranks", type=int, default=1, help="processes to start for each trial (default 1)")
-    ranks.add_argument("--launch", default="", metavar="'OPTIONS'", help="launch options of busbw run, in one word")
-    stop = parser.add_argument_group("when it stops")
-    stop.add_argument("--time", metavar="TIME", default=None, help="90s, 10m, 1h (default 10m)")
-    stop.add_argument("--rounds", type=int, default=None, help="at most so many rounds (default 60)")
-    stop.add_argument("--trial-timeout", metavar="TIME", default=None, help="a trial hangs after this (default 2m)")
-    stop.add_argument("--margin", metavar="PERCENT", default=None, help="less is no difference (default 2)")
-    parser.add_argument("--seed", type=int, default=1, help="of the order in the rounds")
-    parser.add_argument("--resume", metavar="FOLDER", type=Path, help="go on with an experiment, or show it again")
-    parser.add_argument("--runs", metavar="DIR", help="where runs and experiments are kept")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument("--summary", action="store_true", help="no table by size")
-    parser.add_argument("--dry-run", action="store_true", help="list the variants and start nothing")
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="...", help="a TOML file, or -- and a collective")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     """Plan, measure, report."""
     from busbw.base.text import wants_colour
     from busbw.experiment.loop import Experiment, Stop
@@ -83,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(result_json(result), indent=1, ensure_ascii=False))
     else:
-        print(result_text(result, colour=wants_colour(sys.stdout), points=not args.summary), end="")
+        print(result_text(result, colour=wants_colour(sys.stdout), points=not args.no_table), end="")
     if result.stop in {Stop.INTERRUPTED, Stop.TIME}:
         print(f"busbw: `busbw experiment --resume {folder}` goes on", file=sys.stderr)
     if result.stop is Stop.BASELINE:
@@ -92,11 +66,11 @@ def run(args: argparse.Namespace) -> int:
     return {Stop.SURE: 0, Stop.INTERRUPTED: 130}.get(result.stop, 3)
 
 
-def _plan(args: argparse.Namespace) -> Plan:
+def _plan(args: Args) -> Plan:
     from busbw.experiment.file import read_plan
     from busbw.experiment.plan import check, load
 
-    words = args.words[1:] if args.words[:1] == ["--"] else args.words
+    words = list(args.rest)
     if args.resume:
         if words or args.vary or args.vary_library or args.vary_arguments:
             raise UsageError("--resume goes on with the plan in its folder; what is varied and run cannot change")
@@ -108,7 +82,7 @@ def _plan(args: argparse.Namespace) -> Plan:
     return check(_limited(_from_words(args, words), args))
 
 
-def _from_words(args: argparse.Namespace, words: list[str]) -> Plan:
+def _from_words(args: Args, words: list[str]) -> Plan:
     from busbw.experiment import factors
     from busbw.experiment.plan import Plan
 
@@ -125,23 +99,10 @@ def _launch_words(text: str) -> tuple[str, ...]:
         raise UsageError(f"--launch {text!r} cannot be split into words: {problem}") from None
 
 
-def _limited(plan: Plan, args: argparse.Namespace) -> Plan:
-    from busbw.cli.compare import percent
-    from busbw.experiment.file import parse_time
-
-    changed: dict[str, float | int] = {}
-    try:
-        if args.time is not None:
-            changed["seconds"] = parse_time(args.time)
-        if args.trial_timeout is not None:
-            changed["trial_seconds"] = parse_time(args.trial_timeout)
-        if args.margin is not None:
-            changed["margin"] = percent(args.margin)
-    except (ValueError, argparse.ArgumentTypeError) as problem:
-        raise UsageError(str(problem)) from None
-    if args.rounds is not None:
-        changed["rounds"] = args.rounds
-    return replace(plan, limits=replace(plan.limits, **changed))  # type: ignore[arg-type]
+def _limited(plan: Plan, args: Args) -> Plan:
+    given = {"seconds": args.budget, "trial_seconds": args.trial_limit, "margin": args.margin, "rounds": args.rounds}
+    changed = {name: value for name, value in given.items() if value is not None}
+    return replace(plan, limits=replace(plan.limits, **changed))
 
 
 def _new_folder(runs: str | None) -> Path:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import exiting_with
 from busbw.base.files import writing
-from busbw.cli.compare import percent
-from busbw.cli.report import sizes
+from busbw.base.quantities import within
+from busbw.base.words import Args
 from busbw.cli.sources import SOURCES_HELP, resolve
 
 if TYPE_CHECKING:
     from busbw.gate.judge import Check
     from busbw.gate.thresholds import Threshold
 
-_EPILOG = f"""\
+EPILOG = f"""\
 {SOURCES_HELP}
 
 Without --thresholds, published figures of Azure's ND and NC series are the
@@ -34,29 +32,13 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EPILOG
-    parser.add_argument("run", help="the run to judge")
-    parser.add_argument(
-        "--thresholds", "--baseline", metavar="FILE", type=Path, help="TOML of thresholds or a baseline"
-    )
-    parser.add_argument("--machine", metavar="TYPE", help="machine type, where the run does not say it")
-    parser.add_argument("--sizes", metavar="SIZES", type=sizes, help="only thresholds at these sizes: 64M,1G")
-    parser.add_argument("--tolerance", metavar="PERCENT", type=percent, help="instead of the thresholds' own")
-    parser.add_argument("--strict", action="store_true", help="a figure below its limit fails even within its noise")
-    parser.add_argument("--junit", metavar="FILE", type=Path, help="also write the checks as JUnit XML")
-    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
-    parser.add_argument("--verbose", "-v", action="store_true", help="a line for every check, not for failures only")
-    parser.add_argument("--runs", metavar="DIR", help="where kept runs lie")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     # 1 is the word of a gate that judged.
     with exiting_with(2):
         return _run(args)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: Args) -> int:
     from busbw.gate.judge import Result, judge
     from busbw.gate.junit import junit
 
@@ -77,12 +59,12 @@ def _run(args: argparse.Namespace) -> int:
     return 1 if any(check.result is Result.FAILED for check in checks) else 0
 
 
-def _limits(args: argparse.Namespace) -> list[Threshold]:
+def _limits(args: Args) -> list[Threshold]:
     from busbw.gate.thresholds import load, shipped
 
     limits = load(args.thresholds) if args.thresholds else shipped()
     if args.sizes:
-        limits = [limit for limit in limits if limit.bytes in args.sizes]
+        limits = [limit for limit in limits if within(limit.bytes, args.sizes)]
     if args.tolerance is not None:
         limits = [replace(limit, tolerance=args.tolerance) for limit in limits]
     return limits

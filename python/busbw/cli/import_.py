@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, get_args
+from typing import TYPE_CHECKING, TextIO
 
 from busbw.base.errors import UserError
+from busbw.base.words import Args
 from busbw.importers import FileReport, ImportedSweep, import_path, import_stream
-from busbw.records import Collective
 
 MANY_CASES = 12_000
 """From here on a log is large: a second process takes over what is to be written."""
@@ -20,7 +19,7 @@ MANY_CASES = 12_000
 if TYPE_CHECKING:
     from busbw.importers.handover import Handover
 
-EXAMPLES = """\
+EPILOG = """\
 reads: nccl-tests text (every version since 2.0) and JSON, mscclpp-test, torch
 all_reduce_bench, DeepSpeed's communication benchmark, OSU collectives, Markdown
 pages that hold any of these or tables of results, and busbw's own records; with
@@ -34,25 +33,11 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of this verb."""
-    parser.epilog = EXAMPLES
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a log, page or JSON file; - is standard input")
-    parser.add_argument("-o", "--output", metavar="PATH", help="write records to this file instead of keeping runs")
-    parser.add_argument("--runs", metavar="DIR", help="keep the runs here (else $BUSBW_RUNS, else the user's folder)")
-    parser.add_argument("--collective", choices=get_args(Collective), metavar="NAME",
-                        help="what was measured, where nothing in the file says so")  # fmt: skip
-    parser.add_argument("--url", help="where the files were published, kept with every record")
-    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help="tag every run; may be repeated")
-    parser.add_argument("--dry-run", action="store_true", help="say what is there and keep nothing")
-    parser.add_argument("--quiet", action="store_true", help="only the last line of each file")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     """Import every file; 1 where a file could not be read or held nothing."""
     failed = False
     with _Destination(args) as destination:
-        for name in args.files:
+        for name in args.file:
             try:
                 report = _import(name, destination.take, args)
             except UserError as problem:
@@ -64,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _import(name: str, take: Callable[[ImportedSweep], None], args: argparse.Namespace) -> FileReport:
+def _import(name: str, take: Callable[[ImportedSweep], None], args: Args) -> FileReport:
     with _Progress() as progress:
         if name == "-":
             return import_stream(sys.stdin.buffer, "standard input", take, collective=args.collective, url=args.url,
@@ -115,9 +100,9 @@ def _tell(report: FileReport, *, quiet: bool) -> None:
 class _Destination:
     """Where records go: a file, the kept runs, or nowhere."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: Args) -> None:
         self._dry = args.dry_run
-        self._output = Path(args.output) if args.output else None
+        self._output = args.output
         self._runs = args.runs
         self._tags = tuple(dict.fromkeys(args.tag))
         self._stream: TextIO | None = None

@@ -16,8 +16,7 @@ _FIRST_LINE_BYTES = 64 << 20
 
 def destination_for(choice: RecordChoice, environ: Mapping[str, str]) -> Destination | None:
     """Where to keep the record, or None where the user decided or another rank keeps it."""
-    asks_for_help = any(word in {"-h", "--help"} for word in choice.words)
-    if choice.named or not choice.keep or asks_for_help or own_rank(environ) > 0:
+    if choice.named or not choice.keep or own_rank(environ) > 0:
         return None
     return Destination(runs_directory(choice.runs, environ), new_run_id())
 

@@ -1,20 +1,18 @@
-"""What every measuring verb shares about starting ranks: the options, the job, the plan shown or carried out."""
+"""What every measuring verb shares about starting ranks: the job, and its plan shown or carried out."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.base.words import Args
 from busbw.cli.kept_record import report
 from busbw.launch.carry_out import carry_out
 from busbw.launch.job import JobSpec, Mpi
-from busbw.launch.launchers import LAUNCHERS, planner
-from busbw.launch.options import OPTIONS
+from busbw.launch.launchers import planner
 from busbw.launch.plan import LaunchPlan
 from busbw.launch.request import Program, build_job, find_program
 from busbw.runs.destination import Destination, RecordChoice, new_run_id, runs_directory
@@ -22,52 +20,8 @@ from busbw.runs.destination import Destination, RecordChoice, new_run_id, runs_d
 RUN_ID = "BUSBW_RUN_ID"
 
 
-def add_options(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
-    """Declare the launch options in groups."""
-    groups: dict[str, argparse._ArgumentGroup] = {}
-    for option in OPTIONS:
-        if option.name in without:
-            continue
-        if option.group not in groups:
-            groups[option.group] = parser.add_argument_group(f"launching: {option.group}")
-        group = groups[option.group]
-        if option.name == "--launcher":
-            group.add_argument(option.name, choices=list(LAUNCHERS), default="local", help=option.help)
-        elif option.value is None:
-            group.add_argument(option.name, action="store_true", help=option.help)
-        elif option.choices:
-            group.add_argument(option.name, choices=option.choices, help=option.help)
-        elif option.repeats:
-            group.add_argument(option.name, action="append", metavar=option.value, help=option.help)
-        else:
-            kind = int if option.number else str
-            group.add_argument(option.name, type=kind, metavar=option.value, help=option.help)
-
-
-def understand(verb: str, words: Sequence[str]) -> argparse.Namespace:
-    """The launch options of a verb whose other words belong to the engine."""
-    from busbw.base.parser import Parser
-
-    parser = Parser(prog=f"busbw {verb}", add_help=False)
-    add_options(parser)
-    return parser.understand(words)
-
-
-def words_of(args: argparse.Namespace) -> list[str]:
-    """The launch options as words again, for another process of ours."""
-    words: list[str] = []
-    for option in OPTIONS:
-        value = getattr(args, option.key, None)
-        if value is True:
-            words.append(option.name)
-        elif value is not None and value is not False:
-            for each in value if option.repeats else [value]:
-                words += [option.name, str(each)]
-    return words
-
-
 def launch(
-    args: argparse.Namespace,
+    args: Args,
     program: Program,
     choice: RecordChoice,
     extra: Mapping[str, str] | None = None,
@@ -81,8 +35,7 @@ def launch(
     arguments, environment = program.arguments, dict(extra or {})
     if folder:
         environment[folder] = str(destination.folder)
-    asks_for_help = any(word in {"-h", "--help"} for word in choice.words)
-    if choice.keep and not choice.named and not asks_for_help:
+    if choice.keep and not choice.named:
         # A pod has no folder in common with us: its record comes with its log, which is read as it grows.
         arguments += ("--record", "/dev/stdout" if args.launcher == "k8s" else str(destination.record))
         environment[RUN_ID] = destination.run_id
@@ -133,22 +86,3 @@ def _timeout(launcher: str, job: JobSpec) -> float | None:
     # An srun without an allocation may wait for one longer than its ranks may run; Slurm itself ends them then.
     queues = launcher in {"slurm", "srun"} and not os.environ.get("SLURM_JOB_ID")
     return None if queues else job.time_limit
-
-
-def ranks_per_process(words: Sequence[str]) -> int:
-    """Threads times devices that the engine's words ask for (-t, -g); what it cannot read, it will explain itself."""
-    threads = _count(words, "t", "nthreads")
-    return threads * _count(words, "g", "ngpus")
-
-
-def _count(words: Sequence[str], letter: str, name: str) -> int:
-    found = 1
-    for word, following in zip(words, [*words[1:], ""], strict=False):
-        value = None
-        if word in {f"-{letter}", f"--{name}"}:
-            value = following
-        elif match := re.fullmatch(rf"-{letter}(\d+)|--{name}=(\d+)", word):
-            value = match[1] or match[2]
-        if value and value.isdigit() and 0 < int(value) <= 1024:
-            found = int(value)
-    return found

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import busbw
 from busbw.base.errors import UsageError, UserError
+from busbw.cli.arguments.measuring import Measurement
 from busbw.cli.kept_record import RANK_VARIABLES
 from busbw.launch.turns import VARIABLE, Turns
-from busbw.runs.destination import RECORD_NAME, RecordChoice, new_run_id, runs_directory, split_record_options
+from busbw.runs.destination import RECORD_NAME, new_run_id, runs_directory
 
 CYCLES = ("--run_cycles", "5")
 """As many figures of each case as a verdict with an interval needs."""
@@ -23,44 +23,18 @@ OUTPUT_NAME = "output.txt"
 _END_PATIENCE_S = 15.0  # `busbw run` ends its ranks within 10 s of the first signal
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the words of a measuring verb ask for: the libraries, and the words without them."""
-
-    libraries: tuple[str, ...]
-    rest: tuple[str, ...]
-
-
-def split_libraries(words: Sequence[str]) -> Asked:
-    """Take `--library A` and `--library=A` out of the words; everything else stays."""
-    libraries: list[str] = []
-    rest: list[str] = []
-    remaining = iter(words)
-    for word in remaining:
-        name, equals, value = word.partition("=")
-        if name != "--library":
-            rest.append(word)
-        elif equals:
-            libraries.append(value)
-        else:
-            following = next(remaining, None)
-            if following is None:
-                raise UsageError("--library needs a value")
-            libraries.append(following)
-    return Asked(tuple(libraries), tuple(rest))
-
-
-def run(command: Sequence[str], words: Sequence[str]) -> int:
-    """Measure every library, then say per size how each compares with the first. `command` are the words before."""
-    asked = split_libraries(words)
-    choice = split_record_options(asked.rest)
-    _check(asked, choice)
-    if "--dry-run" in (*command, *choice.words):
-        for library in asked.libraries:
-            print("busbw", *command, *choice.words, "--library", library)
+def run(asked: Measurement) -> int:
+    """Measure every library, then say per size how each compares with the first."""
+    libraries = asked.texts("library")
+    _check(asked, libraries)
+    words = asked.without("library", "runs", "no-record").words
+    if asked.has("dry-run"):
+        for library in libraries:
+            print("busbw", *words, "--library", library)
         return 0
-    folder = runs_directory(choice.runs) / f"libraries-{new_run_id()}"
-    players = list(_players(command, _with_cycles(choice.words), asked.libraries, folder))
+    folder = runs_directory(asked.record.runs) / f"libraries-{new_run_id()}"
+    repeated = words if asked.has("run_cycles") or asked.has("precision") else (*words, *CYCLES)
+    players = list(_players(repeated, libraries, folder))
     print(f"busbw: measuring {len(players)} libraries in turn, case by case", file=sys.stderr, flush=True)
     codes = _measure(players)
     return _report(players, codes, folder)
@@ -79,45 +53,28 @@ class Player:
         return self.folder / RECORD_NAME
 
 
-def _players(command: Sequence[str], words: Sequence[str], libraries: Sequence[str], folder: Path) -> Iterator[Player]:
+def _players(words: Sequence[str], libraries: Sequence[str], folder: Path) -> Iterator[Player]:
     for number, library in enumerate(libraries):
         place = folder / f"{chr(ord('A') + number)}"
         record = str(place / RECORD_NAME)
-        argv = (sys.executable, "-m", "busbw", *command, *words, "--library", library, "--record", record)
+        argv = (sys.executable, "-m", "busbw", *words, "--library", library, "--record", record)
         yield Player(library, argv, place)
 
 
-def _check(asked: Asked, choice: RecordChoice) -> None:
+def _check(asked: Measurement, libraries: Sequence[str]) -> None:
     started = next((name for name in RANK_VARIABLES if name in os.environ), None)
     if started:
         raise UsageError(
-            f"several libraries are measured by one command that starts the ranks itself, but this process was "
-            f"started as one of several ({started} is set); use busbw run -n N COLLECTIVE --library A --library B"
+            f"several libraries are measured by one command that starts the ranks itself, but this process was started "
+            f"as one of several ({started} is set); use busbw run --ranks N COLLECTIVE --library A --library B"
         )
-    if find_spec("numpy") is None:
-        raise UserError("the verdict per size needs numpy, which is missing: pip install 'busbw[report]' brings it")
-    if choice.named:
+    if asked.has("record"):
         raise UsageError("--record names one file, but every library has its own record; choose a folder with --runs")
-    if len(asked.libraries) > 26:
-        raise UsageError(f"{len(asked.libraries)} libraries are more than 26, which is the most")
-    launcher = _value_of(asked.rest, "--launcher")
-    if launcher not in {None, "local", "mpirun", "hydra", "torchrun"}:
+    if len(libraries) > 26:
+        raise UsageError(f"{len(libraries)} libraries are more than 26, which is the most")
+    launcher = asked.launch.launcher
+    if launcher not in {"local", "mpirun", "hydra", "torchrun"}:
         raise UsageError(f"several libraries take turns on this host; --launcher {launcher} would run them elsewhere")
-
-
-def _value_of(words: Sequence[str], name: str) -> str | None:
-    for word, following in zip(words, [*words[1:], ""], strict=False):
-        if word == name:
-            return following
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return None
-
-
-def _with_cycles(words: Sequence[str]) -> tuple[str, ...]:
-    """Repeat the sweep, unless the user said how often, or lets every case be sampled until it is precise."""
-    said = any(word.startswith(("-N", "--run_cycles", "--run-cycles", "--precision")) for word in words)
-    return tuple(words) if said else (*words, *CYCLES)
 
 
 def _measure(players: Sequence[Player]) -> list[int]:

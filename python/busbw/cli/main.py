@@ -7,16 +7,13 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from busbw import __version__
 from busbw.base import lifeline
 from busbw.base.errors import UsageError, UserError
 from busbw.base.files import open_standard_descriptors
 from busbw.cli.verbs import VERBS, Verb
-
-if TYPE_CHECKING:
-    from busbw.base.parser import Parser
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -41,15 +38,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def build_parser(verb: Verb) -> Parser:
-    """The parser of one verb, as its module configures it."""
-    from busbw.base.parser import Parser
-
-    parser = Parser(prog=f"busbw {verb.name}", description=verb.help[0].upper() + verb.help[1:] + ".")
-    import_module(verb.module).configure(parser)
-    return parser
-
-
 def overall_help() -> str:
     """What `busbw --help` prints: the verbs by group, written by hand so that no verb needs to be imported."""
     lines = [
@@ -66,7 +54,7 @@ def overall_help() -> str:
     lines += [
         "Start with:",
         "  busbw all_reduce -b 8 -e 64M -f 2 -t 2    two ranks as threads of one process",
-        "  busbw run -n 2 all_reduce -b 8 -e 64M -f 2    two ranks as processes",
+        "  busbw run --ranks 2 all_reduce -b 8 -e 64M -f 2    two ranks as processes",
         "  busbw VERB --help    what VERB takes",
     ]
     return "\n".join(lines)
@@ -83,10 +71,19 @@ def _dispatch(words: list[str]) -> int:
         return 0
     verb = _find(words[0])
     module: Any = import_module(verb.module)
-    code: int = (
-        module.run_words(verb.name, words[1:]) if verb.raw else module.run(build_parser(verb).understand(words[1:]))
-    )
-    return code
+    if verb.raw:
+        code: int = module.run_words(verb.name, words[1:])
+        return code
+    from busbw.base.words import parse
+
+    args = parse(verb.name, words[1:])
+    if args.help:
+        from busbw.cli.arguments.help import verb_help
+
+        print(verb_help(verb.name, module.EPILOG), end="")
+        return 0
+    done: int = module.run(args)
+    return done
 
 
 def _find(name: str) -> Verb:

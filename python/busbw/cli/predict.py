@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from busbw.base.errors import UsageError, UserError
-from busbw.cli.report import sizes
+from busbw.base.words import Args
 from busbw.records import Collective
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from busbw.expect.terms import Terms
 
 _DEFAULT_SIZES = [1 << power for power in (3, 10, 16, 20, 24, 26, 28, 30, 32)]
-_EPILOG = """\
+EPILOG = """\
 Without --machine or --topology, this machine is read. --from fits the terms of
 one node to a run that was measured on it (8 bytes to 1 GiB or more), which is
 nearer to the truth than the general terms.
@@ -27,45 +26,22 @@ examples:
   busbw predict all_reduce --machine ndv4 --nodes 1,2,12500 --sizes 1K,1G
   busbw predict all_reduce --machine ndv4 --nodes 2 --from catalogue:ndv4-1node
   busbw predict alltoall --machine dgx-h100 --nodes 64
-  busbw predict all_gather --topology topo.xml --gpus 4 --nics 4 --nic-gbps 400
+  busbw predict all_gather --topology topo.xml --gpus-per-node 4 \\
+      --nics 4 --nic-gbps 400
   busbw predict --limits --machine dgx-h100 --nodes 1,2
   busbw predict --list
-  busbw predict --check
+  busbw predict --against-catalogue
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of this verb."""
-    parser.epilog = _EPILOG
-    parser.add_argument("collective", nargs="?", help="such as all_reduce")
-    parser.add_argument("--machine", metavar="TYPE", help="machine type; --list shows those that are known")
-    parser.add_argument("--topology", metavar="FILE", help="a machine from a file: NCCL's XML, nvidia-smi's output")
-    parser.add_argument("--gpus", type=int, metavar="N", help="GPUs used of each node (default all)")
-    parser.add_argument("--nodes", type=_numbers, default=[1], metavar="N,N", help="numbers of nodes (default 1)")
-    parser.add_argument("--sizes", type=sizes, default=_DEFAULT_SIZES, metavar="SIZES", help="8,1K,64M,1G")
-    parser.add_argument("--from", dest="source", metavar="RUN", help="fit the terms to this run on one node")
-    network = parser.add_argument_group("instead of what the machine type says")
-    network.add_argument("--nics", type=int, metavar="N", help="network interfaces of a node")
-    network.add_argument("--nic-gbps", type=float, metavar="GBIT/S", help="rate of each")
-    network.add_argument("--net", choices=["InfiniBand", "RoCE", "Ethernet"], help="kind of network")
-    network.add_argument("--channels", type=int, metavar="N", help="as with NCCL_MAX_NCHANNELS=N")
-    network.add_argument("--no-nvls", action="store_true", help="as with NCCL_NVLS_ENABLE=0")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument("--limits", action="store_true", help="bus bandwidth of large messages, by algorithm")
-    parser.add_argument("--list", action="store_true", help="list the machine types")
-    parser.add_argument("--check", action="store_true", help="compare predictions with the catalogue's figures")
-    parser.add_argument("--markdown", action="store_true", help="with --check: the page docs/results/predictions.md")
-    parser.add_argument("--runs", metavar="DIR", help="where kept runs lie")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     """Predict, list or check."""
     from busbw.expect import text
 
     if args.list:
         print("\n".join(_list()))
         return 0
-    if args.check:
+    if args.against_catalogue:
         from busbw.expect.check import all_entries
 
         checked = list(all_entries())
@@ -84,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _predictions(args: argparse.Namespace, fabric: Fabric, terms: Terms) -> list[Prediction]:
+def _predictions(args: Args, fabric: Fabric, terms: Terms) -> list[Prediction]:
     from busbw.expect.model import Question, predict
 
     if args.collective is None:
@@ -94,15 +70,15 @@ def _predictions(args: argparse.Namespace, fabric: Fabric, terms: Terms) -> list
 
         near = get_close_matches(args.collective, get_args(Collective), n=1)
         raise UsageError(f"there is no collective '{args.collective}'" + (f"; did you mean {near[0]}?" if near else ""))
-    gpus = fabric.gpus if args.gpus is None else args.gpus
+    gpus = fabric.gpus if args.gpus_per_node is None else args.gpus_per_node
     return [
         predict(Question(args.collective, size, gpus, nodes, not args.no_nvls), fabric, terms)
         for nodes in args.nodes
-        for size in args.sizes
+        for size in args.sizes or _DEFAULT_SIZES
     ]
 
 
-def _fabric(args: argparse.Namespace) -> Fabric:
+def _fabric(args: Args) -> Fabric:
     from busbw.expect import machines
     from busbw.expect.fabric import of_machine
 
@@ -122,12 +98,11 @@ def _fabric(args: argparse.Namespace) -> Fabric:
     return of_machine(machine)
 
 
-def _adjusted(fabric: Fabric, args: argparse.Namespace) -> Fabric:
+def _adjusted(fabric: Fabric, args: Args) -> Fabric:
     from busbw.expect.links import NetKind
 
-    for name, value in (("--nics", args.nics), ("--nic-gbps", args.nic_gbps), ("--channels", args.channels)):
-        if value is not None and not 0 < value < 1e6:
-            raise UsageError(f"{name} {value:g}: a positive number is needed")
+    if args.nic_gbps is not None and not 0 < args.nic_gbps < 1e6:
+        raise UsageError(f"--nic-gbps {args.nic_gbps:g}: a positive number is needed")
     return replace(
         fabric,
         nics=fabric.nics if args.nics is None else args.nics,
@@ -137,21 +112,21 @@ def _adjusted(fabric: Fabric, args: argparse.Namespace) -> Fabric:
     )
 
 
-def _terms(args: argparse.Namespace, fabric: Fabric) -> Terms:
+def _terms(args: Args, fabric: Fabric) -> Terms:
     from busbw.expect.terms import general
 
     terms = general(fabric.sm)
-    if not args.source:
+    if not args.from_:
         return terms
     from busbw.cli.sources import resolve
     from busbw.expect.calibrate import calibrate, sweep_of
 
-    found = resolve([args.source], args.runs)
+    found = resolve([args.from_], args.runs)
     if len(found) != 1:
-        raise UserError(f"'{args.source}' names {len(found)} runs where one is expected; add #1 for the first")
-    sweep = sweep_of(found[0].record, args.source)
+        raise UserError(f"'{args.from_}' names {len(found)} runs where one is expected; add #1 for the first")
+    sweep = sweep_of(found[0].record, args.from_)
     if sweep.gpus > fabric.gpus:
-        raise UserError(f"{args.source} ran on {sweep.gpus} GPUs, but {fabric.name} has {fabric.gpus}")
+        raise UserError(f"{args.from_} ran on {sweep.gpus} GPUs, but {fabric.name} has {fabric.gpus}")
     return calibrate(sweep, fabric, terms)
 
 
@@ -161,13 +136,3 @@ def _list() -> list[str]:
 
     rows = [[name, machines.describe(machines.require(name))] for name in machines.names()]
     return columns(["type", "what it is"], rows, left=(0, 1))
-
-
-def _numbers(text: str) -> list[int]:
-    try:
-        values = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is no list of numbers; write it as 1,2,16") from None
-    if min(values) < 1:
-        raise argparse.ArgumentTypeError("a job has at least one node")
-    return values

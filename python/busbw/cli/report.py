@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from pathlib import Path
 
-from busbw.analysis.units import parse_bytes
 from busbw.base.errors import UsageError, UserError
+from busbw.base.words import Args
 from busbw.cli.sources import SOURCES_HELP, resolve
 
 FORMATS = ("text", "md", "csv", "json", "html", "svg", "png")
 _SUFFIXES = {".txt": "text", ".markdown": "md", ".htm": "html", **{f".{name}": name for name in FORMATS}}
-_EPILOG = f"""\
+EPILOG = f"""\
 {SOURCES_HELP}
 
 examples:
@@ -24,22 +22,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EPILOG
-    parser.add_argument("run", nargs="+", help="the runs to report")
-    parser.add_argument("--format", choices=FORMATS, help="default: that of --output, else text")
-    parser.add_argument("--output", "-o", metavar="FILE", type=Path, help="write there instead of printing")
-    parser.add_argument("--names", metavar="A,B,...", help="what to call the runs, in their order")
-    parser.add_argument("--title", default="Collectives", help="title of a page or picture")
-    parser.add_argument("--latency-sizes", metavar="SIZES", type=sizes, help="sizes of the latency table: 8,1K,64K")
-    parser.add_argument("--bandwidth-sizes", metavar="SIZES", type=sizes, help="sizes of the bandwidth table: 1G,4G")
-    parser.add_argument("--thresholds", metavar="FILE", help="draw the bandwidth that these thresholds expect "
-                        "(else the published figures of the run's machine type)")  # fmt: skip
-    parser.add_argument("--every", action="store_true", help="CSV and JSON: every point of every run, not the table")
-    parser.add_argument("--runs", metavar="DIR", help="where kept runs lie")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     from busbw.base.text import wants_colour
 
     kind = args.format or (_SUFFIXES.get(args.output.suffix.lower(), "") if args.output else "text")
@@ -60,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _content(kind: str, args: argparse.Namespace, *, colour: bool) -> bytes:
+def _content(kind: str, args: Args, *, colour: bool) -> bytes:
     from busbw.analysis.differences import find_differences
     from busbw.gate import thresholds
     from busbw.report import summary
@@ -69,7 +52,7 @@ def _content(kind: str, args: argparse.Namespace, *, colour: bool) -> bytes:
     found = resolve(args.run, args.runs, by_variant=False)
     names = _names(args.names, len(found)) or choose_names([(each.label, each.record) for each in found])
     runs = [NamedRun(name, each.record) for name, each in zip(names, found, strict=True)]
-    limits = thresholds.load(Path(args.thresholds)) if args.thresholds else thresholds.shipped()
+    limits = thresholds.load(args.thresholds) if args.thresholds else thresholds.shipped()
     series = make_series(
         runs, lambda record, shape, size: thresholds.expected_GBps(limits, record.run.machine, shape, size)
     )
@@ -103,11 +86,3 @@ def _names(text: str | None, count: int) -> list[str] | None:
     if len(names) != count or not all(names):
         raise UsageError(f"--names gives {len(names)} names for {count} runs")
     return names
-
-
-def sizes(text: str) -> list[int]:
-    """A list of sizes separated by commas."""
-    try:
-        return [parse_bytes(part) for part in text.split(",")]
-    except ValueError as problem:
-        raise argparse.ArgumentTypeError(str(problem)) from None

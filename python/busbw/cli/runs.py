@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.words import Args
 from busbw.runs import store
 from busbw.runs.lookup import find_one
 
-_SHOWN = 50
-_EPILOG = """\
+EPILOG = """\
 Runs lie in --runs DIR, else $BUSBW_RUNS, else the user's data folder, one
 folder each.
+
+tables of `busbw runs sql`:
+  runs         run, started, finished, outcome, tool, tool_version, library,
+               library_version, machine, hosts, launcher, ranks, collectives,
+               cases, peak_busbw_GBps, wrong, note, problem, id
+  cases        run, "case", cycle, collective, type, op, root, ranks, bytes,
+               placement, outcome, time_us, algbw_GBps, busbw_GBps, wrong,
+               variant
+  tags         run, tag
+  environment  run, name, value
 
 examples:
   busbw runs --collective all_reduce --since 7d
@@ -26,93 +35,29 @@ examples:
                   FROM cases JOIN runs USING (run) GROUP BY 1, 2"
   busbw runs index --rebuild
 """
-_SQL_EPILOG = """\
-tables:
-  runs         run, started, finished, outcome, tool, tool_version, library,
-               library_version, machine, hosts, launcher, ranks, collectives,
-               cases, peak_busbw_GBps, wrong, note, problem, id
-  cases        run, "case", cycle, collective, type, op, root, ranks, bytes,
-               placement, outcome, time_us, algbw_GBps, busbw_GBps, wrong,
-               variant
-  tags         run, tag
-  environment  run, name, value
-
-example:
-  busbw runs sql "SELECT value, avg(busbw_GBps) FROM cases
-                  JOIN environment USING (run) WHERE name = 'NCCL_ALGO'
-                  GROUP BY 1"
-"""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EPILOG
-    _add_runs(parser)
-    _add_filters(parser)
-    actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    listing = actions.add_parser("list", help="list runs (what `busbw runs` alone does)")
-    _add_filters(listing)
-    show = actions.add_parser("show", help="show one run with all its cases")
-    show.add_argument("run", help="id, start of an id, or tag")
-    tag = actions.add_parser("tag", help="add or remove tags, or set a note")
-    tag.add_argument("run")
-    tag.add_argument("tag", nargs="*")
-    tag.add_argument("--remove", action="store_true", help="remove the tags instead of adding them")
-    tag.add_argument("--note", help="say something about the run; an empty text removes it")
-    delete = actions.add_parser("delete", help="delete runs")
-    delete.add_argument("run", nargs="+")
-    delete.add_argument("--yes", action="store_true", help="do not ask")
-    sql = actions.add_parser("sql", help="answer a SELECT over all runs", epilog=_SQL_EPILOG)
-    sql.add_argument("query")
-    sql.add_argument("--json", action="store_true", help="one JSON object a row")
-    index = actions.add_parser("index", help="bring the index up to date")
-    index.add_argument("--rebuild", action="store_true", help="throw it away and make it again")
-    for action in (listing, show, tag, delete, sql, index):
-        action.formatter_class = argparse.RawDescriptionHelpFormatter
-        _add_runs(action)
-
-
-def _add_runs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runs", metavar="DIR", default=argparse.SUPPRESS, help="where the runs lie")
-
-
-def _add_filters(parser: argparse.ArgumentParser) -> None:
-    for name, what in (
-        ("collective", "of this collective"), ("library", "with this library or version"), ("host", "on this host"),
-        ("machine", "on this machine type"), ("outcome", "completed, failed, unfinished, ..."),
-    ):  # fmt: skip
-        parser.add_argument(f"--{name}", default=argparse.SUPPRESS, help=f"only runs {what}")
-    parser.add_argument("--tag", dest="with_tag", action="append", metavar="TAG", default=argparse.SUPPRESS,
-                        help="only runs with this tag (again for more)")  # fmt: skip
-    parser.add_argument("--since", metavar="TIME", default=argparse.SUPPRESS, help="2026-01-31, 36h, 7d")
-    parser.add_argument("--limit", type=int, metavar="N", default=argparse.SUPPRESS,
-                        help=f"at most N runs, 0 for all (default {_SHOWN})")  # fmt: skip
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="one JSON object a run")
-
-
-def run(args: argparse.Namespace) -> int:
-    root = store.location(getattr(args, "runs", None))
-    actions = {None: _list, "list": _list, "show": _show, "tag": _tag, "delete": _delete, "sql": _sql, "index": _index}
+def run(args: Args) -> int:
+    root = store.location(args.runs)
+    actions = {"list": _list, "show": _show, "tag": _tag, "delete": _delete, "sql": _sql, "index": _index}
     actions[args.action](root, args)
     return 0
 
 
-def _list(root: Path, args: argparse.Namespace) -> None:
+def _list(root: Path, args: Args) -> None:
     from busbw.runs.index import Index
     from busbw.runs.query import Filter, list_runs, parse_since
 
     try:
-        since = parse_since(args.since) if hasattr(args, "since") else None
+        since = parse_since(args.since) if args.since else None
     except ValueError as problem:
         raise UsageError(str(problem)) from None
     names = ("collective", "library", "host", "machine", "outcome")
-    chosen = {name: getattr(args, name, None) for name in names}
+    chosen = {name: getattr(args, name) for name in names}
     with Index(root) as index:
-        found = list_runs(index, Filter(**chosen, since=since, tag=getattr(args, "with_tag", ())))
-    limit = getattr(args, "limit", _SHOWN)
-    if limit < 0:
-        raise UsageError("--limit counts runs: 0 or more")
-    shown = found[:limit] if limit else found
-    if getattr(args, "json", False):
+        found = list_runs(index, Filter(**chosen, since=since, tag=tuple(args.tag)))
+    shown = found[: args.limit] if args.limit else found
+    if args.json:
         for each in shown:
             print(json.dumps(vars(each), ensure_ascii=False))
         return
@@ -126,7 +71,7 @@ def _list(root: Path, args: argparse.Namespace) -> None:
         print(f"... {len(found) - len(shown)} older runs; --limit 0 lists all", file=sys.stderr)
 
 
-def _show(root: Path, args: argparse.Namespace) -> None:
+def _show(root: Path, args: Args) -> None:
     from busbw.records import read_records
     from busbw.report.runs import run_text
     from busbw.runs.destination import RECORD_NAME
@@ -136,7 +81,7 @@ def _show(root: Path, args: argparse.Namespace) -> None:
         print(run_text(record, store.read_labels(folder), folder), end="")
 
 
-def _tag(root: Path, args: argparse.Namespace) -> None:
+def _tag(root: Path, args: Args) -> None:
     folder = find_one(args.run, root)
     if not args.tag and args.note is None:
         raise UsageError("name a tag, or a --note")
@@ -148,7 +93,7 @@ def _tag(root: Path, args: argparse.Namespace) -> None:
     store.write_labels(folder, store.Labels(tuple(tags), old.note if args.note is None else args.note))
 
 
-def _delete(root: Path, args: argparse.Namespace) -> None:
+def _delete(root: Path, args: Args) -> None:
     folders = [find_one(word, root) for word in args.run]
     for folder in dict.fromkeys(folders):
         if args.yes or _agreed(folder.name):
@@ -163,13 +108,13 @@ def _agreed(name: str) -> bool:
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _sql(root: Path, args: argparse.Namespace) -> None:
+def _sql(root: Path, args: Args) -> None:
     from busbw.base.text import columns
     from busbw.runs.index import Index
 
     with Index(root) as index:
         names, rows = index.select(args.query)
-        if getattr(args, "json", False):
+        if args.json:
             for row in rows:
                 print(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False))
             return
@@ -184,7 +129,7 @@ def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _index(root: Path, args: argparse.Namespace) -> None:
+def _index(root: Path, args: Args) -> None:
     from busbw.runs.index import Index
 
     with Index(root, rebuild=args.rebuild) as index:

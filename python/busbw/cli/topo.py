@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from busbw.base.errors import UserError, exiting_with
 from busbw.base.files import writing
+from busbw.base.words import Args
 
 if TYPE_CHECKING:
     from busbw.machine.nccl.graph_file import GraphFile
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from busbw.machine.topology.model import Machine
 
 Shown = TypeVar("Shown")
-_EPILOG = """\
-FILE may be NCCL topology XML, NCCL graph XML, or the saved output of `nvidia-smi topo -m`, `nvidia-smi -q -x`,
-`nvidia-smi nvlink -s` or `lspci -vv`. NCCL's files are checked, and compared with the machine of --topology, else
-with this one where it has GPUs.
+EPILOG = """\
+FILE may be NCCL topology XML, NCCL graph XML, or the saved output of
+`nvidia-smi topo -m`, `nvidia-smi -q -x`, `nvidia-smi nvlink -s` or `lspci -vv`.
+NCCL's files are checked, and compared with the machine of --topology, else with
+this one where it has GPUs.
 
-exit code: 0 sound, 1 the file has faults or is of another machine, 2 it cannot be read
+exit code: 0 sound, 1 the file has faults or is of another machine, 2 it cannot
+be read
 
 examples:
   busbw topo
@@ -34,24 +36,7 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of this verb."""
-    parser.epilog = _EPILOG
-    parser.add_argument("file", nargs="?", metavar="FILE", help="a saved topology or graph; without it, this machine")
-    parser.add_argument("--graph", metavar="FILE", help="the same as FILE, of NCCL's graph XML")
-    parser.add_argument(
-        "--topology",
-        "--with",
-        dest="machine",
-        metavar="FILE",
-        help="the machine that FILE is compared with; alone, shown",
-    )
-    parser.add_argument("--svg", metavar="PATH", type=Path, help="draw it as SVG")
-    parser.add_argument("--export-nccl", metavar="PATH", type=Path, help="write it as NCCL's XML")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     """Show, check, draw and write; see the epilog for exit codes."""
     # 1 is the word of a file that has faults.
     with exiting_with(2):
@@ -61,17 +46,17 @@ def run(args: argparse.Namespace) -> int:
         return _machine(args, shown, machine)
 
 
-def _shown(args: argparse.Namespace) -> tuple[str | None, str | None]:
+def _shown(args: Args) -> tuple[str | None, str | None]:
     """The file that is shown, and the one with the machine that it is compared with."""
     if args.file and args.graph:
         raise UserError(
             f"{args.file} and --graph {args.graph} are two files to show; name one, and the machine as --topology"
         )
     shown = args.file or args.graph
-    return (shown, args.machine) if shown else (args.machine, None)
+    return (shown, args.topology) if shown else (args.topology, None)
 
 
-def _machine(args: argparse.Namespace, shown: str | None, other: str | None) -> int:
+def _machine(args: Args, shown: str | None, other: str | None) -> int:
     from busbw.machine.nccl.topology_writer import write_topology
     from busbw.machine.topology.load import load
     from busbw.machine.topology.svg import machine_svg
@@ -84,7 +69,7 @@ def _machine(args: argparse.Namespace, shown: str | None, other: str | None) -> 
     return _report(faults)
 
 
-def _graph(args: argparse.Namespace, shown: str, other: str | None) -> int:
+def _graph(args: Args, shown: str, other: str | None) -> int:
     from busbw.machine.nccl.graph_file import check_against, read_graph
     from busbw.machine.nccl.graph_text import describe
     from busbw.machine.nccl.graph_writer import write_graph
@@ -101,7 +86,7 @@ def _graph(args: argparse.Namespace, shown: str, other: str | None) -> int:
 
 
 def _show(
-    args: argparse.Namespace,
+    args: Args,
     shown: Shown,
     describe: Callable[[Shown], list[str]],
     svg: Callable[[Shown], str],

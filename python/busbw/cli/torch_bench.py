@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -10,33 +9,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.base.words import Args
 from busbw.cli.kept_record import destination_for, report
-from busbw.cli.launching import add_options as add_launch_options
 from busbw.cli.launching import launch
 from busbw.launch.request import Program
 from busbw.runs.destination import RecordChoice
-from busbw.torch_bench.options import EXAMPLES, add_options, check
+from busbw.torch_bench.options import EPILOG, check, measuring
 from busbw.torch_bench.place import FOLDER, find_place
 
 PYTHON = "BUSBW_TORCH_PYTHON"
 PACKAGES = Path(__file__).resolve().parents[2]
 
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of this verb."""
-    parser.usage = "busbw torch-bench [launching options] [COLLECTIVE ...] [measuring options]"
-    add_options(parser)
-    parser.epilog = EXAMPLES
-    parser.add_argument("--runs", metavar="DIR", help="where kept runs lie")
-    parser.add_argument("--no-record", action="store_true", help="keep no record")
-    parser.add_argument("--python", metavar="PATH", help=f"a Python that has torch (else ${PYTHON}, else this one)")
-    add_launch_options(parser)
+__all__ = ["EPILOG", "run"]
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     """Measure as the rank that a launcher made us, or start ranks."""
     check(args)
-    choice = RecordChoice((), args.runs, not args.no_record, args.record)
+    choice = RecordChoice(args.runs, not args.no_record, args.record and str(args.record))
     words = measuring_words(args)
     if _is_rank(os.environ) and not (args.ranks or args.nodes or args.gpus_per_node or args.ranks_per_node):
         return _as_rank(words, choice)
@@ -48,19 +38,13 @@ def run(args: argparse.Namespace) -> int:
     return launch(args, program, choice, extra=extra, folder=FOLDER)
 
 
-def measuring_words(args: argparse.Namespace) -> list[str]:
+def measuring_words(args: Args) -> list[str]:
     """The measuring options again, as words for the ranks."""
-    parser = argparse.ArgumentParser()
-    add_options(parser)
-    words: list[str] = list(args.collectives)
-    for action in parser._actions:
-        value = getattr(args, action.dest, None)
-        if action.dest in {"help", "collectives"} or value is None or value is False:
-            continue
-        if action.dest == "record":
-            words += ["--record", str(Path(value).absolute())]
-        else:
-            words += [action.option_strings[-1], *([] if value is True else [str(value)])]
+    words: list[str] = list(args.collective)
+    for name, value in measuring(args).items():
+        if value not in (None, False):
+            text = value.absolute() if isinstance(value, Path) else value
+            words.append(f"--{name}" + ("" if value is True else f"={text}"))
     return words
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from dataclasses import replace
@@ -10,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.words import Args
 
 if TYPE_CHECKING:
     from busbw.experiment.tune.candidates import Asked
     from busbw.experiment.tune.measure import Tuning
     from busbw.experiment.tune.table import Rule
 
-_EPILOG = """\
+EPILOG = """\
 Measures libbusbw_gpu.so with every algorithm forced in turn, and NCCL, in
 replayed CUDA graphs; prints the best by size, and saves the table that the
 library reads: the file that BUSBW_TABLE names, else gpu-table.txt in
@@ -27,52 +27,29 @@ what was measured until then is chosen from and saved
 
 examples:
   busbw tune
-  busbw tune -n 4 --budget 5m all_reduce all_gather
-  busbw tune -n 2 -b 1K -e 16M --output tuned.txt all_reduce
+  busbw tune --ranks 4 --budget 5m all_reduce all_gather
+  busbw tune --ranks 2 -b 1K -e 16M --output tuned.txt all_reduce
   busbw tune --dry-run
-  BUSBW_TABLE=tuned.txt busbw run -n 4 all_reduce --library busbw
+  BUSBW_TABLE=tuned.txt busbw run --ranks 4 all_reduce --library busbw
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of this verb."""
-    parser.epilog = _EPILOG
-    parser.add_argument("collective", nargs="*", help="all_reduce, all_gather, reduce_scatter, all_to_all, broadcast")
-    parser.add_argument("-n", "--ranks", type=int, help="GPUs, a process each (default: all of this machine)")
-    parser.add_argument("-b", "--minbytes", metavar="SIZE", default="1K", help="first size (default 1K)")
-    parser.add_argument("-e", "--maxbytes", metavar="SIZE", default="256M", help="last size (default 256M)")
-    parser.add_argument("-d", "--datatype", default="float", help="type of the elements (default float)")
-    parser.add_argument("--library", default="busbw", help="busbw, or a path to a libbusbw_gpu.so")
-    parser.add_argument("--rounds", type=int, default=3, help="times that each candidate is measured (default 3)")
-    parser.add_argument("--budget", metavar="TIME", default="15m", help="begin nothing after this (default 15m)")
-    parser.add_argument("--output", metavar="FILE", type=Path, help="the table, instead of where the library looks")
-    parser.add_argument("--runs", metavar="DIR", help="where the records of the trials are kept")
-    parser.add_argument("--dry-run", action="store_true", help="list what would be measured and start nothing")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     """Plan, measure, choose, save."""
-    from busbw.experiment.file import parse_time
     from busbw.experiment.tune.measure import Tuning
     from busbw.experiment.tune.table import default_path, read_table
     from busbw.experiment.tune.text import plan_text
     from busbw.runs.destination import new_run_id, runs_directory
 
     asked = _asked(args)
-    try:
-        budget = parse_time(args.budget)
-    except ValueError as problem:
-        raise UsageError(f"--budget: {problem}") from None
-    if not 1 <= args.rounds <= 100:
-        raise UsageError(f"--rounds {args.rounds}: between 1 and 100")
     output = args.output or Path(os.environ.get("BUSBW_TABLE") or default_path())
     if args.dry_run:
-        print(plan_text(asked, args.rounds, budget) + f"The table would be saved in {output}.")
+        print(plan_text(asked, args.rounds, args.budget) + f"The table would be saved in {output}.")
         return 0
     old = read_table(output)  # a file that is something else is refused before anything is measured
     folder = runs_directory(args.runs) / f"tune-{new_run_id()}"
     print(f"busbw: the records are kept in {folder}", file=sys.stderr)
-    tuning = Tuning(asked, folder, args.rounds, budget, tell=lambda line: print(f"busbw: {line}", file=sys.stderr))
+    tuning = Tuning(asked, folder, args.rounds, args.budget, tell=lambda line: print(f"busbw: {line}", file=sys.stderr))
     ended = tuning.run()
     return conclude(tuning, old, output, ended)
 
@@ -112,20 +89,16 @@ def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: str) -> int:
     return 130 if interrupted else 0
 
 
-def _asked(args: argparse.Namespace) -> Asked:
-    from busbw.analysis.units import parse_bytes
+def _asked(args: Args) -> Asked:
     from busbw.experiment.tune.candidates import Asked, collectives_of
 
-    try:
-        first, last = parse_bytes(args.minbytes), parse_bytes(args.maxbytes)
-    except ValueError as problem:
-        raise UsageError(str(problem)) from None
+    first, last = args.minbytes, args.maxbytes
     if not 0 < first <= last <= 1 << 40:
-        raise UsageError(f"-b {args.minbytes} -e {args.maxbytes}: the first size is at least 1, the last no smaller")
+        raise UsageError(f"-b {first} -e {last}: the first size is at least 1, the last no smaller")
     ranks = args.ranks if args.ranks is not None else _gpus()
     if not 2 <= ranks <= 8:
         raise UsageError(
-            f"{ranks} ranks: busbw's GPU collectives are for 2 to 8 GPUs of one machine; say how many with -n"
+            f"{ranks} ranks: busbw's GPU collectives are for 2 to 8 GPUs of one machine; say how many with --ranks"
         )
     return Asked(collectives_of(args.collective), ranks, first, last, args.datatype, args.library)
 
@@ -140,5 +113,5 @@ def _gpus() -> int:
     found = read_nvml()
     if found is None:
         raise UserError("no GPU was found here (NVML cannot be asked), and `busbw tune` measures GPUs; if there are "
-                        "some, say how many with -n")  # fmt: skip
+                        "some, say how many with --ranks")  # fmt: skip
     return len(found[0])

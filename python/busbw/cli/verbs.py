@@ -23,8 +23,9 @@ COLLECTIVES = (
 class Verb:
     """A word that may follow `busbw`, and where its code lies.
 
-    The module is imported only when the verb is used. It offers `configure(parser)` and `run(args) -> int`; where `raw`
-    is set it offers `run_words(verb, words) -> int` instead and reads its own words, `--help` included.
+    The module is imported only when the verb is used. It offers `EPILOG`, the end of its help with examples, and
+    `run(args) -> int`, whose arguments are those of the table of options; where `raw` is set it offers
+    `run_words(verb, words) -> int` instead, which reads its own words, `--help` included.
     """
 
     name: str
@@ -47,7 +48,7 @@ def _measure(name: str) -> Verb:
 VERBS: tuple[Verb, ...] = (
     *(_measure(name) for name in COLLECTIVES),
     Verb("torch-bench", "measure what torch.distributed gets", "busbw.cli.torch_bench", "Measure"),
-    Verb("run", "start several ranks and measure with them", "busbw.cli.run", "Launch"),
+    Verb("run", "start several ranks and measure with them", "busbw.cli.run", "Launch", raw=True),
     Verb("with", "start any program with busbw's collectives in front of its NCCL", "busbw.cli.with_", "Launch"),
     Verb("azureml", "measure as a job of Azure Machine Learning", "busbw.cli.azureml", "Launch", raw=True),
     Verb("experiment", "which setting is faster: variants in turns until it is sure", "busbw.cli.experiment", "Know"),
@@ -60,5 +61,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("topo", "GPUs, NVLinks, PCIe, NICs: matrix, drawing, NCCL's files", "busbw.cli.topo", "Diagnose"),
     Verb("doctor", "what keeps this machine from its bandwidth, and the fix", "busbw.cli.doctor", "Diagnose"),
     Verb("gate", "pass or fail a run by thresholds or a baseline", "busbw.cli.gate", "Know"),
+    Verb("completion", "completion for bash, zsh and fish", "busbw.cli.completion", "Use"),
+    Verb("man", "the manual page", "busbw.cli.man", "Use", page="completion"),
     Verb("baseline", "make thresholds from good runs", "busbw.cli.baseline", "Know", page="gate"),
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.words import Args
 
-EXAMPLES = """\
+EPILOG = """\
 examples:
   busbw with -- python train.py
   busbw with -- torchrun --nproc-per-node 8 train.py
@@ -20,33 +20,11 @@ opened by name or path. Signals, output and exit code are the program's own.
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of this verb."""
-    parser.usage = "busbw with [options] -- PROGRAM [its options]"
-    parser.epilog = EXAMPLES
-    parser.add_argument(
-        "--library", default="busbw", help="busbw (default), or the path of a library with the NCCL API"
-    )
-    parser.add_argument(
-        "--nccl", metavar="PATH", help="the NCCL that stands behind; else the one that the program opens"
-    )
-    parser.add_argument("--check", action="store_true", help="do every accelerated call by NCCL too, and compare")
-    parser.add_argument("--quiet", action="store_true", help="do not say which NCCL stands behind")
-    parser.add_argument(
-        "--by",
-        choices=["auto", "audit", "preload"],
-        default="auto",
-        help="how the loader is brought to it (default auto)",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print the shell line and start nothing")
-    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="...", help="the program and its options")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Args) -> int:
     """Become the program, in an environment that brings the library in front of NCCL."""
     from busbw.launch import in_front
 
-    words = args.program[1:] if args.program[:1] == ["--"] else args.program
+    words = list(args.rest)
     if not words:
         raise UsageError("say which program to start, after --; `busbw with --help` has examples")
     program = in_front.resolve_program(words[0], os.environ)

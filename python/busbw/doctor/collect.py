@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import resource
 import time
@@ -15,7 +14,7 @@ from busbw.base.errors import UserError
 from busbw.doctor.libraries import find_libraries
 from busbw.doctor.snapshot import HostState, ProcessState, Snapshot, TextFile
 from busbw.importers.context import is_kept
-from busbw.machine.nccl.conf import in_force, read_conf
+from busbw.machine.nccl.conf import conf_paths, in_force, read_conf
 from busbw.machine.topology.cpulist import read_list
 from busbw.machine.topology.gpu_state import GpuState
 from busbw.machine.topology.live import Reading, command_output, read_live
@@ -66,10 +65,7 @@ def _settled(first: Reading, root: Path) -> Reading:
 
 def conf_files(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[TextFile, ...]:
     """The conf files that exist, in the order in which NCCL reads them."""
-    named = environ.get("NCCL_CONF_FILE")
-    # NCCL asks the password file for the home, not $HOME.
-    paths = [named or f"{_home()}/.nccl.conf", "/etc/nccl.conf"]
-    return tuple(read_text(path, root) for path in paths if _inside(root, path).exists())
+    return tuple(read_text(path, root) for path in conf_paths(environ) if _inside(root, path).exists())
 
 
 def read_text(path: str, root: Path = Path("/")) -> TextFile:
@@ -119,13 +115,6 @@ def processes(gpus: Sequence[GpuState], root: Path = Path("/")) -> tuple[Process
 
 def _inside(root: Path, path: str) -> Path:
     return root / path.lstrip("/") if path.startswith("/") else Path(path)
-
-
-def _home() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return os.path.expanduser("~")  # noqa: PTH111 - the user is in no password file
 
 
 def _shared_memory(folder: Path) -> tuple[float | None, float | None]:

@@ -13,7 +13,7 @@ from busbw.doctor.recognise import recognise
 def examine(facts: Facts) -> tuple[Finding, ...]:
     """Every finding; within a severity causes before effects, then the dearest first, then in the order of the list."""
     found = [finding for examination in FINDINGS.values() for finding in examination(facts)]
-    found += recognise(facts.scans)
+    found += recognise(facts.scans, one_node=facts.ran_on_one_node)
     return tuple(sorted(found, key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0))))
 
 

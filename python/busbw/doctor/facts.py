@@ -8,12 +8,11 @@ from typing import TypeVar
 
 from busbw.base.errors import UserError
 from busbw.doctor.guess import machine_of_logs, machine_of_records
-from busbw.doctor.scan import Scan, scan
-from busbw.doctor.signatures import SIGNATURES
+from busbw.doctor.read_logs import read_logs
+from busbw.doctor.scan import Scan
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.machine.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf
 from busbw.machine.nccl.graph_file import GraphFile, read_graph
-from busbw.machine.nccl.log import read_log
 from busbw.machine.nccl.log_model import NcclLog
 from busbw.machine.nccl.topology_file import TopologyFile, read_topology
 from busbw.machine.topology.model import Machine
@@ -68,6 +67,13 @@ class Facts:
         return by_log or any(len({rank.host for rank in record.run.ranks}) > 1 for record in self.records)
 
     @property
+    def ran_on_one_node(self) -> bool:
+        """Whether logs show a communicator whose init ended on all ranks of one host, and none of several."""
+        known = [each for log in self.logs for each in log.communicators if each.ranks]
+        whole = [each for each in known if all(place.complete for place in each.ranks)]
+        return bool(whole) and not self.several_nodes and len({host for each in known for host in each.hosts}) == 1
+
+    @property
     def has_rdma(self) -> bool:
         """Whether the machine has RDMA devices."""
         return bool(self.machine and any(nic.rdma for nic in self.machine.nics))
@@ -75,11 +81,8 @@ class Facts:
 
 def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
     """Parse everything in the snapshot; what cannot be parsed stays as a sentence, for a finding to report."""
-    signatures = tuple(SIGNATURES.values())
-    scans = tuple(
-        scan(file.text.splitlines(), file.path, signatures) for file in snapshot.logs if file.text is not None
-    )
-    logs = tuple(read_log(file.text.splitlines(), file.path) for file in snapshot.logs if file.text is not None)
+    read = read_logs(snapshot.logs)
+    logs, scans = tuple(log for log, _ in read), tuple(found for _, found in read)
     confs = tuple(read_conf(file.text, file.path) for file in snapshot.confs if file.text is not None)
     return Facts(
         snapshot=snapshot,

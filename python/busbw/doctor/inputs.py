@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.load import Loaded, from_bytes, read_bytes
 from busbw.records import Record, read_records
 
-MAX_LOG_BYTES = 512 << 20
+HELD_BYTES = 4 << 20
+"""A larger log stays on disk, and is read line by line."""
 MAX_SWEEPS = 1000
-_TABLE = re.compile(rb"algbw|busbw|throughput|bandwidth", re.IGNORECASE)
+BLOCK_BYTES = 4 << 20
+_TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"bandwidth", b"Bandwidth")
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _TOPOLOGY = re.compile(
     r"^\s*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
@@ -43,6 +46,11 @@ class Inputs:
         return bool(self.topology or self.graph or self.logs or self.confs or self.files)
 
 
+def bundles_of(names: Sequence[str]) -> list[str]:
+    """Those of the files that are bundles."""
+    return [name for name in names if is_bundle(files.read_start(name, 16))]
+
+
 def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot, tuple[Record, ...]]:
     """The snapshot that the files make, added to `base` where there is one; UserError names a file that is unfit."""
     snapshot = base or Snapshot("saved files")
@@ -56,7 +64,7 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
         snapshot = _with_topology(snapshot, inputs.topology)
     if inputs.graph:
         snapshot = replace(snapshot, graph=_text(inputs.graph))
-    logs = tuple(_text(name, MAX_LOG_BYTES) for name in inputs.logs)
+    logs = tuple(_log(name) for name in inputs.logs)
     confs = tuple(_text(name) for name in inputs.confs)
     snapshot = replace(snapshot, logs=(*snapshot.logs, *logs), confs=(*confs, *snapshot.confs))
     return _with_named_graph(snapshot), records
@@ -77,7 +85,7 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     snapshot: Snapshot, name: str
 ) -> tuple[Snapshot, tuple[Record, ...]]:
     """One file whose kind nobody said."""
-    start = files.read_start(name, 1 << 20)
+    start = files.read_start(name, 1 << 18)
     if is_bundle(start):
         if snapshot.machine is not None:
             raise UserError(f"{name}: a bundle is a whole machine; examine it by itself")
@@ -91,13 +99,18 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     if "<graphs" in text:
         return replace(snapshot, graph=_text(name)), ()
     if "NCCL INFO" in text or "NCCL WARN" in text:
-        return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_LOG_BYTES))), ()
+        return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
     if name.endswith(".conf") or _is_conf(text):
         return replace(snapshot, confs=(*snapshot.confs, _text(name))), ()
-    if text.lstrip().startswith("<") or _TOPOLOGY.search(text):
+    if text.lstrip().startswith("<") or _TOPOLOGY.search(_first_lines(text)):
         return _with_topology(snapshot, name), ()
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
-    return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_LOG_BYTES))), ()
+    return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
+
+
+def _first_lines(text: str) -> str:
+    """The first lines that are not empty: a matrix further down is part of a report, not the file's kind."""
+    return "\n".join([line for line in text[:8192].splitlines() if line.strip()][:3])
 
 
 def _is_conf(text: str) -> bool:
@@ -119,11 +132,28 @@ def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:
 def _tables(name: str) -> tuple[Record, ...]:
     """The sweeps of a benchmark that a log holds; nothing where it holds none, or its name is of another machine."""
     path = Path(name)
-    if not path.is_file() or not _TABLE.search(files.read_start(name, MAX_LOG_BYTES)):
+    if not path.is_file() or not _holds_table(path):
         return ()
     found: list[Record] = []
     import_path(path, lambda sweep: found.append(sweep.record()))
     return tuple(found[:MAX_SWEEPS])
+
+
+def _holds_table(path: Path) -> bool:
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            if any(word in block for word in _TABLE):
+                return True
+    return False
+
+
+def _log(name: str) -> TextFile:
+    """A log: its text, or its place alone where it is large."""
+    path = Path(name)
+    if path.is_file() and path.stat().st_size > HELD_BYTES:
+        files.read_start(name, 1)
+        return TextFile(name, None)
+    return _text(name)
 
 
 def _text(name: str, most: int = 32 << 20) -> TextFile:

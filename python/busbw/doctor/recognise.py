@@ -17,13 +17,15 @@ Found = Sequence[tuple[str, Hit]]
 """The hits of one signature, with the log of each."""
 
 
-def recognise(scans: Sequence[Scan]) -> list[Finding]:
-    """One finding for each signature that any log holds."""
+def recognise(scans: Sequence[Scan], *, one_node: bool = False) -> list[Finding]:
+    """One finding for each signature that any log holds; `one_node` says that the job ran, and on one node."""
     merged: dict[str, list[tuple[str, Hit]]] = defaultdict(list)
     for each in scans:
         for name, hit in each.hits.items():
             merged[name].append((each.source, hit))
-    return [_finding(SIGNATURES[name], found, _cause_of(name, merged)) for name, found in merged.items()]
+    return [
+        _finding(SIGNATURES[name], found, _cause_of(name, merged), one_node=one_node) for name, found in merged.items()
+    ]
 
 
 def _cause_of(name: str, merged: Mapping[str, object]) -> Signature | None:
@@ -39,12 +41,13 @@ def _cause_of(name: str, merged: Mapping[str, object]) -> Signature | None:
     return min(causes, key=lambda each: each.stage, default=None)
 
 
-def _finding(signature: Signature, found: Found, cause: Signature | None) -> Finding:
+def _finding(signature: Signature, found: Found, cause: Signature | None, *, one_node: bool) -> Finding:
     title = _title(signature, found)
+    light = cause is not None or (one_node and signature.between_nodes)
     proof = Proof(instruction=f"confirm: {signature.confirm}")
     return Finding(
         signature.name,
-        Severity.NOTE if cause else signature.severity,
+        Severity.NOTE if light else signature.severity,
         f"follows from {cause.name}: {title}" if cause else title,
         tuple(_evidence(found)),
         Cost(signature.cost),

@@ -15,20 +15,21 @@ MAX_EVIDENCE = 3
 MAX_WHO = 4096
 MAX_GROUPS = 4096
 
-# First words of NCCL's messages that are said in every healthy run, and of which no signature speaks.
+# First words of NCCL's messages that are said in every healthy run, and of which no signature speaks, unless they
+# say that something is disabled or used.
 _PLAIN_WORDS = """
     Search Channel Trees Tree Ring Connected Setting comm threadThresholds P2P Chunksize NVLS Pattern
     Initialized Assigned Paths CPU GPU + ncclCommInitRank ncclCommInitRankConfig ncclCommInitAll
     ncclCommSplit [Proxy Comm CC New AllReduce: Broadcast: AllGather: ReduceScatter: Reduce: === Init
     NCCL_DEBUG [Rank cudaDriverVersion"""
 _PLAIN = frozenset(_PLAIN_WORDS.split())
-_BUT = ("isabled", "Using")
-"""Unless they hold one of these."""
 _DIGITS = str.maketrans("", "", "0123456789")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _RANK = re.compile(
     r"\[(?:default|rank|Rank |PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): |\[\d{1,6},(\d{1,7})\]<std", re.ASCII
 )
+_ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:\w+)\s+-?\d{1,7}\s+[\d.]+")
+_DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
 
 
@@ -44,7 +45,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What was found in one log. `kinds` counts lines by who writes such lines: nccl, torch, kernel."""
+    """What was found in one log. `kinds` counts lines by who writes such lines: nccl, torch, kernel.
+
+    Of nccl-tests: headers of tables, rows, and starts after which another one came before any row.
+    """
 
     source: str
     lines: int
@@ -55,21 +59,22 @@ class Scan:
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
     """Look through the lines. Never fails; a line is looked at up to its 4096th character."""
     hits: dict[str, Hit] = {}
-    kinds = {"nccl": 0, "torch": 0, "kernel": 0}
+    kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0}
     shapes: dict[str, tuple[Signature, ...]] = {}
-    number = 0
+    number = nccl = 0
     for number, raw in enumerate(lines, 1):
         at = raw.find("NCCL INFO ")
         if at >= 0:
-            kinds["nccl"] += 1
-            text = raw[at + 10 :]
-            if text.partition(" ")[0] in _PLAIN and not any(word in text for word in _BUT):
+            nccl += 1
+            if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
                 continue
         elif "NCCL WARN" in raw:
-            kinds["nccl"] += 1
+            nccl += 1
         elif not raw or raw.isspace():
             continue
         line = raw[:MAX_LINE]
+        if "#" in line or kinds["headers"]:
+            _count_table(line, kinds)
         key = line.translate(_DIGITS)
         known = shapes.get(key)
         if known == ():
@@ -84,6 +89,7 @@ def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> 
                 shapes[key] = known
         if known:
             _look(line, number, known, hits)
+    kinds["nccl"] = nccl
     return Scan(source, number, hits, kinds)
 
 
@@ -113,6 +119,20 @@ def _count_kind(line: str, kinds: dict[str, int]) -> None:
         kinds["torch"] += 1
     elif "NVRM" in line or "kernel:" in line or re.match(r"\[ *\d+\.\d{6}\]", line):
         kinds["kernel"] += 1
+
+
+def _count_table(line: str, kinds: dict[str, int]) -> None:
+    """Headers and rows of nccl-tests: a header without rows is a test that never came back."""
+    if "algbw" in line and "busbw" in line:
+        kinds["headers"] += 1
+    elif kinds["headers"] and _ROW.search(line):
+        kinds["rows"] += 1
+    elif "# nThread " in line:
+        kinds["starts"] += 1
+        # A second start before any row: copies that know nothing of each other print at the same time.
+        kinds["alone"] += kinds["starts"] > 1 and not kinds["rows"]
+    elif (found := _DEVICE.search(line)) and found[1] != "0":
+        kinds["alone"] = -(1 << 30)
 
 
 def _who(line: str) -> str:

@@ -49,6 +49,8 @@ class Signature:
     versions: str = "any NCCL 2.x"
     unless: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
+    between_nodes: bool = False
+    """Whether it matters between nodes alone: a note for a job that ran on one."""
     tell: Callable[[Sequence[Mapping[str, str]]], str] | None = None
     """Makes the title of the groups of all lines, where one line's are not enough."""
 

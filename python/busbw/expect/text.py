@@ -114,7 +114,7 @@ def page(checked: Sequence[tuple[Entry, list[Compared]]]) -> str:
     lines = [
         "# Predicted against measured",
         "",
-        "Made by `busbw predict --check --markdown`; a test compares this file with what the command prints.",
+        "Made by `busbw predict --against-catalogue --markdown`; a test compares this file with what that prints.",
         "",
         "Every published sweep of the catalogue on a machine type that busbw knows. Deviations are of the time,",
         "predicted over measured, less one, the largest of all sizes; in range counts measurements inside the range",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -11,6 +10,7 @@ from typing import Any
 
 from busbw.base.errors import UserError
 from busbw.base.files import read_text
+from busbw.base.quantities import parse_seconds
 from busbw.base.toml import parse_toml
 from busbw.experiment import factors
 from busbw.experiment.factors import UNSET, Factor, Level
@@ -20,15 +20,6 @@ MAX_FILE_BYTES = 1 << 20
 _TOP = {"command", "ranks", "launch", "one_at_a_time", "seed", "vary", *(each.name for each in fields(Limits))}
 _LEVEL = {"label", "environment", "library", "arguments", "unbind"}
 _VARY = {"variable", "library", "arguments", "values", "name", "levels"}
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
-
-
-def parse_time(text: str) -> float:
-    """Seconds of "90", "90s", "10m" or "1h"."""
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"'{text}' is no time; write it as 90s, 10m or 1h")
-    return float(match[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600}[match[2] or "s"]
 
 
 def read_plan(path: Path) -> Plan:
@@ -50,7 +41,7 @@ def _plan(raw: Mapping[str, Any]) -> Plan:
     limits = {each.name: raw[each.name] for each in fields(Limits) if each.name in raw}
     for name in ("seconds", "trial_seconds"):
         if isinstance(limits.get(name), str):
-            limits[name] = parse_time(limits[name])
+            limits[name] = parse_seconds(limits[name])
     command = raw.get("command", [])
     words = _words(command)
     return Plan(

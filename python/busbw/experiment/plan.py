@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,12 +12,17 @@ from typing import Any, get_args
 
 from busbw.analysis.verdict import MARGIN
 from busbw.base.errors import UsageError, UserError
+from busbw.base.options import MEASURING, options_of
+from busbw.base.words import Reader
 from busbw.experiment.factors import VARIABLE, Factor, Level, Variant, variants
+from busbw.machine.nccl.conf import set_by_files
 from busbw.records import Collective
 
 PLAN_NAME = "experiment.json"
 SCHEMA = 1
 _COLLECTIVES = frozenset(get_args(Collective)) - {"barrier"}
+NEVER_EMPTY = frozenset({"NCCL_GRAPH_FILE"})
+"""Variables whose empty value is no value that NCCL passes over: it is the name of a file that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +70,15 @@ def check(plan: Plan) -> Plan:
     if not plan.words or plan.words[0] not in _COLLECTIVES:
         given = f"'{plan.words[0]}' is none" if plan.words else "none was given"
         raise UsageError(f"an experiment measures a collective, and {given}; end with `-- all_reduce -b 1M -e 1G -f 4`")
-    for word in plan.words:
-        if word.partition("=")[0] in {"--record", "--runs", "--no-record"}:
-            raise UsageError(f"{word} belongs to no experiment: it keeps the records of its trials itself")
+    for each in Reader(options_of(MEASURING), f"busbw {plan.words[0]}", lenient=True).read(plan.words[1:]).given:
+        if each.option is not None and each.option.name in {"record", "runs", "no-record"}:
+            raise UsageError(
+                f"--{each.option.name} belongs to no experiment: it keeps the records of its trials itself"
+            )
     limits = plan.limits
     if plan.ranks < 1:
-        raise UsageError(f"-n {plan.ranks}: a job has at least one rank")
-    for name, value in (("--time", limits.seconds), ("--trial-timeout", limits.trial_seconds)):
+        raise UsageError(f"--ranks {plan.ranks}: a job has at least one rank")
+    for name, value in (("--budget", limits.seconds), ("--trial-limit", limits.trial_seconds)):
         if not 0 < value < 1e7:
             raise UsageError(f"{name} {value:g}: the limit must be more than 0 seconds and less than a year")
     if not limits.min_rounds <= limits.rounds <= 10_000:
@@ -83,7 +91,19 @@ def check(plan: Plan) -> Plan:
         for variable, setting in variant.environment.items():
             if not VARIABLE.fullmatch(variable) or "\0" in (setting or ""):
                 raise UsageError(f"{variable!r} cannot be set: names have letters, digits and _, values no NUL")
+            if setting is None:
+                _check_removable(variable)
     return plan
+
+
+def _check_removable(variable: str) -> None:
+    """UsageError for a variable that a conf file sets anew in each process and that no value takes back."""
+    origin = set_by_files(os.environ).get(variable) if variable in NEVER_EMPTY else None
+    if origin is not None:
+        raise UsageError(
+            f"{variable} cannot be unset: line {origin.line} of {origin.where} sets it for every program that loads "
+            "NCCL; remove that line for the experiment, or compare with the empty file of `busbw doctor --prove`"
+        )
 
 
 def save(plan: Plan, folder: Path) -> None:

@@ -16,6 +16,7 @@ from busbw.experiment.factors import Variant
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import Outcome, Trial, times_of
 from busbw.launch.supervise import TIMED_OUT, Child, Patience, Rules, Supervisor
+from busbw.machine.nccl.conf import set_by_files
 from busbw.records import read_record
 from busbw.runs.destination import RECORD_NAME
 
@@ -37,6 +38,9 @@ def environment_of(variant: Variant, environ: Mapping[str, str]) -> dict[str, st
     for name, value in variant.environment.items():
         if value is None:
             inherited.pop(name, None)
+            if name in set_by_files(environ):
+                # NCCL would set it again from its conf file; an empty value it takes for one that is not set.
+                inherited[name] = ""
         else:
             inherited[name] = value
     # The package that runs now is the one that measures, wherever it was started from.
@@ -48,8 +52,8 @@ def environment_of(variant: Variant, environ: Mapping[str, str]) -> dict[str, st
 def command_of(plan: Plan, variant: Variant, record: Path, limit_s: float) -> list[str]:
     """The words of one trial."""
     return [
-        sys.executable, "-m", "busbw", "run", "-n", str(plan.ranks), "--timeout", f"{limit_s:g}", *plan.launch,
-        *plan.words, *variant.arguments, "--record", str(record),
+        sys.executable, "-m", "busbw", "run", "--ranks", str(plan.ranks), "--time-limit", f"{limit_s:g}",
+        *plan.launch, *plan.words, *variant.arguments, "--record", str(record),
     ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from busbw.analysis.samples import Figure
 from busbw.analysis.statistics import median, relative_spread
 from busbw.analysis.units import format_bytes
 from busbw.base.errors import UserError
+from busbw.base.quantities import Range, within
 from busbw.base.text import clean
 from busbw.records import Case, Record
 
@@ -34,14 +35,14 @@ class Entry:
     runs: int
 
 
-def make(records: Sequence[Record], sizes: Sequence[int] | None = None) -> list[Entry]:
+def make(records: Sequence[Record], sizes: tuple[Range, ...] | None = None) -> list[Entry]:
     """An entry for every case that all the good runs measured; UserError where a run is no good one."""
     cases: dict[tuple[str | None, Shape, int], list[list[Case]]] = {}
     for record in records:
         _refuse_bad(record)
         by_key: dict[tuple[str | None, Shape, int], list[Case]] = {}
         for case in record.cases:
-            if case.outcome == "measured" and case.time_us and (sizes is None or case.bytes in sizes):
+            if case.outcome == "measured" and case.time_us and within(case.bytes, sizes):
                 by_key.setdefault((record.run.machine, shape_of(case), case.bytes), []).append(case)
         for key, found in by_key.items():
             cases.setdefault(key, []).append(found)

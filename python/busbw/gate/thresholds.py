@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from busbw.analysis.comparison import Shape, shape_of
-from busbw.analysis.units import format_bytes, parse_bytes
+from busbw.analysis.units import format_bytes
 from busbw.base.errors import UserError
 from busbw.base.files import read_text
+from busbw.base.quantities import parse_bytes
 from busbw.base.toml import parse_toml
 from busbw.records import Record
 

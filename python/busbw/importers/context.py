@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
+from busbw.importers.shape import ranks_of_command
 from busbw.importers.values import collective_named, whole
 from busbw.records import Collective, Placement
 
@@ -22,9 +23,10 @@ _SECRET_VALUE = re.compile(
 _ASSIGNMENT = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{2,80})=("[^"\n]{0,400}"|'[^'\n]{0,400}'|[^\s;&|)"']{0,400})""")
 _PROGRAM = re.compile(
     r"\b([a-z_]{3,20})_perf(?:_mpi)?\b|\b(all_reduce)_bench\b|\bosu_([a-z_]{3,30})\b|communication/(\w{3,20})\.py"
+    r"|\bIMB-[A-Z0-9]{2,6}\b|\bucc_perftest\b|\bcomms\.py\b"
 )
 _MSCCLPP_PROGRAM = re.compile(r"\b([a-z]{3,15})_test_perf\b")
-_SIGNS = ("_perf", "_bench", "osu_", "communication/", "nccl.conf", "Standard_N")
+_SIGNS = ("_perf", "_bench", "osu_", "communication/", "nccl.conf", "Standard_N", "IMB-", "ucc_perf", "comms.py")
 """One of these is in every line that a block is read for."""
 _SETS = re.compile(r"\s*(?:export\s+|setenv\s+|set\s+)?[A-Z][A-Z0-9_]*=\S*\s*$|\s*export\s")
 _LAUNCHES = re.compile(r"\s*(?:[$+] )?(?:srun|mpirun|mpiexec|torchrun)\b")
@@ -98,7 +100,7 @@ def read_command(lines: list[str]) -> Command | None:
         tool="mscclpp-test" if _MSCCLPP_PROGRAM.search(command) else "nccl-tests",
         collective=next((collective_named(group) for group in program.groups() if group), None),
         environment={name: value for name, value in assigned.items() if is_kept(name) and name != "NCCL_TESTS_EXE"},
-        ranks=_ranks_of(command) or _ranks_of(f"{directives}\n{command}"),
+        ranks=ranks_of_command(command, directives),
         machine=machine_named("\n".join(lines)),
         library_path=assigned["LD_PRELOAD"] if "libnccl" in assigned.get("LD_PRELOAD", "") else None,
     )
@@ -125,28 +127,6 @@ def _statements(lines: list[str]) -> list[str]:
     return [*joined, open_line] if open_line else joined
 
 
-def _option(text: str, *names: str) -> int | None:
-    for name in names:
-        found = re.search(rf"(?<![\w-]){name}[ =]\s*(\d{{1,7}})\b", text)
-        if found:
-            return int(found[1])
-    return None
-
-
-def _ranks_of(text: str) -> int | None:
-    """Ranks that the launcher of a command starts, where it says so in full."""
-    per_node = _option(text, "--nproc_per_node", "--nproc-per-node")
-    if per_node:
-        return per_node * (_option(text, "--nnodes") or 1)
-    per_process = (_option(text, "-g", "--ngpus") or 1) * (_option(text, "-t", "--nthreads") or 1)
-    processes = _option(text, "-np", "--np") or _option(text, "--ntasks")
-    if processes is None and "srun" in text:
-        tasks = _option(text, "--ntasks-per-node")
-        # Slurm runs on one node unless told otherwise.
-        processes = tasks * (_option(text, "--nodes") or _option(text, "-N") or 1) if tasks else None
-    return processes * per_process if processes else None
-
-
 @dataclass(frozen=True)
 class Surroundings:
     """The context of one sweep, as of the line where it starts."""
@@ -158,6 +138,8 @@ class Surroundings:
     heading_machine: str | None
     placement: Placement | None
     library_versions: dict[str, str]
+    file: str = ""
+    """The name of the file that is read."""
     commands: dict[str, Command] = field(default_factory=dict)
     """By tool: the last command that runs it, for tables that hold results of several."""
 
@@ -174,8 +156,9 @@ class Surroundings:
 class Document:
     """Follows headings and code blocks; in a plain log only commands and settings."""
 
-    def __init__(self, is_markdown: bool) -> None:
+    def __init__(self, is_markdown: bool, file: str = "") -> None:
         self.is_markdown = is_markdown
+        self.file = file
         self.fenced = False
         self.placement: Placement | None = None
         self.library_versions: dict[str, str] = {}
@@ -271,6 +254,7 @@ class Document:
             heading_machine=next((found for text in reversed(headings) if (found := machine_named(text))), None),
             placement=self.placement,
             library_versions=dict(self.library_versions),
+            file=self.file,
             commands={tool: command for tool, (_, command) in self._commands.items()},
         )
 

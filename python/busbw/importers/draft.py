@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import ceil, floor
 from typing import Any, Protocol, TypeVar
 
 from busbw.importers.context import Surroundings
+from busbw.importers.shape import Said, decide, derived_ranks
 from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
-from busbw.records.bandwidth import bus_factor
 from busbw.records.model import place
 from busbw.records.writer import record_lines, run_to_json, to_json
 
@@ -49,6 +48,10 @@ class Draft:
     ranks: tuple[Rank, ...] = ()
     size: int | None = None
     """Ranks of one communicator, where the format names them."""
+    counted: int | None = None
+    """Ranks by exact arithmetic on what the format prints, such as size over count."""
+    asking: str | None = None
+    """Where the collective is not known: the sentence that asks for it."""
     library: Library | None = None
     program: str | None = None
     arguments: tuple[str, ...] = ()
@@ -79,8 +82,13 @@ Collected = TypeVar("Collected", bound=Collector)
 class Sink(Protocol):
     """Where the driver of a file takes finished sweeps and complaints."""
 
-    collective: Collective | None
-    """What the user says was measured, for sweeps where nothing else says it."""
+    @property
+    def collective(self) -> Collective | None:
+        """What the user says was measured, for sweeps where nothing else says it."""
+
+    @property
+    def who(self) -> str:
+        """The rank or host whose lines these are; "" where no prefix names one."""
 
     def problem(self, line: int | None, why: str) -> None:
         """A line that should have been read and was not."""
@@ -195,48 +203,16 @@ def complete(draft: Draft, around: Surroundings, said: NcclSaid, origin: Origin)
 
 def _size(draft: Draft, around: Surroundings, said: NcclSaid, notes: list[str]) -> int | None:
     """Ranks of one communicator, from the surest source that names them."""
-    told = next(iter(said.sizes)) if len(said.sizes) == 1 else None
-    if draft.size:
-        if told and told != draft.size:
-            notes.append(f"the table has {draft.size} ranks, but NCCL's messages speak of {told}")
-        return draft.size
-    if told:
-        return told
-    commanded = around.command.ranks if around.command else None
-    derived = derived_ranks(draft.figures.fastest() if draft.figures else draft.cases)
-    if commanded and (derived is None or derived == commanded):
-        notes.append(f"{commanded} ranks: from the command above the results")
-        return commanded
-    if derived:
-        notes.append(f"{derived} ranks: from bus bandwidth over algorithm bandwidth, nothing names them")
-    return derived
-
-
-def derived_ranks(cases: list[Case]) -> int | None:
-    """The only number of ranks that bus bandwidth over algorithm bandwidth allows, given their two decimals."""
-    best = max((case for case in cases if case.algbw_GBps and case.busbw_GBps and not case.conversion),
-               key=lambda case: case.algbw_GBps or 0, default=None)  # fmt: skip
-    if best is None or not best.algbw_GBps or not best.busbw_GBps or best.algbw_GBps < 0.5:
-        return None
-    scale = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "alltoall": 1.0, "alltoallv": 1.0,
-             "gather": 1.0, "scatter": 1.0}.get(best.collective)  # fmt: skip
-    if scale is None:
-        return None
-    # busbw / algbw = scale (1 - 1/n), both rounded to a hundredth.
-    low = (best.busbw_GBps - 0.005) / (best.algbw_GBps + 0.005) / scale
-    high = (best.busbw_GBps + 0.005) / (best.algbw_GBps - 0.005) / scale
-    if not 0 < low <= high < 1:
-        return None
-    least, most = ceil(1 / (1 - low)), floor(1 / (1 - high))
-    return least if least == most and least > 1 else None
-
-
-def ranks_fit(collective: Collective, algbw: float | None, busbw: float | None, size: int) -> bool:
-    """Whether bus bandwidth over algorithm bandwidth is what `size` ranks give."""
-    factor = bus_factor(collective, size)
-    if factor is None or not algbw or busbw is None or algbw < 1:
-        return True
-    return abs(busbw - factor * algbw) <= 0.02 + 0.02 * busbw
+    cases = draft.figures.fastest() if draft.figures else draft.cases
+    sources = Said(
+        listed=draft.size,
+        counted=draft.counted,
+        messages=said.sizes,
+        command=around.command.ranks if around.command else None,
+        derived=derived_ranks(cases),
+        at_least=max((rank.rank for rank in draft.ranks), default=0) + 1 if draft.size is None else 1,
+    )
+    return decide(sources, cases, notes)
 
 
 def _library(draft: Draft, around: Surroundings, said: NcclSaid) -> Library | None:

@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from busbw.base.errors import UserError
+from busbw.importers.collective import ALL, Columns, asking
 from busbw.importers.context import Document, NcclMessages, Surroundings
 from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
-from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS, LineParser
+from busbw.importers.formats import DOCUMENT_FORMATS
 from busbw.importers.lines import Progress, Source, open_source
 from busbw.importers.nccl_tests_rows import OPS
-from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
-from busbw.importers.prefixes import split_prefix
+from busbw.importers.prefixes import Peeler, before_anchor, split_prefix
 from busbw.importers.report import FileReport
+from busbw.importers.seems import what_it_seems
+from busbw.importers.stream import RankSink, Stream
 from busbw.importers.values import ELEMENT_BYTES, number
 from busbw.records import Collective, parse_records
 
+MAX_TRIES = 20_000
+"""Lines that are looked at for a prefix of their own."""
 MAX_STREAMS = 4096
 """Ranks whose lines are told apart by their launcher's prefix; the lines of further ones are read together."""
 
@@ -27,7 +31,8 @@ _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s
 _TYPES = frozenset(ELEMENT_BYTES)
 _WITHOUT_PREFIX = ("       ", "#", "|")
 """Rows of tables are indented further than any launcher's prefix is, and no prefix starts as comments and tables do."""
-_FENCE = re.compile(r"^\s*```", re.MULTILINE)
+_QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
+_FENCE = re.compile(r"^[\s>]*```", re.MULTILINE)
 
 Collected = TypeVar("Collected", bound=Collector)
 Take = Callable[[ImportedSweep], None]
@@ -62,8 +67,12 @@ def import_stream(  # noqa: PLR0913 - options that are named
     reading = _Reading(source, report, take, collective, url)
     if head.lstrip()[:40].startswith('{"schema"'):
         _take_records(source, report, take)
-    elif not reading.as_document(head):
-        reading.as_lines()
+    else:
+        if not reading.as_document(head):
+            reading.as_lines()
+        reading.close()
+    if not report.sweeps:
+        report.seems = what_it_seems(head)
     for long_line in source.too_long:
         report.problem(long_line, "a line of more than 64 Ki characters was left out")
     return report
@@ -104,9 +113,12 @@ class _Reading:
         self._url = url
         self._messages = NcclMessages()
         self._document = Document(is_markdown=False)
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, Stream] = {}
         self._shared: dict[type[Collector], Collector] = {}
+        self.who = ""
         self._ordinal = 0
+        self._peeler = Peeler()
+        self._tries = 0
 
     # -- the sink of the parsers ---------------------------------------------------------------------------------
 
@@ -127,7 +139,7 @@ class _Reading:
     def sweep_ends(self, draft: Draft, surroundings: Surroundings) -> None:
         sizes, host, environment, version = self._messages.sweep_ends()
         if draft.collective is None:
-            self.problem(draft.line, "nothing names the collective of this sweep; name it with --collective")
+            self.problem(draft.line, draft.asking or asking(Columns(ALL)))
             return
         if not draft.cases and not draft.figures:
             self.problem(draft.line, "a sweep without cases")
@@ -150,44 +162,71 @@ class _Reading:
         """Read the file as one document, where it begins as one."""
         for format_ in DOCUMENT_FORMATS:
             if format_.looks_like(head):
+                self._document = Document(is_markdown=False, file=self._name)
                 format_.parse(self._source.everything(format_.max_bytes), self)
                 return True
         return False
+
+    def close(self) -> None:
+        """Everything is read: what was gathered over several ranks becomes runs."""
+        for collector in self._shared.values():
+            collector.close()
 
     def as_lines(self) -> None:
         """Read the file line by line."""
         name = self._source.name.lower()
         markdown = name.endswith((".md", ".markdown")) or len(_FENCE.findall(self._source.beginning)) >= 2
-        self._document = Document(markdown)
-        messages = self._messages
-        plain = self._stream("")
+        self._document = Document(markdown, self._name)
         for first, lines in self._source.blocks():
-            at = 0
-            while at < len(lines):
-                line = lines[at]
-                number = first + at
-                at += 1
-                if " NCCL " in line and "] NCCL " in line:
-                    messages.feed(line)
-                    if messages.in_sweep:
-                        who, text = split_prefix(line)
-                        self._stream(who).interrupted(text, number)
-                    continue
-                who, text = ("", line) if line.startswith(_WITHOUT_PREFIX) else split_prefix(line)
-                stream = self._stream(who) if who else plain
-                if not stream.feed(text, number):
-                    self._unclaimed(stream, text, number, markdown)
-                elif not who and not text.startswith("#"):
-                    at += stream.rows_follow(lines, at)
+            if first == 1:
+                self._peeler.learn(lines)
+            if any(line[:1] == ">" for line in lines):
+                lines = [_QUOTE.sub("", line) for line in lines]  # noqa: PLW2901 - as the page quotes it
+            self._block(first, lines, markdown)
         for stream in list(self._streams.values()):
             stream.close()
-        for collector in self._shared.values():
-            collector.close()
         copies = sum(1 for stream in self._streams.values() if stream.has_tables)
         if copies > 1:
             self._report.note(None, f"{copies} ranks print tables of their own: copies that were started without MPI")
 
-    def _unclaimed(self, stream: _Stream, text: str, number: int, markdown: bool) -> None:
+    def _block(self, first: int, lines: list[str], markdown: bool) -> None:
+        messages, peeler = self._messages, self._peeler
+        plain = self._stream("")
+        at = 0
+        while at < len(lines):
+            line = lines[at]
+            number = first + at
+            at += 1
+            if " NCCL " in line and "] NCCL " in line:
+                messages.feed(line)
+                if messages.in_sweep:
+                    who, text = peeler.split(line)
+                    self._stream(who).interrupted(text, number)
+                continue
+            if peeler.has_learned:
+                who, text = peeler.split(line)
+            elif line.startswith(_WITHOUT_PREFIX) and "]<std" not in line:
+                who, text = "", line
+            else:
+                who, text = split_prefix(line)
+            stream = self._stream(who) if who else plain
+            if stream.feed(text, number):
+                if not who and not text.startswith("#"):
+                    at += stream.rows_follow(lines, at)
+            elif not self._learned_from(line, lines, at, number):
+                self._unclaimed(stream, text, number, markdown)
+
+    def _learned_from(self, line: str, lines: list[str], at: int, number: int) -> bool:
+        """Whether the line belongs to a table behind a prefix that nobody knew so far."""
+        if self._tries >= MAX_TRIES or not ("#" in line or _has_row_behind_words(line)):
+            return False
+        self._tries += 1
+        if before_anchor(line) is None or not self._peeler.learn([line, *lines[at : at + 300]]):
+            return False
+        who, text = self._peeler.split(line)
+        return self._stream(who).feed(text, number)
+
+    def _unclaimed(self, stream: Stream, text: str, number: int, markdown: bool) -> None:
         if text and not text.isspace():
             self._document.feed(text)
             if _LOOKS_LIKE_ROW.match(text):
@@ -200,12 +239,13 @@ class _Reading:
         elif markdown:
             self._document.feed(text)
 
-    def _stream(self, who: str) -> _Stream:
+    def _stream(self, who: str) -> Stream:
         stream = self._streams.get(who)
         if stream is None:
             if len(self._streams) >= MAX_STREAMS:
                 return self._streams[""]
-            stream = self._streams[who] = _Stream(self, self._document)
+            sink = RankSink(self, who) if who else self
+            stream = self._streams[who] = Stream(sink, self._document)
         return stream
 
 
@@ -223,87 +263,6 @@ def _has_row_behind_words(text: str) -> bool:
         and words[at + 1] in OPS | {"none"}
         and all(number(word) is not None for word in words[at + 2 : at + 6])
     )
-
-
-class _Stream:
-    """The lines of one rank, offered to the format that took the last one, then to those that may start with this."""
-
-    def __init__(self, reading: _Reading, document: Document) -> None:
-        self._reading = reading
-        self._formats = [each for each in LINE_FORMATS if document.is_markdown or not each.markdown_only]
-        self._parsers: list[LineParser | None] = [None] * len(self._formats)
-        self._starts = self._starts_of_unmade()
-        self._made = False
-        self._active: LineParser | None = None
-        self._nccl_tests: NcclTestsParser | None = None
-
-    def feed(self, text: str, number: int) -> bool:
-        """Whether some format took the line."""
-        active = self._active
-        if active is not None and active.feed(text, number):
-            return True
-        # Most lines of a log belong to no format: one look at them decides, before any parser is asked.
-        starting = False
-        for start in self._starts:
-            if start in text:
-                starting = True
-                break
-        if not starting and not self._made:
-            return False
-        for index, parser in enumerate(self._parsers):
-            if parser is None:
-                if not starting or not any(start in text for start in self._formats[index].starts):
-                    continue
-                parser = self._parser(index)  # noqa: PLW2901 - the first line of this format
-            elif parser is active:
-                continue
-            if parser.feed(text, number):
-                self._active = parser
-                return True
-        return False
-
-    def rows_follow(self, lines: list[str], at: int) -> int:
-        """Take the rows that follow from `at` on, where a table of nccl-tests is open; returns how many."""
-        tests = self._nccl_tests
-        return tests.rows_follow(lines, at) if tests is not None and self._active is tests else 0
-
-    def _starts_of_unmade(self) -> list[str]:
-        waiting = (each for each, parser in zip(self._formats, self._parsers, strict=True) if parser is None)
-        return list(dict.fromkeys(start for each in waiting for start in each.starts))
-
-    def _parser(self, index: int) -> LineParser:
-        parser = self._parsers[index] = self._formats[index].make(self._reading)
-        self._starts = self._starts_of_unmade()
-        self._made = True
-        if isinstance(parser, NcclTestsParser):
-            self._nccl_tests = parser
-        return parser
-
-    def interrupted(self, line: str, number: int) -> None:
-        """A message of NCCL stands where a row may have been."""
-        if self._nccl_tests is not None:
-            self._nccl_tests.interrupted(line, number)
-
-    @property
-    def has_tables(self) -> bool:
-        """Whether nccl-tests printed tables here."""
-        return self._nccl_tests is not None and self._nccl_tests.tables > 0
-
-    def without_header(self, text: str, number: int) -> bool:
-        """Offer a row whose header is not in the file."""
-        if self._nccl_tests is None:
-            self._parser(0)
-        assert self._nccl_tests is not None
-        if self._nccl_tests.without_header(text, number):
-            self._active = self._nccl_tests
-            return True
-        return False
-
-    def close(self) -> None:
-        """The file ends."""
-        for parser in self._parsers:
-            if parser is not None:
-                parser.close()
 
 
 __all__ = ["FileReport", "UserError", "describe", "import_path", "import_stream"]

@@ -6,7 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from busbw.importers import deepspeed, mscclpp_json, nccl_tests_json, nccl_tests_text, osu, tables, torch_bench
+from busbw.importers import (
+    comms_logger,
+    deepspeed,
+    flat,
+    flight_recorder,
+    imb,
+    inspector,
+    kineto,
+    mscclpp_json,
+    nccl_tests_json,
+    nccl_tests_text,
+    nccom,
+    osu,
+    param,
+    superbench,
+    tables,
+    torch_bench,
+    ucc,
+)  # fmt: skip
 from busbw.importers.draft import Sink
 
 
@@ -28,6 +46,8 @@ class LineFormat:
     make: Callable[[Sink], LineParser]
     starts: tuple[str, ...]
     markdown_only: bool = False
+    line_before: bool = False
+    """Whether the line before its first one belongs to it."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +63,18 @@ class DocumentFormat:
 LINE_FORMATS: tuple[LineFormat, ...] = (
     LineFormat(nccl_tests_text.FORMAT, nccl_tests_text.Parser, ("#", ": Test ")),
     LineFormat(torch_bench.FORMAT, torch_bench.PerRank,
-               ("algo throughput:", "duration:", "busbw:", "data size:", "trial-")),
+               ("algo throughput:", "duration:", "busbw:", "data size:", "trial-"), line_before=True),
     LineFormat(torch_bench.FORMAT, torch_bench.Table, ("| payload", "software:", "The average bandwidth of")),
     LineFormat(deepspeed.FORMAT, deepspeed.Parser, ("Performance of",)),
     LineFormat(osu.FORMAT, osu.Parser, ("# OSU ",)),
     LineFormat(mscclpp_json.FORMAT, mscclpp_json.Parser, ('"busBw"',)),
+    LineFormat(imb.FORMAT, imb.Parser, ("# Benchmarking", "Intel(R) MPI Benchmarks")),
+    LineFormat(ucc.FORMAT, ucc.Parser, ("Collective: ",)),
+    LineFormat(param.FORMAT, param.Parser, ("COMMS-RES", "groupSize ", "world_size")),
+    LineFormat(comms_logger.FORMAT, comms_logger.Parser, ("Comm. Op", "comm op: ")),
+    LineFormat(inspector.FORMAT, inspector.Parser, ('"coll_perf"', '"p2p_perf"')),
+    LineFormat(nccom.FORMAT, nccom.Parser, ("nccom-test", "count(elems)")),
+    LineFormat(flat.FORMAT, flat.Parser, ("algbw", "busbw", "algBw", "busBw", "BusBW", "AlgBW", "bus_bw", "alg_bw")),
     LineFormat(tables.FORMAT, tables.Parser, ("**", "|", "#"), markdown_only=True),
 )  # fmt: skip
 
@@ -55,4 +82,11 @@ DOCUMENT_FORMATS: tuple[DocumentFormat, ...] = (
     DocumentFormat(
         nccl_tests_json.FORMAT, nccl_tests_json.looks_like, nccl_tests_json.parse, nccl_tests_json.MAX_BYTES
     ),
+    DocumentFormat(
+        flight_recorder.FORMAT, flight_recorder.looks_like, flight_recorder.parse, flight_recorder.MAX_BYTES
+    ),
+    DocumentFormat(kineto.FORMAT, kineto.looks_like, kineto.parse, kineto.MAX_BYTES),
+    DocumentFormat(inspector.FORMAT, inspector.looks_like, inspector.parse, inspector.MAX_BYTES),
+    DocumentFormat(superbench.FORMAT, superbench.looks_like, superbench.parse, superbench.MAX_BYTES),
+    DocumentFormat(flat.FORMAT, flat.looks_like, flat.parse, flat.MAX_BYTES),
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import html
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +27,9 @@ _CHUNK = 1 << 20
 _MAGIC = {b"\x7fELF": "a program", b"PK\x03\x04": "a zip archive", b"%PDF": "a PDF", b"\x89PNG": "a picture",
           b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}  # fmt: skip
 
+_ANSI = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_HTML = re.compile(r"<!doctype html|<html\b|<pre\b", re.IGNORECASE)
+_TAG = re.compile(r"</?(?!std(?:out|err|diag)>)[A-Za-z][^<>]{0,2000}>")
 
 Progress = Callable[[int], None]
 """Takes the bytes that were read so far, unpacked."""
@@ -51,6 +56,7 @@ class Source:
             self.head = _read(self._stream, SNIFFED, name)
         self._encoding = _encoding(self.head)
         self._refuse_binary()
+        self._is_html = _HTML.search(self.beginning) is not None
         self.too_long: list[int] = []
 
     def _refuse_binary(self) -> None:
@@ -83,8 +89,13 @@ class Source:
         pending = ""
         skipping = False
         for text in self._texts():
-            lines = (pending + text).replace("\r\n", "\n").split("\n")
+            whole = (pending + text).replace("\r\n", "\n")
+            lines = whole.split("\n")
             pending = lines.pop()
+            if self._is_html:
+                lines = [_without_tags(line) for line in lines]
+            if "\x1b" in whole or "\r" in whole or "\b" in whole:
+                lines = [as_shown(line) for line in lines]
             yield from self._without_long(number, lines, skip_first=skipping)
             number += len(lines)
             skipping = skipping and not lines
@@ -94,7 +105,7 @@ class Source:
         if skipping:
             self._note_too_long(number)
         elif pending:
-            yield number, [pending]
+            yield number, [as_shown(_without_tags(pending) if self._is_html else pending)]
 
     def _without_long(self, number: int, lines: list[str], *, skip_first: bool) -> Iterator[tuple[int, list[str]]]:
         """The lines in blocks between those that are too long; the first may be the end of one that is."""
@@ -126,6 +137,20 @@ class Source:
             yield decoder.decode(chunk)
             chunk = _read(self._stream, _CHUNK, self.name)
         yield decoder.decode(b"", final=True)
+
+
+def as_shown(line: str) -> str:
+    """A line as a terminal shows it in the end: without colours, and after what a carriage return wrote over."""
+    if "\x1b" in line:
+        line = _ANSI.sub("", line)
+    if "\r" in line:
+        parts = [part for part in line.split("\r") if part.strip()]
+        line = parts[-1] if parts else ""
+    return line.replace("\b", "")
+
+
+def _without_tags(line: str) -> str:
+    return html.unescape(_TAG.sub("", line))
 
 
 def open_source(path: Path) -> IO[bytes]:

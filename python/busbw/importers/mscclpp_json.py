@@ -27,7 +27,7 @@ class Parser:
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
-        if '"busBw"' not in line or not _LINE.match(line):
+        if '"busBw"' not in line or '"kernel"' not in line or not _LINE.match(line):
             return False
         try:
             raw = json.loads(line)

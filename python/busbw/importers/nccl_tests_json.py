@@ -18,6 +18,7 @@ FORMAT = "nccl-tests JSON"
 MAX_BYTES = 32 << 20
 _KNOWN_VERSIONS = (1, 2, 3)
 _TOKEN = re.compile(r'["{}\[\],]')
+_BARE = re.compile(r"(?<=[:\[,\s])[+-]?(?:nan|inf)(?=[\s,}\]])")
 _AVERAGES: tuple[Average, ...] = ("rank0", "mean", "min", "max")
 _ITERATION_STATISTICS = {
     "min_us": "iteration_min_us", "max_us": "iteration_max_us", "avg_us": "iteration_mean_us",
@@ -57,6 +58,9 @@ def _document(text: str, start: int) -> tuple[dict[str, Any] | None, int, bool]:
     try:
         value, end = decoder.raw_decode(text, start)
     except (ValueError, RecursionError):
+        if _BARE.search(text, start):
+            # C's printf writes what JSON has no word for; the text keeps its length.
+            return _document(_BARE.sub(lambda found: "NaN".rjust(len(found[0])), text), start)
         value = _closed(text[start:], decoder)
         return value, len(text), True
     return (value if isinstance(value, dict) else None), end, False

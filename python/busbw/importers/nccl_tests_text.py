@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 
+from busbw.importers.collective import asking, decide_collective
 from busbw.importers.context import Surroundings
-from busbw.importers.draft import Draft, Sink, ranks_fit
+from busbw.importers.draft import Draft, Sink
 from busbw.importers.nccl_tests_plain import PlainRows, matcher, row_of
+from busbw.importers.nccl_tests_preamble import (
+    AVERAGE,
+    FAILURE,
+    OUT_OF_BOUNDS,
+    RCCL_VERSION,
+    WITHOUT_HASH,
+    Preamble,
+    kind_of,
+)  # fmt: skip
 from busbw.importers.nccl_tests_rows import DEFAULT_LAYOUT, OPS, Layout, Row, Sweep, cases_of, cut, layout_of
-from busbw.importers.values import ELEMENT_BYTES, collective_named, number, version_of_code
-from busbw.records import Collective, Device, End, Library, Rank, Tool
+from busbw.importers.nccl_tests_runs import PER_RANK, breaks_of, columns_of_row, largest_row
+from busbw.importers.shape import ranks_fit, size_of_list
+from busbw.importers.values import ELEMENT_BYTES, number
+from busbw.records import Collective, End, Tool
 
 FORMAT = "nccl-tests text"
 MSCCLPP_FORMAT = "mscclpp-test"
+RCCL_FORMAT = "rccl-tests text"
 MAX_ROWS = 20_000
 """Rows of one record: an endless sweep (-N 0) goes on in a further record."""
-MAX_RANKS = 100_000
 MAX_REMEMBERED = 400
 ERROR_NOTE = "the error column is the largest deviation, not a count of wrong elements: kept as context.max_error"
 
-_PARAMETERS = re.compile(
-    r"#\s*(?:nThreads?:? (?P<nthreads>\d+) nGpus:? (?P<ngpus>\d+) )?minBytes:? (?P<minbytes>\d+) "
-    r"maxBytes:? (?P<maxbytes>\d+) step: (?P<step>\d+)\((?P<kind>factor|bytes)\) warmup iters: (?P<warmup_iters>\d+) "
-    r"iters: (?P<iters>\d+)(?: agg iters: (?P<agg_iters>\d+))?(?: validation: (?P<check>\d+))?"
-    r"(?: graph: (?P<cudagraph>\d+))?(?: kernel num: (?P<kernel_num>\d+))?(?: unalign: (?P<unalign>\d+))?"
-)
-_RANK = re.compile(
-    r"#\s+Rank\s+(?P<rank>\d{1,7})(?:\s+Group\s+(?P<group>\d{1,7}))?(?:\s+Pid\s+(?P<pid>\d{1,10}))?"
-    r"\s+on\s+(?P<host>\S{1,255})\s+device\s+(?P<device>\d{1,5})\s+\[(?P<bus>[0-9a-fA-Fx:.]{1,20})\]\s*(?P<name>.{0,200})"
-)
-_VERSION = re.compile(r"#\s*nccl-tests version (\S{1,40})(?: nccl-headers=(\d{1,9}) nccl-library=(\d{1,9}))?")
-_COMPILED = re.compile(r"#\s*NCCL Tests compiled with NCCL (\S{1,40})")
-_STARTING = re.compile(r"#\s*Collective test starting: (\S{1,100})")
-_OUT_OF_BOUNDS = re.compile(r"\s*#?\s*Out of bounds values\s*: (\d{1,15})")
-_AVERAGE = re.compile(r"\s*#?\s*Avg bus bandwidth\s*: (\S{1,40})")
-_FAILURE = re.compile(r"\S+: Test (?:NCCL|CUDA) failure .{1,500}|\S+: Test timeout .{1,200}")
+_UNIT = re.compile(r"\s*\((?:us|GB/s|B|bytes|elements)\)|\s*\[(?:us|GB/s|B)\]")
 _ROW_START = re.compile(r"#?\s*\d{1,20}\s+\d{1,20}(?:\s|$)")
 _FRAGMENT = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s[^\n]{1,200}?(?=[A-Za-z][\w.-]{0,100}:\d{1,10}:\d{1,10} \[)")
 
@@ -47,24 +42,6 @@ _BROKEN = re.compile(
     r"(?=[A-Za-z#\[<(])"
 )
 """A row that other output broke before its first figure: alltoallv's own summary lands there, and warnings."""
-_SILENT = ("# Using devices", "#        (B)", "# Reducing maxBytes", "# Setting up", "# Initializing MSCCL")
-
-
-@dataclass
-class _Preamble:
-    """What was said before the table."""
-
-    line: int = 0
-    options: dict[str, Any] | None = None
-    program: str | None = None
-    version: str | None = None
-    library_code: int | None = None
-    ranks: list[Rank] | None = None
-    is_mscclpp: bool = False
-
-    @property
-    def is_empty(self) -> bool:
-        return self.options is None and not self.ranks
 
 
 class Parser:
@@ -75,7 +52,7 @@ class Parser:
         self.tables = 0
         self._plain: Callable[[str], object] | None = None
         self._all_plain = True
-        self._preamble = _Preamble()
+        self._preamble = Preamble()
         self._above = ""
         self._layout: Layout | None = None
         self._around: Surroundings | None = None
@@ -87,7 +64,9 @@ class Parser:
         self._average: float | None = None
         self._saw_footer = False
         self._failure: str | None = None
+        self._failed_at = 0
         self._notes: list[str] = []
+        self._headless = False
 
     # -- lines ---------------------------------------------------------------------------------------------------
 
@@ -98,10 +77,27 @@ class Parser:
         stripped = line.lstrip()
         if stripped.startswith("#"):
             return self._comment(stripped, number_)
-        if _FAILURE.match(stripped):
-            self._failure = stripped[:500]
+        if stripped.startswith(WITHOUT_HASH):
+            return self._comment(f"# {stripped}", number_)
+        if stripped.startswith("|"):
+            return self._pipes(stripped, number_)
+        if FAILURE.match(stripped):
+            self._failure, self._failed_at = stripped[:500], number_
             return True
-        return False
+        rccl = RCCL_VERSION.match(stripped)
+        if rccl:
+            self._preamble.version, self._preamble.is_rccl = rccl[1], True
+        return rccl is not None
+
+    def _pipes(self, line: str, number_: int) -> bool:
+        """A row or header between pipes, as pages show tables."""
+        cells = [_UNIT.sub("", cell).strip(" *`") for cell in line.strip("|").split("|")]
+        if self._layout is not None and "".join(cells).strip("-: ") == "":
+            return True
+        text = " ".join(cell or "none" for cell in cells)
+        if self._layout is None or not cells[0].isdecimal():
+            return "busbw" in line.lower() and self._comment(f"# {text}", number_)
+        return self._in_table(self._layout, text, number_)
 
     def _in_table(self, layout: Layout, line: str, number_: int) -> bool:
         """Whether the line is a row or the footer of the table that is open."""
@@ -186,7 +182,7 @@ class Parser:
 
     def _comment(self, stripped: str, number_: int) -> bool:
         # What is remembered stays small, however long the lines of a hostile file are.
-        kind, match = _kind_of(stripped) if len(stripped) <= MAX_REMEMBERED else _kind_of.__wrapped__(stripped)
+        kind, match = kind_of(stripped) if len(stripped) <= MAX_REMEMBERED else kind_of.__wrapped__(stripped)
         if match is not None:
             _TAKERS[kind](self, match, number_)
             return True
@@ -200,14 +196,14 @@ class Parser:
         return kind in ("above", "silent") or (kind == "footer" and self._layout is not None and self._footer(stripped))
 
     def _footer(self, stripped: str) -> bool:
-        bounds = _OUT_OF_BOUNDS.match(stripped)
+        bounds = OUT_OF_BOUNDS.match(stripped)
         if bounds:
             self._out_of_bounds = int(bounds[1])
             self._saw_footer = True
             if self._preamble.is_mscclpp:
                 self._emit()
             return True
-        average = _AVERAGE.match(stripped)
+        average = AVERAGE.match(stripped)
         if average:
             self._average = number(average[1])
             self._saw_footer = True
@@ -223,7 +219,7 @@ class Parser:
             self._emit()
         elif not self._preamble.is_empty and self._preamble.line:
             self._complain_of_no_rows()
-        self._preamble = _Preamble(line=number_)
+        self._preamble = Preamble(line=number_)
 
     def _complain_of_no_rows(self) -> None:
         self._sink.problem(self._preamble.line, self._failure or "a benchmark starts here, but no results follow")
@@ -245,20 +241,11 @@ class Parser:
     def _parameters(self, match: re.Match[str], number_: int) -> None:
         if self._layout is not None or not self._preamble.is_empty:
             self._new_preamble(number_)
-        found = match.groupdict()
-        step, kind = found.pop("step"), found.pop("kind")
-        self._preamble.options = {name: int(value) for name, value in found.items() if value and len(value) <= 20}
-        if len(step) <= 20:
-            self._preamble.options["stepfactor" if kind == "factor" else "stepbytes"] = int(step)
-        self._preamble.is_mscclpp = found["kernel_num"] is not None
+        self._preamble.parameters(match)
         self._preamble.line = self._preamble.line or number_
 
     def _rank(self, match: re.Match[str], number_: int) -> None:
-        if self._preamble.ranks is None:
-            self._preamble.ranks = []
-        if len(self._preamble.ranks) >= MAX_RANKS:
-            return
-        self._preamble.ranks.append(_rank_of(*match.groups()))
+        self._preamble.rank(match)
 
     # -- the table -----------------------------------------------------------------------------------------------
 
@@ -270,6 +257,7 @@ class Parser:
                 "the header comes twice before any row: copies that were started without MPI are mixed here"
             )
         self._layout = layout
+        self._headless = False
         self._plain = None if self._preamble.is_mscclpp else matcher(layout)
         self._all_plain = True
         self._start = number_
@@ -282,6 +270,7 @@ class Parser:
         if self._layout is not None or len(line.split()) != 13 or self._cut(line, DEFAULT_LAYOUT) is None:
             return False
         self._start_table(DEFAULT_LAYOUT, number_)
+        self._headless = True
         self._notes.append("no header line: the columns were taken as those of nccl-tests since 2.13")
         return self._row_line(line, number_)
 
@@ -296,7 +285,9 @@ class Parser:
             self._emit()
         elif not self._preamble.is_empty and self._preamble.line:
             self._complain_of_no_rows()
-            self._preamble = _Preamble()
+            self._preamble = Preamble()
+        elif self._failure:
+            self._sink.problem(self._failed_at, self._failure)
 
     def _emit(self, *, goes_on: bool = False) -> None:
         layout, around = self._layout, self._around
@@ -304,7 +295,8 @@ class Parser:
         self._complain_of_fragment()
         if self._content:
             self.tables += 1
-            self._sink.sweep_ends(self._draft(layout, around), around)
+            for draft in self._drafts(layout, around):
+                self._sink.sweep_ends(draft, around)
         else:
             self._sink.problem(self._start, self._failure or "a table starts here, but holds no rows")
         self._rows, self._content, self._notes = [], [], []
@@ -312,76 +304,74 @@ class Parser:
         if goes_on:
             return
         self._layout = self._around = None
-        self._preamble = _Preamble()
+        self._preamble = Preamble()
         self._out_of_bounds = self._average = self._failure = None
         self._saw_footer = False
         self._above = ""
 
-    def _draft(self, layout: Layout, around: Surroundings) -> Draft:
+    def _drafts(self, layout: Layout, around: Surroundings) -> Iterator[Draft]:
+        """The runs of the table: more than one where rows of several collectives or jobs stand below one header."""
+        breaks = []
+        if not self._preamble.program:
+            rows = None if self._all_plain else self._rows
+            breaks = breaks_of(layout, self._content, rows, alone=self._headless and self._preamble.is_empty)
+        starts = [0, *breaks, len(self._content)]
+        for start, end in pairwise(starts):
+            yield self._draft(layout, around, start, end)
+
+    def _draft(self, layout: Layout, around: Surroundings, start: int, end: int) -> Draft:
         before = self._preamble
-        notes = self._notes
-        collective = self._collective(layout, around, notes)
+        notes = list(self._notes)
         ranks = tuple(before.ranks or ())
-        size = _communicator_size(ranks, notes)
         options = before.options or {}
+        size = size_of_list(ranks, options, notes)
+        content = self._content[start:end]
+        rows = [] if self._all_plain else self._rows[start:end]
+        largest = largest_row(layout, content, rows)
+        columns = columns_of_row(layout, largest, size)
+        collective = decide_collective(before.program, around, columns, self._sink.collective, notes)
         draft = Draft(
-            format=MSCCLPP_FORMAT if before.is_mscclpp else FORMAT,
-            tool=Tool("mscclpp-test" if before.is_mscclpp else "nccl-tests", before.version),
-            line=self._start,
+            format=MSCCLPP_FORMAT if before.is_mscclpp else RCCL_FORMAT if before.is_rccl else FORMAT,
+            tool=Tool(
+                "mscclpp-test" if before.is_mscclpp else "rccl-tests" if before.is_rccl else "nccl-tests",
+                before.version,
+            ),
+            line=self._start + start if start else self._start,
             collective=collective,
-            rows=len(self._content),
-            content=self._content,
+            rows=len(content),
+            content=content,
             ranks=ranks,
             size=size,
-            library=_library(before),
+            counted=columns.ranks if collective in PER_RANK else None,
+            library=before.library,
             program=before.program,
-            options=options,
+            options=dict(options),
             notes=notes,
             threads_per_process=options.get("nthreads"),
             devices_per_thread=options.get("ngpus"),
-            processes=_processes(ranks, options),
+            processes=before.processes,
             end=self._end(),
+            asking=None if collective else asking(columns),
         )
         if collective:
-            sweep = Sweep(layout, collective, options, before.is_mscclpp)
-            if self._all_plain:
-                draft.figures = PlainRows(self._content, sweep)
-            else:
-                draft.cases = cases_of(self._rows, sweep)
-            if any("error" in group for group in layout.groups):
-                notes.append(ERROR_NOTE)
-            figures = (dict(zip(layout.groups[0], group, strict=False)) for group in self._last_row(layout).groups)
+            self._with_figures(draft, collective, layout, content, rows)
+            figures = [dict(zip(layout.groups[0], group, strict=False)) for group in largest.groups]
             if size and not all(
                 ranks_fit(collective, number(each["algbw"]), number(each["busbw"]), size) for each in figures
             ):
                 notes.append(f"bus bandwidth over algorithm bandwidth is not what {size} ranks of {collective} give")
         return draft
 
-    def _collective(self, layout: Layout, around: Surroundings, notes: list[str]) -> Collective | None:
-        program = self._preamble.program
-        if program:
-            return collective_named(re.sub(r"_perf(_mpi)?(\.exe)?$", "", program))
-        if around.command and around.command.collective:
-            return around.command.collective
-        named = _named_in(around.heading)
-        if named:
-            return named
-        if self._sink.collective:
-            notes.append(f"nothing names the collective: {self._sink.collective}, as told")
-            return self._sink.collective
-        row = self._last_row(layout)
-        lead = dict(zip(layout.lead, row.lead, strict=True))
-        element = ELEMENT_BYTES.get(lead.get("type", ""), 0)
-        whole_buffer = element and int(row.lead[0]) == int(row.lead[1]) * element
-        if whole_buffer and lead.get("op") in OPS and lead.get("root", "-1") == "-1":
-            notes.append(
-                "nothing names the collective: taken as all_reduce, the one that has such size, count and root"
-            )
-            return "all_reduce"
-        return None
-
-    def _last_row(self, layout: Layout) -> Row:
-        return row_of(self._content[-1], layout) if self._all_plain else self._rows[-1]
+    def _with_figures(
+        self, draft: Draft, collective: Collective, layout: Layout, content: list[str], rows: list[Row]
+    ) -> None:
+        sweep = Sweep(layout, collective, self._preamble.options or {}, self._preamble.is_mscclpp)
+        if self._all_plain:
+            draft.figures = PlainRows(content, sweep)
+        else:
+            draft.cases = cases_of(rows, sweep)
+        if any("error" in group for group in layout.groups):
+            draft.notes.append(ERROR_NOTE)
 
     def _end(self) -> End:
         if self._failure:
@@ -394,80 +384,7 @@ class Parser:
                    average_busbw_GBps=self._average)  # fmt: skip
 
 
-def _named_in(text: str | None) -> Collective | None:
-    for word in re.findall(r"[A-Za-z_]{6,20}", text or ""):
-        found = collective_named(word)
-        if found and found not in ("reduce", "gather", "scatter"):
-            return found
-    return None
-
-
-_BEFORE_TABLE = (
-    ("rank", _RANK), ("parameters", _PARAMETERS), ("version", _VERSION), ("starting", _STARTING),
-    ("compiled", _COMPILED),
-)  # fmt: skip
 _TAKERS: dict[str, Callable[[Parser, re.Match[str], int], None]] = {
     "rank": Parser._rank, "parameters": Parser._parameters, "version": Parser._version, "starting": Parser._starting,
     "compiled": Parser._compiled,
 }  # fmt: skip
-
-
-@lru_cache(maxsize=4096)
-def _kind_of(comment: str) -> tuple[str, re.Match[str] | None]:
-    """What a comment line is, and what it says; the sweeps of one log repeat most of theirs."""
-    if "busbw" in comment and "algbw" in comment:
-        return "header", None
-    if "out-of-place" in comment or "in-place" in comment:
-        return "above", None
-    if _OUT_OF_BOUNDS.match(comment) or _AVERAGE.match(comment):
-        return "footer", None
-    if comment.startswith(_SILENT) or comment.rstrip() == "#":
-        return "silent", None
-    for kind, pattern in _BEFORE_TABLE:
-        match = pattern.match(comment)
-        if match:
-            return kind, match
-    return "other", None
-
-
-@lru_cache(maxsize=4096)
-def _rank_of(rank: str, group: str | None, pid: str | None, host: str, device: str, bus: str, name: str) -> Rank:  # noqa: PLR0913, PLR0917 - the groups of _RANK
-    """The rank that a line names; the sweeps of one job name the same ones."""
-    name = name.strip()
-    kind: Literal["cpu", "gpu"] = "cpu" if "CPU" in name.split() else "gpu"
-    return Rank(
-        rank=int(rank),
-        host=host,
-        group=int(group) if group else None,
-        pid=int(pid) if pid else None,
-        device=Device(kind, int(device), name, bus),
-    )
-
-
-def _communicator_size(ranks: tuple[Rank, ...], notes: list[str]) -> int | None:
-    if not ranks:
-        return None
-    first = sum(1 for rank in ranks if rank.rank == 0)
-    if first > 1:
-        notes.append(f"{first} ranks call themselves 0: {first} copies that were started without MPI are mixed here")
-        return max(rank.rank for rank in ranks) + 1
-    groups: dict[int, int] = {}
-    for rank in ranks:
-        groups[rank.group or 0] = groups.get(rank.group or 0, 0) + 1
-    if len(set(groups.values())) > 1:
-        notes.append("communicators of different sizes: the number of ranks is left open")
-        return None
-    return next(iter(groups.values()))
-
-
-def _processes(ranks: tuple[Rank, ...], options: dict[str, Any]) -> int | None:
-    per_process = options.get("nthreads", 1) * options.get("ngpus", 1)
-    if not ranks or "ngpus" not in options or not per_process or len(ranks) % per_process:
-        return None
-    return len(ranks) // int(per_process)
-
-
-def _library(before: _Preamble) -> Library | None:
-    if before.library_code:
-        return Library("NCCL", version=version_of_code(before.library_code), version_code=before.library_code)
-    return Library("MSCCL++") if before.is_mscclpp else None

@@ -1,4 +1,4 @@
-"""OSU micro-benchmarks: the latency tests of collectives, with or without CUDA, with or without min and max."""
+"""OSU micro-benchmarks: the latency tests of collectives, blocking or not, with any of their columns."""
 
 from __future__ import annotations
 
@@ -6,23 +6,64 @@ import re
 
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
+from busbw.importers.tool_table import bandwidths, op_of_collective
 from busbw.importers.values import collective_named, number, type_named, whole
 from busbw.records import Case, Collective, Library, Tool
-from busbw.records.bandwidth import algbw_GBps, busbw_GBps
 
 FORMAT = "OSU micro-benchmarks"
 
 _TITLE = re.compile(
-    r"\s*#\s*OSU (?P<kind>MPI|NCCL|RCCL|xCCL|UPC|OpenSHMEM)(?P<device>-CUDA|-ROCM|-OPENACC|-SYCL)?"
-    r"(?P<blocking> Non-blocking)? (?P<name>[A-Za-z][A-Za-z_ -]{2,60}?)(?: Personalized Exchange)? "
-    r"(?P<what>Latency|Bandwidth) Test(?: v(?P<version>[\d.]{1,20}))?\s*$"
+    r"\s*#\s*OSU (?P<kind>MPI|NCCL|RCCL|xCCL|XCCL|UPC\+{0,2}|OpenSHMEM|UCC)(?P<device>-CUDA|-ROCM|-OPENACC|-SYCL|-XPU)?"
+    r"(?P<blocking> Non-[Bb]locking)?(?P<before> Persistent)? "
+    r"(?P<name>[A-Za-z][A-Za-z_-]{2,60}?)(?: Personalized Exchange)?"
+    r"(?P<persistent> Persistent)? (?P<what>Latency|Bandwidth) Test(?: v(?P<version>[\d.]{1,20}))?\s*$"
 )
 _OTHER_TITLE = re.compile(r"\s*#\s*OSU (.{1,100}?) Test(?: v[\d.]{1,20})?\s*$")
 _DATATYPE = re.compile(r"\s*#\s*Datatype: MPI_(\w{3,20})")
-_ROW = re.compile(r"\s*\d{1,20}(?:\s+[\d.]{1,30}){1,8}\s*$")
-_BARRIER_ROW = re.compile(r"\s*[\d.]{1,30}(?:\s+[\d.]{1,30}){0,8}\s*$")
-_TYPES = {"CHAR": "int8", "INT": "int32", "FLOAT": "float"}
-_PER_PEER = frozenset({"all_gather", "alltoall", "gather", "scatter"})
+_CELL = r"(?:[\d.]{1,30}|nan|-nan|inf|Pass|Fail|PASS|FAIL)"
+_ROW = re.compile(rf"\s*\d{{1,20}}(?:\s+{_CELL}){{1,14}}\s*$")
+_BARRIER_ROW = re.compile(rf"\s*[\d.]{{1,30}}(?:\s+{_CELL}){{0,14}}\s*$")
+_COLUMN = re.compile(r"Size|Iterations|Validation|[A-Z][A-Za-z0-9_. ]{0,30}?\((?:us|%|MB/s)\)")
+_NAMES = {
+    "Avg Latency": "avg",
+    "Latency": "avg",
+    "Min Latency": "min",
+    "Max Latency": "max",
+    "Overall": "overall",
+    "Compute": "compute",
+    "Pure Comm.": "pure",
+    "Overlap": "overlap",
+    "Min Comm.": "min",
+    "Max Comm.": "max",
+    "P50 Tail Lat": "p50",
+    "P90 Tail Lat": "p90",
+    "P95 Tail Lat": "p95",
+    "P99 Tail Lat": "p99",
+    "Size": "size",
+    "Iterations": "iterations",
+    "Validation": "validation",
+}
+_CONTEXT = {
+    "overall": "overall_us",
+    "compute": "compute_us",
+    "overlap": "overlap_percent",
+    "p50": "p50_us",
+    "p90": "p90_us",
+    "p95": "p95_us",
+    "p99": "p99_us",
+}
+_TYPES = {"CHAR": "int8", "INT": "int32", "FLOAT": "float", "DOUBLE": "double"}
+_PER_PEER = frozenset({"all_gather", "alltoall", "alltoallv", "gather", "scatter"})
+
+
+def _collective(name: str) -> tuple[Collective | None, str | None]:
+    """(the collective, its variant where it is one of several with different counts)."""
+    plain = name.replace("All-to-All", "alltoall").lower().replace("all-to-all", "alltoall")
+    found = collective_named(plain)
+    if found or plain == "alltoallw":
+        return found or "alltoallv", None if found else "alltoallw"
+    vector = collective_named(plain.removesuffix("v")) if plain.endswith("v") else None
+    return vector, plain if vector else None
 
 
 class Parser:
@@ -34,7 +75,7 @@ class Parser:
         self._around: Surroundings | None = None
         self._type: str | None = None
         self._columns: list[str] = []
-        self._unread = 0
+        self._variant: str | None = None
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
@@ -56,8 +97,8 @@ class Parser:
             return True
         stripped = line.strip()
         if stripped.startswith("#"):
-            self._columns = re.findall(r"Size|Avg|Min|Max|P50|P90|P99|Iterations|Overall|Compute|Latency", stripped) \
-                if "atency" in stripped or "Overall" in stripped else self._columns  # fmt: skip
+            columns = [_NAMES.get(re.sub(r"\(.*", "", found).strip(), "") for found in _COLUMN.findall(stripped)]
+            self._columns = columns if any(columns) else self._columns
             return True
         pattern = _BARRIER_ROW if draft.collective == "barrier" else _ROW
         if pattern.match(line):
@@ -69,9 +110,9 @@ class Parser:
 
     def _open(self, title: re.Match[str], number_: int) -> None:
         self.close()
-        collective: Collective | None = collective_named(title["name"].replace("All-to-All", "alltoall"))
-        if collective is None or title["what"] != "Latency" or title["blocking"]:
-            what = f"{title['name']} {title['what']}" + (" (non-blocking)" if title["blocking"] else "")
+        collective, self._variant = _collective(title["name"])
+        if collective is None or title["what"] != "Latency":
+            what = f"{title['name']} {title['what']}"
             self._sink.problem(number_, f"an OSU test of {what}, which is no collective that busbw compares")
             return
         self._around = self._sink.sweep_starts()
@@ -81,17 +122,26 @@ class Parser:
             Tool("OSU micro-benchmarks", title["version"]),
             number_,
             collective,
-            library=Library(title["kind"] if title["kind"] != "MPI" else "MPI"),
+            library=Library("MPI" if title["kind"] in ("MPI", "UPC", "OpenSHMEM") else title["kind"]),
             options={"device": title["device"].lstrip("-").lower()} if title["device"] else {},
         )
+        if title["blocking"]:
+            self._draft.notes.append(
+                "non-blocking: the time is that of the collective alone, the overlap is in the context"
+            )
+        if title["persistent"] or title["before"]:
+            self._draft.options = {**self._draft.options, "persistent": True}
 
     def _row(self, line: str, number_: int) -> None:
         draft, around = self._draft, self._around
         assert draft is not None and around is not None and draft.collective is not None
         words = line.split()
-        if draft.collective == "barrier":
-            words.insert(0, "0")
-        size, time = whole(words[0]), number(words[1])
+        columns = self._columns or ["size", "avg"]
+        if draft.collective == "barrier" and "size" not in columns:
+            columns, words = ["size", *columns], ["0", *words]
+        cells = dict(zip(columns, words, strict=False))
+        size = whole(cells.get("size", ""))
+        time = number(cells.get("pure", cells.get("avg", "")))
         if size is None or time is None:
             self._sink.problem(number_, f"a row of the table that cannot be read: {line[:80]!r}")
             return
@@ -103,35 +153,40 @@ class Parser:
             conversion.append(f"size times {ranks} ranks (the tool gives the part of one)")
         elif draft.collective in _PER_PEER:
             conversion.append("size is the part of one rank: nothing names the number of ranks")
-        algbw = algbw_GBps(draft.collective, payload, time, ranks) if ranks else None
-        busbw = busbw_GBps(draft.collective, payload, time, ranks) if ranks else None
-        ends = self._ends(words)
-        draft.cases.append(Case(
-            run="", case=0, collective=draft.collective, bytes=payload, placement=None, outcome="measured",
-            time_us=time,
-            algbw_GBps=None if algbw is None else round(algbw, 6),
-            busbw_GBps=None if busbw is None else round(busbw, 6),
-            type=type_named(self._type),
-            op="sum" if draft.collective in ("all_reduce", "reduce_scatter", "reduce") else None,
-            average="mean", range={"time_us": ends} if ends else {}, iterations=self._iterations(words),
-            conversion="; ".join(conversion) or None,
-        ))  # fmt: skip
+        algbw, busbw = bandwidths(draft.collective, payload, time, ranks)
+        low, high = number(cells.get("min", "")), number(cells.get("max", ""))
+        valid = cells.get("validation", "").lower()
+        context = {name: value for key, name in _CONTEXT.items() if (value := number(cells.get(key, ""))) is not None}
+        draft.cases.append(
+            Case(
+                run="",
+                case=0,
+                collective=draft.collective,
+                bytes=payload,
+                placement=None,
+                outcome="measured",
+                time_us=time,
+                algbw_GBps=algbw,
+                busbw_GBps=busbw,
+                type=type_named(self._type),
+                variant=self._variant,
+                op=op_of_collective(draft.collective),
+                checks=1 if valid else None,
+                wrong={"pass": 0.0, "fail": 1.0}.get(valid),
+                average="mean",
+                range={"time_us": (low, high)} if low is not None and high is not None else {},
+                iterations=whole(cells.get("iterations", "")),
+                context=context,
+                conversion="; ".join(conversion) or None,
+            )
+        )
+        if valid == "fail" and len(draft.notes) < 10:
+            draft.notes.append(
+                f"the validation of {size} bytes failed: the tool does not say how many elements are wrong"
+            )
         draft.size = ranks
         draft.rows += 1
         draft.content.append(line)
-
-    def _cell(self, words: list[str], name: str) -> str | None:
-        columns = [each for each in self._columns if each != "Latency"]
-        if self._draft is not None and self._draft.collective == "barrier":
-            columns = ["Size", *[each for each in columns if each != "Size"]]
-        return words[columns.index(name)] if name in columns and columns.index(name) < len(words) else None
-
-    def _ends(self, words: list[str]) -> tuple[float, float] | None:
-        low, high = (number(self._cell(words, name) or "") for name in ("Min", "Max"))
-        return (low, high) if low is not None and high is not None else None
-
-    def _iterations(self, words: list[str]) -> int | None:
-        return whole(self._cell(words, "Iterations") or "")
 
     def close(self) -> None:
         """The table ends."""

@@ -1,28 +1,161 @@
-"""What launchers put before a line: the rank it came from and the time, stripped so that the line can be read."""
+"""What launchers put before a line: the rank or host it came from and the time, taken off so that the line can be read.
+
+The forms of the usual launchers are known. Any other form is learned: where a line that every table has (`# nThread`,
+a header, a row) stands behind words, these words are made a pattern, which is taken off all lines from there on.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
-# In the order in which they nest: a time (Azure ML, Kubernetes, mpirun --timestamp-output), then who said it.
-_PREFIX = re.compile(
-    r"""
-    (?:\[?\d{4}[-/]\d\d[-/]\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?::\s?|\ )
-        (?:std(?:out|err)\ [FP]\ )?
-      |(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ [A-Z][a-z]{2}\ [\d ]\d\ \d\d:\d\d:\d\d\ \d{4}(?=[\[<]))?
-    (?:\[(?:[\w.@-]{1,80}@)?(?P<mpi>\d{1,9},\d{1,9})\](?:\[[^\]]{0,80}\])?<std(?:out|err|diag)>:
-      |<std(?:out|err|diag)>:
-      |\[(?P<torch>(?:default|rank|trainer|worker)[_-]?\d{1,9})\]:
-      |\ {0,6}(?P<srun>\d{1,7}):\ (?=.)
-      |(?P<pdsh>[A-Za-z](?=[\w.-]{0,62}\d)[\w.-]{0,62}):\ (?!Test\ ))?
-    """,
+from busbw.importers.values import ELEMENT_BYTES
+
+MAX_LEARNED = 16
+"""Patterns learned from one file; what comes after is hardly a launcher's."""
+MAX_PREFIX = 200
+"""Characters of a prefix."""
+
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_ISO = r"\d{4}[-/]\d\d[-/]\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|\ ?[+-]\d\d:?\d\d)?"
+_ATOM = rf"""
+    \[?{_ISO}\]?(?::\s?|\ )(?:std(?:out|err)\ [FP]\ )?
+  | (?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ {_MONTH}\ [\d ]\d\ \d\d:\d\d:\d\d\ \d{{4}}(?=[\[<])
+  | (?:{_MONTH}\ [\d ]\d\ \d\d:\d\d:\d\d|{_ISO})\ (?P<journal>[\w.-]{{1,80}}\ [\w./-]{{1,80}}\[\d{{1,9}}\]):\s
+  | \ {{0,40}}\[(?:[\w.@-]{{1,80}}@)?(?P<mpi>\d{{1,9}},\d{{1,9}})\](?:\[[^\]]{{0,80}}\])?<std(?:out|err|diag)>:
+  | \ {{0,40}}<std(?:out|err|diag)>:
+  | \[(?P<torch>(?:default|rank|trainer|worker)[_-]?\d{{1,9}})\]:
+  | \[(?P<hydra>\d{{1,7}})\]\ (?!NCCL\ )
+  | \((?P<ray>[A-Za-z_][\w.]{{0,60}}\ pid=\d{{1,9}}(?:,\ ip=[\d.:a-f]{{1,45}})?)\)\ ?
+  | \[(?P<kubectl>pod/[\w.-]{{1,253}}/[\w.-]{{1,80}})\]\ 
+  | (?P<compose>[\w.-]{{1,80}}?)\ {{1,20}}\|\ (?=[#\ ]|\d)
+  | \ {{0,6}}(?P<srun>\d{{1,7}}):\ (?=.)
+  | (?P<pdsh>[A-Za-z](?=[\w.-]{{0,62}}\d)[\w.-]{{0,62}}):\ (?!Test\ )
+"""  # noqa: W291 - the space after a pod's name is a part of the pattern
+_PREFIX = re.compile(rf"(?:{_ATOM}){{1,3}}", re.VERBOSE)
+
+_TYPES = "|".join(ELEMENT_BYTES)
+_ANCHOR = re.compile(
+    r"\#\ (?:nThread\ \d|nccl-tests\ version|NCCL\ Tests|Using\ devices|\ {0,2}Rank\ +\d+\ |Collective\ test\ "
+    r"|OSU\ \w+\S*\ |Out\ of\ bounds\ values|Avg\ bus\ bandwidth"
+    r"|\ +(?:size|bytes)\ +(?:count|N)\ +type|\ +\(B\)\ +\(elements)"
+    rf"|(?<!\d)\d{{1,15}}\ +\d{{1,15}}\ +(?:{_TYPES})\ +"
+    r"(?:(?:sum|prod|max|min|avg|mulsum|none)\ +)?-?\d[\d. ]*\ +\d",
     re.VERBOSE,
 )
+_MAY_BE_ANCHOR = re.compile(rf"#| (?:{_TYPES}) ")
+_ROW_LEAD = re.compile(rf"\s*(?:#|\d{{1,15}}\s+\d{{1,15}}\s+(?:{_TYPES})\b)")
+
+_TIMES = re.compile(
+    rf"{_ISO}|{_MONTH}\ [\d ]\d\ \d\d:\d\d:\d\d|\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?|\ *\d{{1,12}}\.\d{{3,9}}".replace(
+        r"\ ", "[ ]"
+    )
+)
+_TOKEN = re.compile(r"(?P<space>\s+)|(?P<number>\d+)|(?P<word>[^\W\d]+|[.-]+)|(?P<sign>.)", re.DOTALL)
 
 
 def split_prefix(line: str) -> tuple[str, str]:
-    """(who, the line without its prefix); who is "" where no launcher named one."""
+    """(who, the line without its prefix) for the forms of the usual launchers; who is "" where none is named."""
     match = _PREFIX.match(line)
-    if match is None or match.end() == 0:
+    if match is None:
         return "", line
     return match[match.lastgroup] if match.lastgroup else "", line[match.end() :]
+
+
+class Peeler:
+    """Takes prefixes off the lines of one file: the known forms, and those that it learns on the way."""
+
+    def __init__(self) -> None:
+        self._learned: list[re.Pattern[str]] = []
+        self._counters: list[frozenset[int]] = []
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether the file has a form of its own."""
+        return bool(self._learned)
+
+    def split(self, line: str) -> tuple[str, str]:
+        """(who, the line without its prefix)."""
+        for pattern, counters in zip(self._learned, self._counters, strict=True):
+            match = pattern.match(line)
+            if match is not None:
+                who = "".join(token for at, token in enumerate(match.groups()) if at not in counters and token)
+                return who, line[match.end() :]
+        return split_prefix(line)
+
+    def learn(self, lines: Sequence[str]) -> bool:
+        """Learn the form of what stands before lines that every table has; whether something new was learned."""
+        found: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
+        for at, line in enumerate(lines):
+            before = before_anchor(line)
+            if before is None or len(self._learned) + len(found) >= MAX_LEARNED:
+                continue
+            pattern = pattern_of(before)
+            match = re.match(pattern, line) if pattern else None
+            if match:
+                found.setdefault(str(pattern), []).append((at, match.groups()))
+        known = {pattern.pattern for pattern in self._learned}
+        new = {pattern: matches for pattern, matches in found.items() if pattern not in known}
+        for pattern, matches in new.items():
+            self._learned.append(re.compile(pattern))
+            self._counters.append(_counters(matches))
+        return bool(new)
+
+
+def before_anchor(line: str) -> str | None:
+    """What stands before the part of a line that belongs to a table, where no known form explains it."""
+    if _MAY_BE_ANCHOR.search(line, 0, MAX_PREFIX + 400) is None:
+        return None
+    anchor = _ANCHOR.search(line, 0, MAX_PREFIX + 400)
+    if anchor is None or anchor.start() > MAX_PREFIX:
+        return None
+    before = line[: anchor.start()]
+    known = len(line) - len(split_prefix(line)[1])
+    if not before[known:].strip() or _ROW_LEAD.match(before):
+        return None
+    # The spaces before a row are the row's own.
+    return before.rstrip(" ") + (" " if before.endswith(" ") else "")
+
+
+def pattern_of(prefix: str) -> str | None:
+    """The form of a prefix: times and numbers may differ, and so may words between signs; None for numbers alone."""
+    parts: list[str] = []
+    signs = any(not each.isalnum() and each not in " _.-" for each in prefix)
+    at = 0
+    for time in [*_TIMES.finditer(prefix), None]:
+        end = time.start() if time else len(prefix)
+        parts += [_part(token, signs=signs) for token in _TOKEN.finditer(prefix, at, end)]
+        if time:
+            parts.append(f"(?:{_TIMES.pattern})")
+            at = time.end()
+    if not signs and not any(each.isalpha() for each in prefix):
+        return None
+    if parts and parts[-1] == r"\s{1,40}":
+        parts[-1] = r"\s?" if signs else r"\s"
+    return "".join(parts) + r"(?!Test )"
+
+
+def _part(token: re.Match[str], *, signs: bool) -> str:
+    text = token[0]
+    if token["space"]:
+        return r"\t" if text == "\t" else r"\s{1,40}" if token.start() else r"\s{0,40}"
+    if token["number"]:
+        return r"(\d{1,20})"
+    if token["word"] and signs and text[0] not in ".-":
+        return r"([^\W\d]{1,120})"
+    return re.escape(text)
+
+
+def _counters(places: Sequence[tuple[int, tuple[str, ...]]]) -> frozenset[int]:
+    """Which tokens count lines: numbers that grow from line to line and name nobody."""
+    found = set()
+    lines = [line for line, _ in places]
+    for at, column in enumerate(zip(*(tokens for _, tokens in places), strict=True)):
+        if len(column) < 2 or not all(each.isdecimal() and len(each) < 15 for each in column):
+            continue
+        numbers = [int(each) for each in column]
+        in_step = all(number - numbers[0] == line - lines[0] for number, line in zip(numbers, lines, strict=True))
+        if in_step or (len(numbers) > 2 and all(a < b for a, b in pairwise(numbers))):
+            found.add(at)
+    return frozenset(found)

@@ -23,6 +23,8 @@ class FileReport:
     notes: list[str] = field(default_factory=list)
     notes_left_out: int = 0
     conversions: Counter[str] = field(default_factory=Counter)
+    seems: str = ""
+    """Where nothing was found: what the file seems to be."""
 
     def problem(self, line: int | None, why: str) -> None:
         """A line that should have been read and was not."""
@@ -58,7 +60,9 @@ class FileReport:
     def summary(self) -> str:
         """One line: how many sweeps and rows, and what they are."""
         if not self.sweeps:
-            return f"{self.name}: nothing that busbw can read"
+            return f"{self.name}: nothing that busbw can read" + (
+                f"; it seems to be {self.seems}" if self.seems else ""
+            )
         formats = ", ".join(f"{name}" for name, _ in self.formats.most_common())
         kinds = ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in self.kinds.most_common(4))
         more = len(self.kinds) - 4

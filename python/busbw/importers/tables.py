@@ -20,10 +20,12 @@ _METRICS: tuple[tuple[re.Pattern[str], Metric], ...] = (
     (re.compile(r"\bbus ?bw\b.*GB(?:/s|ps)|\bbus bandwidth\b.*GB(?:/s|ps)", re.I), "busbw_GBps"),
     (re.compile(r"\balg(?:o|orithm)?[ _]?(?:bw|bandwidth)\b.*GB(?:/s|ps)", re.I), "algbw_GBps"),
 )
-_CAPTION = re.compile(r"\s*\*\*(.{1,200}?)\*\*\s*$")
+_CAPTION = re.compile(r"\s*\*\*(.{1,200}?)\*\*[\s:,.]{0,4}(.{0,200})$")
 _SIZE_HEADER = re.compile(r"(?:message )?size(?: \((?:b|bytes)\))?", re.I)
-_COLUMN = re.compile(r"(?P<library>\S+) (?P<collective>[A-Za-z_]+)(?: (?P<variants>\S.*))?")
-_SHAPE = re.compile(r"(\d{1,6}) nodes?, ?(\d{1,6}) gpus?/node", re.I)
+_COLUMN = re.compile(r"(?:(?P<library>\S+) )?(?P<collective>[A-Za-z_-]+)(?: (?P<variants>\S.*))?")
+_SHAPE = re.compile(r"(\d{1,6}) nodes?,? ?(?:of|x|with)? ?(\d{1,6}) gpus?(?:/| per |\b) ?(?:node)?", re.I)
+_GPUS = re.compile(r"\b(\d{1,6}) ?(?:x ?)?(?:\w{1,12} )?(?:gpus?|ranks)\b(?! ?/| per)", re.I)
+_UNIT = re.compile(r"\s*\((?:GB/s|GBps|us|µs)\)\s*$")
 _MISSING = frozenset({"-", "\u2013", "\u2014", "n/a", "N/A", ""})
 
 
@@ -32,6 +34,7 @@ class Column:
     """What a column holds: one library's collective, in one or several variants."""
 
     library: str
+    """Empty where the column names the collective alone."""
     collective: Collective
     variants: tuple[str | None, ...]
 
@@ -52,6 +55,7 @@ class _Open:
     columns: list[Column | None]
     around: Surroundings
     line: int
+    ranks: int | None
 
 
 @dataclass
@@ -68,6 +72,7 @@ class Parser:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._metric: Metric | None = None
+        self._caption = ""
         self._open: _Open | None = None
         self._sections: dict[str | None, _Section] = {}
 
@@ -81,6 +86,7 @@ class Parser:
             caption = _CAPTION.match(line)
             if caption:
                 self._metric = metric_of(caption[1])
+                self._caption = f"{caption[1]} {caption[2]}"
             return caption is not None and self._metric is not None
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if self._open is not None:
@@ -96,7 +102,10 @@ class Parser:
         for cell, column in zip(cells[1:], columns, strict=True):
             if column is None:
                 self._sink.problem(number_, f"the column {cell[:60]!r} names no library and collective")
-        self._open = _Open(self._metric, columns, self._sink.sweep_starts(), number_)
+        around = self._sink.sweep_starts()
+        self._open = _Open(
+            self._metric, columns, around, number_, _ranks_of(f"{around.heading or ''} / {self._caption}")
+        )
         self._sections.setdefault(self._open.around.heading, _Section(self._open.around))
         return True
 
@@ -138,7 +147,7 @@ class Parser:
             version = table.around.library_versions.get(column.library)
             draft = Draft(
                 FORMAT, Tool(_tool_of(column.library)), table.line, column.collective,
-                library=Library(column.library, version=version), size=_ranks_of(table.around),
+                library=Library(column.library, version=version) if column.library else None, size=table.ranks,
                 machine=table.around.machine or table.around.heading_machine,
             )  # fmt: skip
             section.drafts[column.library] = draft
@@ -161,14 +170,14 @@ def metric_of(caption: str) -> Metric | None:
 
 def column_of(header: str) -> Column | None:
     """The library, collective and variants that a column's header names."""
-    match = _COLUMN.fullmatch(header)
+    match = _COLUMN.fullmatch(_UNIT.sub("", header))
     collective = collective_named(match["collective"]) if match else None
     if match is None or collective is None:
         return None
     variants: tuple[str | None, ...] = (None,)
     if match["variants"]:
         variants = tuple(each.strip() for each in match["variants"].split("/"))
-    return Column(match["library"], collective, variants)
+    return Column(match["library"] or "", collective, variants)
 
 
 def _tool_of(library: str) -> str:
@@ -176,9 +185,13 @@ def _tool_of(library: str) -> str:
     return "mscclpp-test" if library == "MSCCL++" else "nccl-tests"
 
 
-def _ranks_of(around: Surroundings) -> int | None:
-    shape = _SHAPE.search(around.heading or "")
-    return int(shape[1]) * int(shape[2]) if shape else None
+def _ranks_of(text: str) -> int | None:
+    """Ranks that a heading or caption names, one for each GPU."""
+    shape = _SHAPE.search(text)
+    if shape:
+        return int(shape[1]) * int(shape[2])
+    gpus = {found[1] for found in _GPUS.finditer(text)}
+    return int(gpus.pop()) if len(gpus) == 1 else None
 
 
 def _case(table: _Open, collective: Collective, cell: Cell) -> Case:
@@ -188,7 +201,7 @@ def _case(table: _Open, collective: Collective, cell: Cell) -> Case:
     )  # fmt: skip
     if cell.value is None:
         return replace(case, outcome="skipped", reason="the source gives no figure")
-    return _with_figures(case, table.metric, cell.value, _ranks_of(table.around))
+    return _with_figures(case, table.metric, cell.value, table.ranks)
 
 
 def _with_figures(case: Case, metric: Metric, value: float, ranks: int | None) -> Case:

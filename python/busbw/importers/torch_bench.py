@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from statistics import median
 
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
@@ -59,7 +60,7 @@ class PerRank:
             return True
         busbw = _BUSBW.match(line)
         if busbw:
-            return self._collector.busbw(self._who or "", float(busbw[1]))
+            return self._collector.busbw(self._name, float(busbw[1]))
         size = _DATA_SIZE.match(line)
         if size:
             self._size = round(float(size[1]) * 1e9)
@@ -88,20 +89,25 @@ class PerRank:
             type="float", op="sum", count=size // 4, cycle=None if quoted else self._cycle() or None,
             range={"algbw_GBps": (round(ends[0], 6), round(ends[1], 6))} if is_range else {},
             conversion=CONVERSION + ("; time from size over algorithm bandwidth" if algbw else ""),
-            variant=None if quoted else self._who,
+            context={} if quoted else {"rank": self._name},
         )  # fmt: skip
         if quoted:
             self._quoted(case, line, number_)
         else:
-            self._collector.add(self._who or "", case, line, number_, sized=self._size is not None)
+            self._collector.add(self._name, case, line, number_, sized=self._size is not None)
         self._duration = None
         return True
+
+    @property
+    def _name(self) -> str:
+        """Who speaks: as the script says, else as the launcher does."""
+        return self._who or self._sink.who or "rank 0"
 
     def _cycle(self) -> int:
         """Which trial this is: as the script says, else how often this rank has spoken."""
         if self._trial is not None:
             return self._trial
-        who = self._who or ""
+        who = self._name
         if len(self._seen) < 100_000 or who in self._seen:
             self._seen[who] = self._seen.get(who, -1) + 1
         return self._seen.get(who, 0)
@@ -164,9 +170,26 @@ class Ranks:
         """No more trials."""
         if self._draft is not None and self._around is not None:
             self._draft.size = _ranks_of_trial(self._draft)
+            self._draft.notes += slow_ranks(self._draft.cases)
             self._sink.sweep_ends(self._draft, self._around)
         self._draft = self._around = None
         self._seen, self._last = set(), {}
+
+
+def slow_ranks(cases: list[Case]) -> list[str]:
+    """A sentence on the spread over ranks, and one for every rank that is far below the others."""
+    by_rank: dict[str, list[float]] = {}
+    for case in cases:
+        if case.algbw_GBps:
+            by_rank.setdefault(str(case.context.get("rank")), []).append(case.algbw_GBps)
+    if len(by_rank) < 2:
+        return []
+    middles = {rank: median(figures) for rank, figures in by_rank.items()}
+    middle, low, high = median(middles.values()), min(middles.values()), max(middles.values())
+    notes = [f"{len(middles)} ranks report {low:.2f} to {high:.2f} GB/s, half of them above {middle:.2f} GB/s"]
+    slow = sorted((figure, rank) for rank, figure in middles.items() if figure < 0.9 * middle)
+    notes += [f"slow: {rank} with {figure:.2f} GB/s" for figure, rank in slow[:8]]
+    return notes + ([f"and {len(slow) - 8} more slow ranks"] if len(slow) > 8 else [])
 
 
 def _ranks_of_trial(draft: Draft) -> int | None:
@@ -258,7 +281,7 @@ class Table:
 
 
 def _ranks_of_table(draft: Draft) -> int | None:
-    from busbw.importers.draft import derived_ranks
+    from busbw.importers.shape import derived_ranks
 
     size = derived_ranks([replace(case, conversion=None) for case in draft.cases])
     if size:

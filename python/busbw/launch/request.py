@@ -5,24 +5,23 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.base.errors import UsageError
+from busbw.base.options import LAUNCH, MEASURING, options_of
 from busbw.base.programs import ask
+from busbw.base.words import Args
 from busbw.launch import affinity
 from busbw.launch.hosts import parse_hosts, read_hostfile
 from busbw.launch.job import Bind, Host, JobSpec, KubernetesOptions, Mpi, SlurmOptions, TorchrunOptions
-from busbw.launch.options import OPTIONS
 
 # Beside what the user names: what changes a measurement, and what programs need to be found on other hosts.
 FORWARDED = re.compile(
     r"(NCCL|UCX|RCCL|MSCCLPP)_\w+|BUSBW_(LIBRARY|INTERFACE|PORT|PORT_RANGE|JOIN_TIMEOUT)|LD_LIBRARY_PATH"
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TOKEN = re.compile(r"[^\s\x00-\x1f\x7f'\"`$\\]+")
 _MPI_LOOKUP_SECONDS = 20.0
 MOST_RANKS = 16384
 
@@ -36,7 +35,7 @@ class Program:
     ranks_per_process: int = 1
 
 
-def build_job(args: Namespace, program: Program, environment: Mapping[str, str], folder: Path) -> JobSpec:
+def build_job(args: Args, program: Program, environment: Mapping[str, str], folder: Path) -> JobSpec:
     """The job that the user described."""
     _check_meaning(args)
     hosts = _hosts(args)
@@ -56,7 +55,7 @@ def build_job(args: Namespace, program: Program, environment: Mapping[str, str],
         cpu_sets=_cpu_sets(args, ranks // nodes),
         hosts=hosts[:nodes],
         forward=tuple(sorted(name for name in os.environ if FORWARDED.fullmatch(name))),
-        time_limit=seconds(args.time_limit) if args.time_limit else None,
+        time_limit=args.time_limit,
         folder=folder,
         name=args.job_name or "busbw",
         launcher_program=args.launcher_program,
@@ -81,22 +80,6 @@ def variables(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str
     return found
 
 
-def seconds(text: str) -> float:
-    """`90s`, `20m`, `2h`, `HH:MM:SS` or `D-HH:MM:SS`."""
-    unit = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)(s|m|min|h)", text)
-    clock = re.fullmatch(r"(?:(\d{1,3})-)?(\d{1,3}):(\d{2}):(\d{2})", text)
-    if unit:
-        found = float(unit[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600}[unit[2]]
-    elif clock:
-        days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
-        found = float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
-    else:
-        raise UsageError(f"--time-limit {text}: write 90s, 20m, 2h or HH:MM:SS, with the unit")
-    if found <= 0:
-        raise UsageError(f"--time-limit {text}: the time limit must be more than 0 seconds")
-    return found
-
-
 def mpi_flavour(program: str) -> Mpi:
     """Which mpirun this is, as its --version says; where there is none, the words of Open MPI 4 (5 takes them too)."""
     said = ask([program, "--version"], _MPI_LOOKUP_SECONDS).stdout
@@ -114,26 +97,18 @@ def flavour_of(version_text: str) -> Mpi:
 # --- checks ------------------------------------------------------------------------------------------------------
 
 
-def _check_meaning(args: Namespace) -> None:
-    for option in OPTIONS:
-        value = getattr(args, option.key)
-        if value is None or value is False:
+def _check_meaning(args: Args) -> None:
+    for option in options_of(MEASURING):
+        if option.half != LAUNCH or getattr(args, option.key) in (None, False):
             continue
         if option.launchers and args.launcher not in option.launchers:
             known = " or ".join(f"--launcher {name}" for name in option.launchers)
-            raise UsageError(f"{option.name} means nothing to --launcher {args.launcher}; it belongs to {known}")
-        if option.number and value < (0 if option.name == "--node-rank" else 1):
-            raise UsageError(f"{option.name} {value}: it must be at least 1")
-    for name in ("partition", "nodelist", "account", "mpi", "container_image", "container_mounts", "job_name", "image"):
-        value = getattr(args, name)
-        if value is not None and not _TOKEN.fullmatch(value):
-            given = "--" + name.replace("_", "-")
-            raise UsageError(f"{given} {value!r}: it is empty, or holds a blank, a newline, a quote or a backslash")
+            raise UsageError(f"{option.shown} means nothing to --launcher {args.launcher}; it belongs to {known}")
     if args.launcher_program is not None and not args.launcher_program:
         raise UsageError("--launcher-program is empty; name a program, or leave the option out")
 
 
-def _hosts(args: Namespace) -> tuple[Host, ...]:
+def _hosts(args: Args) -> tuple[Host, ...]:
     if args.hosts and args.hostfile:
         raise UsageError("--hosts and --hostfile both say where ranks run; keep one of them")
     if args.hostfile:
@@ -141,7 +116,7 @@ def _hosts(args: Namespace) -> tuple[Host, ...]:
     return parse_hosts(args.hosts, "--hosts") if args.hosts else ()
 
 
-def _nodes(args: Namespace, hosts: Sequence[Host]) -> int:
+def _nodes(args: Args, hosts: Sequence[Host]) -> int:
     nodes: int = args.nodes or len(hosts) or 1
     if hosts and nodes > len(hosts):
         raise UsageError(f"--nodes {nodes}, but only {len(hosts)} hosts are named: {_names(hosts)}")
@@ -150,7 +125,7 @@ def _nodes(args: Namespace, hosts: Sequence[Host]) -> int:
     return nodes
 
 
-def _ranks(args: Namespace, nodes: int, ranks_per_process: int) -> int:
+def _ranks(args: Args, nodes: int, ranks_per_process: int) -> int:
     per_node = args.ranks_per_node
     if per_node is None and args.gpus_per_node and args.ranks is None:
         if args.gpus_per_node % ranks_per_process:
@@ -179,7 +154,7 @@ def _check_room(launcher: str, hosts: Sequence[Host], nodes: int, ranks: int) ->
         raise UsageError("mpirun over several nodes: name them with --hosts or --hostfile, so that ranks can meet")
 
 
-def _cpu_sets(args: Namespace, local_ranks: int) -> tuple[frozenset[int], ...]:
+def _cpu_sets(args: Args, local_ranks: int) -> tuple[frozenset[int], ...]:
     if args.topology:
         near = affinity.read_file(Path(args.topology))
     elif args.bind == "gpu":
@@ -201,7 +176,7 @@ def _cpus(near: Sequence[affinity.Near]) -> int:
     return max(named, os.cpu_count() or 1)
 
 
-def _slurm(args: Namespace) -> SlurmOptions:
+def _slurm(args: Args) -> SlurmOptions:
     return SlurmOptions(
         partition=args.partition,
         nodelist=args.nodelist,
@@ -213,7 +188,7 @@ def _slurm(args: Namespace) -> SlurmOptions:
     )
 
 
-def _kubernetes(args: Namespace) -> KubernetesOptions:
+def _kubernetes(args: Args) -> KubernetesOptions:
     if args.launcher != "k8s":
         return KubernetesOptions()
     if not args.image:
@@ -225,7 +200,7 @@ def _kubernetes(args: Namespace) -> KubernetesOptions:
     return KubernetesOptions(args.image, args.namespace or "default", args.kind or "job")
 
 
-def _torchrun(args: Namespace, nodes: int) -> TorchrunOptions:
+def _torchrun(args: Args, nodes: int) -> TorchrunOptions:
     if args.launcher == "torchrun" and nodes > 1:
         if not re.fullmatch(r"[A-Za-z0-9_.-]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}", args.rdzv_endpoint or ""):
             raise UsageError("torchrun over several nodes: say where they meet with --rdzv-endpoint HOST:PORT")

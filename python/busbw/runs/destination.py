@@ -6,12 +6,12 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.base.errors import UsageError, UserError
+from busbw.base.errors import UserError
 
 RECORD_NAME = "record.jsonl"
 RUNS_VARIABLE = "BUSBW_RUNS"
@@ -37,40 +37,11 @@ def new_run_id(host: str | None = None, seconds: float | None = None) -> str:
 
 @dataclass(frozen=True)
 class RecordChoice:
-    """What the user said about the record, taken out of the words meant for the engine."""
+    """What the user said about the record. `named` is a file of theirs, which the measuring program is told itself."""
 
-    words: tuple[str, ...]
     runs: str | None = None
     keep: bool = True
     named: str | None = None
-
-
-def split_record_options(words: Sequence[str]) -> RecordChoice:
-    """Take out `--runs DIR` and `--no-record`, which the engine does not know, and note a `--record` of the user's."""
-    rest: list[str] = []
-    runs: str | None = None
-    named: str | None = None
-    keep = True
-    position = 0
-    while position < len(words):
-        word = words[position]
-        name, equals, value = word.partition("=")
-        if name in {"--runs", "--record"} and not equals:
-            position += 1
-            if position == len(words):
-                raise UsageError(f"{name} needs a value")
-            value = words[position]
-        if name == "--runs":
-            runs = value
-        elif word == "--no-record":
-            keep = False
-        elif name == "--record":
-            named = value
-            rest += [name, value]
-        else:
-            rest.append(word)
-        position += 1
-    return RecordChoice(tuple(rest), runs, keep, named)
 
 
 class Destination:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import socket
@@ -18,13 +17,13 @@ import torch.distributed as dist
 from busbw import __version__
 from busbw.base import lifeline
 from busbw.base.errors import UserError
-from busbw.base.parser import Parser
+from busbw.base.words import Args, parse
 from busbw.records import Case, Device, End, Library, Rank, Run, Tool, new_run_id
 from busbw.records.bandwidth import algbw_GBps, bus_factor, busbw_GBps
 from busbw.torch_bench import page, table
 from busbw.torch_bench.collectives import REDUCING, Spec, elements
 from busbw.torch_bench.collectives import Case as Measured
-from busbw.torch_bench.options import add_options, check, sizes
+from busbw.torch_bench.options import check, measuring, sizes
 from busbw.torch_bench.output import Output, environment
 from busbw.torch_bench.place import Place, find_place
 from busbw.torch_bench.timing import Batch, all_texts, checked, per_rank, time_batch
@@ -34,9 +33,7 @@ RUN_ID = "BUSBW_RUN_ID"
 
 def main(words: list[str]) -> int:
     """Exit code of this rank."""
-    parser = Parser(prog="busbw torch-bench")
-    add_options(parser)
-    args = parser.understand(words)
+    args = parse("torch-bench", words)
     check(args)
     place = find_place(os.environ)
     if place is None:
@@ -47,7 +44,7 @@ def main(words: list[str]) -> int:
 
 
 @contextmanager
-def _joined(args: argparse.Namespace, place: Place) -> Iterator[Any]:
+def _joined(args: Args, place: Place) -> Iterator[Any]:
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     args.backend = args.backend or ("nccl" if gpus else "gloo")
     if not dist.is_backend_available(args.backend):
@@ -82,7 +79,7 @@ def _init_method(place: Place, ours: dict[str, int]) -> str:
 class _Bench:
     """The sweep of one rank."""
 
-    def __init__(self, args: argparse.Namespace, place: Place, device: Any) -> None:
+    def __init__(self, args: Args, place: Place, device: Any) -> None:
         self._args = args
         self._place = place
         self._device = device
@@ -95,7 +92,7 @@ class _Bench:
         self._output.line(self._run_line(tuple(ranks)))
         self._say(table.head(self._library(), ranks, self._args.page))
         try:
-            for collective in self._args.collectives:
+            for collective in self._args.collective:
                 for payload in sizes(self._args):
                     self._measure(collective, payload)
         except (dist.DistError, RuntimeError) as problem:
@@ -199,7 +196,6 @@ class _Bench:
         return code
 
     def _run_line(self, ranks: tuple[Rank, ...]) -> Run:
-        hidden = {"record", "collectives"}
         return Run(
             run=self._run,
             started=_now(),
@@ -209,7 +205,7 @@ class _Bench:
             environment=environment(os.environ),
             program="torch-bench",
             arguments=tuple(sys.argv[1:]),
-            options={name: value for name, value in vars(self._args).items() if name not in hidden},
+            options={name: value for name, value in measuring(self._args).items() if name != "record"},
             launcher=self._place.launcher,
             processes=self._place.size,
             threads_per_process=1,

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from busbw.analysis.ranges import Point, describe, find_ranges
 from busbw.analysis.statistics import Interval
-from busbw.analysis.units import format_bytes, parse_bytes
+from busbw.analysis.units import format_bytes
 from busbw.analysis.verdict import Verdict
+from busbw.base.quantities import parse_bytes
 
 K, M = 1024, 1 << 20
 

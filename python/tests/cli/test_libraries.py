@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from busbw.base.errors import UsageError
-from busbw.cli.libraries import Asked, split_libraries
-
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
 
@@ -52,7 +49,7 @@ def order_of_rows(tmp_path: Path) -> list[tuple[str, int]]:
     return [(name, size) for _, size, name in sorted(found)]
 
 
-@pytest.mark.parametrize("ranks", [("all_reduce", "-t", "2"), ("run", "-n", "2", "all_reduce")])
+@pytest.mark.parametrize("ranks", [("all_reduce", "-t", "2"), ("run", "--ranks", "2", "all_reduce")])
 def test_libraries_are_measured_case_by_case_in_turn(
     tmp_path: Path, libraries: tuple[str, str], ranks: tuple[str, ...]
 ) -> None:
@@ -106,10 +103,3 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "runs").exists()
-
-
-def test_libraries_are_taken_out_of_the_words_however_they_are_written() -> None:
-    words = ("-b", "8", "--library", "a", "--library=b", "-e", "16")
-    assert split_libraries(words) == Asked(("a", "b"), ("-b", "8", "-e", "16"))
-    with pytest.raises(UsageError, match="--library needs a value"):
-        split_libraries(("--library",))

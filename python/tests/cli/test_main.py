@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from busbw.cli.main import build_parser, main
+from busbw.cli.main import main
 from busbw.cli.verbs import VERBS, Verb
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -25,22 +24,17 @@ def test_every_verb_has_a_page_in_the_reference_that_names_it(verb: Verb) -> Non
 
 
 @by_name
-def test_every_verb_shows_an_example_in_its_help(verb: Verb) -> None:
-    if verb.raw:
-        assert callable(import_module(verb.module).run_words)
-        return
-    text = build_parser(verb).format_help()
+def test_every_verb_shows_an_example_in_its_help(verb: Verb, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb.name, "--help"]) == 0
+    text = capsys.readouterr().out
     assert "xample" in text, f"`busbw {verb.name} --help` has no examples"
     assert text.count(f"busbw {verb.name}") > 1, "the example does not use the verb"
 
 
-@pytest.mark.parametrize("name", ["run", "import", "compare", "report", "runs", "gate", "baseline"])
-def test_help_fits_into_80_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    parser = build_parser(next(verb for verb in VERBS if verb.name == name))
-    actions = [action for action in parser._actions if isinstance(action.choices, dict)]
-    for each in [parser, *(sub for action in actions for sub in action.choices.values())]:
-        assert [line for line in each.format_help().splitlines() if len(line) > 80] == []
+@by_name
+def test_help_fits_into_80_columns(verb: Verb, capsys: pytest.CaptureFixture[str]) -> None:
+    main([verb.name, "--help"])
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
 
 
 def test_no_verb_is_listed_twice() -> None:
@@ -80,9 +74,9 @@ def test_an_option_before_the_verb_is_explained(capsys: pytest.CaptureFixture[st
 
 
 def test_an_unknown_option_is_answered_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "-n", "2", "--timeot", "3", "all_reduce"]) == 2
+    assert main(["run", "--ranks", "2", "--time-limt", "3", "all_reduce"]) == 2
     err = capsys.readouterr().err
-    assert "did you mean '--timeout'?" in err
+    assert "did you mean '--time-limit'?" in err
     assert err.count("\n") == 1
 
 

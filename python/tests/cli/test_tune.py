@@ -32,7 +32,7 @@ def tune(tmp_path: Path, *words: str, **environment: str) -> subprocess.Complete
 
 
 def test_the_crossings_are_found_printed_and_saved_where_the_library_looks(tmp_path: Path, engine: Path) -> None:
-    words = ("-n", "2", "-b", "16K", "-e", "256K", "--rounds", "1", "all_gather")
+    words = ("--ranks", "2", "-b", "16K", "-e", "256K", "--rounds", "1", "all_gather")
     done = tune(tmp_path, *words, BUSBW_ENGINE=str(engine))
     assert done.returncode == 0, done.stderr
     table = (tmp_path / "config" / "busbw" / "gpu-table.txt").read_text().splitlines()
@@ -50,7 +50,7 @@ def test_the_crossings_are_found_printed_and_saved_where_the_library_looks(tmp_p
 
 
 def test_calls_into_windows_get_a_rule_before_those_for_all_calls(tmp_path: Path, engine: Path) -> None:
-    words = ("-n", "2", "-b", "2M", "-e", "16M", "--rounds", "1", "all_gather")
+    words = ("--ranks", "2", "-b", "2M", "-e", "16M", "--rounds", "1", "all_gather")
     done = tune(tmp_path, *words, BUSBW_ENGINE=str(engine))
     assert done.returncode == 0, done.stderr
     table = (tmp_path / "config" / "busbw" / "gpu-table.txt").read_text().splitlines()
@@ -64,10 +64,10 @@ def test_calls_into_windows_get_a_rule_before_those_for_all_calls(tmp_path: Path
 
 
 def test_a_dry_run_starts_nothing_and_says_how_long_it_would_take(tmp_path: Path) -> None:
-    done = tune(tmp_path, "-n", "4", "--dry-run", BUSBW_ENGINE="/nowhere")
+    done = tune(tmp_path, "--ranks", "4", "--dry-run", BUSBW_ENGINE="/nowhere")
     assert done.returncode == 0, done.stderr
     assert "two_shot/sentinel@64x512" in done.stdout
-    assert "busbw run -n 4 alltoall" in done.stdout
+    assert "busbw run --ranks 4 alltoall" in done.stdout
     assert " min" in done.stdout
     assert not (tmp_path / "runs").exists()
 
@@ -75,11 +75,11 @@ def test_a_dry_run_starts_nothing_and_says_how_long_it_would_take(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("-n", "9"), "9 ranks: busbw's GPU collectives are for 2 to 8 GPUs"),
-        (("-n", "2", "reduce"), "'reduce' has no kernels of ours"),
-        (("-n", "2", "--budget", "soon"), "--budget: 'soon' is no time"),
-        (("-n", "2", "-b", "2K", "-e", "1K"), "the last no smaller"),
-        (("-n", "2", "--rounds", "0"), "--rounds 0"),
+        (("--ranks", "9"), "9 ranks: busbw's GPU collectives are for 2 to 8 GPUs"),
+        (("--ranks", "2", "reduce"), "'reduce' has no kernels of ours"),
+        (("--ranks", "2", "--budget", "soon"), "--budget: 'soon' is no time"),
+        (("--ranks", "2", "-b", "2K", "-e", "1K"), "the last no smaller"),
+        (("--ranks", "2", "--rounds", "0"), "it must be at least 1 and at most 100, not 0"),
     ],
 )
 def test_what_cannot_be_tuned_is_one_sentence(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
@@ -92,7 +92,7 @@ def test_what_cannot_be_tuned_is_one_sentence(tmp_path: Path, words: tuple[str, 
 def test_a_file_that_is_no_table_is_not_written_over(tmp_path: Path, engine: Path) -> None:
     mine = tmp_path / "mine"
     mine.write_text("something else\n")
-    done = tune(tmp_path, "-n", "2", "--output", str(mine), BUSBW_ENGINE=str(engine))
+    done = tune(tmp_path, "--ranks", "2", "--output", str(mine), BUSBW_ENGINE=str(engine))
     assert done.returncode == 1
     assert "is no table of algorithms" in done.stderr
     assert mine.read_text() == "something else\n"

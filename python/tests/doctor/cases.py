@@ -87,6 +87,12 @@ def log(*lines: str, hosts: int = 1, coll: int = 24) -> TextFile:
     return TextFile("job.log", "\n".join([said("NCCL version 2.28.9+cuda13.0"), *ranks, sizes, counts, *lines]) + "\n")
 
 
+START = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1"
+TABLE_HEAD = (
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw"
+)
+
+
 def half_init() -> TextFile:
     """A log of two ranks of which the second began and did not end."""
     comm = "ncclCommInitRank comm 0x5{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} busId {1}00000 commId 0xa - Init {2}"
@@ -139,6 +145,8 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "settings-differ": lambda: healthy(
         logs=(log(said("NCCL_IB_TC set by environment to 106."), said("NCCL_IB_TC set by environment to 0.", 1)),)
     ),
+    "stuck-in-collective": lambda: healthy(logs=(log(TABLE_HEAD),)),
+    "built-without-mpi": lambda: healthy(logs=(log(*[START] * 2),)),
     "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN The moon is in the wrong phase"),)),
     "below-expected": healthy,
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),

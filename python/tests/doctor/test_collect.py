@@ -11,6 +11,7 @@ from busbw.doctor.collect import collect, conf_files, host_state, processes
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.libraries import find_libraries
+from busbw.machine.nccl import conf
 from busbw.machine.topology.gpu_state import Driver, GpuProcess, GpuState
 from busbw.machine.topology.live import Reading
 
@@ -42,7 +43,7 @@ def test_a_graph_file_named_in_an_nccl_conf_is_found_unaided(tmp_path: Path, mon
 
 
 def test_conf_files_come_in_the_order_of_nccl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "_home", lambda: "/home/me")
+    monkeypatch.setattr(conf, "_home", lambda: "/home/me")
     for path in ("/etc/nccl.conf", "/home/me/.nccl.conf", "/opt/mine.conf"):
         put(tmp_path, path, "NCCL_ALGO=Ring\n")
     assert [each.path for each in conf_files({}, tmp_path)] == ["/home/me/.nccl.conf", "/etc/nccl.conf"]

@@ -44,7 +44,7 @@ class Machine:
     def run_processes(self, count: int) -> None:
         program = str(self.engine.folder / "bin" / "busbw-engine")
         env = {**os.environ, "PYTHONPATH": str(SOURCE), "BUSBW_ENGINE": program, **self.env}
-        argv = [sys.executable, "-m", "busbw", "run", "-n", str(count), "all_reduce", *self.words()]
+        argv = [sys.executable, "-m", "busbw", "run", "--ranks", str(count), "all_reduce", *self.words()]
         done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
 

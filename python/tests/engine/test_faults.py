@@ -62,7 +62,7 @@ def test_a_killed_rank_is_named_the_others_end_in_10_s_and_the_record_keeps_its_
     lost: int, engine: Engine, tmp_path: Path
 ) -> None:
     record = tmp_path / "record.jsonl"
-    with busbw(engine, "run", "-n", "3", *ENDLESS, "--record", str(record)) as launcher:
+    with busbw(engine, "run", "--ranks", "3", *ENDLESS, "--record", str(record)) as launcher:
         before = wait_for_cases(record, launcher)
         pids = [rank["pid"] for rank in before[0]["ranks"]]
         os.kill(pids[lost], signal.SIGKILL)
@@ -79,7 +79,7 @@ def test_a_killed_rank_is_named_the_others_end_in_10_s_and_the_record_keeps_its_
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_job_keeps_what_was_measured(number: signal.Signals, engine: Engine, tmp_path: Path) -> None:
     record = tmp_path / "record.jsonl"
-    with busbw(engine, "run", "-n", "2", *ENDLESS, "--record", str(record)) as launcher:
+    with busbw(engine, "run", "--ranks", "2", *ENDLESS, "--record", str(record)) as launcher:
         before = wait_for_cases(record, launcher)
         launcher.send_signal(number)
         launcher.communicate(timeout=60)
@@ -99,7 +99,7 @@ def test_an_interrupted_single_process_keeps_what_was_measured(engine: Engine, t
     assert lines(record)[-1]["outcome"] == "interrupted"
 
 
-@pytest.mark.parametrize("start", [("all_reduce",), ("run", "-n", "2", "all_reduce")], ids=["alone", "two ranks"])
+@pytest.mark.parametrize("start", [("all_reduce",), ("run", "--ranks", "2", "all_reduce")], ids=["alone", "two ranks"])
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

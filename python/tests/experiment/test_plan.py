@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.quantities import parse_seconds
 from busbw.experiment import factors
 from busbw.experiment.factors import variants
-from busbw.experiment.file import parse_time, read_plan
+from busbw.experiment.file import read_plan
 from busbw.experiment.plan import Limits, Plan, check, load, save
 from busbw.experiment.runner import environment_of
 
@@ -60,6 +61,23 @@ def test_a_trial_inherits_the_users_variables_but_for_what_is_varied():
     assert "NCCL_ALGO" not in baseline
     assert ring["NCCL_ALGO"] == "Ring"
     assert "BUSBW_RANK" not in ring
+
+
+def test_unset_takes_back_what_a_conf_file_would_set_again(tmp_path):
+    conf = tmp_path / "nccl.conf"
+    conf.write_text("# for all\nNCCL_ALGO=Tree\n")
+    [unset, _] = variants([factors.variable("NCCL_ALGO=unset,Ring")])
+    assert environment_of(unset, {"NCCL_CONF_FILE": str(conf), "NCCL_ALGO": "Tree"})["NCCL_ALGO"] == ""
+    assert "NCCL_ALGO" not in environment_of(unset, {"NCCL_CONF_FILE": "/none", "NCCL_ALGO": "Tree"})
+
+
+def test_what_cannot_be_unset_is_refused_with_the_line_that_sets_it(tmp_path, monkeypatch):
+    conf = tmp_path / "nccl.conf"
+    conf.write_text("NCCL_GRAPH_FILE=/opt/graph.xml\n")
+    monkeypatch.setenv("NCCL_CONF_FILE", str(conf))
+    plan = Plan((factors.variable("NCCL_GRAPH_FILE=unset,/x.xml"),), ("all_reduce", "-b", "1M"), ranks=2)
+    with pytest.raises(UsageError, match=f"line 1 of {conf} sets it for every program"):
+        check(plan)
 
 
 def test_a_plan_is_read_as_it_was_kept(tmp_path):
@@ -124,7 +142,7 @@ def test_a_mistake_in_a_file_is_named(tmp_path, text, said):
 
 
 def test_times_are_read_as_people_write_them():
-    assert [parse_time(text) for text in ("90", "90s", "10m", "1.5h")] == [90, 90, 600, 5400]
+    assert [parse_seconds(text) for text in ("90", "90s", "10m", "1.5h")] == [90, 90, 600, 5400]
 
 
 @pytest.mark.parametrize(

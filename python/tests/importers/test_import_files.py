@@ -52,17 +52,21 @@ def test_what_is_no_text_is_refused_by_what_it_is(data: bytes, sentence: str) ->
         read(data)
 
 
-def test_rows_behind_an_unknown_prefix_are_named() -> None:
+def test_rows_behind_an_unknown_prefix_are_read() -> None:
     lines = [b"<<job 7>> " + line for line in (HEADER + TABLE).splitlines(keepends=True)]
     records, report = read(b"".join(lines) + b"step 12 of 100 in float at 8 2 float sum\n")
-    assert records == []
-    assert len(report.problems) == 1
-    assert report.problems[0].startswith("job.log:3: looks like a row of results behind a prefix that is not known")
+    assert len(records) == 1 and report.problems == []
+
+
+def test_a_prefix_is_learned_behind_long_output_too() -> None:
+    lines = [f"job.{at}.worker> {line}\n".encode() for at, line in enumerate((HEADER + TABLE).decode().splitlines())]
+    records, report = read(b"epoch 1 of 2\n" * 20_000 + b"".join(lines))
+    assert len(records) == 1 and len(records[0].cases) == 2 and report.problems == []
 
 
 def test_text_without_results_is_said_to_hold_none(tmp_path: Path) -> None:
     records, report = read(b"nothing\nto see\n")
-    assert records == [] and report.summary() == "job.log: nothing that busbw can read"
+    assert records == [] and report.summary() == "job.log: nothing that busbw can read; it seems to be plain text"
     path = tmp_path / "empty.log"
     path.write_bytes(b"nothing\nto see\n")
     with pytest.raises(UserError, match="holds no results that busbw can read"):
@@ -166,12 +170,12 @@ def test_hostile_json_is_refused_in_bounded_time_and_memory(part: bytes) -> None
 
 
 def test_the_collective_can_be_named_where_nothing_says_it() -> None:
-    table = HEADER + TABLE.replace(b"   -1", b"    0").replace(b"sum", b"max")
+    table = HEADER + TABLE.replace(b"   -1", b"    0").replace(b" sum", b"none").replace(b" 262144", b"  32768")
     records, report = read(table)
-    assert records == [] and "name it with --collective" in report.problems[0]
+    assert records == [] and "it could be gather or scatter; name it with --collective" in report.problems[0]
     named: list[Record] = []
-    import_stream(io.BytesIO(table), "job.log", lambda sweep: named.append(sweep.record()), collective="reduce")
-    assert named[0].cases[0].collective == "reduce"
+    import_stream(io.BytesIO(table), "job.log", lambda sweep: named.append(sweep.record()), collective="gather")
+    assert named[0].cases[0].collective == "gather" and named[0].cases[0].ranks == 8
 
 
 def test_every_format_has_a_row_in_the_reference() -> None:
@@ -257,7 +261,7 @@ def test_secrets_of_a_command_are_replaced(command: str, kept: str) -> None:
 
 def test_what_a_terminal_would_obey_is_not_printed() -> None:
     _, report = read(HEADER + b"h: Test NCCL failure a.cu:1 '\x1b[2J\x07'\n")
-    assert report.problems == ["job.log:2: h: Test NCCL failure a.cu:1 '?[2J?'"]
+    assert report.problems == ["job.log:2: h: Test NCCL failure a.cu:1 '?'"]
 
 
 def test_a_command_gives_ranks_settings_and_program() -> None:

@@ -231,7 +231,7 @@ def test_algo_throughput_counts_send_and_receive() -> None:
     first = record.cases[0]
     assert (first.algbw_GBps, first.busbw_GBps, first.bytes, first.ranks) == (62.5, 62.5, 4_000_000_000, 2)
     assert first.time_us == 64_000.0 and "send plus receive" in str(first.conversion)
-    assert [(case.variant, case.cycle or 0) for case in record.cases] == [
+    assert [(case.context["rank"], case.cycle or 0) for case in record.cases] == [
         ("node-h:0", 0),
         ("node-h:1", 0),
         ("node-h:0", 1),

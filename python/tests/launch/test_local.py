@@ -73,7 +73,7 @@ def test_a_plan_with_binding_shows_it() -> None:
 def test_dry_run_prints_the_plan_and_starts_nothing(
     fake_engine: Path, tmp_path: Path, runs_of_this_test: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", "-n", "2", "--dry-run", "all_reduce", "--tell", str(tmp_path), "-n", "5"]) == 0
+    assert main(["run", "--ranks", "2", "--dry-run", "all_reduce", "--tell", str(tmp_path), "-n", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     assert f"{fake_engine} all_reduce --tell {tmp_path} -n 5 --record {runs_of_this_test}" in lines[1]

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from busbw.base.errors import UserError
-from busbw.cli.launching import ranks_per_process, understand
+from busbw.base.options import LAUNCH, MEASURING, options_of
+from busbw.cli.arguments.measuring import understand
 from busbw.cli.main import main
 from busbw.launch.hosts import parse_hostfile
 from busbw.launch.job import Host, JobSpec, Mpi
-from busbw.launch.options import OPTIONS, split
-from busbw.launch.request import Program, build_job, find_program, flavour_of, seconds
+from busbw.launch.request import Program, build_job, find_program, flavour_of
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
 
 
 def job(*words: str, per_process: int = 1) -> JobSpec:
     """The job of these launch words."""
-    args: Namespace = understand("all_reduce", words)
-    return build_job(args, Program(Path("/engine"), ("all_reduce",), per_process), {}, Path("/runs/one"))
+    return build_job(
+        understand("all_reduce", words).launch,
+        Program(Path("/engine"), ("all_reduce",), per_process),
+        {},
+        Path("/runs/one"),
+    )
 
 
 def test_launch_words_are_taken_out_wherever_they_stand() -> None:
-    words = split(["-b", "8", "--launcher", "slurm", "-n", "5", "--nodes=2", "--exclusive", "-e", "1G"])
-    assert words.launch == ("--launcher", "slurm", "--nodes=2", "--exclusive")
-    assert words.rest == ("-b", "8", "-n", "5", "-e", "1G")
+    asked = understand("reduce", ["-b", "8", "--launcher", "slurm", "-n5", "--nodes=2", "--exclusive", "-e", "1G"])
+    assert (asked.launch.launcher, asked.launch.nodes, asked.launch.exclusive) == ("slurm", 2, True)
+    assert asked.engine_words == ("-b", "8", "-n5", "-e", "1G")
 
 
 def test_without_launch_words_nothing_is_taken() -> None:
-    assert split(["-b", "8", "-T", "5"]).launch == ()
+    assert not understand("reduce", ["-b", "8", "-T", "5"]).starts_ranks
 
 
 def test_one_rank_per_gpu_of_every_node_unless_a_process_has_several() -> None:
@@ -40,11 +43,9 @@ def test_one_rank_per_gpu_of_every_node_unless_a_process_has_several() -> None:
     assert job("--launcher", "slurm", "--nodes", "2", "--ranks-per-node", "3").ranks == 6
 
 
-@pytest.mark.parametrize(
-    ("words", "ranks"), [("-g 8", 8), ("-t 2 -g4", 8), ("--ngpus=4", 4), ("-b 8", 1), ("-g x", 1), ("-n 8", 1)]
-)
+@pytest.mark.parametrize(("words", "ranks"), [("-g 8", 8), ("-t 2 -g4", 8), ("--ngpus=4", 4), ("-b 8", 1), ("-n 8", 1)])
 def test_threads_and_devices_are_seen_in_the_engines_words(words: str, ranks: int) -> None:
-    assert ranks_per_process(words.split()) == ranks
+    assert understand("reduce", words.split()).ranks_per_process == ranks
 
 
 @pytest.mark.parametrize(
@@ -58,11 +59,9 @@ def test_host_files_of_open_mpi_and_mpich_are_read(text: str, hosts: tuple[Host,
     assert parse_hostfile(text, "hosts") == hosts
 
 
-@pytest.mark.parametrize(
-    ("text", "found"), [("90s", 90), ("20m", 1200), ("2h", 7200), ("00:20:00", 1200), ("1-00:00:01", 86401)]
-)
-def test_time_limits_carry_their_unit(text: str, found: float) -> None:
-    assert seconds(text) == found
+def test_threads_that_are_no_number_are_refused_before_anything_starts() -> None:
+    with pytest.raises(UserError, match=r"-g \(--ngpus\): it takes a whole number, not 'x'"):
+        assert understand("reduce", ["-g", "x"]).ranks_per_process
 
 
 @pytest.mark.parametrize(
@@ -98,12 +97,12 @@ def test_an_mpirun_is_known_by_its_version(said: str, found: Mpi) -> None:
         ("--launcher mpirun --ranks 8 --hostfile /no/file", "cannot be read"),
         ("--launcher torchrun --ranks 4 --nodes 2", "--rdzv-endpoint"),
         ("--launcher torchrun --ranks 4 --nodes 2 --rdzv-endpoint a:1 --node-rank 2", "count from 0"),
-        ("--ranks 2 --time-limit 20", "with the unit"),
+        ("--ranks 2 --time-limit 20x", "write it as 90s"),
         ("--ranks 2 --env A-B=1", "cannot name a variable"),
         ("--ranks 2 --env NO_SUCH_VARIABLE_HERE", "no such variable"),
         ("--ranks 2 --launcher slurm --gpus-per-node 8 --bind gpu", "--topology"),
         ("--ranks 2 --topology /no/file", "cannot be read"),
-        ("--ranks 2 --launcher gossip", "invalid choice"),
+        ("--ranks 2 --launcher gossip", "takes one of local, mpirun"),
     ],
 )
 def test_what_does_not_fit_together_is_one_sentence(words: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +140,7 @@ def test_a_dry_run_prints_and_starts_nothing(
 
 def test_every_launch_option_is_in_the_reference() -> None:
     page = (REFERENCE / "run.md").read_text()
-    assert not [option.name for option in OPTIONS if option.name not in page]
+    assert not [each.name for each in options_of(MEASURING) if each.half == LAUNCH and f"--{each.name}" not in page]
 
 
 def test_ranks_that_end_well_without_a_record_are_told_of(

@@ -58,15 +58,17 @@ class InThisProcess : public ::testing::Test {
 };
 
 TEST_F(InThisProcess, AFunctionThatThisNcclLacksIsAnErrorWithASentence) {
-  auto* grow = find<ncclResult_t()>("ncclCommGrow");
+  auto* grow = find<ncclCommGrow_t>("ncclCommGrow");
   ASSERT_NE(grow, nullptr);
-  EXPECT_EQ(grow(), ncclInvalidUsage);
+  ncclComm_t made = nullptr;
+  EXPECT_EQ(grow(nullptr, 2, nullptr, 0, &made, nullptr), ncclInvalidUsage);
   const std::string why = find<ncclGetLastError_t>("ncclGetLastError")(nullptr);
   EXPECT_TRUE(contains(why, "has no ncclCommGrow") && contains(why, "2.28.9") && contains(why, "libnccl.so")) << why;
 }
 
 TEST_F(InThisProcess, NcclsOwnFailureComesWithItsOwnSentence) {
-  EXPECT_EQ(find<ncclResult_t()>("ncclCommGrow")(), ncclInvalidUsage);
+  ncclComm_t made = nullptr;
+  EXPECT_EQ(find<ncclCommGrow_t>("ncclCommGrow")(nullptr, 2, nullptr, 0, &made, nullptr), ncclInvalidUsage);
   EXPECT_EQ(find<ncclCommFinalize_t>("ncclCommFinalize")(nullptr), ncclInvalidArgument);
   EXPECT_STREQ(find<ncclGetLastError_t>("ncclGetLastError")(nullptr), "the fake's last error");
 }

@@ -219,6 +219,35 @@ TEST(Choices, LeaveLongMessagesToCopyEnginesWhereTheOutputIsInAWindow) {
   EXPECT_EQ(chosen(forced, all_reduce(1024)), "nccl");
 }
 
+TEST(Choices, LeaveLongMessagesToNcclBesideWorkWhereOursCostTheStepMore) {
+  const Choices beside = Choices::from_settings("", "", h200, Preference::overlap);
+  EXPECT_EQ(chosen(beside, all_reduce(64 * KiB)), "one_shot/ll");
+  EXPECT_EQ(chosen(beside, all_reduce(1 * MiB)), "two_shot/sentinel");
+  EXPECT_EQ(chosen(beside, all_reduce(25 * MiB)), "nccl");
+  EXPECT_EQ(chosen(beside, all_reduce(25 * MiB, 2)), "nccl");
+  EXPECT_EQ(chosen(beside, {Collective::reduce_scatter, ncclBfloat16, ncclSum, 12 * MiB, 4}), "nccl");
+  EXPECT_EQ(chosen(beside, {Collective::reduce_scatter, ncclBfloat16, ncclSum, 24 * MiB, 2}), "direct/simple");
+  EXPECT_EQ(chosen(beside, {Collective::all_gather, ncclBfloat16, ncclSum, 12 * MiB, 4}), "nccl");
+  EXPECT_EQ(chosen(beside, {Collective::all_gather, ncclBfloat16, ncclSum, 24 * MiB, 4, true}), "direct/copy");
+  EXPECT_NE(beside.fingerprint(), free_choices().fingerprint()) << "ranks that prefer otherwise must find out";
+  EXPECT_EQ(chosen(Choices::from_settings("two_shot/simple", "", h200, Preference::overlap), all_reduce(25 * MiB)),
+            "two_shot/simple");
+}
+
+TEST(Choices, TakeStagedCopiesInAsManyPiecesAsTheScratchNeeds) {
+  const Choices forced = Choices::from_settings("staged/copy", "", h200);
+  EXPECT_EQ(chosen(forced, all_reduce(1 * KiB)), "staged/copy");
+  EXPECT_EQ(forced.choose(all_reduce(1 * KiB)).channels, 1);
+  EXPECT_EQ(forced.choose(all_reduce(16 * MiB)).channels, 1);
+  EXPECT_EQ(forced.choose(all_reduce(16 * MiB + 16)).channels, 2);
+  EXPECT_EQ(forced.choose({Collective::all_gather, ncclInt8, ncclSum, 13 * MiB, 4}).channels, 2);
+  EXPECT_EQ(chosen(forced, {Collective::broadcast, ncclInt8, ncclSum, 1 * MiB, 4}), "nccl");
+  EXPECT_NE(forced.choose(all_reduce(std::uint64_t(3) << 30)).reason.find("longer"), std::string::npos);
+  const Choices four = Choices::from_settings("staged/copy@4x32", "", h200);
+  EXPECT_EQ(four.choose(all_reduce(1 * MiB)).channels, 4);
+  EXPECT_NE(four.choose(all_reduce(128 * MiB)).reason.find("so few channels"), std::string::npos);
+}
+
 TEST(ForcedAlgorithms, HoldForOneCollectiveOrForAllOthers) {
   const Choices choices = Choices::from_settings("all_reduce=two_shot/simple,nccl,all_gather=direct/ll", "", h200);
   EXPECT_EQ(chosen(choices, all_reduce(1024)), "two_shot/simple");

@@ -20,6 +20,8 @@ std::vector<PeerRecord> records(int ranks) {
     record.host = 7;
     record.settings = 9;
     record.channel_limit = 132 - rank;
+    record.multiprocessors = 132;
+    record.population = 1;
     record.uuid[0] = static_cast<unsigned char>(rank);
     put_text(record.bus_id, "0000:0f:00.0");
     record.able = 1;
@@ -64,7 +66,7 @@ TEST(Agreement, AReasonWithoutAnEndIsCutOff) {
 TEST(Agreement, RanksThatWouldDecideDifferentlyAreNotAccelerated) {
   auto all = records(3);
   all[1].settings = 10;
-  EXPECT_EQ(agree(all).reason, "rank 1 has another BUSBW_ALGORITHM, BUSBW_TABLE or build of this library than rank 0");
+  EXPECT_EQ(agree(all).reason, "rank 1 has another BUSBW_ALGORITHM, BUSBW_TABLE, BUSBW_PREFER or build of this library than rank 0");
 }
 
 TEST(Agreement, ASharedGpuIsNotAccelerated) {
@@ -79,6 +81,63 @@ TEST(Agreement, OneRankThatReachesNoPeerIsEnough) {
   verdicts[1].able = 0;
   put_text(verdicts[1].reason, "cuIpcOpenMemHandle failed");
   EXPECT_EQ(agree(records(3), verdicts).reason, "rank 1: cuIpcOpenMemHandle failed");
+}
+
+TEST(Agreement, WithoutRoomOnOneGpuThereIsNone) {
+  auto all = records(3);
+  all[1].channel_limit = 0;
+  EXPECT_EQ(agree(all).reason, "rank 1: the kernels of other communicators may need all of its GPU");
+}
+
+TEST(Agreement, OnePolicyForAll) {
+  auto all = records(2);
+  all[1].policy = NCCL_CTA_POLICY_ZERO;
+  EXPECT_EQ(agree(all).reason, "rank 1 has another CTA policy than rank 0");
+}
+
+// Records of a third communicator on ranks that share two already, each in an order of its own.
+struct Meeting {
+  Meeting() : all(records(3)), verdicts(3) {
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      all[rank].live_count = 2;
+      all[rank].live[rank % 2] = 77;
+      all[rank].live[1 - rank % 2] = 88;
+      all[rank].population = 3;
+      verdicts[rank].counted = 1;
+      verdicts[rank].calls[rank % 2] = 10 + rank;
+      verdicts[rank].calls[1 - rank % 2] = 20;
+    }
+  }
+  std::vector<PeerRecord> all;
+  std::vector<JoinVerdict> verdicts;
+};
+
+TEST(Narrowing, IsAtTheFirstCallThatNoRankHasMade) {
+  const Meeting meeting;
+  const auto changes = narrow(meeting.all, meeting.verdicts, {{77, 3}, {88, 3}});
+  ASSERT_EQ(changes.size(), 2u);
+  EXPECT_EQ(changes[0].identity, 77u);
+  EXPECT_EQ(changes[0].from, 12u);
+  EXPECT_EQ(changes[0].limit, 32);
+  EXPECT_EQ(changes[1].from, 20u);
+}
+
+TEST(Narrowing, IsForThoseWhoseRanksAreAllHere) {
+  const Meeting meeting;
+  EXPECT_TRUE(narrow(meeting.all, meeting.verdicts, {{77, 4}, {99, 1}}).empty());
+}
+
+TEST(Narrowing, IsNotWhereARankHasNotCounted) {
+  Meeting meeting;
+  meeting.verdicts[1].counted = 0;
+  EXPECT_TRUE(narrow(meeting.all, meeting.verdicts, {{77, 3}}).empty());
+}
+
+TEST(Narrowing, DoesNotReadBeyondARecordThatIsNonsense) {
+  Meeting meeting;
+  meeting.all[0].live_count = 1 << 30;
+  meeting.all[1].live_count = -5;
+  EXPECT_TRUE(narrow(meeting.all, meeting.verdicts, {{77, 3}}).empty());
 }
 
 TEST(Record, ATextThatIsTooLongIsCutWithAnEnd) {

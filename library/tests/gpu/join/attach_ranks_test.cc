@@ -135,19 +135,6 @@ TEST(NotAccelerated, WithoutAGpu) {
   });
 }
 
-TEST(NotAccelerated, ANonBlockingCommunicatorWaitsForNobody) {
-  FakeDevices devices;
-  const ncclUniqueId id = new_id();
-  ncclConfig_t config{};
-  config.size = sizeof config;
-  config.magic = unsigned(NCCL_API_MAGIC);
-  config.blocking = 0;
-  ncclComm_t comm = nullptr;
-  ASSERT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess);
-  EXPECT_TRUE(contains(explain(comm, Collective::all_reduce, 256), "nccl: it "));
-  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-}
-
 // The streams of a rank's two exchanges.
 constexpr std::uintptr_t first_exchange = 1001;
 constexpr std::uintptr_t second_exchange = 1002;

@@ -87,11 +87,13 @@ Drawn Drawer::draw_call() {
 // the multiprocessors that the other waits for. So a batch has one stream for all of its communicators, or one
 // communicator on several streams, which is for the library to put in order.
 void Drawer::place(Batch& batch) {
-  const bool wandering = batch.manner == Manner::eager && chance(40);
+  const bool wandering = (batch.manner == Manner::eager && chance(40)) || (limits_.restless && chance(60));
+  const bool together = wandering && batch.manner != Manner::eager && batch.manner != Manner::grouped;
   const auto stream = [&] { return static_cast<int>(below(static_cast<std::uint64_t>(limits_.streams))); };
   const int common = stream();
   for (Drawn& call : batch.calls) {
-    call.stream = wandering ? stream() : common;
+    // A graph is captured on one stream.
+    call.stream = wandering && !together ? stream() : common;
     if (!wandering || limits_.overlap) continue;
     const int ranks = limits_.communicators[static_cast<std::size_t>(batch.calls.front().communicator)];
     const Kind& kind = limits_.kinds[static_cast<std::size_t>(call.kind)];
@@ -104,7 +106,68 @@ void Drawer::place(Batch& batch) {
   }
 }
 
+int only_communicator(const std::vector<Drawn>& calls) {
+  for (const Drawn& call : calls)
+    if (call.communicator != calls.front().communicator) return -1;
+  return calls.empty() ? -1 : calls.front().communicator;
+}
+
 Batch Drawer::next() {
+  if (!limits_.restless) return draw_batch();
+  const Renewal renewal = draw_renewal();
+  for (const int graph : renewal.graphs) kept_[static_cast<std::size_t>(graph)].clear();
+  Batch batch = draw_batch();
+  batch.renewal = renewal;
+  disturb(batch);
+  return batch;
+}
+
+Renewal Drawer::draw_renewal() {
+  Renewal renewal;
+  // Windows belong to their communicators.
+  if (limits_.windows || !chance(3)) return renewal;
+  renewal.communicator = static_cast<int>(below(limits_.communicators.size()));
+  renewal.aborts = limits_.aborts && chance(30);
+  renewal.splits = limits_.splits && renewal.communicator > 0 && chance(50);
+  for (std::size_t g = 0; g < kept_.size(); ++g)
+    for (const Drawn& call : kept_[g])
+      if (call.communicator == renewal.communicator &&
+          (renewal.graphs.empty() || renewal.graphs.back() != static_cast<int>(g)))
+        renewal.graphs.push_back(static_cast<int>(g));
+  return renewal;
+}
+
+Batch Drawer::replay(int graph) {
+  Batch batch{.manner = Manner::replayed, .graph = graph, .replays = 1 + static_cast<int>(below(3))};
+  for (Drawn& call : kept_[static_cast<std::size_t>(graph)]) {
+    call.number = number_++;
+    call.seed = static_cast<std::uint32_t>(bits());
+  }
+  batch.calls = kept_[static_cast<std::size_t>(graph)];
+  return batch;
+}
+
+// All on one communicator, which orders what streams no longer do: its last call is done when all are.
+void Drawer::disturb(Batch& batch) {
+  const int communicator = only_communicator(batch.calls);
+  if (communicator < 0) return;
+  const auto launches_graphs = [&](int stream) {
+    for (const std::vector<Drawn>& calls : kept_)
+      if (!calls.empty() && calls.front().stream == stream) return true;
+    return false;
+  };
+  if (batch.manner == Manner::eager)
+    for (std::size_t i = 0; i + 1 < batch.calls.size(); ++i)
+      batch.calls[i].stream_goes = chance(40) && !launches_graphs(batch.calls[i].stream);
+  std::vector<int> others;
+  for (std::size_t g = 0; g < kept_.size(); ++g)
+    if (static_cast<int>(g) != batch.graph && only_communicator(kept_[g]) == communicator)
+      others.push_back(static_cast<int>(g));
+  if (others.empty() || chance(30)) return;
+  batch.beside = std::make_shared<const Batch>(replay(others[below(others.size())]));
+}
+
+Batch Drawer::draw_batch() {
   Batch batch{.manner = draw_manner()};
   const bool graph = batch.manner == Manner::captured || batch.manner == Manner::replayed;
   if (graph) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,11 @@ struct Limits {
   int streams = 3;
   int graphs = 3;        // captured batches that are kept and replayed between others; 0 without CUDA graphs
   bool overlap = false;  // communicators may have calls in flight on different streams at once
+  // Streams are destroyed and made again behind calls that still run, graphs are launched between eager calls and other
+  // graphs on other streams, communicators are unmade and made again.
+  bool restless = false;
+  bool splits = false;   // the library has ncclCommSplit
+  bool aborts = false;   // it has ncclCommAbort
   bool windows = false;  // every other output is in a symmetric window, at the same offset on all ranks
   std::size_t largest = std::size_t{16} << 20;  // bytes of the largest buffer
 };
@@ -47,6 +53,15 @@ struct Drawn {
   bool in_place = false;
   std::uint32_t seed = 0;    // of what the buffers hold
   std::uint32_t layout = 0;  // of where the buffers start
+  bool stream_goes = false;  // as soon as the call is enqueued; another stream takes its place
+};
+
+// A communicator that makes room for a new one of the same ranks before a batch.
+struct Renewal {
+  int communicator = -1;    // none
+  bool aborts = false;      // ended by ncclCommAbort and not by ncclCommDestroy
+  bool splits = false;      // made by ncclCommSplit from communicator 0
+  std::vector<int> graphs;  // that go with it
 };
 
 enum class Manner {
@@ -62,7 +77,13 @@ struct Batch {
   int graph = -1;   // which of the kept ones, if any
   int replays = 1;  // launches of the graph
   std::vector<Drawn> calls;
+  Renewal renewal;
+  // A kept graph with calls on the same communicator, launched between this batch's calls, or launches.
+  std::shared_ptr<const Batch> beside;
 };
+
+// The communicator that all of a batch's calls are on; -1 where there are several.
+int only_communicator(const std::vector<Drawn>& calls);
 
 // By how many elements a rank's buffers are shifted from an address that suits every type.
 struct Shifts {
@@ -83,6 +104,10 @@ class Drawer {
   std::uint64_t below(std::uint64_t limit);
   bool chance(int percent) { return below(100) < static_cast<std::uint64_t>(percent); }
   Manner draw_manner();
+  Batch draw_batch();
+  Batch replay(int graph);
+  Renewal draw_renewal();
+  void disturb(Batch& batch);
   void place(Batch& batch);
   Drawn draw_call();
   std::size_t draw_count(const Kind& kind, DataType type, int ranks);

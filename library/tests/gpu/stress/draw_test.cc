@@ -160,6 +160,74 @@ TEST(StressDraw, RanksAgreeOnShiftsOrNotAsTheLayoutSays) {
   EXPECT_TRUE(sides_differ);
 }
 
+Limits restless_limits() {
+  Limits limits = some_limits();
+  limits.restless = limits.splits = limits.aborts = true;
+  limits.streams = 6;
+  return limits;
+}
+
+TEST(StressDraw, WithoutRestlessnessNothingComesOrGoes) {
+  for (const Batch& batch : draw(some_limits(), 3, 1000)) {
+    ASSERT_EQ(batch.renewal.communicator, -1);
+    ASSERT_FALSE(batch.beside);
+    for (const Drawn& call : batch.calls) ASSERT_FALSE(call.stream_goes);
+  }
+}
+
+TEST(StressDraw, AGraphBesideOtherCallsIsAKeptOneOnTheSameCommunicator) {
+  std::vector<std::vector<Drawn>> kept(3);
+  int besides = 0;
+  int renewed = 0;
+  int aborted = 0;
+  int split = 0;
+  int gone = 0;
+  for (const Batch& batch : draw(restless_limits(), 5, 5000)) {
+    if (batch.renewal.communicator >= 0) {
+      ++renewed;
+      aborted += batch.renewal.aborts;
+      split += batch.renewal.splits;
+      ASSERT_TRUE(batch.renewal.communicator > 0 || !batch.renewal.splits);
+      for (const int graph : batch.renewal.graphs) kept.at(std::size_t(graph)).clear();
+      for (const std::vector<Drawn>& calls : kept)
+        for (const Drawn& call : calls) ASSERT_NE(call.communicator, batch.renewal.communicator);
+    }
+    if (batch.manner == Manner::captured) kept.at(std::size_t(batch.graph)) = batch.calls;
+    if (batch.manner == Manner::replayed) ASSERT_FALSE(kept.at(std::size_t(batch.graph)).empty());
+    ASSERT_FALSE(batch.calls.back().stream_goes) << "whose end would show that all calls have ended?";
+    for (const Drawn& call : batch.calls) {
+      if (!call.stream_goes) continue;
+      ++gone;
+      ASSERT_GE(only_communicator(batch.calls), 0);
+      for (const std::vector<Drawn>& calls : kept) ASSERT_TRUE(calls.empty() || calls.front().stream != call.stream);
+    }
+    if (!batch.beside) continue;
+    ++besides;
+    ASSERT_NE(batch.beside->graph, batch.graph);
+    const std::vector<Drawn>& calls = kept.at(std::size_t(batch.beside->graph));
+    ASSERT_EQ(calls.size(), batch.beside->calls.size());
+    ASSERT_EQ(only_communicator(calls), only_communicator(batch.calls));
+    ASSERT_GE(only_communicator(calls), 0);
+  }
+  EXPECT_GT(besides, 200);
+  EXPECT_GT(renewed, 50);
+  EXPECT_GT(aborted, 5);
+  EXPECT_GT(split, 10);
+  EXPECT_GT(gone, 100);
+}
+
+TEST(StressDraw, EveryRankDrawsTheSameRestlessness) {
+  const auto all = [] {
+    std::string out;
+    for (const Batch& batch : draw(restless_limits(), 7, 500)) {
+      out += text(batch) + format(" r%d%d%d", batch.renewal.communicator, batch.renewal.aborts, batch.renewal.splits);
+      if (batch.beside) out += " beside " + text(*batch.beside);
+    }
+    return out;
+  };
+  EXPECT_EQ(all(), all());
+}
+
 TEST(StressGeometry, CountsOfGatherLikeCollectivesNeedNotBeMultiplesOf16Bytes) {
   const Geometry gather = geometry_of(*make_collective("all_gather"), DataType::float16, {2, 3}, 5);
   EXPECT_EQ(gather.count, 5U);

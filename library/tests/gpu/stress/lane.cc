@@ -74,6 +74,12 @@ Lane::Lane(Parts parts) : p_(std::move(parts)), comms_(p_.limits.communicators.s
   expected_ = from_device();
 }
 
+void Lane::renew_stream(int stream) {
+  auto& place = streams_[static_cast<std::size_t>(stream)];
+  place.reset();
+  place = device().make_stream(false);
+}
+
 void Lane::register_windows() {
   const NcclFunctions& nccl = p_.library.nccl();
   if (nccl.comm_window_register == nullptr)

@@ -30,6 +30,8 @@ class Lane {
   Device& device() { return *p_.device; }
   int world_rank() const { return p_.world_rank; }
   std::vector<std::unique_ptr<Stream>>& streams() { return streams_; }
+  // The stream is destroyed, whatever is still in it, and another one takes its place.
+  void renew_stream(int stream);
   std::vector<ncclComm_t>& comms() { return comms_; }  // null where this rank is no member
 
   bool takes_part(const Drawn& call) const;

@@ -65,8 +65,10 @@ const std::map<std::string, Setter>& setters() {
 }
 
 const std::map<std::string, bool Options::*>& flags() {
-  static const std::map<std::string, bool Options::*> all = {
-      {"--overlap", &Options::overlap}, {"--trust-library", &Options::trust_library}, {"--windows", &Options::windows}};
+  static const std::map<std::string, bool Options::*> all = {{"--overlap", &Options::overlap},
+                                                             {"--restless", &Options::restless},
+                                                             {"--trust-library", &Options::trust_library},
+                                                             {"--windows", &Options::windows}};
   return all;
 }
 
@@ -84,6 +86,7 @@ const char* const usage =
     "  --collectives A,B   of those that the engine measures\n"
     "  --memory WHERE      host, gpu, or auto: as the library's name says\n"
     "  --overlap           several communicators in flight at once on different streams\n"
+    "  --restless          streams and communicators come and go, graphs are launched between other calls\n"
     "  --windows           every other output in a symmetric window\n"
     "  --trust-library     a lost rank is for the library to notice\n"
     "  --result FILE       a summary in JSON\n"
@@ -126,6 +129,8 @@ Options parse_options(int argc, char** argv, bool& help) {
     throw Error(ExitCode::bad_arguments, "--library is missing: the file whose collectives are to be tried");
   if (options.memory != "auto" && options.memory != "host" && options.memory != "gpu")
     throw Error(ExitCode::bad_arguments, "--memory takes host, gpu or auto, not '" + options.memory + "'");
+  if (options.restless && (options.trust_library || options.overlap))
+    throw Error(ExitCode::bad_arguments, "--restless goes with neither --trust-library nor --overlap");
   if (options.largest < 64) throw Error(ExitCode::bad_arguments, "--largest takes at least 64 bytes");
   return options;
 }

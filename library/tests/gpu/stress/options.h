@@ -24,6 +24,7 @@ struct Options {
   int timeout_seconds = 30;  // of one wait
   double seconds = 0;        // of everything, 0: as long as the calls take
   bool overlap = false;
+  bool restless = false;       // streams, graphs and communicators come and go between calls
   bool windows = false;        // half of the output buffers are registered as symmetric windows
   bool trust_library = false;  // a lost rank is for the library to notice; ours is not asked
 };

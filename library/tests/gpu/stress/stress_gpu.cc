@@ -1,5 +1,6 @@
 // Random collectives through any library with the NCCL API, every result checked: sizes, types, alignments, streams,
 // communicators, groups and CUDA graphs in an order that a seed decides.
+#include <dlfcn.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "engine/core/error.h"
 #include "engine/library_api/library.h"
@@ -35,6 +37,12 @@ int weight_of(const std::string& name) {
   return name == "reduce" || name == "sendrecv" ? 1 : 3;
 }
 
+// The engine itself splits no communicators.
+ncclCommSplit_t* find_split(const std::string& library) {
+  void* handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  return handle == nullptr ? nullptr : reinterpret_cast<ncclCommSplit_t*>(dlsym(handle, "ncclCommSplit"));
+}
+
 std::unique_ptr<Platform> open_platform(const Options& options, const Library& library) {
   const bool host =
       options.memory == "host" || (options.memory == "auto" && library.name().find(" CPU ") != std::string::npos);
@@ -54,6 +62,7 @@ class Stress {
         rendezvous_(rendezvous),
         alone_(Rendezvous::alone()),
         library_(options.library),
+        split_(find_split(options.library)),
         platform_(open_platform(options, library_)),
         team_(options.trust_library ? *alone_ : rendezvous, options.threads),
         abort_switch_(library_),
@@ -90,6 +99,9 @@ class Stress {
     limits_.graphs = platform_->asynchronous() ? options_.graphs : 0;
     limits_.overlap = options_.overlap;
     limits_.windows = options_.windows;
+    limits_.restless = options_.restless;
+    limits_.splits = split_ != nullptr;
+    limits_.aborts = library_.nccl().comm_abort != nullptr;
     limits_.largest = options_.largest;
     for (const std::string& name : split_list(options_.collectives)) {
       std::unique_ptr<Collective> collective = make_collective(name);
@@ -133,24 +145,65 @@ class Stress {
 
   void make_communicators() {
     const Watchdog::Wait wait(watchdog_, 0, "the communicators");
-    for (std::size_t c = 0; c < limits_.communicators.size(); ++c) {
-      ncclUniqueId id{};
-      if (is_main()) library_.check(library_.nccl().get_unique_id(&id), "ncclGetUniqueId");
-      const std::string shared = rendezvous_.broadcast({id.internal, sizeof id.internal}, 0);
-      if (shared.size() != sizeof id.internal) throw Error(ExitCode::internal, "process 0 sent no communicator id");
-      std::memcpy(id.internal, shared.data(), sizeof id.internal);
-      const int members = limits_.communicators[c];
+    for (std::size_t c = 0; c < limits_.communicators.size(); ++c) make_communicator(c);
+  }
+
+  // By thread 0 for all ranks of the process.
+  void make_communicator(std::size_t c) {
+    ncclUniqueId id{};
+    if (is_main()) library_.check(library_.nccl().get_unique_id(&id), "ncclGetUniqueId");
+    const std::string shared = rendezvous_.broadcast({id.internal, sizeof id.internal}, 0);
+    if (shared.size() != sizeof id.internal) throw Error(ExitCode::internal, "process 0 sent no communicator id");
+    std::memcpy(id.internal, shared.data(), sizeof id.internal);
+    const int members = limits_.communicators[c];
+    Group group(library_);
+    for (const auto& lane : lanes_) {
+      if (lane->world_rank() >= members) continue;
+      lane->device().use();
+      library_.check(library_.nccl().comm_init_rank(&lane->comms()[c], members, id, lane->world_rank()),
+                     format("ncclCommInitRank for rank %d of %d", lane->world_rank(), members).c_str());
+    }
+    group.end();
+    for (const auto& lane : lanes_)
+      if (lane->comms()[c] != nullptr) abort_switch_.add(lane->comms()[c]);
+  }
+
+  void split_communicator(std::size_t c) {
+    Group group(library_);
+    for (const auto& lane : lanes_) {
+      lane->device().use();
+      const bool member = lane->world_rank() < limits_.communicators[c];
+      library_.check(
+          split_(lane->comms()[0], member ? 0 : NCCL_SPLIT_NOCOLOR, lane->world_rank(), &lane->comms()[c], nullptr),
+          format("ncclCommSplit for rank %d", lane->world_rank()).c_str(), lane->comms()[0]);
+    }
+    group.end();
+    for (const auto& lane : lanes_)
+      if (lane->comms()[c] != nullptr) abort_switch_.add(lane->comms()[c]);
+  }
+
+  // While no call is in flight anywhere. Communicators that were split from this one go on without it.
+  void renew_communicator(const Renewal& renewal, int thread,
+                          std::vector<std::vector<std::unique_ptr<Graph>>>& graphs) {
+    if (renewal.communicator < 0) return;
+    for (const int graph : renewal.graphs) graphs[static_cast<std::size_t>(graph)].clear();
+    const Watchdog::Wait wait(watchdog_, thread, "a communicator that is unmade and made again");
+    team_.barrier();
+    if (thread == 0) {
+      const auto c = static_cast<std::size_t>(renewal.communicator);
       Group group(library_);
       for (const auto& lane : lanes_) {
-        if (lane->world_rank() >= members) continue;
+        const ncclComm_t comm = std::exchange(lane->comms()[c], nullptr);
+        if (comm == nullptr || !abort_switch_.take(comm)) continue;
         lane->device().use();
-        library_.check(library_.nccl().comm_init_rank(&lane->comms()[c], members, id, lane->world_rank()),
-                       format("ncclCommInitRank for rank %d of %d", lane->world_rank(), members).c_str());
+        library_.check((renewal.aborts ? library_.nccl().comm_abort : library_.nccl().comm_destroy)(comm),
+                       renewal.aborts ? "ncclCommAbort" : "ncclCommDestroy");
       }
       group.end();
-      for (const auto& lane : lanes_)
-        if (lane->comms()[c] != nullptr) abort_switch_.add(lane->comms()[c]);
+      renewal.splits ? split_communicator(c) : make_communicator(c);
+      ++renewed_;
     }
+    team_.barrier();
   }
 
   void register_windows() {
@@ -174,6 +227,7 @@ class Stress {
       std::vector<std::vector<std::unique_ptr<Graph>>> graphs(static_cast<std::size_t>(limits_.graphs));
       for (std::uint64_t batches = 0; drawer.drawn() < options_.calls && !is_time_up(thread, batches); ++batches) {
         const Batch batch = drawer.next();
+        renew_communicator(batch.renewal, thread, graphs);
         run_batch(batch, lanes, thread, graphs);
         if (thread == 0) count(batch, drawer.drawn());
       }
@@ -198,12 +252,26 @@ class Stress {
                                       lanes.front()->world_rank(), static_cast<unsigned long long>(first.number),
                                       static_cast<unsigned long long>(batch.calls.back().number),
                                       limits_.kinds[static_cast<std::size_t>(first.kind)].name.c_str(), first.count));
-    for (std::size_t i = 0; i < batch.calls.size(); ++i)
-      for (Lane* lane : lanes) lane->prepare(batch, i);
+    const auto each = [&](const auto& work) {
+      for (const Batch* one : {&batch, batch.beside.get()})
+        for (std::size_t i = 0; one != nullptr && i < one->calls.size(); ++i)
+          for (Lane* lane : lanes) work(*lane, *one, i);
+    };
+    each([](Lane& lane, const Batch& one, std::size_t i) { lane.prepare(one, i); });
     stall(lanes.front()->world_rank(), first);
+    int launched = 0;
+    const auto launch_beside = [&] {
+      if (!batch.beside || launched++ == batch.beside->replays) return;
+      for (const auto& graph : graphs[static_cast<std::size_t>(batch.beside->graph)]) graph->launch();
+    };
     switch (batch.manner) {
       case Manner::eager:
-        for (std::size_t i = 0; i < batch.calls.size(); ++i) enqueue_one(batch, i, lanes);
+        for (std::size_t i = 0; i < batch.calls.size(); ++i) {
+          enqueue_one(batch, i, lanes);
+          if (batch.calls[i].stream_goes)
+            for (Lane* lane : lanes) lane->renew_stream(batch.calls[i].stream);
+          if (i + 1 < batch.calls.size()) launch_beside();
+        }
         break;
       case Manner::grouped: {
         Group group(library_);
@@ -216,13 +284,16 @@ class Stress {
         graphs[static_cast<std::size_t>(batch.graph)] = capture(batch, lanes);
         [[fallthrough]];
       case Manner::replayed:
-        for (int launch = 0; launch < batch.replays; ++launch)
+        for (int launch = 0; launch < batch.replays; ++launch) {
           for (const auto& graph : graphs[static_cast<std::size_t>(batch.graph)]) graph->launch();
+          launch_beside();
+        }
         break;
     }
+    // At least once, or its outputs are not there.
+    if (launched == 0) launch_beside();
     complete(lanes, thread);
-    for (std::size_t i = 0; i < batch.calls.size(); ++i)
-      for (Lane* lane : lanes) lane->check(batch, i);
+    each([](Lane& lane, const Batch& one, std::size_t i) { lane.check(one, i); });
   }
 
   void enqueue_one(const Batch& batch, std::size_t position, const std::vector<Lane*>& lanes) {
@@ -325,6 +396,7 @@ class Stress {
   }
 
   void summarise(const Failure* failure, double seconds) const {
+    if (options_.restless) std::printf("stress: %d communicators were unmade and made again on the way\n", renewed_);
     std::printf("stress: %s, %llu calls by %d ranks in %.1f s, seed %llu, %s\n",
                 failure == nullptr ? "0 wrong" : "FAILED", static_cast<unsigned long long>(drawn_), ranks(), seconds,
                 static_cast<unsigned long long>(options_.seed), library_.name().c_str());
@@ -353,6 +425,7 @@ class Stress {
   Rendezvous& rendezvous_;
   std::unique_ptr<Rendezvous> alone_;
   Library library_;
+  ncclCommSplit_t* split_;  // null: the library has none
   std::unique_ptr<Platform> platform_;
   Limits limits_;
   std::vector<std::unique_ptr<Collective>> collectives_;
@@ -363,6 +436,7 @@ class Stress {
   std::vector<ncclComm_t> closing_;
   Clock::time_point began_ = Clock::now();
   double told_ = 0;
+  int renewed_ = 0;
   std::uint64_t drawn_ = 0;
   std::uint64_t by_manner_[4] = {};
   std::map<std::string, std::uint64_t> by_collective_;

@@ -130,6 +130,59 @@ TEST(AbortedRank, TellsTheOthers) {
   EXPECT_TRUE(eventually([] { return FakeDevice::live_allocations() == 0; })) << FakeDevice::live_allocations();
 }
 
+TEST(AbortedRank, IsGoneWithinHalfASecondWhateverRunsAndItsMemoryOnlyWhenThatHasEnded) {
+  FakeDevices devices;
+  const ncclUniqueId id = new_id();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      ncclComm_t comm = nullptr;
+      ASSERT_EQ(ncclCommInitRank(&comm, 2, id, rank), ncclSuccess);
+      my_device().events_done = false;
+      ASSERT_EQ(all_reduce(comm), ncclSuccess);
+      // As PyTorch's watchdog does: on all of a process's communicators one after the other.
+      const auto begin = Clock::now();
+      EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+      EXPECT_LT(Clock::now() - begin, std::chrono::milliseconds(600));
+      // Kernels may still write there.
+      ::usleep(300'000);
+      EXPECT_GT(FakeDevice::live_allocations(), 0);
+      my_device().events_done = true;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(eventually([] { return FakeDevice::live_allocations() == 0; })) << FakeDevice::live_allocations();
+}
+
+TEST(AbortedRank, LeavesItsPeersKernelsTheTimeToEndWithAllTheyNeed) {
+  FakeDevices devices;
+  const ncclUniqueId id = new_id();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      ncclComm_t comm = nullptr;
+      ASSERT_EQ(ncclCommInitRank(&comm, 2, id, rank), ncclSuccess);
+      const std::uint32_t* word = nullptr;
+      my_device().kernel = [&](const Launch& launch) { word = launch.arguments.abort; };
+      ASSERT_EQ(all_reduce(comm), ncclSuccess);
+      barrier(comm);
+      barrier(comm);
+      const auto begin = Clock::now();
+      if (rank == 0) {
+        EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+        return;
+      }
+      while (Clock::now() - begin < std::chrono::milliseconds(120)) {
+        ASSERT_EQ(__atomic_load_n(word, __ATOMIC_ACQUIRE), 0u) << "no grace";
+        ::usleep(2000);
+      }
+      EXPECT_TRUE(eventually([&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0; }, 1000));
+      EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(FailedLaunch, IsTheCallersErrorAndTheOthersLearnIt) {
   FakeDevices devices;
   run_threads(3, [](ncclComm_t comm, int rank) {

@@ -113,6 +113,25 @@ TEST(Watch, AnAbortReachesEveryOtherRank) {
   EXPECT_EQ(table.health[2]->code(), ncclSuccess);
 }
 
+// A kernel that is ended sends whatever it has; nobody shall take that for a result.
+TEST(Watch, EveryRankKnowsOfALossBeforeAnyKernelIsEnded) {
+  Table table(3);
+  ASSERT_TRUE(table.complete());
+  std::uint32_t words[3] = {};
+  for (int rank = 0; rank < 3; ++rank) table.health[std::size_t(rank)]->set_abort_word(&words[rank]);
+  const auto begin = WatchClock::now();
+  table.seats[1]->announce_abort();
+  const auto ended = [&](int rank) { return __atomic_load_n(&words[rank], __ATOMIC_ACQUIRE) != 0; };
+  while (!ended(0) && !ended(1) && !ended(2)) {
+    ASSERT_LT(WatchClock::now() - begin, seconds(2));
+    ::usleep(500);
+  }
+  EXPECT_GE(WatchClock::now() - begin, std::chrono::milliseconds(200));
+  for (const int rank : {0, 2}) EXPECT_EQ(table.health[std::size_t(rank)]->code(), ncclRemoteError) << rank;
+  EXPECT_TRUE(eventually([&] { return ended(0) && ended(1) && ended(2); }, 200));
+  for (const auto& health : table.health) health->set_abort_word(nullptr);
+}
+
 TEST(Watch, AFailureComesWithItsReason) {
   Table table(3);
   ASSERT_TRUE(table.complete());

@@ -9,6 +9,7 @@ from busbw.doctor.finding import Finding
 from busbw.doctor.findings import (
     acs,
     below_expected,
+    built_without_mpi,
     conf_files,
     cpu_binding,
     few_channels,
@@ -36,6 +37,7 @@ from busbw.doctor.findings import (
     shm_disabled,
     slow_settings,
     slow_transport,
+    stuck_in_collective,
     topology_file,
 )
 
@@ -60,6 +62,8 @@ FINDINGS: Mapping[str, Examination] = {
         slow_transport,
         init_incomplete,
         settings_differ,
+        stuck_in_collective,
+        built_without_mpi,
         nccl_warnings,
         below_expected,
         pcie_link,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import evidence, removal, without
+from busbw.doctor.signature import Stage
 from busbw.machine.nccl.conf import Setting
 from busbw.machine.nccl.log_model import Communicator, NcclLog
 from busbw.machine.topology.model import Nic
@@ -18,6 +19,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     yield from _socket_names(facts)
     yield from _rdma_names(facts)
     yield from _sockets_between_nodes(facts)
+    yield from _loopback(facts)
     yield from _down(facts)
 
 
@@ -91,6 +93,26 @@ def _over_sockets(log: NcclLog, largest: Communicator) -> bool:
     if any(each.kind == "NET" and each.detail.lower() == "socket" for each in largest.transports):
         return True
     return log.network is not None and log.network.text.lower() == "socket" and (largest.nnodes or 1) > 1
+
+
+def _loopback(facts: Facts) -> Iterator[Finding]:
+    """Bootstrap over the loopback interface in a job of several hosts."""
+    used = [
+        (log, log.bootstrap) for log in facts.logs if log.bootstrap and log.bootstrap.text.startswith(("lo:", "[0]lo:"))
+    ]
+    hosts = {place.host for log in facts.logs for each in log.communicators for place in each.ranks if place.host}
+    if not used or (len(hosts) < 2 and not facts.several_nodes):
+        return
+    log, first = used[0]
+    yield Finding(
+        NAME, Severity.ERROR, "several nodes, and NCCL bootstraps over loopback, which no other node reaches",
+        (Evidence(f"Bootstrap : Using {first.text}", log.source, first.line),),
+        Cost("init hangs or fails"),
+        "set NCCL_SOCKET_IFNAME to the interface between the nodes; take the host's name off the 127.0.1.1 line of "
+        "/etc/hosts",
+        Proof(instruction="ip -br addr on every node; then run with NCCL_SOCKET_IFNAME set"),
+        stage=Stage.SETTING,
+    )  # fmt: skip
 
 
 def _down(facts: Facts) -> Iterator[Finding]:

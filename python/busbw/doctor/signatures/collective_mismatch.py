@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="ranks call different collectives, or in another order",
     patterns=(
+        r"submitted to be reduced, gathered or broadcasted by subset of ranks",
+        r"Stalled ranks",
+        r"different collective operation counts",
         r"Detected mismatch between collectives",
         r"caused by a collective mismatch",
         r"CollectiveFingerPrint",

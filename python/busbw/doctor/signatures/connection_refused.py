@@ -9,7 +9,12 @@ SIGNATURE = Signature(
         "a peer's address refuses connections: its process is gone or not started, or the address "
         "is of another interface"
     ),
-    patterns=(r"Connection refused",),
+    patterns=(
+        r"Software caused connection abort",
+        r"exceeded retries",
+        r"refused.{0,40}exceeded error retry",
+        r"Connection refused",
+    ),
     unless=(
         "c10d",
         "tcpstore",

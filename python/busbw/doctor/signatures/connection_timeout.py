@@ -9,6 +9,8 @@ SIGNATURE = Signature(
         "connections between nodes get no answer: a firewall or security group drops them, or the interface is wrong"
     ),
     patterns=(
+        r"Gloo connectFullMesh failed",
+        r"gloo.{0,80}connect timeout",
         r"(?:connect|Connect)\w* to \S+ .{0,40}(?:Connection )?timed out",
         r"Call to connect .{0,60}timed out",
         r"exceeded timeouts",

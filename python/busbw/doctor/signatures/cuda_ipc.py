@@ -9,6 +9,8 @@ SIGNATURE = Signature(
         "processes of one host cannot share GPU memory (CUDA IPC): their containers hide each other or see other GPUs"
     ),
     patterns=(
+        r"transport/p2p\.cc:\d+.{0,40}Cuda failure (?:1|101|400|201)\b",
+        r"p2p\.cc.{0,60}'(?:invalid device ordinal|invalid resource handle|invalid argument)'",
         r"cudaIpc(?:Open|Get)MemHandle",
         r"cuIpc(?:Open|Get)MemHandle",
         r"Legacy IPC not supported",
@@ -20,6 +22,10 @@ SIGNATURE = Signature(
         r"ncclProxyClient(?:GetFd|QueryFd|ConvertFd)\w* call to",
     ),
     unless=("too many open files",),
+    explains=(
+        "gpu-not-visible",
+        "invalid-argument",
+    ),
     confirm=(
         "run once with NCCL_P2P_DISABLE=1: if it runs, sharing is the fault; compare the "
         "containers' pid and IPC namespaces"

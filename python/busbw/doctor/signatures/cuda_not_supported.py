@@ -9,6 +9,8 @@ SIGNATURE = Signature(
         "this platform does not support a CUDA operation that NCCL uses (VM, WSL, MIG, vGPU, or a container's limits)"
     ),
     patterns=(
+        r"Cu failure: operation not (?:supported|permitted)",
+        r"cuMem\w+\(.{0,80}operation not (?:supported|permitted)",
         r"Cuda failure (?:801 )?'?operation not supported",
         r"Cuda failure (?:800 )?'?operation not permitted",
         r"CUDA error: operation not (?:supported|permitted)",

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the NVIDIA driver is too old for the CUDA of this program",
     patterns=(
+        r"built for NVIDIA Driver Release .{0,80}compatibility mode is UNAVAILABLE",
         r"CUDA driver version is insufficient",
         r"driver on your system is too old",
         r"unsupported toolchain",

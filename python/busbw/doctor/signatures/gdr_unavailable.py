@@ -18,6 +18,8 @@ SIGNATURE = Signature(
         r"GPUDirect RDMA.{0,40}(?:not available|unavailable|disabled|not supported)",
         r"modprobe.{0,40}nvidia.peermem",
     ),
+    explains=("ibv-call-failed",),
+    between_nodes=True,
     confirm="lsmod | grep peermem; grep GDRDMA in the log's channel lines",
     cure=(
         "modprobe nvidia-peermem (after the OFED or rdma-core that it was built with), or use the "

@@ -9,7 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"NVRM: Xid.{0,60}?\): (?!(?:"
         r"13|31|43|45|48|61|62|63|64|68|69|72|74|79|92|94|95|109|"
-        r"119|120|123|136|137|140|144|145|146|147|148|149|150|154|171|172)\b)(?P<xid>\d{1,3})\b",
+        r"119|120|123|136|137|140|144|145|146|147|148|149|150|171|172)\b)(?P<xid>\d{1,3})\b",
     ),
     confirm="look the number up in NVIDIA's catalogue of Xid errors; nvidia-smi -q; dcgmi diag -r 3",
     cure=(

@@ -7,9 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="the GPU's firmware processor no longer answers (Xid {xid})",
     patterns=(
-        r"Xid.{0,60}?\): (?P<xid>61|62|119|120|154|123|136)\b",
-        r"Xid (?:error )?(?P<xid>61|62|119|120|154|123|136)\b",
-        r"Xid: (?P<xid>61|62|119|120|154|123|136)\b",
+        r"Xid.{0,60}?\): (?P<xid>61|62|119|120|123|136)\b",
+        r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>61|62|119|120|123|136)\b",
         r"Timeout (?:after \d+s? of )?waiting for RPC (?:response )?from GSP",
         r"GSP RPC timeout",
         r"_kgspRpcRecvPoll",

@@ -8,8 +8,7 @@ SIGNATURE = Signature(
     title="a GPU's memory has errors that ECC could not correct (ECC, Xid {xid})",
     patterns=(
         r"Xid.{0,60}?\): (?P<xid>48|63|64|92|94|95|140|171|172)\b",
-        r"Xid (?:error )?(?P<xid>48|63|64|92|94|95|140|171|172)\b",
-        r"Xid: (?P<xid>48|63|64|92|94|95|140|171|172)\b",
+        r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>48|63|64|92|94|95|140|171|172)\b",
         r"uncorrectable ECC error",
         r"Cuda failure (?:214|'uncorrectable)",
         r"CUDA_ERROR_ECC_UNCORRECTABLE",

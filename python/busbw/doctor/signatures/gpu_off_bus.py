@@ -7,9 +7,10 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="a GPU fell off the PCIe bus: the driver no longer reaches it",
     patterns=(
+        r"GPU requires reset",
+        r"\bERR!",
         r"Xid.{0,60}?\): (?P<xid>79)\b",
-        r"Xid (?:error )?(?P<xid>79)\b",
-        r"Xid: (?P<xid>79)\b",
+        r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>79)\b",
         r"GPU has fallen off the bus",
         r"GPU is lost",
         r"Unable to determine the device handle for (?:GPU|gpu)",

@@ -11,6 +11,7 @@ SIGNATURE = Signature(
         r"modify_qp.{0,60}(?:timed out|errno 110|No route|Network is unreachable|errno 113|errno 101)",
         r"ibv_create_ah.{0,60}(?:fail|timed out)",
     ),
+    explains=("ibv-call-failed",),
     confirm="show_gids; ping -I INTERFACE from each RDMA interface to each of the peer's",
     cure=(
         "on RoCE every NIC must reach its peers' NICs: routes and ARP for each rail "

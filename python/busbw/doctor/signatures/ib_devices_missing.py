@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         r"Failed to get IB devices list",
         r"uverbs\d+.{0,60}(?:Permission denied|No such)",
     ),
+    between_nodes=True,
     confirm="ls -l /dev/infiniband; ibv_devinfo, both inside the container",
     cure=(
         "start the container with --device=/dev/infiniband --cap-add=IPC_LOCK (Kubernetes: the RDMA "

@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title=("the RDMA connection is refused as invalid: wrong GID index, subnet, or a mix of InfiniBand and RoCE"),
     patterns=(
+        r"modify_qp.{0,60}(?:No such device|errno 19)",
+        r"ncclIbRoceGetVersionNum",
+        r"GID table change",
         r"ibv_modify_qp failed with.{0,20}(?:22\b|Invalid argument)",
         r"modify_qp.{0,60}(?:Invalid argument|errno 22)",
         r"ibv_query_gid.{0,40}fail",
@@ -21,6 +24,7 @@ SIGNATURE = Signature(
         "errno 110",
         "timed out",
     ),
+    explains=("ibv-call-failed",),
     confirm=(
         "show_gids (or /sys/class/infiniband/*/ports/1/gids) on both nodes: which index is RoCE v2 with an IPv4 address"
     ),

@@ -23,6 +23,7 @@ SIGNATURE = Signature(
         "ib-retry",
         "ib-flush",
     ),
+    between_nodes=True,
     confirm="ibstat; ibv_devinfo; `dmesg | grep mlx5` on the host that is named",
     cure=(
         "check cable, transceiver and switch port (Polling: nothing at the other end; Initializing: "

@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.EFFECT,
     title="the launcher ended this process because another one failed",
     patterns=(
+        r"tasks? \d[\d,-]*: Exited with exit code",
+        r"CrashLoopBackOff",
+        r"CalledProcessError",
         r"closing signal SIGTERM",
         r"Sending process \d+ closing signal",
         r"ChildFailedError",

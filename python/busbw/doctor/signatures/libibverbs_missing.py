@@ -14,6 +14,7 @@ SIGNATURE = Signature(
         r"libibverbs.{0,40}not found",
         r"IBVERBS_1\.\d+.{0,40}not found",
     ),
+    between_nodes=True,
     confirm="ldconfig -p | grep ibverbs",
     cure=(
         "install rdma-core (libibverbs1, ibverbs-providers) in the image; without RDMA devices "

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"locked memory.{0,80}(?:limit|insufficient|too low)",
         r"ibv_create_qp.{0,60}Cannot allocate memory",
     ),
+    explains=("ibv-call-failed",),
     confirm="ulimit -l in the job's own shell (Slurm, ssh and containers set their own)",
     cure=(
         "set memlock to unlimited: docker --ulimit memlock=-1, /etc/security/limits.conf, "

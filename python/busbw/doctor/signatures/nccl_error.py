@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="NCCL failed ({what}); the log does not hold the line that says why",
     patterns=(
+        r"NCCL error.{0,200}(?P<what>internal error|invalid argument|remote process exited|network error)",
         r"(?P<what>ncclUnhandledCudaError|unhandled cuda error)",
         r"(?P<what>ncclSystemError|unhandled system error)",
         r"(?P<what>ncclInternalError)",

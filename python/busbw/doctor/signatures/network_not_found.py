@@ -7,9 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title=("the network that NCCL_NET or the communicator asks for is not available: its plugin was not loaded"),
     patterns=(
+        r"NET/OFI.{0,120}(?:No eligible|could not find|Failed to init|Failing init|Unable to find)",
         r"Error: network \S{0,60} ?not found",
         r"Failed to initialize any NET plugin",
-        r"NET/OFI.{0,120}(?:fail|error|No eligible|could not find|unable)",
         r"aws-ofi-nccl.{0,80}(?:fail|error)",
         r"libfabric.{0,60}(?:fail|not found|No data available)",
         r"fi_getinfo.{0,60}(?:fail|No data|\(-61\))",
@@ -19,6 +19,7 @@ SIGNATURE = Signature(
         r"libnccl-net\S*.{0,40}undefined symbol",
         r"gIB.{0,60}(?:fail|error)",
     ),
+    explains=("efa-error",),
     confirm="env | grep -e NCCL_NET -e FI_; ldd libnccl-net*.so; fi_info -p efa on EFA machines",
     cure=(
         "put the plugin's folder into LD_LIBRARY_PATH on every node, give the container its devices "

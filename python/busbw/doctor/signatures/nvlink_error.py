@@ -7,9 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="an NVLink of a GPU fails (Xid {xid})",
     patterns=(
+        r"Link \d+: <inactive>",
         r"Xid.{0,60}?\): (?P<xid>74|72|144|145|146|147|148|149|150)\b",
-        r"Xid (?:error )?(?P<xid>74|72|144|145|146|147|148|149|150)\b",
-        r"Xid: (?P<xid>74|72|144|145|146|147|148|149|150)\b",
+        r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>74|72|144|145|146|147|148|149|150)\b",
         r"NVLink: fatal error detected",
         r"nvlink.{0,40}(?:fatal|link down|went down|is down|inactive link)",
         r"Invalid access of peer GPU memory over nvlink",

@@ -17,6 +17,10 @@ SIGNATURE = Signature(
         r"Multicast (?:support|pointer) requested",
     ),
     unless=("out of memory",),
+    explains=(
+        "invalid-argument",
+        "cuda-not-supported",
+    ),
     confirm=(
         "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A4 Fabric; run once with NCCL_NVLS_ENABLE=0"
     ),

@@ -7,11 +7,15 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the driver's management library (NVML) cannot be used in this container",
     patterns=(
+        r"nvml\w+\(\w*\) failed",
         r"Failed to open libnvidia-ml\.so",
         r"nvmlInit\w*\(\) failed",
         r"Failed to initialize NVML",
     ),
-    unless=("driver/library version mismatch",),
+    unless=(
+        "setcpuaffinity",
+        "driver/library version mismatch",
+    ),
     confirm="nvidia-smi in the same container",
     cure=(
         "start the container with the utility capability "

@@ -12,7 +12,6 @@ SIGNATURE = Signature(
         r"TUNER/Plugin.{0,60}(?:Failed to (?:load|open|initialize)|incompatible|dlopen error)",
         r"libnccl-tuner\S*.{0,60}(?:undefined symbol|cannot open|Could not find)",
         r"(?:tuner|profiler) plugin.{0,40}(?:version|incompatible|unsupported)",
-        r"PXN Disabled as plugin is v\d",
         r"no ncclNetPlugin_v\d+ symbol found",
         r"NET/Plugin: (?:Failed to find|dlsym).{0,40}(?:any|suitable)",
         r"plugin v\d+ is (?:no longer|not) supported",

@@ -9,6 +9,8 @@ SIGNATURE = Signature(
         "not all processes reached the rendezvous within its time: some node did not start, or cannot reach the store"
     ),
     patterns=(
+        r"RendezvousClosedError",
+        r"Original timeout was \d+ ms",
         r"Timed out after \d+ seconds waiting for clients",
         r"\d+/\d+ clients joined",
         r"RendezvousTimeoutError",

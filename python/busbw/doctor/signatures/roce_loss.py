@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         r"pause storm",
         r"port_xmit_discards\b\W*[1-9]",
     ),
+    between_nodes=True,
     confirm=("ethtool -S INTERFACE and /sys/class/infiniband/*/ports/1/hw_counters before and after a run"),
     cure=(
         "make the queue of NCCL_IB_TC lossless (PFC, ECN) on NICs and switches, the same TC and SL "

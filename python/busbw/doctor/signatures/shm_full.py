@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="/dev/shm is full or too small: NCCL cannot make its shared memory segments",
     patterns=(
+        r"exitcode *: *-7\b",
+        r"Signal 7 \(SIGBUS\)",
+        r"Call to (?:posix_fallocate|ftruncate|shm_open) failed",
         r"No space left on device.{0,60}(?:shm|nccl)",
         r"(?:/dev/shm|nccl-|shared memory|shm).{0,200}No space left on device",
         r"failed to extend /dev/shm",

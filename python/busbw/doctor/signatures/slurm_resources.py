@@ -7,6 +7,11 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title="Slurm could not give the job what it asks for (GPUs, nodes, memory)",
     patterns=(
+        r"Insufficient (?:nvidia\.com/gpu|memory|cpu|rdma|vpc\.amazonaws\.com/efa)",
+        r"FailedScheduling",
+        r"ImagePullBackOff|ErrImagePull",
+        r"Unschedulable",
+        r"FailedMount",
         r"Invalid generic resource",
         r"Requested node configuration is not available",
         r"Unable to (?:confirm|create|allocate) (?:allocation|step|resources)",

@@ -9,7 +9,6 @@ SIGNATURE = Signature(
     title=("NCCL cannot read how GPUs and NICs are connected (a virtual machine hides it, or NCCL_TOPO_FILE is wrong)"),
     patterns=(
         r"Could not find real path of",
-        r"Topology detection *: *could not read .{0,200}(?:link|class|numa|speed|width)",
         r"Could not open XML topology file",
         r"TopoFuseXmls",
         r"could not find CPU numa ID",

@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         "connection-timeout",
         "no-route",
     ),
+    between_nodes=True,
     confirm="ip -br addr on every node: which interface has an address that the other nodes reach",
     cure=(
         "set NCCL_SOCKET_IFNAME to the interface between the nodes (for PyTorch GLOO_SOCKET_IFNAME "

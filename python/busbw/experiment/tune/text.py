@@ -45,7 +45,7 @@ def plan_text(asked: Asked, rounds: int, budget_s: float) -> str:
     lines = []
     number = 0
     for collective in asked.collectives:
-        lines.append(f"{collective} (busbw run -n {asked.ranks} {COLLECTIVES[collective]} -d {asked.type}):")
+        lines.append(f"{collective} (busbw run --ranks {asked.ranks} {COLLECTIVES[collective]} -d {asked.type}):")
         for each in candidates(asked, collective):
             first, last = sizes(asked, each) or (0, 0)
             lines.append(f"  {each.use:30} {format_bytes(first)} to {format_bytes(last)}")

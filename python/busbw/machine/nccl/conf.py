@@ -7,13 +7,18 @@ nothing: `NCCL_ALGO = Ring` sets a variable whose name ends in a space, which no
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from busbw.machine.nccl.problem import Problem
 
 MAX_LINES = 10_000
+MAX_BYTES = 32 << 20
+SYSTEM_CONF = "/etc/nccl.conf"
 MAX_VALUE = 1023  # NCCL's buffer
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -73,6 +78,32 @@ def read_conf(text: str, path: str) -> ConfFile:
         if _NAME.fullmatch(name):
             entries.append(Entry(name, value[:MAX_VALUE], number))
     return ConfFile(path, tuple(entries), tuple(problems))
+
+
+def conf_paths(environ: Mapping[str, str]) -> tuple[str, str]:
+    """The two files that NCCL looks for, in its order, whether they are there or not."""
+    # NCCL asks the password file for the home, not $HOME.
+    return environ.get("NCCL_CONF_FILE") or f"{_home()}/.nccl.conf", SYSTEM_CONF
+
+
+def set_by_files(environ: Mapping[str, str]) -> dict[str, Origin]:
+    """The variables that conf files of this host set for every program, and where."""
+    found: dict[str, Origin] = {}
+    for path in conf_paths(environ):
+        try:
+            text = Path(path).read_bytes()[:MAX_BYTES].decode("utf-8", "replace")
+        except OSError:
+            continue
+        for entry in read_conf(text, path).entries:
+            found.setdefault(entry.name, Origin(path, entry.line, conf=True))
+    return found
+
+
+def _home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
 
 
 def in_force(environment: Mapping[str, str], files: Sequence[ConfFile]) -> dict[str, Setting]:

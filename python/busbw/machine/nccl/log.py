@@ -13,6 +13,9 @@ from busbw.machine.nccl.log_model import Choice, Message, NcclLog, Said, Variabl
 MAX_COMMUNICATORS = 4096
 MAX_KEPT = 100_000
 MAX_WORDS = 1000
+SURELY_REFUSED = 3
+"""Messages with this beginning that no handler took: further ones are not tried."""
+_NO_DIGITS = str.maketrans("", "", "0123456789")
 _NAMES = re.compile(r"[A-Z][A-Z0-9_]{2,80}")
 
 Handler = Callable[["_Reading", Line, "re.Match[str]"], None]
@@ -45,6 +48,7 @@ class _Reading:
     devices: dict[tuple[str, int, int], str] = field(default_factory=dict)
     latest: str = ""
     likely: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
     messages: int = 0
     unread: int = 0
     lines: int = 0
@@ -78,7 +82,7 @@ def read_log(lines: Iterable[str], source: str) -> NcclLog:
     """Read a log. Never fails: what is no message of NCCL is skipped, what is not understood is counted."""
     reading = _Reading(source)
     for said in messages(lines):
-        if isinstance(said, tuple):
+        if not isinstance(said, Line):
             _header(reading, *said)
             continue
         reading.messages += 1
@@ -121,16 +125,35 @@ def _finished(reading: _Reading) -> NcclLog:
 
 def _understood(reading: _Reading, line: Line) -> bool:
     """Whether some handler took the line. Those that took lines with this first word before are tried first."""
-    word = line.text[:24].partition(" ")[0]
-    likely = reading.likely.get(word, ())
-    if any(_apply(reading, line, *_HANDLERS[i]) for i in likely):
+    if line.text.startswith("Channel ") and " via " in line.text and _quick_transport(reading, line):
         return True
+    word = line.text[:24].translate(_NO_DIGITS)
+    likely = reading.likely.get(word, ())
+    for i in likely:
+        if _apply(reading, line, *_HANDLERS[i]):
+            return True
+    if reading.refused.get(word, 0) >= SURELY_REFUSED:
+        return False
     for i, (pattern, handler) in enumerate(_HANDLERS):
         if i not in likely and _apply(reading, line, pattern, handler):
             if len(reading.likely) < MAX_WORDS:
                 reading.likely[word] = (*likely, i)
             return True
+    if len(reading.refused) < MAX_WORDS and not likely:
+        reading.refused[word] = reading.refused.get(word, 0) + 1
     return False
+
+
+def _quick_transport(reading: _Reading, line: Line) -> bool:
+    """The usual spelling of a channel's connection, which is most of a log, without a regular expression."""
+    parts = line.text.split()
+    if len(parts) < 8 or parts[2] != ":" or parts[4] != "->" or parts[-2] != "via":
+        return False
+    channel, sender, receiver = parts[1].partition("/")[0], parts[3].partition("[")[0], parts[5].partition("[")[0]
+    if not (channel.isdecimal() and sender.isdecimal() and receiver.isdecimal()) or len(sender + receiver) > 14:
+        return False
+    reading.communicator(line).connection(int(channel), int(sender), int(receiver), parts[-1], line.number)
+    return True
 
 
 def _apply(reading: _Reading, line: Line, pattern: re.Pattern[str], handler: Handler) -> bool:

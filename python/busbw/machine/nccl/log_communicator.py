@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from busbw.machine.nccl.log_lines import Line
 from busbw.machine.nccl.log_model import Communicator, Counts, RankPlace, Ring, Transport, TreeNode
@@ -86,17 +87,23 @@ class Builder:
 
     def transport(self, line: Line, found: re.Match[str]) -> None:
         """`Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM`."""
-        kind, detail, device, gdr = _kind_of(found["by"])
-        key = (int(found["sender"]), int(found["receiver"]), kind, detail)
+        self.connection(int(found["channel"]), int(found["sender"]), int(found["receiver"]), found["by"], line.number)
+
+    def connection(self, channel: int, sender: int, receiver: int, by: str, number: int) -> None:
+        """One channel of one pair, and by what."""
+        kind, detail, device, gdr = _kind_of(by)
+        key = (sender, receiver, kind, detail)
         known = self._transports.get(key)
         if known is None and len(self._transports) >= MAX_PAIRS:
             return
         channels = self._channels.setdefault(key, set())
-        channels.add(int(found["channel"]))
+        if channel in channels and known is not None and (not device or device in known.devices):
+            return
+        channels.add(channel)
         devices = known.devices if known else ()
         if device and device not in devices and len(devices) < 64:
             devices = (*devices, device)
-        first = known.line if known else line.number
+        first = known.line if known else number
         self._transports[key] = Transport(*key, gdr or bool(known and known.gdr), len(channels), devices, first)
 
     def channel_counts(self, line: Line, found: re.Match[str]) -> None:
@@ -133,6 +140,7 @@ def _numbers(text: str) -> list[int]:
     return [value for each in text.split("/") if (value := int(each)) >= 0]
 
 
+@lru_cache(maxsize=4096)
 def _kind_of(by: str) -> tuple[str, str, str, bool]:
     """(kind, detail, device, GPU Direct RDMA) of what follows `via`."""
     if by.startswith("direct shared memory"):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAX_LINE = 65536
 MAX_LINES = 20_000_000
 
-_MESSAGE = re.compile(
+_HEAD = re.compile(
     r"(?:(?P<host>[A-Za-z0-9][\w.-]{0,254})?:?(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) +)?\[(?P<dev>-?\d{1,4})\] +"
-    r"(?:(?P<place>[\w./+-]{1,200}:\d{1,6}) (?:\([^)]{0,80}\) )?)?NCCL (?P<level>INFO|WARN) (?P<text>.*)"
+    r"(?:(?P<place>[\w./+-]{1,200}:\d{1,6}) (?:\([^)]{0,80}\) )?)?$"
 )
+"""What stands before `NCCL INFO` or `NCCL WARN`, behind any prefix of a launcher."""
+MAX_HEADS = 20_000
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One message: the process and thread that printed it, and the CUDA device it was about."""
 
     number: int
@@ -32,23 +33,39 @@ class Line:
 
 def messages(lines: Iterable[str]) -> Iterator[Line | tuple[int, str]]:
     """Messages of NCCL; any other line that starts with # as (number, line), since benchmarks head their tables so."""
+    # A thread's messages begin alike, so that each beginning is taken apart once.
+    heads: dict[str, tuple[str, int, int, int, str] | None] = {}
     for number, raw in enumerate(lines, 1):
         if number > MAX_LINES:
             return
-        if "NCCL " not in raw:
+        at = raw.find("NCCL ")
+        if at < 0:
             if raw.lstrip().startswith("#"):
                 yield number, raw[:4096]
             continue
-        found = _MESSAGE.search(raw, 0, MAX_LINE)
-        if found is None:
+        level = raw[at + 5 : at + 10]
+        if level not in {"INFO ", "WARN "}:
             continue
+        head = raw[:at]
+        if head in heads:
+            known = heads[head]
+        else:
+            known = _taken_apart(head)
+            if len(heads) < MAX_HEADS:
+                heads[head] = known
+        if known is None:
+            continue
+        text = raw[at + 10 : at + MAX_LINE].strip()
+        host, pid, tid, device, place = known
         yield Line(
-            number=number,
-            host=found["host"] or "",
-            pid=int(found["pid"] or 0),
-            tid=int(found["tid"] or 0),
-            device=int(found["dev"]),
-            warning=found["level"] == "WARN",
-            place=found["place"] or "",
-            text=(text if (text := found["text"].strip()).isprintable() else _CONTROL.sub("\ufffd", text)),
-        )
+            number, host, pid, tid, device, level == "WARN ", place,
+            text if text.isprintable() else _CONTROL.sub("\ufffd", text),
+        )  # fmt: skip
+
+
+def _taken_apart(head: str) -> tuple[str, int, int, int, str] | None:
+    """Host, process, thread, device and place of a message; None where it is no message's beginning."""
+    found = _HEAD.search(head[-1024:])
+    if found is None:
+        return None
+    return found["host"] or "", int(found["pid"] or 0), int(found["tid"] or 0), int(found["dev"]), found["place"] or ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import pytest
@@ -75,7 +74,7 @@ def test_the_engine_is_asked_for_graphs_repeated_sweeps_and_checked_results():
     table = next(t for t in speed.tables(machine(), Wanted()) if t.collective == "all_reduce")
     played = {player.name: player for player in speed.players(session, table, Path("/scratch"))}
     argv = list(played["NCCL -R 2, no mixing"].command.argv)
-    assert argv[:6] == ["python3", "-m", "busbw", "run", "-n", "4"]
+    assert argv[:6] == ["python3", "-m", "busbw", "run", "--ranks", "4"]
     for pair in (("-N", "7"), ("-G", "20"), ("-w", "5"), ("-c", "1"), ("-R", "2"), ("--library", "/w/libnccl.so.2")):
         assert argv[argv.index(pair[0]) + 1] == pair[1]
     assert played["NCCL -R 2, no mixing"].command.environment["NCCL_GRAPH_MIXING_SUPPORT"] == "0"
@@ -187,16 +186,14 @@ def test_a_sweep_measures_every_kernel_by_the_librarys_own_names_and_then_tunes(
                  ("--budget", "12")):  # fmt: skip
         assert argv[argv.index(pair[0]) + 1] == pair[1]
     tune = sweep.tune_argv(machine(), wanted, 2, 30, Path("/t"))
-    assert tune[:6] == ("python3", "-m", "busbw", "tune", "alltoall", "-n")
+    assert tune[:6] == ("python3", "-m", "busbw", "tune", "alltoall", "--ranks")
 
 
 def test_the_words_for_tuning_are_those_that_the_verb_takes():
-    from busbw.cli import tune
+    from busbw.base.words import parse
 
-    parser = argparse.ArgumentParser()
-    tune.configure(parser)
     argv = sweep.tune_argv(machine(), Wanted(), 4, 30, Path("/t"))
-    parsed = parser.parse_args(argv[4:])
+    parsed = parse("tune", argv[4:])
     assert parsed.output is not None
 
 

@@ -90,11 +90,11 @@ def test_a_dry_run_shows_every_resource_and_the_job(file: Path, capsys: pytest.C
     shown = capsys.readouterr().out
     for kind in ("resource group", "workspace", "compute cluster", "environment"):
         assert f"# {kind} " in shown
-    words = ["--dry-run", "--time-limit", "20m", "all_reduce", "-b", "8", "-g", "2", "--dry-run"]
+    words = ["--dry-run", "--time-limit", "20m", "all_reduce", "-b", "8", "-g", "2"]
     assert main(["azureml", "submit", "--config", str(file), *words]) == 0
     shown = capsys.readouterr().out
     assert "instance_count: 2" in shown and "process_count_per_instance: 4" in shown and "timeout: 1200" in shown
-    assert "exec busbw-engine all_reduce -b 8 -g 2 --dry-run --record" in shown
+    assert "exec busbw-engine all_reduce -b 8 -g 2 --record" in shown
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,9 @@ def test_a_dry_run_shows_every_resource_and_the_job(file: Path, capsys: pytest.C
         (("submit", "--nodes", "3", "all_reduce"), "the cluster ndv4 has 2"),
         (("collect",), "name of one job"),
         (("setup", "--frob"), "no option '--frob'"),
-        (("launch",), "invalid choice"),
-        (("submit", "--time-limit", "20", "all_reduce"), "with the unit"),
+        (("submit", "all_reduce", "--dry-run"), "starts its ranks itself"),
+        (("launch",), "there are example, setup"),
+        (("submit", "--time-limit", "soon", "all_reduce"), "write it as 90s"),
     ],
 )
 def test_a_step_that_cannot_be_is_one_sentence(

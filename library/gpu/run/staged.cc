@@ -1,0 +1,222 @@
+// Writes down what a rank's streams do for a collective by copy engines.
+#include "library/gpu/run/staged.h"
+
+#include <algorithm>
+
+#include "library/gpu/kernels/range.h"
+
+namespace busbw::gpu {
+namespace {
+
+constexpr std::uint64_t pack = 16;
+
+// Shares of one piece that lie side by side in the vector: one for each rank, or only one.
+std::uint64_t sharers(Collective collective, const Layout& layout) {
+  return collective == Collective::all_reduce ? std::uint64_t(layout.ranks) : 1;
+}
+
+// Packs of a share that a lane has room for.
+std::uint64_t room(Collective collective, const Layout& layout) {
+  switch (collective) {
+    case Collective::all_reduce:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+      return layout.staged_slot(layout.ranks - 1) / pack;
+    case Collective::all_gather:
+      return layout.staged_slot(1) / pack;
+    case Collective::broadcast:
+      break;
+  }
+  return 1;
+}
+
+class Plan {
+ public:
+  explicit Plan(const StagedRequest& request)
+      : r_(request), layout_(request.layout), packs_(packs_of(request.bytes, pack)) {}
+
+  std::vector<StagedStep> write() {
+    for (int piece = 0; piece < r_.pieces; ++piece) {
+      switch (r_.collective) {
+        case Collective::all_reduce:
+          push(piece);
+          sum(piece, true);
+          fetch(piece);
+          break;
+        case Collective::reduce_scatter:
+          push(piece);
+          sum(piece, false);
+          break;
+        case Collective::all_gather:
+        case Collective::all_to_all:
+          offer(piece);
+          fetch(piece);
+          break;
+        case Collective::broadcast:
+          break;
+      }
+    }
+    if (!reduces(r_.collective)) keep_own();
+    return std::move(steps_);
+  }
+
+ private:
+  using Kind = StagedStep::Kind;
+
+  // Bytes of a vector.
+  struct Part {
+    std::uint64_t begin = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  Part bytes_of(const Range& range) const {
+    const std::uint64_t begin = std::min(range.begin * pack, r_.bytes);
+    return {begin, std::min(range.end * pack, r_.bytes) - begin};
+  }
+
+  // Of a piece, what rank `owner` adds; the whole piece where blocks are apart.
+  Part share(int piece, int owner) const {
+    const Range range = Range{0, packs_}.part(std::uint64_t(piece), std::uint64_t(r_.pieces));
+    if (r_.collective != Collective::all_reduce) return bytes_of(range);
+    return bytes_of(range.part(std::uint64_t(owner), std::uint64_t(layout_.ranks)));
+  }
+
+  const unsigned char* input(int block) const {
+    return static_cast<const unsigned char*>(r_.send) + std::uint64_t(block) * r_.bytes;
+  }
+  unsigned char* output(int block) const {
+    return static_cast<unsigned char*>(r_.recv) + std::uint64_t(block) * r_.bytes;
+  }
+
+  StagedStep::Word word(int of, int lane, StagedWord which, int writer) const {
+    unsigned char* const at = r_.scratch[std::size_t(of)] + layout_.staged_word(lane, which, writer);
+    return {reinterpret_cast<std::uint32_t*>(at), told_by(which)};
+  }
+  int peer(int i) const { return (r_.rank + i) % layout_.ranks; }
+  static int lane_of(int piece) { return piece % staged_lanes; }
+
+  StagedStep& add_step(Kind kind, StagedStep::Stream stream) {
+    StagedStep& step = steps_.emplace_back();
+    step.kind = kind;
+    step.stream = r_.pieces == 1 ? StagedStep::call : stream;
+    return step;
+  }
+  static void name_word(StagedStep& step, const StagedStep::Word& word) {
+    step.words[std::size_t(step.word_count++)] = word;
+  }
+
+  void await_own(StagedStep::Stream stream, int lane, StagedWord which, int writer) {
+    name_word(add_step(Kind::await, stream), word(r_.rank, lane, which, writer));
+  }
+  void tell(StagedStep::Stream stream, int lane, StagedWord which, int whom) {
+    name_word(add_step(Kind::set, stream), word(whom, lane, which, r_.rank));
+  }
+  void copy(StagedStep::Stream stream, void* to, const void* from, std::uint64_t bytes) {
+    if (bytes == 0) return;
+    StagedStep& step = add_step(Kind::copy, stream);
+    step.to = to;
+    step.from = from;
+    step.bytes = bytes;
+  }
+
+  // The shares of a piece to their owners, who say when a slot is vacant.
+  void push(int piece) {
+    const int lane = lane_of(piece);
+    for (int i = 1; i < layout_.ranks; ++i) {
+      const int to = peer(i);
+      const Part part = share(piece, to);
+      const unsigned char* from = input(r_.collective == Collective::reduce_scatter ? to : 0) + part.begin;
+      await_own(StagedStep::push, lane, StagedWord::vacant, to);
+      copy(StagedStep::push, r_.scratch[std::size_t(to)] + layout_.pushed(lane, to, r_.rank), from, part.bytes);
+      tell(StagedStep::push, lane, StagedWord::arrived, to);
+    }
+  }
+
+  void sum(int piece, bool offers) {
+    const int lane = lane_of(piece);
+    StagedStep& waits = add_step(Kind::await, StagedStep::call);
+    for (int i = 1; i < layout_.ranks; ++i) {
+      name_word(waits, word(r_.rank, lane, StagedWord::arrived, peer(i)));
+      if (offers) name_word(waits, word(r_.rank, lane, StagedWord::fetched, peer(i)));
+    }
+    const Part mine = share(piece, r_.rank);
+    unsigned char* const own_scratch = r_.scratch[std::size_t(r_.rank)];
+    if (mine.bytes > 0) {
+      AddArguments& a = add_step(Kind::add, StagedStep::call).sum;
+      a.own = input(offers ? 0 : r_.rank) + mine.begin;
+      a.result = output(0) + mine.begin;
+      a.offered = offers ? own_scratch + layout_.offered(lane) : nullptr;
+      for (int i = 1; i < layout_.ranks; ++i) {
+        a.pushed[peer(i)] = own_scratch + layout_.pushed(lane, r_.rank, peer(i));
+      }
+      a.bytes = mine.bytes;
+      a.rank = r_.rank;
+      a.ranks = layout_.ranks;
+      a.op = r_.op;
+    }
+    StagedStep& tells = add_step(Kind::set, StagedStep::call);
+    for (int i = 1; i < layout_.ranks; ++i) {
+      name_word(tells, word(peer(i), lane, StagedWord::vacant, r_.rank));
+      if (offers) name_word(tells, word(peer(i), lane, StagedWord::ready, r_.rank));
+    }
+  }
+
+  // Where a peer finds its part of what is offered: all find the same but for all-to-all.
+  std::uint64_t place_of(int owner, int reader) const {
+    if (r_.collective != Collective::all_to_all) return 0;
+    return std::uint64_t(reader < owner ? reader : reader - 1) * layout_.staged_slot(layout_.ranks - 1);
+  }
+
+  void offer(int piece) {
+    const int lane = lane_of(piece);
+    const Part part = share(piece, r_.rank);
+    unsigned char* const offered = r_.scratch[std::size_t(r_.rank)] + layout_.offered(lane);
+    StagedStep& waits = add_step(Kind::await, StagedStep::call);
+    for (int i = 1; i < layout_.ranks; ++i) name_word(waits, word(r_.rank, lane, StagedWord::fetched, peer(i)));
+    if (r_.collective == Collective::all_gather) {
+      copy(StagedStep::call, offered, input(0) + part.begin, part.bytes);
+    } else {
+      for (int i = 1; i < layout_.ranks; ++i) {
+        copy(StagedStep::call, offered + place_of(r_.rank, peer(i)), input(peer(i)) + part.begin, part.bytes);
+      }
+    }
+    StagedStep& tells = add_step(Kind::set, StagedStep::call);
+    for (int i = 1; i < layout_.ranks; ++i) name_word(tells, word(peer(i), lane, StagedWord::ready, r_.rank));
+  }
+
+  void fetch(int piece) {
+    const int lane = lane_of(piece);
+    for (int i = 1; i < layout_.ranks; ++i) {
+      const int from = peer(i);
+      const Part part = share(piece, from);
+      unsigned char* to = output(r_.collective == Collective::all_reduce ? 0 : from) + part.begin;
+      await_own(StagedStep::fetch, lane, StagedWord::ready, from);
+      copy(StagedStep::fetch, to, r_.scratch[std::size_t(from)] + layout_.offered(lane) + place_of(from, r_.rank),
+           part.bytes);
+      tell(StagedStep::fetch, lane, StagedWord::fetched, from);
+    }
+  }
+
+  // Behind what peers wait for.
+  void keep_own() {
+    const unsigned char* from = input(r_.collective == Collective::all_to_all ? r_.rank : 0);
+    if (from != output(r_.rank)) copy(StagedStep::call, output(r_.rank), from, r_.bytes);
+  }
+
+  const StagedRequest& r_;
+  const Layout& layout_;
+  std::uint64_t packs_;
+  std::vector<StagedStep> steps_;
+};
+
+}  // namespace
+
+std::uint64_t least_pieces(Collective collective, std::uint64_t bytes, const Layout& layout) {
+  const std::uint64_t most = room(collective, layout) * sharers(collective, layout);
+  // A piece of one pack more than its even part still has to fit.
+  return std::max<std::uint64_t>(1, packs_of(packs_of(bytes, pack), most));
+}
+
+std::vector<StagedStep> staged_plan(const StagedRequest& request) { return Plan(request).write(); }
+
+}  // namespace busbw::gpu

@@ -1,0 +1,63 @@
+"""Reads the logs of a snapshot: those that lie on disk line by line, and many of them by several processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from busbw.base.errors import UserError
+from busbw.doctor.scan import Scan, scan
+from busbw.doctor.signatures import SIGNATURES
+from busbw.doctor.snapshot import TextFile
+from busbw.machine.nccl.log import read_log
+from busbw.machine.nccl.log_model import NcclLog
+
+MAX_LOG_BYTES = 4 << 30
+ALONE_BYTES = 24 << 20
+"""Below this one process is done before others have started."""
+MAX_PROCESSES = 16
+MAX_LINE = 65536
+
+
+def read_logs(files: Sequence[TextFile]) -> list[tuple[NcclLog, Scan]]:
+    """What every log says, in their order; a log without text is read from where it lies."""
+    readable = [each for each in files if each.text is not None or not each.why]
+    processes = min(MAX_PROCESSES, len(readable), len(os.sched_getaffinity(0)))
+    if processes < 2 or sum(map(_size, readable)) < ALONE_BYTES:
+        return [_read(each) for each in readable]
+    with ProcessPoolExecutor(processes) as pool:
+        return list(pool.map(_read, readable, chunksize=max(1, len(readable) // (processes * 8))))
+
+
+def _size(file: TextFile) -> int:
+    if file.text is not None:
+        return len(file.text)
+    try:
+        return Path(file.path).stat().st_size
+    except OSError:
+        return 0
+
+
+def _read(file: TextFile) -> tuple[NcclLog, Scan]:
+    signatures = tuple(SIGNATURES.values())
+    with _lines(file) as lines:
+        log = read_log(lines, file.path)
+    with _lines(file) as lines:
+        return log, scan(lines, file.path, signatures)
+
+
+@contextmanager
+def _lines(file: TextFile) -> Iterator[Iterable[str]]:
+    if file.text is not None:
+        yield file.text.splitlines()
+        return
+    try:
+        with Path(file.path).open(encoding="utf-8", errors="replace") as stream:
+            # A file without an end of line must not become one line of gigabytes.
+            yield iter(partial(stream.readline, MAX_LINE), "")
+    except OSError as problem:
+        raise UserError(f"{file.path} cannot be read: {problem.strerror or problem}") from problem

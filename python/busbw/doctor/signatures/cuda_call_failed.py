@@ -1,0 +1,23 @@
+"""Any other error of CUDA."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="cuda-call-failed",
+    stage=Stage.FAILURE,
+    title="a call of CUDA failed: {what}",
+    patterns=(
+        r"Cuda failure (?:\d+ )?'(?P<what>[^']{2,80})",
+        r"CUDA error: (?P<what>[\w -]{4,80})",
+        r"Test CUDA failure .{0,60}'(?P<what>[^']{3,60})",
+        r"Cu(?:da)? (?:failure|error).{0,60}[:'] ?(?P<what>[\w -]{4,60})",
+        r"(?P<what>CUDA_ERROR_\w+)",
+        r"(?P<what>cudaError[A-Z]\w+)",
+    ),
+    confirm="`dmesg | grep -i xid` on that host; CUDA_LAUNCH_BLOCKING=1; dcgmi diag -r 2",
+    cure=(
+        "an earlier error of a kernel shows up here too: look at the first error of that rank; "
+        "where the GPU itself fails, reset it"
+    ),
+    source="NCCL src/include/checks.h; CUDA's error codes",
+)

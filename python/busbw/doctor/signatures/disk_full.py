@@ -1,0 +1,22 @@
+"""A file system is full."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="disk-full",
+    stage=Stage.SYSTEM,
+    title="a file system is full (not shared memory)",
+    patterns=(
+        r"No space left on device",
+        r"Disk quota exceeded",
+        r"\[Errno 28\]",
+    ),
+    unless=(
+        "shm",
+        "nccl",
+        "shared memory",
+    ),
+    confirm="df -h; df -i; quota",
+    cure="free space where checkpoints, caches or TMPDIR lie, or set TMPDIR elsewhere",
+    source="errno ENOSPC, EDQUOT",
+)

@@ -1,0 +1,31 @@
+"""The NVIDIA driver does not run."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="driver-not-loaded",
+    stage=Stage.DRIVER,
+    title="the NVIDIA driver is not loaded or cannot start a GPU on this host",
+    patterns=(
+        r"couldn't communicate with the NVIDIA driver",
+        r"driver not loaded",
+        r"NVIDIA Driver was not detected",
+        r"RmInitAdapter failed",
+        r"NVIDIA probe routine failed",
+        r"nvidia-container-cli.{0,120}(?:error|not found)",
+        r"modprobe.{0,40}nvidia.{0,60}(?:not found|failed|error)",
+        r"/dev/nvidia(?:ctl|\d+).{0,60}(?:No such file|not found)",
+        r"No supported GPU\(s\) detected",
+    ),
+    unless=("peermem",),
+    explains=(
+        "gpu-not-visible",
+        "nvml-missing",
+    ),
+    confirm="lsmod | grep nvidia; `dmesg | grep -i nvrm`; nvidia-smi on the host itself",
+    cure=(
+        "install or rebuild the driver for the running kernel (dkms), load it, restart the "
+        "container toolkit; where only one GPU fails to start, reset or replace it"
+    ),
+    source="nvidia-smi and NVIDIA container toolkit",
+)

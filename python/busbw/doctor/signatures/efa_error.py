@@ -1,0 +1,29 @@
+"""Errors of EFA and libfabric."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="efa-error",
+    stage=Stage.NETWORK,
+    title=(
+        "the EFA network (libfabric, aws-ofi-nccl) reports errors: security group, placement, resources or a dead peer"
+    ),
+    patterns=(
+        r"NET/OFI.{0,60}completed with error",
+        r"NET/OFI (?:Couldn't|Could not|Unable to) .{0,120}",
+        r"NET/OFI.{0,160}(?:RC: -\d+|failed: |failed\.)",
+        r"efa_\d+: (?:Failed|Unable)",
+        r"libfabric:.{0,120}<warn>.{0,60}err: \d+",
+        r"Unresponsive (?:remote|receiver)",
+        r"efa_rdm_\w+.{0,80}error",
+        r"fi_(?:cq|ep|mr|av|domain|endpoint)\w*.{0,40}(?:fail|error)",
+        r"\bFI_E[A-Z]{3,}\b.{0,60}(?:error|fail)",
+    ),
+    confirm="fi_info -p efa; fi_pingpong -p efa between the two hosts; ulimit -l; FI_LOG_LEVEL=warn",
+    cure=(
+        "allow all traffic inside the security group in both directions (to itself), unlimited "
+        "memlock, the device plugin's EFA devices in the container, one release of the EFA "
+        "installer and aws-ofi-nccl on all nodes; a peer that is unresponsive died first"
+    ),
+    source="aws-ofi-nccl; libfabric prov/efa",
+)

@@ -1,0 +1,21 @@
+"""A file system fails."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="file-system",
+    stage=Stage.SYSTEM,
+    title="a file system fails under the job",
+    patterns=(
+        r"Stale file handle",
+        r"Transport endpoint is not connected",
+        r"Read-only file system",
+        r"Input/output error",
+        r"nfs: server .{0,60}not responding",
+        r"LustreError",
+    ),
+    unless=("shm",),
+    confirm="`dmesg | tail`; mount; touch a file there",
+    cure="mend or mount the file system again; keep code and data on one that all nodes reach",
+    source="errno ESTALE, EROFS, EIO",
+)

@@ -1,0 +1,23 @@
+"""Warnings that say nothing is wrong."""
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="harmless-warning",
+    stage=Stage.EFFECT,
+    title="a warning that costs nothing",
+    patterns=(
+        r"Cannot get incoming CPU",
+        r"Maximum retry reached for (?:accept|connect)",
+        r"cuMem host allocations do not appear to be working",
+        r"nvmlDeviceSetCpuAffinity\(\) failed",
+        r"Got non-fatal async event",
+        r"TORCH_NCCL_AVOID_RECORD_STREAMS",
+    ),
+    confirm="nothing",
+    cure="nothing needs to be done",
+    cost="none",
+    severity=Severity.NOTE,
+    source="NCCL and its plugins",
+)

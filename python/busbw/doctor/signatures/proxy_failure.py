@@ -1,0 +1,23 @@
+"""NCCL's helper thread gave up."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="proxy-failure",
+    stage=Stage.EFFECT,
+    title="NCCL's proxy thread gave up after an earlier error",
+    patterns=(
+        r"\[(?:Proxy|Service)[\w ]{0,20}\] (?:Failed to execute|Error encountered|Could not receive)",
+        r"\[(?:Proxy|Service)[\w ]{0,20}\] (?:Accept failed|Connection error)",
+        r"Socket recv failed while polling",
+        r"Proxy Call to rank \d+ failed",
+        r"\[Rem Allocator\]",
+        r"\[Proxy Progress\].{0,40}(?:fail|error)",
+        r"communicator encountered a fatal error",
+        r"Storing response for already completed",
+        r"ncclProxyCallBlocking\w* call to",
+    ),
+    confirm="the lines before it, of all ranks",
+    cure="see the first error",
+    source="NCCL src/proxy.cc",
+)

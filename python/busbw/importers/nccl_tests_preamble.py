@@ -1,0 +1,125 @@
+"""What nccl-tests and mscclpp-test print before and after a table: versions, parameters, ranks, failures."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from busbw.importers.values import version_of_code
+from busbw.records import Device, Library, Rank
+
+MAX_RANKS = 100_000
+
+_PARAMETERS = re.compile(
+    r"#\s*(?:nThreads?:? (?P<nthreads>\d+) nGpus:? (?P<ngpus>\d+) )?minBytes:? (?P<minbytes>\d+) "
+    r"maxBytes:? (?P<maxbytes>\d+) step: (?P<step>\d+)\((?P<kind>factor|bytes)\) warmup iters: (?P<warmup_iters>\d+) "
+    r"iters: (?P<iters>\d+)(?: agg iters: (?P<agg_iters>\d+))?(?: validation: (?P<check>\d+))?"
+    r"(?: graph: (?P<cudagraph>\d+))?(?: kernel num: (?P<kernel_num>\d+))?(?: unalign: (?P<unalign>\d+))?"
+)
+_RANK = re.compile(
+    r"#\s+Rank\s+(?P<rank>\d{1,7})(?:\s+Group\s+(?P<group>\d{1,7}))?(?:\s+Pid\s+(?P<pid>\d{1,10}))?"
+    r"\s+on\s+(?P<host>\S{1,255})\s+device\s+(?P<device>\d{1,5})\s+\[(?P<bus>[0-9a-fA-Fx:.]{1,20})\]\s*(?P<name>.{0,200})"
+)
+_VERSION = re.compile(r"#\s*nccl-tests version (\S{1,40})(?: nccl-headers=(\d{1,9}) nccl-library=(\d{1,9}))?")
+_COMPILED = re.compile(r"#\s*NCCL Tests compiled with NCCL (\S{1,40})")
+_STARTING = re.compile(r"#\s*Collective test starting: (\S{1,100})")
+OUT_OF_BOUNDS = re.compile(r"\s*#?\s*Out of bounds values\s*: (\d{1,15})")
+AVERAGE = re.compile(r"\s*#?\s*Avg bus bandwidth\s*: (\S{1,40})")
+FAILURE = re.compile(r"\S+: Test (?:NCCL|CUDA) failure .{1,500}|\S+: Test timeout .{1,200}")
+RCCL_VERSION = re.compile(r"#?\s*rccl-tests: Version (\S{1,60})")
+_SILENT = ("# Using devices", "#        (B)", "# Reducing maxBytes", "# Setting up", "# Initializing MSCCL")
+WITHOUT_HASH = ("nThread", "Rank ", "Out of bounds", "Avg bus", "out-of-place", "size ", "in-place ",
+                "nccl-tests version", "Collective test")  # fmt: skip
+"""Pages that show Markdown swallow the # that starts a line."""
+
+
+@dataclass
+class Preamble:
+    """What was said before the table."""
+
+    line: int = 0
+    options: dict[str, Any] | None = None
+    program: str | None = None
+    version: str | None = None
+    library_code: int | None = None
+    ranks: list[Rank] | None = None
+    is_mscclpp: bool = False
+    is_rccl: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was said that only a program's start says."""
+        return self.options is None and not self.ranks
+
+    def parameters(self, match: re.Match[str]) -> None:
+        """The line of parameters."""
+        found = match.groupdict()
+        step, kind = found.pop("step"), found.pop("kind")
+        self.options = {name: int(value) for name, value in found.items() if value and len(value) <= 20}
+        if len(step) <= 20:
+            self.options["stepfactor" if kind == "factor" else "stepbytes"] = int(step)
+        self.is_mscclpp = found["kernel_num"] is not None
+
+    def rank(self, match: re.Match[str]) -> None:
+        """A line of the list of ranks."""
+        if self.ranks is None:
+            self.ranks = []
+        if len(self.ranks) < MAX_RANKS:
+            self.ranks.append(_rank_of(*match.groups()))
+
+    @property
+    def library(self) -> Library | None:
+        """The library that was measured."""
+        name = "RCCL" if self.is_rccl else "NCCL"
+        if self.library_code:
+            return Library(name, version=version_of_code(self.library_code), version_code=self.library_code)
+        return Library("MSCCL++") if self.is_mscclpp else Library("RCCL") if self.is_rccl else None
+
+    @property
+    def processes(self) -> int | None:
+        """How many processes there were, where the list of ranks fits the parameters."""
+        options, ranks = self.options or {}, self.ranks or []
+        per_process = options.get("nthreads", 1) * options.get("ngpus", 1)
+        if not ranks or "ngpus" not in options or not per_process or len(ranks) % per_process:
+            return None
+        return len(ranks) // int(per_process)
+
+
+_BEFORE_TABLE = (
+    ("rank", _RANK), ("parameters", _PARAMETERS), ("version", _VERSION), ("starting", _STARTING),
+    ("compiled", _COMPILED),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def kind_of(comment: str) -> tuple[str, re.Match[str] | None]:
+    """What a comment line is, and what it says; the sweeps of one log repeat most of theirs."""
+    if "busbw" in comment and "algbw" in comment:
+        return "header", None
+    if "out-of-place" in comment or "in-place" in comment:
+        return "above", None
+    if OUT_OF_BOUNDS.match(comment) or AVERAGE.match(comment):
+        return "footer", None
+    if comment.startswith(_SILENT) or comment.rstrip() == "#":
+        return "silent", None
+    for kind, pattern in _BEFORE_TABLE:
+        match = pattern.match(comment)
+        if match:
+            return kind, match
+    return "other", None
+
+
+@lru_cache(maxsize=4096)
+def _rank_of(rank: str, group: str | None, pid: str | None, host: str, device: str, bus: str, name: str) -> Rank:  # noqa: PLR0913, PLR0917 - the groups of _RANK
+    """The rank that a line names; the sweeps of one job name the same ones."""
+    name = name.strip()
+    kind: Literal["cpu", "gpu"] = "cpu" if "CPU" in name.split() else "gpu"
+    return Rank(
+        rank=int(rank),
+        host=host,
+        group=int(group) if group else None,
+        pid=int(pid) if pid else None,
+        device=Device(kind, int(device), name, bus),
+    )

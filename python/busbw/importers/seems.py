@@ -1,0 +1,56 @@
+"""Says what a file seems to be that holds no results of collectives, and what to use it with."""
+
+from __future__ import annotations
+
+import re
+
+_KINDS: tuple[tuple[str, str], ...] = (
+    (
+        r"nvbandwidth Version|memcpy [CS]\w GPU\(row\)",
+        "nvbandwidth's copies between GPUs, which are no collectives: `busbw sendrecv` measures pairs through NCCL",
+    ),
+    (
+        r"\b(?:RDMA_(?:Write|Read)|Send) (?:Bidirectional )?(?:BW|Latency) Test"
+        r"|#bytes\s+#iterations\s+(?:BW peak|t_min)",
+        "perftest's RDMA test of one pair (ib_write_bw and its like), which is no collective: "
+        "hold it against what `busbw predict` expects of a link",
+    ),
+    (
+        r"P2P \(Peer-to-Peer\) GPU Bandwidth Latency Test|P2P=(?:En|Dis)abled (?:Bandwidth|Latency)",
+        "CUDA's p2pBandwidthLatencyTest, copies between pairs of GPUs and no collective: "
+        "`busbw sendrecv` measures pairs through NCCL",
+    ),
+    (
+        r"^nccl_(?:bus_bandwidth_gbs|collective_exec_time_microseconds|p2p_\w+)\{",
+        "NCCL Inspector's Prometheus output, which keeps ranges of sizes only: "
+        "import the Inspector's JSON (NCCL_INSPECTOR_PROM_DUMP=0)",
+    ),
+    (
+        r"\| NVIDIA-SMI \d|^\s*GPU0\s+GPU1\s.*CPU Affinity",
+        "the output of nvidia-smi: `busbw doctor` reads the machine itself",
+    ),
+    (r"<system version=|<graphs version=", "a topology or graph file of NCCL: `busbw topo` reads it"),
+    (
+        r"^Traceback \(most recent call last\):",
+        "a Python traceback: the program failed before it printed results",
+    ),
+    (r": Test (?:NCCL|CUDA) failure|: Test failure ", "the output of a test that failed before its first row"),
+    (r"\] NCCL (?:INFO|WARN|TRACE|VERSION) |^NCCL version ", "a log of NCCL without results: `busbw doctor` reads it"),
+    (r"^#SBATCH |^#PBS |\A#!/", "a script and no output: run it, and import what it prints"),
+    (r"^(?:apiVersion|kind): ", "YAML, a manifest of Kubernetes: import the logs of its pods"),
+    (r"\A\s*[\[{]", "JSON of no tool that busbw knows"),
+    (r"(?i)\A\s*<(?:!doctype html|html)\b", "an HTML page without tables or output of benchmarks"),
+    (r"\A\s*<\?xml|\A\s*<\w", "XML of no tool that busbw knows"),
+    (
+        r"\A[\w .()/%#-]+(?:,[\w .()/%#-]+){1,50}\n[^,\n]+(?:,[^,\n]+)+",
+        "CSV without columns of sizes and bandwidths or times",
+    ),
+    (r"^[\w-]+: [^\n]+\n(?:[\w-]+:|  ?\S)", "YAML or settings"),
+    (r"[Uu]sage: |invalid option", "the help text of a program"),
+)
+_COMPILED = tuple((re.compile(pattern, re.MULTILINE), said) for pattern, said in _KINDS)
+
+
+def what_it_seems(beginning: str) -> str:
+    """A few words for the kind of file that begins so."""
+    return next((said for pattern, said in _COMPILED if pattern.search(beginning[:20_000])), "plain text")

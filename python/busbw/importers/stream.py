@@ -1,0 +1,130 @@
+"""The lines of one rank: offered to the formats, the one that took the last line first."""
+
+from __future__ import annotations
+
+from busbw.importers.context import Document, Surroundings
+from busbw.importers.draft import Collected, Draft, Sink
+from busbw.importers.formats import LINE_FORMATS, LineParser
+from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
+from busbw.records import Collective
+
+
+class RankSink:
+    """Hands on what the lines of one rank give, with the rank or host that printed it."""
+
+    def __init__(self, sink: Sink, who: str) -> None:
+        self._sink = sink
+        self._who = who
+
+    @property
+    def who(self) -> str:
+        """The rank or host, as its launcher names it."""
+        return self._who
+
+    @property
+    def collective(self) -> Collective | None:
+        """What the user says was measured."""
+        return self._sink.collective
+
+    def problem(self, line: int | None, why: str) -> None:
+        """A line that should have been read and was not."""
+        self._sink.problem(line, why)
+
+    def sweep_starts(self) -> Surroundings:
+        """A sweep starts at this line."""
+        return self._sink.sweep_starts()
+
+    def shared(self, kind: type[Collected]) -> Collected:
+        """The file's one collector of that kind."""
+        return self._sink.shared(kind)
+
+    def sweep_ends(self, draft: Draft, surroundings: Surroundings) -> None:
+        """The sweep is complete."""
+        draft.options = {**draft.options, "printed_by": self._who}
+        self._sink.sweep_ends(draft, surroundings)
+
+
+class Stream:
+    """The lines of one rank, offered to the format that took the last one, then to those that may start with this."""
+
+    def __init__(self, sink: Sink, document: Document) -> None:
+        self._sink = sink
+        self._formats = [each for each in LINE_FORMATS if document.is_markdown or not each.markdown_only]
+        self._parsers: list[LineParser | None] = [None] * len(self._formats)
+        self._starts = self._starts_of_unmade()
+        self._made = False
+        self._before = ""
+        self._active: LineParser | None = None
+        self._nccl_tests: NcclTestsParser | None = None
+
+    def feed(self, text: str, number: int) -> bool:
+        """Whether some format took the line."""
+        active = self._active
+        if active is not None and active.feed(text, number):
+            return True
+        # Most lines of a log belong to no format: one look at them decides, before any parser is asked.
+        starting = False
+        for start in self._starts:
+            if start in text:
+                starting = True
+                break
+        if not starting and not self._made:
+            self._before = text
+            return False
+        for index, parser in enumerate(self._parsers):
+            if parser is None:
+                if not starting or not any(start in text for start in self._formats[index].starts):
+                    continue
+                parser = self._parser(index)  # noqa: PLW2901 - the first line of this format
+            elif parser is active:
+                continue
+            if parser.feed(text, number):
+                self._active = parser
+                return True
+        self._before = text
+        return False
+
+    def rows_follow(self, lines: list[str], at: int) -> int:
+        """Take the rows that follow from `at` on, where a table of nccl-tests is open; returns how many."""
+        tests = self._nccl_tests
+        return tests.rows_follow(lines, at) if tests is not None and self._active is tests else 0
+
+    def _starts_of_unmade(self) -> list[str]:
+        waiting = (each for each, parser in zip(self._formats, self._parsers, strict=True) if parser is None)
+        return list(dict.fromkeys(start for each in waiting for start in each.starts))
+
+    def _parser(self, index: int) -> LineParser:
+        parser = self._parsers[index] = self._formats[index].make(self._sink)
+        self._starts = self._starts_of_unmade()
+        self._made = True
+        if self._formats[index].line_before and self._before:
+            parser.feed(self._before, 0)
+        if isinstance(parser, NcclTestsParser):
+            self._nccl_tests = parser
+        return parser
+
+    def interrupted(self, line: str, number: int) -> None:
+        """A message of NCCL stands where a row may have been."""
+        if self._nccl_tests is not None:
+            self._nccl_tests.interrupted(line, number)
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether nccl-tests printed tables here."""
+        return self._nccl_tests is not None and self._nccl_tests.tables > 0
+
+    def without_header(self, text: str, number: int) -> bool:
+        """Offer a row whose header is not in the file."""
+        if self._nccl_tests is None:
+            self._parser(0)
+        assert self._nccl_tests is not None
+        if self._nccl_tests.without_header(text, number):
+            self._active = self._nccl_tests
+            return True
+        return False
+
+    def close(self) -> None:
+        """The file ends."""
+        for parser in self._parsers:
+            if parser is not None:
+                parser.close()
