@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Writes a log of a given size as a cluster's jobs leave it, to measure how fast it imports.
 
-usage: make_log.py PATH MEGABYTES messages|rows
+usage: make_log.py PATH MEGABYTES messages|rows|small|prefixed
 
 messages: jobs of 64 ranks with NCCL_DEBUG=INFO and mpirun's tags, 31 rows each, as most large logs are;
-rows: nothing but tables of 31 rows, the worst case.
+rows: nothing but tables of 31 rows, the worst case;
+small: 20,000 tables of 3 rows, whatever MEGABYTES says;
+prefixed: one job of 1,440 ranks, each line behind the label of its rank, as `srun -l` writes it.
 """
 
 from __future__ import annotations
@@ -66,18 +68,51 @@ def row(size: int, time: float, ranks: int) -> str:
     return f"{size:12}  {size // 4:12}  {'float':>8}  {'sum':>6}  {-1:6}{group}{group}\n"
 
 
+def small(stream: TextIO) -> None:
+    """20,000 tables of 2 ranks and 3 rows."""
+    for number in range(20_000):
+        stream.write(
+            "# nThread 1 nGpus 2 minBytes 1048576 maxBytes 268435456 step: 16(factor) warmup iters: 1 iters: 20 "
+            "agg iters: 1 validation: 1 graph: 0 unalign: 0\n#\n# Using devices\n"
+        )
+        for rank in range(2):
+            name = f"{rank:2} [0000:{rank:02x}:00] NVIDIA H100 80GB HBM3"
+            stream.write(f"#  Rank {rank:2} Group  0 Pid {1000 + number:6} on node000001 device {name}\n")
+        stream.writelines(HEADER)
+        for size in (1 << 20, 1 << 24, 1 << 28):
+            stream.write(row(size, 10 + size / 400e3, 2))
+        stream.write("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 102.829 \n#\n")
+
+
+def prefixed(stream: TextIO, noise: random.Random, wanted: int, ranks: int = 1440) -> None:
+    """Messages of every rank, with the table of rank 0 between them."""
+    table = [*HEADER, *(row(1 << power, 10 + (1 << power) / 400e3, ranks) for power in range(3, 34))]
+    written = 0
+    while written < wanted:
+        for line in table:
+            for _ in range(40):
+                rank = noise.randrange(1, ranks)
+                written += stream.write(f"{rank:4}: libfabric:{1000 + rank}:core:mr: cache of {rank} entries is full\n")
+            written += stream.write(f"   0: {line}")
+        written += stream.write("   0: # Avg bus bandwidth    : 102.829 \n")
+
+
 def main() -> int:
-    if len(sys.argv) != 4 or sys.argv[3] not in ("messages", "rows"):
+    kinds = ("messages", "rows", "small", "prefixed")
+    if len(sys.argv) != 4 or sys.argv[3] not in kinds:
         print(__doc__)
         return 2
-    wanted = int(float(sys.argv[2]) * 1e6)
+    wanted, kind = int(float(sys.argv[2]) * 1e6), sys.argv[3]
     noise = random.Random(1)
     with Path(sys.argv[1]).open("w", encoding="utf-8") as stream:
         written = 0
-        while written < wanted:
-            written += job(
-                stream, noise, 64 if sys.argv[3] == "messages" else 8, 20_000 if sys.argv[3] == "messages" else 0
-            )
+        if kind == "small":
+            small(stream)
+        elif kind == "prefixed":
+            prefixed(stream, noise, wanted)
+        else:
+            while written < wanted:
+                written += job(stream, noise, 64 if kind == "messages" else 8, 20_000 if kind == "messages" else 0)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from busbw.analysis.differences import Difference, find_differences
 from busbw.analysis.fit import LatencyBandwidth, fit_latency_bandwidth
@@ -67,6 +67,8 @@ class Options:
     level: float = 0.95
     margin: float = MARGIN
     sizes: tuple[Range, ...] | None = None
+    ranks: int | None = None
+    """Ranks of a side where nothing says how many."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def shape_of(case: Case) -> Shape:
 
 def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
     """Compares what both sides have; raises UserError where their shapes differ and that was not allowed."""
-    first, second = a.sweeps(), b.sweeps()
+    first, second = (_with_ranks(side.sweeps(), options.ranks) for side in (a, b))
     for side, sweeps in ((a, first), (b, second)):
         if not sweeps:
             raise UserError(f"{side.label} holds no measured case: there is nothing to compare")
@@ -130,6 +132,8 @@ def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
             f"{a.label} and {b.label} differ in shape ({said}), so their times say nothing about each other; "
             "--allow-different compares them all the same"
         )
+    if not options.allow_different:
+        _ask_for_ranks(a, b, first, second)
     notes = [
         f"different {name}: {_listed(first, name)} in A against {_listed(second, name)} in B, compared all the same"
         for name in unlike
@@ -147,6 +151,26 @@ def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
     notes += [note for side in (a, b) for record in side.records for note in record.notes]
     first_of_each = [a.records[0], b.records[0]]
     return Comparison(a, b, tuple(find_differences(first_of_each)), kept, tuple(notes), options.margin)
+
+
+def _with_ranks(sweeps: dict[Shape, dict[int, Figure]], ranks: int | None) -> dict[Shape, dict[int, Figure]]:
+    """The sweeps, with the number of ranks that was told where it is not known."""
+    if ranks is None:
+        return sweeps
+    return {shape if shape.ranks else replace(shape, ranks=ranks): found for shape, found in sweeps.items()}
+
+
+def _ask_for_ranks(
+    a: Side, b: Side, first: dict[Shape, dict[int, Figure]], second: dict[Shape, dict[int, Figure]]
+) -> None:
+    """UserError where the ranks of one side are known and those of the other are not: a guess may mislead."""
+    known = [bool(_values(sweeps, "ranks")) for sweeps in (first, second)]
+    if known[0] != known[1]:
+        side, other = (b, first) if known[0] else (a, second)
+        raise UserError(
+            f"nothing says on how many ranks {side.label} was measured, the other on {_listed(other, 'ranks')}: "
+            "name them with --ranks N; --allow-different compares all the same"
+        )
 
 
 def _unlike(first: dict[Shape, dict[int, Figure]], second: dict[Shape, dict[int, Figure]]) -> list[str]:

@@ -21,7 +21,7 @@ examples:
 def run(args: Args) -> int:
     from busbw.gate.baseline import make, to_toml
 
-    records = [each.record for each in resolve(args.run, args.runs)]
+    records = [each.record for each in resolve(args.run, args.runs, collective=args.collective)]
     entries = make(records, args.sizes)
     text = to_toml(entries, records)
     if len(records) < 3:

@@ -9,6 +9,7 @@ from busbw.analysis.comparison import Comparison, Options, Side, compare
 from busbw.base.errors import UsageError
 from busbw.base.words import Args
 from busbw.cli.sources import SOURCES_HELP, resolve
+from busbw.records import Collective
 
 EPILOG = f"""\
 {SOURCES_HELP}
@@ -27,8 +28,8 @@ def run(args: Args) -> int:
     from busbw.base.text import wants_colour
     from busbw.report.comparison import comparison_json, comparison_text
 
-    options = Options(allow_different=args.allow_different, margin=args.margin, sizes=args.sizes)
-    found = comparisons(args.run, args.runs, options)
+    options = Options(allow_different=args.allow_different, margin=args.margin, sizes=args.sizes, ranks=args.ranks)
+    found = comparisons(args.run, args.runs, options, args.collective)
     if args.json:
         print(json.dumps([comparison_json(each) for each in found], indent=2, ensure_ascii=False))
         return 0
@@ -41,19 +42,21 @@ def run(args: Args) -> int:
     return 0
 
 
-def comparisons(words: list[str], runs: str | None, options: Options) -> list[Comparison]:
+def comparisons(
+    words: list[str], runs: str | None, options: Options, collective: Collective | None = None
+) -> list[Comparison]:
     """Every other side against the first."""
-    sides = [side for word in words for side in _sides(word, runs)]
+    sides = [side for word in words for side in _sides(word, runs, collective)]
     if len(sides) < 2:
         raise UsageError(f"'{words[0]}' is one run, and comparing needs two; see `busbw compare --help`")
     return [compare(sides[0], other, options) for other in sides[1:]]
 
 
-def _sides(word: str, runs: str | None) -> list[Side]:
+def _sides(word: str, runs: str | None, collective: Collective | None) -> list[Side]:
     from pathlib import Path
 
     parts = word.split("+") if "+" in word and not Path(word).exists() else [word]
-    found = resolve(parts, runs)
+    found = resolve(parts, runs, collective=collective)
     if len(parts) > 1:
         return [Side(word, tuple(each.record for each in found))]
     return [Side(each.label, (each.record,)) for each in found]

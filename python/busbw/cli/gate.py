@@ -45,7 +45,7 @@ def _run(args: Args) -> int:
     limits = _limits(args)
     checks = [
         check
-        for each in resolve([args.run], args.runs)
+        for each in resolve([args.run], args.runs, collective=args.collective)
         for check in judge(each.record, limits, machine=args.machine, strict=args.strict)
     ]
     if args.junit:

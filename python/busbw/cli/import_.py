@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from busbw.base.errors import UserError
 from busbw.base.words import Args
-from busbw.importers import FileReport, ImportedSweep, import_path, import_stream
+from busbw.importers import FileReport, ImportedSweep, import_folder, import_path, import_stream
 
 MANY_CASES = 12_000
 """From here on a log is large: a second process takes over what is to be written."""
@@ -28,6 +28,7 @@ NCCL's messages and launchers' prefixes between the rows; gzip too.
 examples:
   busbw import job-1234.out                    keep every sweep as a run
   busbw import *.log --output results.jsonl    into one file instead
+  busbw import logs-of-ranks/                  files of many ranks as one run
   busbw import page.md --url https://...       say where the page came from
   srun -l all_reduce_perf ... | busbw import - from a pipe
 """
@@ -54,7 +55,8 @@ def _import(name: str, take: Callable[[ImportedSweep], None], args: Args) -> Fil
         if name == "-":
             return import_stream(sys.stdin.buffer, "standard input", take, collective=args.collective, url=args.url,
                                  progress=progress.told)  # fmt: skip
-        return import_path(Path(name), take, collective=args.collective, url=args.url, progress=progress.told)
+        read = import_folder if Path(name).is_dir() else import_path
+        return read(Path(name), take, collective=args.collective, url=args.url, progress=progress.told)
 
 
 class _Progress:

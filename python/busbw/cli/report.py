@@ -49,7 +49,7 @@ def _content(kind: str, args: Args, *, colour: bool) -> bytes:
     from busbw.report import summary
     from busbw.report.series import NamedRun, choose_names, make_series
 
-    found = resolve(args.run, args.runs, by_variant=False)
+    found = resolve(args.run, args.runs, by_variant=False, collective=args.collective)
     names = _names(args.names, len(found)) or choose_names([(each.label, each.record) for each in found])
     runs = [NamedRun(name, each.record) for name, each in zip(names, found, strict=True)]
     limits = thresholds.load(args.thresholds) if args.thresholds else thresholds.shipped()

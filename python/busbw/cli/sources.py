@@ -9,14 +9,15 @@ from importlib import import_module
 from pathlib import Path
 
 from busbw.base.errors import UsageError, UserError
-from busbw.records import Record, read_records
+from busbw.records import Collective, Record, read_records
 
 _NUMBERED = re.compile(r"(.+)#(\d+)")
 CATALOGUE = "catalogue:"
 SOURCES_HELP = """\
-A run is named by a file or folder of records, a log that `busbw import` can
-read, the id (or a unique start of it) or a tag of a kept run, or catalogue:NAME
-for published figures. NAME#2 takes the second run of several."""
+A run is named by a file or folder of records, a log or folder of logs that
+`busbw import` can read, the id (or a unique start of it, or its shortened
+form) or a tag of a kept run, or catalogue:NAME for published figures. NAME#2
+takes the second run of several."""
 
 
 @dataclass(frozen=True)
@@ -27,18 +28,30 @@ class Labelled:
     record: Record
 
 
-def resolve(words: Sequence[str], runs: str | None = None, *, by_variant: bool = True) -> list[Labelled]:
+def resolve(
+    words: Sequence[str],
+    runs: str | None = None,
+    *,
+    by_variant: bool = True,
+    collective: Collective | None = None,
+) -> list[Labelled]:
     """Every record that the words name, in their order; UserError names the word that means nothing.
 
     `by_variant` makes a run of each named variant of a record, for those who compare runs with each other.
+    `collective` is what logs measure in which nothing says it.
     """
-    return [labelled for word in words for labelled in _resolve_one(word, runs, by_variant=by_variant)]
+    return [
+        labelled
+        for word in words
+        for labelled in _resolve_one(word, runs, by_variant=by_variant, collective=collective)
+    ]
 
 
-def _resolve_one(word: str, runs: str | None, *, by_variant: bool) -> list[Labelled]:
+def _resolve_one(word: str, runs: str | None, *, by_variant: bool, collective: Collective | None) -> list[Labelled]:
     numbered = None if Path(word).exists() else _NUMBERED.fullmatch(word)
     name = numbered[1] if numbered else word
-    found = [each for source, records in _load(name, runs) for each in _label(source, records, by_variant=by_variant)]
+    loaded = _load(name, runs, collective)
+    found = [each for source, records in loaded for each in _label(source, records, by_variant=by_variant)]
     if not numbered:
         return found
     number = int(numbered[2])
@@ -55,20 +68,22 @@ def _label(source: str, records: list[Record], *, by_variant: bool) -> list[Labe
     return [Labelled(f"{source}#{number}", record) for number, record in enumerate(found, start=1)]
 
 
-def _load(name: str, runs: str | None) -> list[tuple[str, list[Record]]]:
+def _load(name: str, runs: str | None, collective: Collective | None) -> list[tuple[str, list[Record]]]:
     """What a name stands for: the records of one source, or those of each entry of the catalogue's group."""
     if name.startswith(CATALOGUE):
         entries = import_module("busbw.records.catalogue").load_named(name.removeprefix(CATALOGUE))
         return [(f"{CATALOGUE}{entry}", [record]) for entry, record in entries.items()]
-    return [(_short(name), _load_records(name, runs))]
+    return [(_short(name), _load_records(name, runs, collective))]
 
 
-def _load_records(name: str, runs: str | None) -> list[Record]:
+def _load_records(name: str, runs: str | None, collective: Collective | None) -> list[Record]:
     path = Path(name)
     if path.is_dir():
+        if not (path / "record.jsonl").exists():
+            return list(import_module("busbw.importers").load(path, collective))
         return read_records(path / "record.jsonl")
     if path.exists():
-        return _read_file(path)
+        return _read_file(path, collective)
     from busbw.runs import store
     from busbw.runs.lookup import find
 
@@ -81,7 +96,7 @@ def _load_records(name: str, runs: str | None) -> list[Record]:
     return [record for path in kept for record in read_records(path)]
 
 
-def _read_file(path: Path) -> list[Record]:
+def _read_file(path: Path, collective: Collective | None) -> list[Record]:
     if not path.is_file():
         raise UserError(f"{path} is no regular file; save what it gives into one first")
     try:
@@ -91,7 +106,7 @@ def _read_file(path: Path) -> list[Record]:
         raise UserError(f"cannot read {path}: {problem.strerror or problem}") from problem
     if start.startswith(b'{"schema"') or (start.startswith(b"{") and b'"kind"' in start and b'"run"' in start):
         return read_records(path)
-    return list(import_module("busbw.importers").load(path))
+    return list(import_module("busbw.importers").load(path, collective))
 
 
 def _by_variant(record: Record) -> Iterator[Record]:

@@ -17,18 +17,19 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.importers.draft import ImportedSweep
-from busbw.importers.file import import_path, import_stream
+from busbw.importers.file import import_folder, import_path, import_stream
 from busbw.importers.report import FileReport
-from busbw.records import Record
+from busbw.records import Collective, Record
 
-__all__ = ["FileReport", "ImportedSweep", "import_path", "import_stream", "load"]
+__all__ = ["FileReport", "ImportedSweep", "import_folder", "import_path", "import_stream", "load"]
 
 
-def load(path: str | PathLike[str]) -> list[Record]:
-    """Every record of a log; UserError where it holds none, with the first line that could not be read."""
+def load(path: str | PathLike[str], collective: Collective | None = None) -> list[Record]:
+    """Every record of a log or of a folder of logs; UserError where it holds none, with what it seems to be."""
     records: list[Record] = []
-    report = import_path(Path(path), lambda sweep: records.append(sweep.record()))
+    read = import_folder if Path(path).is_dir() else import_path
+    report = read(Path(path), lambda sweep: records.append(sweep.record()), collective=collective)
     if not records:
-        first = f": {report.problems[0]}" if report.problems else ""
+        first = f": {report.problems[0]}" if report.problems else f": it seems to be {report.seems}"
         raise UserError(f"{path} holds no results that busbw can read{first}")
     return records

@@ -76,11 +76,18 @@ def _part(lead: dict[str, str]) -> str:
     return "whole" if size == count * element else "part"
 
 
-def columns_of(lead: dict[str, str], groups: Sequence[dict[str, str]], listed: int | None) -> Columns:
-    """What the columns of the row with most bytes allow; `listed` is the number of ranks, where it is known."""
+def columns_of(
+    lead: dict[str, str], groups: Sequence[dict[str, str]], listed: int | None, *, known: bool = False
+) -> Columns:
+    """What the columns of the row with most bytes allow.
+
+    `listed` is the number of ranks, where it is known; `known` says that nobody asks for the collective.
+    """
     op, root, part = signature(lead)
-    allowed = _by_lead(op, root, part)
     ranks = _ranks_of_count(lead) if part == "part" else None
+    if known:
+        return Columns(ALL, ranks)
+    allowed = _by_lead(op, root, part)
     wrong = [group.get("wrong", "") for group in groups]
     if len(groups) == 2 and all(wrong) and number(wrong[0]) is not None:
         checked = number(wrong[1]) is not None

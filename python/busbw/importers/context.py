@@ -26,7 +26,7 @@ _PROGRAM = re.compile(
     r"|\bIMB-[A-Z0-9]{2,6}\b|\bucc_perftest\b|\bcomms\.py\b"
 )
 _MSCCLPP_PROGRAM = re.compile(r"\b([a-z]{3,15})_test_perf\b")
-_SIGNS = ("_perf", "_bench", "osu_", "communication/", "nccl.conf", "Standard_N", "IMB-", "ucc_perf", "comms.py")
+SIGNS = ("_perf", "_bench", "osu_", "communication/", "nccl.conf", "Standard_N", "IMB-", "ucc_perf", "comms.py")
 """One of these is in every line that a block is read for."""
 _SETS = re.compile(r"\s*(?:export\s+|setenv\s+|set\s+)?[A-Z][A-Z0-9_]*=\S*\s*$|\s*export\s")
 _LAUNCHES = re.compile(r"\s*(?:[$+] )?(?:srun|mpirun|mpiexec|torchrun)\b")
@@ -180,10 +180,14 @@ class Document:
             self._prose(line)
             return
         if not self._unread:
-            for sign in _SIGNS:
+            for sign in SIGNS:
                 if sign in line:
                     self._unread = True
                     break
+        self.pass_by(line)
+
+    def pass_by(self, line: str) -> None:
+        """A line that no sign stands in: a command that follows or went before may go on here."""
         if len(self._block) < MAX_BLOCK_LINES:
             self._block.append(line[:MAX_COMMAND])
         elif not self.is_markdown:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from busbw.importers.context import Surroundings
-from busbw.importers.shape import Said, decide, derived_ranks
+from busbw.importers.shape import Said, decide
 from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
 from busbw.records.model import place
 from busbw.records.writer import record_lines, run_to_json, to_json
@@ -203,16 +203,14 @@ def complete(draft: Draft, around: Surroundings, said: NcclSaid, origin: Origin)
 
 def _size(draft: Draft, around: Surroundings, said: NcclSaid, notes: list[str]) -> int | None:
     """Ranks of one communicator, from the surest source that names them."""
-    cases = draft.figures.fastest() if draft.figures else draft.cases
     sources = Said(
         listed=draft.size,
         counted=draft.counted,
         messages=said.sizes,
         command=around.command.ranks if around.command else None,
-        derived=derived_ranks(cases),
         at_least=max((rank.rank for rank in draft.ranks), default=0) + 1 if draft.size is None else 1,
     )
-    return decide(sources, cases, notes)
+    return decide(sources, lambda: draft.figures.fastest() if draft.figures else draft.cases, notes)
 
 
 def _library(draft: Draft, around: Surroundings, said: NcclSaid) -> Library | None:

@@ -10,7 +10,7 @@ from typing import IO, TypeVar
 
 from busbw.base.errors import UserError
 from busbw.importers.collective import ALL, Columns, asking
-from busbw.importers.context import Document, NcclMessages, Surroundings
+from busbw.importers.context import SIGNS, Document, NcclMessages, Surroundings
 from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
 from busbw.importers.formats import DOCUMENT_FORMATS
 from busbw.importers.lines import Progress, Source, open_source
@@ -18,10 +18,14 @@ from busbw.importers.nccl_tests_rows import OPS
 from busbw.importers.prefixes import Peeler, before_anchor, split_prefix
 from busbw.importers.report import FileReport
 from busbw.importers.seems import what_it_seems
-from busbw.importers.stream import RankSink, Stream
+from busbw.importers.stream import STARTS, RankSink, Stream
 from busbw.importers.values import ELEMENT_BYTES, number
 from busbw.records import Collective, parse_records
 
+MAX_FILES = 20_000
+"""Files of one folder that are read."""
+MAX_SHAPES = 20_000
+"""Shapes of lines of no interest that are remembered."""
 MAX_TRIES = 20_000
 """Lines that are looked at for a prefix of their own."""
 MAX_STREAMS = 4096
@@ -29,8 +33,12 @@ MAX_STREAMS = 4096
 
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
 _TYPES = frozenset(ELEMENT_BYTES)
+_NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
+_INTEREST = tuple({sign.translate(_NO_DIGITS) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))})
+"""One of these is in every line that starts a table, names a command, or is a row without a header: without digits."""
 _WITHOUT_PREFIX = ("       ", "#", "|")
 """Rows of tables are indented further than any launcher's prefix is, and no prefix starts as comments and tables do."""
+_NUMBER = re.compile(r"(\d+)", re.ASCII)
 _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
 _FENCE = re.compile(r"^[\s>]*```", re.MULTILINE)
 
@@ -49,6 +57,50 @@ def import_path(
     """Hand every sweep of a file to `take`, as it becomes complete, and report on the file."""
     with open_source(path) as stream:
         return import_stream(stream, str(path), take, collective=collective, url=url, progress=progress)
+
+
+def import_folder(
+    path: Path,
+    take: Take,
+    *,
+    collective: Collective | None = None,
+    url: str | None = None,
+    progress: Progress | None = None,
+) -> FileReport:
+    """As `import_path`, for the files of a folder: what ranks wrote into files of their own becomes one run."""
+    report = FileReport(str(path))
+    shared: dict[type[Collector], Collector] = {}
+    files = _files_of(path)
+    for at, file in enumerate(files):
+        try:
+            with open_source(file) as stream:
+                source = Source(stream, str(file), progress)
+                reading = _Reading(source, report, take, collective, url, shared)
+                reading.who = file.name.split(".")[0]
+                reading.ordinal = at * 1_000_000
+                if not reading.as_document(source.beginning):
+                    reading.as_lines()
+        except UserError as problem:
+            report.problem(None, str(problem))
+    for collector in shared.values():
+        collector.close()
+    if not report.sweeps:
+        report.seems = f"a folder of {len(files)} files without results"
+    return report
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The files of a folder in the order of their numbers, three folders deep; hidden ones are left out."""
+    found = []
+    for depth in ("*", "*/*", "*/*/*"):
+        for each in path.glob(depth):
+            if each.is_file() and not any(part.startswith(".") for part in each.relative_to(path).parts):
+                found.append(each)
+                if len(found) > MAX_FILES:
+                    raise UserError(f"{path} holds more than {MAX_FILES} files: name the ones to import")
+    return sorted(
+        found, key=lambda each: [int(part) if part.isdecimal() else part for part in _NUMBER.split(str(each))]
+    )
 
 
 def import_stream(  # noqa: PLR0913 - options that are named
@@ -102,8 +154,14 @@ def describe(collectives: Sequence[str], ranks: int | None, machine: str | None)
 class _Reading:
     """The state of one file while it is read; the sink of its parsers."""
 
-    def __init__(
-        self, source: Source, report: FileReport, take: Take, collective: Collective | None, url: str | None
+    def __init__(  # noqa: PLR0913, PLR0917 - what a file is read with
+        self,
+        source: Source,
+        report: FileReport,
+        take: Take,
+        collective: Collective | None,
+        url: str | None,
+        shared: dict[type[Collector], Collector] | None = None,
     ) -> None:
         self._source = source
         self._name = Path(source.name).name
@@ -114,11 +172,12 @@ class _Reading:
         self._messages = NcclMessages()
         self._document = Document(is_markdown=False)
         self._streams: dict[str, Stream] = {}
-        self._shared: dict[type[Collector], Collector] = {}
+        self._shared: dict[type[Collector], Collector] = {} if shared is None else shared
         self.who = ""
-        self._ordinal = 0
+        self.ordinal = 0
         self._peeler = Peeler()
         self._tries = 0
+        self._dull: set[str] = set()
 
     # -- the sink of the parsers ---------------------------------------------------------------------------------
 
@@ -145,8 +204,8 @@ class _Reading:
             self.problem(draft.line, "a sweep without cases")
             return
         said = NcclSaid(frozenset(sizes), host, environment, version)
-        sweep = complete(draft, surroundings, said, Origin(self._name, self._url, self._ordinal))
-        self._ordinal += 1
+        sweep = complete(draft, surroundings, said, Origin(self._name, self._url, self.ordinal))
+        self.ordinal += 1
         kind = describe(sweep.collectives, sweep.ranks, sweep.run.machine)
         self._report.count(kind, draft.rows, draft.format)
         for note in sweep.run.notes:
@@ -177,10 +236,13 @@ class _Reading:
         name = self._source.name.lower()
         markdown = name.endswith((".md", ".markdown")) or len(_FENCE.findall(self._source.beginning)) >= 2
         self._document = Document(markdown, self._name)
+        quoted = False
         for first, lines in self._source.blocks():
             if first == 1:
                 self._peeler.learn(lines)
-            if any(line[:1] == ">" for line in lines):
+            if not quoted and first == 1:
+                quoted = any(line[:1] == ">" for line in lines)
+            if quoted:
                 lines = [_QUOTE.sub("", line) for line in lines]  # noqa: PLW2901 - as the page quotes it
             self._block(first, lines, markdown)
         for stream in list(self._streams.values()):
@@ -190,7 +252,7 @@ class _Reading:
             self._report.note(None, f"{copies} ranks print tables of their own: copies that were started without MPI")
 
     def _block(self, first: int, lines: list[str], markdown: bool) -> None:
-        messages, peeler = self._messages, self._peeler
+        messages, peeler, document = self._messages, self._peeler, self._document
         plain = self._stream("")
         at = 0
         while at < len(lines):
@@ -210,15 +272,30 @@ class _Reading:
             else:
                 who, text = split_prefix(line)
             stream = self._stream(who) if who else plain
+            if not stream.is_made and not markdown and self._is_dull(line):
+                stream.pass_by(text)
+                document.pass_by(text)
+                continue
             if stream.feed(text, number):
                 if not who and not text.startswith("#"):
                     at += stream.rows_follow(lines, at)
             elif not self._learned_from(line, lines, at, number):
                 self._unclaimed(stream, text, number, markdown)
 
+    def _is_dull(self, line: str) -> bool:
+        """Whether no table, command or row can start in a line; lines that differ in digits only are looked at once."""
+        shape = line.translate(_NO_DIGITS)
+        if shape in self._dull:
+            return True
+        if any(sign in shape for sign in _INTEREST):
+            return False
+        if len(self._dull) < MAX_SHAPES and len(shape) < 500:
+            self._dull.add(shape)
+        return True
+
     def _learned_from(self, line: str, lines: list[str], at: int, number: int) -> bool:
         """Whether the line belongs to a table behind a prefix that nobody knew so far."""
-        if self._tries >= MAX_TRIES or not ("#" in line or _has_row_behind_words(line)):
+        if self._tries >= MAX_TRIES or not ("#" in line or (" " in line and _has_row_behind_words(line))):
             return False
         self._tries += 1
         if before_anchor(line) is None or not self._peeler.learn([line, *lines[at : at + 300]]):

@@ -15,6 +15,7 @@ from busbw.records import Library, Tool
 
 FORMAT = "PyTorch flight recorder"
 MAX_BYTES = 256 << 20
+MAX_CONTENT = 20_000
 
 
 def looks_like(head: str) -> bool:
@@ -22,53 +23,60 @@ def looks_like(head: str) -> bool:
     return head.lstrip()[:1] == "{" and ('"pg_config"' in head or '"collective_seq_id"' in head)
 
 
+class Dumps:
+    """The entries of all processes that one import reads."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._calls = Calls()
+        self._untimed = self._other = 0
+        self._content: list[str] = []
+        self._version: str | None = None
+
+    def take(self, raw: dict[str, Any], who: str) -> None:
+        """The dump of one process."""
+        version = raw.get("nccl_version")
+        self._version = version if isinstance(version, str) and len(version) < 40 else self._version
+        groups = {name: size for name, size in map(_group, _items(raw.get("pg_config"))) if size}
+        for entry in raw["entries"]:
+            if not isinstance(entry, dict):
+                continue
+            call, time = _call(entry, groups), number(str(entry.get("duration_ms"))[:40])
+            if call is None:
+                self._other += 1
+            elif time is None or time <= 0:
+                self._untimed += 1
+            else:
+                self._calls.add(call, who, time * 1000)
+                if len(self._content) < MAX_CONTENT:
+                    self._content.append(f"{who} {call} {time}")
+
+    def close(self) -> None:
+        """All dumps are read."""
+        if not len(self._calls):
+            why = f"with {self._untimed} collectives, no times: set TORCH_NCCL_ENABLE_TIMING=1"
+            self._sink.problem(None, f"PyTorch's flight recorder {why if self._untimed else 'without collectives'}")
+            return
+        notes = ["times are those of a running job: they hold the wait for ranks that came later"]
+        notes += [f"{self._untimed} collectives without a time are left out"] if self._untimed else []
+        notes += [f"{self._other} sends, receives and other entries are left out"] if self._other else []
+        notes += self._calls.slow_ranks()
+        around = self._sink.sweep_starts()
+        for ranks, cases in self._calls.by_ranks():
+            draft = Draft(FORMAT, Tool("PyTorch flight recorder"), 1, cases[0].collective, cases=cases, rows=len(cases))
+            draft.size, draft.notes = ranks, list(notes)
+            draft.library = Library("NCCL", version=self._version)
+            draft.content = [f"{ranks}", *self._content]
+            self._sink.sweep_ends(draft, around)
+
+
 def parse(text: str, sink: Sink) -> None:
-    """The entries of one process."""
+    """The entries of one process; the collector ends with the file or folder."""
     raw = next((value for _, value in json_values(text)), None)
     if not isinstance(raw, dict) or not isinstance(raw.get("entries"), list):
         sink.problem(1, "starts like a dump of PyTorch's flight recorder, but holds no entries")
         return
-    calls, untimed, other, content = Calls(), 0, 0, []
-    groups = {name: size for name, size in map(_group, _items(raw.get("pg_config"))) if size}
-    for entry in raw["entries"]:
-        if not isinstance(entry, dict):
-            continue
-        call = _call(entry, groups)
-        time = number(str(entry.get("duration_ms"))[:40])
-        if call is None:
-            other += 1
-        elif time is None or time <= 0:
-            untimed += 1
-        else:
-            calls.add(call, "this rank", time * 1000)
-            content.append(f"{call} {time}")
-    if not len(calls):
-        sink.problem(
-            None,
-            f"PyTorch's flight recorder with {untimed} collectives, no times: set TORCH_NCCL_ENABLE_TIMING=1"
-            if untimed
-            else "PyTorch's flight recorder without collectives",
-        )
-        return
-    notes = ["times are of one process in a running job: they hold the wait for ranks that came later"]
-    notes += [f"{untimed} collectives without a time are left out"] if untimed else []
-    notes += [f"{other} sends, receives and other entries are left out"] if other else []
-    around = sink.sweep_starts()
-    version = raw.get("nccl_version")
-    for ranks, cases in calls.by_ranks():
-        draft = Draft(
-            FORMAT,
-            Tool("PyTorch flight recorder"),
-            1,
-            cases[0].collective,
-            cases=cases,
-            rows=len(cases),
-            size=ranks,
-            library=Library("NCCL", version=version if isinstance(version, str) and len(version) < 40 else None),
-            notes=list(notes),
-        )
-        draft.content = [f"{ranks}", *content]
-        sink.sweep_ends(draft, around)
+    sink.shared(Dumps).take(raw, sink.who or "this rank")
 
 
 def _items(groups: Any) -> list[tuple[str, Any]]:

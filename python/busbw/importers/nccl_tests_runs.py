@@ -62,8 +62,8 @@ def largest_row(layout: Layout, content: Sequence[str], rows: Sequence[Row]) -> 
     return last
 
 
-def columns_of_row(layout: Layout, row: Row, listed: int | None) -> Columns:
+def columns_of_row(layout: Layout, row: Row, listed: int | None, *, known: bool) -> Columns:
     """What the columns of a row allow."""
     lead = dict(zip(layout.lead, row.lead, strict=True))
     groups = [dict(zip(layout.groups[0], group, strict=False)) for group in row.groups]
-    return columns_of(lead, groups, listed)
+    return columns_of(lead, groups, listed, known=known)

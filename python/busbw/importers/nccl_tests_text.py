@@ -328,7 +328,7 @@ class Parser:
         content = self._content[start:end]
         rows = [] if self._all_plain else self._rows[start:end]
         largest = largest_row(layout, content, rows)
-        columns = columns_of_row(layout, largest, size)
+        columns = columns_of_row(layout, largest, size, known=before.program is not None)
         collective = decide_collective(before.program, around, columns, self._sink.collective, notes)
         draft = Draft(
             format=MSCCLPP_FORMAT if before.is_mscclpp else RCCL_FORMAT if before.is_rccl else FORMAT,

@@ -35,11 +35,11 @@ class FileReport:
 
     def note(self, line: int | None, what: str) -> None:
         """Something derived or contradictory that the reader should know."""
-        text = self._placed(line, what)
-        if text in self.notes:
-            return
         if len(self.notes) >= MAX_PROBLEMS:
             self.notes_left_out += 1
+            return
+        text = self._placed(line, what)
+        if text in self.notes:
             return
         self.notes.append(text)
 

@@ -7,7 +7,7 @@ messages, the launcher's command, and last bus over algorithm bandwidth. Where n
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
@@ -28,8 +28,8 @@ _SCALE = {
 
 def size_of_list(ranks: Sequence[Rank], options: dict[str, Any], notes: list[str]) -> int | None:
     """Ranks of one communicator by the tool's list; nccl-tests cuts the list at 2,048 bytes of each process."""
-    if not ranks:
-        return None
+    if not ranks or (ranks[-1].rank == len(ranks) - 1 and _is_plain(ranks, options)):
+        return len(ranks) or None
     copies = sum(1 for rank in ranks if rank.rank == 0)
     if copies > 1:
         notes.append(f"{copies} ranks call themselves 0: {copies} copies that were started without MPI are mixed here")
@@ -46,6 +46,14 @@ def size_of_list(ranks: Sequence[Rank], options: dict[str, Any], notes: list[str
         notes.append("communicators of different sizes: the number of ranks is left open")
         return None
     return next(iter(groups.values()))
+
+
+def _is_plain(ranks: Sequence[Rank], options: dict[str, Any]) -> bool:
+    """Whether the list counts from 0 in one group, a rank a process or all ranks of one process: most lists are so."""
+    each = options.get("nthreads", 1) * options.get("ngpus", 1)
+    if each != 1 and each != len(ranks):
+        return False
+    return all(rank.rank == at and not rank.group for at, rank in enumerate(ranks))
 
 
 def _total(ranks: Sequence[Rank], options: dict[str, Any], notes: list[str]) -> int | None:
@@ -76,12 +84,14 @@ class Said:
     counted: int | None = None
     messages: frozenset[int] = frozenset()
     command: int | None = None
-    derived: int | None = None
     at_least: int = 1
 
 
-def decide(said: Said, fits: Sequence[Case], notes: list[str]) -> int | None:
-    """The number of ranks, with a note for what it follows from and for every contradiction."""
+def decide(said: Said, cases: Callable[[], Sequence[Case]], notes: list[str]) -> int | None:
+    """The number of ranks, with a note for what it follows from and for every contradiction.
+
+    The cases are asked for only where the ratio of their bandwidths is needed.
+    """
     told = next(iter(said.messages)) if len(said.messages) == 1 else None
     command = said.command
     chosen, source = said.listed, "the list of ranks"
@@ -89,11 +99,12 @@ def decide(said: Said, fits: Sequence[Case], notes: list[str]) -> int | None:
         chosen, source = said.counted, "size over count"
     if chosen is None and told is not None and told >= said.at_least:
         chosen, source = told, "NCCL's messages"
-    if chosen is None and command is not None and command >= said.at_least and agrees(fits, command):
+    if chosen is None and command is not None and command >= said.at_least and agrees(cases(), command):
         chosen, source = command, "the command above the results"
         notes.append(f"{chosen} ranks: from {source}")
-    if chosen is None and said.derived is not None and said.derived >= said.at_least:
-        chosen, source = said.derived, "bus bandwidth over algorithm bandwidth"
+    derived = derived_ranks(cases()) if chosen is None else None
+    if derived is not None and derived >= said.at_least:
+        chosen, source = derived, "bus bandwidth over algorithm bandwidth"
         notes.append(f"{chosen} ranks: from {source}, nothing names them")
     for other, what in ((told, "NCCL's messages"), (said.counted, "size over count"), (command, "the command above")):
         if chosen is not None and other is not None and other != chosen and what[:8] != source[:8]:

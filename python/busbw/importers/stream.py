@@ -8,6 +8,9 @@ from busbw.importers.formats import LINE_FORMATS, LineParser
 from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
 from busbw.records import Collective
 
+STARTS = tuple(dict.fromkeys(start for each in LINE_FORMATS for start in each.starts))
+"""What the first line of any table holds."""
+
 
 class RankSink:
     """Hands on what the lines of one rank give, with the rank or host that printed it."""
@@ -56,6 +59,15 @@ class Stream:
         self._before = ""
         self._active: LineParser | None = None
         self._nccl_tests: NcclTestsParser | None = None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether some format reads the lines, so that any may be a row."""
+        return self._made
+
+    def pass_by(self, text: str) -> None:
+        """A line that nothing of interest stands in."""
+        self._before = text
 
     def feed(self, text: str, number: int) -> bool:
         """Whether some format took the line."""

@@ -95,7 +95,13 @@ def test_different_ranks_are_compared_by_bus_bandwidth() -> None:
 
 
 def test_an_unknown_dimension_is_named_not_guessed_silently() -> None:
-    found = compare(side(make()), side(make("b", ranks=None)))
+    with pytest.raises(UserError, match="nothing says on how many ranks b was measured, the other on 2: name them"):
+        compare(side(make()), side(make("b", ranks=None)))
+    told = compare(side(make()), side(make("b", ranks=None)), Options(ranks=2))
+    assert told.notes == () and len(list(told.rows)) == len(SIZES)
+    with pytest.raises(UserError, match="differ in shape"):
+        compare(side(make()), side(make("b", ranks=None)), Options(ranks=4))
+    found = compare(side(make()), side(make("b", ranks=None)), Options(allow_different=True))
     assert "ranks of B is not known; taken to be that of the other (2)" in found.notes
 
 

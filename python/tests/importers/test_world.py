@@ -6,14 +6,17 @@ import hashlib
 import io
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from world_corpus import Fact, Shape, nccl_tests_shapes
 from world_others import other_shapes
 
 from busbw.base.errors import UserError
-from busbw.importers import import_stream
-from busbw.records import Record
+from busbw.importers import ImportedSweep, import_stream
+from busbw.records import Record, parse_records
 
 SHAPES = [*nccl_tests_shapes(), *other_shapes()]
 
@@ -81,3 +84,26 @@ def test_there_are_enough_shapes_and_no_two_of_a_name() -> None:
     names = [shape.name for shape in SHAPES]
     assert len(names) >= 150 and len(set(names)) == len(names)
     assert 0.4 < sum(map(is_held_out, names)) / len(names) < 0.6
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_what_a_log_of_the_world_gives_can_be_written_and_read_back(shape: Shape) -> None:
+    sweeps: list[ImportedSweep] = []
+    with suppress(UserError):
+        import_stream(io.BytesIO(shape.text.encode()), shape.file, sweeps.append)
+    for sweep in sweeps:
+        assert parse_records(io.BytesIO("".join(sweep.lines()).encode()), "again") == [sweep.record()]
+
+
+NAMES = st.sampled_from(["a.md", "a.log", "a.json", "a.html", "all_reduce.csv"])
+TEXTS = st.sampled_from([shape.text.encode() for shape in SHAPES])
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS, TEXTS, st.integers(0, 4000), st.integers(0, 4000), st.binary(max_size=12), NAMES)
+def test_any_mixture_of_logs_ends_in_records_or_a_sentence(
+    one: bytes, other: bytes, at: int, start: int, noise: bytes, name: str
+) -> None:
+    with suppress(UserError):
+        report = import_stream(io.BytesIO(one[:at] + noise + other[start:]), name, lambda sweep: sweep.record())
+        assert "\n" not in report.summary()
