@@ -11,6 +11,7 @@ from busbw.base.errors import UserError
 from busbw.base.words import Args
 from busbw.cli.kept_record import report
 from busbw.launch.carry_out import carry_out
+from busbw.launch.hosts import check_names
 from busbw.launch.job import JobSpec, Mpi
 from busbw.launch.launchers import planner
 from busbw.launch.plan import LaunchPlan
@@ -50,6 +51,7 @@ def launch(
         return 0
     if args.launcher != "local":
         find_program(plan.submission.submit[0] if plan.submission else plan.processes[0].argv[0], args.launcher)
+    check_names(meeting_places(args.launcher, job))
     destination.create()
     code = 1
     try:
@@ -62,6 +64,13 @@ def launch(
         where = "folder that every node sees" if job.nodes > 1 or plan.submission else "folder that rank 0 can write"
         raise UserError(f"the ranks ended well, but no record came to {destination.folder}; name a {where} with --runs")
     return code
+
+
+def meeting_places(launcher: str, job: JobSpec) -> list[str]:
+    """Names that this machine must resolve before anything starts."""
+    if launcher == "torchrun" and job.torchrun.endpoint:
+        return [job.torchrun.endpoint.rpartition(":")[0]]
+    return [host.name for host in job.hosts] if launcher in {"mpirun", "hydra"} else []
 
 
 def kubernetes_name(run_id: str) -> str:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from busbw.base.errors import UserError
@@ -30,7 +31,7 @@ def run(args: Args) -> int:
     words = measuring_words(args)
     if _is_rank(os.environ) and not (args.ranks or args.nodes or args.gpus_per_node or args.ranks_per_node):
         return _as_rank(words, choice)
-    python = _python(args.python)
+    python = Path(chosen_python(args.python)) if args.dry_run else _python(args.python)
     program = Program(python, ("-m", "busbw.torch_bench.worker", *words))
     extra = {"PYTHONPATH": _python_path(os.environ)}
     # torch complains of a missing numpy, which nothing here needs.
@@ -57,6 +58,10 @@ def _is_rank(environ: Mapping[str, str]) -> bool:
 
 def _as_rank(words: list[str], choice: RecordChoice) -> int:
     """A launcher of the user's own started us, once for each rank."""
+    if find_spec("torch") is None:
+        raise UserError(
+            f"{sys.executable} has no torch, and a launcher started us as a rank; install it there (pip install torch)"
+        )
     from busbw.torch_bench.worker import main
 
     destination = destination_for(choice, os.environ)
@@ -70,8 +75,13 @@ def _as_rank(words: list[str], choice: RecordChoice) -> int:
         report(destination)
 
 
+def chosen_python(chosen: str | None) -> str:
+    """The Python that the ranks run in, whether or not it has torch."""
+    return chosen or os.environ.get(PYTHON) or sys.executable
+
+
 def _python(chosen: str | None) -> Path:
-    python = chosen or os.environ.get(PYTHON) or sys.executable
+    python = chosen_python(chosen)
     try:
         found = subprocess.run(
             [python, "-c", "import importlib.util as u; raise SystemExit(u.find_spec('torch') is None)"],

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from busbw.base.errors import UsageError, UserError
@@ -12,6 +16,8 @@ from busbw.launch.job import Host
 _NAME = re.compile(r"[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]")
 _LINE = re.compile(r"(?P<host>[^\s:]+|\[[^\]]*\])(?::(?P<colon>\d+))?(?P<rest>(?:\s+\S+)*)")
 MOST_BYTES = 4 << 20
+MOST_LOOKUPS = 64
+RESOLVE_SECONDS = 2.0
 
 
 def parse_hosts(text: str, where: str) -> tuple[Host, ...]:
@@ -34,6 +40,33 @@ def read_hostfile(path: Path) -> tuple[Host, ...]:
     """The hosts of a file."""
     data = read_bytes(path, MOST_BYTES, what="the host file", hint="it is hardly a list of hosts")
     return parse_hostfile(data.decode(errors="replace"), str(path))
+
+
+def check_names(names: Sequence[str], limit_s: float = RESOLVE_SECONDS) -> None:
+    """UserError for the first name that this machine cannot resolve: ranks would wait a minute for what never comes.
+
+    A name server that does not answer within the limit says nothing: the launch goes on.
+    """
+    results: dict[str, bool] = {}
+
+    def look_up(name: str) -> None:
+        try:
+            socket.getaddrinfo(name.strip("[]"), None)
+            results[name] = True
+        except OSError:
+            results[name] = False
+
+    wanted = list(dict.fromkeys(names))[:MOST_LOOKUPS]
+    threads = [threading.Thread(target=look_up, args=(name,), daemon=True) for name in wanted]
+    deadline = time.monotonic() + limit_s
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    unknown = [name for name in wanted if results.get(name) is False]
+    if unknown:
+        more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+        raise UserError(f"the host {unknown[0]}{more} cannot be resolved here; check its name, or write its address")
 
 
 def _host(text: str, where: str) -> Host:

@@ -16,6 +16,7 @@ from busbw.base.words import Args
 from busbw.launch import affinity
 from busbw.launch.hosts import parse_hosts, read_hostfile
 from busbw.launch.job import Bind, Host, JobSpec, KubernetesOptions, Mpi, SlurmOptions, TorchrunOptions
+from busbw.launch.processors import check_sets, processors_of_node
 
 # Beside what the user names: what changes a measurement, and what programs need to be found on other hosts.
 FORWARDED = re.compile(
@@ -117,11 +118,24 @@ def _hosts(args: Args) -> tuple[Host, ...]:
 
 
 def _nodes(args: Args, hosts: Sequence[Host]) -> int:
-    nodes: int = args.nodes or len(hosts) or 1
+    nodes: int = args.nodes or len(hosts) or _nodes_of_allocation(args) or 1
     if hosts and nodes > len(hosts):
         raise UsageError(f"--nodes {nodes}, but only {len(hosts)} hosts are named: {_names(hosts)}")
     if args.launcher == "local" and nodes > 1:
         raise UsageError("--launcher local has one node, this one; several need mpirun, hydra, slurm or torchrun")
+    return nodes
+
+
+def _nodes_of_allocation(args: Args) -> int | None:
+    """The nodes of the allocation that we are in: a launch inside `salloc -N 16` takes all 16."""
+    inside = args.launcher in {"slurm", "srun"} and os.environ.get("SLURM_JOB_ID")
+    text = os.environ.get("SLURM_JOB_NUM_NODES", os.environ.get("SLURM_NNODES", "")) if inside else ""
+    nodes = int(text) if text.isdecimal() and len(text) < 8 else None
+    if nodes and nodes > 1 and args.ranks is not None and args.ranks % nodes:
+        raise UsageError(
+            f"--ranks {args.ranks} cannot be shared out equally over the {nodes} nodes of this allocation; "
+            "say with --nodes how many to take"
+        )
     return nodes
 
 
@@ -167,13 +181,11 @@ def _cpu_sets(args: Args, local_ranks: int) -> tuple[frozenset[int], ...]:
         return ()
     if args.bind not in {None, "gpu"}:
         raise UsageError(f"--topology says which processors are next to GPUs, but --bind {args.bind} asks for others")
-    return affinity.cpu_sets(near, local_ranks, args.cpus_per_node or _cpus(near))
-
-
-def _cpus(near: Sequence[affinity.Near]) -> int:
-    """How many processors a node has: as many as its topology names, or as we have where that is more."""
-    named = 1 + max((cpu for each in near for cpu in each.cpus), default=-1)
-    return max(named, os.cpu_count() or 1)
+    place = {"partition": args.partition, "nodelist": args.nodelist}
+    cpus = args.cpus_per_node or processors_of_node(args.launcher, near, place)
+    sets = affinity.cpu_sets(near, local_ranks, cpus)
+    check_sets(sets, near)
+    return sets
 
 
 def _slurm(args: Args) -> SlurmOptions:

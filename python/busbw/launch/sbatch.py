@@ -20,13 +20,18 @@ def plan(job: JobSpec) -> LaunchPlan:
         "--parsable",
         f"--output={escaped(str(output))}",
         f"--error={escaped(str(error))}",
-        *job.launcher_arguments,
+        *(word for word in job.launcher_arguments if not is_of_step(word)),
         str(job.folder / SCRIPT),
     )
     return LaunchPlan(
         files=(FilePlan(job.folder / SCRIPT, script(job)),),
         submission=Submission("slurm", submit, output, error, job.name),
     )
+
+
+def is_of_step(word: str) -> bool:
+    """Whether a word for Slurm is one of pyxis, whose containers are those of steps."""
+    return word.startswith(("--container-", "--no-container-"))
 
 
 def script(job: JobSpec) -> str:
@@ -48,7 +53,7 @@ def script(job: JobSpec) -> str:
         *exports,
         "",
         "exec srun \\",
-        *(f"  {shlex.quote(word)} \\" for word in step_words(job)),
+        *(f"  {shlex.quote(word)} \\" for word in (*step_words(job), *filter(is_of_step, job.launcher_arguments))),
         f"  {shlex.join(job.argv)}",
     ]
     return "\n".join(lines) + "\n"
