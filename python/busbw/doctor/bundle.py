@@ -13,8 +13,12 @@ from pathlib import Path
 from busbw.base.errors import UserError
 from busbw.base.files import writing
 from busbw.doctor.codec import decode, encode
+from busbw.doctor.flight import bare, looks_like
+from busbw.doctor.read_logs import lines_of
+from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import SCHEMA, Snapshot, TextFile
 from busbw.importers.context import is_kept
+from busbw.importers.context import without_secrets as without_secret_values
 
 MEMBER = "snapshot.json"
 MAX_BYTES = 64 << 20
@@ -94,7 +98,19 @@ def _kept_conf(file: TextFile) -> TextFile:
 
 
 def _kept_log(file: TextFile) -> TextFile:
-    if file.text is None:
+    if file.text is None and file.why:
         return file
-    kept = [line if "NCCL " in line or line.startswith("#") else "" for line in file.text.splitlines()]
+    if file.text is not None and looks_like(file.text[: 1 << 16]):
+        return replace(file, text=bare(file.text, file.path))
+    with lines_of(file) as lines:
+        # Lines stay where they are, so that findings name the same ones.
+        kept = [without_secret_values(line.rstrip("\n")) if _tells(line) else "" for line in lines]
     return replace(file, text="\n".join(kept) + "\n")
+
+
+def _tells(line: str) -> bool:
+    """Whether a line is NCCL's, a benchmark's, or one that a signature knows."""
+    if "NCCL " in line or line.lstrip().startswith("#"):
+        return True
+    lowered = line.lower()
+    return any(each.match(line, lowered) is not None for each in SIGNATURES.values() if each.may_match(lowered))

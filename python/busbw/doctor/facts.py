@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from busbw.base.errors import UserError
+from busbw.doctor.flight import Flight, looks_like, read_flights
 from busbw.doctor.guess import machine_of_logs, machine_of_records
 from busbw.doctor.read_logs import read_logs
 from busbw.doctor.scan import Scan
@@ -36,6 +37,7 @@ class Facts:
     logs: tuple[NcclLog, ...] = ()
     records: tuple[Record, ...] = ()
     scans: tuple[Scan, ...] = ()
+    flights: tuple[Flight, ...] = ()
 
     def value(self, name: str) -> str | None:
         """The value of a variable that is in force; None where it is not set or empty."""
@@ -81,6 +83,9 @@ class Facts:
 
 def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
     """Parse everything in the snapshot; what cannot be parsed stays as a sentence, for a finding to report."""
+    flights = tuple(
+        each for file in snapshot.logs if is_flight(file) for each in read_flights(file.text or "", file.path)
+    )
     read = read_logs(snapshot.logs)
     logs, scans = tuple(log for log, _ in read), tuple(found for _, found in read)
     confs = tuple(read_conf(file.text, file.path) for file in snapshot.confs if file.text is not None)
@@ -94,7 +99,13 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
         logs=logs,
         records=records,
         scans=scans,
+        flights=flights,
     )
+
+
+def is_flight(file: TextFile) -> bool:
+    """Whether the file is a dump of PyTorch's flight recorder."""
+    return file.text is not None and looks_like(file.text[: 1 << 16])
 
 
 def _settings(

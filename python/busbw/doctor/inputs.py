@@ -10,6 +10,8 @@ from pathlib import Path
 from busbw.base import files
 from busbw.base.errors import UserError
 from busbw.doctor.bundle import is_bundle, read_bundle
+from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
+from busbw.doctor.flight import looks_like
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.importers import import_path
 from busbw.machine.nccl.conf import in_force, read_conf
@@ -94,6 +96,8 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     if b"\0" in start[:4096]:
         raise UserError(f"{name} is no text: neither a log nor a bundle, a record, an nccl.conf or a topology file")
     text = start.decode("utf-8", "replace")
+    if looks_like(text[: 1 << 16]):
+        return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_FLIGHT_BYTES))), ()
     if text.lstrip().startswith("{"):
         return snapshot, tuple(read_records(Path(name)))
     if "<graphs" in text:

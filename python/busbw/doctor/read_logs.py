@@ -44,14 +44,15 @@ def _size(file: TextFile) -> int:
 
 def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     signatures = tuple(SIGNATURES.values())
-    with _lines(file) as lines:
+    with lines_of(file) as lines:
         log = read_log(lines, file.path)
-    with _lines(file) as lines:
+    with lines_of(file) as lines:
         return log, scan(lines, file.path, signatures)
 
 
 @contextmanager
-def _lines(file: TextFile) -> Iterator[Iterable[str]]:
+def lines_of(file: TextFile) -> Iterator[Iterable[str]]:
+    """The lines of a log, from its text or from where it lies."""
     if file.text is not None:
         yield file.text.splitlines()
         return

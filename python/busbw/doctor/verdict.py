@@ -74,14 +74,21 @@ def _read(facts: Facts) -> Iterator[str]:
         if ranks:
             count = len(log.communicators)
             parts.append(f"{count} communicator{'s' * (count > 1)}, init ended on {len(done)} of {len(ranks)} ranks")
+        flights = [each for each in facts.flights if each.source == log.source]
+        if flights:
+            parts.append(f"flight recorder of {len(flights)} rank{'s' * (len(flights) > 1)}")
         yield f"{log.source}: {', '.join(parts)}"
     if facts.records:
         yield f"{len(facts.records)} sweep{'s' * (len(facts.records) > 1)} of a benchmark"
 
 
 def _unread(facts: Facts) -> Iterator[str]:
+    dumps = {each.source for each in facts.flights}
     for log, scan in zip(facts.logs, facts.scans, strict=True):
-        yield from _unread_log(log, scan)
+        if log.source not in dumps:
+            yield from _unread_log(log, scan)
+    if len(facts.flights) == 1:
+        yield "the flight recorder of the other ranks: one alone tells what its rank did, not who lags"
     if facts.logs and not facts.records:
         yield "bandwidth: no table and no record was given, so nothing says how fast it ran"
     elif facts.records and facts.machine is None:

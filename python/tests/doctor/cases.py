@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -93,6 +94,16 @@ TABLE_HEAD = (
 )
 
 
+def flight(rank: int, calls: int, name: str = "nccl:all_reduce", size: int = 1024) -> TextFile:
+    """A rank's dump of the flight recorder with that many collectives, of which the last did not end."""
+    entries = [
+        {"collective_seq_id": i, "profiling_name": "nccl:all_reduce" if i < calls else name, "pg_id": 0,
+         "input_sizes": [[1024 if i < calls else size]], "state": "completed" if i < calls else "started", "frames": []}
+        for i in range(1, calls + 1)
+    ]  # fmt: skip
+    return TextFile(f"trace_rank_{rank}.json", json.dumps({"version": "2.10", "entries": entries}))
+
+
 def half_init() -> TextFile:
     """A log of two ranks of which the second began and did not end."""
     comm = "ncclCommInitRank comm 0x5{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} busId {1}00000 commId 0xa - Init {2}"
@@ -145,6 +156,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "settings-differ": lambda: healthy(
         logs=(log(said("NCCL_IB_TC set by environment to 106."), said("NCCL_IB_TC set by environment to 0.", 1)),)
     ),
+    "flight-recorder": lambda: healthy(logs=tuple(flight(rank, 6 - (rank == 2)) for rank in range(4))),
     "stuck-in-collective": lambda: healthy(logs=(log(TABLE_HEAD),)),
     "built-without-mpi": lambda: healthy(logs=(log(*[START] * 2),)),
     "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN The moon is in the wrong phase"),)),

@@ -19,6 +19,7 @@ from busbw.doctor.bundle import MEMBER, read_bundle, write_bundle
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
+from busbw.doctor.inputs import Inputs, read_inputs
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.doctor.text import describe, summary
 
@@ -144,3 +145,19 @@ def test_one_odd_value_is_a_sentence_or_findings(way: tuple[Any, ...], odd: Any)
     findings = examine(facts)
     shown = "\n".join([*(line for each in findings for line in describe(each)), summary(facts, findings)])
     assert "\x1b" not in shown
+
+
+def test_of_logs_a_bundle_keeps_lines_that_tell_and_no_others(tmp_path: Path) -> None:
+    text = "loss 2.3 at /home/me/secret\nh:1:2 [0] NCCL INFO Using network IB\nRuntimeError: CUDA out of memory\n"
+    write_bundle(healthy(logs=(TextFile("job.log", text),)), tmp_path / "b.tar.gz")
+    [kept] = read_bundle(tmp_path / "b.tar.gz").logs
+    assert kept.text == "\nh:1:2 [0] NCCL INFO Using network IB\nRuntimeError: CUDA out of memory\n"
+
+
+def test_a_large_log_is_kept_in_a_bundle_too(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("step 1 loss 2.3\n" * 400_000 + "h:1:2 [0] NCCL WARN Duplicate GPU detected : rank 1 and rank 0\n")
+    snapshot, _ = read_inputs(Inputs(logs=(str(path),)), healthy())
+    assert snapshot.logs[0].text is None, "it stays on disk"
+    write_bundle(snapshot, tmp_path / "b.tar.gz")
+    assert "duplicate-gpu" in {each.name for each in examine(gather(read_bundle(tmp_path / "b.tar.gz")))}

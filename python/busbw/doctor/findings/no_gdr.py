@@ -47,6 +47,14 @@ def _by_log(facts: Facts) -> Iterator[Finding]:
         pairs = largest.transports if largest else ()
         over_ib = [each for each in pairs if each.kind == "NET" and each.detail.startswith("IB")]
         without_gdr = [each for each in over_ib if not each.gdr]
+        if not over_ib and "disabled" in log.gdr and "enabled" not in log.gdr and not facts.ran_on_one_node:
+            said = log.gdr["disabled"]
+            yield Finding(
+                NAME, Severity.WARNING, "no RDMA device reaches GPU memory (GPU Direct RDMA is disabled for all)",
+                (Evidence(said.text, log.source, said.line),), _COST,
+                "load nvidia_peermem (modprobe nvidia-peermem) or use DMA-BUF with the open kernel modules",
+                Proof(instruction="load the module, run on two nodes, and look for GDRDMA in NCCL's log"),
+            )  # fmt: skip
         if without_gdr:
             first = without_gdr[0]
             facts_seen = [Evidence(

@@ -12,7 +12,6 @@ SIGNATURE = Signature(
         r"different collective operation counts",
         r"Detected mismatch between collectives",
         r"caused by a collective mismatch",
-        r"CollectiveFingerPrint",
         r"(?:collective|shape|dtype|order).{0,30}mismatch.{0,60}rank",
         r"Mismatched? collective",
         r"ranks? .{0,60}(?:is|are) running collective",

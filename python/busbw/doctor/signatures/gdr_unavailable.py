@@ -14,7 +14,6 @@ SIGNATURE = Signature(
         r"nv(?:idia)?_peer_?mem.{0,80}(?:not (?:loaded|found)|fail|could not)",
         r"nv(?:idia)?_peer_?mem.{0,80}(?:Invalid argument|Unknown symbol|disagrees)",
         r"Peermem is not supported",
-        r"GPU Direct RDMA Disabled for HCA",
         r"GPUDirect RDMA.{0,40}(?:not available|unavailable|disabled|not supported)",
         r"modprobe.{0,40}nvidia.peermem",
     ),

@@ -7,8 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="the GPU stopped a program (Xid {xid}: bad address or exception of a kernel)",
     patterns=(
-        r"Xid.{0,60}?\): (?P<xid>13|31|43|45|68|69|109|137)\b",
-        r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>13|31|43|45|68|69|109|137)\b",
+        r"Xid.{0,60}?\): (?P<xid>13|31|43|68|69|109|137)\b",
+        r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>13|31|43|68|69|109|137)\b",
     ),
     confirm=(
         "run the program with compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1; the same host with "

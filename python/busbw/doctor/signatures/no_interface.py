@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         "or the container has none"
     ),
     patterns=(
+        r"Address family not supported by protocol",
         r"no socket interface found",
         r"NET/Socket *: *no interface found",
         r"NET/IB *: *No IP interface found",

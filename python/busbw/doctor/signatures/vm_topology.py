@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title=("NCCL cannot read how GPUs and NICs are connected (a virtual machine hides it, or NCCL_TOPO_FILE is wrong)"),
     patterns=(
+        r"Could not find a path for pattern \d+, falling back",
         r"Could not find real path of",
         r"Could not open XML topology file",
         r"TopoFuseXmls",

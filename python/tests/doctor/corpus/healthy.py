@@ -54,6 +54,52 @@ def logs() -> Iterator[tuple[str, str]]:
         text = shaped(lines, job.shape)
         name = f"{job.version.partition('+')[0]} {job.hosts}x{job.gpus} {job.network} {job.plugin} {job.shape}"
         yield name, (_header(job) + text + _table(job)) if job.table else text
+    for name, text in BENIGN:
+        yield name, shaped(text.splitlines(), "plain")
+
+
+BENIGN = (
+    (
+        "single node beside docker",
+        """\
+I0|Bootstrap : Using docker0:172.17.0.1<0>
+I0|NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file: No such file
+I0|NET/Plugin : No plugin found, using internal implementation
+I0|Failed to open libibverbs.so[.1]
+I0|NET/Socket : Using [0]docker0:172.17.0.1<0> [1]virbr0:192.168.122.1<0>
+I0|Using network Socket
+I0|ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 41000 commId 0xa - Init START
+I0|ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 41000 commId 0xa - Init COMPLETE
+""",
+    ),
+    (
+        "torch's usual warnings",
+        """\
+[rank0]:[W1122 ProcessGroupNCCL.cpp:4115] [PG ID 0 Rank 0]  using GPU 0 to perform barrier as devices used are unknown.
+[I ProcessGroupWrapper.cpp:562] [Rank 0] Running collective: CollectiveFingerPrint(SequenceNumber=0, OpType=BARRIER)
+[I1122 ProcessGroupNCCL.cpp:666] [Rank 0] ProcessGroupNCCL initialized: NCCL_ASYNC_ERROR_HANDLING: 1, TIMEOUT(ms): 60
+I0|ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 41000 commId 0xa - Init START
+I0|ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 41000 commId 0xa - Init COMPLETE
+W0|net_fastsocket.cc:765|Cannot get incoming CPU.
+I0|[Service thread] Connection closed by localRank 0
+[rank0]:[W1122 ProcessGroupNCCL.cpp:1250] Warning: process group has NOT been destroyed before we destruct it.
+""",
+    ),
+    (
+        "a storage NIC without GPU Direct RDMA",
+        """\
+I0|NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'
+I0|NET/IB : GPU Direct RDMA Disabled for HCA 8 'mlx5_bond_0'
+I0|GPU Direct RDMA Disabled for GPU 0 / HCA 4 (distance 7 > 5)
+I0|Topology detection : could not read /sys/devices/pci0001:00/0001:00:00.0/max_link_speed, ignoring
+I0|cuMem host allocations do not appear to be working; falling back to a /dev/shm/ based implementation
+I0|Call to connect returned Connection refused, retrying
+I0|ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 41000 commId 0xa - Init START
+I0|ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 41000 commId 0xa - Init COMPLETE
+""",
+    ),
+)
+"""Lines that look bad and are not."""
 
 
 def _minor(job: Job) -> int:
