@@ -1,4 +1,4 @@
-"""Plans ranks on Kubernetes: an Indexed Job with a pod for each node, or Kubeflow's MPIJob, from the same job."""
+"""Plans ranks on Kubernetes: an Indexed Job with a pod for each node, Kubeflow's MPIJob, or a JobSet."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from busbw.launch.plan import FilePlan, LaunchPlan, Submission
 from busbw.launch.yaml_text import to_yaml
 
 PORT = 21000
+GROUP = "nodes"  # the one group of jobs of a JobSet
 KEEP_SECONDS = 3600  # a finished job's logs can be looked at for an hour, if we are not there to collect and delete it
-FILES = {"job": "job.yaml", "mpijob": "mpijob.yaml"}
+FILES = {"job": "job.yaml", "mpijob": "mpijob.yaml", "jobset": "jobset.yaml"}
 
 # Starts the ranks of one pod; "$@" is the program with its words, the rest are numbers.
 START = """\
@@ -29,9 +30,10 @@ exit "$code"
 
 
 def plan(job: JobSpec) -> LaunchPlan:
-    """Both manifests are written; the chosen one is submitted."""
+    """Every manifest is written; the chosen one is submitted."""
     kind, namespace = job.kubernetes.kind, job.kubernetes.namespace
     files = {"job": to_yaml([service(job), indexed_job(job)]), "mpijob": to_yaml([mpi_job(job)])}
+    files["jobset"] = to_yaml([job_set(job)])
     chosen = job.folder / FILES[kind]
     submit = (job.launcher_program or "kubectl", f"--namespace={namespace}", "apply", "-f", str(chosen))
     return LaunchPlan(
@@ -48,26 +50,43 @@ def plan(job: JobSpec) -> LaunchPlan:
 
 def indexed_job(job: JobSpec) -> dict[str, Any]:
     """A pod for each node, numbered by Kubernetes; each starts the ranks of its node, and all meet at pod 0."""
+    spec = _indexed(job, job.name)
+    spec["ttlSecondsAfterFinished"] = KEEP_SECONDS
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(job), "spec": spec}
+
+
+def job_set(job: JobSpec) -> dict[str, Any]:
+    """A JobSet (v1alpha2) of one Indexed Job: its controller makes the names of the pods known."""
+    group = {"name": GROUP, "replicas": 1, "template": {"spec": _indexed(job, f"{job.name}-{GROUP}-0")}}
+    spec = {
+        "network": {"enableDNSHostnames": True, "subdomain": job.name, "publishNotReadyAddresses": True},
+        "failurePolicy": {"maxRestarts": 0},
+        "ttlSecondsAfterFinished": KEEP_SECONDS,
+        "replicatedJobs": [group],
+    }
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": _metadata(job), "spec": spec}
+
+
+def _indexed(job: JobSpec, host: str) -> dict[str, Any]:
+    """What an Indexed Job is told, whose pods are named `host`-0, `host`-1, ..."""
     environment = {
         "BUSBW_WORLD_SIZE": str(job.ranks),
         "BUSBW_LOCAL_SIZE": str(job.ranks_per_node),
-        "BUSBW_ADDRESS": f"{job.name}-0.{job.name}:{PORT}",
-        "BUSBW_HOSTS": ",".join(f"{job.name}-{node}" for node in range(job.nodes)),
+        "BUSBW_ADDRESS": f"{host}-0.{job.name}:{PORT}",
+        "BUSBW_HOSTS": ",".join(f"{host}-{node}" for node in range(job.nodes)),
         **job.environment,
     }
     command = ["sh", "-c", START, "busbw-ranks", *bound(job.argv, job.cpu_sets, "BUSBW_LOCAL_RANK")]
     pod = _pod(job, command, environment, gpus=True)
     pod["subdomain"] = job.name
-    spec: dict[str, Any] = {
+    return {
         "completions": job.nodes,
         "parallelism": job.nodes,
         "completionMode": "Indexed",
         "backoffLimit": 0,  # a second start would measure something else
-        "ttlSecondsAfterFinished": KEEP_SECONDS,
         **_deadline(job),
         "template": _template(job, pod),
     }
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(job), "spec": spec}
 
 
 def service(job: JobSpec) -> dict[str, Any]:

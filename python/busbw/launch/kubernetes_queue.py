@@ -66,7 +66,7 @@ def fetch(job: str, submission: Submission) -> None:
     name, program = _split(job)
     namespace, kind, bare = name.split("/")
     pods = f"--selector=busbw.dev/job={bare},batch.kubernetes.io/job-completion-index=0"
-    where = (pods,) if kind == "job" else (f"job/{bare}-launcher",)
+    where = (pods,) if kind in ("job", "jobset") else (f"job/{bare}-launcher",)
     tail = ("--tail=-1", f"--limit-bytes={MOST_LOG_BYTES}")
     done = _run((program, f"--namespace={namespace}", "logs", *where, *tail))
     if done.returncode != 0 or not submission.output or not submission.record:
@@ -112,9 +112,11 @@ def state_of(found: Any, name: str) -> State:
             sentence = f"Kubernetes ended job {name} at its time limit; what was measured until then is kept"
             return State(Phase.ENDED, sentence, TIMED_OUT)
         return State(Phase.ENDED, f"job {name} failed ({reason}); what was measured until then is kept", 1)
-    if {"Complete", "Succeeded"} & set(conditions):
+    if {"Complete", "Completed", "Succeeded"} & set(conditions):
         return State(Phase.ENDED)
-    running = "Running" in conditions or (status.get("ready") or 0) > 0
+    groups = status.get("replicatedJobsStatus") or ()
+    ready = (status.get("ready") or 0) + sum(each.get("active") or 0 for each in groups if isinstance(each, dict))
+    running = "Running" in conditions or ready > 0
     return State(Phase.RUNNING, f"job {name} runs") if running else State(Phase.WAITING)
 
 
@@ -139,7 +141,7 @@ def _split(job: str) -> tuple[str, str]:
 
 def _delete(program: str, name: str) -> None:
     namespace, kind, bare = name.split("/")
-    kinds = "job,service,secret" if kind == "job" else "mpijob,secret"
+    kinds = "job,service,secret" if kind == "job" else f"{kind},secret"
     selector = f"--selector=busbw.dev/job={bare}"
     _run((program, f"--namespace={namespace}", "delete", kinds, selector, "--wait=false"))
 

@@ -17,7 +17,7 @@ from jobs import JOB, NASTY, PLAIN
 from busbw.base.errors import UserError
 from busbw.launch import kubernetes_queue
 from busbw.launch.job import KubernetesOptions
-from busbw.launch.kubernetes import START, indexed_job, mpi_job, plan, service
+from busbw.launch.kubernetes import START, indexed_job, job_set, mpi_job, plan, service
 from busbw.launch.kubernetes_queue import divide, state_of, waiting_reason
 from busbw.launch.submit import Phase
 from busbw.launch.yaml_text import to_yaml
@@ -33,7 +33,7 @@ def strict(required: str, **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": words, "additionalProperties": False}
 
 
-TEXT, COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}
+TEXT, COUNT, BOOLEAN = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "boolean"}
 NAME = {"type": "string", "pattern": "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"}
 LABELS = {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"}}  # fmt: skip # noqa: E501
 METADATA = strict("name labels", name=NAME, labels=LABELS)
@@ -94,7 +94,32 @@ MPI_JOB_SCHEMA = strict(
 )
 
 
-@pytest.mark.parametrize(("make", "schema"), [(indexed_job, JOB_SCHEMA), (mpi_job, MPI_JOB_SCHEMA)])
+JOB_SET_SCHEMA = strict(
+    "apiVersion kind metadata spec",
+    apiVersion={"const": "jobset.x-k8s.io/v1alpha2"},
+    kind={"const": "JobSet"},
+    metadata=METADATA,
+    spec=strict(
+        "replicatedJobs",
+        network=strict("", enableDNSHostnames=BOOLEAN, subdomain=NAME, publishNotReadyAddresses=BOOLEAN),
+        failurePolicy=strict("", maxRestarts=COUNT),
+        ttlSecondsAfterFinished=COUNT,
+        replicatedJobs={
+            "type": "array",
+            "minItems": 1,
+            "items": strict(
+                "name template",
+                name=NAME,
+                replicas=COUNT,
+                template=strict("spec", spec=JOB_SCHEMA["properties"]["spec"]),
+            ),
+        },
+    ),
+)
+MAKERS = [(indexed_job, JOB_SCHEMA), (mpi_job, MPI_JOB_SCHEMA), (job_set, JOB_SET_SCHEMA)]
+
+
+@pytest.mark.parametrize(("make", "schema"), MAKERS)
 @pytest.mark.parametrize("job", [JOB, replace(PLAIN, kubernetes=KubernetesOptions("image"))])
 def test_a_manifest_holds_nothing_that_its_schema_does_not_know(make: Any, schema: Any, job: Any) -> None:
     jsonschema.validate(make(job), schema)
@@ -118,13 +143,23 @@ def test_what_is_written_reads_back_as_it_was() -> None:
     assert list(yaml.safe_load_all(to_yaml(documents))) == documents
 
 
-def test_both_manifests_are_written_and_the_chosen_one_submitted() -> None:
-    assert [file.path.name for file in plan(JOB).files] == ["job.yaml", "mpijob.yaml"]
-    chosen = replace(JOB, kubernetes=replace(JOB.kubernetes, kind="mpijob"))
-    assert [plan(each).submission.submit[-1] for each in (JOB, chosen)] == [  # type: ignore[union-attr]
+def test_every_manifest_is_written_and_the_chosen_one_submitted() -> None:
+    assert [file.path.name for file in plan(JOB).files] == ["job.yaml", "mpijob.yaml", "jobset.yaml"]
+    kinds = [replace(JOB, kubernetes=replace(JOB.kubernetes, kind=kind)) for kind in ("job", "mpijob", "jobset")]
+    assert [plan(each).submission.submit[-1] for each in kinds] == [  # type: ignore[union-attr]
         "/runs/one run/job.yaml",
         "/runs/one run/mpijob.yaml",
+        "/runs/one run/jobset.yaml",
     ]
+
+
+def test_a_job_sets_pods_meet_by_the_names_that_its_controller_makes() -> None:
+    (group,) = job_set(JOB)["spec"]["replicatedJobs"]
+    (container,) = group["template"]["spec"]["template"]["spec"]["containers"]
+    values = {each["name"]: each.get("value") for each in container["env"]}
+    assert values["BUSBW_ADDRESS"] == f"{JOB.name}-nodes-0-0.{JOB.name}:21000"
+    assert values["BUSBW_HOSTS"].split(",")[-1] == f"{JOB.name}-nodes-0-{JOB.nodes - 1}"
+    assert group["template"]["spec"]["completions"] == JOB.nodes
 
 
 def test_kubernetes_gets_no_dollar_to_replace() -> None:
@@ -163,6 +198,9 @@ def test_conditions_say_how_it_ended() -> None:
     assert state_of(conditions("Failed", reason="DeadlineExceeded"), "x").exit_code == 124
     assert state_of(conditions("Failed", reason="BackoffLimitExceeded"), "x").exit_code == 1
     assert state_of({"status": {"ready": 1}}, "x").phase is Phase.RUNNING
+    assert state_of(conditions("Completed"), "x").exit_code == 0, "a JobSet's word"
+    groups = {"status": {"replicatedJobsStatus": [{"name": "nodes", "active": 1}]}}
+    assert state_of(groups, "x").phase is Phase.RUNNING
     assert state_of({}, "x").phase is Phase.WAITING
 
 
