@@ -23,8 +23,8 @@ endif()
 
 foreach(collective ${BUSBW_COLLECTIVES})
   if(SKBUILD)
-    # A wheel holds no links.
-    install(PROGRAMS $<TARGET_FILE:busbw-engine> DESTINATION ${busbw_bin} RENAME ${collective}_perf)
+    # A wheel holds no links, and eleven copies of the engine would be ten too many.
+    install(PROGRAMS ${CMAKE_CURRENT_LIST_DIR}/drop_in.sh DESTINATION ${busbw_bin} RENAME ${collective}_perf)
   else()
     install(CODE "
       set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${busbw_bin}\")

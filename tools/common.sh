@@ -110,17 +110,20 @@ ensure_build_tools() {
 }
 
 # Sets CUDA, the arguments that say which GPUs to build for. BUSBW_CUDA=ON|OFF and BUSBW_CUDA_ARCHITECTURES="80;90" in the
-# environment choose. Else `full` builds for every GPU that the compiler knows, because a login node builds for others;
-# `quick` keeps what the build folder has, and builds a new one for this machine alone: minutes less.
+# environment choose; "all" is every generation that the compiler knows. Else `full` builds for all of them, because a
+# login node builds for others; `here` builds for this machine's GPUs, and for all where it shows none but was told
+# BUSBW_CUDA=ON; `quick` keeps what the build folder has, else it is as `here`: minutes less.
 cuda_arguments() {
   local here
-  if [ -z "${BUSBW_CUDA:-}${BUSBW_CUDA_ARCHITECTURES:-}" ] && [ "$1" = quick ]; then
-    read -ra CUDA < <(cat "$ROOT/build/.cuda" 2>/dev/null) || true
+  if [ -z "${BUSBW_CUDA:-}${BUSBW_CUDA_ARCHITECTURES:-}" ] && [ "$1" != full ]; then
+    CUDA=()
+    [ "$1" = here ] || read -ra CUDA < <(cat "$ROOT/build/.cuda" 2>/dev/null) || true
     [ "${#CUDA[@]}" = 0 ] || return 0
     here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -un | paste -sd ';') || here=
     CUDA=("-DBUSBW_CUDA=$([ -n "$here" ] && echo ON || echo OFF)" "-DBUSBW_CUDA_ARCHITECTURES=$here")
   else
-    CUDA=("-DBUSBW_CUDA=${BUSBW_CUDA:-ON}" "-DBUSBW_CUDA_ARCHITECTURES=${BUSBW_CUDA_ARCHITECTURES:-}")
+    here=${BUSBW_CUDA_ARCHITECTURES:-}
+    CUDA=("-DBUSBW_CUDA=${BUSBW_CUDA:-ON}" "-DBUSBW_CUDA_ARCHITECTURES=${here/#all/}")
   fi
   mkdir -p "$ROOT/build"
   printf '%s\n' "${CUDA[*]}" >"$ROOT/build/.cuda"

@@ -1,7 +1,9 @@
 // Lays the list of options out for a terminal of 80 columns.
 #include "engine/app/help.h"
 
+#include <algorithm>
 #include <sstream>
+#include <vector>
 
 #include "engine/app/option_list.h"
 #include "engine/collectives/collective.h"
@@ -11,30 +13,6 @@ namespace {
 
 constexpr std::size_t width = 80;
 constexpr std::size_t text_column = 31;
-
-std::string_view title(OptionGroup group) {
-  switch (group) {
-    case OptionGroup::sizes:
-      return "Sizes";
-    case OptionGroup::what:
-      return "What is measured";
-    case OptionGroup::ranks:
-      return "Ranks";
-    case OptionGroup::how_often:
-      return "How often";
-    case OptionGroup::timing:
-      return "How it is timed";
-    case OptionGroup::checking:
-      return "Checking";
-    case OptionGroup::output:
-      return "What is reported";
-    case OptionGroup::library:
-      return "Library";
-    case OptionGroup::other:
-      return "Other";
-  }
-  return "";
-}
 
 // Adds `text` in lines that start at `column`, the first where the cursor stands.
 void wrap(std::string& out, const std::string& text, std::size_t column) {
@@ -66,10 +44,16 @@ void describe(std::string& out, const Option& option) {
   out += '\n';
 }
 
-void describe(std::string& out, OptionGroup group) {
-  out += '\n' + std::string(title(group)) + ":\n";
+// The groups in the order of the table.
+void describe_all(std::string& out) {
+  std::vector<std::string_view> groups;
   for (const Option& option : options())
-    if (option.group == group) describe(out, option);
+    if (std::find(groups.begin(), groups.end(), option.group) == groups.end()) groups.push_back(option.group);
+  for (const std::string_view group : groups) {
+    out += '\n' + std::string(group) + ":\n";
+    for (const Option& option : options())
+      if (option.group == group) describe(out, option);
+  }
 }
 
 bool names_collective(const std::string& program) {
@@ -96,10 +80,7 @@ std::string usage(const std::string& program) {
     wrap(out, names, 2);
     out += '\n';
   }
-  for (const OptionGroup group :
-       {OptionGroup::sizes, OptionGroup::what, OptionGroup::ranks, OptionGroup::how_often, OptionGroup::timing,
-        OptionGroup::checking, OptionGroup::output, OptionGroup::library, OptionGroup::other})
-    describe(out, group);
+  describe_all(out);
   const std::string start = named ? program : program + " all_reduce";
   out += "\nExamples:\n";
   out += "  " + start + " -b 8 -e 128M -f 2\n";

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   busbw::open_standard_descriptors();
   // Whole lines, so that a reader of a pipe sees every row as soon as it is measured.
   std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);
+  if (!busbw::stands_in(argc > 0 ? argv[0] : nullptr)) busbw::exit_codes = busbw::ExitCodes::busbw;
   try {
     busbw::Command command = busbw::parse_command_line(argc, argv);
     if (command.kind != busbw::Command::Kind::measure) {
@@ -21,7 +22,7 @@ int main(int argc, char** argv) {
     return busbw::run(std::move(command.plan));
   } catch (const busbw::Error& error) {
     std::fprintf(stderr, "busbw: %s\n", error.what());
-    return static_cast<int>(error.code());
+    return busbw::exit_status(error.code());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "busbw: internal error: %s\n", error.what());
     return static_cast<int>(busbw::ExitCode::internal);

@@ -1,4 +1,4 @@
-// Every option with its meaning, its default and what it does to the plan.
+// What each option does to the plan; its names, default, range and meaning come from the table of options.
 #include "engine/app/option_list.h"
 
 #include <strings.h>
@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <climits>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "engine/app/nearest.h"
 #include "engine/app/options.h"
@@ -21,19 +23,21 @@ namespace {
   throw Error(ExitCode::bad_arguments, shown(given.option) + " takes " + expected + ", not '" + given.value + "'");
 }
 
-// As C writes it: decimal, 0x hexadecimal or 0 octal, which is what nccl-tests reads.
-int whole(const Given& given, int low, int high = INT_MAX) {
+// As C writes it: decimal, 0x hexadecimal or 0 octal, which is what nccl-tests reads. The table says in which range.
+int whole(const Given& given) {
+  const auto [low, high] = std::pair(given.option.low, given.option.high);
   errno = 0;
   char* rest = nullptr;
   const long number = std::strtol(given.value.c_str(), &rest, 0);
   const bool is_number = !given.value.empty() && *rest == '\0' && errno == 0;
   if (!is_number || number < low || number > high)
-    refuse(given, high == INT_MAX ? format("a whole number from %d on", low)
-                                  : format("a whole number from %d to %d", low, high));
+    refuse(given, low == INT_MIN    ? "a whole number"
+                  : high == INT_MAX ? format("a whole number from %d on", low)
+                                    : format("a whole number from %d to %d", low, high));
   return static_cast<int>(number);
 }
 
-bool yes(const Given& given) { return whole(given, 0) != 0; }
+bool yes(const Given& given) { return whole(given) != 0; }
 
 // Names that other tools give these types.
 std::string_view usual_name(std::string_view word) {
@@ -93,7 +97,7 @@ void set_root(Plan& plan, const Given& given) {
   }
   if (given.value.starts_with('-') || given.value.empty() || !std::isdigit(static_cast<unsigned char>(given.value[0])))
     refuse(given, "a rank from 0 on, or all");
-  plan.root = whole(given, 0);
+  plan.root = whole(given);
 }
 
 void set_json_path(Plan& plan, const Given& given) {
@@ -111,7 +115,7 @@ void set_record_path(Plan& plan, const Given& given) {
 }
 
 void set_device_implementation(Plan& plan, const Given& given) {
-  plan.device_implementation = whole(given, 0);
+  plan.device_implementation = whole(given);
   if (plan.device_implementation > 0)
     throw Error(ExitCode::not_implemented,
                 shown(given.option) +
@@ -120,7 +124,7 @@ void set_device_implementation(Plan& plan, const Given& given) {
 }
 
 void set_device_cta_count(Plan& plan, const Given& given) {
-  const int count = whole(given, INT_MIN);
+  const int count = whole(given);
   constexpr int most = 128;
   plan.device_cta_count = count >= 1 && count <= most ? count : 16;
   if (count != plan.device_cta_count)
@@ -128,7 +132,7 @@ void set_device_cta_count(Plan& plan, const Given& given) {
 }
 
 void set_per_iteration(Plan& plan, const Given& given) {
-  const int value = whole(given, INT_MIN);
+  const int value = whole(given);
   plan.per_iteration = value == 1;
   if (value != 0 && value != 1)
     plan.warnings.push_back(format("-I takes 0 or 1, not %d; no per-iteration times are reported", value));
@@ -152,10 +156,30 @@ void set_precision(Plan& plan, const Given& given) {
   plan.precision = part;
 }
 
-void set_max_seconds(Plan& plan, const Given& given) {
-  const std::string expected = "a number of seconds above 0";
-  plan.max_seconds = real(given, given.value, expected);
-  if (!(plan.max_seconds > 0)) refuse(given, expected);
+// 90, 90s, 20m, 2h or HH:MM:SS, as everywhere in busbw.
+void set_row_budget(Plan& plan, const Given& given) {
+  const std::string expected = "a time above 0, such as 90s, 20m, 2h or HH:MM:SS";
+  std::string text = given.value;
+  double seconds = 0;
+  if (text.find(':') != text.npos) {
+    int hours = 0, minutes = 0, rest = 0, used = 0;
+    if (std::sscanf(text.c_str(), "%3d:%2d:%2d%n", &hours, &minutes, &rest, &used) != 3 ||
+        static_cast<std::size_t>(used) != text.size() || hours < 0 || minutes < 0 || rest < 0)
+      refuse(given, expected);
+    seconds = (hours * 60.0 + minutes) * 60 + rest;
+  } else {
+    double unit = 1;
+    constexpr std::pair<std::string_view, double> units[] = {{"min", 60}, {"s", 1}, {"m", 60}, {"h", 3600}};
+    for (const auto& [suffix, factor] : units)
+      if (text.ends_with(suffix)) {
+        unit = factor;
+        text.resize(text.size() - suffix.size());
+        break;
+      }
+    seconds = real(given, text, expected) * unit;
+  }
+  if (!(seconds > 0)) refuse(given, expected);
+  plan.max_seconds = seconds;
 }
 
 void set_run_id(Plan& plan, const Given& given) {
@@ -181,114 +205,83 @@ void set_library(Plan& plan, const Given& given) {
   plan.library = given.value;
 }
 
-using G = OptionGroup;
-using P = Plan&;
-using V = const Given&;
-
-std::vector<Option> make_options() {
-  return {
-      {'b', "minbytes", "SIZE", "32M", "first size: a number of bytes, with K, M or G for powers of 1024", G::sizes,
-       false, [](P p, V v) { p.sizes.first = parse_size(v.value); }},
-      {'e', "maxbytes", "SIZE", "32M", "last size, inclusive", G::sizes, false,
-       [](P p, V v) { p.sizes.last = parse_size(v.value); }},
-      {'i', "stepbytes", "SIZE", "1M", "bytes added from one size to the next", G::sizes, false,
-       [](P p, V v) { p.sizes.step = parse_size(v.value); }},
-      {'f', "stepfactor", "N", "1, off", "multiply from one size to the next; above 1 it wins over -i", G::sizes, false,
-       [](P p, V v) { p.sizes.factor = whole(v, 0); }},
-
-      {'d', "datatype", "TYPE", "float",
-       "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 all", G::what, false, set_types},
-      {'o', "op", "OP", "sum", "reduction: sum prod max min avg mulsum all", G::what, false, set_ops},
-      {'r', "root", "RANK", "0", "root rank, or all", G::what, false, set_root},
-      {'u', "unalign", "N", "0", "shift both buffers by N elements", G::what, false,
-       [](P p, V v) { p.unaligned_elements = static_cast<std::size_t>(whole(v, 0)); }},
-      {'R', "local_register", "0..2", "0", "register buffers with the library: 1 locally, 2 as symmetric windows",
-       G::what, false, [](P p, V v) { p.registration = static_cast<Registration>(whole(v, 0, 2)); }},
-      {'x', "cta_policy", "0..2", "unset", "policy of the communicator: 0 default, 1 efficiency, 2 zero CTA", G::what,
-       false, [](P p, V v) { p.cta_policy = whole(v, 0, 2); }},
-      {'D', "device_implementation", "N", "0", "kernels of nccl-tests' own; only 0, the library's, is there", G::what,
-       false, set_device_implementation},
-      {'V', "device_cta_count", "N", "16", "thread blocks of a -D kernel, 1 to 128; taken, without effect", G::what,
-       false, set_device_cta_count},
-
-      {'t', "nthreads", "N", "1", "host threads per process", G::ranks, false,
-       [](P p, V v) { p.threads = whole(v, 1, 1024); }},
-      {'g', "ngpus", "N", "1", "devices per thread: GPUs, or ranks of the CPU library", G::ranks, false,
-       [](P p, V v) { p.devices = whole(v, 1, 1024); }},
-      {'p', "parallel_init", "0|1", "0", "1: each thread makes its own communicators and buffers", G::ranks, false,
-       [](P p, V v) { p.parallel_init = yes(v); }},
-      {0, "split", "OP N", "",
-       "one communicator per colour: rank AND, OR, MOD or DIV N, as \"MOD 2\"; else "
-       "NCCL_TESTS_SPLIT_MASK or NCCL_TESTS_SPLIT",
-       G::ranks, true, set_split},
-      {0, "affinity", "WHERE", "near",
-       "near: threads run on the processors near their GPU, unless the launcher has bound them; none: anywhere",
-       G::ranks, true, set_affinity},
-
-      {'n', "iters", "N", "20", "timed iterations", G::how_often, false, [](P p, V v) { p.iterations = whole(v, 1); }},
-      {'m', "agg_iters", "N", "1", "operations inside one NCCL group per iteration", G::how_often, false,
-       [](P p, V v) { p.aggregated = whole(v, 1); }},
-      {'w', "warmup_iters", "N", "1", "untimed iterations of each doubled size, before the first row", G::how_often,
-       false, [](P p, V v) { p.warmup_iterations = whole(v, 0); }},
-      {'N', "run_cycles", "N", "1", "repeat the whole sweep; 0 is for ever", G::how_often, false,
-       [](P p, V v) { p.cycles = whole(v, 0); }},
-      {0, "precision", "PART", "", "keep sampling until the 95 % interval of the median is this narrow: 1% or 0.01",
-       G::how_often, true, set_precision},
-      {0, "max-seconds", "S", "10", "longest sampling of one row under --precision", G::how_often, true,
-       set_max_seconds},
-
-      {'z', "blocking", "0..3", "0",
-       "1: wait and barrier after each operation; 2: wait only; 3: wait and barrier after each iteration, "
-       "barrier not timed",
-       G::timing, false, [](P p, V v) { p.blocking = static_cast<Blocking>(whole(v, 0, 3)); }},
-      {'y', "stream_null", "0|1", "0", "1: use the null stream", G::timing, false,
-       [](P p, V v) { p.null_stream = yes(v); }},
-      {'G', "cudagraph", "N", "0, off", "capture the iterations in a CUDA graph and replay it N times", G::timing,
-       false, [](P p, V v) { p.graph_launches = whole(v, 0); }},
-      {'a', "average", "0..3", "1", "combine the times of all ranks: 0 rank 0, 1 mean, 2 min, 3 max", G::timing, false,
-       [](P p, V v) { p.average = static_cast<Average>(whole(v, 0, 3)); }},
-      {'T', "timeout", "S", "0, off", "give up after S seconds of waiting", G::timing, false,
-       [](P p, V v) { p.timeout_seconds = whole(v, 0); }},
-
-      {'c', "check", "N", "1", "passes of checking per row and placement; 0: none", G::checking, false,
-       [](P p, V v) { p.checks = whole(v, 0); }},
-
-      {'C', "report_cputime", "0|1", "0", "1: the time column shows the time to launch", G::output, false,
-       [](P p, V v) { p.report_cpu_time = yes(v); }},
-      {'S', "report_timestamps", "0|1", "0", "1: end each row with the local time", G::output, false,
-       [](P p, V v) { p.report_timestamps = yes(v); }},
-      {'I', "per_iter_timing", "0|1", "0", "1: add minimum, maximum, p99 and variation of the single iterations",
-       G::output, false, set_per_iteration},
-      {'K', "per_iter_skip", "N", "0", "leave the first N iterations out of what -I shows", G::output, false,
-       [](P p, V v) { p.per_iteration_skip = whole(v, INT_MIN); }},
-      {'M', "memory", "0|1", "0", "1: a line on memory at the end", G::output, false,
-       [](P p, V v) { p.report_memory = yes(v); }},
-      {'J', "output_file", "FILE", "", "write nccl-tests' JSON to FILE, which ends in .json", G::output, false,
-       set_json_path},
-      {0, "full-environment", "", "", "let -J store every variable of the environment, secrets included", G::output,
-       true, [](P p, V) { p.full_environment = true; }},
-      {0, "record", "FILE", "", "write a record of the run to FILE, a JSON line per case", G::output, true,
-       set_record_path},
-      {0, "run-id", "NAME", "BUSBW_RUN_ID, or made up", "name of the run in the record", G::output, true, set_run_id},
-      {0, "context", "", "", "a line below each row: the GPUs' clocks, temperature, power and traffic", G::output, true,
-       [](P p, V) { p.show_context = true; }},
-      {0, "progress", "", "", "say on stderr what is being measured", G::output, true,
-       [](P p, V) { p.progress = true; }},
-
-      {0, "library", "WHICH", "auto",
-       "library to measure: a path to one with NCCL's functions; system, torch or wheel, an NCCL found there; busbw, "
-       "our own GPU collectives before the NCCL that auto finds; cpu, those for this machine's processors; auto",
-       G::library, true, set_library},
-
-      {'h', "help", "", "", "this text", G::other, false, nullptr},
-      {0, "version", "", "", "the version of this program", G::other, true, nullptr},
-  };
-}
+// What each option of the table does: one that is missing here, or is not in the table, does not compile.
+void take_minbytes(Plan& p, const Given& v) { p.sizes.first = parse_size(v.value); }
+void take_maxbytes(Plan& p, const Given& v) { p.sizes.last = parse_size(v.value); }
+void take_stepbytes(Plan& p, const Given& v) { p.sizes.step = parse_size(v.value); }
+void take_stepfactor(Plan& p, const Given& v) { p.sizes.factor = whole(v); }
+void take_datatype(Plan& p, const Given& v) { set_types(p, v); }
+void take_op(Plan& p, const Given& v) { set_ops(p, v); }
+void take_root(Plan& p, const Given& v) { set_root(p, v); }
+void take_unalign(Plan& p, const Given& v) { p.unaligned_elements = static_cast<std::size_t>(whole(v)); }
+void take_local_register(Plan& p, const Given& v) { p.registration = static_cast<Registration>(whole(v)); }
+void take_cta_policy(Plan& p, const Given& v) { p.cta_policy = whole(v); }
+void take_device_implementation(Plan& p, const Given& v) { set_device_implementation(p, v); }
+void take_device_cta_count(Plan& p, const Given& v) { set_device_cta_count(p, v); }
+void take_nthreads(Plan& p, const Given& v) { p.threads = whole(v); }
+void take_ngpus(Plan& p, const Given& v) { p.devices = whole(v); }
+void take_parallel_init(Plan& p, const Given& v) { p.parallel_init = yes(v); }
+void take_split(Plan& p, const Given& v) { set_split(p, v); }
+void take_affinity(Plan& p, const Given& v) { set_affinity(p, v); }
+void take_iters(Plan& p, const Given& v) { p.iterations = whole(v); }
+void take_agg_iters(Plan& p, const Given& v) { p.aggregated = whole(v); }
+void take_warmup_iters(Plan& p, const Given& v) { p.warmup_iterations = whole(v); }
+void take_run_cycles(Plan& p, const Given& v) { p.cycles = whole(v); }
+void take_precision(Plan& p, const Given& v) { set_precision(p, v); }
+void take_row_budget(Plan& p, const Given& v) { set_row_budget(p, v); }
+void take_blocking(Plan& p, const Given& v) { p.blocking = static_cast<Blocking>(whole(v)); }
+void take_stream_null(Plan& p, const Given& v) { p.null_stream = yes(v); }
+void take_cudagraph(Plan& p, const Given& v) { p.graph_launches = whole(v); }
+void take_average(Plan& p, const Given& v) { p.average = static_cast<Average>(whole(v)); }
+void take_timeout(Plan& p, const Given& v) { p.timeout_seconds = whole(v); }
+void take_check(Plan& p, const Given& v) { p.checks = whole(v); }
+void take_report_cputime(Plan& p, const Given& v) { p.report_cpu_time = yes(v); }
+void take_report_timestamps(Plan& p, const Given& v) { p.report_timestamps = yes(v); }
+void take_per_iter_timing(Plan& p, const Given& v) { set_per_iteration(p, v); }
+void take_per_iter_skip(Plan& p, const Given& v) { p.per_iteration_skip = whole(v); }
+void take_memory(Plan& p, const Given& v) { p.report_memory = yes(v); }
+void take_output_file(Plan& p, const Given& v) { set_json_path(p, v); }
+void take_full_environment(Plan& p, const Given&) { p.full_environment = true; }
+void take_record(Plan& p, const Given& v) { set_record_path(p, v); }
+void take_run_id(Plan& p, const Given& v) { set_run_id(p, v); }
+void take_context(Plan& p, const Given&) { p.show_context = true; }
+void take_progress(Plan& p, const Given&) { p.progress = true; }
+void take_library(Plan& p, const Given& v) { set_library(p, v); }
+void take_help(Plan&, const Given&) {}     // answered before anything is measured
+void take_version(Plan&, const Given&) {}  // answered before anything is measured
 
 }  // namespace
 
+#define BUSBW_OPTION(id, letter, name, value, normal, meaning, group, ours, low, high) \
+  {letter, name, value, normal, meaning, group, ours, low, high, take_##id},
+#define BUSBW_OLD_NAME(name, now)
+#define BUSBW_OUTER_OPTION(name)
 const std::vector<Option>& options() {
-  static const std::vector<Option> list = make_options();
+  static const std::vector<Option> list = {
+#include "options.inc"
+  };
+  return list;
+}
+#undef BUSBW_OPTION
+#undef BUSBW_OLD_NAME
+
+#define BUSBW_OPTION(id, letter, name, value, normal, meaning, group, ours, low, high)
+#define BUSBW_OLD_NAME(name, now) {name, now},
+const std::vector<OldName>& old_names() {
+  static const std::vector<OldName> list = {
+#include "options.inc"
+  };
+  return list;
+}
+#undef BUSBW_OLD_NAME
+#undef BUSBW_OUTER_OPTION
+
+#define BUSBW_OLD_NAME(name, now)
+#define BUSBW_OUTER_OPTION(name) name,
+const std::vector<std::string_view>& outer_options() {
+  static const std::vector<std::string_view> list = {
+#include "options.inc"
+  };
   return list;
 }
 

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -32,7 +33,7 @@ std::string collective_of(std::string word) {
   return std::find(names.begin(), names.end(), word) != names.end() ? word : std::string();
 }
 
-// --max-seconds and --max_seconds are the same.
+// --row-budget and --row_budget are the same.
 bool same_letters(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return (x == '-' ? '_' : x) == (y == '-' ? '_' : y); });
@@ -48,8 +49,21 @@ const Option& option_with_letter(char letter) {
   refuse(format("there is no option '-%c'; --help lists them all", letter));
 }
 
+// A name of the last release, said with the one of today.
+const Option* option_formerly(std::string_view word) {
+  for (const OldName& old : old_names()) {
+    if (!same_letters(old.name, word)) continue;
+    std::fprintf(stderr, "busbw: --%s is now --%s; the old name goes with the next release\n",
+                 std::string(old.name).c_str(), std::string(old.now).c_str());
+    for (const Option& option : options())
+      if (option.name == old.now) return &option;
+  }
+  return nullptr;
+}
+
 const Option& option_named(std::string_view word) {
   std::vector<const Option*> matches;
+  if (const Option* option = option_formerly(word)) return *option;
   for (const Option& option : options()) {
     if (same_letters(option.name, word)) return option;
     if (starts(option.name, word)) matches.push_back(&option);
@@ -62,7 +76,12 @@ const Option& option_named(std::string_view word) {
   std::vector<std::string_view> names;
   for (const Option* match : matches) names.push_back(match->name);
   if (!names.empty()) refuse("option '--" + std::string(word) + "' is the beginning of several: " + listed(names));
+  for (const std::string_view outer : outer_options())
+    if (same_letters(outer, word))
+      refuse("--" + std::string(word) +
+             " starts ranks or keeps runs, which is done by `busbw COLLECTIVE` and `busbw run`");
   for (const Option& option : options()) names.push_back(option.name);
+  for (const std::string_view outer : outer_options()) names.push_back(outer);
   const std::string meant = nearest(word, names);
   refuse("there is no option '--" + std::string(word) + "'; " +
          (meant.empty() ? "--help lists them all" : "did you mean --" + meant + "?"));
@@ -219,6 +238,8 @@ std::optional<std::uint64_t> based_number(std::string_view text) {
 }  // namespace
 
 const char* process_environment(const char* name) { return std::getenv(name); }
+
+bool stands_in(const char* argv0) { return argv0 != nullptr && !collective_of(base_name(argv0)).empty(); }
 
 Command parse_command_line(int argc, const char* const* argv, const Environment& environment) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);

@@ -25,6 +25,9 @@ struct Command {
 // Error(bad_arguments) with one sentence for everything it does not understand.
 Command parse_command_line(int argc, const char* const* argv, const Environment& environment = process_environment);
 
+// Whether a program of this name stands in for one of nccl-tests: all_reduce_perf does, busbw-engine does not.
+bool stands_in(const char* argv0);
+
 // What can only be checked once the number of ranks of a communicator is known, such as the root.
 void check_ranks(const Plan& plan, int ranks);
 

@@ -96,7 +96,7 @@ void Reporter::abandon(const Failure& failure) {
   summary_.outcome = failure.code == ExitCode::timeout ? Outcome::timed_out : Outcome::failed;
   summary_.interrupted = failure.code == ExitCode::interrupted;
   summary_.reason = failure.sentence;
-  summary_.exit_code = static_cast<int>(failure.code);
+  summary_.exit_code = exit_status(failure.code);
   if (!speaks_) return;
   clear_progress();
   if (out_of_place_) {

@@ -184,7 +184,7 @@ class Session {
       loud_.footer();
       print_failure(*failure, job_.rendezvous->placement().process);
       destroy_communicators(job_.all_ranks(), *job_.backend.library, abort_switch_);
-      return static_cast<int>(failure->code);
+      return exit_status(failure->code);
     }
     const std::size_t used = used_memory(job_.all_ranks());
     summary.memory_collective = {used - std::min(used, memory_before_sweep_)};
@@ -254,7 +254,7 @@ int run(Plan plan) {
     const Failure failure = failure_of(error, process);
     if (failure.process == process) shared->announce(failure);
     print_failure(failure, process);
-    return static_cast<int>(failure.code);
+    return exit_status(failure.code);
   }
 }
 

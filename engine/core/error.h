@@ -23,6 +23,17 @@ enum class ExitCode : int {
   bad_arguments = 255,
 };
 
+// Programs that stand in for nccl-tests' end with its codes. busbw's own end with 2 where words cannot be understood,
+// as every verb of busbw does; CUDA's failures, which have that number in nccl-tests, then end with 8.
+enum class ExitCodes { nccl_tests, busbw };
+inline ExitCodes exit_codes = ExitCodes::nccl_tests;  // set by main() before anything can fail
+
+inline int exit_status(ExitCode code) {
+  if (exit_codes == ExitCodes::busbw && code == ExitCode::bad_arguments) return 2;
+  if (exit_codes == ExitCodes::busbw && code == ExitCode::cuda) return 8;
+  return static_cast<int>(code);
+}
+
 // printf into a string; std::format needs GCC 13, which older HPC images lack.
 [[gnu::format(printf, 1, 2)]] inline std::string format(const char* pattern, ...) {
   va_list arguments;

@@ -125,7 +125,7 @@ TEST(CommandLine, ReadsEveryOptionByItsLetter) {
 
 TEST(CommandLine, ReadsOurOwnLongOptions) {
   const Plan plan = plan_of({"--library", "cpu", "--record=r.jsonl", "--run-id", "name", "--precision", "1%",
-                             "--max-seconds", "2.5", "--progress", "--split", "MOD 2", "--full-environment"});
+                             "--row-budget", "2.5", "--progress", "--split", "MOD 2", "--full-environment"});
   EXPECT_EQ(plan.library, "cpu");
   EXPECT_EQ(plan.record_path, "r.jsonl");
   EXPECT_EQ(plan.run_id, "name");
@@ -134,6 +134,43 @@ TEST(CommandLine, ReadsOurOwnLongOptions) {
   EXPECT_TRUE(plan.progress);
   EXPECT_EQ(plan.split, "MOD 2");
   EXPECT_TRUE(plan.full_environment);
+}
+
+TEST(CommandLine, ReadsTheTimeOfARowAsEveryTimeIsRead) {
+  for (const auto& [text, seconds] : std::map<std::string, double>{
+           {"90", 90}, {"90s", 90}, {"2m", 120}, {"2min", 120}, {"1.5h", 5400}, {"00:01:30", 90}})
+    EXPECT_DOUBLE_EQ(plan_of({"--row-budget", text}).max_seconds, seconds) << text;
+  for (const char* text : {"", "0", "0s", "-1", "5d", "1:2", "00:00:00", "1:2:3x", "s", "inf"})
+    EXPECT_TRUE(has(refusal({"--row-budget", text}), "a time above 0")) << text;
+}
+
+TEST(CommandLine, AnOldNameGoesOnForARelease) {
+  testing::internal::CaptureStderr();
+  EXPECT_DOUBLE_EQ(plan_of({"--max-seconds", "2.5"}).max_seconds, 2.5);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "busbw: --max-seconds is now --row-budget; the old name goes with the next release\n");
+}
+
+TEST(CommandLine, AnOptionOfALaunchNamesItsPlace) {
+  EXPECT_TRUE(has(refusal({"--launcher", "slurm"}), "`busbw COLLECTIVE`"));
+  EXPECT_TRUE(has(refusal({"--launchr", "slurm"}), "did you mean --launcher?"));
+}
+
+TEST(CommandLine, OnlyProgramsOfNcclTestsStandIn) {
+  EXPECT_TRUE(stands_in("/opt/all_reduce_perf"));
+  EXPECT_TRUE(stands_in("alltoall_perf_mpi"));
+  EXPECT_FALSE(stands_in("/opt/busbw-engine"));
+  EXPECT_FALSE(stands_in(nullptr));
+}
+
+TEST(ExitStatus, IsThatOfNcclTestsOrThatOfEveryVerb) {
+  EXPECT_EQ(exit_status(ExitCode::bad_arguments), 255);
+  EXPECT_EQ(exit_status(ExitCode::cuda), 2);
+  exit_codes = ExitCodes::busbw;
+  EXPECT_EQ(exit_status(ExitCode::bad_arguments), 2);
+  EXPECT_EQ(exit_status(ExitCode::cuda), 8);
+  EXPECT_EQ(exit_status(ExitCode::wrong_data), 7);
+  exit_codes = ExitCodes::nccl_tests;
 }
 
 TEST(CommandLine, TakesWordsTheWayGetoptLongDoes) {
@@ -250,7 +287,7 @@ TEST(CommandLine, PrecisionIsAPartOrAPercentage) {
   EXPECT_DOUBLE_EQ(plan_of({"--precision=50%"}).precision.value(), 0.5);
   for (const char* text : {"", "%", "0", "-1%", "1", "51%", "nan", "1%%", "x"})
     EXPECT_FALSE(refusal({"--precision", text}).empty());
-  for (const char* text : {"0", "-1", "inf", "1s", ""}) EXPECT_FALSE(refusal({"--max-seconds", text}).empty());
+  for (const char* text : {"0", "-1", "inf", "1x", ""}) EXPECT_FALSE(refusal({"--row-budget", text}).empty());
 }
 
 TEST(CommandLine, TakesTheSplitAndTheRunIdFromTheEnvironment) {

@@ -94,7 +94,7 @@ def ratio_interval(
         import numpy as np
     except ImportError:
         raise UserError(
-            "the interval of a ratio needs numpy, which is not installed: pip install 'busbw[report]' brings it"
+            "the interval of a ratio needs numpy, which is not installed: pip install numpy brings it"
         ) from None
     if min(*before, *after) <= 0:
         raise ValueError("times must be positive")

@@ -61,7 +61,11 @@ def overall_help() -> str:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in {"-h", "--help", "help"}:
+    if not words:
+        from busbw.cli.welcome import main as welcome
+
+        return welcome()
+    if words[0] in {"-h", "--help", "help"}:
         if len(words) == 2 and words[0] == "help":
             return _dispatch([words[1], "--help"])
         print(overall_help())
@@ -69,14 +73,17 @@ def _dispatch(words: list[str]) -> int:
     if words[0] in {"-V", "--version"}:
         print(f"busbw {__version__}")
         return 0
-    verb = _find(words[0])
+    return _run(_find(words[0]), words[1:])
+
+
+def _run(verb: Verb, words: list[str]) -> int:
     module: Any = import_module(verb.module)
     if verb.raw:
-        code: int = module.run_words(verb.name, words[1:])
+        code: int = module.run_words(verb.name, words)
         return code
     from busbw.base.words import parse
 
-    args = parse(verb.name, words[1:])
+    args = parse(verb.name, words)
     if args.help:
         from busbw.cli.arguments.help import verb_help
 

@@ -44,6 +44,8 @@ def _places() -> Iterator[Path]:
         # Installed: scripts of one installation share a folder, in a venv, under a prefix and in ~/.local alike.
         yield Path(sys.argv[0]).absolute().parent
         yield Path(sys.prefix) / "bin"
+        # PREFIX/lib/busbw/python/busbw/launch/engine.py of `make install`.
+        yield from (above / "bin" for above in list(Path(__file__).resolve().parents)[5:6])
     else:
         yield root / "build" / "bin"
 

@@ -31,7 +31,7 @@ def picture(series: Sequence[Series], title: str, kind: str) -> bytes:
         from matplotlib.figure import Figure
     except ImportError:
         raise UserError(
-            f"a {kind.upper()} needs matplotlib, which is not installed: pip install 'busbw[report]' brings it; "
+            f"a {kind.upper()} needs matplotlib, which is not installed: pip install matplotlib brings it; "
             "--format html needs nothing"
         ) from None
     views = list(dict.fromkeys(each.view for each in series))

@@ -26,7 +26,7 @@ def sdk() -> Any:
         import azure.identity
     except ImportError as problem:
         raise UserError(
-            f"Azure ML needs packages that are not installed ({problem.name}): pip install 'busbw[azureml]'"
+            f"Azure ML needs packages that are not installed ({problem.name}): pip install azure-ai-ml azure-identity"
         ) from None
     # The SDK announces experimental classes and every upload; what matters here is said by us.
     for name in ("azure", "msrest", "azure.ai.ml"):
