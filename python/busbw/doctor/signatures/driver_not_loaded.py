@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the NVIDIA driver is not loaded or cannot start a GPU on this host",
     patterns=(
+        r"Could not find any nv files",
+        r"nvidia-smi: command not found",
+        r"libcuda\.so\S*: cannot open shared object",
         r"couldn't communicate with the NVIDIA driver",
         r"driver not loaded",
         r"NVIDIA Driver was not detected",

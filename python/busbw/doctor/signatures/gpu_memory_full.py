@@ -9,7 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"CUDA out of memory",
         r"Cuda failure (?:2 )?'out of memory'",
-        r"OutOfMemoryError",
+        r"torch\S{0,6}OutOfMemoryError",
         r"CUDA_ERROR_OUT_OF_MEMORY",
         r"Failed to CUDA (?:m|c)alloc",
         r"CUDA error: out of memory",

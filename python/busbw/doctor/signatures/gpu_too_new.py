@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the program or library has no code for this GPU's architecture",
     patterns=(
+        r"HIP error: invalid device function",
+        r"hipErrorNoBinaryForGpu",
         r"no kernel image is available",
         r"Cuda failure 209\b",
         r"is not compatible with the current PyTorch installation",

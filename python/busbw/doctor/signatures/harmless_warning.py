@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     stage=Stage.EFFECT,
     title="a warning that costs nothing",
     patterns=(
+        r"RCCL version *:",
         r"Cannot get incoming CPU",
         r"Maximum retry reached for (?:accept|connect)",
         r"cuMem host allocations do not appear to be working",

@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="the host ran out of memory: a process was killed or could not allocate",
     patterns=(
+        r"node running low on memory",
+        r"MemoryError: Unable to allocate",
+        r"Cannot allocate memory.{0,40}(?:fork|mmap)",
         r"Out of memory: Kill",
         r"oom[-_]kill",
         r"oom_reaper",

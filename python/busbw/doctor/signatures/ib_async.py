@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="the NIC reports an error event: {event}",
     patterns=(
+        r"mlx5_core.{0,80}timeout",
         r"async (?:fatal )?event(?: on (?:QP|CQ|SRQ))?.{0,120}?: ?(?P<event>[A-Za-z][\w -]{2,60})$",
         r"async (?:fatal )?event ?: ?(?P<event>[\w -]{3,60})",
         r"async fatal event",

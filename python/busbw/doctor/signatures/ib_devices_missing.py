@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title=("the RDMA devices cannot be opened: /dev/infiniband or its rights are missing in the container"),
     patterns=(
+        r"network device '\S+' is not available",
         r"/dev/infiniband",
         r"NET/IB : Unable to open device",
         r"couldn't open uverbs",

@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         "libnccl-tuner",
         "plugin",
         "libibumad",
+        "libcuda.so",
     ),
     confirm="ldd PROGRAM | grep 'not found'; echo $LD_LIBRARY_PATH on every node",
     cure="install the library on every node or pass LD_LIBRARY_PATH on (mpirun -x LD_LIBRARY_PATH)",

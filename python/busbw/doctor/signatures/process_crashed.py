@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.CRASH,
     title="a rank's process crashed ({how})",
     patterns=(
+        r"(?:RayActorError|ActorDiedError|EngineDeadError|WorkerCrashedError|WorkerLostError)",
+        r"(?:actor|worker(?: process)?|engine core(?: process)?) (?:has )?died unexpectedly",
+        r"Engine core (?:proc\w* )?(?:initialization )?failed",
         r"(?P<how>Segmentation fault)",
         r"(?P<how>Signal 11 \(SIGSEGV\))",
         r"exitcode *: *(?P<how>-(?:11|6|7|4|8))\b",

@@ -48,6 +48,7 @@ SIGNATURE = Signature(
     stage=Stage.EFFECT,
     title="a collective did not finish in its time: a rank did not join it, or the network stands still",
     patterns=(
+        r"No available shared memory broadcast block",
         r"Some NCCL operations have failed or timed out",
         rf"Rank (?P<rank>\d+)\].{{0,80}}Watchdog caught collective operation timeout: {_WORK}.*?ran for (?P<ms>\d+)",
         r"Rank (?P<rank>\d+)\].{0,120}Timeout at NCCL work: (?P<seq>\d+), last enqueued NCCL work: (?P<enq>\d+), "
