@@ -135,14 +135,14 @@ class Rank {
                "ncclAllReduce");
   }
 
-  void wait(Stream stream) {
+  void wait(Stream stream, const std::string& what = "a stream") {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(patience);
     for (;;) {
       const int state = cuda.stream_query(stream);
       if (state == cuda_success) return;
       if (state != cuda_not_ready) cuda.check(state, "cuStreamQuery");
       if (shared.broken) throw std::runtime_error("another rank has failed");
-      if (std::chrono::steady_clock::now() > end) throw std::runtime_error("a stream does not end (hang)");
+      if (std::chrono::steady_clock::now() > end) throw std::runtime_error(what + " does not end (hang)");
       ::sched_yield();
     }
   }

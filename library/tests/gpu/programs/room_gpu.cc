@@ -169,7 +169,7 @@ void abort_while_a_kernel_waits(Rank& r, Waiting kernel) {
     r.nccl.check(r.nccl.reduce(reinterpret_cast<void*>(in), reinterpret_cast<void*>(out), 65536, ncclFloat32, ncclSum,
                                0, place.comm, all[0].stream),
                  "ncclReduce");
-    r.wait(all[0].stream);
+    r.wait(all[0].stream, "the first ncclReduce");
   }
   r.barrier();
   if (r.rank == 0) {
@@ -186,11 +186,11 @@ void abort_while_a_kernel_waits(Rank& r, Waiting kernel) {
   r.nccl.check(r.nccl.abort(all[0].comm), "ncclCommAbort");
   const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - begin).count();
   if (took > 1000) throw std::runtime_error("ncclCommAbort took " + std::to_string(took) + " ms");
-  r.wait(all[0].stream);
+  r.wait(all[0].stream, "the stream of the aborted communicator");
   // The other communicator does not notice.
   r.fill(out, -1, 65536, all[1].stream);
   r.all_reduce(all[1].comm, in, out, 65536, all[1].stream);
-  r.wait(all[1].stream);
+  r.wait(all[1].stream, "the stream of another communicator");
   r.expect(out, r.sum(1), 65536, "a call of another communicator");
   r.cuda.check(r.cuda.stream_destroy(all[0].stream), "cuStreamDestroy");
   destroy(r, {all[1]});
