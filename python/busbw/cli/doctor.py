@@ -29,7 +29,7 @@ examples:
   busbw doctor --log job.out --conf /etc/nccl.conf
   busbw doctor --prove                     measures what each finding costs here
   busbw doctor --collect node7.tar.gz      on the machine; then elsewhere:
-  busbw doctor node7.tar.gz
+  busbw doctor node7.tar.gz --html page.html    what one sends to a provider
   busbw doctor good.tar.gz bad.tar.gz      what differs, most suspicious first
 """
 
@@ -70,6 +70,12 @@ def _run(args: Args) -> int:
     proofs = _prove(args, facts, findings) if args.prove else []
     if args.json:
         print(json.dumps(_as_json(facts, findings, proofs, said), indent=1))
+    if args.html:
+        from busbw.base.files import writing
+        from busbw.doctor.page import page
+
+        with writing(args.html):
+            args.html.write_text(page(facts, findings, said, proofs), encoding="utf-8")
     return said.outcome.value
 
 
@@ -82,7 +88,17 @@ def _side_by_side(args: Args, bundles: list[str]) -> int:
     from busbw.doctor.side_by_side import as_json, compare, lines
 
     others = [each for each in args.file if each not in bundles]
-    if others or args.live or args.collect or args.prove or args.topology or args.graph or args.log or args.conf:
+    if (
+        others
+        or args.live
+        or args.collect
+        or args.prove
+        or args.html
+        or args.topology
+        or args.graph
+        or args.log
+        or args.conf
+    ):
         raise UserError("bundles of several machines are compared by themselves: give nothing beside them")
     if len(set(bundles)) < len(bundles):
         raise UserError("the same bundle is given twice")

@@ -130,3 +130,16 @@ def test_a_bundle_beside_another_machine_is_refused(saved: Path, capsys: pytest.
     write_bundle(healthy(), saved / "b.tar.gz")
     assert main(["doctor", str(saved / "topo.xml"), str(saved / "b.tar.gz")]) == 2
     assert "examine it by itself" in capsys.readouterr().err
+
+
+def test_the_page_to_send_holds_every_finding_and_runs_nothing(
+    here: list[Snapshot], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here[0] = environment(NCCL_P2P_DISABLE="1", NCCL_ALGO="<script>alert(1)</script>")
+    path = tmp_path / "page.html"
+    assert main(["doctor", "--html", str(path)]) == 1
+    text = path.read_text(encoding="utf-8")
+    for words in ("p2p-disabled", "Evidence", "Cost, expected", "Cure", "How to check", "What was not seen"):
+        assert words in text
+    assert "<script>" not in text and "default-src 'none'" in text
+    assert main(["doctor", "--html", str(tmp_path / "none" / "page.html")]) == 2
