@@ -139,7 +139,7 @@ def _case(
 
 
 class Parser:
-    """Reads CSV: a header of known columns, then rows of as many cells."""
+    """Reads CSV and tables between pipes: a header of known columns, then rows of as many cells."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -151,6 +151,8 @@ class Parser:
         """Whether the line belongs to this format."""
         if self._runs is not None:
             cells = self._cells(line)
+            if self._mark == "|" and set(line) <= set("|-: \t"):
+                return True
             if len(cells) == len(self._names):
                 row = {name: cell for name, cell in zip(self._names, cells, strict=True) if name and cell}
                 if not self._runs.add(row, number_) and not row.get("bytes", "").isalpha():
@@ -161,9 +163,9 @@ class Parser:
         return self._header(line)
 
     def _header(self, line: str) -> bool:
-        if len(line) > 4000 or line.lstrip()[:1] in "|{[<":
+        if len(line) > 4000 or line.lstrip()[:1] in "{[<":
             return False
-        for mark in (",", ";", "\t"):
+        for mark in ("|",) if line.lstrip().startswith("|") else (",", ";", "\t"):
             if line.count(mark) >= 2:
                 self._mark = mark
                 cells = self._cells(line)
@@ -175,6 +177,8 @@ class Parser:
         return False
 
     def _cells(self, line: str) -> list[str]:
+        if self._mark == "|":
+            return [cell.strip(" *`") for cell in line.strip().strip("|").split("|")]
         if '"' not in line:
             return [cell.strip() for cell in line.split(self._mark)]
         try:

@@ -29,6 +29,9 @@ _MAGIC = {b"\x7fELF": "a program", b"PK\x03\x04": "a zip archive", b"%PDF": "a P
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
 _HTML = re.compile(r"<!doctype html|<html\b|<pre\b", re.IGNORECASE)
+_CELL = re.compile(r"<t[dh]\b[^<>]{0,400}>", re.IGNORECASE)
+MIN_CELLS = 3
+"""Cells of a row of figures; pages that number the lines of a log have two."""
 _TAG = re.compile(r"</?(?!std(?:out|err|diag)>)[A-Za-z][^<>]{0,2000}>")
 
 Progress = Callable[[int], None]
@@ -150,6 +153,9 @@ def as_shown(line: str) -> str:
 
 
 def _without_tags(line: str) -> str:
+    """The text of a line of HTML; the rows of a table get pipes between their cells."""
+    if len(_CELL.findall(line)) >= MIN_CELLS:
+        line = _CELL.sub("|", line.replace("</tr>", "|"))
     return html.unescape(_TAG.sub("", line))
 
 

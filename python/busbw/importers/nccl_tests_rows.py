@@ -52,6 +52,10 @@ DEFAULT_LAYOUT = Layout(
 )
 
 
+HALF_LAYOUT = DEFAULT_LAYOUT._replace(groups=DEFAULT_LAYOUT.groups[:1], placements=(None,))
+"""Rows of one placement, as people cut them out."""
+
+
 @lru_cache(maxsize=64)
 def layout_of(header: str, above: str) -> Layout | None:
     """The layout that a header line names; `above` is the line with the placements. None where it is no header."""

@@ -19,7 +19,17 @@ from busbw.importers.nccl_tests_preamble import (
     Preamble,
     kind_of,
 )  # fmt: skip
-from busbw.importers.nccl_tests_rows import DEFAULT_LAYOUT, OPS, Layout, Row, Sweep, cases_of, cut, layout_of
+from busbw.importers.nccl_tests_rows import (
+    DEFAULT_LAYOUT,
+    HALF_LAYOUT,
+    OPS,
+    Layout,
+    Row,
+    Sweep,
+    cases_of,
+    cut,
+    layout_of,
+)
 from busbw.importers.nccl_tests_runs import PER_RANK, breaks_of, columns_of_row, largest_row
 from busbw.importers.shape import ranks_fit, size_of_list
 from busbw.importers.values import ELEMENT_BYTES, number
@@ -267,9 +277,10 @@ class Parser:
 
     def without_header(self, line: str, number_: int) -> bool:
         """Take a row of 13 columns whose header is not in the file, and say so."""
-        if self._layout is not None or len(line.split()) != 13 or self._cut(line, DEFAULT_LAYOUT) is None:
+        layout = {13: DEFAULT_LAYOUT, 9: HALF_LAYOUT}.get(len(line.split()))
+        if self._layout is not None or layout is None or self._cut(line, layout) is None:
             return False
-        self._start_table(DEFAULT_LAYOUT, number_)
+        self._start_table(layout, number_)
         self._headless = True
         self._notes.append("no header line: the columns were taken as those of nccl-tests since 2.13")
         return self._row_line(line, number_)
@@ -293,8 +304,8 @@ class Parser:
         layout, around = self._layout, self._around
         assert layout is not None and around is not None
         self._complain_of_fragment()
+        self.tables += bool(self._content)
         if self._content:
-            self.tables += 1
             for draft in self._drafts(layout, around):
                 self._sink.sweep_ends(draft, around)
         else:
@@ -366,10 +377,8 @@ class Parser:
         self, draft: Draft, collective: Collective, layout: Layout, content: list[str], rows: list[Row]
     ) -> None:
         sweep = Sweep(layout, collective, self._preamble.options or {}, self._preamble.is_mscclpp)
-        if self._all_plain:
-            draft.figures = PlainRows(content, sweep)
-        else:
-            draft.cases = cases_of(rows, sweep)
+        draft.figures = PlainRows(content, sweep) if self._all_plain else None
+        draft.cases = [] if self._all_plain else cases_of(rows, sweep)
         if any("error" in group for group in layout.groups):
             draft.notes.append(ERROR_NOTE)
 

@@ -81,7 +81,9 @@ class Peeler:
             match = pattern.match(line)
             if match is not None:
                 who = "".join(token for at, token in enumerate(match.groups()) if at not in counters and token)
-                return who, line[match.end() :]
+                rest = line[match.end() :]
+                # A line within quotes, as lists of lines in JSON or YAML are.
+                return who, rest.rstrip('", ') if match[0].rstrip().endswith('"') else rest
         return split_prefix(line)
 
     def learn(self, lines: Sequence[str]) -> bool:
@@ -129,7 +131,7 @@ def pattern_of(prefix: str) -> str | None:
         if time:
             parts.append(f"(?:{_TIMES.pattern})")
             at = time.end()
-    if not signs and not any(each.isalpha() for each in prefix):
+    if not signs and at == 0 and not any(each.isalpha() for each in prefix):
         return None
     if parts and parts[-1] == r"\s{1,40}":
         parts[-1] = r"\s?" if signs else r"\s"

@@ -116,6 +116,15 @@ PREFIXES: dict[str, Callable[[int, int], str]] = {
     "indented-code": lambda _, __: "    ",
     "tabs": lambda _, __: "\t",
     "diff-plus": lambda _, __: "+",
+    "log4j": lambda _, line: f"26/01/02 03:04:{line % 60:02d} INFO executor.Executor: ",
+    "cri-o": lambda _, line: f"2026-01-02T03:04:{line % 60:02d}.5+00:00 stdout F ",
+    "host-and-rank": lambda rank, _: f"node-7:{rank}: ",
+    "skypilot": lambda rank, _: f"(worker1, rank={rank}, pid={3345 + rank}, ip=10.0.0.5) ",
+    "epoch-seconds": lambda _, line: f"1756000{line:03d}.123 ",
+    "epoch-in-brackets": lambda _, line: f"[1756000{line:03d}] ",
+    "syslog-without-host": lambda _, line: f"Jan 02 03:04:{line % 60:02d} ",
+    "parallel-ssh": lambda _, line: f"[1] 03:04:{line % 60:02d} [SUCCESS] ",
+    "angle-brackets": lambda rank, _: f"<<< host{rank} >>> ",
 }
 """What stands before every line of nccl-tests; a prefix that names ranks comes with lines of the other ranks."""
 
@@ -174,6 +183,31 @@ def decorated_shapes() -> Iterator[Shape]:
     wide = "| Size | AllReduce (GB/s) | AllGather (GB/s) |\n|---|---|---|\n| 1M | 10.5 | 9.5 |\n| 16M | 80.5 | 70.5 |\n"
     yield Shape("table-columns-are-collectives", f"**BusBW (GB/s)**, 8 GPUs\n\n{wide}",
                 (Fact("all_reduce", 8, 2, 80.5), Fact("all_gather", 8, 2, 70.5)), "page.md")  # fmt: skip
+    quoted = "".join(f'    "{line}",\n' for line in text.splitlines())
+    yield Shape("ansible-stdout-lines", quoted, (fact(JOB),))
+    half = "".join(" ".join(row(JOB, size).split()[:9]) + "\n" for size in SIZES)
+    yield Shape("rows-of-one-placement", half, (fact(JOB),), "all_reduce.log", "no header")
+    cells = "".join(
+        "<tr>" + "".join(f"<td>{word}</td>" for word in line.split()[:9]) + "</tr>\n" for line in half.splitlines()
+    )
+    titles = "".join(f"<th>{word}</th>" for word in names.split("|")[:9])
+    yield Shape(
+        "html-table", f"<html><table><tr>{titles}</tr>\n{cells}</table></html>", (fact(JOB),), "all_reduce.html"
+    )
+    numbered = "".join(
+        f'<tr><td id="L{at}"></td><td>{html.escape(line)}</td></tr>\n' for at, line in enumerate(text.splitlines())
+    )
+    yield Shape("html-of-numbered-lines", f"<!DOCTYPE html><table>{numbered}</table>", (fact(JOB),), "log.html")
+    few = "| Size | Time (us) | AlgBW (GB/s) | BusBW (GB/s) |\n|--|--|--|--|\n| 1M | 30 | 34.95 | 32.77 |\n| 1G | 3000 | 357.91 | 335.54 |\n"
+    yield Shape(
+        "pipe-table-of-few-columns", f"# Results\n\n{few}", (Fact("all_gather", 16, 2, 335.54),), "all_gather.md"
+    )
+    yield Shape(
+        "tsv-of-few-columns",
+        "size\talgbw\tbusbw\n1048576\t30.1\t52.67\n",
+        (Fact("all_reduce", None, 1, 52.67),),
+        "allreduce.tsv",
+    )
     csv = "size,count,type,redop,root,time,algbw,busbw,wrong\n"
     csv += "".join(",".join(row(JOB, size).split()[:9]) + "\n" for size in SIZES)
     yield Shape("csv-of-columns", csv, (fact(JOB, 8),), "all_reduce.csv")
