@@ -8,9 +8,9 @@
 #include <string>
 
 #include "library/common/failure.h"
+#include "library/common/nccl/last_error.h"
+#include "library/common/nccl/real_nccl.h"
 #include "library/gpu/api/group.h"
-#include "library/gpu/api/last_error.h"
-#include "library/gpu/api/real_nccl.h"
 #include "library/gpu/api/registry.h"
 
 #define BUSBW_EXPORT extern "C" __attribute__((visibility("default")))

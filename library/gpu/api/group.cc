@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "library/common/failure.h"
-#include "library/gpu/api/last_error.h"
-#include "library/gpu/api/real_nccl.h"
+#include "library/common/nccl/last_error.h"
+#include "library/common/nccl/real_nccl.h"
 #include "library/gpu/join/pending.h"
 #include "library/gpu/join/window_opening.h"
 

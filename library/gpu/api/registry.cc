@@ -3,6 +3,14 @@
 
 #include <mutex>
 
+#include "library/common/nccl/real_nccl.h"
+
+namespace busbw {
+
+const LibraryInFront this_library = {"busbw's GPU library", "busbwExplainCall", nullptr};
+
+}  // namespace busbw
+
 namespace busbw::gpu {
 
 void Registry::put(ncclComm_t comm, std::shared_ptr<Entry> entry) {

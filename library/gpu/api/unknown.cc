@@ -1,4 +1,4 @@
-// Compares the names that the real NCCL exports with those in nccl_api.h.
+// Compares the names that the real NCCL exports with those in functions.h.
 #include "library/gpu/api/unknown.h"
 
 #include <dlfcn.h>

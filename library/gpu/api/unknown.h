@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "library/gpu/api/real_nccl.h"
+#include "library/common/nccl/real_nccl.h"
 
 namespace busbw::gpu {
 

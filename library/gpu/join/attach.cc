@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "library/common/failure.h"
-#include "library/gpu/api/real_nccl.h"
+#include "library/common/nccl/real_nccl.h"
 #include "library/gpu/api/registry.h"
 #include "library/gpu/api/unknown.h"
 #include "library/gpu/choose/settings.h"

@@ -7,7 +7,7 @@
 
 #include "library/common/failure.h"
 #include "library/common/process.h"
-#include "library/gpu/api/real_nccl.h"
+#include "library/common/nccl/real_nccl.h"
 
 namespace busbw::gpu {
 namespace {

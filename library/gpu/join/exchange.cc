@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "library/common/failure.h"
-#include "library/gpu/api/real_nccl.h"
+#include "library/common/nccl/real_nccl.h"
 
 namespace busbw::gpu {
 

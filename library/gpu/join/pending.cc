@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "library/gpu/api/real_nccl.h"
+#include "library/common/nccl/real_nccl.h"
 #include "library/gpu/api/registry.h"
 
 namespace busbw::gpu {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "library/common/failure.h"
-#include "library/gpu/api/real_nccl.h"
+#include "library/common/nccl/real_nccl.h"
 #include "library/gpu/join/exchange.h"
 
 namespace busbw::gpu {

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "library/gpu/api/nccl_api.h"
+#include "library/common/nccl/functions.h"
 
 // Functions whose every argument is checked by its position. clang-format finds no rest in these lists.
 // clang-format off

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "library/gpu/api/nccl_api.h"
+#include "library/common/nccl/functions.h"
 #include "library/tests/gpu/fake_device.h"
 
 extern "C" {

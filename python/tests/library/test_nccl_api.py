@@ -57,7 +57,7 @@ def test_the_newest_header_here_declares_nothing_that_is_not_listed() -> None:
     for folder in found:
         names = declared(folder)
         assert len(names) >= 37, f"{folder}: nccl.h is written in a way that this test does not read"
-        assert names - listed() - _ONLY_DECLARED == set(), f"{folder}: add these to nccl_api.h and {LIST.name}"
+        assert names - listed() - _ONLY_DECLARED == set(), f"{folder}: add these to functions.h and {LIST.name}"
 
 
 def test_each_nccl_here_exports_nothing_that_is_not_listed() -> None:
@@ -72,4 +72,4 @@ def test_each_nccl_here_exports_nothing_that_is_not_listed() -> None:
             name.removeprefix("p") for name in names if re.match(r"p?nccl[A-Z]", name) and not _INTERNAL.fullmatch(name)
         }
         assert len(ours) >= 37
-        assert ours - listed() == set(), f"{path}: add these to nccl_api.h and {LIST.name}"
+        assert ours - listed() == set(), f"{path}: add these to functions.h and {LIST.name}"

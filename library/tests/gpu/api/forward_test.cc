@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "library/gpu/api/last_error.h"
+#include "library/common/nccl/last_error.h"
 #include "library/tests/gpu/nccl_calls.h"
 #include "library/tests/gpu/program.h"
 

@@ -1,6 +1,6 @@
 // A call keeps its place in the line whichever name it comes by: a profiler's, one with a configuration, a one-sided
 // one.
-#include "library/gpu/api/real_nccl.h"
+#include "library/common/nccl/real_nccl.h"
 #include "library/tests/gpu/ranks.h"
 
 extern "C" {

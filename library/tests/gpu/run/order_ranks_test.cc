@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "library/gpu/api/real_nccl.h"
+#include "library/common/nccl/real_nccl.h"
 #include "library/tests/gpu/ranks.h"
 
 namespace busbw::gpu::test {

@@ -1,5 +1,5 @@
 // Finding the NCCL behind this library without finding ourselves.
-#include "library/gpu/api/real_nccl.h"
+#include "library/common/nccl/real_nccl.h"
 
 #include <dlfcn.h>
 
@@ -11,7 +11,7 @@
 #include "library/common/elf_symbols.h"
 #include "library/common/failure.h"
 
-namespace busbw::gpu {
+namespace busbw {
 
 thread_local int calls_inside_nccl = 0;
 
@@ -37,7 +37,7 @@ bool is_this_library(const void* function) {
     return false;
   // Of the object itself: its path may lead to another under `busbw with`, and what it depends on may be a copy of us.
   return theirs.dli_fbase == ours.dli_fbase ||
-         defines(symbols_of(static_cast<const link_map*>(object)), "busbwExplainCall");
+         defines(symbols_of(static_cast<const link_map*>(object)), this_library.mark);
 }
 
 struct Search {
@@ -65,17 +65,26 @@ struct Search {
 };
 
 // Handles are kept for good: NCCL has threads, and communicators outlive any call.
-Search search(const std::string& asked_for) {
+Search search_named(const char* setting, const char* file) {
   Search result;
+  result.accept(dlopen(file, RTLD_NOW | RTLD_LOCAL), std::string(setting) + "=" + file);
+  return result;
+}
+
+const char* set(const char* variable) {
+  const char* value = variable ? std::getenv(variable) : nullptr;
+  return value && *value ? value : nullptr;
+}
+
+Search search() {
+  Search result;
+  if (const char* file = set(this_library.over)) return search_named(this_library.over, file);
   // Under `busbw with`: the one in whose place we were opened, or that BUSBW_REAL_NCCL names. Elsewhere nothing has
   // this name.
   if (void* behind = dlopen(name_under_with, RTLD_LAZY | RTLD_NOLOAD)) {
     if (result.accept(behind, "the NCCL that busbw with put behind us")) return result;
   }
-  if (!asked_for.empty()) {
-    result.accept(dlopen(asked_for.c_str(), RTLD_NOW | RTLD_LOCAL), "BUSBW_REAL_NCCL=" + asked_for);
-    return result;
-  }
+  if (const char* file = set("BUSBW_REAL_NCCL")) return search_named("BUSBW_REAL_NCCL", file);
   // Preloaded: the program's own NCCL comes after us.
   if (void* function = dlsym(RTLD_NEXT, probe); function && !is_this_library(function)) {
     result.handle = RTLD_NEXT;
@@ -113,13 +122,11 @@ std::unique_ptr<RealNccl> bind(const Search& place) {
 }
 
 const RealNccl* find() {
-  const char* asked_for = std::getenv("BUSBW_REAL_NCCL");
-  const Search place = search(asked_for ? asked_for : "");
+  const Search place = search();
   if (!place.handle) {
-    throw Failure(ncclSystemError,
-                  text("busbw's GPU library found no NCCL to work with (%s). Give its file in BUSBW_REAL_NCCL, or its "
-                       "folder in LD_LIBRARY_PATH.",
-                       place.tried.c_str()));
+    throw Failure(ncclSystemError, text("%s found no NCCL to work with (%s). Give its file in BUSBW_REAL_NCCL, or its "
+                                        "folder in LD_LIBRARY_PATH.",
+                                        this_library.name, place.tried.c_str()));
   }
   return bind(place).release();
 }
@@ -141,4 +148,4 @@ std::string version_text(int code) {
   return text("%d.%d.%d", code / 10000, code / 100 % 100, code % 100);
 }
 
-}  // namespace busbw::gpu
+}  // namespace busbw

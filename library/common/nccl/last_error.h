@@ -5,7 +5,7 @@
 
 #include "busbw/nccl_abi.h"
 
-namespace busbw::gpu {
+namespace busbw {
 
 ncclResult_t remember(ncclResult_t code, const std::string& sentence);
 // A later failure is NCCL's own: its sentence is the one to give.
@@ -13,4 +13,4 @@ void forget();
 // Null where this thread's last failure was not ours.
 const char* remembered();
 
-}  // namespace busbw::gpu
+}  // namespace busbw

@@ -1,7 +1,7 @@
 // Keeps this thread's last sentence.
-#include "library/gpu/api/last_error.h"
+#include "library/common/nccl/last_error.h"
 
-namespace busbw::gpu {
+namespace busbw {
 namespace {
 
 struct Last {
@@ -22,4 +22,4 @@ void forget() { last.ours = false; }
 
 const char* remembered() { return last.ours ? last.sentence.c_str() : nullptr; }
 
-}  // namespace busbw::gpu
+}  // namespace busbw

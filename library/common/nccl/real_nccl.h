@@ -3,9 +3,20 @@
 
 #include <string>
 
-#include "library/gpu/api/nccl_api.h"
+#include "library/common/nccl/functions.h"
 
-namespace busbw::gpu {
+namespace busbw {
+
+// What tells one library of ours in front of NCCL from another. Each defines its own.
+struct LibraryInFront {
+  // "busbw's GPU library"
+  const char* name;
+  // A function that it and its copies export, and nothing else.
+  const char* mark;
+  // A variable that names the library behind it, whatever else there is; null for none.
+  const char* over;
+};
+extern const LibraryInFront this_library;
 
 // By which of its two names a function is called: ncclAllReduce, or pncclAllReduce, which profilers that stand in front
 // of NCCL call.
@@ -51,4 +62,4 @@ auto call_nccl(Function* function, Arguments... arguments) {
   return function(arguments...);
 }
 
-}  // namespace busbw::gpu
+}  // namespace busbw
