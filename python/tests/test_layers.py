@@ -27,7 +27,9 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "gate": "base records analysis",
         "report": "base records analysis runs",
         "doctor": "base records machine analysis expect importers experiment",
-        "cli": "base records machine analysis expect importers launch runs torch_bench experiment gate report doctor",
+        "watch": "base",
+        "cli": "base watch records machine analysis expect importers launch runs torch_bench experiment gate report "
+        "doctor",
         "__main__": "cli",
     }.items()
 }

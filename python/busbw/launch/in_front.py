@@ -16,7 +16,7 @@ from busbw.launch.engine import checkout, find_engine
 
 AUDITOR = "libbusbw_with.so"
 SHIM = "busbw_with/libnccl.so.2"
-FILES = {"busbw": "libbusbw_gpu.so"}
+FILES = {"busbw": "libbusbw_gpu.so", "recorder": "libbusbw_record.so"}
 """Names of `--library`, and their files beside the engine's."""
 _AUDIT_SINCE = (2, 35)
 """Older C libraries slow every call down, or lose objects, while an auditor looks on."""

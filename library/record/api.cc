@@ -1,0 +1,136 @@
+// libbusbw_record.so: the functions of the NCCL API that the recorder looks at. Each goes on to the NCCL behind, or to
+// the library that BUSBW_RECORD_OVER names. No exception leaves this file.
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "library/common/failure.h"
+#include "library/common/nccl/last_error.h"
+#include "library/common/nccl/real_nccl.h"
+#include "library/record/communicators.h"
+
+#define BUSBW_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace busbw {
+
+const LibraryInFront this_library = {"busbw's recorder", "busbwRecorder", "BUSBW_RECORD_OVER"};
+
+}  // namespace busbw
+
+using namespace busbw;          // NOLINT: the exported functions below are C
+using namespace busbw::record;  // NOLINT
+
+namespace {
+
+template <class Work>
+ncclResult_t guarded(Work work) {
+  try {
+    return work();
+  } catch (const Failure& failure) {
+    return remember(failure.code(), failure.what());
+  } catch (const std::exception& error) {
+    return remember(ncclInternalError, error.what());
+  }
+}
+
+template <class Function, class... Arguments>
+ncclResult_t forward(Names names, const char* name, Function* RealFunctions::* member, Arguments... arguments) {
+  const RealNccl& real = real_nccl();
+  Function* function = real.by(names).*member;
+  if (!function) {
+    throw Failure(ncclInvalidUsage, text("The NCCL in use (%s, %s) has no %s.", version_text(real.version).c_str(),
+                                         real.path.c_str(), name));
+  }
+  forget();
+  return call_nccl(function, arguments...);
+}
+
+// NCCL's calls of its own functions are not the program's.
+bool inside_nccl() { return calls_inside_nccl > 0; }
+
+bool is_captured(const void* stream) {
+  using Ask = int(const void*, int*);
+  // There where the program uses CUDA, and not loaded for us.
+  static Ask* const ask = [] {
+    void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    return driver ? reinterpret_cast<Ask*>(dlsym(driver, "cuStreamIsCapturing")) : nullptr;
+  }();
+  int status = 0;
+  return ask && ask(stream, &status) == 0 && status == 1;
+}
+
+template <class Real>
+ncclResult_t call(ncclComm_t comm, Given given, Real real) {
+  Rank* rank = inside_nccl() ? nullptr : find(comm);
+  if (!rank) return real();
+  Group& group = Group::of_this_thread();
+  given.group = group.number();
+  if (is_captured(given.stream)) given.flags |= flag_captured;
+  const Ticket ticket = rank->recording->begin(rank->row, given);
+  ncclResult_t result = ncclInternalError;
+  try {
+    result = real();
+  } catch (...) {
+    rank->recording->end(ticket, result, true);
+    throw;
+  }
+  if (group.open()) group.add(rank);
+  rank->recording->end(ticket, result, !group.open());
+  return result;
+}
+
+// `one` says what is known before NCCL has made it.
+template <class Real>
+ncclResult_t make(const NewRank& one, Real real) {
+  const ncclResult_t result = real();
+  if ((result == ncclSuccess || result == ncclInProgress) && !inside_nccl()) made(one);
+  return result;
+}
+
+NewRank child(ncclComm_t parent, record::Made how, int color, const ncclComm_t* handle) {
+  NewRank one{.handle = handle, .how = how, .color = color};
+  if (Rank* rank = inside_nccl() ? nullptr : find(parent)) {
+    one.parent = rank->identity;
+    one.identity = identity_of_child(rank->identity, how, rank->children.fetch_add(1), color);
+  }
+  return one;
+}
+
+template <class Work>
+ncclResult_t end(ncclComm_t comm, Ended how, Work work) {
+  if (!inside_nccl()) ended(comm, how);
+  return work();
+}
+
+}  // namespace
+
+BUSBW_EXPORT int busbwRecorder() { return record::version; }
+
+// Over our CPU library too, whose name tells the engine that it works in host memory.
+BUSBW_EXPORT const char* busbwLibraryName() {
+  static const std::string name = [] {
+    try {
+      const RealNccl& real = real_nccl();
+      const auto own_name = reinterpret_cast<busbwLibraryName_t*>(dlsym(real.handle, "busbwLibraryName"));
+      return "busbw recorder " BUSBW_VERSION " over " + (own_name ? own_name() : "NCCL " + version_text(real.version));
+    } catch (const std::exception&) {
+      return std::string("busbw recorder " BUSBW_VERSION " without NCCL");
+    }
+  }();
+  return name.c_str();
+}
+
+#define BUSBW_NAME(name) name
+#define BUSBW_NAMES Names::plain
+#include "library/record/functions.inc"
+#undef BUSBW_NAME
+#undef BUSBW_NAMES
+
+#define BUSBW_NAME(name) p##name
+#define BUSBW_NAMES Names::profiling
+#include "library/record/functions.inc"
+#undef BUSBW_NAME
+#undef BUSBW_NAMES

@@ -1,0 +1,148 @@
+// Handles to rows of the recording, with the last one of each thread at hand.
+#include "library/record/communicators.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "library/common/nccl/real_nccl.h"
+
+namespace busbw::record {
+namespace {
+
+struct Table {
+  std::shared_mutex guard;
+  std::unordered_map<ncclComm_t, Rank*> ranks;
+  // Changes when a handle may mean another communicator.
+  std::atomic<std::uint64_t> edition{1};
+};
+
+Table& table() {
+  // Never destroyed: programs call NCCL while they exit.
+  static auto* all = new Table;
+  return *all;
+}
+
+std::uint64_t mixed(std::uint64_t value) {
+  value += 0x9e3779b97f4a7c15ull;
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ull;
+  value = (value ^ value >> 27) * 0x94d049bb133111ebull;
+  return value ^ value >> 31;
+}
+
+void enter(const NewRank& one) {
+  Recording* recording = record::recording();
+  if (!recording || !one.handle || !*one.handle) return;
+  const ncclComm_t comm = *one.handle;
+  const RealNccl& real = real_nccl();
+  int rank = one.rank, ranks = one.ranks, device = -1;
+  if (rank < 0 && real.user_rank) call_nccl(real.user_rank, comm, &rank);
+  if (ranks < 0 && real.count) call_nccl(real.count, comm, &ranks);
+  if (real.cu_device) call_nccl(real.cu_device, comm, &device);
+  // Never freed: a thread may still hold it from the last call. A program makes few.
+  auto* entry = new Rank;
+  entry->recording = recording;
+  entry->identity = one.identity;
+  {
+    const std::unique_lock lock(table().guard);
+    entry->row = recording->add();
+    if (Communicator* row = entry->row) {
+      row->identity = one.identity;
+      row->parent = one.parent;
+      row->rank = rank;
+      row->ranks = ranks;
+      row->device = device;
+      row->color = one.color;
+      row->made_ns = Recording::now_ns();
+      std::atomic_thread_fence(std::memory_order_release);
+      row->made = one.how;
+    }
+    table().ranks[comm] = entry;
+    table().edition.fetch_add(1);
+  }
+  const auto name = reinterpret_cast<busbwLibraryName_t*>(dlsym(real.handle, "busbwLibraryName"));
+  recording->header().synchronous = name && std::strstr(name(), "CPU") ? 1 : 0;
+  if (recording->header().nccl_version == 0) recording->header().nccl_version = real.version;
+}
+
+}  // namespace
+
+std::uint64_t identity_of(const ncclUniqueId& id) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char byte : id.internal) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ull;
+  return mixed(hash);
+}
+
+std::uint64_t identity_of_child(std::uint64_t parent, record::Made how, std::uint64_t number, int color) {
+  return mixed(mixed(mixed(parent) ^ std::uint64_t(how) << 56 ^ number) ^ std::uint64_t(std::uint32_t(color)));
+}
+
+Rank* find(ncclComm_t comm) {
+  struct Last {
+    ncclComm_t comm = nullptr;
+    Rank* rank = nullptr;
+    std::uint64_t edition = 0;
+  };
+  static thread_local Last last;
+  const std::uint64_t edition = table().edition.load(std::memory_order_acquire);
+  if (last.comm == comm && last.edition == edition) return last.rank;
+  const std::shared_lock lock(table().guard);
+  const auto found = table().ranks.find(comm);
+  Rank* rank = found == table().ranks.end() ? nullptr : found->second;
+  // A child of a fork does not write into its parent's file.
+  if (rank && rank->recording != recording()) rank = nullptr;
+  last = {comm, rank, edition};
+  return rank;
+}
+
+void ended(ncclComm_t comm, Ended how) {
+  Rank* rank = find(comm);
+  if (rank && rank->row) {
+    rank->row->ended_ns = Recording::now_ns();
+    rank->row->ended.store(how, std::memory_order_release);
+  }
+  if (how == Ended::revoked) return;
+  const std::unique_lock lock(table().guard);
+  table().ranks.erase(comm);
+  table().edition.fetch_add(1);
+}
+
+Group& Group::of_this_thread() {
+  static thread_local Group group;
+  return group;
+}
+
+void Group::started() {
+  static std::atomic<std::uint32_t> numbers{0};
+  if (depth_++ == 0) number_ = std::uint16_t(numbers.fetch_add(1, std::memory_order_relaxed) % 4095 + 1);
+}
+
+void Group::ended() {
+  if (depth_ == 0 || --depth_ > 0) return;
+  const std::uint64_t now = Recording::now_ns();
+  for (const Calls& one : std::exchange(calls_, {})) Recording::count_as_returned(one.rank->row, one.calls, now);
+  for (const NewRank& one : std::exchange(made_, {})) enter(one);
+}
+
+void Group::add(Rank* rank) {
+  const auto found = std::find_if(calls_.begin(), calls_.end(), [&](const Calls& one) { return one.rank == rank; });
+  if (found != calls_.end()) {
+    ++found->calls;
+  } else {
+    calls_.push_back({rank, 1});
+  }
+}
+
+void Group::add(const NewRank& made) { made_.push_back(made); }
+
+void made(const NewRank& one) {
+  Group& group = Group::of_this_thread();
+  group.open() ? group.add(one) : enter(one);
+}
+
+}  // namespace busbw::record

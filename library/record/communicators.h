@@ -1,0 +1,66 @@
+// What the recorder knows of each communicator that a program has made through it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "busbw/nccl_abi.h"
+#include "library/record/recording.h"
+
+namespace busbw::record {
+
+struct Rank {
+  Recording* recording = nullptr;
+  Communicator* row = nullptr;
+  std::uint64_t identity = 0;
+  // How often it was split, shrunk or grown: the same on all ranks, as all of them take part.
+  std::atomic<std::uint64_t> children{0};
+};
+
+// Where a new communicator's handle will be, and what is known of it before.
+struct NewRank {
+  const ncclComm_t* handle = nullptr;
+  std::uint64_t identity = 0;
+  std::uint64_t parent = 0;
+  record::Made how = record::Made::none;
+  // -1: NCCL is asked.
+  int rank = -1;
+  int ranks = -1;
+  int color = 0;
+};
+
+std::uint64_t identity_of(const ncclUniqueId& id);
+std::uint64_t identity_of_child(std::uint64_t parent, record::Made how, std::uint64_t number, int color);
+
+// Null for a communicator that was not made through us, and where nothing is recorded.
+Rank* find(ncclComm_t comm);
+void ended(ncclComm_t comm, Ended how);
+
+// This thread's group: calls in it come back, and communicators are there, when the outermost one ends.
+class Group {
+ public:
+  static Group& of_this_thread();
+  bool open() const { return depth_ > 0; }
+  // 0 outside of groups, else a number that differs from those of groups nearby.
+  std::uint16_t number() const { return depth_ > 0 ? number_ : std::uint16_t(0); }
+  void started();
+  void ended();
+  void add(Rank* rank);
+  void add(const NewRank& made);
+
+ private:
+  struct Calls {
+    Rank* rank;
+    std::uint64_t calls;
+  };
+  int depth_ = 0;
+  std::uint16_t number_ = 0;
+  std::vector<Calls> calls_;
+  std::vector<NewRank> made_;
+};
+
+// Now, or when the group ends.
+void made(const NewRank& one);
+
+}  // namespace busbw::record

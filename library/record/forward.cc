@@ -1,0 +1,11 @@
+// The functions of the NCCL API that the recorder passes on unseen: all that record no call and make no communicator.
+#include "library/common/nccl/forward.h"
+
+// clang-format finds no rest in these lists.
+// clang-format off
+BUSBW_FORWARDED_FUNCTIONS(BUSBW_FORWARD)
+BUSBW_FORWARD(ncclCommFinalize)
+BUSBW_FORWARD(ncclCommGetAsyncError)
+BUSBW_FORWARD(ncclCommWindowRegister)
+BUSBW_FORWARD(ncclCommWindowDeregister)
+// clang-format on

@@ -1,0 +1,268 @@
+// Writes a recording. A call costs a clock, two counters and four stores; memory for the ring comes a mebibyte at a
+// time, so that a short run takes little and a full disk loses calls instead of the program.
+#include "library/record/recording.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "library/common/failure.h"
+#include "library/common/process.h"
+
+namespace busbw::record {
+namespace {
+
+constexpr std::uint64_t chunk_bytes = 1 << 20;
+
+std::uint64_t clock_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return std::uint64_t(now.tv_sec) * 1'000'000'000 + std::uint64_t(now.tv_nsec);
+}
+
+int launched_rank() {
+  for (const char* name : {"RANK", "BUSBW_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (const char* rank = std::getenv(name); rank && *rank) return int(std::strtol(rank, nullptr, 10));
+  }
+  return -1;
+}
+
+[[noreturn]] void fail(const std::string& what) { throw Failure(ncclSystemError, what + ": " + std::strerror(errno)); }
+
+std::atomic<Recording*> of_this_process{nullptr};
+std::atomic<bool> tried{false};
+std::mutex making;
+
+void forget_in_child() {
+  // The parent's file is the parent's. Its mapping stays: calls of other threads do not come along.
+  of_this_process.store(nullptr);
+  tried.store(false);
+  new (&making) std::mutex;
+}
+
+void end_in_order() {
+  if (Recording* recording = of_this_process.load()) recording->header().ended.store(1, std::memory_order_release);
+}
+
+Recording* make() {
+  try {
+    const Settings settings = Settings::from_environment();
+    if (settings.folder.empty()) return nullptr;
+    static const int once = [] {
+      ::pthread_atfork(nullptr, nullptr, forget_in_child);
+      return std::atexit(end_in_order);
+    }();
+    (void)once;
+    // Never destroyed: threads may call while the process exits.
+    return new Recording(settings);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "busbw: nothing is recorded: %s\n", error.what());
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+Settings Settings::from_environment() {
+  Settings settings;
+  if (const char* folder = std::getenv("BUSBW_RECORD_DIR")) settings.folder = folder;
+  if (const char* calls = std::getenv("BUSBW_RECORD_CALLS"); calls && *calls) {
+    char* end = nullptr;
+    const unsigned long long asked = std::strtoull(calls, &end, 10);
+    if (*end != '\0' || *calls == '-' || asked < 1024 || asked > (1ull << 32))
+      throw Failure(ncclInvalidUsage,
+                    text("BUSBW_RECORD_CALLS is '%s'; it takes a number of calls from 1024 on.", calls));
+    settings.calls = 1024;
+    while (settings.calls < asked) settings.calls *= 2;
+  }
+  return settings;
+}
+
+std::uint64_t Recording::now_ns() { return clock_ns(CLOCK_MONOTONIC); }
+
+Recording::Recording(const Settings& settings) {
+  const ProcessIdentity who = this_process();
+  path_ = text("%s/%s-%d-%llu.busbwrec", settings.folder.c_str(), host_name().c_str(), int(who.pid),
+               static_cast<unsigned long long>(who.start_time));
+  const std::uint64_t calls_at =
+      (header_bytes + settings.communicators * sizeof(Communicator) + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
+  const std::uint64_t bytes = calls_at + settings.calls * sizeof(Call);
+  // Nobody else reads it, and what lies there is not followed.
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file_ < 0) fail(path_ + " cannot be made");
+  if (::ftruncate(file_, off_t(bytes)) != 0) fail(path_ + " cannot be made so long");
+  // A hole that cannot be filled would end the program with SIGBUS.
+  if (const int error = ::posix_fallocate(file_, 0, off_t(calls_at)); error != 0) {
+    ::unlink(path_.c_str());
+    errno = error;
+    fail(path_ + " has no room");
+  }
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  if (memory == MAP_FAILED) fail(path_ + " cannot be mapped");
+  auto* base = static_cast<unsigned char*>(memory);
+  header_ = reinterpret_cast<Header*>(base);
+  communicators_ = reinterpret_cast<Communicator*>(base + header_bytes);
+  calls_ = reinterpret_cast<Call*>(base + calls_at);
+  mask_ = settings.calls - 1;
+  start_ns_ = now_ns();
+  header_->version = version;
+  header_->header_bytes = header_bytes;
+  header_->communicator_bytes = sizeof(Communicator);
+  header_->communicator_capacity = settings.communicators;
+  header_->call_bytes = sizeof(Call);
+  header_->tick_ns = tick_ns;
+  header_->call_capacity = settings.calls;
+  header_->communicators_at = header_bytes;
+  header_->calls_at = calls_at;
+  header_->file_bytes = bytes;
+  header_->pid = std::uint32_t(who.pid);
+  header_->uid = who.uid;
+  header_->process_start = who.start_time;
+  header_->boot_id = boot_id();
+  header_->pid_namespace = who.pid_namespace;
+  header_->realtime_ns = clock_ns(CLOCK_REALTIME);
+  header_->monotonic_ns = start_ns_;
+  header_->launched_rank = launched_rank();
+  std::snprintf(header_->host, sizeof header_->host, "%s", host_name().c_str());
+  // Last: a reader that sees it may read the rest.
+  std::atomic_thread_fence(std::memory_order_release);
+  std::memcpy(header_->magic, magic, sizeof magic);
+}
+
+Recording::~Recording() {
+  if (header_) ::munmap(header_, header_->file_bytes);
+  if (file_ >= 0) ::close(file_);
+}
+
+Communicator* Recording::add() {
+  const std::uint64_t place = header_->communicators.load(std::memory_order_relaxed);
+  if (place >= header_->communicator_capacity) {
+    header_->communicators_lost.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  header_->communicators.store(place + 1, std::memory_order_release);
+  return communicators_ + place;
+}
+
+std::uint16_t Recording::place_of(const Communicator* on) const {
+  return on ? std::uint16_t(on - communicators_) : std::uint16_t(0xffff);
+}
+
+bool Recording::back_up_to(std::uint64_t number) {
+  const std::lock_guard lock(guard_);
+  while (!full_.load(std::memory_order_relaxed)) {
+    const std::uint64_t backed = header_->backed.load(std::memory_order_relaxed);
+    if (number < backed) return true;
+    const std::uint64_t at = header_->calls_at + backed * sizeof(Call);
+    const std::uint64_t bytes = std::min(chunk_bytes, header_->file_bytes - at);
+    if (::posix_fallocate(file_, off_t(at), off_t(bytes)) != 0) {
+      full_.store(true, std::memory_order_relaxed);
+      return false;
+    }
+    header_->backed.store(backed + bytes / sizeof(Call), std::memory_order_release);
+  }
+  return number < header_->backed.load(std::memory_order_relaxed);
+}
+
+Call* Recording::place(std::uint64_t number) {
+  const std::uint64_t place = number & mask_;
+  if (place >= header_->backed.load(std::memory_order_relaxed) &&
+      (full_.load(std::memory_order_relaxed) || !back_up_to(place))) {
+    header_->lost.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  return calls_ + place;
+}
+
+Ticket Recording::begin(Communicator* on, const Given& given) {
+  Ticket ticket;
+  ticket.on = on;
+  ticket.begun_ns = now_ns();
+  std::uint64_t sequence = 0;
+  const std::uint64_t root = given.root < 0 ? 0xfffff : std::uint64_t(given.root) & 0xfffff;
+  ticket.how = (std::uint64_t(given.kind) & 0x3f) | (std::uint64_t(given.type) & 0xf) << 6 |
+               std::uint64_t(given.op > 4 ? 7 : given.op) << 10 | (std::uint64_t(given.flags) & 7) << 13 | root << 16 |
+               (std::uint64_t(given.group) & 0xfff) << 36;
+  const std::uint64_t what = (given.count & 0xffffffffffff) | std::uint64_t(place_of(on)) << 48;
+  if (on) {
+    const std::uint64_t before = on->entered.fetch_add(1, std::memory_order_relaxed);
+    sequence = is_collective(given.kind) ? on->collectives.fetch_add(1, std::memory_order_relaxed) + 1
+                                         : before - on->collectives.load(std::memory_order_relaxed) + 1;
+    on->last_what.store(what, std::memory_order_relaxed);
+    on->last_how.store(ticket.how, std::memory_order_relaxed);
+    on->entered_ns.store(ticket.begun_ns, std::memory_order_release);
+  }
+  const std::uint64_t number = header_->calls.fetch_add(1, std::memory_order_relaxed);
+  Call* call = place(number);
+  if (!call) return ticket;
+  ticket.call = call;
+  ticket.stamp = std::uint32_t(number + 1);
+  // Whoever reads the old call now sees that it goes.
+  call->stamp.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  call->sequence = std::uint32_t(sequence);
+  call->what = what;
+  call->when = ((ticket.begun_ns - start_ns_) / tick_ns & 0xffffffffffff) | std::uint64_t(folded(given.stream)) << 48;
+  call->how.store(ticket.how, std::memory_order_relaxed);
+  call->stamp.store(ticket.stamp, std::memory_order_release);
+  return ticket;
+}
+
+void Recording::end(const Ticket& ticket, int result, bool counts_as_returned) {
+  const std::uint64_t now = now_ns();
+  const bool failed = result != ncclSuccess && result != ncclInProgress;
+  if (ticket.call) {
+    const std::uint64_t how = ticket.how | (failed ? std::uint64_t(flag_failed) << 13 : 0) |
+                              std::uint64_t(packed_duration((now - ticket.begun_ns) / tick_ns + 1)) << 48;
+    // A ring that has come round meanwhile has another call there.
+    if (ticket.call->stamp.load(std::memory_order_acquire) == ticket.stamp)
+      ticket.call->how.store(how, std::memory_order_relaxed);
+  }
+  if (!ticket.on) return;
+  if (failed) ticket.on->last_error = result;
+  if (counts_as_returned) count_as_returned(ticket.on, 1, now);
+}
+
+void Recording::count_as_returned(Communicator* on, std::uint64_t calls, std::uint64_t now_ns) {
+  if (!on) return;
+  on->returned_ns.store(now_ns, std::memory_order_relaxed);
+  on->returned.fetch_add(calls, std::memory_order_release);
+}
+
+Recording* recording() {
+  if (Recording* made = of_this_process.load(std::memory_order_acquire)) return made;
+  if (tried.load(std::memory_order_acquire)) return nullptr;
+  const std::lock_guard lock(making);
+  if (!tried.load()) {
+    of_this_process.store(make(), std::memory_order_release);
+    tried.store(true, std::memory_order_release);
+  }
+  return of_this_process.load(std::memory_order_acquire);
+}
+
+std::uint16_t packed_duration(std::uint64_t ticks) {
+  std::uint32_t exponent = 0;
+  while (ticks >= 2048 && exponent < 31) {
+    ticks = (ticks + 1) / 2;
+    ++exponent;
+  }
+  if (ticks > 2047) ticks = 2047;
+  return std::uint16_t(exponent << 11 | ticks);
+}
+
+std::uint16_t folded(const void* handle) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(handle);
+  // Small numbers are names of their own (the legacy and the per-thread stream).
+  if (bits < 0x10000) return std::uint16_t(bits);
+  return std::uint16_t((bits * 0x9e3779b97f4a7c15ull) >> 48);
+}
+
+}  // namespace busbw::record

@@ -1,0 +1,91 @@
+// The recording of this process: a file that other processes read while it is written, and that outlives us.
+#pragma once
+
+#include <mutex>
+#include <string>
+
+#include "library/record/layout.h"
+
+namespace busbw::record {
+
+struct Settings {
+  // Where recordings go; "" for no recording.
+  std::string folder;
+  // How many calls the ring holds: a power of two.
+  std::uint64_t calls = 1 << 20;
+  std::uint32_t communicators = 4096;
+
+  // BUSBW_RECORD_DIR, BUSBW_RECORD_CALLS. Throws a Failure for what cannot be read.
+  static Settings from_environment();
+};
+
+// A call as its caller gave it.
+struct Given {
+  Kind kind = Kind::none;
+  std::uint64_t count = 0;
+  std::uint32_t type = 0;
+  std::uint32_t op = 0;
+  // -1 for collectives without a root.
+  std::int64_t root = -1;
+  const void* stream = nullptr;
+  std::uint8_t flags = 0;
+  std::uint16_t group = 0;
+};
+
+// A call that has begun. Without a place in the ring it counts on its communicator only.
+struct Ticket {
+  Call* call = nullptr;
+  Communicator* on = nullptr;
+  std::uint32_t stamp = 0;
+  std::uint64_t how = 0;
+  std::uint64_t begun_ns = 0;
+};
+
+class Recording {
+ public:
+  // Makes the file. Throws a Failure with the reason if it cannot be made.
+  explicit Recording(const Settings& settings);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  Header& header() { return *header_; }
+  const std::string& path() const { return path_; }
+
+  // A new row; null where the table is full.
+  Communicator* add();
+  // From any thread.
+  Ticket begin(Communicator* on, const Given& given);
+  // `result` is NCCL's; a call inside a group has come back when its group has.
+  void end(const Ticket& ticket, int result, bool counts_as_returned);
+  static void count_as_returned(Communicator* on, std::uint64_t calls, std::uint64_t now_ns);
+
+  static std::uint64_t now_ns();
+  // Places of a row: 0xffff for none.
+  std::uint16_t place_of(const Communicator* on) const;
+
+ private:
+  Call* place(std::uint64_t number);
+  bool back_up_to(std::uint64_t number);
+
+  std::string path_;
+  int file_ = -1;
+  Header* header_ = nullptr;
+  Communicator* communicators_ = nullptr;
+  Call* calls_ = nullptr;
+  std::uint64_t mask_ = 0;
+  std::uint64_t start_ns_ = 0;
+  std::mutex guard_;
+  std::atomic<bool> full_{false};
+};
+
+// The recording of this process, made at the first call of this function; null where there is none. After a fork the
+// child has one of its own.
+Recording* recording();
+
+// 11 bits of value and 5 of exponent: up to 2^42 ticks within one in 1,024.
+std::uint16_t packed_duration(std::uint64_t ticks);
+// Equal handles give equal numbers; of unlike ones, one pair in 65,536 does too.
+std::uint16_t folded(const void* handle);
+
+}  // namespace busbw::record

@@ -1,0 +1,51 @@
+// Records calls as fast as it can and says what one costs: busbw_test_record_calls FOLDER RING CALLS THREADS [stay]
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "library/record/recording.h"
+
+using namespace busbw::record;  // NOLINT: a test's program
+
+int main(int count, char** arguments) {
+  if (count < 5) return 2;
+  Settings settings;
+  settings.folder = arguments[1];
+  settings.calls = std::strtoull(arguments[2], nullptr, 10);
+  const auto calls = std::strtoull(arguments[3], nullptr, 10);
+  const auto threads = std::strtoull(arguments[4], nullptr, 10);
+  try {
+    auto* recording = new Recording(settings);
+    std::vector<Communicator*> rows;
+    for (unsigned long long i = 0; i < threads; ++i) {
+      rows.push_back(recording->add());
+      rows.back()->identity = 7;
+      rows.back()->rank = int(i);
+      rows.back()->ranks = int(threads);
+      rows.back()->made = Made::init;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<std::thread> all;
+    for (unsigned long long i = 0; i < threads; ++i) {
+      all.emplace_back([&, i] {
+        // A count that tells the call: a record that mixes two is seen.
+        for (std::uint64_t n = 1; n <= calls; ++n)
+          recording->end(recording->begin(rows[i], {Kind::all_reduce, n << 8 | i, 7, 0}), 0, true);
+      });
+    }
+    for (std::thread& one : all) one.join();
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+    std::printf("%.1f ns a call\n", took.count() / double(calls));
+    std::fflush(stdout);
+    if (count > 5 && std::string(arguments[5]) == "stay") ::pause();
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,1 @@
+"""Recordings of a running job: reading them, what was called, and who waits for whom."""

@@ -1,0 +1,120 @@
+"""What a job called, by collective and size, and by rank, from its recordings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from busbw.watch.recording import Recording, host_ns_of, shape_of
+
+
+@dataclass
+class Line:
+    """Calls of one collective in one class of sizes: up to `limit` bytes."""
+
+    calls: int = 0
+    bytes: int = 0
+    host_ns: int = 0
+    returned: int = 0
+    captured: int = 0
+
+
+@dataclass
+class Summary:
+    """Sums over all recordings that were read."""
+
+    lines: dict[tuple[str, int], Line] = field(default_factory=dict)
+    ranks: Counter[str] = field(default_factory=Counter)
+    calls: int = 0
+    read: int = 0
+    lost: int = 0
+    overwritten: int = 0
+    communicators: int = 0
+    unreturned: int = 0
+
+    def text(self) -> str:
+        """As a table, and what is missing from it."""
+        if not self.calls:
+            return "no call of NCCL was recorded"
+        rows = [
+            (kind, f"<= {_size(limit)}", f"{line.calls:,}", _size(line.bytes), f"{line.captured:,}", _mean_us(line))
+            for (kind, limit), line in sorted(self.lines.items())
+        ]
+        head = ("collective", "size", "calls", "bytes", "captured", "host us")
+        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *(cell.rjust(widths[i]) for i, cell in enumerate(row) if i)])
+            for row in (head, *rows)
+        ]
+        lines.append(
+            f"{self.calls:,} calls on {self.communicators:,} communicators' ranks in {len(self.ranks):,} processes"
+        )
+        counts = sorted(self.ranks.values())
+        if len(counts) > 1 and counts[0] != counts[-1]:
+            few, many = min(self.ranks, key=self.ranks.__getitem__), max(self.ranks, key=self.ranks.__getitem__)
+            lines.append(f"fewest calls: {self.ranks[few]:,} of {few}; most: {self.ranks[many]:,} of {many}")
+        if self.overwritten:
+            lines.append(f"{self.overwritten:,} older calls were overwritten, as the ring had come round")
+        if self.lost:
+            lines.append(f"{self.lost:,} calls were lost, as there was no room for the file")
+        if self.unreturned:
+            lines.append(f"{self.unreturned:,} calls had not come back")
+        return "\n".join(lines)
+
+
+def summarise(paths: Iterable[Path]) -> Summary:
+    """Read every recording once."""
+    summary = Summary()
+    for path in paths:
+        with Recording(path) as recording:
+            _add(summary, recording)
+    return summary
+
+
+def _add(summary: Summary, recording: Recording) -> None:
+    header = recording.header()
+    ranks = {row.place: row.ranks for row in recording.communicators()}
+    who = f"rank {header.launched_rank}" if header.launched_rank >= 0 else f"process {header.pid}"
+    summary.calls += header.calls
+    summary.lost += header.lost
+    summary.overwritten += recording.overwritten()
+    summary.communicators += len(ranks)
+    summary.ranks[f"{who} on {header.host}"] += header.calls
+    calls: Counter[tuple[int, int]] = Counter()
+    host_ns: Counter[tuple[int, int]] = Counter()
+    unreturned: Counter[tuple[int, int]] = Counter()
+    for _, (_, _, what, _, how) in recording.raw_calls():
+        # All but the group and the duration.
+        key = (what, how & 0xFFFFFFFFF)
+        calls[key] += 1
+        duration = host_ns_of(how)
+        if duration is None:
+            unreturned[key] += 1
+        else:
+            host_ns[key] += duration
+    for key, number in calls.items():
+        what, how = key
+        shape = shape_of(what, how)
+        size = shape.bytes(ranks.get(what >> 48, 1))
+        line = summary.lines.setdefault((shape.kind, 1 << max(size - 1, 0).bit_length()), Line())
+        line.calls += number
+        line.bytes += size * number
+        line.captured += number if how >> 13 & 1 else 0
+        line.returned += number - unreturned[key]
+        line.host_ns += host_ns[key]
+        summary.read += number
+        summary.unreturned += unreturned[key]
+
+
+def _mean_us(line: Line) -> str:
+    return f"{line.host_ns / line.returned / 1000:.1f}" if line.returned else "-"
+
+
+def _size(value: int) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            return f"{value:.4g} {unit}"
+        value = value / 1024  # type: ignore[assignment]
+    raise AssertionError

@@ -1,0 +1,151 @@
+"""Recordings are read whole, while they are written, after a kill, and without harm when somebody else wrote them."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from busbw.base.errors import UserError
+from busbw.watch.recording import CALL, COMMUNICATOR, HEADER, Recording, find
+from busbw.watch.summary import summarise
+
+ROOT = Path(__file__).resolve().parents[3]
+BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
+CALLS = BUILD / "bin" / "busbw_test_record_calls"
+
+pytestmark = pytest.mark.skipif(not CALLS.exists(), reason="the recorder's test program is not built; see BUSBW_BUILD")
+
+
+def record(folder: Path, ring: int, calls: int, threads: int) -> Path:
+    done = subprocess.run(
+        [CALLS, folder, str(ring), str(calls), str(threads)], timeout=120, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    (path,) = find(folder)
+    return path
+
+
+def test_the_layout_is_that_of_the_native_half() -> None:
+    assert (HEADER.size, COMMUNICATOR.size, CALL.size) == (232, 128, 32)
+
+
+def test_every_call_is_there_once_and_whole(tmp_path: Path) -> None:
+    with Recording(record(tmp_path, 65536, 20000, 3)) as recording:
+        calls = list(recording.calls())
+        assert [call.number for call in calls] == list(range(1, 60001))
+        by_thread: dict[int, list[int]] = {0: [], 1: [], 2: []}
+        for call in calls:
+            # The writer put its thread and its own number into the count.
+            assert call.shape.count & 0xFF == call.communicator
+            assert call.shape.count >> 8 == call.sequence
+            by_thread[call.communicator].append(call.sequence)
+        assert all(numbers == list(range(1, 20001)) for numbers in by_thread.values())
+        assert recording.overwritten() == 0 == recording.header().lost
+        assert [row.entered for row in recording.communicators()] == [20000] * 3
+        assert [row.returned for row in recording.communicators()] == [20000] * 3
+
+
+def test_a_million_calls_fit_into_a_ring_of_its_usual_size(tmp_path: Path) -> None:
+    path = record(tmp_path, 1 << 20, 1_000_000, 1)
+    with Recording(path) as recording:
+        assert (recording.header().calls, recording.header().lost, recording.overwritten()) == (1_000_000, 0, 0)
+        assert sum(1 for _ in recording.raw_calls()) == 1_000_000
+    assert path.stat().st_size <= (1 << 20) * 32 + (1 << 20)
+
+
+def test_a_ring_that_has_come_round_says_how_many_it_no_longer_holds(tmp_path: Path) -> None:
+    with Recording(record(tmp_path, 1024, 3000, 1)) as recording:
+        assert [call.number for call in recording.calls()] == list(range(1977, 3001))
+        assert recording.overwritten() == 1976
+    assert "1,976 older calls were overwritten" in summarise(find(tmp_path)).text()
+
+
+def test_it_is_read_while_it_is_written_and_after_a_kill(tmp_path: Path) -> None:
+    job = subprocess.Popen([CALLS, tmp_path, "4096", "100000000", "2"], stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while not find(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        with Recording(find(tmp_path)[0]) as recording:
+            for _ in range(20):
+                for call in recording.calls():
+                    assert call.shape.count & 0xFF == call.communicator
+                    assert call.shape.count >> 8 == call.sequence
+    finally:
+        job.send_signal(signal.SIGKILL)
+        job.wait()
+    with Recording(find(tmp_path)[0]) as recording:
+        assert not recording.header().ended
+        assert len(list(recording.calls())) >= 4094, "two threads may each have been in the middle of one"
+
+
+def test_a_full_disk_loses_calls_and_not_the_program(tmp_path: Path) -> None:
+    script = (
+        f"mount -t tmpfs -o size=4m none {tmp_path} && {CALLS} {tmp_path} 1048576 200000 1 && "
+        f"cat {tmp_path}/*.busbwrec | head -c 1048576 >&2"
+    )
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, timeout=120, check=False)
+    if b"ns a call" not in done.stdout:
+        pytest.skip(f"no file system of its own for this test: {done.stderr[-200:]!r}")
+    head = HEADER.unpack(done.stderr[: HEADER.size])
+    calls, lost = head[21], head[22]
+    assert calls == 200000
+    assert 0 < lost < calls
+
+
+def whole(folder: Path) -> bytes:
+    (folder / "made").mkdir()
+    content = record(folder / "made", 1024, 500, 1).read_bytes()
+    (folder / "hostile").mkdir()
+    return content
+
+
+def read_all(folder: Path, content: bytes) -> None:
+    path = folder / "hostile" / "x.busbwrec"
+    path.write_bytes(content)
+    try:
+        with Recording(path) as recording:
+            recording.communicators()
+            for call in recording.calls():
+                str(call.shape)
+        summarise([path]).text()
+    except UserError as error:
+        assert "\n" not in str(error)
+
+
+def test_a_hostile_file_is_a_sentence_or_numbers(tmp_path: Path) -> None:
+    good = whole(tmp_path)
+    read_all(tmp_path, good)
+    chance = random.Random(1)
+    for length in (0, 1, 8, 100, 231, 232, 4095, 4096, 5000, 1 << 20, len(good) - 1):
+        read_all(tmp_path, good[:length])
+    for at in range(8, 232):
+        read_all(tmp_path, good[:at] + bytes([chance.choice((0, 0x7F, 0xFF))]) + good[at + 1 :])
+    for _ in range(100):
+        at = chance.randrange(8, 200)
+        read_all(
+            tmp_path, good[:at] + struct.pack("<Q", chance.choice((1 << 63, 1 << 40, 3, 0xFFFFFFFF))) + good[at + 8 :]
+        )
+    for _ in range(50):
+        at = chance.randrange(4096, 4096 + 128)
+        read_all(tmp_path, good[:at] + chance.randbytes(16) + good[at + 16 :])
+    start = 1 << 20
+    read_all(tmp_path, good[:start] + chance.randbytes(len(good) - start))
+
+
+def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.busbwrec").write_text("BUSBW")
+    os.mkfifo(tmp_path / "pipe.busbwrec")
+    (tmp_path / "folder.busbwrec").mkdir()
+    (tmp_path / "link.busbwrec").symlink_to("/etc/passwd")
+    for path in find(tmp_path):
+        with pytest.raises(UserError):
+            Recording(path)

@@ -1,0 +1,120 @@
+"""`busbw watch` over real processes: our CPU library stands for NCCL, and faults are real ones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
+JOB = Path(__file__).with_name("job.py")
+RANKS = 4
+
+pytestmark = pytest.mark.skipif(
+    not all((BUILD / "lib" / name).exists() for name in ("libbusbw_record.so", "libbusbw_with.so", "libbusbw_cpu.so")),
+    reason="the recorder is not built; BUSBW_BUILD names a build folder",
+)
+
+
+def watch(folder: Path, fault: str, *options: str, steps: int = 150) -> subprocess.CompletedProcess[str]:
+    nccl = folder / "libnccl.so.2"
+    shutil.copy(BUILD / "lib" / "libbusbw_cpu.so", nccl)
+    job = [sys.executable, str(JOB), str(nccl), str(RANKS), str(steps), fault, str(folder)]
+    command = [sys.executable, "-m", "busbw", "watch", *options, "--", *job]
+    environ = {**os.environ, "BUSBW_ENGINE": str(BUILD / "bin" / "busbw-engine")}
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_healthy_job_is_summed_up_and_nothing_else_is_said(tmp_path: Path) -> None:
+    done = watch(tmp_path, "none", "--output", str(tmp_path / "kept"))
+    assert done.returncode == 0, done.stderr
+    assert "busbw watch:" not in done.stderr
+    assert f"{RANKS * 2 * 150:,} calls on 8 communicators' ranks in 4 processes" in done.stderr
+    assert len(list((tmp_path / "kept").glob("*.busbwrec"))) == RANKS
+    assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o700
+    again = subprocess.run(
+        [sys.executable, "-m", "busbw", "watch", "--read", str(tmp_path / "kept")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert again.stdout == done.stderr
+
+
+def test_a_pause_shorter_than_the_limit_is_no_hang(tmp_path: Path) -> None:
+    done = watch(tmp_path, "pause", "--hang-after", "3")
+    assert done.returncode == 0, done.stderr
+    assert "busbw watch:" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("stop", "the process is stopped; rank 0, 1, 3 of"),
+        ("sleep", "did not call #101, all_reduce of 64 float32, sum"),
+        ("order", "has left out #101 of"),
+        ("skip", "has left out #101 of"),
+    ],
+)
+def test_a_hang_is_explained_and_ended(tmp_path: Path, fault: str, words: str) -> None:
+    done = watch(tmp_path, fault, "--hang-after", "2", "--on-hang", "abort")
+    assert done.returncode == 124, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("busbw watch: no progress for 2 s.")]
+    assert "rank 2 (" in line
+    assert words in line
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("kill", "Rank 2 ("),
+        ("exit", "Rank 2 ("),
+        ("count", "another count: rank 2 ("),
+        ("type", "another type: rank 2 ("),
+        ("operator", "another operator: rank 2 ("),
+        ("collective", "another collective, root: rank 2 ("),
+    ],
+)
+def test_a_job_that_fails_is_explained(tmp_path: Path, fault: str, words: str) -> None:
+    done = watch(tmp_path, fault)
+    assert done.returncode != 0
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("busbw watch: the job failed.")]
+    assert words in line
+
+
+def test_recordings_are_for_the_user_alone(tmp_path: Path) -> None:
+    watch(tmp_path, "none", "--output", str(tmp_path / "kept"), steps=3)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "kept").iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "say which program to start"),
+        (("--calls", "3", "--", "true"), "it must be at least 1024"),
+        (("--hang-after", "0", "--", "true"), "more than 0 seconds"),
+        (("--read", "/nowhere"), "cannot be read"),
+        (("--read", "/tmp", "--", "true"), "starts no program"),
+    ],
+)
+def test_bad_words_are_one_sentence(words: tuple[str, ...], sentence: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw", "watch", *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_program_that_calls_no_nccl_is_said_so() -> None:
+    environ = {**os.environ, "BUSBW_ENGINE": str(BUILD / "bin" / "busbw-engine")}
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw", "watch", "--", "sh", "-c", "exit 5"],
+        env=environ, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (5, "no call of NCCL was recorded\n")
