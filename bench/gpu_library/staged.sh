@@ -20,7 +20,7 @@ ranks() {
   for ((rank = gpus - 1; rank >= 0; rank--)); do
     BUSBW_RANK=$rank BUSBW_WORLD_SIZE=$gpus BUSBW_LOCAL_RANK=$rank BUSBW_LOCAL_SIZE=$gpus BUSBW_ADDRESS=127.0.0.1:$port \
       BUSBW_SECRET=00112233445566778899aabbccddeeff BUSBW_ALGORITHM=staged/copy timeout -k 2 40 \
-      "$build/bin/busbw-engine" "$@" --library "$build/lib/libbusbw_gpu.so" --no-record >"$out/$name.$rank.txt" 2>&1 &
+      "$build/bin/busbw-engine" "$@" --library "$build/lib/libbusbw_gpu.so" >"$out/$name.$rank.txt" 2>&1 &
   done
   wait
   printf '\n== %s: %s\n' "$name" "$*"
@@ -35,7 +35,7 @@ ranks all_gather_graph all_gather -b 1M -e 64M -f 8 -n 10 -c 1 -G 3
 ranks alltoall alltoall -b 1M -e 256M -f 16 -n 10 -c 1
 printf '\n== one thread for all GPUs\n'
 BUSBW_ALGORITHM=staged/copy timeout -k 2 30 "$build/bin/busbw-engine" all_reduce -g "$gpus" -b 4M -e 64M -f 4 -n 5 -c 1 \
-  --library "$build/lib/libbusbw_gpu.so" --no-record 2>&1 | tee "$out/one_thread.txt" | grep -E '^ +[0-9]|rror|Out of' | head -6
+  --library "$build/lib/libbusbw_gpu.so" 2>&1 | tee "$out/one_thread.txt" | grep -E '^ +[0-9]|rror|Out of' | head -6
 unset BUSBW_GPU_LOG
 printf '\n== engines\n'
 timeout 60 python3 bench/gpu_library/programs/engines.py --budget 35 2>&1 | tee "$out/engines.txt"

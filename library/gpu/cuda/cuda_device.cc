@@ -135,6 +135,15 @@ void CudaDevice::load_kernels() {
           std::string("busbw_add_") + type_name(ncclDataType_t(type)) + "_" + std::to_string(most_ranks_of[variant]),
           threads_of_an_adder);
   if (!adders_[ncclFloat32][0]) why_not_ = "this build has no kernel busbw_add_float_2 for " + facts_.name;
+  for (const NormWay way : {NormWay::one_shot, NormWay::two_shot, NormWay::alone}) {
+    for (const ncclDataType_t type : {ncclFloat16, ncclBfloat16, ncclFloat32}) {
+      for (std::size_t variant = 0; variant < std::size(most_ranks_of); ++variant) {
+        std::string kernel = std::string("busbw_norm_") + busbw::gpu::name(way) + "_" + type_name(type);
+        if (way != NormWay::alone) kernel += "_" + std::to_string(most_ranks_of[variant]);
+        norms_[std::size_t(way)][std::size_t(type)][variant] = find_kernel(modules, kernel, max_threads);
+      }
+    }
+  }
   meet_ = find_kernel(modules, "busbw_meet", 32);
   if (!meet_) why_not_ = "this build has no kernel busbw_meet for " + facts_.name;
 }
@@ -437,6 +446,27 @@ void CudaDevice::order_by_words(const WordStep* steps, std::size_t count, Device
     steps += now;
     count -= now;
   }
+}
+
+void CudaDevice::norm(NormWay way, ncclDataType_t type, int channels, int threads, const NormArguments& arguments,
+                      DeviceStream stream) {
+  const Current current(*this);
+  std::size_t variant = 0;
+  while (way != NormWay::alone && most_ranks_of[variant] < arguments.all.ranks) ++variant;
+  void* parameters[] = {const_cast<NormArguments*>(&arguments)};
+  cuda::LaunchAttribute overlap{.id = cuda::programmatic_stream_serialization, .padding = {}, .value = {1}};
+  const cuda::LaunchConfig config{.grid_x = unsigned(channels),
+                                  .grid_y = 1,
+                                  .grid_z = 1,
+                                  .block_x = unsigned(threads),
+                                  .block_y = 1,
+                                  .block_z = 1,
+                                  .shared_bytes = 0,
+                                  .stream = stream,
+                                  .attributes = &overlap,
+                                  .attribute_count = overlaps_ && channels * threads <= most_early_threads ? 1u : 0u};
+  check(driver_.launch(&config, norms_[std::size_t(way)][std::size_t(type)][variant], parameters, nullptr),
+        "cuLaunchKernelEx");
 }
 
 void CudaDevice::add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) {

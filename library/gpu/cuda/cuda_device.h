@@ -51,6 +51,9 @@ class CudaDevice : public Device {
   void meet(const KernelArguments& arguments, DeviceStream stream) override;
   bool can_order_by_words() const override { return driver_.lacks_for_words == nullptr; }
   void order_by_words(const WordStep* steps, std::size_t count, DeviceStream stream) override;
+  bool has_norm(ncclDataType_t type) const override { return norms_[2][std::size_t(type)][0] != nullptr; }
+  void norm(NormWay way, ncclDataType_t type, int channels, int threads, const NormArguments& arguments,
+            DeviceStream stream) override;
   void add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) override;
   void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) override;
 
@@ -83,6 +86,8 @@ class CudaDevice : public Device {
   std::mutex retired_guard_;
   std::vector<DeviceEvent> retired_;
   std::array<std::array<CudaFunction, 3>, ncclNumTypes> adders_{};  // [type][variant]
+  // [way][type][variant]; alone has one variant.
+  std::array<std::array<std::array<CudaFunction, 3>, ncclNumTypes>, 3> norms_{};
   bool overlaps_ = false;  // a kernel may come to the GPU before the one before it has ended
 };
 

@@ -62,6 +62,13 @@ struct WordStep {
   bool waits = false;  // until the word has the value; else writes it, behind all that came before in the stream
 };
 
+// How all-reduce, residual and RMSNorm go together (kernels/norm.h).
+enum class NormWay : std::uint8_t { one_shot, two_shot, alone };
+constexpr const char* name(NormWay way) {
+  constexpr const char* names[] = {"one_shot", "two_shot", "alone"};
+  return names[static_cast<int>(way)];
+}
+
 // Everything that can fail throws a Failure with ncclUnhandledCudaError. From any thread; the caller's current GPU
 // stays as it was.
 class Device {
@@ -130,6 +137,10 @@ class Device {
   virtual void order_by_words(const WordStep* steps, std::size_t count, DeviceStream stream) = 0;
   // kernels/add.h
   virtual void add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) = 0;
+  // kernels/norm.h; has_norm() says whether this build has it for the type.
+  virtual bool has_norm(ncclDataType_t type) const = 0;
+  virtual void norm(NormWay way, ncclDataType_t type, int channels, int threads, const NormArguments& arguments,
+                    DeviceStream stream) = 0;
   // By the GPU's copy engines, to memory of any GPU.
   virtual void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) = 0;
 };

@@ -53,6 +53,19 @@ struct AddArguments {
   ReduceOp op = op_sum;
 };
 
+// Of all-reduce, residual and RMSNorm in one (kernels/norm.h): rows of `row_packs` packs of 16 bytes. `all.recv` is the
+// output; `all.count` all elements.
+struct NormArguments {
+  KernelArguments all;
+  const void* residual = nullptr;
+  void* residual_out = nullptr;
+  const void* weight = nullptr;
+  std::uint64_t rows = 0;
+  std::uint32_t row_packs = 0;
+  std::uint32_t row_elements = 0;
+  float epsilon = 0;
+};
+
 // How many ranks there are, as a constant where a kernel of at most `Most` ranks can know it.
 template <int Most>
 BUSBW_BOTH constexpr int ranks_of(const KernelArguments& arguments) {

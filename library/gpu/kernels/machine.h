@@ -40,6 +40,20 @@ BUSBW_DEVICE void block_sync() { __syncthreads(); }
 // The same barrier, and whether any thread of the block came with true.
 BUSBW_DEVICE bool block_any(bool mine) { return __syncthreads_or(mine) != 0; }
 
+// The sum of what the block's threads bring, at most 1024 of them, in an order that hangs on their number alone; a
+// barrier too. The same for all of them.
+BUSBW_DEVICE float block_sum(float mine) {
+  __shared__ float of_warps[32];
+  for (int lanes = 16; lanes > 0; lanes /= 2) mine += __shfl_xor_sync(0xffffffff, mine, lanes);
+  // Who is late may still read what the call before has left.
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = mine;
+  __syncthreads();
+  float sum = 0;
+  for (unsigned warp = 0; warp < blockDim.x / 32; ++warp) sum += of_warps[warp];
+  return sum;
+}
+
 // A barrier of some of the block's warps, `threads` in all; `barrier` is one of 16, and 0 is that of block_sync.
 BUSBW_DEVICE void group_sync(unsigned barrier, unsigned threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
@@ -121,6 +135,7 @@ unsigned channel_index();
 unsigned channel_count();
 void block_sync();
 bool block_any(bool mine);
+float block_sum(float mine);
 void group_sync(unsigned barrier, unsigned threads);
 inline void warp_sync() {}
 inline void let_next_begin() {}

@@ -116,44 +116,7 @@ struct PackOfEach {
 template <typename T, int Bytes>
 class PackReduction {
  public:
-  template <int Most>
-  BUSBW_DEVICE static Pack<Bytes> run(const PackOfEach<Bytes, Most>& row, int ranks, ReduceOp op) {
-    // One branch for a pack, and straight code behind it.
-    switch (op) {
-      case op_prod:
-        return reduce<op_prod>(row, ranks, false);
-      case op_max:
-        return reduce<op_max>(row, ranks, false);
-      case op_min:
-        return reduce<op_min>(row, ranks, false);
-      default:
-        return reduce<op_sum>(row, ranks, op == op_avg);
-    }
-  }
-
- private:
   using Bits = typename Element<T>::Bits;
-  using Wide = typename Element<T>::Wide;
-  static constexpr int elements = Bytes / sizeof(Bits);
-
-  template <ReduceOp op, int Most>
-  BUSBW_DEVICE static Pack<Bytes> reduce(const PackOfEach<Bytes, Most>& row, int ranks, bool average) {
-    Wide total[elements];
-    BUSBW_UNROLL
-    for (int i = 0; i < elements; ++i) total[i] = Element<T>::widen(element(row.from[0], i));
-    BUSBW_UNROLL
-    for (int source = 1; source < Most; ++source) {
-      if (Most > 2 && source >= ranks) continue;
-      BUSBW_UNROLL
-      for (int i = 0; i < elements; ++i)
-        total[i] = combine<op, Wide>(total[i], Element<T>::widen(element(row.from[source], i)));
-    }
-    Pack<Bytes> result{};
-    BUSBW_UNROLL
-    for (int i = 0; i < elements; ++i)
-      put(result, i, Element<T>::narrow(average ? averaged<Wide>(total[i], ranks) : total[i]));
-    return result;
-  }
 
   BUSBW_DEVICE static Bits element(const Pack<Bytes>& pack, int i) {
     if constexpr (sizeof(Bits) == 8) {
@@ -179,6 +142,44 @@ class PackReduction {
       using Unsigned = typename Wrapping<Bits>::type;
       pack.word[i * bytes / 4] |= static_cast<std::uint32_t>(static_cast<Unsigned>(bits)) << (8 * (i * bytes % 4));
     }
+  }
+
+  template <int Most>
+  BUSBW_DEVICE static Pack<Bytes> run(const PackOfEach<Bytes, Most>& row, int ranks, ReduceOp op) {
+    // One branch for a pack, and straight code behind it.
+    switch (op) {
+      case op_prod:
+        return reduce<op_prod>(row, ranks, false);
+      case op_max:
+        return reduce<op_max>(row, ranks, false);
+      case op_min:
+        return reduce<op_min>(row, ranks, false);
+      default:
+        return reduce<op_sum>(row, ranks, op == op_avg);
+    }
+  }
+
+ private:
+  using Wide = typename Element<T>::Wide;
+  static constexpr int elements = Bytes / sizeof(Bits);
+
+  template <ReduceOp op, int Most>
+  BUSBW_DEVICE static Pack<Bytes> reduce(const PackOfEach<Bytes, Most>& row, int ranks, bool average) {
+    Wide total[elements];
+    BUSBW_UNROLL
+    for (int i = 0; i < elements; ++i) total[i] = Element<T>::widen(element(row.from[0], i));
+    BUSBW_UNROLL
+    for (int source = 1; source < Most; ++source) {
+      if (Most > 2 && source >= ranks) continue;
+      BUSBW_UNROLL
+      for (int i = 0; i < elements; ++i)
+        total[i] = combine<op, Wide>(total[i], Element<T>::widen(element(row.from[source], i)));
+    }
+    Pack<Bytes> result{};
+    BUSBW_UNROLL
+    for (int i = 0; i < elements; ++i)
+      put(result, i, Element<T>::narrow(average ? averaged<Wide>(total[i], ranks) : total[i]));
+    return result;
   }
 };
 

@@ -180,11 +180,10 @@ class Shares {
 //
 // Each port of the last set is cleared while the packs of this call are on their way to that port.
 template <typename T, int Most>
-BUSBW_DEVICE void all_reduce_two_shot_sentinel(const KernelArguments& a) {
+BUSBW_DEVICE void all_reduce_part_in_two_shots(const KernelArguments& a, const Range& part) {
   const std::uint64_t bytes = a.count * sizeof(T);
   const PackRow<16> in(a.send, bytes);
   const PackRow<16> out(a.recv, bytes);
-  const Range part = channel_part(packs_of(bytes, 16));
   const Shares<Most> shares(a, part);
   SentinelChannel<Most> channel(a);
   // Slots of a thread that are under way together; more do not fit into registers.
@@ -229,6 +228,35 @@ BUSBW_DEVICE void all_reduce_two_shot_sentinel(const KernelArguments& a) {
     each(j, [&](std::uint32_t at, int k, int i) { out.store(shares.begin(i) + at, packs[k][i]); });
   }
   channel.end(shares.most(), shares.most());
+}
+
+template <typename T, int Most>
+BUSBW_DEVICE void all_reduce_two_shot_sentinel(const KernelArguments& a) {
+  all_reduce_part_in_two_shots<T, Most>(a, channel_part(packs_of(a.count * sizeof(T), 16)));
+}
+
+// All-reduce, one shot: every rank sends its packs to all, and adds all of them itself.
+template <typename T, int Most>
+BUSBW_DEVICE void all_reduce_part_in_one_shot(const KernelArguments& a, const Range& part) {
+  const std::uint64_t bytes = a.count * sizeof(T);
+  const PackRow<16> in(a.send, bytes);
+  const PackRow<16> out(a.recv, bytes);
+  SentinelChannel<Most> channel(a);
+  for (std::uint64_t j = thread_index(); j < part.size(); j += thread_count()) {
+    channel.send_to_all(0, j, channel.sendable(in.load(part.begin + j)));
+  }
+  channel.clear_last(0);
+  channel.clear_last(1);
+  for (std::uint64_t j = thread_index(); j < part.size(); j += thread_count()) {
+    // As the others got it, so that all add the same bits.
+    PackOfEach<16, Most> rows[1];
+    const Pack<16> own = channel.sendable(in.load(part.begin + j));
+    BUSBW_UNROLL
+    for (int source = 0; source < Most; ++source) rows[0].from[source] = own;
+    channel.receive_from_all(0, j, part.size(), rows);
+    out.store(part.begin + j, PackReduction<T, 16>::run(rows[0], a.ranks, a.op));
+  }
+  channel.end(part.size(), 0);
 }
 
 }  // namespace busbw::gpu

@@ -161,6 +161,31 @@ void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams st
   }
 }
 
+bool Communicator::launch_norm(const NormCall& call) {
+  const std::size_t row_bytes = call.hidden * type_bytes(call.type);
+  const NormShape shape = norm_shape(call.rows, row_bytes, constant_.layout, parts_.channel_limit);
+  if (shape.way == NormWay::alone) return false;
+  NormArguments norm = norm_arguments(call);
+  KernelArguments all = constant_;
+  all.send = norm.all.send;
+  all.recv = norm.all.recv;
+  all.count = norm.all.count;
+  norm.all = all;
+  const std::lock_guard lock(guard_);
+  parts_.health->check();
+  const Turn turn = order_.turn(call.stream);
+  try {
+    order_.before(turn);
+    device()->norm(shape.way, call.type, shape.channels, shape.threads, norm, turn.stream);
+    order_.after(turn);
+  } catch (const Failure& failure) {
+    // While a graph is captured nothing runs, and the ranks stay in step.
+    if (turn.capture == 0) fail(failure.code(), failure.what());
+    throw;
+  }
+  return true;
+}
+
 void Communicator::launch_in(const Turn& turn, const Call& call, const Choice& choice) {
   if (parts_.log == LogLevel::choices) log(call, choice);
   if (choice.protocol == Protocol::copy) {
@@ -254,31 +279,32 @@ void Communicator::launch_staged(const Call& call, const Choice& choice, std::ui
     streams[std::size_t(i)] = side_stream(capture, i - 1);
     on.wait(streams[std::size_t(i)], fork_);
   }
-  for (const StagedStep& step : plan) run_staged(step, call.type, streams[step.stream]);
+  // Words one after the other in a stream go to the driver together.
+  std::array<std::vector<WordStep>, 3> words;
+  const auto write_words = [&](std::size_t stream) {
+    if (!words[stream].empty()) on.order_by_words(words[stream].data(), words[stream].size(), streams[stream]);
+    words[stream].clear();
+  };
+  for (const StagedStep& step : plan) {
+    std::vector<WordStep>& here = words[step.stream];
+    for (int i = 0; i < step.word_count; ++i) {
+      const StagedStep::Word& word = step.words[std::size_t(i)];
+      here.push_back({word.at, word.value, step.kind == StagedStep::Kind::await});
+    }
+    for (int i = 0; step.kind == StagedStep::Kind::await && i < step.word_count; ++i) {
+      const StagedStep::Word& word = step.words[std::size_t(i)];
+      here.push_back({word.at, 1 - word.value, false});
+    }
+    if (step.word_count > 0) continue;
+    write_words(step.stream);
+    if (step.kind == StagedStep::Kind::copy) on.copy(step.to, step.from, step.bytes, streams[step.stream]);
+    if (step.kind == StagedStep::Kind::add) on.add(call.type, step.sum, streams[step.stream]);
+  }
+  for (std::size_t i = 0; i < words.size(); ++i) write_words(i);
   for (int i = 1; i < 3; ++i) {
     if (!used[std::size_t(i)]) continue;
     on.record(join_, streams[std::size_t(i)]);
     on.wait(call.stream, join_);
-  }
-}
-
-void Communicator::run_staged(const StagedStep& step, ncclDataType_t type, DeviceStream stream) {
-  std::array<WordStep, 2 * std::tuple_size_v<decltype(step.words)>> words;
-  const auto count = std::size_t(step.word_count);
-  switch (step.kind) {
-    case StagedStep::Kind::await:
-      for (std::size_t i = 0; i < count; ++i) {
-        words[i] = {step.words[i].at, step.words[i].value, true};
-        words[count + i] = {step.words[i].at, 1 - step.words[i].value, false};
-      }
-      return device()->order_by_words(words.data(), 2 * count, stream);
-    case StagedStep::Kind::set:
-      for (std::size_t i = 0; i < count; ++i) words[i] = {step.words[i].at, step.words[i].value, false};
-      return device()->order_by_words(words.data(), count, stream);
-    case StagedStep::Kind::copy:
-      return device()->copy(step.to, step.from, step.bytes, stream);
-    case StagedStep::Kind::add:
-      return device()->add(type, step.sum, stream);
   }
 }
 

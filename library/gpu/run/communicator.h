@@ -14,6 +14,7 @@
 #include "library/gpu/cuda/device.h"
 #include "library/gpu/join/room.h"
 #include "library/gpu/join/window.h"
+#include "library/gpu/run/norm.h"
 #include "library/gpu/run/staged.h"
 #include "library/gpu/run/stream_order.h"
 #include "library/gpu/watch/health.h"
@@ -119,6 +120,8 @@ class Communicator {
     Choice choice;
   };
   void launch(std::span<const Chosen> calls, StreamOrder::Streams streams);
+  // All-reduce, residual and RMSNorm in one kernel; false, and nothing done, where it does not fit into the scratch.
+  bool launch_norm(const NormCall& call);
   // Around calls of the real NCCL on this communicator, as in StreamOrder.
   Turn before(DeviceStream stream);
   void after(const Turn& turn, StreamOrder::Streams others = {});
@@ -156,7 +159,6 @@ class Communicator {
   void launch_in(const Turn& turn, const Call& call, const Choice& choice);
   void launch_copies(const Call& call, std::uint64_t capture);
   void launch_staged(const Call& call, const Choice& choice, std::uint64_t capture);
-  void run_staged(const StagedStep& step, ncclDataType_t type, DeviceStream stream);
   DeviceStream side_stream(std::uint64_t capture, int nth = 0);
   void settle_later();
   void log(const Call& call, const Choice& choice);

@@ -105,11 +105,14 @@ class Plan {
     step.words[std::size_t(step.word_count++)] = word;
   }
 
-  void await_own(StagedStep::Stream stream, int lane, StagedWord which, int writer) {
-    name_word(add_step(Kind::await, stream), word(r_.rank, lane, which, writer));
+  // All peers at once: between two copies, a word costs more time than a copy of a megabyte.
+  void await_peers(StagedStep::Stream stream, int lane, StagedWord which) {
+    StagedStep& step = add_step(Kind::await, stream);
+    for (int i = 1; i < layout_.ranks; ++i) name_word(step, word(r_.rank, lane, which, peer(i)));
   }
-  void tell(StagedStep::Stream stream, int lane, StagedWord which, int whom) {
-    name_word(add_step(Kind::set, stream), word(whom, lane, which, r_.rank));
+  void tell_peers(StagedStep::Stream stream, int lane, StagedWord which) {
+    StagedStep& step = add_step(Kind::set, stream);
+    for (int i = 1; i < layout_.ranks; ++i) name_word(step, word(peer(i), lane, which, r_.rank));
   }
   void copy(StagedStep::Stream stream, void* to, const void* from, std::uint64_t bytes) {
     if (bytes == 0) return;
@@ -122,14 +125,14 @@ class Plan {
   // The shares of a piece to their owners, who say when a slot is vacant.
   void push(int piece) {
     const int lane = lane_of(piece);
+    await_peers(StagedStep::push, lane, StagedWord::vacant);
     for (int i = 1; i < layout_.ranks; ++i) {
       const int to = peer(i);
       const Part part = share(piece, to);
       const unsigned char* from = input(r_.collective == Collective::reduce_scatter ? to : 0) + part.begin;
-      await_own(StagedStep::push, lane, StagedWord::vacant, to);
       copy(StagedStep::push, r_.scratch[std::size_t(to)] + layout_.pushed(lane, to, r_.rank), from, part.bytes);
-      tell(StagedStep::push, lane, StagedWord::arrived, to);
     }
+    tell_peers(StagedStep::push, lane, StagedWord::arrived);
   }
 
   void sum(int piece, bool offers) {
@@ -171,8 +174,7 @@ class Plan {
     const int lane = lane_of(piece);
     const Part part = share(piece, r_.rank);
     unsigned char* const offered = r_.scratch[std::size_t(r_.rank)] + layout_.offered(lane);
-    StagedStep& waits = add_step(Kind::await, StagedStep::call);
-    for (int i = 1; i < layout_.ranks; ++i) name_word(waits, word(r_.rank, lane, StagedWord::fetched, peer(i)));
+    await_peers(StagedStep::call, lane, StagedWord::fetched);
     if (r_.collective == Collective::all_gather) {
       copy(StagedStep::call, offered, input(0) + part.begin, part.bytes);
     } else {
@@ -180,21 +182,20 @@ class Plan {
         copy(StagedStep::call, offered + place_of(r_.rank, peer(i)), input(peer(i)) + part.begin, part.bytes);
       }
     }
-    StagedStep& tells = add_step(Kind::set, StagedStep::call);
-    for (int i = 1; i < layout_.ranks; ++i) name_word(tells, word(peer(i), lane, StagedWord::ready, r_.rank));
+    tell_peers(StagedStep::call, lane, StagedWord::ready);
   }
 
   void fetch(int piece) {
     const int lane = lane_of(piece);
+    await_peers(StagedStep::fetch, lane, StagedWord::ready);
     for (int i = 1; i < layout_.ranks; ++i) {
       const int from = peer(i);
       const Part part = share(piece, from);
       unsigned char* to = output(r_.collective == Collective::all_reduce ? 0 : from) + part.begin;
-      await_own(StagedStep::fetch, lane, StagedWord::ready, from);
       copy(StagedStep::fetch, to, r_.scratch[std::size_t(from)] + layout_.offered(lane) + place_of(from, r_.rank),
            part.bytes);
-      tell(StagedStep::fetch, lane, StagedWord::fetched, from);
     }
+    tell_peers(StagedStep::fetch, lane, StagedWord::fetched);
   }
 
   // Behind what peers wait for.

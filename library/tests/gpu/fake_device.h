@@ -259,6 +259,12 @@ class FakeDevice : public Device {
       if (!steps[i].waits) word.store(steps[i].value);
     }
   }
+  bool has_norm(ncclDataType_t) const override { return can_norm; }
+  void norm(NormWay way, ncclDataType_t, int channels, int threads, const NormArguments& arguments,
+            DeviceStream on) override {
+    note(text("norm %s %dx%d s%zu", name(way), channels, threads, number(on)));
+    if (norm_kernel) norm_kernel(way, arguments);
+  }
   void add(ncclDataType_t, const AddArguments&, DeviceStream on) override { note(text("add s%zu", number(on))); }
   void copy(void* to, const void* from, std::size_t bytes, DeviceStream on) override {
     note(text("copy %zu s%zu", bytes, number(on)));
@@ -298,7 +304,8 @@ class FakeDevice : public Device {
   std::multimap<std::uint64_t, std::shared_ptr<void>> kept;  // by the capture; goes with its graph
   std::vector<DeviceEvent> retired;
   std::atomic<bool> refuse_memory{false}, refuse_peers{false}, refuse_launch{false}, events_done{true};
-  std::atomic<bool> can_order{true};
+  std::atomic<bool> can_order{true}, can_norm{true};
+  std::function<void(NormWay, const NormArguments&)> norm_kernel;
   std::atomic<bool> ranges_by_descriptor{false}, refuse_windows{false}, refuse_shares{false};
   std::map<DeviceStream, std::uint64_t> captures;
   std::atomic<std::size_t> allocated{0};  // in bytes, over the device's life

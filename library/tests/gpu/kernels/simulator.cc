@@ -28,6 +28,8 @@ struct Fiber {
   int barrier = -1;       // that it waits at, or -1
   unsigned expected = 0;  // threads that this barrier is for
   bool vote = false;      // that it brought to the barrier
+  float part = 0;         // of a sum that it brought
+  float sum = 0;          // of all parts at its last barrier
   bool any = false;       // of the votes at its last barrier
   bool slow = false;
   // Stores of each thread of the block, this one too, that a fence of this thread covers.
@@ -288,6 +290,8 @@ void Machine::Inside::pass_barrier(Block& block, int barrier) {
   if (here.empty() || (barrier != 0 && here.size() < here.front()->expected)) return;
   std::vector<std::uint64_t> known(block.fibers.size());
   const bool any = std::any_of(here.begin(), here.end(), [](const Fiber* fiber) { return fiber->vote; });
+  float sum = 0;
+  for (const Fiber* fiber : here) sum += fiber->part;
   for (const Fiber* fiber : here) {
     for (std::size_t thread = 0; thread < known.size(); ++thread)
       known[thread] = std::max(known[thread], fiber->known[thread]);
@@ -298,6 +302,8 @@ void Machine::Inside::pass_barrier(Block& block, int barrier) {
     fiber->known = known;
     fiber->any = any;
     fiber->vote = false;
+    fiber->sum = sum;
+    fiber->part = 0;
     fiber->barrier = -1;
   }
   idle = 0;
@@ -394,6 +400,12 @@ void group_sync(unsigned barrier, unsigned threads) {
 }
 
 void block_sync() { group_sync(0, thread_count()); }
+
+float block_sum(float mine) {
+  machine->current->part = mine;
+  block_sync();
+  return machine->current->sum;
+}
 
 bool block_any(bool mine) {
   machine->current->vote = mine;
