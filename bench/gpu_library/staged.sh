@@ -11,6 +11,7 @@ build=${BUSBW_BUILD:-build}
 starts=${1:-2} seconds=${2:-190} gpus=${3:-$(nvidia-smi -L | grep -c '^GPU ')}
 mkdir -p "$out"
 BUSBW_REAL_NCCL=${BUSBW_REAL_NCCL:-$(python3 -c 'import nvidia; print(f"{list(nvidia.__path__)[0]}/nccl/lib/libnccl.so.2")')}
+case $build in /*) ;; *) build=$PWD/$build ;; esac
 export BUSBW_REAL_NCCL NCCL_NVLS_ENABLE=0 BUSBW_GPU_LOG=2
 
 # A process for each GPU; prints what rank 0 says.
@@ -37,9 +38,15 @@ printf '\n== one thread for all GPUs\n'
 BUSBW_ALGORITHM=staged/copy timeout -k 2 30 "$build/bin/busbw-engine" all_reduce -g "$gpus" -b 4M -e 64M -f 4 -n 5 -c 1 \
   --library "$build/lib/libbusbw_gpu.so" 2>&1 | tee "$out/one_thread.txt" | grep -E '^ +[0-9]|rror|Out of' | head -6
 unset BUSBW_GPU_LOG
-printf '\n== engines\n'
-timeout 60 python3 bench/gpu_library/programs/engines.py --budget 35 2>&1 | tee "$out/engines.txt"
+# All-reduce, residual and RMSNorm in one kernel: a process for each GPU.
+printf '\n== norm\n'
+port=$((20000 + RANDOM % 20000))
+for ((rank = gpus - 1; rank >= 0; rank--)); do
+  RANK=$rank WORLD_SIZE=$gpus LOCAL_RANK=$rank BUSBW_PREFER=latency MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+    LD_PRELOAD=$build/lib/libbusbw_gpu.so timeout -k 2 90 python3 bench/gpu_library/programs/norm.py >"$out/norm.$rank.txt" 2>&1 &
+done
+wait
+tail -25 "$out/norm.0.txt"
 timeout $((seconds + 20)) python3 bench/gpu_library beside --build "$build" --budget "$seconds" --counts "$gpus" --starts "$starts" \
-  --side "ours:BUSBW_PREFER=latency" \
   --side "staged:BUSBW_TABLE=$PWD/bench/gpu_library/programs/staged.table;BUSBW_PREFER=overlap" \
   --beside overlap,ddp,fsdp,tensor_parallel,tensor_parallel+graph,experts --out "$out/steps" 2>&1 | tail -90

@@ -163,7 +163,7 @@ void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams st
 
 bool Communicator::launch_norm(const NormCall& call) {
   const std::size_t row_bytes = call.hidden * type_bytes(call.type);
-  const NormShape shape = norm_shape(call.rows, row_bytes, constant_.layout, parts_.channel_limit);
+  const NormShape shape = norm_shape(call.rows, row_bytes, constant_.layout, parts_.share->next());
   if (shape.way == NormWay::alone) return false;
   NormArguments norm = norm_arguments(call);
   KernelArguments all = constant_;
@@ -173,7 +173,9 @@ bool Communicator::launch_norm(const NormCall& call) {
   norm.all = all;
   const std::lock_guard lock(guard_);
   parts_.health->check();
+  settle_later();
   const Turn turn = order_.turn(call.stream);
+  if (turn.capture != 0) parts_.share->keep();
   try {
     order_.before(turn);
     device()->norm(shape.way, call.type, shape.channels, shape.threads, norm, turn.stream);

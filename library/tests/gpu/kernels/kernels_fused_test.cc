@@ -260,7 +260,7 @@ void check_norms(std::uint32_t seed) {
 }
 
 TEST(Norms, GiveTheReferenceOnAllRanksInAnyOrderOfEvents) {
-  for (std::uint32_t seed = 0; seed < 24; ++seed) {
+  for (std::uint32_t seed = 0; seed < 6; ++seed) {
     check_norms<float>(seed);
     check_norms<Half>(100 + seed);
     check_norms<Bfloat16>(200 + seed);
