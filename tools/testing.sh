@@ -24,17 +24,41 @@ run_native() {
     return
   fi
   gpu=$(cd "$folder" && "$CTEST" -N -L gpu | sed -n 's/^Total Tests: //p')
-  (cd "$folder" && "$CTEST" -L 'unit|ranks' -LE gpu --output-junit "$RESULTS/$name.xml" --output-on-failure \
-    --no-tests=error --parallel 1 --quiet) || true
-  grep -qs '<testcase' "$RESULTS/$name.xml" || broken "$name" "ctest ran no test in ${folder#"$ROOT"/}"
-  failures "$RESULTS/$name.xml"
+  # Unit tests share the processors; those that start ranks have them to themselves, since they wait for each other.
+  run_ctest "$folder" "$name" unit "$JOBS"
+  run_ctest "$folder" "$name-ranks" ranks 1
   if [ "${gpu:-0}" -gt 0 ]; then note_skipped "$name-gpu" "$gpu $name tests: no GPU" "$gpu"; fi
 }
 
+# run_ctest FOLDER NAME LABEL HOW_MANY: the tests of one label, so many at once.
+run_ctest() {
+  (cd "$1" && "$CTEST" -L "$3" -LE gpu --output-junit "$RESULTS/$2.xml" --output-on-failure --no-tests=error \
+    --parallel "$4" --quiet) || true
+  grep -qs '<testcase' "$RESULTS/$2.xml" || broken "$2" "ctest ran no $3 test in ${1#"$ROOT"/}"
+  failures "$RESULTS/$2.xml"
+}
+
+# Rooms whose tests start no ranks run on all processors, but for the files that measure time; all others, one by one.
+QUIET_ROOMS=(analysis base doctor expect gate importers machine report runs cli/arguments)
 run_python() {
+  local room quiet=() loud=() timed=()
+  for room in "${QUIET_ROOMS[@]}"; do
+    quiet+=("python/tests/$room")
+    loud+=("--ignore=python/tests/$room")
+  done
+  mapfile -t timed < <(cd "$ROOT" && grep -rlE 'perf_counter|monotonic\(|process_time' "${quiet[@]}" --include='test_*.py')
   say "busbw: running the Python tests"
-  (cd "$ROOT" && "$VENV/bin/python" -m pytest -q --junitxml="$RESULTS/python.xml") ||
-    grep -qs '<testcase' "$RESULTS/python.xml" || broken python "pytest ran no test"
+  run_pytest python-quiet -n "$JOBS" --dist loadfile "${quiet[@]}" "${timed[@]/#/--ignore=}"
+  run_pytest python-timed "${timed[@]}"
+  run_pytest python "${loud[@]}"
+}
+
+# run_pytest NAME WORD...: one run and its results.
+run_pytest() {
+  local name=$1
+  shift
+  (cd "$ROOT" && "$VENV/bin/python" -m pytest -q --junitxml="$RESULTS/$name.xml" "$@") ||
+    grep -qs '<testcase' "$RESULTS/$name.xml" || broken "$name" "pytest ran no test"
 }
 
 # broken NAME SENTENCE: a suite that could not run counts as one failure.

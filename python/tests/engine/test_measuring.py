@@ -99,7 +99,7 @@ def test_precision_reports_its_interval(engine: Engine, tmp_path: Path) -> None:
     record = tmp_path / "record.jsonl"
     done = engine.run(
         "all_reduce",
-        *("-b", "64K", "-e", "64K", "-t", "2", "--precision", "20%", "--max-seconds", "5", "--record", str(record)),
+        *("-b", "64K", "-e", "64K", "-t", "2", "--precision", "20%", "--row-budget", "5", "--record", str(record)),
     )
     assert done.code == 0, done.out + done.err
     for case in read_record(record)[1:-1]:

@@ -19,7 +19,7 @@ def calls(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[int,
     if not Path(library).exists():
         pytest.skip("the test libraries are not built")
     file = tmp_path_factory.mktemp("calls") / "calls"
-    words = ("-b", "4K", "-e", "8M", "-f", "2", "-w", "0", "-c", "0", "--precision", "50%", "--max-seconds", "5")
+    words = ("-b", "4K", "-e", "8M", "-f", "2", "-w", "0", "-c", "0", "--precision", "50%", "--row-budget", "5")
     done = engine.run("all_reduce", *words, "--library", library, env={"BUSBW_TEST_CALLS": str(file)})
     assert done.code == 0, done.err
     found: dict[int, Calls] = {}
@@ -69,7 +69,7 @@ def test_a_batch_in_place_touches_what_the_one_before_it_has_just_received(calls
 
 @pytest.mark.parametrize("checks", ["1", "3"])
 def test_a_wrong_element_is_found_in_both_placements(engine: Engine, checks: str) -> None:
-    words = ("-b", "64", "-e", "64", "-t", "2", "-c", checks, "--precision", "50%", "--max-seconds", "1")
+    words = ("-b", "64", "-e", "64", "-t", "2", "-c", checks, "--precision", "50%", "--row-budget", "1")
     env = {"BUSBW_TEST_INNER": engine.library("busbw_cpu"), "BUSBW_TEST_ELEMENT": "3"}
     done = engine.run("all_reduce", *words, "--library", engine.library("busbw_test_corrupting"), env=env)
     (row,) = done.rows
@@ -78,14 +78,14 @@ def test_a_wrong_element_is_found_in_both_placements(engine: Engine, checks: str
 
 
 def test_right_results_pass_in_both_placements(engine: Engine) -> None:
-    words = ("-b", "64", "-e", "4K", "-f", "8", "-t", "2", "-c", "2", "--precision", "50%", "--max-seconds", "1")
+    words = ("-b", "64", "-e", "4K", "-f", "8", "-t", "2", "-c", "2", "--precision", "50%", "--row-budget", "1")
     done = engine.run("all_reduce", *words, "--library", engine.library("busbw_cpu"))
     assert done.code == 0, done.err
     assert [(row[8], row[12]) for row in done.rows] == [("0", "0")] * 3
 
 
 def test_a_size_that_was_rounded_down_to_nothing_is_not_made_precise(engine: Engine) -> None:
-    words = ("-b", "8", "-e", "8", "-t", "4", "-c", "0", "--precision", "0.001%", "--max-seconds", "30")
+    words = ("-b", "8", "-e", "8", "-t", "4", "-c", "0", "--precision", "0.001%", "--row-budget", "30")
     done = engine.run("all_gather", *words, "--library", engine.library("busbw_cpu"))
     assert done.code == 0, done.err
     (row,) = done.rows

@@ -47,7 +47,7 @@ def strict(text: str) -> Any:
     [
         ("all_reduce_perf", ["-b", "0", "-e", "64K", "-f", "8", "-I", "1"]),
         ("all_reduce_perf", ["-b", "64", "-e", "64", "-d", "all", "-o", "all", "-n", "2"]),
-        ("all_reduce_perf", ["-b", "64", "-e", "64", "--precision", "20%", "--max-seconds", "0.2"]),
+        ("all_reduce_perf", ["-b", "64", "-e", "64", "--precision", "20%", "--row-budget", "0.2"]),
         ("broadcast_perf", ["-b", "64", "-e", "64", "-r", "all"]),
         ("hypercube_perf", ["-b", "64", "-e", "64", "-c", "0"]),
         ("sendrecv_perf", ["-b", "64", "-e", "64", "-N", "2"]),
