@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,12 +62,12 @@ def run(args: Args) -> int:
         return 0
     names = settings.load(args.config)
     measurement = _measurement(args, names) if args.step == "submit" else None
+    if args.step == "collect" and (not args.job or args.rest):
+        raise UsageError("collect takes the name of one job: busbw azureml collect JOB")
     if args.dry_run:
-        print(*steps.shown(names, measurement), sep="\n")
+        print(*_shown(args, names, measurement), sep="\n")
         return 0
     if args.step == "collect":
-        if not args.job or args.rest:
-            raise UsageError("collect takes the name of one job: busbw azureml collect JOB")
         return _collect(args, names, args.job)
     from busbw.launch.clouds.azureml.cloud import Cloud
 
@@ -82,6 +82,25 @@ def run(args: Args) -> int:
         print(name)
         return _collect(args, names, name) if args.wait else 0
     return 0
+
+
+def _shown(args: Args, names: Settings, measurement: Measurement | None) -> Iterator[str]:
+    """What the step would do."""
+    from busbw.launch.clouds.azureml import steps
+
+    if args.step == "teardown":
+        return steps.shown_teardown(names, everything=args.everything)
+    if args.step == "collect":
+        return steps.shown_collect(names, args.job, _target(args, args.job))
+    return steps.shown(names, measurement)
+
+
+def _target(args: Args, job: str) -> Path:
+    """Where the record of a job belongs."""
+    from busbw.runs.destination import RECORD_NAME, runs_directory
+    from busbw.runs.store import folder_name
+
+    return runs_directory(args.runs) / folder_name(f"azureml-{job}") / RECORD_NAME
 
 
 def _measurement(args: Args, names: Settings) -> Measurement:
@@ -119,11 +138,9 @@ def _measurement(args: Args, names: Settings) -> Measurement:
 def _collect(args: Args, names: Settings, job: str) -> int:
     from busbw.launch.clouds.azureml import steps
     from busbw.launch.clouds.azureml.cloud import FINISHED, Cloud, scratch
-    from busbw.runs.destination import RECORD_NAME, runs_directory
-    from busbw.runs.store import folder_name
 
     cloud = Cloud(names)
-    target = runs_directory(args.runs) / folder_name(f"azureml-{job}") / RECORD_NAME
+    target = _target(args, job)
     if target.exists():
         raise UserError(f"job {job} has been collected: its record is {target}")
     code = steps.wait(cloud, job, FINISHED, LONGEST_WAIT, _say)

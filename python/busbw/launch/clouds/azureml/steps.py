@@ -34,6 +34,30 @@ def shown(settings: Settings, measurement: Measurement | None) -> Iterator[str]:
         yield to_yaml([job(settings, measurement)])
 
 
+def shown_teardown(settings: Settings, *, everything: bool) -> Iterator[str]:
+    """What --dry-run prints of a teardown: what it would delete, in its order, and what stays."""
+    azure = settings.azure
+    yield f"# subscription {azure.subscription}, resource group {azure.resource_group}"
+    for each in reversed(resources(settings)):
+        if each.kind in _kinds(everything=everything):
+            yield f"delete {each.kind} {each.name}, where it is there and its tags say that busbw made it"
+        elif not everything:
+            yield f"keep {each.kind} {each.name}" + (f"  (costs: {each.costs})" if each.costs else "")
+
+
+def shown_collect(settings: Settings, name: str, target: Path) -> Iterator[str]:
+    """What --dry-run prints of a collect."""
+    azure = settings.azure
+    yield f"# subscription {azure.subscription}, resource group {azure.resource_group}, workspace {azure.workspace}"
+    yield f"wait until job {name} has ended"
+    yield f"fetch its files into a folder of their own, and {RECORD} of them to {target}"
+    yield "delete the other files that were fetched"
+
+
+def _kinds(*, everything: bool) -> set[str]:
+    return {"compute cluster"} | ({"workspace", "resource group"} if everything else set())
+
+
 def setup(settings: Settings, cloud: Cloud, ask: Ask, say: Say) -> None:
     """Make what is not there, once it is known what costs money."""
     missing: list[Resource] = []
@@ -101,7 +125,7 @@ def collect(cloud: Cloud, name: str, target: Path, folder: Path) -> None:
 
 def teardown(settings: Settings, cloud: Cloud, ask: Ask, say: Say, *, everything: bool) -> None:
     """Delete what busbw made: the cluster, or all of it."""
-    kinds = {"compute cluster"} | ({"workspace", "resource group"} if everything else set())
+    kinds = _kinds(everything=everything)
     there = [each for each in reversed(resources(settings)) if each.kind in kinds and _there(cloud, each, say)]
     if not there:
         say("nothing of busbw's is there")

@@ -126,3 +126,17 @@ def test_packages_that_are_missing_are_named(file: Path, tmp_path: Path) -> None
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "pip install azure-ai-ml azure-identity" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_dry_run_of_each_step_shows_what_that_step_would_do(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(*words: str) -> str:
+        assert main(["azureml", *words, "--config", str(file), "--dry-run"]) == 0
+        return capsys.readouterr().out
+
+    small, large = shown("teardown"), shown("teardown", "--everything")
+    assert "delete compute cluster" in small and "keep resource group" in small and "delete resource group" not in small
+    assert large.index("delete compute cluster") < large.index("delete workspace") < large.index("delete resource group")
+    assert "min_instances" not in small + large, "what setup would make is no part of a teardown"
+    found = shown("collect", "calm_rhubarb_1")
+    assert "wait until job calm_rhubarb_1 has ended" in found and "azureml-calm_rhubarb_1/record.jsonl" in found
+    assert main(["azureml", "collect", "--config", str(file), "--dry-run"]) == 2
