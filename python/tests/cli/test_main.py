@@ -37,6 +37,11 @@ def test_help_fits_into_80_columns(verb: Verb, capsys: pytest.CaptureFixture[str
     assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
 
 
+@by_name
+def test_the_readme_names_every_verb(verb: Verb) -> None:
+    assert f"`{verb.name}`" in (REPOSITORY / "README.md").read_text()
+
+
 def test_no_verb_is_listed_twice() -> None:
     assert len({verb.name for verb in VERBS}) == len(VERBS)
 
