@@ -3,6 +3,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
+#include <regex>
+#include <span>
+
+#include "secret_rules.h"
 
 namespace busbw {
 namespace {
@@ -14,9 +19,36 @@ constexpr std::string_view kept_prefixes[] = {"NCCL_",  "RCCL_", "CUDA_", "UCX_"
 constexpr std::string_view kept_names[] = {
     "LD_LIBRARY_PATH", "LD_PRELOAD", "PMI_RANK",         "PMI_SIZE",    "PMI_LOCAL_RANK", "PMIX_RANK", "RANK",
     "WORLD_SIZE",      "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",    "GROUP_RANK"};
-// Parts of names whose values are secrets, or may be.
-constexpr std::string_view secret_parts[] = {"TOKEN", "SECRET", "KEY",  "PASS",   "CREDENTIAL",
-                                             "JWT",   "COOKIE", "AUTH", "PRIVATE"};
+// The rules that both halves share, made into a header by engine/CMakeLists.txt; see
+// python/busbw/base/secret_rules.txt.
+using secret_rules::endings;
+using secret_rules::harmless;
+using secret_rules::parts;
+using secret_rules::values;
+using secret_rules::words;
+
+bool is_among(std::span<const std::string_view> list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+bool is_secret_word(std::string_view word) {
+  if (is_among(words, word)) return true;
+  const bool ends = std::any_of(std::begin(endings), std::end(endings),
+                                [&](std::string_view ending) { return word.ends_with(ending); });
+  return ends && !is_among(harmless, word);
+}
+
+// What looks like a secret wherever it stands goes; what stands before it, the first group, stays.
+std::string hide_values(std::string text) {
+  static const auto patterns = [] {
+    std::vector<std::regex> made;
+    for (const std::string_view value : values)
+      made.emplace_back(value.begin(), value.end(), std::regex::ECMAScript | std::regex::icase | std::regex::optimize);
+    return made;
+  }();
+  for (const std::regex& pattern : patterns) text = std::regex_replace(text, pattern, "$1***");
+  return text;
+}
 
 Variables every_variable(const char* const* environment) {
   Variables variables;
@@ -30,11 +62,26 @@ Variables every_variable(const char* const* environment) {
 
 }  // namespace
 
-bool is_relevant_variable(std::string_view name) {
+bool is_secret_name(std::string_view name) {
   std::string upper(name);
-  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  for (const std::string_view part : secret_parts)
-    if (upper.find(part) != upper.npos) return false;
+  for (char& c : upper) {
+    c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    if (c == '-') c = '_';
+  }
+  for (const std::string_view part : parts)
+    if (upper.find(part) != upper.npos) return true;
+  for (std::size_t start = 0; start < upper.size();) {
+    const auto is_part_of_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+    const auto end = std::find_if_not(upper.begin() + static_cast<std::ptrdiff_t>(start), upper.end(), is_part_of_word);
+    const auto stop = static_cast<std::size_t>(end - upper.begin());
+    if (is_secret_word(std::string_view(upper).substr(start, stop - start))) return true;
+    start = stop + 1;
+  }
+  return false;
+}
+
+bool is_relevant_variable(std::string_view name) {
+  if (is_secret_name(name)) return false;
   for (const std::string_view prefix : kept_prefixes)
     if (name.starts_with(prefix)) return true;
   return std::find(std::begin(kept_names), std::end(kept_names), name) != std::end(kept_names);
@@ -43,8 +90,7 @@ bool is_relevant_variable(std::string_view name) {
 Variables relevant_environment(const char* const* environment) {
   Variables variables = every_variable(environment);
   std::erase_if(variables, [](const auto& variable) { return !is_relevant_variable(variable.first); });
-  for (auto& [name, value] : variables)
-    if (value.size() > longest_value) value.resize(longest_value);
+  for (auto& [name, value] : variables) value = hide_values(value.substr(0, longest_value));
   std::sort(variables.begin(), variables.end());
   return variables;
 }

@@ -10,10 +10,14 @@ namespace busbw {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
+// Whether the value of a variable of this name is a secret, or may be, by the rules of both halves.
+bool is_secret_name(std::string_view name);
+
 // Whether a variable of this name may be kept.
 bool is_relevant_variable(std::string_view name);
 
-// The relevant variables, sorted by name, values cut at 4096 bytes. `environment` as in ::environ.
+// The relevant variables, sorted by name, values cut at 4096 bytes and without what
+// looks like a secret wherever it stands (credentials in addresses, tokens, keys). `environment` as in ::environ.
 Variables relevant_environment(const char* const* environment);
 
 // Every variable, as it stands: --full-environment.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from busbw.base.errors import UserError
+from busbw.base.secrets import hide
 from busbw.base.words import Args
 from busbw.importers import FileReport, ImportedSweep, import_folder, import_path, import_stream
 
@@ -42,7 +43,7 @@ def run(args: Args) -> int:
             try:
                 report = _import(name, destination.take, args)
             except UserError as problem:
-                print(f"busbw: {problem}", file=sys.stderr)
+                print(f"busbw: {hide(str(problem))}", file=sys.stderr)
                 failed = True
                 continue
             _tell(report, quiet=args.quiet)

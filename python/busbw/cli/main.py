@@ -13,6 +13,8 @@ from busbw import __version__
 from busbw.base import lifeline
 from busbw.base.errors import UsageError, UserError
 from busbw.base.files import open_standard_descriptors
+from busbw.base.secrets import hide
+from busbw.base.terminal import guarding
 from busbw.cli.verbs import VERBS, Verb
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -23,12 +25,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     open_standard_descriptors()
     lifeline.begin(os.environ)
+    with guarding():
+        return _guarded(words)
+
+
+def _guarded(words: list[str]) -> int:
     try:
         code = _dispatch(words)
         sys.stdout.flush()
         return code
     except UserError as error:
-        print(f"busbw: {error}", file=sys.stderr)
+        # A sentence may quote an address or a command line of the user's.
+        print(f"busbw: {hide(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED

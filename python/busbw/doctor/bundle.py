@@ -12,6 +12,7 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.base.files import writing
+from busbw.base.secrets import hide, hide_random
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.flight import bare, looks_like
 from busbw.doctor.read_logs import lines_of
@@ -83,7 +84,7 @@ def without_secrets(snapshot: Snapshot) -> Snapshot:
     """The snapshot with only those variables that matter, and of logs only NCCL's and the benchmark's lines."""
     return replace(
         snapshot,
-        environment={name: value for name, value in snapshot.environment.items() if is_kept(name)},
+        environment={name: hide_random(value) for name, value in snapshot.environment.items() if is_kept(name)},
         confs=tuple(_kept_conf(each) for each in snapshot.confs),
         logs=tuple(_kept_log(each) for each in snapshot.logs),
     )
@@ -93,7 +94,7 @@ def _kept_conf(file: TextFile) -> TextFile:
     if file.text is None:
         return file
     # Lines stay where they are, so that findings name the same ones.
-    kept = [line if is_kept(line.partition("=")[0].strip()) else "#" for line in file.text.splitlines()]
+    kept = [hide(line) if is_kept(line.partition("=")[0].strip()) else "#" for line in file.text.splitlines()]
     return replace(file, text="\n".join(kept) + "\n")
 
 

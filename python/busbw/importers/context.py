@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
+from busbw.base.secrets import hide, hide_random, is_secret_name
 from busbw.importers.shape import ranks_of_command
 from busbw.importers.values import collective_named, whole
 from busbw.records import Collective, Placement
@@ -14,12 +15,6 @@ MAX_VARIABLES = 500
 MAX_COMMAND = 4000
 
 _MATTERS = re.compile(r"(?:NCCL|CUDA|UCX|OMPI|SLURM|RCCL|MSCCL|MSCCLPP|BUSBW)_[A-Z0-9_]{1,80}")
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(?:^|_)KEY|API_?KEY", re.IGNORECASE)
-_SECRET_VALUE = re.compile(
-    r"""((?:[\w-]{0,60}(?:TOKEN|SECRET|PASSW|CREDENTIAL|API[_-]?KEY|[_-]KEY)[\w-]{0,60}(?:\s*[=:]\s*|\s+(?=\S))|://[^\s:/@]{1,80}:))"""
-    r"""("[^"]*"|'[^']*'|[^\s@"']+)""",
-    re.IGNORECASE,
-)
 _ASSIGNMENT = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{2,80})=("[^"\n]{0,400}"|'[^'\n]{0,400}'|[^\s;&|)"']{0,400})""")
 _PROGRAM = re.compile(
     r"\b([a-z_]{3,20})_perf(?:_mpi)?\b|\b(all_reduce)_bench\b|\bosu_([a-z_]{3,30})\b|communication/(\w{3,20})\.py"
@@ -48,12 +43,12 @@ _LONG_NAMES = {
 
 def is_kept(name: str) -> bool:
     """Whether an environment variable matters to a measurement and cannot hold a secret."""
-    return _MATTERS.fullmatch(name) is not None and not _SECRET.search(name)
+    return _MATTERS.fullmatch(name) is not None and not is_secret_name(name)
 
 
 def without_secrets(text: str) -> str:
     """A command with the values of what could be a secret replaced."""
-    return _SECRET_VALUE.sub(lambda found: f"{found[1]}***", text)
+    return hide(text)
 
 
 def machine_named(text: str | None) -> str | None:
@@ -99,7 +94,9 @@ def read_command(lines: list[str]) -> Command | None:
         text=without_secrets(command.strip().removeprefix("$ ").removeprefix("+ ")[:MAX_COMMAND]),
         tool="mscclpp-test" if _MSCCLPP_PROGRAM.search(command) else "nccl-tests",
         collective=next((collective_named(group) for group in program.groups() if group), None),
-        environment={name: value for name, value in assigned.items() if is_kept(name) and name != "NCCL_TESTS_EXE"},
+        environment={
+            name: hide_random(value) for name, value in assigned.items() if is_kept(name) and name != "NCCL_TESTS_EXE"
+        },
         ranks=ranks_of_command(command, directives),
         machine=machine_named("\n".join(lines)),
         library_path=assigned["LD_PRELOAD"] if "libnccl" in assigned.get("LD_PRELOAD", "") else None,
@@ -235,7 +232,9 @@ class Document:
         text = "\n".join(self._block)
         self._machine = machine_named(text) or self._machine if _VM_SIZE.search(text) else self._machine
         if "nccl.conf" in text:
-            found = {name: value.strip("\"'") for name, value in _ASSIGNMENT.findall(text) if is_kept(name)}
+            found = {
+                name: hide_random(value.strip("\"'")) for name, value in _ASSIGNMENT.findall(text) if is_kept(name)
+            }
             if found:
                 self._settings = (self.level, found)
 
@@ -288,7 +287,7 @@ class NcclMessages:
         elif "set by environment" in line:
             found = _SET_BY.search(line)
             if found and is_kept(found[1]) and len(self.environment) < MAX_VARIABLES:
-                self.environment[found[1]] = found[2]
+                self.environment[found[1]] = hide_random(found[2])
         elif "NCCL version" in line:
             version = _VERSION.search(line)
             if version:

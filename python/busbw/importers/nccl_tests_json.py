@@ -8,6 +8,7 @@ from collections import deque
 from itertools import pairwise
 from typing import Any
 
+from busbw.base.secrets import hide_random
 from busbw.importers.context import Command, is_kept, without_secrets
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.nccl_tests_text import MAX_ROWS
@@ -274,7 +275,7 @@ def _options(config: dict[str, Any]) -> dict[str, Any]:
 def _environment(entries: Any) -> dict[str, str]:
     """Of the whole environment that the tool dumps, only what matters; the rest may hold secrets."""
     pairs = (_text(each).partition("=") for each in _list(entries)[:100_000] if _text(each))
-    return {name: value[:2000] for name, equals, value in pairs if equals and is_kept(name)}
+    return {name: hide_random(value[:2000]) for name, equals, value in pairs if equals and is_kept(name)}
 
 
 def _library(code: Any) -> Library | None:

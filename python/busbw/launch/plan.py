@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from busbw.base.secrets import HIDDEN, hide, is_secret_name
+
 
 @dataclass(frozen=True)
 class ProcessPlan:
@@ -60,10 +62,10 @@ class LaunchPlan:
         """For people: each file with its text, then a shell line for each process; <...> exists only at start."""
         for file in self.files:
             yield f"# {shlex.quote(str(file.path))}:"
-            yield from file.text.splitlines()
+            yield from hide(file.text).splitlines()
             yield ""
         if self.submission:
-            yield shlex.join(self.submission.submit)
+            yield hide(shlex.join(self.submission.submit))
         for process in self.processes:
             yield self._line(process)
 
@@ -75,11 +77,13 @@ class LaunchPlan:
             environment["BUSBW_SECRET"] = "<made at start>"
         if process.listens:
             environment["BUSBW_LISTEN_FD"] = "<inherited>"
-        words = [f"{name}={_shown(value)}" for name, value in environment.items()]
+        words = [f"{name}={_shown(name, value)}" for name, value in environment.items()]
         if process.cpus:
             words += ["taskset", "-c", ",".join(map(str, sorted(process.cpus)))]
-        return " ".join([*words, shlex.join(process.argv)])
+        return " ".join([*words, hide(shlex.join(process.argv))])
 
 
-def _shown(value: str) -> str:
-    return value if value in {"<chosen at start>", "<made at start>", "<inherited>"} else shlex.quote(value)
+def _shown(name: str, value: str) -> str:
+    if value in {"<chosen at start>", "<made at start>", "<inherited>"}:
+        return value
+    return HIDDEN if is_secret_name(name) else shlex.quote(value)

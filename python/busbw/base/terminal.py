@@ -1,0 +1,68 @@
+"""What may reach a terminal: text whose control characters are shown as what they are, and do nothing."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# Cc: ESC, BEL, C1 (an 8-bit CSI or OSC); Cf: marks that turn the direction of writing, or join and hide;
+# Cs: halves of a pair; Zl, Zp: ends of lines that are no newline.
+_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+# What busbw itself sends: its colours (busbw.base.text), and for progress the return to the start and the erasing.
+_OURS = re.compile(r"(\x1b\[(?:(?:0|1|2|31|32|33|36)m|K)|\r(?!\n))")
+
+
+def visible(text: str) -> str:
+    """The text with every character that could act on a terminal spelled out: `\\x1b`, `\\u202e`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_spelled(c) if c not in "\n\t" and unicodedata.category(c) in _SHOWN else c for c in text)
+
+
+def _spelled(c: str) -> str:
+    """As Python and, from 0x7f on, JSON spell it: what a JSON text has raw stays JSON."""
+    number = ord(c)
+    return f"\\x{number:02x}" if number < 0x7F else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def guarded(text: str) -> str:
+    """As `visible`, but for the few sequences that busbw's own colours and progress are made of."""
+    if text.isascii() and text.isprintable():
+        return text
+    parts = _OURS.split(text)
+    return "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
+
+
+class Guarded:
+    """A stream for people: as the one behind it, but what is written goes through `guarded`."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what is safe of the text."""
+        self._stream.write(guarded(text))
+        return len(text)
+
+    def writelines(self, lines: Iterator[str]) -> None:
+        """Write what is safe of each."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def guarding() -> Iterator[None]:
+    """While it lasts, stdout and stderr pass nothing on that acts on a terminal."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = Guarded(sys.stdout), Guarded(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
