@@ -13,7 +13,11 @@ HIDDEN = "***"
 RULES = Path(__file__).with_name("secret_rules.txt")
 
 # NAME=value, NAME: value, "name": "value", --name value: one that names a secret loses its value.
-_NAME = re.compile(r"""(?<![\w-])(["']?)(-{0,2}[A-Za-z_][\w.-]{0,100})\1([ \t]{0,20}[=:][ \t]{0,20}|[ \t]{1,20})""")
+# The words in the middle are those of NCCL_DEBUG=INFO.
+_NAME = re.compile(
+    r"""(?<![\w-])(["']?)(-{0,2}[A-Za-z_][\w.-]{0,100})\1"""
+    r"""([ \t]{0,20}[=:][ \t]{0,20}| set (?:by environment )?to |[ \t]{1,20})"""
+)
 _VALUE = re.compile(r"""(?P<quote>["'])[^"'\n]*(?P=quote)|[^\s"',;&|)]+""")
 # Without one of these there is nothing to hide: most lines of a log end here.
 _SUSPECT = re.compile(
