@@ -4,10 +4,10 @@
 
 #include "busbw/busbw_gpu.h"
 #include "library/common/failure.h"
+#include "library/common/nccl/functions.h"
+#include "library/common/nccl/last_error.h"
+#include "library/common/nccl/real_nccl.h"
 #include "library/gpu/api/group.h"
-#include "library/gpu/api/last_error.h"
-#include "library/gpu/api/nccl_api.h"
-#include "library/gpu/api/real_nccl.h"
 #include "library/gpu/api/registry.h"
 #include "library/gpu/run/norm.h"
 
