@@ -141,6 +141,16 @@ def test_a_hostile_file_is_a_sentence_or_numbers(tmp_path: Path) -> None:
     read_all(tmp_path, good[:start] + chance.randbytes(len(good) - start))
 
 
+def test_a_call_that_is_being_written_is_left_out(tmp_path: Path) -> None:
+    path = record(tmp_path, 1024, 500, 1)
+    content = bytearray(path.read_bytes())
+    at = (1 << 20) + 4 * CALL.size
+    content[at : at + 4] = bytes(4)
+    path.write_bytes(content)
+    with Recording(path) as recording:
+        assert [call.number for call in recording.calls()] == [1, 2, 3, 4, *range(6, 501)]
+
+
 def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.busbwrec").write_text("BUSBW")
     os.mkfifo(tmp_path / "pipe.busbwrec")
