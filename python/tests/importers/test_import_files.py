@@ -64,6 +64,11 @@ def test_a_prefix_is_learned_behind_long_output_too() -> None:
     assert len(records) == 1 and len(records[0].cases) == 2 and report.problems == []
 
 
+def test_a_row_is_no_prefix_of_the_comment_behind_it() -> None:
+    records, _ = read(HEADER + TABLE + TABLE.rstrip(b"\n") + b"# Out of bounds values : 0 OK\n" + TABLE * 2)
+    assert sum(len(record.cases) for record in records) >= 6
+
+
 def test_text_without_results_is_said_to_hold_none(tmp_path: Path) -> None:
     records, report = read(b"nothing\nto see\n")
     assert records == [] and report.summary() == "job.log: nothing that busbw can read; it seems to be plain text"

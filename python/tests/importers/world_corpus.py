@@ -278,6 +278,8 @@ def collective_shapes() -> Iterator[Shape]:
                        ("scatter", "nccl-scatter_perf.out"), ("all_gather", "ag/allgather-h100.log")):  # fmt: skip
         job = Job(name, 8, named=False, check=False)
         yield Shape(f"collective-from-file-{name}", nccl_tests(job), (fact(job),), file)
+    pair = Job("sendrecv", 2, named=False)
+    yield Shape("collective-of-2-ranks-by-its-checks", nccl_tests(pair), (fact(pair),))
     unclear = Job("all_gather", 8, named=False, check=False)
     yield Shape("collective-asked-for", nccl_tests(unclear), (), says="--collective")
     yield Shape("collective-told", nccl_tests(unclear), (fact(unclear),), collective="all_gather")
@@ -288,6 +290,8 @@ def collective_shapes() -> Iterator[Shape]:
     yield Shape("two-jobs", jobs, (fact(JOB), fact(GATHER)))
     grepped = rows(JOB) + rows(Job("broadcast", 8))
     yield Shape("two-collectives-rows-only", HEADER + grepped, (fact(JOB, 8), fact(Job("broadcast", 8), None)))
+    bare = rows(JOB) + rows(Job("all_reduce", 16))
+    yield Shape("two-jobs-rows-only", bare, (fact(JOB), fact(Job("all_reduce", 16))), says="no header")
     again = HEADER + rows(Job("all_reduce", 8)) + HEADER + rows(Job("all_reduce", 16))
     yield Shape("two-jobs-headers-only", again, (fact(JOB), fact(Job("all_reduce", 16))))
     cycles = preamble(JOB) + HEADER + rows(JOB) + "# Testing 2 cycle.\n" + rows(JOB) + footer(JOB)
