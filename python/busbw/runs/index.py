@@ -8,7 +8,9 @@ system cannot lock, the index is made in memory for this one use.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -98,7 +100,8 @@ class Index:
 
     def _open(self, *, rebuild: bool) -> sqlite3.Connection:
         path = self.root / INDEX_NAME
-        if not self.root.is_dir():
+        # A link would lead SQLite into somebody's other file, and an index of somebody else may say anything.
+        if not self.root.is_dir() or not _is_own_file(path):
             return self._updated(_fresh(sqlite3.connect(":memory:")))
         try:
             if rebuild:
@@ -149,6 +152,15 @@ class Index:
     def _tell(self, done: int, total: int) -> None:
         if self._progress and total >= _PROGRESS_FROM and (done % 100 == 0 or done == total):
             print(f"\rindexing {done} of {total} runs", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+
+def _is_own_file(path: Path) -> bool:
+    """Whether there is no index yet, or a plain file of this user that has no other name."""
+    try:
+        state = path.lstat()
+    except OSError:
+        return True
+    return stat.S_ISREG(state.st_mode) and state.st_uid == os.getuid() and state.st_nlink == 1
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -222,15 +234,15 @@ def _enter(connection: sqlite3.Connection, name: str, path: Path, state: tuple[i
     kept = _kept(path)
     tags = dict.fromkeys([*_texts(kept.run.get("tags")), *kept.labels.tags])
     connection.execute(f"INSERT INTO files VALUES ({_marks(4)})", (name, *state))
-    connection.execute(f"INSERT INTO runs VALUES ({_marks(19)})", _run_row(name, kept))
+    connection.execute(f"INSERT INTO runs VALUES ({_marks(19)})", tuple(map(_scalar, _run_row(name, kept))))
     connection.executemany(
         f"INSERT INTO cases VALUES ({_marks(1 + len(_CASE_KEYS))})",
         [(name, *(_scalar(case.get(key)) for key in _CASE_KEYS)) for case in kept.cases],
     )
-    connection.executemany("INSERT INTO tags VALUES (?, ?)", [(name, tag) for tag in tags])
+    connection.executemany("INSERT INTO tags VALUES (?, ?)", [(name, _scalar(tag)) for tag in tags])
     variables = _dictionary(kept.run.get("environment")).items()
     connection.executemany(
-        "INSERT INTO environment VALUES (?, ?, ?)", [(name, key, _scalar(value)) for key, value in variables]
+        "INSERT INTO environment VALUES (?, ?, ?)", [(name, _scalar(key), _scalar(value)) for key, value in variables]
     )
 
 

@@ -15,6 +15,8 @@ MIN_HASH = 6
 
 def find(word: str, root: Path) -> list[Path]:
     """Records of the run of that id, of the one whose id starts so or is shortened so, or of all runs with that tag."""
+    if not word.removeprefix("tag:").strip():
+        return []  # every run starts with nothing, which nobody means
     exact = root / word / RECORD_NAME
     if store.is_name(word) and exact.is_file():
         return [exact]

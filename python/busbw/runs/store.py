@@ -5,10 +5,12 @@ The folders are the truth; whatever else lies here (the index) can be deleted an
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from busbw.records.writer import save_lines
 from busbw.runs.destination import RECORD_NAME, runs_directory
 
 LABELS_NAME = "labels.json"
+_MOST_ALIKE = 1000
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
 _TAG = re.compile(r"[A-Za-z0-9_.:+/-]{1,64}")
 
@@ -44,14 +47,34 @@ def add(record: Record, runs: Path | None = None) -> Path:
 def add_lines(run_id: str, lines: Iterable[str], runs: Path | None = None) -> Path:
     """As `add`, for the lines of a record that were never objects."""
     root = runs or location()
-    folder = root / folder_name(run_id)
-    path = folder / RECORD_NAME
+    name = folder_name(run_id)
+    folder, fresh = root / name, root / f".new-{os.getpid()}-{name}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        save_lines(lines, path)
+        fresh.mkdir(parents=True)
+        save_lines(lines, fresh / RECORD_NAME)
+        path = _moved(fresh, root, name)
     except OSError as problem:
         raise UserError(f"the run cannot be kept in {folder}: {problem.strerror or problem}") from problem
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
     return path
+
+
+def _moved(fresh: Path, root: Path, name: str) -> Path:
+    """Where the new record lies now: a run that is there already is never replaced, whatever id a file claims."""
+    for number in range(1, _MOST_ALIKE):
+        folder = root / (name if number == 1 else f"{name}-{number}")
+        kept = folder / RECORD_NAME
+        if kept.is_file() and filecmp.cmp(fresh / RECORD_NAME, kept, shallow=False):
+            return kept
+        try:
+            if not os.path.lexists(kept) and not folder.is_symlink():
+                folder.mkdir(exist_ok=True)
+                (fresh / RECORD_NAME).rename(kept)
+                return kept
+        except FileExistsError:
+            continue
+    raise UserError(f"more than {_MOST_ALIKE} different runs are called {name}; delete some with `busbw runs delete`")
 
 
 def folder_name(run_id: str) -> str:
@@ -74,7 +97,10 @@ def record_states(root: Path) -> Iterator[tuple[str, os.stat_result, int]]:
     # Plain strings: with tens of thousands of runs, path objects would cost more than the file system.
     for name in names:
         try:
-            state = os.stat(f"{root}/{name}/{RECORD_NAME}")  # noqa: PTH116
+            # Links are not followed: what lies elsewhere is no run of this folder, and a FIFO would never end.
+            state = os.lstat(f"{root}/{name}/{RECORD_NAME}")
+            if not stat.S_ISREG(state.st_mode) or not stat.S_ISDIR(os.lstat(f"{root}/{name}").st_mode):
+                continue
         except OSError:
             # No record yet, or the run was deleted meanwhile: not a run.
             continue
@@ -117,6 +143,8 @@ def write_labels(folder: Path, labels: Labels) -> None:
 
 def delete(folder: Path) -> None:
     """Removes a run: it first gets a hidden name, so that nobody lists or reads a half-removed run."""
+    if not is_name(folder.name) or folder.is_symlink() or not (folder / RECORD_NAME).is_file():
+        raise UserError(f"{folder} is no run's folder, and only those are deleted")
     hidden = folder.with_name(f".deleted-{os.getpid()}-{folder.name}")
     try:
         folder.rename(hidden)

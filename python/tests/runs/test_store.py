@@ -17,7 +17,7 @@ import pytest
 
 from busbw.base.errors import UserError
 from busbw.cli.main import main
-from busbw.records import Case, End, Library, Rank, Record, Run, Tool, read_record, record_lines
+from busbw.records import Case, End, Library, Rank, Record, Run, Tool, read_record, record_lines, save_records
 from busbw.runs import index as index_module
 from busbw.runs import lookup, store
 from busbw.runs.index import INDEX_NAME, Index
@@ -85,7 +85,7 @@ def test_the_index_follows_what_happens_to_the_folders(root: Path) -> None:
     assert names(root) == ["b", "a"]
     store.write_labels(path.parent, store.Labels(("good",)))
     assert names(root, Filter(tag=["good"])) == ["a"]
-    store.add(make("a", collective="all_gather"))
+    save_records([make("a", collective="all_gather")], path)
     assert names(root, Filter(collective="gather")) == ["a"]
     store.delete(path.parent)
     assert names(root) == ["b"]
