@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.findings import FINDINGS
+from busbw.doctor.findings import FINDINGS, below_expected
 from busbw.doctor.recognise import recognise
+from busbw.doctor.signature import Stage
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
     """Every finding; within a severity causes before effects, then the dearest first, then in the order of the list."""
     found = [finding for examination in FINDINGS.values() for finding in examination(facts)]
     found += recognise(facts.scans, one_node=facts.ran_on_one_node)
+    found = _with_causes(found)
     return tuple(sorted(found, key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0))))
+
+
+def _with_causes(findings: list[Finding]) -> list[Finding]:
+    """A loss of bandwidth names the first finding that explains it."""
+    causes = [each for each in findings if each.severity is not Severity.NOTE and each.stage < Stage.EFFECT]
+    if not causes:
+        return findings
+    first = min(causes, key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))
+    return [
+        replace(each, fix=f"mend {first.name} first: {first.fix}") if each.name == below_expected.NAME else each
+        for each in findings
+    ]
 
 
 def worst(findings: Iterable[Finding]) -> Severity | None:

@@ -23,7 +23,7 @@ _PLAIN_WORDS = """
     ncclCommSplit [Proxy Comm CC New AllReduce: Broadcast: AllGather: ReduceScatter: Reduce: === Init
     NCCL_DEBUG [Rank cudaDriverVersion"""
 _PLAIN = frozenset(_PLAIN_WORDS.split())
-_DIGITS = str.maketrans("", "", "0123456789")
+NO_DIGITS = str.maketrans("", "", "0123456789")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _RANK = re.compile(
     r"\[(?:default|rank|Rank |PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): |\[\d{1,6},(\d{1,7})\]<std", re.ASCII
@@ -75,7 +75,7 @@ def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> 
         line = raw[:MAX_LINE]
         if "#" in line or kinds["headers"]:
             _count_table(line, kinds)
-        key = line.translate(_DIGITS)
+        key = line.translate(NO_DIGITS)
         known = shapes.get(key)
         if known == ():
             continue

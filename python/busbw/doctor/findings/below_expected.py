@@ -2,43 +2,96 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.signature import Stage
 from busbw.expect.expectation import TELLING_BYTES, expected, fabric_of
-from busbw.records import Record
+from busbw.expect.span import Span
+from busbw.records import Case, Record
 
 NAME = "below-expected"
+FALLING_BYTES = 4 << 20
+FALL = 2.0
+"""A sweep that loses more than half of its bandwidth at a larger size is ill; changes of algorithm cost less."""
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
     for record in facts.records:
-        fabric = fabric_of(record.run, lambda: facts.snapshot.machine)
-        found = expected(record, fabric) if fabric else {}
-        telling = [
-            (record.cases[i], prediction.busbw_GBps)
-            for i, prediction in found.items()
-            if record.cases[i].busbw_GBps and record.cases[i].bytes >= TELLING_BYTES
-        ]
-        for collective in dict.fromkeys(case.collective for case, _ in telling):
-            mine = [each for each in telling if each[0].collective == collective]
-            case, rate = max(mine, key=lambda each: (each[0].bytes, each[0].placement == "out_of_place"))
-            measured = case.busbw_GBps or 0.0
-            if measured < rate.low:
-                yield _finding(record, collective, measured, (rate.low, rate.value, rate.high), case.bytes)
+        yield from _below(facts, record)
+        yield from _falls(record)
 
 
-def _finding(record: Record, collective: str, measured: float, rate: tuple[float, float, float], size: int) -> Finding:
-    low, middle, high = rate
-    at = format_bytes(size)
+def _below(facts: Facts, record: Record) -> Iterator[Finding]:
+    """Large sizes below the range of the machine, each with its figures."""
+    fabric = fabric_of(record.run, lambda: facts.snapshot.machine)
+    found = expected(record, fabric) if fabric else {}
+    telling = [
+        (record.cases[i], prediction.busbw_GBps)
+        for i, prediction in found.items()
+        if record.cases[i].busbw_GBps and record.cases[i].bytes >= TELLING_BYTES
+    ]
+    for collective in dict.fromkeys(case.collective for case, _ in telling):
+        mine = [each for each in telling if each[0].collective == collective]
+        case, rate = max(mine, key=lambda each: (each[0].bytes, each[0].placement == "out_of_place"))
+        if (case.busbw_GBps or 0.0) < rate.low:
+            low = [each for each in mine if (each[0].busbw_GBps or 0.0) < each[1].low and each[0] is not case]
+            yield _finding(record, collective, [(case, rate), *low])
+
+
+def _finding(record: Record, collective: str, low: list[tuple[Case, Span]]) -> Finding:
+    (case, rate), measured = low[0], low[0][0].busbw_GBps or 0.0
+    at = format_bytes(case.bytes)
+    where = f"the record {record.run.run}"
+    places = [
+        Evidence(
+            f"{each.busbw_GBps:.4g} GB/s at {format_bytes(each.bytes)}, expected {span.value:.3g} "
+            f"({span.low:.3g} to {span.high:.3g})", where,
+        )
+        for each, span in low[:6]
+    ]  # fmt: skip
     return Finding(
         NAME, Severity.WARNING,
-        f"{collective} reached {measured:.3g} GB/s at {at}, {measured / middle:.0%} of what the links should give",
-        (Evidence(f"{measured:.4g} GB/s at {at}", f"the record {record.run.run}"),
-         Evidence(f"{middle:.3g} GB/s expected ({low:.3g} to {high:.3g})", "busbw predict")),
-        Cost(f"{middle / measured:.1f} times less than expected", middle / measured, "expected from link rates"),
+        f"{collective} reached {measured:.3g} GB/s at {at}, {measured / rate.value:.0%} of what the links should give",
+        tuple(places),
+        Cost(f"{rate.value / measured:.1f} times less than expected", rate.value / measured, "from link rates"),
         "see the other findings; without one, examine the machine itself: busbw doctor on it",
         Proof(instruction="run again with NCCL_DEBUG=INFO and give log and record to busbw doctor together"),
+        stage=Stage.EFFECT,
+    )  # fmt: skip
+
+
+def _falls(record: Record) -> Iterator[Finding]:
+    """Bandwidth that falls where it should grow with the size: that needs no knowledge of the machine."""
+    groups: dict[tuple[str, str | None], list[Case]] = defaultdict(list)
+    for case in record.cases:
+        if case.outcome == "measured" and case.busbw_GBps and case.bytes >= FALLING_BYTES:
+            groups[case.collective, case.placement].append(case)
+    for (collective, _), cases in groups.items():
+        cases.sort(key=lambda each: each.bytes)
+        best = cases[0]
+        for case in cases:
+            if (case.busbw_GBps or 0) * FALL < (best.busbw_GBps or 0):
+                yield _fall(record, collective, best, case)
+                return
+            best = max(best, case, key=lambda each: each.busbw_GBps or 0)
+
+
+def _fall(record: Record, collective: str, best: Case, case: Case) -> Finding:
+    high, low = best.busbw_GBps or 0.0, case.busbw_GBps or 0.0
+    where = f"the record {record.run.run}"
+    return Finding(
+        NAME, Severity.WARNING,
+        f"{collective} falls from {high:.3g} GB/s at {format_bytes(best.bytes)} to {low:.3g} GB/s at "
+        f"{format_bytes(case.bytes)}, where it should grow",
+        (Evidence(f"{high:.4g} GB/s at {format_bytes(best.bytes)}", where),
+         Evidence(f"{low:.4g} GB/s at {format_bytes(case.bytes)}", where)),
+        Cost(f"{high / low:.1f} times less in large messages", high / low, "the same run at a smaller size"),
+        "between nodes: look for lost packets (RoCE without flow control, a bad cable) and for GPU Direct RDMA "
+        "that is off; inside a node for a GPU that throttles or a busy one; forced NCCL_ALGO and NCCL_PROTO do it too",
+        Proof(instruction="run that size alone, then with NCCL_ALGO=Ring and with NCCL_IB_DISABLE=1"),
+        stage=Stage.EFFECT,
     )  # fmt: skip
