@@ -158,7 +158,8 @@ class Supervisor:
         try:
             popen = subprocess.Popen(
                 child.argv,
-                env={**child.environment, **setting(os.environ)},
+                # Python (3.11 on) takes no module from the current folder, which may be a stranger's.
+                env={**child.environment, "PYTHONSAFEPATH": "1", **setting(os.environ)},
                 stdin=subprocess.DEVNULL,
                 stdout=piped,
                 stderr=subprocess.STDOUT if piped is not None else None,
