@@ -107,3 +107,15 @@ def test_every_signature_has_words_to_look_for_a_cure_and_a_source(each: Signatu
 )
 def test_triggers_are_in_every_match(pattern: str, words: tuple[str, ...]) -> None:
     assert triggers_of(pattern) == words
+
+
+def test_an_effect_beside_its_cause_is_a_note(tmp_path: Path) -> None:
+    text = "NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off.\nsocketProgress: Connection closed by remote peer n1\n"
+    assert [each.name for each in loud(text, tmp_path)] == ["gpu-off-bus"]
+    assert [each.name for each in loud(text.splitlines()[1], tmp_path)] == ["remote-error"]
+
+
+def test_messages_without_a_host_tell_ranks_too(tmp_path: Path) -> None:
+    comm = "ncclCommInitRank comm 0x{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} busId 1000 commId 0xa - Init START"
+    text = "\n".join(f":{10 + rank}:{20 + rank} [{rank}] NCCL INFO {comm.format(rank)}" for rank in range(2)) + "\n"
+    assert [each.name for each in loud(text, tmp_path)] == ["init-incomplete"]
