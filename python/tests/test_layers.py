@@ -24,12 +24,13 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "launch": "base machine",
         "torch_bench": "base records",
         "experiment": "base records machine analysis runs launch",
+        "fleet": "base records launch",
         "gate": "base records analysis",
         "report": "base records analysis runs",
         "doctor": "base records machine analysis expect importers experiment",
         "watch": "base",
         "cli": "base watch records machine analysis expect importers launch runs torch_bench experiment gate report "
-        "doctor",
+        "doctor fleet",
         "__main__": "cli",
     }.items()
 }

@@ -13,7 +13,7 @@ from typing import IO
 from busbw.launch.plan import LaunchPlan, ProcessPlan
 from busbw.launch.supervise import TIMED_OUT, Child, Patience, Rules, Supervisor
 
-__all__ = ["SECRET", "TIMED_OUT", "Patience", "execute"]
+__all__ = ["SECRET", "TIMED_OUT", "Patience", "execute", "prepare"]
 
 SECRET = "BUSBW_SECRET"
 
@@ -24,13 +24,18 @@ def execute(
     """Run the plan to its end and return the exit code of the first process that failed, or 0."""
     rules = Rules(timeout, patience or Patience(after_terminate=plan.grace), messages=messages or sys.stderr)
     with ExitStack() as stack:
-        listener = stack.enter_context(_meeting_place()) if plan.meets else None
-        meeting = _meeting_environment(listener) if listener else {}
-        if plan.secret and not os.environ.get(SECRET):
-            meeting[SECRET] = secrets.token_hex(16)
-        children = [_child(number, process, listener, meeting) for number, process in enumerate(plan.processes)]
+        children, listener = prepare(plan, stack)
         # Once all are started only rank 0 has the socket: a caller that comes too late is refused and does not wait.
         return Supervisor(children, rules).run(started=listener.close if listener else None)
+
+
+def prepare(plan: LaunchPlan, stack: ExitStack) -> tuple[list[Child], socket.socket | None]:
+    """The processes to start, with the secret of their meeting, and the socket to close once all are started."""
+    listener = stack.enter_context(_meeting_place()) if plan.meets else None
+    meeting = _meeting_environment(listener) if listener else {}
+    if plan.secret and not os.environ.get(SECRET):
+        meeting[SECRET] = secrets.token_hex(16)
+    return [_child(number, process, listener, meeting) for number, process in enumerate(plan.processes)], listener
 
 
 def _child(number: int, plan: ProcessPlan, listener: socket.socket | None, meeting: dict[str, str]) -> Child:

@@ -1,0 +1,229 @@
+"""`busbw fleet`: plans rounds of groups over many nodes, measures them, and names slow nodes, cables and switches."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw.base.errors import UsageError, UserError
+from busbw.base.words import Args
+
+if TYPE_CHECKING:
+    from busbw.fleet.fabric import Fabric
+    from busbw.fleet.judge import Verdict
+    from busbw.fleet.plan import Options
+    from busbw.fleet.results import Results
+    from busbw.fleet.trial import Knowledge
+    from busbw.fleet.words import Launching
+
+EPILOG = """\
+Nodes come from --hosts, --hostfile or --topology, or from the head of FILE.
+exit code of judge and run: 0 no fault, 1 faults, 2 nothing can be judged,
+124 the budget has passed
+
+examples:
+  busbw fleet plan --hosts gpu[001-128] --topology /etc/slurm/topology.conf
+  busbw fleet run accept.jsonl --hosts gpu[001-128] --rails 8
+  busbw fleet judge accept.jsonl --exclude slurm
+  busbw fleet simulate --nodes 1024 --faults 8 --seed 3
+"""
+MOST_TOPOLOGY = 16 << 20
+
+
+def run(args: Args) -> int:
+    return {"plan": _plan, "simulate": _simulate, "judge": _judge, "run": _run}[args.action](args)
+
+
+def _plan(args: Args) -> int:
+    from busbw.fleet.plan import next_round
+    from busbw.fleet.words import launch
+
+    fabric, options, results = _given(args)
+    known = results.knowledge()
+    trials = next_round(fabric, known, options)
+    how = _launching(args, for_show=True)
+    if not trials:
+        print("nothing is left to measure; `busbw fleet judge` says what is slow")
+        return 0
+    print(f"# round {known.rounds + 1}: {len(trials)} groups, nobody in two at the same time on one channel")
+    for number, trial in enumerate(trials):
+        print(f"# {trial.kind} {trial.channel}, {len(trial.nodes)} nodes")
+        for line in launch(trial, how, Path(f"round{known.rounds}-{number}.jsonl")).lines():
+            print(line)
+    return 0
+
+
+def _simulate(args: Args) -> int:
+    from dataclasses import replace
+
+    from busbw.fleet.plan import Options, inside_of
+    from busbw.fleet.score import play
+    from busbw.fleet.simulate import World, draw_faults, make_fabric
+
+    world = World(make_fabric(args.nodes, args.pod_nodes, args.rails), noise=args.noise, seed=args.seed)
+    world = replace(world, faults=draw_faults(world, args.faults, args.smallest_loss))
+    options = Options(smallest_loss=args.smallest_loss, repeats=args.repeats, most_repeats=4 * args.repeats,
+                      inside=inside_of(args.rails))  # fmt: skip
+    score = play(world, options)
+    if args.json:
+        print(json.dumps({"drawn": [vars(fault) for fault in world.faults], **vars(score)}, indent=1))
+        return 0
+    for fault in world.faults:
+        print(f"drawn: {fault.where} {'does not work' if fault.loss >= 1 else f'slow by {100 * fault.loss:.1f} %'}")
+    print(f"named {score.named} of {score.faults} faults, accused {score.accused} good nodes, in {score.rounds} rounds")
+    print(f"about {score.minutes:.1f} minutes, {score.node_minutes:.0f} node-minutes (0.5 s a sample, 10 s a start)")
+    for word in score.missed:
+        print(f"missed: {word}")
+    for word in score.invented:
+        print(f"invented: {word}")
+    return 0
+
+
+def _judge(args: Args) -> int:
+    from busbw.base.errors import exiting_with
+    from busbw.fleet.judge import judge
+
+    with exiting_with(2):
+        fabric, options, results = _given(args)
+        if not results.rounds:
+            raise UserError(f"{args.file} holds no results; `busbw fleet run` measures")
+        known = results.knowledge()
+        verdicts = judge(fabric, known, options)
+        return _tell(args, fabric, options, known, verdicts)
+
+
+def _run(args: Args) -> int:
+    from busbw.fleet.judge import judge
+    from busbw.fleet.run import Asked, Limits, measure
+    from busbw.launch.request import find_program
+
+    file = Path(args.file)
+    fabric, options, results = _given(args, may_miss=True)
+    how = _launching(args)
+    if how.launcher != "local":
+        find_program(how.launcher_program or how.launcher, how.launcher)
+    limits = Limits(args.budget, args.trial_limit, args.nodes_at_once, args.steps_at_once)
+    known = measure(
+        Asked(fabric, options, results), how, file, limits, lambda said: print(said, file=sys.stderr, flush=True)
+    )
+    return _tell(args, fabric, options, known, judge(fabric, known, options))
+
+
+def _tell(args: Args, fabric: Fabric, options: Options, known: Knowledge, verdicts: list[Verdict]) -> int:
+    from busbw.base.files import writing
+    from busbw.fleet import show
+
+    excluded = show.nodes_to_exclude(fabric, verdicts)
+    if args.junit:
+        with writing(args.junit):
+            args.junit.write_bytes(show.junit(fabric, verdicts))
+    if args.exclude:
+        print("\n".join(show.exclude_lines(excluded, fabric, args.exclude)))
+    elif args.json:
+        print(json.dumps(show.as_json(fabric, known, verdicts, options), indent=1))
+    else:
+        print("\n".join(show.table(verdicts)))
+        print(show.summary(fabric, known, verdicts, options))
+        for line in () if args.drain else show.exclude_lines(excluded, fabric, "slurm"):
+            print(f"  {line}")
+    if args.drain:
+        _drain(excluded)
+    return 1 if verdicts else 0
+
+
+def _drain(excluded: dict[str, str]) -> None:
+    from busbw.base.programs import ask
+    from busbw.fleet.show import drain_words
+
+    for argv in drain_words(excluded):
+        answer = ask(argv, 30.0)
+        if answer.returncode:
+            raise UserError(
+                f"{argv[2]} could not be drained: scontrol is missing or refused; draining needs an operator's rights"
+            )
+        print(f"{argv[2]} is drained", file=sys.stderr)
+
+
+def _given(args: Args, *, may_miss: bool = False) -> tuple[Fabric, Options, Results]:
+    """Nodes, options and results, from the file where it has a head, else from the words."""
+    from busbw.base.files import read_text
+    from busbw.fleet import results
+    from busbw.fleet.plan import Options
+
+    found: tuple[Fabric | None, Options | None, Results] = (None, None, results.Results())
+    if args.file and not (may_miss and not Path(args.file).exists()):
+        text = read_text(args.file, results.MOST_BYTES, hint="it is hardly the results of a fleet")
+        found = results.read(text, args.file)
+    fabric, options, measured = found
+    words = _fabric(args)
+    if fabric is None:
+        if words is None:
+            raise UsageError("say which nodes: --hosts gpu[001-016], --hostfile FILE or --topology FILE; "
+                             "see `busbw fleet --help`")  # fmt: skip
+        fabric = words
+        results.check(measured, fabric, args.file)
+    elif words is not None and words != fabric:
+        raise UserError(
+            f"{args.file} is of other nodes, pods or rails than those named now; leave them out, or use another file"
+        )
+    if options is None:
+        options = Options(smallest_loss=args.smallest_loss, repeats=args.repeats, most_repeats=4 * args.repeats,
+                          inside=_inside(args))  # fmt: skip
+    return fabric, options, measured
+
+
+def _fabric(args: Args) -> Fabric | None:
+    from busbw.base.files import read_text
+    from busbw.fleet.fabric import expand, fabric_of, read_pods
+    from busbw.launch.hosts import read_hostfile
+
+    if args.hosts and args.hostfile:
+        raise UsageError("--hosts and --hostfile both name the nodes; give one of them")
+    pods = {}
+    if args.topology:
+        pods = read_pods(read_text(args.topology, MOST_TOPOLOGY, hint="it is hardly a topology"), args.topology)
+        if not pods:
+            raise UserError(
+                f"{args.topology} names no node; it has lines such as `SwitchName=leaf1 Nodes=gpu[001-032]`"
+            )
+    if args.hosts is not None:
+        nodes = expand(args.hosts)
+    elif args.hostfile:
+        nodes = tuple(host.name for host in read_hostfile(Path(args.hostfile)))
+    elif pods:
+        nodes = tuple(pods)
+    else:
+        return None
+    return fabric_of(nodes, pods, args.rails)
+
+
+def _inside(args: Args) -> tuple[str, ...]:
+    kinds = (getattr(args, "inside", None) or "nvlink").split(",")
+    found: list[str] = []
+    for kind in [] if kinds == ["none"] else kinds:
+        if kind not in {"nvlink", "pcie", "nic"}:
+            raise UsageError(
+                f"--inside takes nvlink, pcie and nic with commas between, or none; '{kind}' is none of them"
+            )
+        if kind != "nvlink" and not args.program:
+            raise UsageError(f"--inside {kind} needs --program: NCCL alone does not measure it")
+        found += ["nvlink"] if kind == "nvlink" else [f"{kind}{rail}" for rail in range(args.rails)]
+    return tuple(dict.fromkeys(found))
+
+
+def _launching(args: Args, *, for_show: bool = False) -> Launching:
+    import os
+
+    from busbw.fleet.words import Launching
+    from busbw.launch.engine import PROGRAM, find_engine
+    from busbw.launch.request import variables
+
+    program = Path(args.program).absolute() if args.program else None
+    if program and not for_show and not os.access(program, os.X_OK):
+        raise UserError(f"--program {args.program} is no program that can be run")
+    engine = Path(PROGRAM) if program or for_show else find_engine()
+    devices = tuple(name for name in (args.devices or "").split(",") if name)
+    return Launching(engine, args.launcher, args.launcher_program, tuple(args.launcher_arg or ()), program,
+                     args.gpus_per_node, devices, args.size, variables(args.env or (), os.environ))  # fmt: skip

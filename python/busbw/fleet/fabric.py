@@ -1,0 +1,145 @@
+"""What is known of a fabric before anything is measured: nodes, the pod (leaf switches) of each, rails.
+
+Sources: names alone, Slurm's topology.conf (tree plugin: SwitchName lines; block plugin: BlockName lines), or lines of
+`node pod`. A rail is the network that the NICs of one index form over all nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from busbw.base.errors import UserError
+
+MOST_NODES = 20_000
+MOST_NAME = 255
+MOST_BRACKETS = 4
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_RANGES = re.compile(r"\[([0-9,\-]+)\]")
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """Nodes in the order of their names as given; `pod_of` gives the pod ("" where unknown) of each."""
+
+    nodes: tuple[str, ...]
+    pod_of: Mapping[str, str] = field(default_factory=dict)
+    rails: int = 1
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for node in self.nodes:
+            if node in seen:
+                raise UserError(f"node {node} is named twice; name each node once")
+            seen.add(node)
+        if not self.nodes:
+            raise UserError("no node is named; give at least two")
+        if unknown := sorted(set(self.pod_of) - seen):
+            raise UserError(
+                f"the topology names {unknown[0]}, which is not among the {len(seen)} nodes; is it another cluster's?"
+            )
+
+    def pods(self) -> dict[str, tuple[str, ...]]:
+        """Pods and their nodes, both in the order of the nodes."""
+        pods: dict[str, list[str]] = {}
+        for node in self.nodes:
+            pods.setdefault(self.pod_of.get(node, ""), []).append(node)
+        return {pod: tuple(nodes) for pod, nodes in pods.items()}
+
+    def groups(self, largest: int) -> dict[str, tuple[str, ...]]:
+        """As `pods`, but nodes whose pod is unknown in parts of at most `largest`, equally large."""
+        groups: dict[str, tuple[str, ...]] = {}
+        for pod, nodes in self.pods().items():
+            parts = 1 if pod else -(-len(nodes) // largest)
+            for part in range(parts):
+                cut = slice(part * len(nodes) // parts, (part + 1) * len(nodes) // parts)
+                groups[pod if parts == 1 else f" {part}"] = nodes[cut]
+        return groups
+
+
+def expand(text: str) -> tuple[str, ...]:
+    """Slurm's host list expression: `gpu[001-004,7],login1` names six nodes."""
+    nodes: list[str] = []
+    for part in _split(text):
+        if part.count("[") > MOST_BRACKETS:
+            raise UserError(f"'{part[:60]}' has more than {MOST_BRACKETS} brackets; write gpu[001-016]")
+        for name in _expand_one(part):
+            if not _NAME.fullmatch(name) or len(name) > MOST_NAME:
+                raise UserError(f"'{part[:60]}' is no node; write names such as gpu001 or gpu[001-016]")
+            nodes.append(name)
+            if len(nodes) > MOST_NODES:
+                raise UserError(f"more than {MOST_NODES} nodes are named; plan a part of them")
+    return tuple(nodes)
+
+
+def _split(text: str) -> Iterator[str]:
+    depth, start = 0, 0
+    for at, character in enumerate(text):
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth == 0:
+            if part := text[start:at].strip():
+                yield part
+            start = at + 1
+    if part := text[start:].strip():
+        yield part
+
+
+def _expand_one(part: str) -> Iterator[str]:
+    found = _RANGES.search(part)
+    if not found:
+        yield part
+        return
+    for piece in found[1].split(","):
+        first, dash, last = piece.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()) or max(len(first), len(last)) > 9:
+            raise UserError(f"'{part[:60]}' has no range of numbers in its brackets; write gpu[001-016]")
+        low, high = int(first), int(last) if dash else int(first)
+        if high < low or high - low >= MOST_NODES:
+            raise UserError(f"'{piece}' in '{part[:60]}' is no range from low to high of at most {MOST_NODES} nodes")
+        for number in range(low, high + 1):
+            yield from _expand_one(f"{part[: found.start()]}{number:0{len(first)}d}{part[found.end() :]}")
+
+
+def read_pods(text: str, where: str) -> dict[str, str]:
+    """The pod of each node, from the text of a topology.conf or from lines of `node pod`."""
+    pods: dict[str, str] = {}
+    named = 0
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.partition("#")[0].strip()
+        if not line:
+            continue
+        words = dict(_pairs(line))
+        pod = words.get("switchname") or words.get("blockname")
+        if pod and "nodes" in words:
+            names: Sequence[str] = expand(words["nodes"])
+        elif pod or "blocksizes" in words:
+            continue  # a switch of switches
+        elif len(plain := line.split()) == 2 and "=" not in line:
+            names, pod = (plain[0],), plain[1]
+        else:
+            raise UserError(
+                f"{where}:{number}: '{line[:60]}' is neither `SwitchName=... Nodes=...`, `BlockName=... Nodes=...` nor "
+                f"`node pod`"
+            )
+        if (named := named + len(names)) > 2 * MOST_NODES:
+            raise UserError(f"{where}:{number}: more than {2 * MOST_NODES} nodes are named; plan a part of them")
+        for name in names:
+            if pods.setdefault(name, pod) != pod:
+                raise UserError(f"{where}:{number}: {name} is below {pods[name]} and {pod}; a node has one leaf switch")
+    return pods
+
+
+def _pairs(line: str) -> Iterator[tuple[str, str]]:
+    for word in line.split():
+        key, equals, value = word.partition("=")
+        if equals:
+            yield key.lower(), value
+
+
+def fabric_of(nodes: Iterable[str], pods: Mapping[str, str], rails: int) -> Fabric:
+    """Nodes with what the topology says of them; nodes that it does not name are in no pod."""
+    names = tuple(nodes)
+    if pods and not set(names) & set(pods):
+        raise UserError("the topology names none of these nodes; is it another cluster's?")
+    return Fabric(names, {name: pods[name] for name in names if name in pods}, rails)

@@ -1,0 +1,263 @@
+"""Names what is slow: the set of components that explains all results best.
+
+Inside a node each part was measured by itself. On a rail hypotheses are components, each with a loss of its own; a
+group is as slow as the slowest component that it uses. The set is built by maximum likelihood: the component that
+explains most is added, and each that is no longer needed taken back, as long as the logarithm of the likelihood gains
+more than a fault costs. The cost bounds false alarms: with C candidates it is ln(C) + 7, so that noise invents one
+fault in about a thousand rails. Then each is exchanged for every other: what explains nearly as much is the runner-up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from busbw.fleet.fabric import Fabric
+from busbw.fleet.plan import Options, bad_inside, broken_nodes
+from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Knowledge
+
+CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
+SPREAD = 40.0  # what a result that a hypothesis cannot explain costs at most: one wild result condemns nobody
+MOST_FAULTS = 64  # of one rail
+SHAPES = 0.05  # groups of different shapes lose a twentieth more or less of the same fault
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One fault. `kind` is nvlink, pcie, nic, cable, link (NIC or cable), leaf, uplink, spine or broken (a node)."""
+
+    kind: str
+    place: str  # node or pod; "" for spines
+    channel: str  # nvlink, pcie3, nic3, rail3; "" for a whole node
+    loss: float  # 0.03: 3 % slower than its peers; 1: does not work
+    error: float  # one standard error
+    reason: str = ""  # why nothing was measured
+    runner_up: str = ""  # what explains the results nearly as well
+
+    @property
+    def name(self) -> str:
+        """Unique among verdicts: `rail3 cable of node0007`."""
+        kind = "" if self.kind in {"nvlink", "pcie", "nic"} else self.kind
+        words = [self.channel, kind, f"of {self.place}" if self.place else ""]
+        return " ".join(word for word in words if word)
+
+
+class _Candidate(NamedTuple):
+    kind: str
+    place: str
+
+
+class _Test(NamedTuple):
+    one: Deviation
+    users: frozenset[_Candidate]
+    across: bool
+    certain: bool  # a spine, if one is slow, is surely met: many flows
+
+
+class _Spine(NamedTuple):
+    loss: float
+    share: float  # of the pairs that meet it
+
+
+class _Gain(NamedTuple):
+    gain: float  # of the logarithm of the likelihood
+    loss: float
+
+
+def judge(fabric: Fabric, known: Knowledge, options: Options) -> list[Verdict]:
+    """Faults by loss, largest first."""
+    found = list(_inside(known, options))
+    own = bad_inside(known, options)
+    for rail in range(fabric.rails):
+        tests = list(_tests(fabric, known, f"rail{rail}"))
+        for verdict in _of_rail(tests, f"rail{rail}", options):
+            if verdict.kind != "link":
+                found.append(verdict)
+            elif (verdict.place, f"nic{rail}") not in own and (verdict.place, f"pcie{rail}") not in own:
+                loopback = (INSIDE, (verdict.place,), f"nic{rail}") in known.found[INSIDE]
+                found.append(Verdict("cable", *_rest(verdict)) if loopback else verdict)
+    return sorted(found, key=lambda v: (-v.loss, v.name))
+
+
+def _rest(v: Verdict) -> tuple[str, str, float, float, str, str]:
+    return (v.place, v.channel, v.loss, v.error, v.reason, v.runner_up)
+
+
+def _inside(known: Knowledge, options: Options) -> Iterator[Verdict]:
+    broken = broken_nodes(known, options)
+    slow = bad_inside(known, options)
+    for node in sorted(broken):
+        reason = next(one.reason for key, one in known.found[INSIDE].items() if key[1] == (node,))
+        yield Verdict("broken", node, "", 1.0, 0.0, reason)
+    for node, channel in sorted(slow):
+        if node in broken:
+            continue
+        one = known.found[INSIDE][INSIDE, (node,), channel]
+        kind = channel.rstrip("0123456789")
+        pcie = known.found[INSIDE].get((INSIDE, (node,), f"pcie{channel[3:]}")) if kind == "nic" else None
+        # The NIC's loopback passes the PCIe link: it is to blame only for what it loses beyond that.
+        if (
+            pcie
+            and (node, f"pcie{channel[3:]}") in slow
+            and one.loss - pcie.loss
+            <= options.threshold + (options.standard_errors * math.hypot(one.error, pcie.error))
+        ):
+            continue
+        yield Verdict(kind, node, channel, one.loss, one.error, one.reason)
+
+
+def _tests(fabric: Fabric, known: Knowledge, channel: str) -> Iterator[_Test]:
+    for kind in (WITHIN, ACROSS):
+        for (_, nodes, where), one in known.found[kind].items():
+            if where == channel:
+                yield _Test(one, frozenset(_users(fabric, kind, nodes)), kind == ACROSS, len(nodes) > 8)
+
+
+def _users(fabric: Fabric, kind: str, nodes: Sequence[str]) -> Iterator[_Candidate]:
+    pods = {fabric.pod_of.get(node, "") for node in nodes} - {""}
+    yield from (_Candidate("link", node) for node in nodes)
+    yield from (_Candidate("leaf", pod) for pod in pods)
+    if kind == ACROSS:
+        yield from (_Candidate("uplink", pod) for pod in pods)
+        yield _Candidate("spine", "")
+
+
+class _Rail:
+    """The tests of one rail, and how well sets of faults explain them."""
+
+    def __init__(self, tests: Sequence[_Test], candidates: Iterable[_Candidate]) -> None:
+        self.tests = tests
+        self.of: dict[_Candidate, list[int]] = {c: [] for c in candidates}
+        for number, test in enumerate(tests):
+            for candidate in test.users & self.of.keys():
+                self.of[candidate].append(number)
+
+    def predicted(self, chosen: dict[_Candidate, float]) -> list[float]:
+        """The loss of each test by all chosen faults but the spines."""
+        losses = [0.0] * len(self.tests)
+        for candidate, loss in chosen.items():
+            if candidate.kind != "spine":
+                for number in self.of[candidate]:
+                    losses[number] = max(losses[number], loss)
+        return losses
+
+    def penalties(self, chosen: dict[_Candidate, float]) -> tuple[list[float], _Spine]:
+        """Minus the logarithm of the likelihood of each test, and what is supposed of the spines."""
+        losses = self.predicted(chosen)
+        spine = self.spine(chosen.get(_Candidate("spine", ""), 0.0), losses)
+        return [self.penalty(number, loss, spine) for number, loss in enumerate(losses)], spine
+
+    def spine(self, loss: float, losses: Sequence[float]) -> _Spine:
+        """A slow spine of that loss, which as many pairs meet as is likeliest: flows are spread by a hash."""
+        if loss <= 0:
+            return _Spine(0.0, 0.0)
+        pairs = [n for n in self.of[_Candidate("spine", "")] if not self.tests[n].certain and losses[n] < loss]
+        hit = sum(_penalty(self.tests[n].one, loss) < _penalty(self.tests[n].one, losses[n]) for n in pairs)
+        return _Spine(loss, min(0.95, max(0.05, hit / len(pairs))) if pairs else 0.5)
+
+    def penalty(self, number: int, loss: float, spine: _Spine) -> float:
+        """Of one test, whose components but the spines lose `loss`."""
+        test = self.tests[number]
+        if spine.loss <= loss or not test.across:
+            return _penalty(test.one, loss)
+        with_it = _penalty(test.one, spine.loss)
+        if test.certain:
+            return with_it
+        a, b = with_it - math.log(spine.share), _penalty(test.one, loss) - math.log(1 - spine.share)
+        low = min(a, b)
+        return low - math.log(math.exp(low - a) + math.exp(low - b))
+
+    def best_loss(self, candidate: _Candidate, now: tuple[list[float], _Spine], losses: Sequence[float]) -> _Gain:
+        """What adding this candidate gains at its likeliest loss; `now` are the penalties without it."""
+        mine = self.of[candidate]
+        seen = sorted({round(self.tests[n].one.loss, 3) for n in mine if self.tests[n].one.loss > losses[n]})
+        tried = seen[:: max(1, len(seen) // 12)] + seen[-1:]
+        if mine and seen:
+            tried.append(_mean(self.tests[n].one for n in mine))
+        best = _Gain(0.0, 0.0)
+        for loss in tried:
+            if loss > 0:
+                spine = self.spine(loss, losses) if candidate.kind == "spine" else now[1]
+                own = 0.0 if candidate.kind == "spine" else loss
+                gain = sum(now[0][n] - self.penalty(n, max(own, losses[n]), spine) for n in mine)
+                best = max(best, _Gain(gain, min(1.0, loss)))
+        return best
+
+
+def _mean(ones: Iterable[Deviation]) -> float:
+    weighed = [(one.loss, 1 / max(one.error, 0.001) ** 2) for one in ones]
+    return sum(loss * weight for loss, weight in weighed) / sum(weight for _, weight in weighed)
+
+
+def _penalty(one: Deviation, predicted: float) -> float:
+    if one.reason:
+        return 0.0 if predicted >= 1 else SPREAD
+    sigma = math.hypot(one.error, SHAPES * predicted)
+    return min(SPREAD, 0.5 * ((one.loss - predicted) / sigma) ** 2 + math.log(sigma / one.error))
+
+
+def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator[Verdict]:
+    slow = [test for test in tests if test.one.loss > options.threshold]
+    if not slow:
+        return
+    every = frozenset().union(*(test.users for test in tests))
+    # Only what a slow test passed can be slow.
+    rail = _Rail(tests, sorted(frozenset().union(*(test.users for test in slow))))
+    cost = math.log(len(every) + 1) + 7
+    chosen = _choose(rail, cost, options)
+    base = sum(rail.penalties(chosen)[0])
+    for candidate, loss in chosen.items():
+        if loss > options.threshold:
+            members = [tests[n].one for n in rail.of[candidate]]
+            error = 1 / math.sqrt(sum(1 / max(one.error, 0.001) ** 2 for one in members))
+            reason = next((one.reason for one in members if one.reason), "") if loss >= 1 else ""
+            runner = _runner_up(rail, chosen, candidate, base)
+            yield Verdict(candidate.kind, candidate.place, channel, loss, max(0.001, error), reason, runner)
+
+
+def _choose(rail: _Rail, cost: float, options: Options) -> dict[_Candidate, float]:
+    chosen: dict[_Candidate, float] = {}
+    while len(chosen) < MOST_FAULTS:
+        now, losses = rail.penalties(chosen), rail.predicted(chosen)
+        (gain, loss), best = _best(rail, chosen, now, losses)
+        if best is None or gain <= cost or loss <= options.threshold:
+            break
+        chosen[best] = loss
+        _prune(rail, chosen, cost)
+    return chosen
+
+
+def _best(
+    rail: _Rail, chosen: dict[_Candidate, float], now: tuple[list[float], _Spine], losses: Sequence[float]
+) -> tuple[_Gain, _Candidate | None]:
+    found: tuple[_Gain, _Candidate | None] = (_Gain(0.0, 0.0), None)
+    for candidate in rail.of:
+        if candidate not in chosen:
+            gain = rail.best_loss(candidate, now, losses)
+            if gain.gain > found[0].gain + 1e-9:
+                found = (gain, candidate)
+    return found
+
+
+def _prune(rail: _Rail, chosen: dict[_Candidate, float], cost: float) -> None:
+    """Take back what later faults explain as well: two nodes of a pod before its leaf, say."""
+    for candidate in list(chosen):
+        loss = chosen[candidate]
+        without = {c: other for c, other in chosen.items() if c != candidate}
+        now, losses = rail.penalties(without), rail.predicted(without)
+        gain, better = rail.best_loss(candidate, now, losses)
+        if gain <= cost:
+            del chosen[candidate]
+        elif better != loss:
+            chosen[candidate] = better
+
+
+def _runner_up(rail: _Rail, chosen: dict[_Candidate, float], one: _Candidate, base: float) -> str:
+    without = {c: loss for c, loss in chosen.items() if c != one}
+    now, losses = rail.penalties(without), rail.predicted(without)
+    (gain, _), other = _best(rail, {**without, one: 0.0}, now, losses)
+    if other is None or sum(now[0]) - gain - base > CLOSE:
+        return ""
+    return f"{other.kind} {other.place}".strip()

@@ -1,0 +1,278 @@
+"""Which groups are measured next: a pure function of the fabric and of what is known so far.
+
+First each node inside. Then rings over whole pods, one for each rail; the slow ones in halves, round by round; what is
+left in pairs with a partner that is known to be good. Last, rings of one node from each pod, and for the rails that are
+slow there, pairs of pods. k bad of N cost about k log2(N/k) groups, in log2 of a pod's size and a few rounds more.
+
+A result is slow, good or open: its interval (2.6 standard errors, 99 %) lies above, below or across the threshold. Open
+ones are measured again with more repeats. The threshold is half of the smallest loss to be found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from busbw.fleet.fabric import Fabric
+from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Key, Knowledge, Trial
+
+TURNS = 3  # pairs with as many different partners, where nobody is known to be good
+LAST_GROUP = 4  # groups up to this size are not halved: each of their nodes is measured with a good partner
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be found, and how much it may cost."""
+
+    smallest_loss: float = 0.03
+    repeats: int = 16
+    most_repeats: int = 64
+    standard_errors: float = 2.6
+    inside: tuple[str, ...] = ("nvlink",)
+    controls: int = 6
+    most_rounds: int = 40
+    largest_group: int = 64  # of nodes whose pod is unknown
+
+    @property
+    def threshold(self) -> float:
+        """Half of the smallest loss: a good and a bad group are equally far from it."""
+        return self.smallest_loss / 2
+
+
+def inside_of(rails: int) -> tuple[str, ...]:
+    """The channels inside a node: NVLink, and for each rail the PCIe link of its NIC and the NIC itself."""
+    return ("nvlink", *(f"{kind}{rail}" for kind in ("pcie", "nic") for rail in range(rails)))
+
+
+def is_slow(one: Deviation, options: Options, tries: int = 1) -> bool | None:
+    """True, False, or None while the interval lies across the threshold; after three tries the estimate decides.
+
+    What could not be measured is tried twice: a launcher may have failed.
+    """
+    if one.reason:
+        return True if tries >= 2 else None
+    margin = options.standard_errors * one.error if tries < 3 else 0.0
+    if one.loss - margin > options.threshold:
+        return True
+    return False if one.loss + margin <= options.threshold else None
+
+
+@dataclass
+class _State:
+    """What is known about each group that is asked for; what is not goes on the list."""
+
+    fabric: Fabric
+    options: Options
+    known: Knowledge
+    wanted: list[Trial] = field(default_factory=list)
+
+    def verdict(self, kind: str, nodes: tuple[str, ...], channel: str) -> bool | None:
+        key = (kind, nodes, channel)
+        one = self.known.found[kind].get(key)
+        return None if one is None else is_slow(one, self.options, self.known.tries[key])
+
+    def ask(self, kind: str, nodes: tuple[str, ...], channel: str) -> bool | None:
+        """Slow or good where it is settled; else None, and the trial is put on the list."""
+        verdict = self.verdict(kind, nodes, channel)
+        if verdict is None:
+            tries = self.known.tries.get((kind, nodes, channel), 0)
+            repeats = min(self.options.most_repeats, self.options.repeats << tries)
+            self.wanted.append(Trial(kind, nodes, channel, repeats))
+        return verdict
+
+
+def next_round(fabric: Fabric, known: Knowledge, options: Options) -> tuple[Trial, ...]:
+    """The trials of the next round; none when all is known. No node is in two trials on the same channel."""
+    if known.rounds >= options.most_rounds:
+        return ()
+    state = _State(fabric, options, known)
+    for phase in (_inside, _within, _across):
+        phase(state)
+        if state.wanted:
+            # Inside a node nobody else is met.
+            chosen = state.wanted if phase is _inside else list(_disjoint(state.wanted))
+            return (*chosen, *_controls(state, chosen))
+    return ()
+
+
+def _inside(state: _State) -> None:
+    found, options = state.known.found[INSIDE], state.options
+    if len(found) < len(state.fabric.nodes) * len(options.inside):
+        state.wanted = [Trial(INSIDE, (node,), channel, options.repeats) for node in state.fabric.nodes
+                        for channel in options.inside if (INSIDE, (node,), channel) not in found]  # fmt: skip
+    for key in (
+        key for key, one in found.items() if one.loss + options.standard_errors * one.error > options.threshold
+    ):
+        state.ask(*key)
+
+
+def bad_inside(known: Knowledge, options: Options) -> set[tuple[str, str]]:
+    """(node, channel) that are slow by themselves."""
+    return {(key[1][0], key[2]) for key, one in known.found[INSIDE].items()
+            if one.loss > options.threshold and is_slow(one, options, known.tries[key])}  # fmt: skip
+
+
+def broken_nodes(known: Knowledge, options: Options) -> set[str]:
+    """Nodes on which nothing at all could be measured."""
+    dead: dict[str, int] = {}
+    for key, one in known.found[INSIDE].items():
+        if one.reason and is_slow(one, options, known.tries[key]):
+            dead[key[1][0]] = dead.get(key[1][0], 0) + 1
+    return {node for node, count in dead.items() if count == len(options.inside)}
+
+
+def _usable(state: _State) -> list[dict[str, tuple[str, ...]]]:
+    """By rail, the nodes of each pod without those whose own NIC or PCIe is slow: they would hide their neighbours."""
+    bad, broken = bad_inside(state.known, state.options), broken_nodes(state.known, state.options)
+    spoilt = [{node for node, where in bad if where in {f"nic{rail}", f"pcie{rail}"}} | broken
+              for rail in range(state.fabric.rails)]  # fmt: skip
+    pods = state.fabric.groups(state.options.largest_group)
+    return [{pod: tuple(n for n in nodes if n not in out) for pod, nodes in pods.items()} for out in spoilt]
+
+
+def _within(state: _State) -> None:
+    for rail, pods in enumerate(_usable(state)):
+        for nodes in pods.values():
+            if len(nodes) >= 2:
+                _search(state, nodes, f"rail{rail}", few=len(pods) * state.fabric.rails < 4)
+
+
+def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -> None:
+    if not few and state.ask(WITHIN, nodes, channel) is not True:
+        return
+    if len(nodes) < 8 or few:
+        # No group has enough peers, or the group is small: pairs say more.
+        _pairs(state, WITHIN, [(node,) for node in nodes], channel)
+        return
+    halves = _halves(nodes)
+    slow = [half for half in halves if state.ask(WITHIN, half, channel)]
+    quarters = [quarter for half in slow for quarter in _halves(half)]
+    bad = [quarter for quarter in quarters if state.ask(WITHIN, quarter, channel)]
+    if len(bad) == 4:
+        _pairs(state, WITHIN, [(node,) for node in nodes], channel)
+        return
+    if any(state.verdict(WITHIN, quarter, channel) is None for quarter in quarters):
+        return
+    suspects = [group for quarter in bad for group in _narrow(state, quarter, channel)]
+    good = _clean_of(state, nodes, channel)
+    partners = iter([node for node in nodes if node in good])
+    for group in suspects:
+        for node in group:
+            _alone(state, node, next(partners, ""), channel)
+
+
+def _halves(group: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    middle = len(group) // 2
+    return group[:middle], group[middle:]
+
+
+def _narrow(state: _State, group: tuple[str, ...], channel: str) -> Iterator[tuple[str, ...]]:
+    if len(group) <= LAST_GROUP:
+        yield group
+        return
+    for half in _halves(group):
+        if state.ask(WITHIN, half, channel):
+            yield from _narrow(state, half, channel)
+
+
+def _alone(state: _State, node: str, partner: str, channel: str) -> None:
+    """With a partner that is known to be good; the one it had before, so that repeats are of the same pair."""
+    earlier = [key for key in state.known.found[WITHIN] if len(key[1]) == 2 and key[1][1] == node and key[2] == channel]
+    for key in earlier:
+        if state.verdict(*key) is not None:
+            return
+    if earlier or partner:
+        state.ask(WITHIN, earlier[0][1] if earlier else (partner, node), channel)
+
+
+def _clean_of(state: _State, nodes: Iterable[str], channel: str) -> set[str]:
+    """Nodes that were in a good group on this rail; all, where none of them was measured in a group."""
+    among = set(nodes)
+    groups = [key for key in state.known.found[WITHIN] if key[2] == channel and not among.isdisjoint(key[1])]
+    if not groups:
+        return among
+    good = {node for key in groups if state.verdict(*key) is False for node in key[1]}
+    return among & good
+
+
+def _pairs(state: _State, kind: str, sides: Sequence[tuple[str, ...]], channel: str) -> None:
+    """Sides in pairs, node by node, several turns with other partners, one turn a round."""
+    for turn in range(min(TURNS, len(sides) - 1 + len(sides) % 2)):
+        before = len(state.wanted)
+        for a, b in matching(len(sides), turn):
+            for pair in zip(sides[a], sides[b], strict=False):
+                state.ask(kind, pair, channel)
+        if len(state.wanted) > before:
+            return
+
+
+def matching(count: int, turn: int) -> list[tuple[int, int]]:
+    """Disjoint pairs of 0..count-1, others for each turn (the circle method of tournaments)."""
+    ring = list(range(count)) + ([-1] if count % 2 else [])
+    rest = ring[1:]
+    step = turn * max(1, len(rest) // TURNS) % len(rest)
+    order = [ring[0], *rest[step:], *rest[:step]]
+    half = len(order) // 2
+    return [(a, b) for a, b in zip(order[:half], reversed(order[half:]), strict=True) if -1 not in (a, b)]
+
+
+def _across(state: _State) -> None:
+    """Rings of one node from each pod, all at the same time; for rails that are slow there, pairs of pods."""
+    if len({pod for pod in state.fabric.pod_of.values() if pod}) < 2:
+        return
+    slow = []
+    for rail, pods in enumerate(_clean_pods(state)):
+        channel = f"rail{rail}"
+        if len(pods) < 2:
+            continue
+        # Flows are spread over spines by a hash: enough of them that each spine is met.
+        columns = min(max(4, 128 // len(pods)), *map(len, pods))
+        rings = [tuple(nodes[column] for nodes in pods) for column in range(columns)]
+        verdicts = [state.ask(ACROSS, ring, channel) for ring in rings]
+        if len(pods) > 2 and (any(verdicts) or state.fabric.rails < 3):
+            slow.append((channel, pods))
+    for channel, pods in slow:
+        _pairs(state, ACROSS, [nodes[:8] for nodes in pods], channel)
+
+
+def _clean_pods(state: _State) -> list[list[tuple[str, ...]]]:
+    """By rail, the pods that have nodes known to be good there, with these."""
+    grouped: dict[str, list[Key]] = {}
+    for key in state.known.found[WITHIN]:
+        grouped.setdefault(key[2], []).append(key)
+    found = []
+    for rail, pods in enumerate(_usable(state)):
+        keys = grouped.get(f"rail{rail}", [])
+        seen = {node for key in keys for node in key[1]}
+        good = {node for key in keys if state.verdict(*key) is False for node in key[1]}
+        bad = {node for key in keys if len(key[1]) == 2 and state.verdict(*key) for node in key[1]} - good
+        clean = [tuple(n for n in nodes if n in good or (n not in seen and n not in bad)) for nodes in pods.values()]
+        found.append([nodes for nodes in clean if nodes])
+    return found
+
+
+def _disjoint(wanted: Sequence[Trial]) -> Iterator[Trial]:
+    busy: set[tuple[str, str]] = set()
+    for trial in wanted:
+        places = [(node, trial.channel) for node in trial.nodes]
+        if busy.isdisjoint(places):
+            busy.update(places)
+            yield trial
+
+
+def _controls(state: _State, chosen: Sequence[Trial]) -> Iterator[Trial]:
+    """Known good groups of the same kinds and sizes, so that a round of suspects has peers."""
+    shapes = {(t.kind, (len(t.nodes) - 1).bit_length()): len(t.nodes) for t in chosen if t.kind != INSIDE}
+    busy = {(node, t.channel) for t in chosen for node in t.nodes}
+    for (kind, _), size in shapes.items():
+        found = 0
+        for key in state.known.found[kind]:
+            if found == state.options.controls:
+                break
+            group = key[1][:size]
+            if len(group) < size or state.verdict(*key) is not False:
+                continue
+            if busy.isdisjoint((node, key[2]) for node in group):
+                busy.update((node, key[2]) for node in group)
+                found += 1
+                yield Trial(kind, group, key[2], state.options.repeats * 2, control=True)

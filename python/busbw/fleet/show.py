@@ -1,0 +1,106 @@
+"""What operators do with verdicts: a table, nodes to leave out in the scheduler's words, JUnit and JSON."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from busbw.base.text import clean, columns, sentences
+from busbw.fleet.fabric import Fabric
+from busbw.fleet.judge import Verdict
+from busbw.fleet.plan import Options
+from busbw.fleet.trial import Knowledge
+
+NEXT = {
+    "broken": "look at the node's console and its scheduler daemon",
+    "nvlink": "run `busbw doctor` on the node; look for NVLink errors and throttled GPUs",
+    "pcie": "compare the link's width and speed with `nvidia-smi topo -m` and `lspci -vv`",
+    "nic": "reset the NIC, compare its firmware and settings with a good node's, then swap it",
+    "cable": "look at the port's error counters, clean or swap cable and transceiver",
+    "link": "measure the NIC's loopback: it tells the NIC from its cable",
+    "leaf": "look at the switch: its errors, buffers and settings",
+    "uplink": "count the leaf's working uplinks and look at their error counters",
+    "spine": "look at the spines of this rail: errors, and how flows are spread",
+}
+
+
+def nodes_to_exclude(fabric: Fabric, verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """Node and reason, worst first. Switches are named in the table, but condemn no node."""
+    nodes, found = set(fabric.nodes), dict[str, str]()
+    for v in verdicts:
+        if v.place in nodes:
+            said = f"{v.name.removesuffix(f' of {v.place}')} {amount(v)}"
+            found[v.place] = f"{found[v.place]}; {said}" if v.place in found else said
+    return found
+
+
+def amount(v: Verdict) -> str:
+    """How much is lost."""
+    return "does not work" if v.loss >= 1 else f"slow by {100 * v.loss:.1f} %"
+
+
+def table(verdicts: Sequence[Verdict]) -> list[str]:
+    """A line for each fault, worst first, and what to do next."""
+    if not verdicts:
+        return []
+    rows = [[clean(v.kind), clean(v.place or "-"), v.channel or "all", f"{100 * v.loss:.1f} %",
+             f"{max(0.0, 100 * (v.loss - 1.96 * v.error)):.1f} to {min(100.0, 100 * (v.loss + 1.96 * v.error)):.1f}",
+             clean(v.runner_up or v.reason or "")[:24]] for v in verdicts]  # fmt: skip
+    lines = columns(["kind", "where", "channel", "slower by", "95 %", "or, reason"], rows, left=[0, 1, 2, 5])
+    return [*lines, "", *sentences([f"{kind}: {NEXT[kind]}" for kind in dict.fromkeys(v.kind for v in verdicts)])]
+
+
+def summary(fabric: Fabric, known: Knowledge, verdicts: Sequence[Verdict], options: Options) -> str:
+    """One line on everything."""
+    out = len(nodes_to_exclude(fabric, verdicts))
+    return (f"{len(fabric.nodes) - out} of {len(fabric.nodes)} nodes show no fault of {100 * options.smallest_loss:g} % "  # noqa: E501
+            f"or more after {known.rounds} rounds; {len(verdicts)} faults are named")  # fmt: skip
+
+
+def exclude_lines(excluded: dict[str, str], fabric: Fabric, words: str) -> Iterator[str]:
+    """In the words of slurm, kubernetes, or as a hostfile of the good nodes."""
+    if words == "slurm":
+        for argv in drain_words(excluded):
+            yield shlex.join(argv)
+    elif words == "kubernetes":
+        yield from (f"kubectl cordon {shlex.quote(node)}" for node in excluded)
+    else:
+        yield from (node for node in fabric.nodes if node not in excluded)
+
+
+def drain_words(excluded: dict[str, str]) -> Iterator[list[str]]:
+    """One scontrol for each node."""
+    for node, reason in excluded.items():
+        yield ["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason=busbw fleet: {clean(reason)[:200]}"]
+
+
+def as_json(fabric: Fabric, known: Knowledge, verdicts: Sequence[Verdict], options: Options) -> dict[str, Any]:
+    """Everything, for programs."""
+    return {
+        "nodes": len(fabric.nodes),
+        "rounds": known.rounds,
+        "smallest_loss": options.smallest_loss,
+        "faults": [{"name": v.name, **vars(v), "next": NEXT[v.kind]} for v in verdicts],
+        "exclude": nodes_to_exclude(fabric, verdicts),
+    }
+
+
+def junit(fabric: Fabric, verdicts: Sequence[Verdict]) -> bytes:
+    """A test case for each node, and one for each switch that is slow."""
+    excluded = nodes_to_exclude(fabric, verdicts)
+    switches = [v for v in verdicts if v.place not in set(fabric.nodes)]
+    suite = ET.Element("testsuite", {"name": "busbw fleet", "tests": str(len(fabric.nodes) + len(switches)),
+                                     "failures": str(len(excluded) + len(switches))})  # fmt: skip
+    for node in fabric.nodes:
+        case = ET.SubElement(suite, "testcase", {"classname": "busbw.fleet.node", "name": clean(node)})
+        if node in excluded:
+            ET.SubElement(case, "failure", {"message": clean(excluded[node])})
+    for v in switches:
+        case = ET.SubElement(suite, "testcase", {"classname": "busbw.fleet.fabric", "name": clean(v.name)})
+        ET.SubElement(case, "failure", {"message": amount(v)})
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"

@@ -1,0 +1,121 @@
+"""A simulated fabric: nodes with GPUs and NICs, leaf switches for each rail of a pod, spines for each rail, and faults.
+
+Traffic between two nodes of a rail goes NIC, cable, leaf, and between pods also leaf, uplink, spine, uplink, leaf. A
+ring is as fast as its slowest link. Flows between pods are spread by a hash over `paths` of the spines. Samples have
+noise of their own and bursts of foreign load; each round has a drift for each kind of measurement.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from busbw.fleet.fabric import Fabric
+from busbw.fleet.trial import ACROSS, INSIDE, Outcome, Trial
+
+LINK_GBPS = 48.0  # of a 400 Gb/s NIC, in GB/s
+NODE_KINDS = ("nic", "cable", "pcie", "nvlink", "broken")
+FABRIC_KINDS = ("leaf", "uplink", "spine")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`where` is a component: nic3@node, cable3@node, pcie2@node, nvlink@node, broken@node, leaf3@pod, uplink3@pod or
+    spine3.5 (of rail 3)."""
+
+    where: str
+    loss: float  # 0.03: 3 % slower; 1.0: does not work at all
+
+
+@dataclass(frozen=True)
+class World:
+    """What the simulated fabric is made of, beside its nodes."""
+
+    fabric: Fabric
+    faults: tuple[Fault, ...] = ()
+    spines: int = 8
+    paths: int = 4
+    noise: float = 0.01
+    drift: float = 0.01
+    bursts: float = 0.01  # share of samples that foreign load makes 20 % slower
+    seed: int = 0
+
+
+def make_fabric(nodes: int, nodes_per_pod: int, rails: int) -> Fabric:
+    """node0000.. in pods pod00.., one pod filled after the other."""
+    names = tuple(f"node{number:04d}" for number in range(nodes))
+    pods = {name: f"pod{number // nodes_per_pod:02d}" for number, name in enumerate(names)}
+    return Fabric(names, pods, rails)
+
+
+def draw_faults(world: World, count: int, smallest: float) -> tuple[Fault, ...]:
+    """Faults at different components: losses of `smallest` to ten times as much, every tenth does not work at all.
+
+    A node that is broken as a whole has no second fault: nobody could see it.
+    """
+    rng = random.Random(f"faults {world.seed}")
+    pods = list(world.fabric.pods())
+    kinds = NODE_KINDS[:4] + (FABRIC_KINDS if len(pods) > 2 else ())
+    found: dict[str, Fault] = {}
+    while len(found) < count:
+        kind, rail = rng.choice(kinds), rng.randrange(world.fabric.rails)
+        loss = min(0.9, smallest * 10 ** rng.random())
+        if rng.random() < 0.1:
+            loss, kind = 1.0, "broken" if kind == "nvlink" else kind
+        place = rng.choice(world.fabric.nodes) if kind in NODE_KINDS else rng.choice(pods)
+        name = f"{kind}{rail}@{place}"
+        if kind == "spine":
+            name = f"spine{rail}.{rng.randrange(world.spines)}"
+        elif kind in {"nvlink", "broken"}:
+            name = f"{kind}@{place}"
+        at_place = {
+            fault.where.partition("@")[0].rstrip("0123456789")
+            for fault in found.values()
+            if fault.where.endswith(f"@{place}")
+        }
+        if not at_place or (kind != "broken" and "broken" not in at_place):
+            found.setdefault(name, Fault(name, loss))
+    return tuple(found.values())
+
+
+def run(world: World, trials: Sequence[Trial], number: int) -> list[Outcome]:
+    """Samples of all trials of round `number`. The same world and round give the same samples."""
+    rng = random.Random(f"{world.seed} round {number}")
+    losses = {fault.where: fault.loss for fault in world.faults}
+    drifts: dict[str, float] = {}
+    outcomes = []
+    for trial in trials:
+        loss = max((losses[c] for c in components(world, trial) if c in losses), default=0.0)
+        if loss >= 1:
+            outcomes.append(Outcome(trial, (), "it did not end within its time"))
+            continue
+        kind = trial.channel.rstrip("0123456789")
+        drift = drifts.setdefault(f"{trial.kind} {kind}", rng.gauss(0, world.drift))
+        level = LINK_GBPS * (1 - loss) * math.exp(drift)
+        samples = (level * (1 + rng.gauss(0, world.noise)) * (0.8 if rng.random() < world.bursts else 1.0)
+                   for _ in range(trial.repeats))  # fmt: skip
+        outcomes.append(Outcome(trial, tuple(max(0.001, sample) for sample in samples)))
+    return outcomes
+
+
+def components(world: World, trial: Trial) -> Iterator[str]:
+    """What the traffic of a trial passes."""
+    if trial.kind == INSIDE:
+        yield from (f"{trial.channel}@{trial.nodes[0]}", f"broken@{trial.nodes[0]}")
+        if trial.channel.startswith("nic"):
+            yield f"pcie{trial.channel[3:]}@{trial.nodes[0]}"
+        return
+    rail, pods = trial.channel[4:], world.fabric.pod_of
+    for node in trial.nodes:
+        yield from (f"nic{rail}@{node}", f"cable{rail}@{node}", f"pcie{rail}@{node}", f"broken@{node}")
+        yield f"leaf{rail}@{pods.get(node, '')}"
+    if trial.kind != ACROSS:
+        return
+    for a, b in zip(trial.nodes, (*trial.nodes[1:], trial.nodes[0]), strict=True):
+        if pods.get(a) != pods.get(b):
+            yield from (f"uplink{rail}@{pods.get(a)}", f"uplink{rail}@{pods.get(b)}")
+            for path in range(world.paths):
+                yield f"spine{rail}.{zlib.crc32(f'{a} {b} {rail} {path}'.encode()) % world.spines}"

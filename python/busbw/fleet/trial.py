@@ -1,0 +1,128 @@
+"""One test of a round, its result, and what a result says beside its peers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+INSIDE = "inside"
+"""Inside one node: channels nvlink, pcie0.., nic0.. (each NIC against itself, a loopback)."""
+WITHIN = "within"
+"""A ring over nodes of one pod, on one rail: channel rail0.."""
+ACROSS = "across"
+"""A ring over nodes of several pods, on one rail."""
+KINDS = (INSIDE, WITHIN, ACROSS)
+
+Key = tuple[str, tuple[str, ...], str]
+"""What is measured, whatever the number of repeats: kind, nodes, channel."""
+
+
+class Trial(NamedTuple):
+    """A group of nodes measured together. In one round no two trials share a node on the same channel."""
+
+    kind: str
+    nodes: tuple[str, ...]
+    channel: str
+    repeats: int
+    control: bool = False  # known to be good: its peers are compared with it
+
+    @property
+    def key(self) -> Key:
+        """What is measured."""
+        return self[:3]
+
+
+class Outcome(NamedTuple):
+    """Samples in GB/s of a trial; none where it did not start, hung or died, with the reason."""
+
+    trial: Trial
+    samples: tuple[float, ...]
+    reason: str = ""
+
+
+class Deviation(NamedTuple):
+    """How much slower than its peers: 0.03 is 3 %. `error` is one standard error; `reason`: nothing was measured."""
+
+    loss: float
+    error: float
+    reason: str = ""
+
+
+def deviations(outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, Deviation]]:
+    """Each result against its peers in the same round: same kind, channel's kind and size of group.
+
+    A round's own peers take away what drifts over the hours. The spread of repeats is pooled over the peers, since that
+    of a few samples says little: standard error = 1.2533 * median of the peers' standard deviations / sqrt(repeats)
+    (the median of a normal sample, Kenney and Keeping 1962), at least 0.1 %.
+    """
+    peers: dict[tuple[str, str, int], list[Outcome]] = {}
+    for outcome in outcomes:
+        trial = outcome.trial
+        size = (len(trial.nodes) - 1).bit_length()
+        peers.setdefault((trial.kind, trial.channel.rstrip("0123456789"), size), []).append(outcome)
+    for group in peers.values():
+        yield from _beside(group)
+
+
+def _beside(group: Sequence[Outcome]) -> Iterator[tuple[Outcome, Deviation]]:
+    medians = [statistics.median(o.samples) if o.samples else 0.0 for o in group]
+    usual = reference([m for m, o in zip(medians, group, strict=True) if m > 0],
+                      [m for m, o in zip(medians, group, strict=True) if m > 0 and o.trial.control])  # fmt: skip
+    spread = _spread([(o.samples, m) for o, m in zip(group, medians, strict=True) if m > 0 and len(o.samples) >= 3])
+    for outcome, median in zip(group, medians, strict=True):
+        if median <= 0 or usual <= 0:
+            yield outcome, Deviation(1.0, 0.0, outcome.reason or "nothing was measured")
+        else:
+            yield outcome, Deviation(1 - median / usual, max(0.001, 1.2533 * spread / math.sqrt(len(outcome.samples))))
+
+
+def reference(levels: Sequence[float], controls: Sequence[float]) -> float:
+    """What is usual among peers.
+
+    Known good ones say it where there are three. Of few peers most may be slow: the upper quarter says it then. Else
+    the median, taken again without those far below it.
+    """
+    if len(controls) >= 3:
+        return statistics.median(controls)
+    if not levels:
+        return 0.0
+    if len(levels) < 16:
+        return sorted(levels)[max(0, math.ceil(0.8 * len(levels)) - 1)]
+    first = statistics.median(levels)
+    return statistics.median([level for level in levels if level > 0.985 * first])
+
+
+def _spread(measured: Sequence[tuple[Sequence[float], float]]) -> float:
+    """Standard deviation of one sample: 1.4826 * median absolute deviation, which a burst of load does not widen."""
+    # A hundred groups say it well enough; all of them would cost a second at a thousand nodes.
+    chosen = measured[:: max(1, len(measured) // 100)]
+    found = [1.4826 * statistics.median(abs(s - m) for s in samples) / m for samples, m in chosen]
+    return max(0.0005, statistics.median(found)) if found else 0.01
+
+
+@dataclass
+class Knowledge:
+    """Everything measured so far, by kind: repeats of the same thing are one result, weighted by their errors."""
+
+    found: Mapping[str, dict[Key, Deviation]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+    tries: dict[Key, int] = field(default_factory=dict)
+    rounds: int = 0
+
+    def learn(self, outcomes: Sequence[Outcome]) -> None:
+        """Add the results of one round."""
+        for outcome, one in deviations(outcomes):
+            key = outcome.trial.key
+            known = self.found[key[0]]
+            known[key] = _merged(known[key], one) if key in known else one
+            self.tries[key] = self.tries.get(key, 0) + (not outcome.trial.control)
+        self.rounds += 1
+
+
+def _merged(a: Deviation, b: Deviation) -> Deviation:
+    if a.reason or b.reason:
+        return b if b.reason or a.reason else a
+    wa, wb = 1 / a.error**2, 1 / b.error**2
+    return Deviation((a.loss * wa + b.loss * wb) / (wa + wb), 1 / math.sqrt(wa + wb))

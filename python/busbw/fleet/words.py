@@ -1,0 +1,98 @@
+"""A trial as a launch: which program runs on which nodes, with which words and variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from busbw.fleet.trial import INSIDE, Trial
+from busbw.launch.job import Host, JobSpec, SlurmOptions
+from busbw.launch.launchers import planner
+from busbw.launch.plan import LaunchPlan
+
+
+@dataclass(frozen=True)
+class Launching:
+    """How groups are started. `program` measures instead of the engine: docs/reference/fleet.md says how."""
+
+    engine: Path
+    launcher: str = "srun"
+    launcher_program: str | None = None
+    launcher_arguments: tuple[str, ...] = ()
+    program: Path | None = None
+    gpus_per_node: int = 8
+    devices: tuple[str, ...] = ()  # the RDMA device of each rail, as NCCL_IB_HCA names it
+    size: int = 256 << 20
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def launch(trial: Trial, how: Launching, output: Path) -> LaunchPlan:
+    """Processes on the nodes of a trial that write `output`: the engine a record, a program its samples."""
+    inside = trial.kind == INSIDE
+    ranks = how.gpus_per_node if inside and how.program is None else len(trial.nodes)
+    environment = {**how.environment, **_variables(trial, how, output)}
+    words = () if how.program else _words(trial, how, output)
+    job = JobSpec(
+        ranks=ranks,
+        engine=how.program or how.engine,
+        arguments=words,
+        environment=environment,
+        nodes=len(trial.nodes),
+        hosts=() if how.launcher == "local" else tuple(Host(node, ranks // len(trial.nodes)) for node in trial.nodes),
+        folder=output.parent,
+        name=f"fleet-{trial.channel}",
+        launcher_program=how.launcher_program,
+        # Steps of one allocation share its nodes: rails are measured at the same time.
+        launcher_arguments=(*(("--overlap",) if how.launcher == "srun" else ()), *how.launcher_arguments),
+        slurm=SlurmOptions(nodelist=compressed(trial.nodes) if how.launcher == "srun" else None),
+    )
+    if how.launcher == "local":
+        job = replace(job, nodes=1)
+    return planner(how.launcher).plan(job)
+
+
+def _variables(trial: Trial, how: Launching, output: Path) -> dict[str, str]:
+    found = {}
+    if trial.kind != INSIDE and how.devices:
+        rail = int(trial.channel[4:])
+        found["NCCL_IB_HCA"] = f"={how.devices[rail % len(how.devices)]}"
+        found["CUDA_VISIBLE_DEVICES"] = str(rail % how.gpus_per_node)
+    if how.program:
+        found |= {
+            "BUSBW_FLEET_KIND": trial.kind,
+            "BUSBW_FLEET_CHANNEL": trial.channel,
+            "BUSBW_FLEET_NODES": ",".join(trial.nodes),
+            "BUSBW_FLEET_REPEATS": str(trial.repeats),
+            "BUSBW_FLEET_SAMPLES": str(output),
+        }
+    return found
+
+
+def _words(trial: Trial, how: Launching, output: Path) -> tuple[str, ...]:
+    size = str(how.size)
+    return ("all_reduce", "-b", size, "-e", size, "-n", "20", "-w", "2", "-c", "0", "-N", str(trial.repeats),
+            "--record", str(output))  # fmt: skip
+
+
+def compressed(nodes: Sequence[str]) -> str:
+    """Slurm's host list: gpu001,gpu002,gpu004 is gpu[001-002,004]."""
+    groups: dict[tuple[str, int], list[int]] = {}
+    plain = []
+    for node in nodes:
+        found = re.fullmatch(r"(.*?)([0-9]{1,9})", node)
+        if found:
+            groups.setdefault((found[1], len(found[2])), []).append(int(found[2]))
+        else:
+            plain.append(node)
+    for (stem, width), numbers in groups.items():
+        runs: list[list[int]] = []
+        for number in sorted(numbers):
+            if runs and number == runs[-1][1] + 1:
+                runs[-1][1] = number
+            else:
+                runs.append([number, number])
+        parts = [f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in runs]
+        plain.append(f"{stem}{parts[0]}" if len(numbers) == 1 else f"{stem}[{','.join(parts)}]")
+    return ",".join(plain)

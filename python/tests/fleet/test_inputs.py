@@ -1,0 +1,125 @@
+"""What operators and strangers write: node lists, topologies, results; each mistake is one sentence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from busbw.base.errors import UserError
+from busbw.fleet.fabric import expand, fabric_of, read_pods
+from busbw.fleet.plan import Options
+from busbw.fleet.results import head_line, read, result_line
+from busbw.fleet.trial import Outcome, Trial
+from busbw.fleet.words import compressed
+
+TREE = """\
+# from slurm.conf's neighbour
+SwitchName=leaf1 Nodes=gpu[001-002]
+SwitchName=leaf2 Nodes=gpu[003-004] LinkSpeed=400000
+SwitchName=spine Switches=leaf[1-2]
+"""
+BLOCK = "BlockName=b1 Nodes=gpu[001-002]\nBlockName=b2 Nodes=gpu[003-004]\nBlockSizes=2,4\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("gpu[001-003,7],login1", ("gpu001", "gpu002", "gpu003", "gpu7", "login1")),
+        ("r[1-2]n[08-10]", ("r1n08", "r1n09", "r1n10", "r2n08", "r2n09", "r2n10")),
+        ("a, b", ("a", "b")),
+        ("gpu[1-2].site.org", ("gpu1.site.org", "gpu2.site.org")),
+    ],
+)
+def test_host_lists_name_nodes_and_are_written_back(text: str, nodes: tuple[str, ...]) -> None:
+    assert expand(text) == nodes
+    assert sorted(expand(compressed(nodes))) == sorted(nodes)
+
+
+def test_topologies_of_tree_block_and_lines_agree_on_pods() -> None:
+    tree, block = read_pods(TREE, "t"), read_pods(BLOCK, "b")
+    lines = read_pods("gpu001 x\ngpu002 x\ngpu003 y\n\ngpu004 y # rack 2\n", "l")
+    assert list(tree) == list(block) == list(lines) == ["gpu001", "gpu002", "gpu003", "gpu004"]
+    assert tree["gpu003"] == tree["gpu004"] == "leaf2" != tree["gpu001"]
+    assert block["gpu001"] == "b1"
+
+
+@pytest.mark.parametrize(
+    ("do", "said"),
+    [
+        (lambda: expand("gpu[5-1]"), "low to high"),
+        (lambda: expand("gpu[1-9"), "is no node"),
+        (lambda: expand("n[1-19999][1-19999]"), "more than 20000"),
+        (lambda: expand("n[1-2]" * 500), "brackets"),
+        (lambda: expand("a;b"), "is no node"),
+        (lambda: fabric_of((), {}, 1), "no node is named"),
+        (lambda: fabric_of(("a", "b", "a"), {}, 1), "a is named twice"),
+        (lambda: fabric_of(("a", "b"), {"x1": "p"}, 1), "another cluster's"),
+        (lambda: read_pods("SwitchName=l1 Nodes=a\nSwitchName=l2 Nodes=a\n", "t"), "t:2: a is below l1 and l2"),
+        (lambda: read_pods("hello\n", "t"), "t:1: 'hello' is neither"),
+        (lambda: read_pods("a b c d\n", "t"), "t:1"),
+    ],
+)
+def test_what_is_no_fabric_is_one_sentence(do, said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        do()
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+HEAD = head_line(fabric_of(("a", "b"), {"a": "p", "b": "p"}, 2), Options())
+
+
+def line(**changes: object) -> str:
+    usual = {"round": 0, "kind": "within", "channel": "rail0", "nodes": ["a", "b"], "samples": [1.0, 2.0]}
+    return json.dumps({**usual, **changes})
+
+
+def test_results_are_read_as_they_were_written() -> None:
+    outcomes = [Outcome(Trial("within", ("a", "b"), "rail1", 3, True), (1.0, 2.5, 3.0)),
+                Outcome(Trial("inside", ("a",), "nvlink", 1), (), "it died")]  # fmt: skip
+    text = "\n".join([HEAD, *(result_line(0, outcome) for outcome in outcomes)]) + "\n"
+    fabric, options, results = read(text, "f")
+    assert fabric is not None and fabric.pods() == {"p": ("a", "b")} and fabric.rails == 2
+    assert options is not None and options.smallest_loss == 0.03
+    assert results.rounds == [outcomes]
+
+
+def test_a_last_line_that_a_kill_cut_off_is_left_out() -> None:
+    _, _, results = read(f"{HEAD}\n{line()}\n{line()[:30]}", "f")
+    assert len(results.rounds[0]) == 1
+    with pytest.raises(UserError, match="f:2"):
+        read(f"{HEAD}\n{line()[:30]}\n{line()}\n", "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (line(nodes=["a", "zz"]), "zz is not among the 2 nodes of the plan"),
+        (line(nodes=["a", "a"]), "a stands twice in one group"),
+        (line(nodes=["a"]), "two or more between nodes"),
+        (line(nodes="ab"), "`nodes` is a list"),
+        (line(kind="beside"), "`kind` is one of"),
+        (line(channel="rail0; rm"), "is no channel"),
+        (line(channel="nvlink"), "is no channel of kind within"),
+        (line(round=5), "results stand in order"),
+        (line(round=-1), "`round` counts"),
+        (line(round=True), "`round` counts"),
+        (line(samples=[0]), "is no bandwidth"),
+        (line(samples=[1e999]), "is no bandwidth"),
+        (line(samples=[True]), "is no bandwidth"),
+        (line(samples=[1.0] * 10_001), "up to 10000"),
+        (line(samples="9"), "`samples` is a list"),
+        (line(reason=3), "`reason` is a sentence"),
+        ("[1]", "a result is an object"),
+        ("[" * 100_000, "is no JSON"),
+        (HEAD, "a second time"),
+        (line().replace("1.0", "NaN"), "is no bandwidth"),
+    ],
+)
+def test_what_is_no_result_is_one_sentence_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        read(f"{HEAD}\n{text}\n\n", "f")
+    assert said in str(raised.value)
+    assert str(raised.value).startswith("f:2: ")
+    assert len(str(raised.value)) < 300
