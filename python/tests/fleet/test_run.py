@@ -1,0 +1,109 @@
+"""`busbw fleet run` with a stand-in that measures: faults are named, failures are results, a stop loses little."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from busbw.cli.main import main
+
+STAND_IN = """\
+#!{python}
+import os, sys, time
+if os.environ.get("BUSBW_RANK", "0") != "0":
+    sys.exit()
+nodes = os.environ["BUSBW_FLEET_NODES"].split(",")
+with open({log!r}, "a") as log:
+    log.write(os.environ["BUSBW_FLEET_CHANNEL"] + " " + ",".join(nodes) + "\\n")
+time.sleep({pause})
+if "n3" in nodes and {n3!r} == "dies":
+    sys.exit("the NIC is gone")
+if "n3" in nodes and {n3!r} == "hangs":
+    time.sleep(60)
+if "n3" in nodes and {n3!r} == "babbles":
+    open(os.environ["BUSBW_FLEET_SAMPLES"], "w").write("fast\\n")
+    sys.exit()
+level = 9.0 if "n5" in nodes else 10.0
+with open(os.environ["BUSBW_FLEET_SAMPLES"], "w") as out:
+    for number in range(int(os.environ["BUSBW_FLEET_REPEATS"])):
+        out.write(f"{{level * (1 + 0.002 * (number % 3 - 1))}}\\n")
+"""
+
+
+def stand_in(folder: Path, n3: str = "", pause: float = 0.0) -> list[str]:
+    program = folder / "measures"
+    program.write_text(STAND_IN.format(python=sys.executable, log=str(folder / "log"), n3=n3, pause=pause))
+    program.chmod(0o755)
+    return ["fleet", "run", str(folder / "f.jsonl"), "--hosts", "n[0-7]", "--rails", "1", "--inside", "none",
+            "--launcher", "local", "--program", str(program), "--repeats", "3"]  # fmt: skip
+
+
+def found(out: str) -> set[tuple[str, str]]:
+    return {(each["kind"], each["place"]) for each in json.loads(out)["faults"]}
+
+
+def test_a_slow_node_is_named_and_nothing_is_left_behind(tmp_path: Path, capsys) -> None:
+    assert main([*stand_in(tmp_path), "--json"]) == 1
+    assert found(capsys.readouterr().out) == {("link", "n5")}
+    assert {path.name for path in tmp_path.iterdir()} == {"measures", "log", "f.jsonl"}
+    assert main(["fleet", "judge", str(tmp_path / "f.jsonl"), "--json"]) == 1
+    assert found(capsys.readouterr().out) == {("link", "n5")}
+
+
+@pytest.mark.parametrize(
+    ("fate", "reason"),
+    [
+        ("dies", "the NIC is gone"),
+        ("hangs", "did not end within its time"),
+        ("babbles", "one bandwidth in GB/s a line"),
+    ],
+)
+def test_a_node_that_dies_hangs_or_babbles_is_a_result(tmp_path: Path, capsys, fate: str, reason: str) -> None:
+    assert main([*stand_in(tmp_path, fate), "--json", "--trial-limit", "3"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert {(each["kind"], each["place"], each["loss"] == 1) for each in said["faults"]} == {
+        ("link", "n3", True), ("link", "n5", False),
+    }  # fmt: skip
+    assert reason in said["faults"][0]["reason"]
+
+
+def test_a_killed_coordinator_goes_on_without_measuring_twice(tmp_path: Path, capsys) -> None:
+    words = [*stand_in(tmp_path, pause=0.2), "--steps-at-once", "1"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    first = subprocess.Popen([sys.executable, "-m", "busbw", *words], env=environment, stderr=subprocess.DEVNULL)
+    file = tmp_path / "f.jsonl"
+    deadline = time.monotonic() + 60
+    while not (file.exists() and file.read_text().count("\n") >= 3):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    first.send_signal(signal.SIGKILL)
+    first.wait(10)
+    kept = file.read_text()
+    assert main([*words, "--json"]) == 1
+    assert found(capsys.readouterr().out) == {("link", "n5")}
+    assert file.read_text().startswith(kept[: kept.rindex("\n") + 1])
+    groups = (tmp_path / "log").read_text().splitlines()
+    # Only what was under way when the kill came is measured a second time.
+    assert len(groups) - len(set(groups)) <= 1
+
+
+def test_the_budget_ends_it_with_what_is_there(tmp_path: Path, capsys) -> None:
+    assert main([*stand_in(tmp_path, pause=0.3), "--steps-at-once", "1", "--budget", "0.5"]) == 124
+    assert "goes on from" in capsys.readouterr().err
+    assert len((tmp_path / "f.jsonl").read_text().splitlines()) >= 2
+
+
+def test_a_program_or_launcher_that_is_not_there_is_one_sentence(tmp_path: Path, capsys) -> None:
+    words = stand_in(tmp_path)
+    assert main([*words[:-3], "nowhere"]) == 1
+    assert "no program that can be run" in capsys.readouterr().err
+    assert main([*words, "--launcher", "mpirun", "--launcher-program", "/no/mpirun"]) == 1
+    assert "was not found" in capsys.readouterr().err
+    assert not (tmp_path / "f.jsonl").exists()
