@@ -137,16 +137,10 @@ class Device {
   virtual void order_by_words(const WordStep* steps, std::size_t count, DeviceStream stream) = 0;
   // kernels/add.h
   virtual void add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) = 0;
-<<<<<<< HEAD
   // kernels/norm.h; has_norm() says whether this build has it for the type.
   virtual bool has_norm(ncclDataType_t type) const = 0;
   virtual void norm(NormWay way, ncclDataType_t type, int channels, int threads, const NormArguments& arguments,
                     DeviceStream stream) = 0;
-=======
-  // Runs `function` on a thread of the driver when all that came before it in the stream is done. It may ask nothing of
-  // CUDA.
-  virtual void call(DeviceStream stream, void (*function)(void*), void* data) = 0;
->>>>>>> 037a589 (GPU library: BUSBW_CHECK=1 compares every call with NCCL's result)
   // By the GPU's copy engines, to memory of any GPU.
   virtual void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) = 0;
 };

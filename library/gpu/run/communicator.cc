@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "library/common/failure.h"
-#include "library/gpu/check/ledger.h"
 
 namespace busbw::gpu {
 namespace {
@@ -96,7 +95,6 @@ Communicator::Communicator(CommunicatorParts parts)
 Communicator::~Communicator() {
   const AsideFromCaptures aside;
   releaser_.reset();
-  parts_.checker.reset();
   windows_.clear();
   for (const DeviceStream stream : side_streams_) device()->destroy(stream);
   device()->destroy(fork_);
@@ -142,14 +140,10 @@ KernelArguments Communicator::arguments(const Call& call) const {
 
 void Communicator::launch(const Call& call, const Choice& choice) {
   const Chosen one{call, choice};
-  launch({&one, 1}, {&call.stream, 1}, Alone::yes);
+  launch({&one, 1}, {&call.stream, 1});
 }
 
 void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams streams) {
-  launch(calls, streams, Alone::no);
-}
-
-void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams streams, Alone alone) {
   const std::lock_guard lock(guard_);
   parts_.health->check();
   settle_later();
@@ -158,11 +152,7 @@ void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams st
   if (turn.capture != 0) parts_.share->keep();
   try {
     order_.before(turn, others);
-    if (parts_.counts) [[unlikely]] {
-      launch_checked(turn, calls, alone);
-    } else {
-      for (const Chosen& one : calls) launch_in(turn, one.call, one.choice);
-    }
+    for (const Chosen& one : calls) launch_in(turn, one.call, one.choice);
     order_.after(turn, others);
   } catch (const Failure& failure) {
     // While a graph is captured nothing runs, and the ranks stay in step.
@@ -171,7 +161,6 @@ void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams st
   }
 }
 
-<<<<<<< HEAD
 bool Communicator::launch_norm(const NormCall& call) {
   const std::size_t row_bytes = call.hidden * type_bytes(call.type);
   const NormShape shape = norm_shape(call.rows, row_bytes, constant_.layout, parts_.share->next());
@@ -199,37 +188,6 @@ bool Communicator::launch_norm(const NormCall& call) {
   return true;
 }
 
-=======
-void Communicator::launch_checked(const Turn& turn, std::span<const Chosen> calls, Alone alone) {
-  Ledger& ledger = Ledger::of_this_process();
-  Checker* const checker = turn.capture == 0 ? parts_.checker.get() : nullptr;
-  if (checker) checker->begin(int(calls.size()));
-  for (const Chosen& one : calls) {
-    ++launched_;
-    ledger.take();
-    if (checker) checker->save(one.call, turn.stream, describe(one.choice), launched_);
-    launch_in(turn, one.call, one.choice);
-    if (checker) checker->keep();
-    if (!checker) ledger.skip(turn.capture != 0 ? "captured in a graph" : parts_.why_unchecked);
-  }
-  if (!checker || alone == Alone::no) return;
-  checker->ask_nccl();
-  checker->compare();
-}
-
-bool Communicator::asks_nccl() {
-  const std::lock_guard lock(guard_);
-  if (!parts_.checker || !parts_.checker->pending()) return false;
-  parts_.checker->ask_nccl();
-  return true;
-}
-
-void Communicator::compare() {
-  const std::lock_guard lock(guard_);
-  if (parts_.checker) parts_.checker->compare();
-}
-
->>>>>>> 037a589 (GPU library: BUSBW_CHECK=1 compares every call with NCCL's result)
 void Communicator::launch_in(const Turn& turn, const Call& call, const Choice& choice) {
   if (parts_.log == LogLevel::choices) log(call, choice);
   if (choice.protocol == Protocol::copy) {
