@@ -128,6 +128,8 @@ def _tell(args: Args, fabric: Fabric, options: Options, known: Knowledge, verdic
         print(show.summary(fabric, known, verdicts, options))
         for line in () if args.drain else show.exclude_lines(excluded, fabric, "slurm"):
             print(f"  {line}")
+    if noise := show.too_noisy(known, options):
+        print(f"busbw: {noise}", file=sys.stderr)
     if args.drain:
         _drain(excluded)
     return 1 if verdicts else 0

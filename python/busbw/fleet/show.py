@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -57,6 +58,17 @@ def summary(fabric: Fabric, known: Knowledge, verdicts: Sequence[Verdict], optio
     out = len(nodes_to_exclude(fabric, verdicts))
     return (f"{len(fabric.nodes) - out} of {len(fabric.nodes)} nodes show no fault of {100 * options.smallest_loss:g} % "  # noqa: E501
             f"or more after {known.rounds} rounds; {len(verdicts)} faults are named")  # fmt: skip
+
+
+def too_noisy(known: Knowledge, options: Options) -> str:
+    """A sentence where samples spread so much that verdicts of small faults may be noise, else nothing."""
+    errors = [one.error for kind in known.found.values() for one in kind.values() if not one.reason]
+    usual = statistics.median(errors) if errors else 0.0
+    if options.standard_errors * usual <= options.threshold:
+        return ""
+    least = 200 * options.standard_errors * usual
+    return (f"samples spread so much that faults below {least:.0f} % may be noise; raise --repeats or --size, or look "
+            f"for larger ones with --smallest-loss")  # fmt: skip
 
 
 def exclude_lines(excluded: dict[str, str], fabric: Fabric, words: str) -> Iterator[str]:

@@ -110,3 +110,12 @@ def test_results_without_a_head_need_the_nodes_and_strangers_are_refused(measure
     assert "node0003" in capsys.readouterr().out
     assert main(["fleet", "judge", str(bare), "--hosts", "node[0000-0014]", "--rails", "2"]) == 2
     assert "node0015 is not among the 15 nodes" in capsys.readouterr().err
+
+
+def test_verdicts_over_noise_are_called_so(capsys, tmp_path: Path) -> None:
+    lines = [{"round": 0, "kind": "within", "channel": "rail0", "nodes": pair, "samples": [6.0, 10.0, 9.0, 14.0]}
+             for pair in (["a", "b"], ["c", "d"])]  # fmt: skip
+    file = tmp_path / "noisy"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    main(["fleet", "judge", str(file), "--hosts", "a,b,c,d", "--rails", "1"])
+    assert "may be noise" in capsys.readouterr().err
