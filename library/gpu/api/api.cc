@@ -12,6 +12,7 @@
 #include "library/common/nccl/real_nccl.h"
 #include "library/gpu/api/group.h"
 #include "library/gpu/api/registry.h"
+#include "library/gpu/check/ledger.h"
 
 #define BUSBW_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -92,19 +93,39 @@ ncclResult_t in_order(ncclComm_t comm, const std::shared_ptr<Communicator>& ours
   return result;
 }
 
+// For the summary of BUSBW_CHECK=1; `why` is asked where the communicator does not say it.
+template <class Why>
+void note_handed_on(const std::shared_ptr<Entry>& entry, Why why) {
+  // A program may use communicators that were not made through us.
+  static Ledger& ledger = []() -> Ledger& {
+    const char* setting = std::getenv("BUSBW_CHECK");
+    if (setting && std::string(setting) == "1") Ledger::of_this_process().open();
+    return Ledger::of_this_process();
+  }();
+  if (!ledger.is_open() || inside_nccl()) return;
+  ledger.hand_on(entry && !entry->ours ? entry->reason : why());
+}
+
 template <class Real>
-ncclResult_t by_nccl(ncclComm_t comm, ncclStream_t stream, Real real) {
+ncclResult_t by_nccl(const char* function, ncclComm_t comm, ncclStream_t stream, Real real) {
   const std::shared_ptr<Entry> entry = usable(comm);
+  note_handed_on(entry, [&] { return std::string(function) + " is always NCCL's"; });
   return in_order(comm, entry ? entry->ours : nullptr, stream, real);
 }
 
 template <class Real>
 ncclResult_t collective(ncclComm_t comm, const Call& call, Real real) {
   const std::shared_ptr<Entry> entry = usable(comm);
-  if (!entry || !entry->ours) return real();
+  if (!entry || !entry->ours) {
+    note_handed_on(entry, [] { return "a communicator that was not made through busbw"; });
+    return real();
+  }
   const Choice choice = entry->ours->decide_next(call);
   if (Group::of_this_thread().open()) Group::of_this_thread().count(comm, entry->ours);
-  if (!choice.accelerated) return in_order(comm, entry->ours, call.stream, real);
+  if (!choice.accelerated) {
+    note_handed_on(entry, [&] { return std::string(name(call.collective)) + ": " + choice.reason; });
+    return in_order(comm, entry->ours, call.stream, real);
+  }
   Group& group = Group::of_this_thread();
   if (group.open()) {
     group.defer(comm, entry->ours, call, choice);

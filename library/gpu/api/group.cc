@@ -10,6 +10,7 @@
 #include "library/common/failure.h"
 #include "library/common/nccl/last_error.h"
 #include "library/common/nccl/real_nccl.h"
+#include "library/gpu/api/call_by_nccl.h"
 #include "library/gpu/join/pending.h"
 #include "library/gpu/join/window_opening.h"
 
@@ -22,28 +23,6 @@ bool holds(const std::vector<DeviceStream>& streams, DeviceStream stream) {
 
 void add(std::vector<DeviceStream>& streams, DeviceStream stream) {
   if (!holds(streams, stream)) streams.push_back(stream);
-}
-
-// A call that we would take, by the real NCCL.
-void call_by_nccl(ncclComm_t comm, const Call& call) {
-  const RealNccl& real = real_nccl();
-  switch (call.collective) {
-    case Collective::all_reduce:
-      call_nccl(real.all_reduce, call.send, call.recv, call.count, call.type, call.op, comm, call.stream);
-      return;
-    case Collective::all_gather:
-      call_nccl(real.all_gather, call.send, call.recv, call.count, call.type, comm, call.stream);
-      return;
-    case Collective::reduce_scatter:
-      call_nccl(real.reduce_scatter, call.send, call.recv, call.count, call.type, call.op, comm, call.stream);
-      return;
-    case Collective::all_to_all:
-      call_nccl(real.all_to_all, call.send, call.recv, call.count, call.type, comm, call.stream);
-      return;
-    case Collective::broadcast:
-      call_nccl(real.broadcast, call.send, call.recv, call.count, call.type, call.root, comm, call.stream);
-      return;
-  }
 }
 
 }  // namespace
@@ -89,6 +68,11 @@ void Group::launch_ours(Contents& contents) {
     if (!part.calls.empty()) part.ours->launch(part.calls, part.streams);
   }
   for (Part& part : contents.parts) {
+    if (part.ours->asks_nccl()) {
+      // First, so that what compares on this stream is in the line.
+      std::erase(part.nccl, part.streams.front());
+      part.nccl.insert(part.nccl.begin(), part.streams.front());
+    }
     // NCCL joins the streams of its calls itself.
     if (!part.nccl.empty()) part.turn = part.ours->before(part.nccl.front());
   }
@@ -111,6 +95,7 @@ ncclResult_t Group::run(Contents& contents) {
     for (const Part& part : contents.parts) {
       if (part.nccl.empty()) continue;
       std::vector<DeviceStream> others;
+      part.ours->compare();
       for (const DeviceStream stream : part.streams) {
         if (!holds(part.nccl, stream)) others.push_back(stream);
       }

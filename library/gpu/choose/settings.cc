@@ -58,6 +58,14 @@ Settings Settings::from_environment() {
                   text("BUSBW_GPU is '%s'; it takes 0 (everything goes to NCCL) or 1.", enabled.c_str()));
   }
   settings.enabled = enabled != "0";
+  const std::string check = value_of("BUSBW_CHECK");
+  if (!check.empty() && check != "0" && check != "1") {
+    throw Failure(ncclInvalidUsage,
+                  text("BUSBW_CHECK is '%.60s'; it takes 0 or 1 (NCCL does every call too, and the results are "
+                       "compared).",
+                       check.c_str()));
+  }
+  settings.check = check == "1";
   const std::string log = value_of("BUSBW_GPU_LOG");
   if (!log.empty() && log != "0" && log != "1" && log != "2") {
     throw Failure(ncclInvalidUsage,

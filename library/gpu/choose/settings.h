@@ -20,6 +20,8 @@ struct Settings {
   std::string table;
   // BUSBW_GPU_TIMEOUT: how long ranks wait for each other when a communicator is made, before NCCL does it all.
   double timeout_seconds = 60;
+  // BUSBW_CHECK=1: NCCL does every call too, and the results are compared.
+  bool check = false;
   // BUSBW_GPU_LOG
   LogLevel log = LogLevel::none;
 

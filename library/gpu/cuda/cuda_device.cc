@@ -490,6 +490,11 @@ void CudaDevice::add(ncclDataType_t type, const AddArguments& arguments, DeviceS
   check(driver_.launch(&config, adders_[std::size_t(type)][variant], parameters, nullptr), "cuLaunchKernelEx");
 }
 
+void CudaDevice::call(DeviceStream stream, void (*function)(void*), void* data) {
+  const Current current(*this);
+  check(driver_.call_host(stream, function, data), "cuLaunchHostFunc");
+}
+
 void CudaDevice::copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) {
   const Current current(*this);
   check(driver_.copy_on_device(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");

@@ -55,6 +55,7 @@ class CudaDevice : public Device {
   void norm(NormWay way, ncclDataType_t type, int channels, int threads, const NormArguments& arguments,
             DeviceStream stream) override;
   void add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) override;
+  void call(DeviceStream stream, void (*function)(void*), void* data) override;
   void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) override;
 
  private:

@@ -141,6 +141,9 @@ class Device {
   virtual bool has_norm(ncclDataType_t type) const = 0;
   virtual void norm(NormWay way, ncclDataType_t type, int channels, int threads, const NormArguments& arguments,
                     DeviceStream stream) = 0;
+  // Runs `function` on a thread of the driver when all that came before it in the stream is done. It may ask nothing of
+  // CUDA.
+  virtual void call(DeviceStream stream, void (*function)(void*), void* data) = 0;
   // By the GPU's copy engines, to memory of any GPU.
   virtual void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) = 0;
 };

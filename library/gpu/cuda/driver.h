@@ -118,6 +118,7 @@ struct Uuid {
   X(stream_query, cuStreamQuery, (ncclStream_t stream))                                                               \
   X(stream_synchronize, cuStreamSynchronize, (ncclStream_t stream))                                                   \
   X(stream_wait_event, cuStreamWaitEvent, (ncclStream_t stream, CudaEvent event, unsigned flags))                     \
+  X(call_host, cuLaunchHostFunc, (ncclStream_t stream, void (*function)(void*), void* data))                          \
   X(event_create, cuEventCreate, (CudaEvent * event, unsigned flags))                                                 \
   X(event_destroy, cuEventDestroy_v2, (CudaEvent event))                                                              \
   X(event_record, cuEventRecord, (CudaEvent event, ncclStream_t stream))                                              \

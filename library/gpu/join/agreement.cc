@@ -32,8 +32,10 @@ std::string obstacle(const std::vector<PeerRecord>& records) {
   }
   for (const PeerRecord& record : records) {
     if (record.settings != records[0].settings) {
-      return text("rank %d has another BUSBW_ALGORITHM, BUSBW_TABLE, BUSBW_PREFER or build of this library than rank 0",
-                  record.rank);
+      return text(
+          "rank %d has another BUSBW_ALGORITHM, BUSBW_TABLE, BUSBW_PREFER, BUSBW_CHECK or build of this library than "
+          "rank 0",
+          record.rank);
     }
   }
   for (const PeerRecord& record : records) {
@@ -64,6 +66,7 @@ Agreement agree(const std::vector<PeerRecord>& records) {
     return a.channel_limit < b.channel_limit;
   });
   agreement.channel_limit = least->channel_limit;
+  agreement.blocking = std::all_of(records.begin(), records.end(), [](const PeerRecord& one) { return one.blocking; });
   return agreement;
 }
 

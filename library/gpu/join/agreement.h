@@ -38,11 +38,13 @@ struct PeerRecord {
   WatchSecret watch_secret;
   std::int32_t able;  // 0: for the reason below
   char reason[252];
+  std::int32_t blocking;
+  std::int32_t reserved;
   std::uint64_t live[most_live];  // communicators that are there already, by their identity
 };
-static_assert(sizeof(PeerRecord) == 936);
+static_assert(sizeof(PeerRecord) == 944);
 
-inline constexpr std::uint32_t agreement_protocol = 3;
+inline constexpr std::uint32_t agreement_protocol = 4;
 
 // The second exchange: did reaching the others work?
 struct PeerVerdict {
@@ -70,6 +72,7 @@ struct Agreement {
   bool accelerated = false;
   std::string reason;     // why not
   int channel_limit = 0;  // the least of all ranks
+  bool blocking = true;   // all ranks
 };
 
 // Pure, so that ranks with the same records decide alike.

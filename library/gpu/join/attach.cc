@@ -12,6 +12,7 @@
 #include "library/common/nccl/real_nccl.h"
 #include "library/gpu/api/registry.h"
 #include "library/gpu/api/unknown.h"
+#include "library/gpu/check/ledger.h"
 #include "library/gpu/choose/settings.h"
 #include "library/gpu/cuda/device.h"
 #include "library/gpu/join/attachment.h"
@@ -32,6 +33,7 @@ Wanted wanted_now() {
     wanted.settings = Settings::from_environment();
     // Wrong text shall be told here, not by every communicator.
     if (wanted.settings.enabled) Choices::from_settings(wanted.settings.algorithm, wanted.settings.table, "");
+    if (wanted.settings.check) Ledger::of_this_process().open();
     wanted.why_not = wanted.settings.enabled ? devices().why_none() : "BUSBW_GPU is 0";
     if (wanted.why_not.empty()) wanted.why_not = why_nccl_is_too_new();
   } catch (const Failure& failure) {

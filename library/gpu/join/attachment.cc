@@ -2,6 +2,7 @@
 #include "library/gpu/join/attachment.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -78,6 +79,7 @@ void Attachment::describe_self() {
   record_.ordinal = facts.ordinal;
   record_.multiprocessors = facts.multiprocessors;
   record_.policy = wishes_.policy;
+  record_.blocking = wishes_.blocking ? 1 : 0;
   std::copy(facts.uuid.begin(), facts.uuid.end(), std::begin(record_.uuid));
   put_text(record_.bus_id, facts.bus_id);
 }
@@ -103,15 +105,26 @@ void Attachment::make_memory() {
             .mixes_graphs = mixes_graphs()};
   parts_.choices = std::make_shared<const Choices>(
       Choices::from_settings(settings_.algorithm, settings_.table, device_->facts().name, settings_.prefer));
-  record_.settings = mix(parts_.choices->fingerprint(), BUSBW_VERSION);
+  record_.settings = mix(parts_.choices->fingerprint(), settings_.check ? BUSBW_VERSION " checked" : BUSBW_VERSION);
   parts_.memory = std::make_shared<ScratchMemory>(device_, ranks_, std::max(1, share_->now()));
   parts_.peers = std::make_unique<PeerMemory>(device_);
+  make_checker();
   record_.scratch = device_->share(parts_.memory->scratch());
   record_.scratch_address = reinterpret_cast<std::uintptr_t>(parts_.memory->scratch());
   if (rank_ != 0) return;
   parts_.seat = WatchSeat::listen(ranks_, parts_.health);
   record_.watch_name = parts_.seat->address().name;
   record_.watch_secret = parts_.seat->address().secret;
+}
+
+void Attachment::make_checker() {
+  if (!settings_.check) return;
+  static std::atomic<int> made{0};
+  const std::string name =
+      text("communicator %d of this process (%d ranks, GPU %s)", ++made, ranks_, device_->facts().bus_id.c_str());
+  parts_.counts = true;
+  parts_.checker = std::make_unique<Checker>(
+      device_, Checker::Place{.comm = comm_, .rank = rank_, .ranks = ranks_, .name = name}, parts_.health);
 }
 
 void Attachment::lose_records(const std::string& why) {
@@ -129,6 +142,11 @@ void Attachment::open_peers() {
   freeze();
   const Agreement agreement = agree(everyone_);
   if (!agreement.accelerated) return refuse(agreement.reason);
+  if (!agreement.blocking && parts_.checker) {
+    // NCCL puts its calls into the stream when it likes, and what compares would come before them.
+    parts_.checker.reset();
+    parts_.why_unchecked = "a non-blocking communicator";
+  }
   std::memcpy(&parts_.kin, &everyone_.front().watch_secret, sizeof parts_.kin);
   try {
     share_->settle(agreement.channel_limit, everyone_.front().watch_name, ranks_);

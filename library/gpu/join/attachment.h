@@ -45,6 +45,7 @@ class Attachment {
   void refuse(const std::string& reason);
   void describe_self();
   void make_memory();
+  void make_checker();
   void take_room();
   void freeze();
   void narrow_others();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "library/common/failure.h"
+#include "library/gpu/check/ledger.h"
 
 namespace busbw::gpu {
 namespace {
@@ -95,6 +96,7 @@ Communicator::Communicator(CommunicatorParts parts)
 Communicator::~Communicator() {
   const AsideFromCaptures aside;
   releaser_.reset();
+  parts_.checker.reset();
   windows_.clear();
   for (const DeviceStream stream : side_streams_) device()->destroy(stream);
   device()->destroy(fork_);
@@ -140,10 +142,14 @@ KernelArguments Communicator::arguments(const Call& call) const {
 
 void Communicator::launch(const Call& call, const Choice& choice) {
   const Chosen one{call, choice};
-  launch({&one, 1}, {&call.stream, 1});
+  launch({&one, 1}, {&call.stream, 1}, Alone::yes);
 }
 
 void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams streams) {
+  launch(calls, streams, Alone::no);
+}
+
+void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams streams, Alone alone) {
   const std::lock_guard lock(guard_);
   parts_.health->check();
   settle_later();
@@ -152,7 +158,11 @@ void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams st
   if (turn.capture != 0) parts_.share->keep();
   try {
     order_.before(turn, others);
-    for (const Chosen& one : calls) launch_in(turn, one.call, one.choice);
+    if (parts_.counts) [[unlikely]] {
+      launch_checked(turn, calls, alone);
+    } else {
+      for (const Chosen& one : calls) launch_in(turn, one.call, one.choice);
+    }
     order_.after(turn, others);
   } catch (const Failure& failure) {
     // While a graph is captured nothing runs, and the ranks stay in step.
@@ -179,6 +189,10 @@ bool Communicator::launch_norm(const NormCall& call) {
   try {
     order_.before(turn);
     device()->norm(shape.way, call.type, shape.channels, shape.threads, norm, turn.stream);
+    if (parts_.counts) [[unlikely]] {
+      Ledger::of_this_process().take();
+      Ledger::of_this_process().skip("NCCL has no call with an RMSNorm");
+    }
     order_.after(turn);
   } catch (const Failure& failure) {
     // While a graph is captured nothing runs, and the ranks stay in step.
@@ -186,6 +200,35 @@ bool Communicator::launch_norm(const NormCall& call) {
     throw;
   }
   return true;
+}
+
+void Communicator::launch_checked(const Turn& turn, std::span<const Chosen> calls, Alone alone) {
+  Ledger& ledger = Ledger::of_this_process();
+  Checker* const checker = turn.capture == 0 ? parts_.checker.get() : nullptr;
+  if (checker) checker->begin(int(calls.size()));
+  for (const Chosen& one : calls) {
+    ++launched_;
+    ledger.take();
+    if (checker) checker->save(one.call, turn.stream, describe(one.choice), launched_);
+    launch_in(turn, one.call, one.choice);
+    if (checker) checker->keep();
+    if (!checker) ledger.skip(turn.capture != 0 ? "captured in a graph" : parts_.why_unchecked);
+  }
+  if (!checker || alone == Alone::no) return;
+  checker->ask_nccl();
+  checker->compare();
+}
+
+bool Communicator::asks_nccl() {
+  const std::lock_guard lock(guard_);
+  if (!parts_.checker || !parts_.checker->pending()) return false;
+  parts_.checker->ask_nccl();
+  return true;
+}
+
+void Communicator::compare() {
+  const std::lock_guard lock(guard_);
+  if (parts_.checker) parts_.checker->compare();
 }
 
 void Communicator::launch_in(const Turn& turn, const Call& call, const Choice& choice) {

@@ -9,11 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "library/gpu/check/checker.h"
 #include "library/gpu/choose/choice.h"
 #include "library/gpu/choose/settings.h"
 #include "library/gpu/cuda/device.h"
 #include "library/gpu/join/room.h"
 #include "library/gpu/join/window.h"
+#include "library/gpu/run/call.h"
 #include "library/gpu/run/norm.h"
 #include "library/gpu/run/staged.h"
 #include "library/gpu/run/stream_order.h"
@@ -21,18 +23,6 @@
 #include "library/gpu/watch/watch.h"
 
 namespace busbw::gpu {
-
-// A collective as the program called it.
-struct Call {
-  Collective collective{};
-  ncclDataType_t type = ncclInt8;
-  ncclRedOp_t op = ncclSum;
-  std::size_t count = 0;
-  int root = 0;
-  const void* send = nullptr;
-  void* recv = nullptr;
-  DeviceStream stream = nullptr;
-};
 
 // This rank's memory that kernels work with.
 class ScratchMemory {
@@ -96,6 +86,10 @@ struct CommunicatorParts {
   // The same on all ranks of the communicator, and on no other one.
   std::uint64_t kin = 0;
   bool mixes_graphs = true;  // StreamOrder
+  // BUSBW_CHECK=1; null where calls are counted only, for this reason.
+  bool counts = false;
+  std::unique_ptr<Checker> checker;
+  std::string why_unchecked;
 };
 
 class Communicator {
@@ -122,6 +116,11 @@ class Communicator {
   void launch(std::span<const Chosen> calls, StreamOrder::Streams streams);
   // All-reduce, residual and RMSNorm in one kernel; false, and nothing done, where it does not fit into the scratch.
   bool launch_norm(const NormCall& call);
+  // Of a group with BUSBW_CHECK=1, behind launch() and inside NCCL's group: NCCL is asked for the same calls. False
+  // where there is nothing to check.
+  bool asks_nccl();
+  // When NCCL's group has ended.
+  void compare();
   // Around calls of the real NCCL on this communicator, as in StreamOrder.
   Turn before(DeviceStream stream);
   void after(const Turn& turn, StreamOrder::Streams others = {});
@@ -156,6 +155,10 @@ class Communicator {
   KernelArguments arguments(const Call& call) const;
   // Null where a call's output is in no window, or overlaps its input.
   const Window* window_of(const Call& call) const;
+  // A call alone is checked at once, those of a group at its end.
+  enum class Alone : bool { no, yes };
+  void launch(std::span<const Chosen> calls, StreamOrder::Streams streams, Alone alone);
+  void launch_checked(const Turn& turn, std::span<const Chosen> calls, Alone alone);
   void launch_in(const Turn& turn, const Call& call, const Choice& choice);
   void launch_copies(const Call& call, std::uint64_t capture);
   void launch_staged(const Call& call, const Choice& choice, std::uint64_t capture);
@@ -176,6 +179,7 @@ class Communicator {
   class Releaser;
   std::unique_ptr<Releaser> releaser_;  // from the first staged copies on
   std::string logged_;
+  std::uint64_t launched_ = 0;  // calls
 };
 
 std::string describe(const Choice& choice);

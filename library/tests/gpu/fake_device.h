@@ -266,6 +266,13 @@ class FakeDevice : public Device {
     if (norm_kernel) norm_kernel(way, arguments);
   }
   void add(ncclDataType_t, const AddArguments&, DeviceStream on) override { note(text("add s%zu", number(on))); }
+  void call(DeviceStream on, void (*function)(void*), void* data) override {
+    note(text("call s%zu", number(on)));
+    hold_calls ? held_.push_back([=] { function(data); }) : function(data);
+  }
+  void run_held_calls() {
+    for (const auto& one : std::exchange(held_, {})) one();
+  }
   void copy(void* to, const void* from, std::size_t bytes, DeviceStream on) override {
     note(text("copy %zu s%zu", bytes, number(on)));
     std::memcpy(to, from, bytes);
@@ -313,6 +320,7 @@ class FakeDevice : public Device {
   std::vector<Fill> fills;
   std::vector<Launch> launches;
   std::function<void(const Launch&)> kernel;
+  bool hold_calls = false;  // of the host, until run_held_calls()
 
  private:
   void forbidden_in_captures() noexcept {
@@ -333,6 +341,7 @@ class FakeDevice : public Device {
   std::map<void*, std::size_t> opened_;
   std::list<std::vector<unsigned char>> host_;
   std::vector<std::string> notes_;
+  std::vector<std::function<void()>> held_;
   std::atomic<std::uintptr_t> last_event_{0};
   std::atomic<std::uintptr_t> last_stream_{1000};
 };

@@ -41,5 +41,23 @@ TEST_F(Prefer, IsRefusedWithASentenceWhereItIsAnotherWord) {
   }
 }
 
+TEST(Check, IsReadAndRefusedWithASentence) {
+  const auto of = [](const char* value) {
+    ::setenv("BUSBW_CHECK", value, 1);
+    return Settings::from_environment().check;
+  };
+  EXPECT_FALSE(of(""));
+  EXPECT_FALSE(of("0"));
+  EXPECT_TRUE(of("1"));
+  try {
+    of("yes");
+    FAIL() << "nothing was refused";
+  } catch (const Failure& failure) {
+    EXPECT_STREQ(failure.what(),
+                 "BUSBW_CHECK is 'yes'; it takes 0 or 1 (NCCL does every call too, and the results are compared).");
+  }
+  ::unsetenv("BUSBW_CHECK");
+}
+
 }  // namespace
 }  // namespace busbw::gpu
