@@ -19,6 +19,7 @@ from busbw.base.errors import UserError
 from busbw.launch.execute import TIMED_OUT, Patience, execute
 from busbw.launch.job import Bind, JobSpec
 from busbw.launch.local import plan
+from busbw.launch.supervise import Child, Rules, Supervisor
 
 SOURCE = Path(__file__).resolve().parents[2]
 Told = Callable[[int], dict[str, Any]]
@@ -146,6 +147,21 @@ def test_an_engine_that_cannot_be_started_is_one_sentence_and_no_process_stays(t
     broken.chmod(0o755)
     with pytest.raises(UserError, match="cannot be started as rank 0"):
         launch(broken, 2)
+
+
+def test_whatever_ends_the_supervisor_no_process_stays() -> None:
+    child = Child("sleeper", (sys.executable, "-c", "import time; time.sleep(60)"), os.environ)
+    supervisor = Supervisor([child, child], Rules(patience=SHORT, messages=io.StringIO()))
+
+    def fail() -> None:
+        raise RuntimeError("something that nobody thought of")
+
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError, match="nobody thought of"):
+        supervisor.run(started=fail)
+    assert len(supervisor.processes) == 2
+    assert not [process.popen.pid for process in supervisor.processes if alive(process.popen.pid)]
+    assert time.monotonic() - begin < SOON
 
 
 def test_cores_are_bound_before_the_engine_starts(fake_engine: Path, tmp_path: Path, told: Told) -> None:

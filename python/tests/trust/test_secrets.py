@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.base.secrets import hide, hide_random, hide_values, is_secret_name
+from busbw.base.secrets import RULES, hide, hide_random, hide_values, is_secret_name
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD") or ROOT / "build")
@@ -140,6 +140,50 @@ def test_a_command_loses_its_secret_and_keeps_its_words(form: str) -> None:
     shown = hide(form.format("Zq3kV0w9Xx81Lm22Pp7sTtAa"))
     assert "Zq3kV0w9" not in shown
     assert re.sub(r"\W.*", "", form) in shown
+
+
+# One name for each rule of names, and one text for each rule of values, which no other rule hides.
+OF_NAMES = {
+    "part TOKEN": "HF_TOKEN",
+    "part SECRET": "CLIENT_SECRET",
+    "part PASS": "DB_PASSWORD",
+    "part CRED": "AWS_CREDENTIALS",
+    "part JWT": "SLURM_JWT",
+    "part COOKIE": "SESSION_COOKIE",
+    "part AUTH": "PROXY_AUTHORIZATION",
+    "part PRIVATE": "MY_PRIVATE_THING",
+    "part SIGNATURE": "URL_SIGNATURE",
+    "part PRECONDITION_TRANSPORTS": "OMPI_MCA_orte_precondition_transports",
+    "word SAS": "AZURE_SAS",
+    "word PWD": "DB_PWD",
+    "word PAT": "GH_PAT",
+    "word DSN": "SENTRY_DSN",
+    "ending KEY": "API_KEY",
+    "ending KEYS": "ACCESS_KEYS",
+}
+
+
+@pytest.mark.parametrize("rule", OF_NAMES)
+def test_each_rule_of_names_is_there_and_hides(rule: str) -> None:
+    rules = RULES.read_text(encoding="utf-8").splitlines()
+    assert rule in rules
+    assert is_secret_name(OF_NAMES[rule])
+    assert {line for line in rules if line.split(" ")[0] in {"part", "word", "ending"}} == set(OF_NAMES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://someone:{}@host/path", "Authorization line: bearer {}", "https://host/blob?sig={}",
+        "sent eyJhbGciOiJI.{}", "with ghp_{}", "with AKIA0123456789ABCDEF", "-----BEGIN RSA PRIVATE KEY-----{}",
+        "AccountKey={}",
+    ],
+)  # fmt: skip
+def test_each_kind_of_value_is_hidden_in_any_text(text: str) -> None:
+    secret = "Zq3kV0w9Xx81Lm22Pp7sTtAa"
+    shown = hide_values(text.format(secret))
+    assert secret not in shown
+    assert "0123456789ABCDEF" not in shown
 
 
 @pytest.mark.parametrize(
