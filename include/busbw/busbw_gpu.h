@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* All-reduce, residual and RMSNorm in one kernel, for the layers of tensor-parallel inference. Of `rows` rows of `hidden`
- * elements, on every rank of `comm` (an ncclComm_t):
+/* All-reduce, residual and RMSNorm in one kernel, for the layers of tensor-parallel inference. Of `rows` rows of
+ * `hidden` elements, on every rank of `comm` (an ncclComm_t):
  *
  *     sum          = the inputs of all ranks, added in fp32 in the order of ranks, rounded to the type
  *     residual_out = sum + residual, in fp32, rounded to the type

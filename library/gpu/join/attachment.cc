@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "library/common/failure.h"
-#include "library/common/process.h"
 #include "library/common/nccl/real_nccl.h"
+#include "library/common/process.h"
 
 namespace busbw::gpu {
 namespace {

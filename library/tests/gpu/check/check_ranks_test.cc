@@ -212,8 +212,8 @@ TEST_F(Check, ComparesNothingOnceTheCommunicatorIsStopped) {
 
 // Preloaded under a program as any other, which here finds no GPU.
 TEST(CheckOfAProgram, EndsWithTheLine) {
-  const std::string command =
-      text("BUSBW_CHECK=1 BUSBW_REAL_NCCL= LD_PRELOAD=%s %s 2>&1 >/dev/null", BUSBW_TEST_GPU_LIBRARY, BUSBW_TEST_NCCL_USER);
+  const std::string command = text("BUSBW_CHECK=1 BUSBW_REAL_NCCL= LD_PRELOAD=%s %s 2>&1 >/dev/null",
+                                   BUSBW_TEST_GPU_LIBRARY, BUSBW_TEST_NCCL_USER);
   FILE* pipe = ::popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string output;

@@ -66,7 +66,9 @@ TEST(Agreement, AReasonWithoutAnEndIsCutOff) {
 TEST(Agreement, RanksThatWouldDecideDifferentlyAreNotAccelerated) {
   auto all = records(3);
   all[1].settings = 10;
-  EXPECT_EQ(agree(all).reason, "rank 1 has another BUSBW_ALGORITHM, BUSBW_TABLE, BUSBW_PREFER, BUSBW_CHECK or build of this library than rank 0");
+  EXPECT_EQ(agree(all).reason,
+            "rank 1 has another BUSBW_ALGORITHM, BUSBW_TABLE, BUSBW_PREFER, BUSBW_CHECK or build of this library than "
+            "rank 0");
 }
 
 TEST(Agreement, ASharedGpuIsNotAccelerated) {
