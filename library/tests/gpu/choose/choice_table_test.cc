@@ -81,7 +81,7 @@ TEST(TableText, NamesTheLineThatIsWrong) {
       {"busbw-table 1\nall_reduce from=2 to=1 nccl", "'from' is more than 'to'"},
       {"busbw-table 1\nall_reduce color=red nccl", "'color' is no condition"},
       {"busbw-table 1\nall_gather two_shot/ll",
-       "there are direct/ll, direct/sentinel, direct/simple, direct/copy, nccl."},
+       "there are direct/ll, direct/sentinel, direct/simple, direct/copy, staged/copy, nccl."},
       {"busbw-table 1\nall_reduce one_shot/ll@4x513", "from 32 to 512"},
       {"busbw-table 1\r\nall_reduce nccl", "'busbw-table 1?'"},
   };
