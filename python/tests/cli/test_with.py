@@ -121,7 +121,7 @@ def test_the_dry_run_is_a_line_that_does_it() -> None:
         (("--", "no-such-program"), "'no-such-program' was not found"),
         (("--", "/etc/passwd"), "is no program that can be run"),
         (("--library", "/nowhere/lib.so", "--", "true"), "there is no such file"),
-        (("--library", "nccl", "--", "true"), "give busbw, or the path"),
+        (("--library", "nccl", "--", "true"), "give busbw or recorder, or the path"),
         (("--library", "/etc/passwd", "--", "true"), "is no library with the NCCL API"),
     ],
 )
