@@ -65,7 +65,8 @@ void Driver::check(CudaResult result, const char* what, int ordinal) const {
 }
 
 const Driver* driver(std::string& why_not) {
-  static const Loaded loaded = load();
+  // Never destroyed: threads that give memory back may ask while the process ends.
+  static const Loaded& loaded = *new Loaded(load());
   if (loaded.why_not.empty()) return &loaded.driver;
   why_not = loaded.why_not;
   return nullptr;

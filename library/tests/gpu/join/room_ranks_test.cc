@@ -14,8 +14,9 @@ ncclResult_t all_reduce(ncclComm_t comm, std::size_t count = long_vector) {
   return ncclAllReduce(&value, &value, count, ncclFloat32, ncclSum, comm, stream(7));
 }
 
-struct OneGpuEach : FakeDevices {
-  OneGpuEach() { one_for_each_thread = true; }
+struct OneGpuEach {
+  OneGpuEach() { devices.one_for_each_thread = true; }
+  FakeDevices devices;
 };
 
 int last_channels() { return my_device().launches.empty() ? 0 : my_device().launches.back().channels; }
