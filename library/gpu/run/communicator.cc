@@ -46,8 +46,9 @@ void ScratchMemory::settle(int channels) {
   device_->fill(scratch_ + layout_.sentinel_start, sentinel_word, layout_.simple_start - layout_.sentinel_start);
 }
 
+// A device shields captures from release() itself. A guard here would ask for the devices in use, which this thread may
+// outlive.
 ScratchMemory::~ScratchMemory() {
-  const AsideFromCaptures aside;
   device_->release(scratch_);
   device_->release(state_);
   device_->release(abort_word_);
