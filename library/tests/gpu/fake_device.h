@@ -219,6 +219,12 @@ class FakeDevice : public Device {
     const std::lock_guard lock(guard_);
     kept.emplace(captures.at(on), std::move(what));
   }
+  // As the end of the program's graphs. What they keep holds this device in turn.
+  void destroy_graphs() {
+    decltype(kept) gone;  // after the lock is given back
+    const std::lock_guard lock(guard_);
+    gone.swap(kept);
+  }
   std::uint64_t capture(DeviceStream on) override {
     const std::lock_guard lock(guard_);
     const auto found = captures.find(on);
@@ -350,13 +356,21 @@ class FakeDevice : public Device {
 class FakeDevices : public Devices {
  public:
   FakeDevices() { use_devices(this); }
-  ~FakeDevices() override { use_devices(nullptr); }
+  ~FakeDevices() override {
+    use_devices(nullptr);
+    const std::lock_guard lock(guard_);
+    for (const std::weak_ptr<FakeDevice>& one : all_) {
+      if (const auto device = one.lock()) device->destroy_graphs();
+    }
+  }
   std::string why_none() override { return none; }
   std::shared_ptr<Device> open(int ordinal) override {
     if (one_for_each_thread && !opened_here().empty()) return opened_here().back();
     auto device = std::make_shared<FakeDevice>(ordinal);
     if (prepare) prepare(*device);
     opened_here().push_back(device);
+    const std::lock_guard lock(guard_);
+    all_.push_back(device);
     return device;
   }
   int exchange_capture_mode(int mode) override { return std::exchange(capture_mode_here(), mode); }
@@ -368,6 +382,10 @@ class FakeDevices : public Devices {
   std::string none;
   bool one_for_each_thread = false;  // instead of one for each communicator
   std::function<void(FakeDevice&)> prepare;
+
+ private:
+  std::mutex guard_;
+  std::vector<std::weak_ptr<FakeDevice>> all_;
 };
 
 }  // namespace busbw::gpu::test

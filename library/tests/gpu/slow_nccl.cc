@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,6 +23,9 @@ struct Slow {
   ncclComm_t real = nullptr;
   bool blocking = true;
   std::atomic<ncclResult_t> state{ncclSuccess};
+  // Work of threads that has yet to end, and that none of it shall begin any more.
+  std::atomic<int> pending{0};
+  std::atomic<bool> ended{false};
 };
 
 Slow* slow(ncclComm_t comm) { return reinterpret_cast<Slow*>(comm); }
@@ -33,19 +38,44 @@ Function* real(const char* name) {
 }
 #define REAL(name) real<name##_t>(#name)
 
-thread_local int depth = 0;
-thread_local std::vector<std::function<ncclResult_t()>> queue;
-thread_local std::vector<Slow*> touched;
+// The group of one thread. Not thread_local: the thread sanitizer takes the end of such an object in a library that was
+// opened by dlopen for a race with the loader, which frees its memory.
+struct Group {
+  int depth = 0;
+  std::vector<std::function<ncclResult_t()>> queue;
+  std::vector<Slow*> touched;
+};
+Group& group() {
+  static std::mutex guard;
+  static std::map<std::thread::id, Group> groups;
+  const std::lock_guard lock(guard);
+  return groups[std::this_thread::get_id()];
+}
+
+// How long NCCL takes for everything.
+std::chrono::milliseconds pace() {
+  const char* setting = std::getenv("BUSBW_TEST_SLOW_NCCL_MILLISECONDS");
+  return std::chrono::milliseconds(setting ? std::atoi(setting) : 20);
+}
 
 template <class Work>
 ncclResult_t in_background(std::vector<Slow*> comms, Work work) {
-  for (Slow* comm : comms) comm->state = ncclInProgress;
-  std::thread([comms, work] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    const ncclResult_t result = work();
-    for (Slow* comm : comms) comm->state = result;
+  for (Slow* comm : comms) ++comm->pending, comm->state = ncclInProgress;
+  std::thread([comms, work, pace = pace()] {
+    std::this_thread::sleep_for(pace);
+    bool ended = false;
+    for (const Slow* comm : comms) ended |= comm->ended;
+    const ncclResult_t result = ended ? ncclInternalError : work();
+    for (Slow* comm : comms) comm->state = result, --comm->pending;
   }).detach();
   return ncclInProgress;
+}
+
+void wait_for_pending(const Slow& comm, std::chrono::milliseconds most) {
+  const auto end = std::chrono::steady_clock::now() + most;
+  while (comm.pending > 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 ncclResult_t run(const std::vector<std::function<ncclResult_t()>>& calls) {
@@ -59,12 +89,13 @@ ncclResult_t add(ncclComm_t comm, Call call);
 
 }  // namespace
 
-EXPORT ncclResult_t ncclGroupStart() { return ++depth, ncclSuccess; }
+EXPORT ncclResult_t ncclGroupStart() { return ++group().depth, ncclSuccess; }
 EXPORT ncclResult_t ncclGroupEnd() {
-  if (depth == 0) return ncclInvalidUsage;
-  if (--depth > 0) return ncclSuccess;
-  const auto calls = std::exchange(queue, {});
-  const auto comms = std::exchange(touched, {});
+  Group& mine = group();
+  if (mine.depth == 0) return ncclInvalidUsage;
+  if (--mine.depth > 0) return ncclSuccess;
+  const auto calls = std::exchange(mine.queue, {});
+  const auto comms = std::exchange(mine.touched, {});
   bool blocking = true;
   for (const Slow* comm : comms) blocking &= comm->blocking;
   return blocking ? run(calls) : in_background(comms, [calls] { return run(calls); });
@@ -76,8 +107,8 @@ template <class Call>
 ncclResult_t add(ncclComm_t comm, Call call) {
   if (!comm || slow(comm)->state == ncclInProgress) return ncclInvalidArgument;
   ncclGroupStart();
-  touched.push_back(slow(comm));
-  queue.push_back([comm, call] { return call(slow(comm)->real); });
+  group().touched.push_back(slow(comm));
+  group().queue.push_back([comm, call] { return call(slow(comm)->real); });
   return ncclGroupEnd();
 }
 
@@ -123,10 +154,19 @@ EXPORT ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device) {
 }
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) { return REAL(ncclCommFinalize)(slow(comm)->real); }
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  return slow(comm)->real ? REAL(ncclCommDestroy)(slow(comm)->real) : ncclSuccess;
+  wait_for_pending(*slow(comm), std::chrono::seconds(60));
+  const ncclResult_t result = slow(comm)->real ? REAL(ncclCommDestroy)(slow(comm)->real) : ncclSuccess;
+  delete slow(comm);
+  return result;
 }
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  return slow(comm)->real ? REAL(ncclCommAbort)(slow(comm)->real) : ncclSuccess;
+  slow(comm)->ended = true;
+  // What is still on its way by then waits for peers inside a real call, which only the real abort brings back.
+  wait_for_pending(*slow(comm), std::chrono::milliseconds(50));
+  const ncclResult_t result = slow(comm)->real ? REAL(ncclCommAbort)(slow(comm)->real) : ncclSuccess;
+  wait_for_pending(*slow(comm), std::chrono::seconds(60));
+  delete slow(comm);
+  return result;
 }
 EXPORT ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
                                   ncclStream_t stream) {
