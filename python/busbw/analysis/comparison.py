@@ -10,8 +10,8 @@ from busbw.analysis.differences import Difference, find_differences
 from busbw.analysis.fit import LatencyBandwidth, fit_latency_bandwidth
 from busbw.analysis.ranges import Point, SizeRange, find_ranges
 from busbw.analysis.samples import Figure, common_samples
-from busbw.analysis.statistics import MIN_SAMPLES, Interval, median, ratio_interval, repeat_interval
-from busbw.analysis.verdict import MARGIN, Judgement, judge, judge_single
+from busbw.analysis.statistics import MIN_SAMPLES, Interval, median
+from busbw.analysis.verdict import MARGIN, Judgement, judge, judge_single, of_runs, of_samples
 from busbw.base.errors import UserError
 from busbw.base.quantities import Range, within
 from busbw.records import Case, Record
@@ -73,15 +73,22 @@ class Options:
 
 @dataclass(frozen=True)
 class Row:
-    """One size on both sides. `ratio` is of speeds: 2 means that B takes half the time of A."""
+    """One size on both sides, what is said of B against A, and from how many samples a side."""
 
     size: int
     a: Figure
     b: Figure
-    ratio: float
-    interval: Interval | None
     judgement: Judgement
     samples: tuple[int, int]
+
+    @property
+    def ratio(self) -> float:
+        assert self.judgement.ratio is not None
+        return self.judgement.ratio
+
+    @property
+    def interval(self) -> Interval | None:
+        return self.judgement.interval
 
 
 @dataclass(frozen=True)
@@ -274,38 +281,24 @@ def _ratio(a: Figure, b: Figure, *, by_bus: bool) -> float | None:
 
 
 def _row(size: int, pair: _Pair, options: Options) -> Row:
-    a, b, ratio = pair.a, pair.b, pair.ratio
+    """The verdict of one size from the best evidence that both sides have."""
+    a, b = pair.a, pair.b
     counts = (len(a.best_samples()), len(b.best_samples()))
-    ranged = _range_interval(a, b)
-    if ranged is not None:
-        return Row(size, a, b, ratio, ranged, judge(ranged, margin=options.margin), counts)
-    if max(len(a.cases), len(b.cases)) > 1:
-        between = _between_runs(pair)
-        if between is not None:
-            # Of few runs the interval is about the mean of their logarithms, which need not hold the ratio of medians.
-            shown = ratio if between.contains(ratio) else math.sqrt(between.low * between.high)
-            repeats = len(a.cases), len(b.cases)
-            return Row(size, a, b, shown, between, judge(between, margin=options.margin), repeats)
     common = common_samples(a, b)
-    if common is not None:
+    ranged = _range_interval(a, b)
+    runs = [tuple(case.time_us for case in each.cases if case.time_us and case.time_us > 0) for each in (a, b)]
+    if ranged is not None:
+        said = judge(ranged, margin=options.margin, ratio=pair.ratio)
+    elif max(len(a.cases), len(b.cases)) > 1 and all(runs) and max(map(len, runs)) > 1:
+        # Where runs repeat each other, their own noise is not what matters but how one differs from the next.
+        said, counts = of_runs(*runs, margin=options.margin, factor=pair.factor), (len(a.cases), len(b.cases))
+    elif common is not None:
         before, after, _ = common
-        interval = ratio_interval(before, after, level=options.level)
-        assert interval is not None
-        scaled = Interval(interval.low * pair.factor, interval.high * pair.factor, interval.level)
-        middle = median(before) / median(after) * pair.factor
-        return Row(size, a, b, middle, scaled, judge(scaled, margin=options.margin), (len(before), len(after)))
-    return Row(size, a, b, ratio, None, judge_single(ratio, pair.scatter, samples=counts), counts)
-
-
-def _between_runs(pair: _Pair) -> Interval | None:
-    """Where runs repeat each other, their own noise is not what matters but how one differs from the next."""
-    times = [
-        [case.time_us for case in figure.cases if case.time_us and case.time_us > 0] for figure in (pair.a, pair.b)
-    ]
-    if not all(times):
-        return None
-    interval = repeat_interval(*times)
-    return interval and Interval(interval.low * pair.factor, interval.high * pair.factor, interval.level)
+        counts = len(before), len(after)
+        said = of_samples(before, after, level=options.level, margin=options.margin, factor=pair.factor)
+    else:
+        said = judge_single(pair.ratio, pair.scatter, samples=counts)
+    return Row(size, a, b, said, counts)
 
 
 def _range_interval(a: Figure, b: Figure) -> Interval | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from busbw.analysis.statistics import Interval, geometric_mean, median, student_quantile
 from busbw.analysis.units import format_bytes
-from busbw.analysis.verdict import MARGIN, Verdict
+from busbw.analysis.verdict import MARGIN, Verdict, about_as_fast, judge, no_difference, times_as_fast
 
 # One number stands for a range of sizes when its ratios differ by no more than this factor.
 _ALIKE = 1.15
@@ -58,16 +58,16 @@ def find_ranges(points: Sequence[Point], *, margin: float = MARGIN) -> list[Size
     return [_judged(run, exceptions, margin) for run, exceptions in runs]
 
 
-def describe(ranges: Sequence[SizeRange], a: str = "A", b: str = "B") -> list[str]:
+def describe(ranges: Sequence[SizeRange], b: str = "B") -> list[str]:
     """One sentence for each range, and one for the largest sizes where the last range does not say it all."""
     whole = len(ranges) == 1
     sentences = [
-        f"{_span(r, first=i == 0, last=i == len(ranges) - 1, whole=whole)} {_effect(r, a, b)}{_except(r)}"
+        f"{_span(r, first=i == 0, last=i == len(ranges) - 1, whole=whole)} {_effect(r, b)}{_except(r)}"
         for i, r in enumerate(ranges)
     ]
     largest = largest_sizes(ranges)
     if largest is not None:
-        sentences.append(f"at the largest sizes ({_from_to(largest)}) {_speed(_middle(largest), a, b)}")
+        sentences.append(f"at the largest sizes ({_from_to(largest)}) {_speed(largest, b)}")
     return sentences
 
 
@@ -116,7 +116,7 @@ def _judged(run: Sequence[Point], exceptions: Sequence[Point], margin: float) ->
     if kind is Verdict.NO_DIFFERENCE and not all(point.verdict is Verdict.NO_DIFFERENCE for point in plain):
         single = all(point.interval is None for point in plain)
         limit = max(margin, POOLED_MARGIN) if single else margin
-        inside = pooled is not None and 1 / (1 + limit) <= pooled.low and pooled.high <= 1 + limit
+        inside = pooled is not None and judge(pooled, margin=limit).verdict is Verdict.NO_DIFFERENCE
         kind = Verdict.NO_DIFFERENCE if inside else Verdict.UNDECIDED
     return SizeRange(kind, tuple(run), tuple(exceptions), pooled)
 
@@ -130,10 +130,6 @@ def _pooled(points: Sequence[Point]) -> Interval | None:
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1))
     half = student_quantile(len(logs) - 1) * deviation / math.sqrt(len(logs))
     return Interval(math.exp(mean - half), math.exp(mean + half))
-
-
-def _middle(points: Sequence[Point]) -> float:
-    return median([point.ratio for point in points])
 
 
 def _alike(points: Sequence[Point]) -> bool:
@@ -159,43 +155,36 @@ def _from_to(points: Sequence[Point]) -> str:
     return f"{format_bytes(points[0].size)} to {format_bytes(points[-1].size)}"
 
 
-def _effect(r: SizeRange, a: str, b: str) -> str:
+def _effect(r: SizeRange, b: str) -> str:
     if r.verdict is Verdict.NO_DIFFERENCE:
-        return f"no difference{_within(r)}"
+        return _equal(r)
     if r.verdict is Verdict.UNDECIDED:
         mean = geometric_mean([point.ratio for point in r.agreeing])
-        return f"undecided ({b} at {mean:.2f} times the speed of {a}, but it may be chance)"
-    if _alike(r.agreeing):
-        return _speed(_middle(r.agreeing), a, b)
-    ratios = [point.ratio for point in r.agreeing]
-    return f"{b} is {format_ratio(min(ratios))} to {format_ratio(max(ratios))} times as fast"
+        return f"undecided ({b} at {mean:.2f} times the speed of A, but it may be chance)"
+    return _speed(r.agreeing, b)
 
 
-def _within(r: SizeRange) -> str:
+def _equal(r: SizeRange) -> str:
     """How far from equal the range could still be, taken over its sizes together."""
-    if r.pooled is None:
-        return ""
-    bound = max(r.pooled.high - 1, 1 / r.pooled.low - 1)
-    return f" (within {100 * bound:.1f} % over {len(r.agreeing)} sizes together)"
+    if r.pooled is not None:
+        return f"{no_difference(r.pooled)} over {len(r.agreeing)} sizes together"
+    widest = [point.interval for point in r.agreeing if point.interval is not None]
+    if not widest:
+        return "no difference"
+    return no_difference(Interval(min(each.low for each in widest), max(each.high for each in widest)))
 
 
-def _speed(ratio: float, a: str, b: str) -> str:
-    if ratio >= 1.5 or ratio <= 1 / 1.5:
-        return f"{b} is {format_ratio(ratio)} times as fast"
-    if ratio >= 1:
-        return f"{b} is {_percent(ratio - 1)} faster"
-    return f"{b} is {_percent(1 - ratio)} slower"
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.1f} %" if fraction < 0.1 else f"{100 * fraction:.0f} %"
-
-
-def format_ratio(ratio: float) -> str:
-    """Two significant digits and never a bare 1.0 for something that is not: 3.9, 1.42, 0.26, 12."""
-    if ratio >= 10:
-        return f"{ratio:.0f}"
-    return f"{ratio:.1f}" if ratio >= 2 else f"{ratio:.2f}"
+def _speed(points: Sequence[Point], b: str) -> str:
+    """From the lowest to the highest speed; where the sizes are alike, as sure as they are together."""
+    if not _alike(points):
+        ratios = [point.ratio for point in points]
+        return about_as_fast(min(ratios), max(ratios), b)
+    known = [point.interval for point in points if point.interval is not None]
+    if known:
+        together = _pooled(points) or Interval(min(each.low for each in known), max(each.high for each in known))
+        return times_as_fast(together.low, together.high, b)
+    middle = median([point.ratio for point in points])
+    return about_as_fast(middle, middle, b)
 
 
 def _except(r: SizeRange) -> str:

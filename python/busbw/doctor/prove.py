@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw.analysis.units import format_bytes, format_us
-from busbw.analysis.verdict import Verdict
+from busbw.analysis.verdict import Verdict, about_as_fast, times_as_fast
 from busbw.base.errors import UserError
 from busbw.doctor.finding import SCRATCH, Finding
 from busbw.experiment.effects import Effect, PointEffect
@@ -17,7 +16,6 @@ from busbw.experiment.factors import Factor, Level
 from busbw.experiment.loop import Experiment, Measure, Result, Stop
 from busbw.experiment.plan import Limits, Plan, check, save
 from busbw.experiment.runner import run_trial
-from busbw.experiment.text import largest
 
 WORDS = ("all_reduce", "-b", "64K", "-e", "1G", "-f", "16384", "-n", "12", "-w", "1", "-c", "0")
 """A small and a large size: what costs bandwidth shows at 1 GiB, what costs latency at 64 KiB."""
@@ -155,17 +153,17 @@ def unproved(finding: Finding, why: str = "") -> Proven:
 
 def judge_effect(finding: Finding | None, effect: Effect) -> Proven:
     """One finding's effect as a sentence with GB/s and a factor."""
-    if effect.ratio is None or not effect.points:
+    point = effect.telling
+    if effect.ratio is None or point is None:
         return Proven(finding, Verdict.UNDECIDED, f"not measured: {effect.judgement.reason}")
-    point = telling_point(effect)
     interval = point.interval
     verdict = effect.judgement.verdict
     rates = _rates(point)
     words = {
         Verdict.FASTER: f"proved: {rates}",
         Verdict.SLOWER: f"mending it makes things slower here: {rates}",
-        Verdict.NO_DIFFERENCE: f"costs nothing here: {rates}",
-        Verdict.UNDECIDED: f"not sure after {effect.rounds} rounds: {rates}",
+        Verdict.NO_DIFFERENCE: f"costs nothing here ({effect.judgement.words()}): {rates}",
+        Verdict.UNDECIDED: f"{effect.judgement.words()}: {rates}",
     }
     return Proven(
         finding, verdict, words[verdict], point.ratio,
@@ -174,20 +172,16 @@ def judge_effect(finding: Finding | None, effect: Effect) -> Proven:
     )  # fmt: skip
 
 
-def telling_point(effect: Effect) -> PointEffect:
-    """The size at which the effect is largest among those where it is sure; else the largest size."""
-    sure = [each for each in effect.points if each.interval is not None and not each.interval.contains(1.0)]
-    return max(sure, key=lambda each: abs(math.log(each.ratio))) if sure else largest(effect.points)
-
-
 def _rates(point: PointEffect) -> str:
-    interval = f" ({point.interval.low:.3g} to {point.interval.high:.3g})" if point.interval else ""
-    size = format_bytes(point.point.bytes)
+    """What was measured at one size, and mended against now."""
     if point.point.bytes < _LATENCY_BYTES:
         change = f"{format_us(point.baseline_us)} now, {format_us(point.variant_us)} mended"
     else:
         change = f"{point.baseline_GBps:.4g} GB/s now, {point.variant_GBps:.4g} GB/s mended"
-    return f"{change} at {size}, a factor of {point.ratio:.3g}{interval}"
+    interval = point.interval
+    ends = (interval.low, interval.high) if interval else (point.ratio, point.ratio)
+    factor = (times_as_fast if interval else about_as_fast)(*ends, "mended it")
+    return f"{change} at {format_bytes(point.point.bytes)}; {factor}"
 
 
 def write_files(findings: Sequence[Finding], folder: Path) -> None:

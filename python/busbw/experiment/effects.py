@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 from busbw.analysis.statistics import Interval, median
 from busbw.analysis.units import format_bytes
-from busbw.analysis.verdict import Judgement, Verdict, judge
+from busbw.analysis.verdict import Judgement, Verdict, of_rounds
 from busbw.experiment.factors import Variant
 from busbw.experiment.plan import Plan
-from busbw.experiment.sequence import centre, ratio_sequence
 from busbw.experiment.trial import Outcome, Point, Trial
 
 MAX_FAILURES = 2
@@ -21,25 +20,36 @@ MAX_FAILURES = 2
 
 @dataclass(frozen=True)
 class PointEffect:
-    """One point of a variant against the same point of the baseline; `ratio` is of speeds."""
+    """One point of a variant against the same point of the baseline."""
 
     point: Point
     baseline_us: float
     variant_us: float
     baseline_GBps: float
     variant_GBps: float
-    ratio: float
-    interval: Interval | None
+    judgement: Judgement
+
+    @property
+    def ratio(self) -> float:
+        assert self.judgement.ratio is not None
+        return self.judgement.ratio
+
+    @property
+    def interval(self) -> Interval | None:
+        return self.judgement.interval
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval excludes equal, however small the difference."""
+        return self.interval is not None and not self.interval.contains(1.0)
 
 
 @dataclass(frozen=True)
 class Effect:
-    """A variant against the baseline over all points: `ratio` above 1 is faster. Failures explain a missing ratio."""
+    """A variant against the baseline over all points. Failures explain a missing ratio."""
 
     variant: int
     rounds: int
-    ratio: float | None
-    interval: Interval | None
     judgement: Judgement
     points: tuple[PointEffect, ...] = ()
     failures: tuple[Trial, ...] = ()
@@ -47,9 +57,29 @@ class Effect:
     """Of a variant that hung: it is at most this fast relative to the baseline, had it ended just after its limit."""
 
     @property
+    def ratio(self) -> float | None:
+        """Of speeds, from the rounds that have both: above 1 is faster."""
+        return self.judgement.ratio if self.rounds else None
+
+    @property
+    def interval(self) -> Interval | None:
+        return self.judgement.interval
+
+    @property
     def settled(self) -> bool:
         """Whether more rounds could not change what is said."""
-        return self.judgement.verdict is not Verdict.UNDECIDED or self.broken
+        return self.judgement.sure or self.broken
+
+    @property
+    def telling(self) -> PointEffect | None:
+        """The size at which the effect is largest among those where it is sure; else the largest size.
+
+        Of several at the largest size, the one that the table of nccl-tests shows first.
+        """
+        sure = [each for each in self.points if each.sure]
+        if sure:
+            return max(sure, key=lambda each: abs(math.log(each.ratio)))
+        return largest(self.points) if self.points else None
 
     @property
     def broken(self) -> bool:
@@ -62,8 +92,6 @@ class Contrast:
     """A main effect or an interaction: a ratio of speeds, and how far it is from what multiplying would give."""
 
     name: str
-    ratio: float
-    interval: Interval | None
     judgement: Judgement
 
 
@@ -139,35 +167,35 @@ def find(plan: Plan, trials: Sequence[Trial]) -> Findings:
     return Findings(effects, main, _interactions(plan, table, variants), best, rivals, tuple(table.of(0)))
 
 
+def largest(points: Sequence[PointEffect]) -> PointEffect:
+    """The point of the largest size; of several, the one that the table of nccl-tests shows first."""
+    return max(points, key=lambda each: (each.point.bytes, each.point.placement))
+
+
 def _effect(plan: Plan, table: Table, number: int, alpha: float) -> Effect:
     logs = table.logs({number: 1.0, 0: -1.0})
-    interval = ratio_sequence(logs, alpha)
     failures = failures_of(table.of(number))
+    judgement = _judged(logs, plan, alpha)
     if not logs:
-        why = failures[-1].reason if failures else "not measured yet"
-        verdict = Judgement(Verdict.UNDECIDED, why)
-        return Effect(number, 0, None, None, verdict, failures=failures, bound=_bound(table, failures))
-    judgement = _judged(interval, len(logs), plan)
-    points = _points(table, number, alpha, merged=plan.limits.any_point)
+        judgement = replace(judgement, reason=failures[-1].reason if failures else "not measured yet")
+        return Effect(number, 0, judgement, failures=failures, bound=_bound(table, failures))
+    effect = Effect(number, len(logs), judgement, _points(plan, table, number, alpha), failures)
     if plan.limits.any_point and judgement.verdict in {Verdict.UNDECIDED, Verdict.NO_DIFFERENCE}:
-        judgement = _by_point(points, len(logs), plan) or judgement
-    return Effect(number, len(logs), centre(logs, interval), interval, judgement, points, failures)
+        return replace(effect, judgement=_by_point(effect, plan) or judgement)
+    return effect
 
 
-def _by_point(points: Sequence[PointEffect], rounds: int, plan: Plan) -> Judgement | None:
-    """The verdict at the size with the largest sure effect; None where no size has one."""
-    sure = [each for each in points if each.interval is not None and not each.interval.contains(1.0)]
-    if not sure or rounds < plan.limits.min_rounds:
+def _by_point(effect: Effect, plan: Plan) -> Judgement | None:
+    """The verdict at the size with the largest sure effect, about all sizes together; None where no size has one."""
+    most = effect.telling
+    if most is None or not most.sure or effect.rounds < plan.limits.min_rounds:
         return None
-    most = max(sure, key=lambda each: abs(math.log(each.ratio)))
     verdict = Verdict.FASTER if most.ratio > 1 else Verdict.SLOWER
-    return Judgement(verdict, f"surely different at {format_bytes(most.point.bytes)}")
+    return replace(effect.judgement, verdict=verdict, reason=f"surely different at {format_bytes(most.point.bytes)}")
 
 
-def _judged(interval: Interval | None, rounds: int, plan: Plan) -> Judgement:
-    if interval is None or rounds < plan.limits.min_rounds:
-        return Judgement(Verdict.UNDECIDED, f"{rounds} rounds are too few")
-    return judge(interval, margin=plan.limits.margin)
+def _judged(logs: Sequence[float], plan: Plan, alpha: float) -> Judgement:
+    return of_rounds(logs, alpha=alpha, margin=plan.limits.margin, min_rounds=plan.limits.min_rounds)
 
 
 def _bound(table: Table, failures: Sequence[Trial]) -> float | None:
@@ -177,29 +205,28 @@ def _bound(table: Table, failures: Sequence[Trial]) -> float | None:
     return median(took) / max(limits) if limits and took else None
 
 
-def _points(table: Table, number: int, alpha: float, *, merged: bool) -> tuple[PointEffect, ...]:
-    """The effect at every point; `merged` takes the placements of a size together, which makes fewer claims."""
+def _points(plan: Plan, table: Table, number: int, alpha: float) -> tuple[PointEffect, ...]:
+    """The effect at every point; with `any_point` the placements of a size together, which makes fewer claims."""
     measured = [set(t.times_us) for n in (0, number) for t in table.of(n) if t.outcome is Outcome.MEASURED]
     groups: dict[Point, list[Point]] = {}
     for point in sorted(set.intersection(*measured)) if measured else []:
-        groups.setdefault(replace(point, placement="") if merged else point, []).append(point)
+        groups.setdefault(replace(point, placement="") if plan.limits.any_point else point, []).append(point)
     found = []
     for points in groups.values():
         logs = table.logs({number: 1.0, 0: -1.0}, points)
         if logs:
-            interval = ratio_sequence(logs, alpha / len(groups))
-            found.append(_point_effect(table, number, points[-1], (centre(logs, interval), interval)))
+            found.append(_point_effect(table, number, points[-1], _judged(logs, plan, alpha / len(groups))))
     return tuple(found)
 
 
-def _point_effect(table: Table, number: int, point: Point, said: tuple[float, Interval | None]) -> PointEffect:
+def _point_effect(table: Table, number: int, point: Point, judgement: Judgement) -> PointEffect:
     one = [trial for trial in table.of(number) if point in trial.times_us]
     two = [trial for trial in table.of(0) if point in trial.times_us]
     return PointEffect(
         point,
         median([t.times_us[point] for t in two]), median([t.times_us[point] for t in one]),
         median([t.busbw_GBps[point] for t in two]), median([t.busbw_GBps[point] for t in one]),
-        *said,
+        judgement,
     )  # fmt: skip
 
 
@@ -213,8 +240,8 @@ def _best(plan: Plan, table: Table, effects: Sequence[Effect]) -> tuple[int, tup
     pairs = len(effects) * (len(effects) - 1) / 2
     rivals = []
     for other in others:
-        interval = ratio_sequence(table.logs({best: 1.0, other: -1.0}), plan.limits.alpha / max(pairs, 1))
-        if interval is None or interval.low <= 1:
+        against = _judged(table.logs({best: 1.0, other: -1.0}), plan, plan.limits.alpha / max(pairs, 1))
+        if against.interval is None or against.interval.low <= 1:
             rivals.append(other)
     # Of those that cannot be told apart, the one that changes least: nobody should carry a setting that does nothing.
     simplest = min([best, *rivals], key=lambda number: sum(map(bool, plan.variants[number].choice)))
@@ -259,6 +286,5 @@ def _contrasts(plan: Plan, table: Table, wanted: Sequence[tuple[str, dict[int, f
     for name, weights in wanted:
         logs = table.logs(weights)
         if logs:
-            interval = ratio_sequence(logs, plan.limits.alpha / len(wanted))
-            found.append(Contrast(name, centre(logs, interval), interval, _judged(interval, len(logs), plan)))
+            found.append(Contrast(name, _judged(logs, plan, plan.limits.alpha / len(wanted))))
     return tuple(found)

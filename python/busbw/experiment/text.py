@@ -9,9 +9,9 @@ from typing import Any
 
 from busbw.analysis.statistics import Interval
 from busbw.analysis.units import format_bytes, format_us
-from busbw.analysis.verdict import Judgement, Verdict
+from busbw.analysis.verdict import Verdict
 from busbw.base.text import columns, paint, sentences, shorten
-from busbw.experiment.effects import Contrast, Effect, PointEffect
+from busbw.experiment.effects import Contrast, Effect, largest
 from busbw.experiment.factors import Variant
 from busbw.experiment.loop import Result
 from busbw.experiment.trial import Outcome
@@ -83,11 +83,6 @@ def _peak(effects: Sequence[Effect], side: int) -> str:
     return f"{(best.baseline_GBps, best.variant_GBps)[side]:.4g}"
 
 
-def largest(points: Sequence[PointEffect]) -> PointEffect:
-    """The point of the largest size; of several, the one that the table of nccl-tests shows first."""
-    return max(points, key=lambda each: (each.point.bytes, each.point.placement))
-
-
 def _by_size(result: Result, variants: Sequence[Variant]) -> list[str]:
     lines: list[str] = []
     for effect in result.findings.effects:
@@ -107,14 +102,11 @@ def _by_size(result: Result, variants: Sequence[Variant]) -> list[str]:
 
 def _contrasts(contrasts: Sequence[Contrast], *, colour: bool) -> list[str]:
     rows = [
-        [shorten(each.name, 38), _ratio(each.ratio), _interval(each.interval), _sure(each.judgement)]
+        [shorten(each.name, 38), _ratio(said.ratio), _interval(said.interval), said.verdict.value]
         for each in contrasts
+        if (said := each.judgement)
     ]
     return columns(["setting", "speed", "interval", "verdict"], rows, left=(0, 2, 3))
-
-
-def _sure(judgement: Judgement) -> str:
-    return judgement.verdict.value
 
 
 def _words(result: Result, variants: Sequence[Variant]) -> list[str]:
@@ -125,7 +117,7 @@ def _words(result: Result, variants: Sequence[Variant]) -> list[str]:
     ]
     said += [_failure(effect, variants[effect.variant]) for effect in result.findings.effects if effect.failures]
     said += [
-        f"{variants[each.variant].name}: undecided, {each.judgement.reason}"
+        f"{variants[each.variant].name}: {each.judgement.words()}"
         for each in result.findings.effects
         if each.judgement.verdict is Verdict.UNDECIDED and not each.failures
     ]
@@ -149,7 +141,7 @@ def _advice(result: Result, variants: Sequence[Variant]) -> list[str]:
     if result.findings.best == 0:
         return sentences(["No variant is surely faster than the baseline: leave the settings as they are."])
     effect = result.findings.effects[result.findings.best - 1]
-    lines = sentences([f"Best: {best.name}, {_ratio(effect.ratio)} times the baseline ({_interval(effect.interval)})."])
+    lines = sentences([f"Best: {effect.judgement.words(best.name)} as the baseline."])
     if result.findings.rivals:
         names = ", ".join(variants[number].name for number in result.findings.rivals)
         lines += sentences([f"As fast, for all that is known: {names}."])
@@ -204,6 +196,7 @@ def _effect_json(effect: Effect, variant: Variant) -> dict[str, Any]:
         "interval": _ends(effect.interval),
         "verdict": said_of(effect),
         "reason": effect.failures[-1].reason if effect.failures else effect.judgement.reason,
+        "words": None if effect.failures else effect.judgement.words(variant.name),
         "speed_at_most": effect.bound,
         "points": [
             {
@@ -219,7 +212,7 @@ def _effect_json(effect: Effect, variant: Variant) -> dict[str, Any]:
 
 def _contrast_json(contrast: Contrast) -> dict[str, Any]:
     return {
-        "name": contrast.name, "speed": contrast.ratio, "interval": _ends(contrast.interval),
+        "name": contrast.name, "speed": contrast.judgement.ratio, "interval": _ends(contrast.judgement.interval),
         "verdict": contrast.judgement.verdict.value,
     }  # fmt: skip
 

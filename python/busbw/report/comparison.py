@@ -10,11 +10,11 @@ from typing import Any
 from busbw.analysis.comparison import Comparison, Row, Sweep
 from busbw.analysis.differences import Difference
 from busbw.analysis.fit import LatencyBandwidth
-from busbw.analysis.ranges import describe, format_ratio
+from busbw.analysis.ranges import describe
 from busbw.analysis.samples import Figure
 from busbw.analysis.statistics import Interval
 from busbw.analysis.units import format_bytes, format_us
-from busbw.analysis.verdict import Verdict
+from busbw.analysis.verdict import Verdict, format_ratio
 from busbw.base.text import WIDTH, columns, display_width, paint, sentences, shorten
 
 # A sweep further than this from a straight line has no asymptote worth a ratio; its highest bandwidth says more.
@@ -109,7 +109,7 @@ def _figure(figure: Figure) -> str:
 
 
 def _summary(sweep: Sweep, letter: str) -> list[str]:
-    said = [sentence[0].upper() + sentence[1:] + "." for sentence in describe(sweep.ranges, "A", letter)]
+    said = [sentence[0].upper() + sentence[1:] + "." for sentence in describe(sweep.ranges, letter)]
     lines = [_fit(name, fit) for name, fit in zip(("A", letter), sweep.fits, strict=True) if fit is not None]
     a, b = sweep.fits
     if a is not None and b is not None and max(a.misfit, b.misfit) <= _STRAIGHT:
@@ -222,5 +222,6 @@ def _row_json(row: Row) -> dict[str, Any]:
         "b_busbw_GBps": row.b.busbw_GBps, "ratio": row.ratio,
         "interval": None if interval is None else {"low": interval.low, "high": interval.high, "level": interval.level},
         "a_algorithm": row.a.algorithm, "b_algorithm": row.b.algorithm,
-        "verdict": row.judgement.verdict.value, "reason": row.judgement.reason, "samples": list(row.samples),
+        "verdict": row.judgement.verdict.value, "reason": row.judgement.reason, "words": row.judgement.words(),
+        "samples": list(row.samples),
     }  # fmt: skip

@@ -27,7 +27,7 @@ def _sweep(ratios: list[float], start: int = 8) -> list[Point]:
 
 def test_a_constant_gain_from_a_size_up_is_one_number() -> None:
     said = describe(find_ranges(_sweep([1.0, 1.01, 0.99, 1.0, 1.0, 1.01, 3.9, 3.85, 3.95])))
-    assert said[0].startswith("up to 256 B no difference (within ")
+    assert said[0].startswith("up to 256 B no difference above ") and said[0].endswith(" % over 6 sizes together")
     assert said[1:] == ["from 512 B up B is 3.9 times as fast"]
 
 
@@ -39,9 +39,13 @@ def test_a_growing_gain_names_its_ends_and_the_largest_sizes() -> None:
     ]
 
 
-def test_small_gains_are_percentages_and_losses_say_slower() -> None:
-    assert describe(find_ranges(_sweep([1.12, 1.12, 1.12])))[0].endswith("B is 12 % faster")
-    assert describe(find_ranges(_sweep([0.8, 0.8, 0.8])))[0].endswith("B is 20 % slower")
+def test_gains_and_losses_are_told_in_the_words_of_the_verdict() -> None:
+    assert describe(find_ranges(_sweep([1.12, 1.12, 1.12])))[0].endswith("B is 1.12 times as fast")
+    assert describe(find_ranges(_sweep([0.8, 0.8, 0.8])), "C")[0].endswith("C is 0.80 times as fast")
+    sure = [Point(8 << i, 1.2, Verdict.FASTER, Interval(1.18, 1.22)) for i in range(3)]
+    assert describe(find_ranges(sure))[0].endswith("B is 1.18 to 1.22 times as fast")
+    equal = [Point(8 << i, 1.0, Verdict.NO_DIFFERENCE, Interval(0.995, 1.01)) for i in range(3)]
+    assert describe(find_ranges(equal))[0].endswith("no difference above 1 %")
 
 
 def test_a_lone_deviation_is_an_exception_of_its_range() -> None:

@@ -102,7 +102,7 @@ def test_settings_that_need_each_other_show_as_an_interaction(tmp_path):
     result = machine.run(plan("A=1,2", "B=1,2", rounds=15), tmp_path)
     (together,) = result.findings.interactions
     assert together.judgement.verdict is Verdict.FASTER
-    assert together.ratio == pytest.approx(2.0, rel=0.1)
+    assert together.judgement.ratio == pytest.approx(2.0, rel=0.1)
     assert {contrast.name for contrast in result.findings.main} == {"A=2", "B=2"}
     assert result.plan.variants[result.findings.best].name == "A=2 B=2"
 
@@ -112,7 +112,7 @@ def test_settings_that_multiply_show_no_interaction(tmp_path):
     result = Machine(costs, 1).run(plan("A=1,2", "B=1,2", rounds=30), tmp_path)
     (together,) = result.findings.interactions
     assert together.judgement.verdict not in {Verdict.FASTER, Verdict.SLOWER}
-    assert together.ratio == pytest.approx(1.0, abs=0.05)
+    assert together.judgement.ratio == pytest.approx(1.0, abs=0.05)
 
 
 def test_two_that_cannot_be_told_apart_are_named_together(tmp_path):

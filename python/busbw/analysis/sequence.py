@@ -13,6 +13,7 @@ probability of at most alpha. Solving it for the mean gives a closed form.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from busbw.analysis.statistics import Interval, median
@@ -78,10 +79,10 @@ def median_sequence(values: Sequence[float], alpha: float) -> tuple[float, float
     to the law of the iterated logarithm", 1970).
     """
     rounds = len(values)
-    # The least number of values on one side that is still believable; 0 leaves that side open.
-    least = next(
-        (k for k in range(rounds // 2 + 1) if math.comb(rounds, k) * (rounds + 1) > alpha * 2**rounds), rounds // 2
-    )
+    # The least number of values on one side that is still believable; 0 leaves that side open. By logarithms, since
+    # neither 2^n nor C(n, k) of a long experiment is a float; C(n, k) grows up to the middle.
+    bound = math.log(alpha) + rounds * math.log(2) - math.log(rounds + 1) - math.lgamma(rounds + 1)
+    least = bisect_right(range(rounds // 2), bound, key=lambda k: -math.lgamma(k + 1) - math.lgamma(rounds - k + 1))
     if least == 0:
         return None
     ordered = sorted(values)

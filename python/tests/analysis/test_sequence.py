@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from busbw.analysis.sequence import centre, critical_t, mean_sequence, median_sequence, ratio_sequence
 from busbw.analysis.verdict import Verdict, judge
-from busbw.experiment.sequence import centre, critical_t, mean_sequence, median_sequence, ratio_sequence
 
 SIMULATIONS = 300
 ROUNDS = 40
@@ -122,3 +122,19 @@ def test_the_shown_ratio_lies_in_its_interval():
         logs = [spiky(rng) for _ in range(12)]
         interval = ratio_sequence(logs, 0.05)
         assert interval is None or interval.contains(centre(logs, interval))
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 9, 10, 40, 333])
+def test_the_median_leaves_out_as_many_values_as_the_exact_sum_says(rounds):
+    values = [float(value) for value in range(rounds)]
+    least = next(
+        (k for k in range(rounds // 2 + 1) if math.comb(rounds, k) * (rounds + 1) > 0.05 * 2**rounds), rounds // 2
+    )
+    assert median_sequence(values, 0.05) == ((values[least - 1], values[rounds - least]) if least else None)
+
+
+def test_ten_thousand_rounds_have_an_interval():
+    rng = random.Random(11)
+    interval = ratio_sequence([0.01 + gauss(rng) for _ in range(10_000)], 0.05)
+    assert interval is not None
+    assert 1.008 < interval.low < math.exp(0.01) < interval.high < 1.012
