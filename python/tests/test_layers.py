@@ -19,7 +19,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "machine": "base",
         "analysis": "base records",
         "runs": "base records",
-        "importers": "base records",
+        "importers": "base records watch",
         "expect": "base records machine analysis",
         "launch": "base machine",
         "torch_bench": "base records",

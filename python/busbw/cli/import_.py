@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 EPILOG = """\
 reads: nccl-tests text (every version since 2.0) and JSON, mscclpp-test, torch
 all_reduce_bench, DeepSpeed's communication benchmark, OSU collectives, Markdown
-pages that hold any of these or tables of results, and busbw's own records; with
+pages that hold any of these or tables of results, busbw's own records, and
+recordings of busbw watch; with
 NCCL's messages and launchers' prefixes between the rows; gzip too.
 
 examples:

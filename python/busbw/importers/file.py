@@ -16,6 +16,8 @@ from busbw.importers.formats import DOCUMENT_FORMATS
 from busbw.importers.lines import Progress, Source, open_source
 from busbw.importers.nccl_tests_rows import OPS
 from busbw.importers.prefixes import Peeler, before_anchor, split_prefix
+from busbw.importers.recordings import Jobs as Recordings
+from busbw.importers.recordings import is_recording
 from busbw.importers.report import FileReport
 from busbw.importers.seems import what_it_seems
 from busbw.importers.stream import STARTS, RankSink, Stream
@@ -55,6 +57,11 @@ def import_path(
     progress: Progress | None = None,
 ) -> FileReport:
     """Hand every sweep of a file to `take`, as it becomes complete, and report on the file."""
+    if is_recording(path):
+        report = FileReport(str(path))
+        reading = _of_recording(path, report, take, collective, url)
+        reading.close()
+        return report
     with open_source(path) as stream:
         return import_stream(stream, str(path), take, collective=collective, url=url, progress=progress)
 
@@ -73,6 +80,9 @@ def import_folder(
     files = _files_of(path)
     for at, file in enumerate(files):
         try:
+            if is_recording(file):
+                _of_recording(file, report, take, collective, url, shared)
+                continue
             with open_source(file) as stream:
                 source = Source(stream, str(file), progress)
                 reading = _Reading(source, report, take, collective, url, shared)
@@ -87,6 +97,21 @@ def import_folder(
     if not report.sweeps:
         report.seems = f"a folder of {len(files)} files without results"
     return report
+
+
+def _of_recording(  # noqa: PLR0913, PLR0917 - as for any file
+    path: Path,
+    report: FileReport,
+    take: Take,
+    collective: Collective | None,
+    url: str | None,
+    shared: dict[type[Collector], Collector] | None = None,
+) -> _Reading:
+    """The calls of one process, which is no text: its collector gets them, and ends with the file or folder."""
+    nothing = Source(io.BytesIO(b"a recording of busbw\n"), str(path))
+    reading = _Reading(nothing, report, take, collective, url, shared)
+    reading.shared(Recordings).take(path)
+    return reading
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -124,6 +124,8 @@ class Header:
     communicators: int
     communicators_lost: int
     ended: bool
+    synchronous: bool
+    """Calls return when they are done, as over busbw's CPU library."""
 
 
 class Recording:
@@ -158,7 +160,7 @@ class Recording:
             raise UserError(f"{self.path} is no recording of busbw, or its process has not begun it yet")
         (
             _, version, header_bytes, row_bytes, rows, call_bytes, tick, capacity, rows_at, calls_at, length, pid, uid,
-            start, boot, _, realtime, monotonic, nccl, rank, host, calls, lost, used, rows_lost, _, ended, _,
+            start, boot, _, realtime, monotonic, nccl, rank, host, calls, lost, used, rows_lost, _, ended, synchronous,
         ) = HEADER.unpack(raw)  # fmt: skip
         if version != 1:
             raise UserError(f"{self.path} is a recording of version {version}; this busbw reads version 1")
@@ -172,7 +174,7 @@ class Recording:
         name = host.split(b"\0")[0].decode("ascii", errors="replace")
         return Header(
             capacity, rows, rows_at, calls_at, pid, uid, start, boot, realtime, monotonic, nccl, rank, name, calls,
-            lost, used, rows_lost, bool(ended),
+            lost, used, rows_lost, bool(ended), bool(synchronous),
         )  # fmt: skip
 
     def communicators(self) -> list[Communicator]:
