@@ -39,6 +39,7 @@ def run(args: Args) -> int:
 
 
 def _run(args: Args) -> int:
+    from busbw.expect.impossible import reasons
     from busbw.gate.judge import Result, judge
     from busbw.gate.junit import junit
 
@@ -46,8 +47,11 @@ def _run(args: Args) -> int:
     checks = [
         check
         for each in resolve([args.run], args.runs, collective=args.collective)
-        for check in judge(each.record, limits, machine=args.machine, strict=args.strict)
-    ]
+        for check in judge(
+            each.record, limits, machine=args.machine, strict=args.strict,
+            impossible=reasons(each.record, args.machine),
+        )
+    ]  # fmt: skip
     if args.junit:
         with writing(args.junit):
             args.junit.write_bytes(junit(args.run, checks))

@@ -13,6 +13,7 @@ from busbw.base.errors import UserError
 from busbw.base.secrets import hide
 from busbw.base.words import Args
 from busbw.importers import FileReport, ImportedSweep, import_folder, import_path, import_stream
+from busbw.records import Record
 
 MANY_CASES = 12_000
 """From here on a log is large: a second process takes over what is to be written."""
@@ -47,6 +48,9 @@ def run(args: Args) -> int:
                 print(f"busbw: {hide(str(problem))}", file=sys.stderr)
                 failed = True
                 continue
+            for said in destination.impossible:
+                report.note(None, said)
+            destination.impossible.clear()
             _tell(report, quiet=args.quiet)
             failed = failed or report.sweeps == 0
     return 1 if failed else 0
@@ -114,6 +118,8 @@ class _Destination:
         self._cases = 0
         self._shared = False
         self._handover: Handover | None = None
+        self.impossible: list[str] = []
+        """A sentence for each sweep of the file with figures that cannot be true."""
 
     def __enter__(self) -> _Destination:
         if self._output and not self._dry:
@@ -146,6 +152,7 @@ class _Destination:
 
     def take(self, sweep: ImportedSweep) -> None:
         """Take one sweep; from many on, a second process writes them."""
+        sweep = self._marked(sweep)
         if self._dry:
             return
         if self._tags:
@@ -158,6 +165,24 @@ class _Destination:
             self._handover.put(sweep)
         else:
             self._write(sweep)
+
+    def _marked(self, sweep: ImportedSweep) -> ImportedSweep:
+        """The sweep with a word at each figure that cannot be true."""
+        from busbw.expect import impossible
+
+        fabric = impossible.fabric_of(sweep.run)
+        # Where nothing is known, only the fastest row can be too fast: large logs are not made into objects for it.
+        if fabric is None and sweep.figures is not None:
+            fastest = [replace(case, ranks=sweep.ranks) for case in sweep.figures.fastest()]
+            if not impossible.find(Record(sweep.run, tuple(fastest)), None):
+                return sweep
+        record = sweep.record()
+        found = impossible.find(record, fabric)
+        if not found:
+            return sweep
+        self.impossible.append(impossible.summary(found))
+        marked = impossible.marked(record, found)
+        return replace(sweep, run=marked.run, figures=None, drafted=list(marked.cases))
 
     def _share_work(self) -> None:
         from busbw.importers import handover

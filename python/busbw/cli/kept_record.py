@@ -44,7 +44,10 @@ def explain_named(record: Path) -> None:
 
 
 def explain(record: Path) -> None:
-    """One line under the table: what share of the expected bandwidth was reached. Runs without GPUs have none."""
+    """Lines under the table: what share of the expected bandwidth was reached, and figures that cannot be true.
+
+    Runs without GPUs have neither: their messages go through memory, whose rate nobody knows here.
+    """
     # Only a run on GPUs has an expectation; the others do not wait for the imports.
     with record.open("rb") as stream:
         if b'"kind":"gpu"' not in stream.readline(_FIRST_LINE_BYTES):
@@ -54,3 +57,8 @@ def explain(record: Path) -> None:
     said = expectation(record)
     if said:
         print(f"# Expected: {said}", flush=True)
+    from busbw.expect.impossible import mark_file
+
+    impossible = mark_file(record)
+    if impossible:
+        print(f"# Impossible: {impossible}", flush=True)

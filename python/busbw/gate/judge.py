@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -35,11 +35,22 @@ class Check:
 
 
 def judge(
-    record: Record, thresholds: Sequence[Threshold], *, machine: str | None = None, strict: bool = False
+    record: Record,
+    thresholds: Sequence[Threshold],
+    *,
+    machine: str | None = None,
+    strict: bool = False,
+    impossible: Mapping[int, str] | None = None,
 ) -> list[Check]:
-    """Every check that applies; UserError where none does, since a gate that judged nothing has let nothing through."""
+    """Every check that applies; UserError where none does, since a gate that judged nothing has let nothing through.
+
+    `impossible` says by a case's place in the record why its figures cannot be true: they fail whatever the limit.
+    """
     kind = machine or record.run.machine
     checks = _wrong(record)
+    for index, why in (impossible or {}).items():
+        case = record.cases[index]
+        checks.append(Check(f"{shape_of(case)} at {format_bytes(case.bytes)}", Result.FAILED, f"impossible: {why}"))
     shapes = {shape_of(case) for case in record.cases}
     for threshold in thresholds:
         if threshold.fits_machine(kind):

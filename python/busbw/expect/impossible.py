@@ -1,0 +1,338 @@
+"""Figures that no wire, memory or protocol can carry: which cases, by what limit, and the likely reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from busbw.analysis.units import format_bytes, format_us
+from busbw.base.errors import UserError
+from busbw.expect import machines
+from busbw.expect.expectation import Place, place_of
+from busbw.expect.fabric import Fabric, of_machine, pcie_of_sm
+from busbw.machine.topology.model import Machine
+from busbw.machine.topology.names import product
+from busbw.machine.topology.rates import NVLINK_GBPS, nccl_nvlink_GBps, nvlink_generation
+from busbw.records import Case, Record, Run, read_record, save_records
+from busbw.records.bandwidth import algbw_GBps, bus_factor
+
+CONTEXT = "impossible"
+"""The key in a case's context that holds the sentence."""
+
+ANY_LINK_GBPS = 1800.0
+"""What the links of one GPU carry in one direction, of the fastest that is announced (NVLink 6: NVIDIA's data sheet of
+Vera Rubin NVL72, 3.6 TB/s both ways): the limit where nobody says what the machine is."""
+
+ROUNDED = 1.02
+"""Tables have two decimals, clocks and line rates a few parts in a thousand: a figure this little above may be true."""
+
+# Below the least that a message takes. The cheapest hop of NCCL's LL over NVLink took 0.46 us on H200 (fitted, see
+# busbw.expect.terms); adapters of InfiniBand are sold with "sub-600 ns" (NVIDIA's brief of ConnectX-6); a store of one
+# core is seen by another after some tens of nanoseconds.
+FLIGHT_US: Mapping[str, float] = {"gpu": 0.3, "network": 0.5, "cpu": 0.02}
+
+_ROOTED = frozenset({"broadcast", "scatter", "sendrecv"})
+"""Whose sender is done when its data is handed over, before anybody has it."""
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """Bus bandwidth in GB/s that nothing can exceed, and what sets it."""
+
+    GBps: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """One case: its place in the record, what it breaks, and the reason that its figures speak for."""
+
+    index: int
+    case: Case
+    limit: str
+    reason: str
+
+    @property
+    def said(self) -> str:
+        """The sentence that goes into the record."""
+        return f"{self.limit}; {self.reason}"
+
+
+def ceiling(fabric: Fabric, collective: str, gpus: int, nodes: int) -> Ceiling:
+    """The bus bandwidth that follows from the bytes which must cross a GPU's own links and a node's NICs.
+
+    Whatever the algorithm, so that trees, NVLink SHARP and reduction in the network stay below: an all-reduce of S
+    bytes sends S from each GPU or node where a switch adds, else 2 S (n - 1) / n; the others send their parts once.
+    """
+    ranks = gpus * nodes
+    found: list[Ceiling] = []
+    ports = _ports_GBps(fabric, gpus)
+    if gpus > 1 and ports:
+        # A switch that adds needs S from each GPU, and bus bandwidth counts 2 S (n - 1) / n.
+        sharp = 2 * (ranks - 1) / ranks if collective == "all_reduce" and (fabric.multicast or nodes > 1) else 1.0
+        found.append(Ceiling(ports * sharp, f"the links of one GPU of {fabric.name} carry {ports:.4g} GB/s each way"))
+    wires = fabric.nics * fabric.nic_Gbps / 8
+    if nodes > 1 and wires:
+        share = _of_node(collective, gpus, nodes)
+        found.append(Ceiling(wires * share, f"the NICs of one node of {fabric.name} carry {wires:.4g} GB/s each way"))
+    return min(found, key=lambda each: each.GBps, default=Ceiling(_anything(collective, ranks), _ANY))
+
+
+_ANY = f"the links of no GPU carry more than {ANY_LINK_GBPS:g} GB/s each way"
+
+
+def _anything(collective: str, ranks: int) -> float:
+    return ANY_LINK_GBPS * (2 * (ranks - 1) / ranks if collective == "all_reduce" else 1.0)
+
+
+def _ports_GBps(fabric: Fabric, gpus: int) -> float:
+    counted = nccl_nvlink_GBps(fabric.sm)
+    line = NVLINK_GBPS.get(nvlink_generation(fabric.sm) or 0, 0.0)
+    nvlink = fabric.nvlink_GBps * max(1.0, line / counted) if counted else fabric.nvlink_GBps
+    # Beyond an island a GPU has its PCIe link besides.
+    beside = fabric.pcie_GBps if gpus > fabric.island or not nvlink else 0.0
+    if beside or not nvlink:
+        beside = max(beside, pcie_of_sm(fabric.sm))
+    return nvlink + beside
+
+
+def _of_node(collective: str, gpus: int, nodes: int) -> float:
+    """Bus bandwidth over what the NICs of one node carry, from the least that must leave or enter a node."""
+    ranks = gpus * nodes
+    if collective == "all_reduce":
+        return 2 * (ranks - 1) / ranks
+    if collective in {"all_gather", "reduce_scatter"}:
+        return (ranks - 1) / ranks * nodes / (nodes - 1)
+    if collective in {"alltoall", "alltoallv"}:
+        return (ranks - 1) / (ranks - gpus) / gpus
+    if collective in {"gather", "scatter"}:
+        return (ranks - 1) / (ranks - gpus)
+    return 1.0
+
+
+def fabric_of(run: Run, machine: str | None = None, live: Machine | None = None) -> Fabric | None:
+    """What is known of the machine without asking it: its type, or its GPUs' name; None where neither is known."""
+    named = machines.find(machine or run.machine)
+    if named is not None:
+        return named
+    if live is not None:
+        try:
+            return of_machine(live)
+        except UserError:
+            return None
+    place = place_of(run)
+    names = {rank.device.name for rank in run.ranks if rank.device}
+    name = names.pop() if len(names) == 1 else ""
+    known = product(name)
+    if known is None or known.nvlinks is None or place is None or place.nodes > 1:
+        return None
+    links = (nccl_nvlink_GBps(known.sm) or 0.0) * known.nvlinks
+    return Fabric(f"{place.gpus} x {name}", place.gpus, known.sm, links, place.gpus, place.gpus > 2 and bool(links),
+                  pcie_of_sm(known.sm))  # fmt: skip
+
+
+def find(record: Record, fabric: Fabric | None = None) -> list[Impossible]:
+    """Every measured case that cannot be true, in the record's order."""
+    place = _place(record.run, fabric)
+    return [
+        Impossible(index, case, limit[0], reason_of(case, record.cases, limit[1] if fabric is not None else None))
+        for index, case in enumerate(record.cases)
+        if case.outcome == "measured" and (limit := _broken(case, record.run, fabric, place)) is not None
+    ]
+
+
+def _place(run: Run, fabric: Fabric | None) -> Place | None:
+    """Where the ranks lie; of an import that lists none, one node where they all fit into it."""
+    return place_of(run) or (Place(fabric.gpus, 0) if fabric is not None and not run.ranks else None)
+
+
+def _lies(case: Case, fabric: Fabric, place: Place) -> tuple[int, int] | None:
+    """GPUs of a node and nodes for one case; None where a communicator of a part lies nobody knows where."""
+    ranks = case.ranks or 0
+    if place.nodes:
+        return (place.gpus, place.nodes) if ranks == place.gpus * place.nodes else None
+    if ranks <= fabric.gpus:
+        return ranks, 1
+    return (fabric.gpus, ranks // fabric.gpus) if ranks % fabric.gpus == 0 else None
+
+
+def _broken(case: Case, run: Run, fabric: Fabric | None, place: Place | None) -> tuple[str, float] | None:
+    """The limit that a case breaks, as a sentence's beginning, and how often the limit fits into the figure."""
+    if case.ranks is None or case.ranks < 2 or case.bytes < 1 or case.collective == "barrier":
+        return None
+    rates = [rate for rate in (case.busbw_GBps, _derived(case)) if rate is not None]
+    limit = Ceiling(_anything(case.collective, case.ranks), _ANY)
+    if fabric is not None and place is not None and not any(_spans_hosts(rank.device) for rank in run.ranks):
+        where = _lies(case, fabric, place)
+        if where is not None and where[0] <= fabric.gpus:
+            limit = ceiling(fabric, case.collective, *where)
+    if rates and max(rates) > limit.GBps * ROUNDED:
+        said = (
+            f"{max(rates):.4g} GB/s is more than the {limit.GBps:.4g} GB/s that {case.collective} on {case.ranks} ranks"
+        )
+        return f"{said} can reach: {limit.why}", max(rates) / limit.GBps
+    least = _flight_us(run)
+    if least is not None and case.time_us is not None and 0 < case.time_us < least:
+        return f"{format_us(case.time_us)} is less than the {least:g} us of one message's flight", least / case.time_us
+    return None
+
+
+def _spans_hosts(device: object) -> bool:
+    """Whether NVLink may join GPUs of several hosts (GB200 NVL72 and its like): their NICs then bound nothing."""
+    return getattr(device, "name", "").removeprefix("NVIDIA ").startswith(("GB2", "GB3"))
+
+
+def _derived(case: Case) -> float | None:
+    factor = bus_factor(case.collective, case.ranks or 1)
+    rate = algbw_GBps(case.collective, case.bytes, case.time_us, case.ranks or 1) if case.time_us else None
+    return rate * factor if rate is not None and factor is not None else None
+
+
+def _flight_us(run: Run) -> float | None:
+    """The least that a message takes between these ranks; None where nobody says what they are."""
+    kinds = {rank.device.kind for rank in run.ranks if rank.device is not None}
+    if "gpu" in kinds:
+        return FLIGHT_US["network" if len({rank.host for rank in run.ranks}) == len(run.ranks) else "gpu"]
+    return FLIGHT_US["cpu"] if kinds else None
+
+
+# -- the likely reason: what public threads about such figures found -----------------------------------------------
+
+
+def reason_of(case: Case, cases: Sequence[Case], excess: float | None) -> str:
+    """What the figures speak for. `excess` is the figure over the limit, where that is the machine's own."""
+    return (
+        _inconsistent(case) or _flat(case, cases) or _buffered(case, cases) or _multiple(case, excess)
+        or "check the unit of the time, the count of bytes, and whether the time ends before the data is there"
+    )  # fmt: skip
+
+
+def _near(value: float, other: float, within: float = 0.06) -> bool:
+    return other > 0 and abs(value / other - 1) <= within
+
+
+def _inconsistent(case: Case) -> str | None:
+    """Size, time, algorithm and bus bandwidth of one row that contradict each other."""
+    factor = bus_factor(case.collective, case.ranks or 1) or 0.0
+    if (
+        case.algbw_GBps
+        and case.busbw_GBps
+        and case.algbw_GBps > 1
+        and not _near(case.busbw_GBps, case.algbw_GBps * factor)
+    ):
+        used = case.busbw_GBps / case.algbw_GBps
+        return (
+            f"wrong bus factor: bus over algorithm bandwidth is {used:.3g}, and {case.collective} on {case.ranks} "
+            f"ranks has {factor:.3g}"
+        )
+    own = algbw_GBps(case.collective, case.bytes, case.time_us, case.ranks or 1) if case.time_us else None
+    if not own or not case.algbw_GBps or case.algbw_GBps < 1 or _near(case.algbw_GBps, own):
+        return None
+    ratio = case.algbw_GBps / own
+    for times, what in (
+        (8.0, "the rate is in Gbit/s and not in GB/s"), (1 / 8, "the rate is in GB/s where 1/8 was taken"),
+        (1e3, "the time or the rate is off by 1000: milliseconds for microseconds, or MB/s for GB/s"),
+        (1e-3, "the time is off by 1000: milliseconds where microseconds are meant"),
+        (float(case.ranks or 0), "the rate is the sum over all ranks"),
+    ):  # fmt: skip
+        if _near(ratio, times):
+            return f"wrong unit or count: {what}"
+    return f"wrong count: size over time gives {own:.4g} GB/s and not {case.algbw_GBps:.4g}"
+
+
+def _alike(case: Case, cases: Sequence[Case]) -> list[Case]:
+    shape = (case.collective, case.placement, case.type, case.op, case.root, case.ranks, case.variant)
+    return [
+        each for each in cases
+        if each.time_us and each.outcome == "measured"
+        and (each.collective, each.placement, each.type, each.op, each.root, each.ranks, each.variant) == shape
+    ]  # fmt: skip
+
+
+def _flat(case: Case, cases: Sequence[Case]) -> str | None:
+    """Time that does not grow with the size is that of the launch."""
+    smaller = [each.time_us or 0.0 for each in _alike(case, cases) if each.bytes * 8 <= case.bytes]
+    if not smaller or not case.time_us or case.time_us > 1.3 * median(smaller):
+        return None
+    return (
+        f"not synchronised: {format_bytes(case.bytes)} takes no longer than an eighth of it, so only the launch was "
+        "timed; wait for the device before the clock is read"
+    )
+
+
+def _buffered(case: Case, cases: Sequence[Case]) -> str | None:
+    """Rates that fall as messages grow, where the wire gives less and less a head start."""
+    rate = case.busbw_GBps or _derived(case) or 0.0
+    larger = [
+        each.busbw_GBps or _derived(each) or 0.0 for each in _alike(case, cases) if each.bytes >= 4 * case.bytes
+    ]  # fmt: skip
+    if not larger or min(larger) * 1.5 > rate:
+        return None
+    if case.collective in _ROOTED:
+        return (
+            "buffered: larger messages are far slower, so the sender's clock stopped when the data was handed over; "
+            "take the slowest rank's time (nccl-tests: -a 3)"
+        )
+    return (
+        "cached: larger messages are far slower, so these came from a cache and not over the link; measure larger ones"
+    )
+
+
+def _multiple(case: Case, excess: float | None) -> str | None:
+    """What stands between the figure and a limit that well-run machines nearly reach."""
+    # Well-run machines reach half of the limit and more.
+    for most, what in (
+        (2.0, "wrong count: both directions were added up, or elements were taken for twice their bytes"),
+        (
+            4.0,
+            "wrong count: elements were taken for four times their bytes, or directions and elements for twice theirs",
+        ),
+        (8.0, "wrong unit: Gbit/s were read as GB/s"),
+        (float(case.ranks or 0), "wrong count: the size was multiplied by the ranks, or the rate summed over them"),
+        (1000.0, "wrong unit: milliseconds were read as microseconds, or MB/s as GB/s"),
+    ):
+        if excess is not None and most > 1 and 0.5 * most < excess <= ROUNDED * most:
+            return what
+    return None
+
+
+# -- into the record ------------------------------------------------------------------------------------------------
+
+
+def marked(record: Record, found: Sequence[Impossible]) -> Record:
+    """The record with the sentence in the context of each such case, and one note for all."""
+    if not found:
+        return record
+    cases = list(record.cases)
+    for each in found:
+        cases[each.index] = replace(each.case, context={**each.case.context, CONTEXT: each.said})
+    note = summary(found)
+    notes = record.run.notes if note in record.run.notes else (*record.run.notes, note)
+    return replace(record, run=replace(record.run, notes=notes), cases=tuple(cases))
+
+
+def reasons(record: Record, machine: str | None = None) -> dict[int, str]:
+    """The sentence for each case that cannot be true, by its place in the record."""
+    return {each.index: each.said for each in find(record, fabric_of(record.run, machine))}
+
+
+def mark_file(path: Path, machine: str | None = None) -> str | None:
+    """Mark a complete record where it lies; the summary, or None where every figure can be."""
+    try:
+        record = read_record(path)
+        found = find(record, fabric_of(record.run, machine))
+        if not found or record.end is None:
+            return None
+        save_records([marked(record, found)], path)
+    except (UserError, OSError):
+        return None  # the measurement stands without it
+    return summary(found)
+
+
+def summary(found: Sequence[Impossible]) -> str:
+    """One sentence for a line under a table: how many, and the worst with its reason."""
+    worst = max(found, key=lambda each: (each.case.busbw_GBps or 0.0, each.case.bytes))
+    figures = "1 figure is" if len(found) == 1 else f"{len(found)} figures are"
+    return f"{figures} impossible, such as at {format_bytes(worst.case.bytes)}: {worst.said}"

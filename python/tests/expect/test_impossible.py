@@ -1,0 +1,207 @@
+"""Figures that cannot be true are found, and the reason that the figures speak for is named; true ones are let through.
+
+The reasons are those that public threads found: who asked, and what it was, stands beside each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from busbw.cli.main import main
+from busbw.expect import machines
+from busbw.expect.fabric import Fabric
+from busbw.expect.impossible import CONTEXT, ceiling, fabric_of, find, mark_file, marked
+from busbw.gate.judge import Result, judge
+from busbw.gate.thresholds import parse
+from busbw.records import Case, Device, End, Rank, Record, Run, Tool, catalogue, read_record, save_records
+from busbw.records.bandwidth import algbw_GBps, bus_factor
+
+H100 = machines.require("dgx-h100")
+TCP = Fabric("two hosts over TCP", gpus=1, sm=70, nics=1, nic_Gbps=24.0)
+MIB = 1 << 20
+
+
+def row(index, size, time_us, collective="all_reduce", ranks=8, **changed):
+    algbw = algbw_GBps(collective, size, time_us, ranks)
+    case = Case("r", index, collective, size, "out_of_place", "measured", time_us, algbw,
+                algbw * bus_factor(collective, ranks), ranks=ranks)  # fmt: skip
+    return replace(case, **changed)
+
+
+def record(*cases, ranks=8, hosts=1, name="NVIDIA H100 80GB HBM3", machine=None):
+    listed = tuple(Rank(i, f"host{i * hosts // ranks}", device=Device("gpu", i, name)) for i in range(ranks))
+    return Record(
+        Run("r", None, Tool("busbw"), None, ranks=listed, machine=machine),
+        tuple(cases),
+        End("r", "completed", len(cases)),
+    )
+
+
+def times(sizes, rate, latency=20.0, **changed):
+    """Rows of a link of `rate` GB/s of algorithm bandwidth."""
+    return [row(i, size, latency + size / rate / 1e3, **changed) for i, size in enumerate(sizes)]
+
+
+HEALTHY = times([1 << 10, 1 << 20, 1 << 26, 1 << 30], 274.0)
+
+
+def reasons(*cases, fabric=H100, **changed):
+    return [each.reason.split(":")[0] for each in find(record(*cases, **changed), fabric)]
+
+
+def test_healthy_runs_are_let_through() -> None:
+    assert find(record(*HEALTHY), H100) == []
+    assert find(record(*HEALTHY), None) == []
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_no_published_figure_is_called_impossible(name: str) -> None:
+    for each in catalogue.load(name):
+        assert find(each, fabric_of(each.run)) == []
+
+
+def test_trees_and_sharp_beyond_the_wire_are_possible() -> None:
+    # nccl#1576, nccl-tests#22: trees on two nodes exceed the NICs. nccl-tests#212: 480 GB/s of NVLink SHARP on 8 H100,
+    # whose links NCCL counts at 371. Neither is a mistake.
+    assert find(record(row(0, 1 << 30, (1 << 30) / 274.3 / 1e3)), H100) == []
+    two = times([1 << 30], 750.0 / 1.875, ranks=16)
+    assert find(record(*two, ranks=16, hosts=2), H100) == []
+
+
+def test_a_figure_above_the_links_is_marked_with_the_limit() -> None:
+    [found] = find(record(*HEALTHY[:3], row(3, 1 << 30, (1 << 30) / 900 / 1e3)), H100)
+    assert found.index == 3
+    assert found.limit == (
+        "1575 GB/s is more than the 787.5 GB/s that all_reduce on 8 ranks can reach: "
+        "the links of one GPU of ndv5 carry 450 GB/s each way"
+    )
+
+
+def test_only_the_launch_was_timed() -> None:
+    # nccl#1131, PyTorch forum: time.time() around an asynchronous call.
+    flat = [row(i, 1 << (20 + 2 * i), 31.0 + i) for i in range(6)]
+    assert set(reasons(*flat)) == {"not synchronised"}
+
+
+def test_the_root_hands_its_data_over() -> None:
+    # nccl-tests#82: broadcast over TCP with a peak of 3 GB/s reports much more while it fits into sockets' buffers.
+    small = [row(i, size, size / 11 / 1e3, "broadcast", 2) for i, size in enumerate((65536, 262144))]
+    large = row(2, 64 * MIB, 64 * MIB / 2.7 / 1e3, "broadcast", 2)
+    found = find(record(*small, large, ranks=2, hosts=2, name="Tesla V100"), TCP)
+    assert [each.index for each in found] == [0, 1]
+    assert {each.reason.split(":")[0] for each in found} == {"buffered"}
+
+
+def test_small_messages_come_from_a_cache() -> None:
+    cached = row(0, MIB, MIB / 2000 / 1e3, "all_gather")
+    assert reasons(cached, *times([256 * MIB], 380.0, collective="all_gather")) == ["cached"]
+
+
+def test_gigabits_are_no_gigabytes() -> None:
+    # nccl-tests#22: 125 is said of a network of 100, in Gbit/s.
+    right = row(0, 1 << 30, (1 << 30) / 250 / 1e3)
+    wrong = replace(right, algbw_GBps=right.algbw_GBps * 8, busbw_GBps=right.busbw_GBps * 8)
+    [found] = find(record(wrong), H100)
+    assert found.reason == "wrong unit or count: the rate is in Gbit/s and not in GB/s"
+    # Where the time is not told, the excess says it.
+    assert reasons(replace(wrong, time_us=None)) == ["wrong unit"]
+
+
+def test_milliseconds_are_no_microseconds() -> None:
+    # nccl#25: 10 MB in 1.6 us, "too good to be true": it was milliseconds, 6 GB/s over PCIe.
+    case = row(0, 10_000_000, 1.6, ranks=4)
+    [found] = find(record(case, ranks=4, name="Tesla K80"), None)
+    assert found.limit.endswith("the links of no GPU carry more than 1800 GB/s each way")
+    [found] = find(record(case, ranks=4, name="Tesla K80"), Fabric("4 x K80", 4, sm=37, pcie_GBps=15.75))
+    assert found.reason.startswith("wrong unit: milliseconds")
+
+
+@pytest.mark.parametrize("ratio", [1000.0, 8.0, 4.0, 2.0])
+def test_multiples_of_what_links_reach(ratio: float) -> None:
+    right = row(0, 1 << 30, (1 << 30) / 420 / 1e3, "all_gather")
+    wrong = replace(right, time_us=right.time_us / ratio, algbw_GBps=None, busbw_GBps=None)
+    assert find(record(wrong), H100)[0].reason.startswith("wrong ")
+
+
+def test_a_wrong_bus_factor_is_told_from_its_ratio() -> None:
+    # all_gather's rate with the factor of an all-reduce of as many ranks as bytes were multiplied by.
+    right = row(0, 1 << 30, (1 << 30) / 420 / 1e3, "all_gather")
+    [found] = find(record(replace(right, busbw_GBps=right.algbw_GBps * 1.75)), H100)
+    assert found.reason == (
+        "wrong bus factor: bus over algorithm bandwidth is 1.75, and all_gather on 8 ranks has 0.875"
+    )
+
+
+def test_less_than_one_flight() -> None:
+    [found] = find(record(*HEALTHY[1:], row(3, 8, 0.1)), H100)
+    assert found.limit == "0.10 us is less than the 0.3 us of one message's flight"
+
+
+def test_one_rank_and_parts_of_a_communicator_are_not_judged() -> None:
+    # all_reduce_perf -g 1 does nothing in place, in next to no time.
+    assert find(record(row(0, 1 << 30, 0.4, ranks=1, busbw_GBps=0.0), ranks=1), H100) == []
+    split = row(0, 1 << 30, (1 << 30) / 700 / 1e3, "alltoall", 8)
+    assert find(record(split, ranks=16, hosts=2), H100) == []
+
+
+@pytest.mark.parametrize(
+    "collective", ["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "gather"]
+)
+def test_a_ceiling_grows_with_the_links(collective: str) -> None:
+    for gpus, nodes in ((2, 1), (8, 1), (8, 2), (8, 64), (1, 2)):
+        one = ceiling(H100, collective, gpus, nodes).GBps
+        two = ceiling(
+            replace(H100, nvlink_GBps=2 * H100.nvlink_GBps, nic_Gbps=2 * H100.nic_Gbps), collective, gpus, nodes
+        )
+        assert 0 < one < two.GBps
+
+
+def test_the_record_keeps_the_sentence(tmp_path) -> None:
+    path = tmp_path / "record.jsonl"
+    save_records([record(*HEALTHY[:3], row(3, 1 << 30, (1 << 30) / 900 / 1e3))], path)
+    said = mark_file(path)
+    kept = read_record(path)
+    assert said is not None and said in kept.run.notes
+    assert "787.5 GB/s" in kept.cases[3].context[CONTEXT]
+    assert CONTEXT not in kept.cases[2].context
+    assert mark_file(path) == said
+    assert read_record(path).run.notes == kept.run.notes
+
+
+LIMITS = '[[threshold]]\ncollective = "all_reduce"\nbytes = ["1G"]\nmin_busbw_GBps = 100\n'
+
+
+def test_a_gate_stops_what_is_impossible(tmp_path, capsys) -> None:
+    good, bad = record(*HEALTHY), record(*HEALTHY[:3], row(3, 1 << 30, (1 << 30) / 900 / 1e3))
+    assert {check.result for check in judge(good, parse(LIMITS, "test"))} == {Result.PASSED}
+    (tmp_path / "limits.toml").write_text(LIMITS)
+    codes = []
+    for each in (good, bad):
+        save_records([each], tmp_path / "run.jsonl")
+        codes.append(main(["gate", str(tmp_path / "run.jsonl"), "--thresholds", str(tmp_path / "limits.toml")]))
+    assert codes == [0, 1]
+    assert "impossible" in capsys.readouterr().out
+
+
+def test_an_import_marks_and_says_it(tmp_path, capsys) -> None:
+    head = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+    rows = "".join(
+        f"{size} {size // 4} float sum -1 {us:.2f} {size / us / 1e3:.2f} {size / us / 1e3 * 1.75:.2f} 0 "
+        f"{us:.2f} {size / us / 1e3:.2f} {size / us / 1e3 * 1.75:.2f} 0\n"
+        for size, us in ((1 << 26, 30.0), (1 << 28, 31.0), (1 << 30, 32.0))
+    )
+    ranks = "".join(
+        f"#  Rank {i} Group  0 Pid 1 on host0 device  {i} [0x0{i}] NVIDIA H100 80GB HBM3\n" for i in range(8)
+    )
+    (tmp_path / "job.log").write_text(f"# Using devices\n{ranks}#\n{head}{rows}")
+    assert main(["import", str(tmp_path / "job.log"), "--output", str(tmp_path / "out.jsonl")]) == 0
+    assert "6 figures are impossible" in capsys.readouterr().err
+    kept = read_record(tmp_path / "out.jsonl")
+    assert all("not synchronised" in case.context[CONTEXT] for case in kept.cases if case.bytes >= 1 << 29)
+
+
+def test_marking_nothing_changes_nothing() -> None:
+    healthy = record(*HEALTHY)
+    assert marked(healthy, []) is healthy
