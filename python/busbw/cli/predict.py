@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from busbw.expect.fabric import Fabric
     from busbw.expect.model import Prediction
     from busbw.expect.terms import Terms
+    from busbw.machine.topology.model import Machine
 
 _DEFAULT_SIZES = [1 << power for power in (3, 10, 16, 20, 24, 26, 28, 30, 32)]
 EPILOG = """\
@@ -28,6 +29,7 @@ examples:
   busbw predict alltoall --machine dgx-h100 --nodes 64
   busbw predict all_gather --topology topo.xml --gpus-per-node 4 \\
       --nics 4 --nic-gbps 400
+  busbw predict all_reduce --topology matrix.txt --gpu H100
   busbw predict --limits --machine dgx-h100 --nodes 1,2
   busbw predict --list
   busbw predict --against-catalogue
@@ -89,13 +91,26 @@ def _fabric(args: Args) -> Fabric:
     if args.topology:
         from busbw.machine.topology.load import load
 
-        return of_machine(load(Path(args.topology)).machine)
+        return of_machine(_named(load(Path(args.topology)).machine, args.gpu))
+    if args.gpu:
+        raise UsageError("--gpu says which GPUs the machine of --topology FILE has; without a file say --machine")
     from busbw.machine.topology.live import read_live
 
     machine = read_live().machine
     if not machine.gpus:
         raise UsageError("this machine has no GPU; name one with --machine (--list shows which) or --topology FILE")
     return of_machine(machine)
+
+
+def _named(machine: Machine, name: str | None) -> Machine:
+    """The machine with its GPUs named, where its file does not say which they are."""
+    from busbw.machine.topology.names import is_amd, product
+
+    if not name:
+        return machine
+    if product(name) is None and not is_amd(name):
+        raise UsageError(f"--gpu {name} is no GPU that is known; name it as nvidia-smi does, such as H100 or A100")
+    return replace(machine, gpus=tuple(replace(gpu, name=gpu.name or name) for gpu in machine.gpus))
 
 
 def _adjusted(fabric: Fabric, args: Args) -> Fabric:

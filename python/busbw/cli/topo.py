@@ -33,6 +33,8 @@ examples:
   busbw topo --svg machine.svg --export-nccl topo.xml
   busbw topo graph.xml --topology topo.xml
   nvidia-smi topo -m > matrix.txt; busbw topo matrix.txt --json
+  busbw topo --audit matrix.txt --lspci lspci.txt --pairs pairs.txt \\
+      --export-nccl topo.xml
 """
 
 
@@ -41,6 +43,10 @@ def run(args: Args) -> int:
     # 1 is the word of a file that has faults.
     with exiting_with(2):
         shown, machine = _shown(args)
+        if args.audit:
+            return _audit(args, shown)
+        if args.lspci or args.pairs:
+            raise UserError("--lspci and --pairs say more of a machine that --audit looks at; add --audit")
         if shown and (args.graph or (args.file and _is_graph(shown))):
             return _graph(args, shown, machine)
         return _machine(args, shown, machine)
@@ -67,6 +73,36 @@ def _machine(args: Args, shown: str | None, other: str | None) -> int:
     faults = _faults(loaded, other) if loaded else []
     _show(args, machine, describe, machine_svg, write_topology)
     return _report(faults)
+
+
+def _audit(args: Args, shown: str | None) -> int:
+    """What is hidden of the machine, each with what would say it; with --export-nccl the file that says it."""
+    from busbw.base.text import clean, sentences
+    from busbw.machine.nccl.topology_writer import write_topology
+    from busbw.machine.topology.audit import hidden
+    from busbw.machine.topology.correct import correct
+    from busbw.machine.topology.load import load, read_bytes
+    from busbw.machine.topology.lspci import read_lspci
+    from busbw.machine.topology.pairs import read_pairs
+
+    machine = load(shown).machine if shown else _this_machine()
+    pci = read_lspci(_text(read_bytes(args.lspci)), str(args.lspci)) if args.lspci else ()
+    pairs = read_pairs(_text(read_bytes(args.pairs)), str(args.pairs)) if args.pairs else None
+    found = hidden(machine)
+    lines = [each.text for each in found] or ["Nothing that NCCL reads is hidden."]
+    fixed = correct(machine, pci, pairs) if args.export_nccl else None
+    left = hidden(fixed.machine) if fixed else ()
+    lines += [f"Put right: {note}." for note in (fixed.notes if fixed else ())]
+    lines += [f"Still hidden: {each.text}" for each in left]
+    print("\n".join(sentences([clean(line) for line in lines])))
+    if fixed:
+        _write(args.export_nccl, write_topology(fixed.machine))
+        print("busbw: check it with `busbw topo` and prove it: `busbw doctor --topology FILE --prove`", file=sys.stderr)
+    return 1 if (left if fixed else found) else 0
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 def _graph(args: Args, shown: str, other: str | None) -> int:

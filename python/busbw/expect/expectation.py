@@ -58,7 +58,7 @@ def fabric_of(run: Run, read_machine: Callable[[], Machine | None]) -> Fabric | 
     machine = read_machine()
     try:
         if machine is not None and len(machine.gpus) >= place.gpus:
-            return of_machine(machine)
+            return of_machine(machine, whole=True)
     except UserError:
         return None
     return by_name

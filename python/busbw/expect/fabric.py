@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from busbw.base.errors import UserError
 from busbw.expect.links import HOST_SHARE, NET_SHARE, PCIE_SHARE, LinkKind, NetKind
 from busbw.expect.span import Span
-from busbw.machine.topology.model import SWITCH, Machine, PathType
-from busbw.machine.topology.names import product
+from busbw.machine.topology.model import SWITCH, Machine, Nic, PathType
+from busbw.machine.topology.names import is_amd, product
 from busbw.machine.topology.rates import nccl_nvlink_GBps, pcie_GBps
 
 _PCIE_OF_SM = {60: 3, 70: 3, 75: 3, 80: 4, 86: 4, 89: 4, 90: 5, 100: 6, 103: 6}
 """PCIe generation of data-centre GPUs of a compute capability. Source: NVIDIA's data sheets."""
+
+_EFA = re.compile(r"rdmap\d+s\d+$|efa_")
 
 HOST_PATHS_PER_ISLAND = 2
 """Two NVLink-joined pairs have two ways to each other, one from each GPU of the pair."""
@@ -76,31 +80,58 @@ class Fabric:
         return self.switched and self.sm is not None and self.sm >= 90
 
 
-def of_machine(machine: Machine) -> Fabric:
-    """The fabric of a machine that was read from a live system or a file."""
+def of_machine(machine: Machine, *, whole: bool = False) -> Fabric:
+    """The fabric of a machine that was read from a live system or a file; UserError where too little is known of it.
+
+    A ring is as slow as the GPU with the fewest NVLinks; `whole` says what it would be with none of them down.
+    """
     gpus = machine.gpus
     if not gpus:
         raise UserError(f"{machine.source} shows no GPU, so nothing can be expected of it")
+    refuse_amd(gpu.name for gpu in gpus)
     known = [gpu.sm or (found.sm if (found := product(gpu.name)) else None) for gpu in gpus]
     sm = min((each for each in known if each is not None), default=None)
-    per_link = nccl_nvlink_GBps(sm)
     switched = all(any(link.target == SWITCH for link in gpu.nvlinks) for gpu in gpus)
-    links = min(gpu.nvlink_count for gpu in gpus)
-    if sm is None and not links:
+    links = (max if whole else min)(gpu.nvlink_count for gpu in gpus)
+    if sm is None:
+        seen = f"NV{links} between them, but" if links else "no NVLinks, and"
         raise UserError(
-            f"{machine.source} says neither what its {len(gpus)} GPUs are nor what joins them "
-            "(a topology file for a virtual machine leaves that to NCCL); name the machine type instead: --machine"
+            f"{machine.source} shows {len(gpus)} GPUs, {seen} not which GPUs they are, and nothing is guessed; say it "
+            "with --gpu (such as --gpu H100), or name the machine type with --machine",
+            exit_code=2,
         )
     pcie = min((gpu.pcie.max_GBps or gpu.pcie.GBps or 0.0 for gpu in gpus), default=0.0)
-    speeds = [nic for nic in machine.nics if nic.rdma and nic.speed_Gbps and nic.up is not False]
-    ethernet = any((nic.link_layer or "").lower() == "ethernet" for nic in speeds)
+    ports = collective_ports(machine)
+    ethernet = any((nic.link_layer or "").lower() == "ethernet" for nic in ports)
+    rate = sum(nic.speed_Gbps or 0.0 for nic in ports)
     return Fabric(
-        name=_name(machine), gpus=len(gpus), sm=sm, nvlink_GBps=(per_link or 0.0) * links,
+        name=_name(machine), gpus=len(gpus), sm=sm, nvlink_GBps=(nccl_nvlink_GBps(sm) or 0.0) * links,
         island=len(gpus) if switched else _island(machine), switched=switched,
         pcie_GBps=pcie or pcie_of_sm(sm), peer_to_peer=_peer_to_peer(machine),
-        nics=len(speeds), nic_Gbps=min((nic.speed_Gbps or 0.0 for nic in speeds), default=0.0),
-        net=NetKind.ROCE if ethernet else NetKind.INFINIBAND,
+        nics=len(ports), nic_Gbps=rate / len(ports) if ports else 0.0,
+        net=NetKind.EFA if any(_EFA.match(nic.name) for nic in ports) else
+            NetKind.ROCE if ethernet else NetKind.INFINIBAND,
     )  # fmt: skip
+
+
+def refuse_amd(names: Iterable[str | None]) -> None:
+    """UserError where a GPU is AMD's: links, algorithms and latencies here are those of NVIDIA's GPUs and NCCL."""
+    if any(is_amd(name) for name in names):
+        raise UserError(
+            "these are GPUs of AMD (Infinity Fabric and RCCL): busbw reads and measures them, but has no model of "
+            "what they should reach, and does not predict them as if they were NVIDIA's",
+            exit_code=2,
+        )
+
+
+def collective_ports(machine: Machine) -> list[Nic]:
+    """The RDMA ports that collectives use: those that are up and at least half as fast as the fastest.
+
+    Slower ones beside them serve storage or management. Where several kinds are named, interfaces count for nothing.
+    """
+    up = [nic for nic in machine.nics if nic.rdma and nic.speed_Gbps and nic.up is not False]
+    fastest = max((nic.speed_Gbps or 0.0 for nic in up), default=0.0)
+    return [nic for nic in up if (nic.speed_Gbps or 0.0) >= fastest / 2]
 
 
 def pcie_of_sm(sm: int | None) -> float:

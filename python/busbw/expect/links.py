@@ -23,6 +23,8 @@ class NetKind(Enum):
     INFINIBAND = "InfiniBand"
     ROCE = "RoCE"
     ETHERNET = "Ethernet"
+    EFA = "EFA"
+    TCPXO = "TCPXO"
 
 
 @dataclass(frozen=True)

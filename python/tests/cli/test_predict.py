@@ -35,6 +35,20 @@ def test_another_network_than_the_machine_types_counts(capsys):
     assert row["busbw_GBps"] < 20
 
 
+def test_a_matrix_is_asked_for_its_gpus(tmp_path, capsys):
+    rows = "\n".join(f"GPU{i}  " + "  ".join("X" if i == j else "NV18" for j in range(4)) for i in range(4))
+    (tmp_path / "m.txt").write_text(f"      GPU0 GPU1 GPU2 GPU3\n{rows}\n")
+    words = ["predict", "all_reduce", "--topology", f"{tmp_path}/m.txt", "--sizes", "1G"]
+    assert main(words) == 2
+    assert "NV18 between them, but not which GPUs they are" in capsys.readouterr().err
+    assert main([*words, "--gpu", "H100", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["machine"] == "4 x H100"
+    assert main([*words, "--gpu", "MI300X"]) == 2
+    assert "GPUs of AMD" in capsys.readouterr().err
+    assert main([*words, "--gpu", "Voodoo2"]) == 2
+    assert "is no GPU that is known" in capsys.readouterr().err
+
+
 def test_the_list_and_the_check_are_tables(capsys):
     assert main(["predict", "--list"]) == 0
     assert "ndv4" in capsys.readouterr().out

@@ -55,6 +55,44 @@ def test_what_is_written_is_the_same_machine(saved: Path) -> None:
     assert ElementTree.parse(saved / "m.svg").getroot().tag.endswith("svg")
 
 
+MATRIX = """\
+\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tNV18\tSYS\tSYS\t0-3\t0
+GPU1\tNV18\t X \tSYS\tSYS\t4-7\t1
+NIC0\tSYS\tSYS\t X \tSYS
+NIC1\tSYS\tSYS\tSYS\t X
+"""
+
+
+def test_audit_says_what_is_hidden_and_writes_the_corrected_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.txt").write_text(MATRIX)
+    (tmp_path / "l.txt").write_text(
+        "".join(f"000{i + 1}:00:00.0 3D controller: NVIDIA Corporation H100\n\tNUMA node: {i}\n"
+                "\tLnkCap:\tPort #0, Speed 32GT/s, Width x16\n" for i in range(2))
+    )  # fmt: skip
+    (tmp_path / "p.txt").write_text(
+        "GPU0 NIC0 48\nGPU0 NIC1 20\nGPU1 NIC0 20\nGPU1 NIC1 48\n0101:00:00.0 NIC0\n0102:00:00.0 NIC1\n"
+    )
+    files = [f"{tmp_path}/m.txt", "--lspci", f"{tmp_path}/l.txt", "--pairs", f"{tmp_path}/p.txt"]
+    assert main(["topo", "--audit", f"{tmp_path}/m.txt"]) == 1
+    assert "no GPU is near any NIC" in capsys.readouterr().out
+    main(["topo", "--audit", *files, "--export-nccl", f"{tmp_path}/out.xml"])
+    assert "Put right: NIC0 below one switch with GPU0" in capsys.readouterr().out
+    found = load(tmp_path / "out.xml")
+    pair = found.machine.between("GPU0", "NIC0")
+    assert found.problems == () and pair is not None and pair.path.value == "PIX"
+    assert main(["topo", *files]) == 2
+    assert "add --audit" in capsys.readouterr().err
+
+
+def test_a_matrix_alone_makes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.txt").write_text(MATRIX)
+    assert main(["topo", f"{tmp_path}/m.txt", "--export-nccl", f"{tmp_path}/out.xml"]) == 2
+    assert "at which bus its GPUs lie" in capsys.readouterr().err and not (tmp_path / "out.xml").exists()
+
+
 def test_json_holds_every_device(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topo", f"{saved}/topo.xml", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)

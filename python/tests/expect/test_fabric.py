@@ -143,8 +143,41 @@ def test_the_reference_host_of_four_h200_is_recognised_from_nccls_own_file():
 
 
 def test_gpus_of_which_nothing_is_known_are_no_slow_gpus():
-    with pytest.raises(UserError, match="neither what its 2 GPUs are"):
+    with pytest.raises(UserError, match="shows 2 GPUs, no NVLinks, and not which GPUs they are"):
         of_machine(Machine("topo.xml", (Gpu(0, pcie=PcieLink(4, 16)), Gpu(1, pcie=PcieLink(4, 16)))))
+
+
+def test_a_matrix_without_names_is_asked_for_its_gpus_and_never_guessed():
+    gpus = tuple(Gpu(i, nvlinks=(NvLinks(SWITCH, 18),)) for i in range(4))
+    with pytest.raises(UserError, match="--gpu"):
+        of_machine(Machine("matrix.txt", gpus))
+
+
+def test_gpus_of_amd_are_named_and_refused():
+    with pytest.raises(UserError, match="GPUs of AMD"):
+        of_machine(Machine("topo.xml", (Gpu(0, name="AMD Instinct MI300X"), Gpu(1, name="AMD Instinct MI300X"))))
+
+
+def test_a_gpu_with_links_down_slows_the_ring_and_is_expected_whole():
+    machine = Machine("test", (gpu(0, SWITCH, 12), gpu(1, SWITCH, 12), gpu(2, SWITCH, 8)))
+    assert of_machine(machine).nvlink_GBps == 160.0
+    assert of_machine(machine, whole=True).nvlink_GBps == 240.0
+
+
+def test_ports_of_storage_and_interfaces_carry_no_collective():
+    ports = [
+        *(Nic(f"mlx5_{i}", speed_Gbps=400.0, rdma=True) for i in range(8)),
+        Nic("mlx5_8", speed_Gbps=100.0, rdma=True),
+    ]
+    fabric = of_machine(
+        Machine("test", tuple(gpu(i, SWITCH, 12) for i in range(8)), (*ports, Nic("eth0", speed_Gbps=400.0)))
+    )
+    assert (fabric.nics, fabric.nic_Gbps) == (8, 400.0)
+
+
+def test_nics_of_aws_are_efa():
+    ports = tuple(Nic(f"rdmap{79 + i}s0", speed_Gbps=100.0, rdma=True) for i in range(32))
+    assert of_machine(Machine("test", (gpu(0, SWITCH, 12),), ports)).net is NetKind.EFA
 
 
 def test_every_share_has_a_source_and_a_range():

@@ -32,15 +32,26 @@ def examine(facts: Facts) -> Iterator[Finding]:
         fatal = [
             Evidence(each.text, facts.topology.source, each.line) for each in facts.topology.problems if each.fatal
         ]
-        mild = [
-            Evidence(each.text, facts.topology.source, each.line) for each in facts.topology.problems if not each.fatal
-        ]
+        mild, slow = (
+            [
+                Evidence(each.text, facts.topology.source, each.line)
+                for each in facts.topology.problems
+                if not each.fatal and each.slow is wanted
+            ]
+            for wanted in (False, True)
+        )
         if fatal:
             yield Finding(
                 NAME, Severity.ERROR, "the topology file contradicts itself", (*source, *fatal[:6]),
                 Cost("NCCL fails, or searches on a machine that cannot exist"), fix, proof,
             )  # fmt: skip
             return
+        if slow:
+            yield Finding(
+                NAME, Severity.WARNING, "the topology file says less of the machine than it has", (*source, *slow[:6]),
+                Cost("NCCL avoids paths that it counts as slow, or copies through the host what could go directly"),
+                "write the real links: `busbw topo --audit` makes a corrected file", proof,
+            )  # fmt: skip
         if mild:
             yield Finding(
                 NAME, Severity.NOTE, "NCCL reads the topology file otherwise than it was meant", (*source, *mild[:6]),

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`fatal`: NCCL refuses the file or falls over it; else it goes on with a wrong idea of the machine."""
+    """`fatal`: NCCL refuses the file, or searches on a machine that cannot exist; else it goes on with a wrong idea of
+    the machine, which is `slow` where that makes it count on less than the machine has.
+    """
 
     line: int
     text: str
     fatal: bool = False
+    slow: bool = False

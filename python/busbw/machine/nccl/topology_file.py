@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 from busbw.base.errors import UserError
 from busbw.machine.nccl.problem import Problem
 from busbw.machine.nccl.safe_xml import Node, parse
-from busbw.machine.nccl.values import Attributes, beyond_nccl
+from busbw.machine.nccl.values import Attributes, beyond_nccl, link_generation
 from busbw.machine.topology.cpulist import read_mask
 from busbw.machine.topology.model import (
     SWITCH,
+    Bridge,
     Gpu,
     Machine,
     Nic,
@@ -21,15 +23,18 @@ from busbw.machine.topology.model import (
     normal_bus_id,
     with_generation,
 )
-from busbw.machine.topology.paths import connections
-from busbw.machine.topology.rates import pcie_generation
+from busbw.machine.topology.names import AMD, is_interface, is_rdma
+from busbw.machine.topology.paths import MAX_DEVICES, connections
 
 _BUS_ID = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?")
-_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
 _GPU_CLASSES = ("0x0300", "0x0302", "0x03")
 _NIC_CLASSES = ("0x0200", "0x0207", "0x02")
 VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "CentaurHauls": "Zhaoxin"}
-MAX_SUBS = 128  # NCCL's parser (src/graph/xml.h)
+MAX_SUBS = 640  # NCCL's parser (src/graph/xml.h, 2.30); older versions take fewer
+SLOWEST_GBPS = 3.5
+"""No PCIe link of a GPU or of a switch above GPUs and RDMA devices is slower in a machine that is whole (less than
+generation 3 x4): a hypervisor's bridge says 2.5 GT/s x1."""
+MAX_PROBLEMS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,8 @@ class _Reading:
     gpus: list[Gpu] = field(default_factory=list)
     nics: list[Nic] = field(default_factory=list)
     numa: dict[int, NumaNode] = field(default_factory=dict)
+    owners: dict[int, int] = field(default_factory=dict)
+    bridges: list[Bridge] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
 
 
@@ -71,6 +78,8 @@ def read_topology(data: bytes, source: str) -> TopologyFile:
     if Attributes(root, reading.problems).whole("version", needed=True) not in {1, None}:
         reading.problems.append(Problem(root.line, "version is not 1, NCCL refuses the file", fatal=True))
     processors = root.all("cpu")
+    if len(processors) > MAX_DEVICES:
+        raise UserError(f"{source}: {len(processors)} processors in one machine: NCCL takes {MAX_DEVICES}")
     if not processors:
         reading.problems.append(
             Problem(root.line, "no <cpu>: there is nothing for NCCL to hang devices on", fatal=True)
@@ -78,8 +87,9 @@ def read_topology(data: bytes, source: str) -> TopologyFile:
     for order, cpu in enumerate(processors):
         _read_cpu(cpu, order, reading)
     machine = _machine(source, processors, reading)
+    _check_numbers(machine, reading)
     _check_links(machine, reading)
-    return TopologyFile(source, machine, tuple(reading.problems), reading.lines)
+    return TopologyFile(source, machine, tuple(reading.problems[:MAX_PROBLEMS]), reading.lines)
 
 
 def _machine(source: str, processors: list[Node], reading: _Reading) -> Machine:
@@ -92,24 +102,28 @@ def _machine(source: str, processors: list[Node], reading: _Reading) -> Machine:
         nics=tuple(reading.nics),
         numa_nodes=tuple(reading.numa.values()),
         connections=connections(gpus, reading.nics),
+        bridges=tuple(reading.bridges),
         cpu=VENDORS.get(vendor, vendor[:40]) if vendor else None,
     )
 
 
 def _resolve(gpu: Gpu, known: set[str]) -> Gpu:
-    """NVLinks that end in no GPU of the file end in a switch: a guest sees fffffff:ff:ff.0 in its place."""
+    """NVLinks that end in no GPU of the file end in a switch: a guest sees fffffff:ff:ff.0 in its place.
+
+    Links that end in the GPU itself join nothing; files of virtual machines hold such where the peer is hidden.
+    """
     merged: dict[str, int] = {}
+    own = normal_bus_id(gpu.bus_id) if gpu.bus_id else None
+    looped = 0
     for link in gpu.nvlinks:
         target = normal_bus_id(link.target)
+        if target == own:
+            looped += link.count
+            continue
         key = target if target in known else SWITCH
         merged[key] = merged.get(key, 0) + link.count
     links = tuple(NvLinks(target, count) for target, count in merged.items())
-    return with_generation(
-        Gpu(
-            index=gpu.index, bus_id=gpu.bus_id, name=gpu.name, sm=gpu.sm, rank=gpu.rank, numa=gpu.numa, cpus=gpu.cpus,
-            pcie=gpu.pcie, bridges=gpu.bridges, nvlinks=links, gdr=gpu.gdr,
-        )
-    )  # fmt: skip
+    return with_generation(replace(gpu, nvlinks=links, nvlinks_to_itself=looped))
 
 
 def _read_cpu(node: Node, order: int, reading: _Reading) -> None:
@@ -123,10 +137,8 @@ def _read_cpu(node: Node, order: int, reading: _Reading) -> None:
     if numa is not None:
         if numa in reading.numa:
             reading.problems.append(Problem(node.line, f"NUMA node {numa} stands there twice", fatal=True))
-        for other in reading.numa.values():
-            if set(other.cpus) & set(cpus):
-                text = f"NUMA nodes {other.index} and {numa} share processors"
-                reading.problems.append(Problem(node.line, text))
+        for other in sorted({reading.owners.setdefault(cpu, numa) for cpu in cpus} - {numa}):
+            reading.problems.append(Problem(node.line, f"NUMA nodes {other} and {numa} share processors"))
         reading.numa[numa] = NumaNode(numa, cpus)
     place = _Place(numa, (f"cpu{order}",), cpus)
     _read_children(node, place, reading)
@@ -166,22 +178,53 @@ def _read_pci(node: Node, place: _Place, reading: _Reading) -> None:
         if not nets:
             reading.nics.append(_nic(bus_id, here, rdma=device_class.startswith("0x0207")))
     else:
-        if not device_class:
-            reading.problems.append(Problem(node.line, f"bus {bus_id} has no class", fatal=True))
+        # NCCL reads a class that the file leaves out from /sys, as it does for the files that AWS ships.
+        if node.children:
+            reading.bridges.append(Bridge(bus_id, here.pcie))
+            if any(each.tag == "gpu" or _carries(each) for each in node.walk()):
+                _check_rate(node, f"the bridge {bus_id}", here.pcie, reading)
         below = _Place(place.numa, (*place.bridges, bus_id), place.cpus)
         _read_children(node, below, reading)
 
 
+def _carries(node: Node) -> bool:
+    """Whether a GPU or an RDMA device stands there."""
+    given = node.attributes
+    if node.tag == "net":
+        return is_rdma(given.get("name", ""))
+    return node.tag == "pci" and given.get("class", "").startswith((*_GPU_CLASSES, "0x0207"))
+
+
+def _check_rate(node: Node, what: str, link: PcieLink, reading: _Reading) -> None:
+    """A link that no real machine has: NCCL counts every path through it as that slow."""
+    rate = link.GBps
+    if rate is not None and rate < SLOWEST_GBPS:
+        text = (
+            f"{what} has a link of generation {link.generation} x{link.width}: NCCL counts on {rate:.2g} GB/s for "
+            "every path through it (a hypervisor's bridge; the real link is hidden)"
+        )
+        reading.problems.append(Problem(node.line, text, slow=True))
+
+
 def _read_gpu(node: Node, place: _Place, reading: _Reading) -> None:
+    _check_rate(node, f"the GPU at {place.bus_id}", place.pcie, reading)
+    amd = node.attributes.get("vendor", "").strip().lower() == "0x1002"
     # Files made for a kind of virtual machine hold no <gpu>: NCCL adds what it finds at the bus.
     for gpu in node.all("gpu") or [Node("gpu", node.line)]:
         given = Attributes(gpu, reading.problems)
         index = given.whole("dev", needed=bool(node.all("gpu")), low=0, high=1 << 20)
         gdr = given.whole("gdr")
+        if gdr == 0:
+            text = (
+                f'gdr="0" of the GPU at {place.bus_id}: NCCL copies all that it sends over a network through the host'
+            )
+            reading.problems.append(Problem(node.line, text, slow=True))
         reading.gpus.append(
             Gpu(
                 index=len(reading.gpus) if index is None else index,
                 bus_id=place.bus_id,
+                # RCCL writes gcn and xGMI links where NCCL writes NVLinks.
+                name=AMD if amd or "gcn" in gpu.attributes or gpu.all("xgmi") else None,
                 sm=given.whole("sm", low=10, high=999),
                 rank=given.whole("rank", low=-1),
                 numa=place.numa,
@@ -210,8 +253,12 @@ def _read_net(node: Node, place: _Place, reading: _Reading) -> None:
     name = (given.text("name") or "").strip()[:64]
     speed = given.number("speed", high=1e8)
     gdr = given.whole("gdr")
-    # NCCL's InfiniBand devices carry a GUID, its sockets carry 0x0.
-    rdma = (given.text("guid") or "0x0").strip() not in {"0x0", "0"} or name.startswith(("mlx", "bnxt_re", "irdma"))
+    # NCCL's InfiniBand devices carry a GUID, its sockets carry 0x0; plugins number theirs from 0.
+    guid = (given.text("guid") or "0x0").strip() not in {"0x0", "0"}
+    rdma = is_rdma(name) or (guid and not is_interface(name))
+    if rdma and gdr == 0:
+        text = f'gdr="0" of {name}: NCCL copies all that it sends through this device through the host'
+        reading.problems.append(Problem(node.line, text, slow=True))
     nic = _nic(name or place.bus_id or f"net{len(reading.nics)}", place, rdma=rdma)
     reading.nics.append(
         Nic(
@@ -230,28 +277,43 @@ def _nic(name: str, place: _Place, *, rdma: bool) -> Nic:
 def _pcie(node: Node, reading: _Reading) -> PcieLink:
     width = Attributes(node, reading.problems).whole("link_width", low=0, high=32)
     speed = (node.attributes.get("link_speed") or "").strip()
-    match = _SPEED.fullmatch(speed)
-    generation = pcie_generation(float(match[1])) if match else None
-    if generation is None and speed and speed.lower() != "unknown":
+    generation, counted = link_generation(speed)
+    if speed and speed.lower() != "unknown" and counted != generation:
         text = f'link_speed="{speed[:30]}" is no speed that NCCL knows: it counts on PCIe 3'
         reading.problems.append(Problem(node.line, text))
     return PcieLink(generation, width or None)
 
 
-def _check_links(machine: Machine, reading: _Reading) -> None:
+def _check_numbers(machine: Machine, reading: _Reading) -> None:
     indices = [gpu.index for gpu in machine.gpus]
     ranks = [gpu.rank for gpu in machine.gpus if gpu.rank not in {None, -1}]
     for what, numbers in (("dev", indices), ("rank", ranks)):
-        twice = sorted({str(each) for each in numbers if numbers.count(each) > 1})
+        twice = sorted(str(number) for number, count in Counter(numbers).items() if count > 1)
         if twice:
             line = next((reading.lines.get(gpu.bus_id or "", 1) for gpu in machine.gpus), 1)
             reading.problems.append(Problem(line, f"two GPUs have {what} {', '.join(twice[:8])}", fatal=True))
-    for gpu in machine.gpus:
+
+
+def _check_links(machine: Machine, reading: _Reading) -> None:
+    by_bus = {normal_bus_id(gpu.bus_id): gpu for gpu in machine.gpus if gpu.bus_id}
+    for own, gpu in by_bus.items():
+        line = reading.lines.get(own, 1)
+        if gpu.nvlinks_to_itself:
+            text = (
+                f"{gpu.nvlinks_to_itself} NVLinks of {own} end in {own} itself: NCCL finds no NVLink to any other GPU "
+                "there (a hypervisor hid the peer); `busbw topo --audit` says how to put it right"
+            )
+            reading.problems.append(Problem(line, text, fatal=True))
         for link in gpu.nvlinks:
-            peer = machine.gpu(link.target)
-            if peer is None or peer.bus_id is None or gpu.bus_id is None:
+            peer = by_bus.get(link.target)
+            if peer is None:
                 continue
-            back = sum(each.count for each in peer.nvlinks if each.target == normal_bus_id(gpu.bus_id))
+            back = sum(each.count for each in peer.nvlinks if each.target == own)
             if back != link.count and gpu.index < peer.index:
-                text = f"{link.count} NVLinks from {gpu.bus_id} to {peer.bus_id}, {back} back"
-                reading.problems.append(Problem(reading.lines.get(gpu.bus_id, 1), text, fatal=True))
+                text = f"{link.count} NVLinks from {own} to {peer.bus_id}, {back} back"
+                reading.problems.append(Problem(line, text, fatal=True))
+    most = max((gpu.nvlink_count for gpu in machine.gpus), default=0)
+    for own, gpu in by_bus.items():
+        if 0 < gpu.nvlink_count < most and all(link.target == SWITCH for link in gpu.nvlinks):
+            text = f"{gpu.nvlink_count} NVLinks of {own} to the switch, others have {most}: rings are as slow as it"
+            reading.problems.append(Problem(reading.lines.get(own, 1), text, slow=True))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from xml.sax.saxutils import quoteattr
 
+from busbw.base.errors import UserError
 from busbw.machine.nccl.topology_file import VENDORS
 from busbw.machine.topology.cpulist import write_mask
 from busbw.machine.topology.model import SWITCH, Gpu, Machine, Nic, PcieLink
@@ -11,7 +13,18 @@ from busbw.machine.topology.rates import PCIE_GTPS
 
 
 def write_topology(machine: Machine) -> str:
-    """The file that NCCL reads for this machine: processors, switches, GPUs with NVLinks, NICs."""
+    """The file that NCCL reads for this machine: processors, switches, GPUs with NVLinks, NICs.
+
+    Nothing is invented: what is unknown is left out, for NCCL to ask the driver; without bus ids there is no file.
+    """
+    lost = [gpu.key for gpu in machine.gpus if gpu.bus_id is None]
+    if lost:
+        raise UserError(
+            f"{machine.source} does not say at which bus its GPUs lie ({', '.join(lost[:6])}), which NCCL's file "
+            "needs; give the machine's lspci with `busbw topo --audit FILE --lspci LSPCI --export-nccl PATH`, or run "
+            "on the machine",
+            exit_code=2,
+        )
     lines = ['<system version="1">']
     devices: list[Gpu | Nic] = [*machine.gpus, *machine.nics]
     places = sorted({(_numa_key(each.numa), each.bridges[:1]) for each in devices})
@@ -20,7 +33,7 @@ def write_topology(machine: Machine) -> str:
         affinity = f" affinity={quoteattr(write_mask(cpus[numa]))}" if cpus.get(numa) else ""
         lines.append(f'  <cpu numaid="{numa}"{affinity}{_processor(machine)}>')
         inside = [d for d in devices if (_numa_key(d.numa), d.bridges[:1]) == (numa, root)]
-        lines += _write_level(inside, 1, "    ")
+        lines += _write_level(inside, 1, "    ", {each.bus_id: each.pcie for each in machine.bridges})
         lines.append("  </cpu>")
     return "\n".join([*lines, "</system>", ""])
 
@@ -31,17 +44,17 @@ def _numa_key(numa: int | None) -> int:
 
 def _processor(machine: Machine) -> str:
     vendor = next((name for name, short in VENDORS.items() if short == machine.cpu), None)
-    # Models that NCCL knows decide what it counts on between sockets; without one it assumes the least.
-    return f" arch={quoteattr('x86_64')} vendor={quoteattr(vendor)}" if vendor else f" arch={quoteattr('x86_64')}"
+    # Who made the processor decides what NCCL counts on between sockets; unsaid, it asks the processor.
+    return f" arch={quoteattr('x86_64')} vendor={quoteattr(vendor)}" if vendor else ""
 
 
-def _write_level(devices: list[Gpu | Nic], depth: int, indent: str) -> list[str]:
+def _write_level(devices: list[Gpu | Nic], depth: int, indent: str, links: Mapping[str, PcieLink]) -> list[str]:
     lines: list[str] = []
     for bridge in dict.fromkeys(each.bridges[depth] for each in devices if len(each.bridges) > depth):
         below = [each for each in devices if each.bridges[depth : depth + 1] == (bridge,)]
-        speed = _speed(below[0].pcie)
+        speed = _speed(links.get(bridge, PcieLink()))
         lines.append(f'{indent}<pci busid={quoteattr(bridge)} class="0x060400"{speed}>')
-        lines += _write_level(below, depth + 1, indent + "  ")
+        lines += _write_level(below, depth + 1, indent + "  ", links)
         lines.append(f"{indent}</pci>")
     for device in devices:
         if len(device.bridges) <= depth:
@@ -50,12 +63,12 @@ def _write_level(devices: list[Gpu | Nic], depth: int, indent: str) -> list[str]
 
 
 def _write_gpu(gpu: Gpu, indent: str) -> list[str]:
-    bus = quoteattr(gpu.bus_id or f"0000:{gpu.index + 1:02x}:00.0")
+    bus = quoteattr(gpu.bus_id or "")
     lines = [f'{indent}<pci busid={bus} class="0x030200"{_speed(gpu.pcie)}>']
     if gpu.sm is None:  # NCCL then adds the GPU that it finds at the bus
         return [*lines, f"{indent}</pci>"]
-    about = f'dev="{gpu.index}" sm="{gpu.sm}" rank="{gpu.index if gpu.rank is None else gpu.rank}"'
-    lines.append(f'{indent}  <gpu {about} gdr="{int(gpu.gdr is not False)}">')
+    rank = "" if gpu.rank is None else f' rank="{gpu.rank}"'
+    lines.append(f'{indent}  <gpu dev="{gpu.index}" sm="{gpu.sm}"{rank}{_gdr(gpu.gdr)}>')
     for link in gpu.nvlinks:
         switch = link.target == SWITCH
         target = "fffffff:ff:ff.0" if switch else link.target
@@ -66,7 +79,7 @@ def _write_gpu(gpu: Gpu, indent: str) -> list[str]:
 
 def _write_nic(nic: Nic, indent: str) -> list[str]:
     speed = f' speed="{round(nic.speed_Gbps * 1000)}"' if nic.speed_Gbps else ""
-    net = f'<net name={quoteattr(nic.name)} port="1"{speed} gdr="{int(bool(nic.gdr))}"/>'
+    net = f"<net name={quoteattr(nic.name)}{speed}{_gdr(nic.gdr)}/>"
     if nic.bus_id is None:
         return [f"{indent}<nic>", f"{indent}  {net}", f"{indent}</nic>"]
     device_class = "0x020700" if nic.rdma else "0x020000"
@@ -74,6 +87,10 @@ def _write_nic(nic: Nic, indent: str) -> list[str]:
         f'{indent}<pci busid={quoteattr(nic.bus_id)} class="{device_class}"{_speed(nic.pcie)}>',
         f"{indent}  <nic>", f"{indent}    {net}", f"{indent}  </nic>", f"{indent}</pci>",
     ]  # fmt: skip
+
+
+def _gdr(known: bool | None) -> str:
+    return "" if known is None else f' gdr="{int(known)}"'
 
 
 def _speed(link: PcieLink) -> str:

@@ -6,6 +6,7 @@ import re
 
 from busbw.machine.nccl.problem import Problem
 from busbw.machine.nccl.safe_xml import Node
+from busbw.machine.topology.rates import pcie_generation
 
 _WHOLE = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|\d{1,19})")
 _DECIMAL = re.compile(r"[+-]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][+-]?\d{1,2})?")
@@ -27,6 +28,22 @@ def beyond_nccl(root: Node) -> list[Problem]:
             text = f"{long[:40]} of <{node.tag[:40]}> is longer than the {MAX_TEXT} characters that NCCL takes"
             problems.append(Problem(node.line, text, fatal=True))
     return problems
+
+
+# What the beginning of a link_speed is compared with, and what it then counts as; anything else counts as generation 3.
+# Source: NCCL src/graph/topo.cc, kvDictPciGen, and kvConvertToInt in src/graph/xml.h.
+_NCCL_SPEEDS = (
+    ("2.5 GT/s", 1), ("5 GT/s", 2), ("8 GT/s", 3), ("16 GT/s", 4), ("32 GT/s", 5), ("5.0 GT/s PCIe", 2),
+    ("8.0 GT/s PCIe", 3), ("16.0 GT/s PCIe", 4), ("32.0 GT/s PCIe", 5), ("64.0 GT/s PCIe", 6),
+)  # fmt: skip
+_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
+
+
+def link_generation(text: str) -> tuple[int | None, int]:
+    """The PCIe generation that a link_speed says (None where it says none), and the one that NCCL counts on."""
+    match = _SPEED.fullmatch(text)
+    said = pcie_generation(float(match[1])) if match else None
+    return said, next((generation for start, generation in _NCCL_SPEEDS if text.startswith(start)), 3)
 
 
 class Attributes:

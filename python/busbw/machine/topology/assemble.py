@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from busbw.machine.topology.gpu_state import GpuState
 from busbw.machine.topology.model import SWITCH, Gpu, Machine, Nic, NvLinks, PcieLink, normal_bus_id, with_generation
-from busbw.machine.topology.names import product
+from busbw.machine.topology.names import carries_sockets, product
 from busbw.machine.topology.paths import connections
 from busbw.machine.topology.sysfs import SysfsReading
 
@@ -16,9 +16,16 @@ def assemble(sysfs: SysfsReading, states: Sequence[GpuState], *, source: str, ho
     """The machine. Without states its GPUs are those that /sys lists, without names and links."""
     gpus = tuple(_gpu(state, sysfs) for state in states) or _bare_gpus(sysfs)
     buses = {gpu.bus_id for gpu in gpus}
-    gpus = tuple(with_generation(replace(gpu, nvlinks=_merged(gpu.nvlinks, buses))) for gpu in gpus)
+    gpus = tuple(with_generation(_without_loops(gpu, buses)) for gpu in gpus)
     nics = _nics(sysfs)
-    return Machine(source, gpus, nics, sysfs.numa_nodes, connections(gpus, nics), host)
+    return Machine(source, gpus, nics, sysfs.numa_nodes, connections(gpus, nics), host, bridges=sysfs.ports)
+
+
+def _without_loops(gpu: Gpu, buses: set[str | None]) -> Gpu:
+    """Links merged by target; those that end in the GPU itself (a hypervisor hid the peer) join nothing."""
+    looped = [link for link in gpu.nvlinks if gpu.bus_id and normal_bus_id(link.target) == normal_bus_id(gpu.bus_id)]
+    links = _merged([link for link in gpu.nvlinks if link not in looped], buses)
+    return replace(gpu, nvlinks=links, nvlinks_to_itself=sum(link.count for link in looped))
 
 
 def _gpu(state: GpuState, sysfs: SysfsReading) -> Gpu:
@@ -73,7 +80,8 @@ def _nics(sysfs: SysfsReading) -> tuple[Nic, ...]:
         nics.append(
             _placed(
                 Nic(
-                    device.name, device.bus_id, device.rate_Gbps, rdma=True, link_layer=device.link_layer,
+                    device.name, device.bus_id, device.rate_Gbps, rdma=not carries_sockets(device.name),
+                    link_layer=device.link_layer,
                     interface=twin.name if twin else None, up=device.active,
                 ),
                 sysfs,

@@ -48,6 +48,11 @@ def from_bytes(data: bytes, source: str) -> Loaded:
     if start.startswith(b"<"):
         return _from_xml(data, source)
     text = data.decode("utf-8", "replace")
+    if "ROCm System Management Interface" in text[:65536] or "amd-smi" in text[:4096]:
+        raise UserError(
+            f"{source} shows GPUs of AMD (rocm-smi): busbw measures them through RCCL, but does not read their "
+            "topology and expects nothing of them"
+        )
     for kind, read in (("nvidia-smi topo -m", read_matrix), ("nvidia-smi nvlink -s", _links_only)):
         try:
             return Loaded(read(text, source), kind)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from busbw.base.errors import UserError
 from busbw.machine.topology.model import Gpu, Machine, Nic, PcieLink, normal_bus_id
+from busbw.machine.topology.names import AMD
 from busbw.machine.topology.paths import connections
 from busbw.machine.topology.rates import pcie_generation
 
@@ -17,6 +18,7 @@ _NUMA = re.compile(r"\s+NUMA node: (\d{1,4})")
 _ACS = re.compile(r"\s+ACSCtl:\s.*(?:ReqRedir\+|CmpltRedir\+|UpstreamFwd\+)")
 _NAME = re.compile(r"\[([^\[\]]{3,60})\]")
 _GPU_KINDS = ("3D controller", "VGA compatible controller", "Display controller")
+_AMD_KINDS = ("Processing accelerators", *_GPU_KINDS)
 _NIC_KINDS = ("Infiniband controller", "InfiniBand controller", "Ethernet controller", "Network controller")
 
 
@@ -48,10 +50,13 @@ def read_lspci(text: str, source: str) -> tuple[PciDevice, ...]:
 
 def machine_of(devices: tuple[PciDevice, ...], source: str) -> Machine:
     """The GPUs and NICs of a listing; how they reach each other it does not show beyond their NUMA nodes."""
-    gpus = [each for each in devices if each.kind in _GPU_KINDS and "NVIDIA" in each.name]
+    nvidia = [each for each in devices if each.kind in _GPU_KINDS and "NVIDIA" in each.name]
+    # AMD's are shown where there are no others; nothing is expected of them.
+    gpus = nvidia or [each for each in devices if each.kind in _AMD_KINDS and "Instinct" in each.name]
     nics = [each for each in devices if each.kind in _NIC_KINDS]
     as_gpus = tuple(
-        Gpu(i, each.bus_id, _short(each.name), numa=each.numa, pcie=each.pcie) for i, each in enumerate(gpus)
+        Gpu(i, each.bus_id, _short(each.name) if nvidia else AMD, numa=each.numa, pcie=each.pcie)
+        for i, each in enumerate(gpus)
     )  # fmt: skip
     as_nics = tuple(
         Nic(each.bus_id, each.bus_id, rdma="nfini" in each.kind, numa=each.numa, pcie=each.pcie) for each in nics

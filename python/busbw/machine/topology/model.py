@@ -100,6 +100,8 @@ class Gpu:
     nvlinks: tuple[NvLinks, ...] = ()
     nvlinks_down: int = 0
     gdr: bool | None = None
+    nvlinks_to_itself: int = 0
+    """NVLinks that say they end in this very GPU: a hypervisor hides the peer, and NCCL finds none."""
 
     @property
     def key(self) -> str:
@@ -146,6 +148,14 @@ class Nic:
 
 
 @dataclass(frozen=True, slots=True)
+class Bridge:
+    """A PCIe bridge or port above GPUs or NICs, and its link towards the processor."""
+
+    bus_id: str
+    pcie: PcieLink = PcieLink()
+
+
+@dataclass(frozen=True, slots=True)
 class NumaNode:
     """One NUMA node and its processors."""
 
@@ -179,6 +189,7 @@ class Machine:
     connections: tuple[Connection, ...] = ()
     host: str | None = None
     cpu: str | None = None
+    bridges: tuple[Bridge, ...] = ()
 
     def gpu(self, bus_id: str) -> Gpu | None:
         """The GPU at that bus id, however it is written."""

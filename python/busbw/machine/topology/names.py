@@ -40,3 +40,37 @@ _PRODUCTS: tuple[tuple[re.Pattern[str], Product], ...] = tuple(
 def product(name: str | None) -> Product | None:
     """What is known of that product; None for one that is not in the list."""
     return next((known for pattern, known in _PRODUCTS if name and pattern.search(name)), None)
+
+
+AMD = "AMD GPU"
+"""Name of a GPU of which a file says only that AMD made it."""
+
+_AMD = re.compile(r"\bAMD\b|\bRadeon\b|\bInstinct\b|\bMI[1-4]\d\d[A-Z]?\b|\bgfx\d", re.IGNORECASE)
+_RDMA = re.compile(r"mlx\d|bnxt_re|irdma|rdmap?\d|efa_|roce|hfi\d|qedr|cxgb\d_|erdma|hns_|mana_|ionic_|rxe\d|siw\d")
+_INTERFACE = re.compile(r"(?:eth|en[opsx]|bond|team|ib|docker|veth|virbr|br-|vlan|wl[opsx]|hsn)\d|docker|virbr|lo$")
+
+
+def is_amd(name: str | None) -> bool:
+    """Whether that is a GPU of AMD: RCCL runs there, and nothing here predicts it."""
+    return bool(name and _AMD.search(name))
+
+
+def is_rdma(name: str) -> bool:
+    """Whether a device of that name is an RDMA device by the names that Linux drivers and rdma-core give.
+
+    mlx5_0 (NVIDIA), rdmap79s0 and efa_0 (AWS), bnxt_re0 (Broadcom), irdma0 (Intel), mana_0 (Azure), ionic_0 (AMD).
+    """
+    return bool(_RDMA.match(name)) and not carries_sockets(name)
+
+
+def is_interface(name: str) -> bool:
+    """Whether that is the name of a network interface (eth0, ens1, bond0, ib0), which carries sockets."""
+    return bool(_INTERFACE.match(name))
+
+
+def carries_sockets(rdma_name: str) -> bool:
+    """Whether that RDMA device is the virtual function of a VM's Ethernet, over which no RDMA goes.
+
+    Azure's images call it mlx5_an0 (accelerated networking), and the InfiniBand devices mlx5_ib0.
+    """
+    return bool(re.match(r"mlx\d+_an\d", rdma_name))

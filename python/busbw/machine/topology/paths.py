@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from busbw.base.errors import UserError
@@ -15,17 +16,37 @@ def connections(gpus: Sequence[Gpu], nics: Sequence[Nic]) -> tuple[Connection, .
     """The connection of every pair of devices; UserError where there are more than any machine has."""
     if len(gpus) + len(nics) > MAX_DEVICES:
         raise UserError(f"{len(gpus)} GPUs and {len(nics)} NICs in one machine: no machine has more than {MAX_DEVICES}")
-    found = [nvlink_between(a, b) or pcie_between(a, b) for a, b in combinations(gpus, 2)]
+    links = {gpu.key: _Links.of(gpu) for gpu in gpus}
+    found = [_joined(a, b, links) or pcie_between(a, b) for a, b in combinations(gpus, 2)]
     found += [pcie_between(gpu, nic) for gpu in gpus for nic in nics]
     found += [pcie_between(a, b) for a, b in combinations(nics, 2)]
     return tuple(found)
 
 
-def nvlink_between(a: Gpu, b: Gpu) -> Connection | None:
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """The links of one GPU by target, read once: every pair of GPUs asks for them."""
+
+    bus: str | None
+    to: Mapping[str, int]
+
+    @classmethod
+    def of(cls, gpu: Gpu) -> _Links:
+        counts: dict[str, int] = {}
+        for link in gpu.nvlinks:
+            target = link.target if link.target == SWITCH else normal_bus_id(link.target)
+            counts[target] = counts.get(target, 0) + link.count
+        return cls(normal_bus_id(gpu.bus_id) if gpu.bus_id else None, counts)
+
+    def towards(self, other: _Links) -> int:
+        return self.to.get(other.bus, 0) if other.bus else 0
+
+
+def _joined(a: Gpu, b: Gpu, links: Mapping[str, _Links]) -> Connection | None:
     """The NVLinks that join two GPUs, directly or through a switch; None where there are none."""
-    direct = min(_links_to(a, b), _links_to(b, a)) or max(_links_to(a, b), _links_to(b, a))
-    through = min(_links_to_switch(a), _links_to_switch(b))
-    count = direct + through
+    mine, theirs = links[a.key], links[b.key]
+    there, back = mine.towards(theirs), theirs.towards(mine)
+    count = (min(there, back) or max(there, back)) + min(mine.to.get(SWITCH, 0), theirs.to.get(SWITCH, 0))
     return Connection(a.key, b.key, PathType.NVLINK, count) if count else None
 
 
@@ -48,13 +69,3 @@ def _pcie_path(a: Gpu | Nic, b: Gpu | Nic) -> PathType:
     if common < 2:
         return PathType.PHB
     return PathType.PIX if max(len(a.bridges), len(b.bridges)) == common else PathType.PXB
-
-
-def _links_to(a: Gpu, b: Gpu) -> int:
-    if b.bus_id is None:
-        return 0
-    return sum(link.count for link in a.nvlinks if normal_bus_id(link.target) == normal_bus_id(b.bus_id))
-
-
-def _links_to_switch(gpu: Gpu) -> int:
-    return sum(link.count for link in gpu.nvlinks if link.target == SWITCH)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from busbw.base.errors import UserError
 from busbw.machine.topology.cpulist import read_list
 from busbw.machine.topology.model import SWITCH, Connection, Gpu, Machine, Nic, NumaNode, NvLinks, PathType
+from busbw.machine.topology.names import is_interface
 
 MAX_DEVICES = 256
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -59,7 +60,11 @@ def _machine(
         if i < j
     )
     gpus = tuple(_gpu(device, *places[device]) for device in devices if device.startswith("GPU"))
-    nics = tuple(Nic(names.get(each, each), rdma=True) for each in devices if not each.startswith("GPU"))
+    nics = tuple(
+        Nic(names.get(each, each), rdma=not is_interface(names.get(each, each)))
+        for each in devices
+        if not each.startswith("GPU")
+    )
     numa: dict[int, NumaNode] = {
         gpu.numa: NumaNode(gpu.numa, gpu.cpus) for gpu in gpus if gpu.numa is not None and gpu.cpus
     }
@@ -84,14 +89,18 @@ def _connection(a: str, b: str, cell: str) -> Connection:
 
 
 def _nvlinks(machine: Machine, gpu: Gpu) -> tuple[NvLinks, ...]:
-    """Links to peers. Where every peer has as many and there are more than two GPUs, only a switch can do that."""
+    """Links to peers. Where every peer has as many and there are more than two GPUs, only a switch can do that.
+
+    A cell shows the fewer links of the two GPUs, so a GPU has as many as the best of its cells: a peer with links down
+    hides behind the least of them.
+    """
     counts = {
         peer: pair.nvlinks
         for peer in machine.gpus
         if peer != gpu and (pair := machine.between(gpu.key, peer.key)) is not None and pair.nvlinks
     }
     if len(counts) > 1 and len(counts) == len(machine.gpus) - 1 and min(counts.values()) >= 6:
-        return (NvLinks(SWITCH, min(counts.values())),)
+        return (NvLinks(SWITCH, max(counts.values())),)
     return tuple(NvLinks(peer.bus_id or peer.key, count) for peer, count in counts.items())
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.machine.topology.cpulist import read_list
-from busbw.machine.topology.model import NumaNode, PcieLink, normal_bus_id
+from busbw.machine.topology.model import Bridge, NumaNode, PcieLink, normal_bus_id
 from busbw.machine.topology.rates import pcie_generation
 
 NVIDIA = "0x10de"
@@ -59,6 +59,8 @@ class SysfsReading:
     interfaces: tuple[Interface, ...] = ()
     rdma: tuple[RdmaDevice, ...] = ()
     numa_nodes: tuple[NumaNode, ...] = ()
+    ports: tuple[Bridge, ...] = ()
+    """Every bridge and port above a GPU or NIC, with the link that it says it could run."""
 
     def function(self, bus_id: str | None) -> PciFunction | None:
         """The function at that bus id."""
@@ -73,6 +75,7 @@ def read_sysfs(root: Path = Path("/")) -> SysfsReading:
         interfaces=tuple(_interfaces(root / "sys/class/net")),
         rdma=tuple(_rdma(root / "sys/class/infiniband")),
         numa_nodes=tuple(_numa(root / "sys/devices/system/node")),
+        ports=tuple(_ports(root / "sys/bus/pci/devices")),
     )
 
 
@@ -113,6 +116,23 @@ def _bridges(device: Path) -> tuple[str, ...]:
         return ()
     chain = [part for part in parts[host + 1 : -1] if _BUS.fullmatch(part)]
     return (parts[host], *chain[1::2])
+
+
+def _ports(folder: Path) -> Iterator[Bridge]:
+    """The bridges above GPUs and NICs. NCCL counts on the slower of a device and the port above it."""
+    seen: set[str] = set()
+    for device in _entries(folder):
+        if not (read_word(device / "class") or "").startswith(("0x02", "0x03")):
+            continue
+        try:
+            above = [each for each in device.resolve().parents if _BUS.fullmatch(each.name)]
+        except (OSError, RuntimeError):
+            continue
+        for port in above:
+            if port.name not in seen:
+                seen.add(port.name)
+                link = _link(port)
+                yield Bridge(normal_bus_id(port.name), PcieLink(link.max_generation, link.max_width))
 
 
 def _link(device: Path) -> PcieLink:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from busbw.base.errors import UserError
 from busbw.machine.nccl.topology_file import read_topology
 from busbw.machine.nccl.topology_writer import write_topology
+from busbw.machine.nccl.values import link_generation
 from busbw.machine.topology.model import (
     SWITCH,
     Gpu,
@@ -22,6 +23,7 @@ from busbw.machine.topology.model import (
     PcieLink,
     with_generation,
 )
+from busbw.machine.topology.names import AMD, is_interface, is_rdma
 from busbw.machine.topology.paths import connections
 
 from .samples import topology
@@ -70,7 +72,7 @@ FINE = topology()
         (b'<system version="1"/>', "no <cpu>", True),
         (FINE.replace(b'gdr="1"', b'gdr="1" note="' + b"x" * 256 + b'"', 1), "longer than the 255 characters", True),
         (FINE.replace(b'gdr="1"', b'gdr="1" ' + b" ".join(b'a%d=""' % i for i in range(13)), 1), "NCCL takes 16", True),
-        (b'<system version="1"><cpu numaid="0">' + b"<nic/>" * 129 + b"</cpu></system>", "NCCL takes 128", True),
+        (b'<system version="1"><cpu numaid="0">' + b"<nic/>" * 641 + b"</cpu></system>", "NCCL takes 640", True),
     ],
 )
 def test_every_fault_is_named_with_its_line(data: bytes, says: str, fatal: bool) -> None:
@@ -83,6 +85,102 @@ def test_links_that_do_not_come_back_are_a_fault() -> None:
     data = FINE.replace(to_switch, b'target="0002:00:00.0" count="12"', 1)
     problems = read_topology(data, "t").problems
     assert any("12 NVLinks from 0001:00:00.0 to 0002:00:00.0, 0 back" in each.text for each in problems)
+
+
+def test_links_that_end_in_their_own_gpu_join_nothing_and_are_named_with_their_line() -> None:
+    to_switch = b'target="fffffff:ff:ff.0" count="12" tclass="0x068000"'
+    data = FINE.replace(to_switch, b'target="0001:00:00.0" count="12"', 1)
+    file = read_topology(data, "t")
+    assert any(each.fatal and each.line == 2 and "12 NVLinks of 0001:00:00.0 end in 0001:00:00.0 itself" in each.text
+               for each in file.problems)  # fmt: skip
+    assert file.machine.gpus[0].nvlinks_to_itself == 12 and not file.machine.gpus[0].nvlinks
+    assert file.machine.connections[0].path is not PathType.NVLINK
+
+
+def below_a_bridge(bridge: str, gpu: str = "", net: str = 'name="mlx5_0" guid="0x1" gdr="1"') -> bytes:
+    return (
+        f'<system version="1"><cpu numaid="0"><pci busid="0000:01:00.0" {bridge}>'
+        f'<pci busid="0000:02:00.0" class="0x030200" {gpu}/>'
+        f'<pci busid="0000:03:00.0" class="0x020000"><nic><net {net}/></nic></pci></pci></cpu></system>'
+    ).encode()
+
+
+VM_BRIDGE = 'class="0x060400" link_speed="2.5 GT/s PCIe" link_width="1"'
+FULL_BRIDGE = 'class="0x060400" link_speed="32 GT/s PCIe" link_width="16"'
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (below_a_bridge(VM_BRIDGE), "generation 1 x1: NCCL counts on 0.25 GB/s"),
+        (below_a_bridge(FULL_BRIDGE, 'link_speed="2.5 GT/s" link_width="1"'), "the GPU at 0000:02:00.0 has a link"),
+        (below_a_bridge(FULL_BRIDGE, net='name="mlx5_0" guid="0x1" gdr="0"'), 'gdr="0" of mlx5_0'),
+        (FINE.replace(b'gdr="1"', b'gdr="0"', 1), 'gdr="0" of the GPU at 0001:00:00.0'),
+        (FINE.replace(b'count="12"', b'count="10"', 1), "10 NVLinks of 0001:00:00.0 to the switch, others have 12"),
+    ],
+)
+def test_what_makes_nccl_count_on_less_is_named(data: bytes, says: str) -> None:
+    assert [each for each in read_topology(data, "t").problems if each.slow and says in each.text]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        FINE,
+        below_a_bridge(FULL_BRIDGE),
+        # AWS: NCCL reads a missing class from /sys, and plugins number their devices from 0.
+        below_a_bridge('link_speed="16.0 GT/s PCIe" link_width="16"', net='name="rdmap79s0" guid="0" gdr="1"'),
+        b'<system version="1"><cpu numaid="0"><pci busid="0000:00:16.0"/><pci busid="0000:00:17.0"/></cpu></system>',
+        # Sockets never have GPU Direct, whatever number a plugin gives them.
+        below_a_bridge(FULL_BRIDGE, net='name="eth1" guid="0x2" gdr="0"'),
+        # A bridge to a management interface may be as slow as it likes.
+        b'<system version="1"><cpu numaid="0"><pci busid="0000:01:00.0" ' + VM_BRIDGE.encode() + b'><pci '
+        b'busid="0000:03:00.0" class="0x020000"><nic><net name="eth0" guid="0x0" gdr="0"/></nic></pci></pci>'
+        b"</cpu></system>",
+    ],
+)  # fmt: skip
+def test_files_as_providers_ship_them_have_no_fault(data: bytes) -> None:
+    assert read_topology(data, "t").problems == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [("32 GT/s PCIe", 5), ("32.0 GT/s PCIe", 5), ("16 GT/s", 4), ("16.0 GT/s", 3), ("64 GT/s", 3), ("2.5 GT/s", 1)],
+)
+def test_a_speed_counts_by_its_beginning_as_in_nccl(text: str, counted: int) -> None:
+    assert link_generation(text)[1] == counted
+
+
+def test_an_interface_is_no_rdma_device_and_efa_is_one() -> None:
+    names = ["mlx5_0", "rdmap79s0", "bnxt_re0", "mlx5_ib0", "mlx5_an0", "eth0", "ens1f0", "bond0"]
+    assert [name for name in names if is_rdma(name)] == ["mlx5_0", "rdmap79s0", "bnxt_re0", "mlx5_ib0"]
+    assert not any(is_rdma(each) or not is_interface(each) for each in ("eth0", "ens1f0", "bond0", "docker0"))
+    (nic,) = read_topology(below_a_bridge(FULL_BRIDGE, net='name="eth1" guid="0x2"'), "t").machine.nics
+    assert not nic.rdma
+
+
+def test_gpus_of_amd_are_named() -> None:
+    data = FINE.replace(b'sm="80"', b'gcn="942"')
+    assert {gpu.name for gpu in read_topology(data, "t").machine.gpus} == {AMD}
+
+
+def test_fifteen_thousand_devices_take_seconds_and_not_hours() -> None:
+    devices = "".join(f'<pci busid="{i // 250:04x}:{i % 250:02x}:00.0" class="0x060400"/>' for i in range(15_000))
+    cpus = "".join(f'<cpu numaid="{i}" affinity="{i + 1:x}"/>' for i in range(15_000))
+    started = time.process_time()
+    found = read_topology(f'<system version="1"><cpu numaid="0">{devices}</cpu></system>'.encode(), "t")
+    assert any("NCCL takes 640" in each.text for each in found.problems)
+    with pytest.raises(UserError, match="15000 processors"):
+        read_topology(f'<system version="1">{cpus}</system>'.encode(), "t")
+    assert time.process_time() - started < 30
+
+
+def test_nothing_is_invented_when_a_machine_is_written() -> None:
+    gpus = (Gpu(0, "0001:00:00.0", sm=90), Gpu(1, "0002:00:00.0"))
+    text = write_topology(Machine("m", gpus, (Nic("mlx5_0", "0101:00:00.0", rdma=True),)))
+    assert not [word for word in ("gdr", "rank", "arch", "link_speed", "speed=") if word in text]
+    with pytest.raises(UserError, match="at which bus its GPUs lie"):
+        write_topology(Machine("matrix.txt", (Gpu(0, sm=90),)))
 
 
 def test_another_root_is_refused() -> None:
@@ -109,7 +207,7 @@ def machines(draw: st.DrawFn) -> Machine:
         Nic(f'mlx5_"{i}"', f"01{i:02x}:00:00.0", 200.0, rdma=True, numa=i % numa, bridges=(f"cpu{i % numa}",), gdr=True)
         for i in range(draw(st.integers(0, 3)))
     )
-    used = sorted({each.numa for each in (*gpus, *nics) if each.numa is not None})
+    used = sorted({numa for numa in (*(g.numa for g in gpus), *(n.numa for n in nics)) if numa is not None})
     nodes = tuple(NumaNode(i, tuple(range(8 * i, 8 * i + 8))) for i in used)
     return Machine("made up", gpus, nics, nodes, connections(gpus, nics))
 

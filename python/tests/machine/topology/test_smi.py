@@ -48,6 +48,21 @@ def test_equal_links_to_every_peer_of_a_larger_machine_are_a_switch() -> None:
     assert machine.all_nvlink
 
 
+def test_one_gpu_with_fewer_links_does_not_hide_behind_the_least_of_a_row() -> None:
+    cells = [["X" if i == j else "NV16" if 2 in (i, j) else "NV18" for j in range(4)] for i in range(4)]
+    rows = [f"GPU{i}  " + "  ".join(row) for i, row in enumerate(cells)]
+    machine = read_matrix("      GPU0 GPU1 GPU2 GPU3\n" + "\n".join(rows), "m")
+    assert [gpu.nvlink_count for gpu in machine.gpus] == [18, 18, 16, 18]
+
+
+def test_gpus_of_amd_are_named() -> None:
+    with pytest.raises(UserError, match="GPUs of AMD"):
+        from_bytes(b"======= ROCm System Management Interface =======\n GPU0 GPU1\n", "r")
+    line = b"0000:0c:00.0 Processing accelerators: Advanced Micro Devices [AMD/ATI] Aqua [Instinct MI300X]\n"
+    (gpu,) = from_bytes(line, "l").machine.gpus
+    assert gpu.name == "AMD GPU"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
