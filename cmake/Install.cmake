@@ -10,7 +10,7 @@ else()
 endif()
 
 install(TARGETS busbw-engine RUNTIME DESTINATION ${busbw_bin})
-foreach(library busbw_cpu busbw_gpu busbw_recorder busbw_with)
+foreach(library busbw_cpu busbw_gpu busbw_recorder busbw_tuner busbw_with)
   if(TARGET ${library})
     install(TARGETS ${library} LIBRARY DESTINATION ${busbw_lib})
   endif()

@@ -1,0 +1,522 @@
+// The tuner plugin as NCCL calls it, in each version of the interface; and its table, whatever is in the file.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "library/tuner/facts.h"
+#include "library/tuner/nccl_tuner_abi.h"
+#include "library/tuner/table.h"
+
+namespace {
+
+using namespace busbw::tuner;
+
+std::vector<std::string> lines;
+
+void log_line(LogLevel level, unsigned long, const char*, int, const char* format, ...) {
+  char text[2048];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  lines.push_back((level == log_warn ? "WARN " : "INFO ") + std::string(text));
+}
+
+int version_code = 22809;
+
+// What NCCL took in the end.
+struct Taken {
+  int algorithm;
+  int protocol;
+  int channels;
+  bool operator==(const Taken&) const = default;
+};
+constexpr Taken own_choice{algo_ring, proto_simple, 0};
+
+void PrintTo(const Taken& taken, std::ostream* out) {
+  *out << name_of(taken.algorithm, taken.protocol) << " " << taken.channels;
+}
+
+// A small host: it loads the plugin and calls it as NCCL does in that version of the interface.
+class Host {
+ public:
+  explicit Host(int version) : version_(version), library_(dlopen(BUSBW_TEST_TUNER, RTLD_NOW | RTLD_LOCAL)) {
+    if (!library_) throw std::runtime_error(dlerror());
+    plugin_ = dlsym(library_, ("ncclTunerPlugin_v" + std::to_string(version)).c_str());
+  }
+  ~Host() { dlclose(library_); }
+
+  bool is_there() const { return plugin_ != nullptr; }
+
+  ncclResult_t begin(std::size_t ranks, std::size_t nodes) {
+    switch (version_) {
+      case 2:
+        return as<TunerV2>().init(ranks, nodes, log_line, &context_);
+      case 3:
+        return as<TunerV3>().init(ranks, nodes, log_line, &context_);
+      case 4:
+        return as<TunerV4>().init(ranks, nodes, log_line, &context_);
+      case 5:
+        return as<TunerV5>().init(&context_, 7, ranks, nodes, log_line, nullptr, nullptr);
+      default:
+        return as<TunerV6>().init(&context_, 7, ranks, nodes, log_line, nullptr, nullptr);
+    }
+  }
+
+  // `impossible` is an entry that NCCL has left out.
+  Taken ask(Function function, std::size_t bytes, Taken impossible = {-1, -1, 0}) {
+    float costs[algorithms][protocols];
+    for (auto& row : costs) {
+      for (float& cost : row) cost = 9.0F;
+    }
+    costs[own_choice.algorithm][own_choice.protocol] = 5.0F;
+    if (impossible.algorithm >= 0) costs[impossible.algorithm][impossible.protocol] = cost_ignore;
+    Taken taken{algo_undefined, proto_undefined, 0};
+    auto** table = reinterpret_cast<float**>(costs);
+    ncclResult_t result = ncclInternalError;
+    switch (version_) {
+      case 2:
+        result = as<TunerV2>().get_coll_info(context_, function, bytes, 0, 1, 1, &taken.algorithm, &taken.protocol,
+                                             &taken.channels);
+        break;
+      case 3:
+        result =
+            as<TunerV3>().get_coll_info(context_, function, bytes, 1, table, algorithms, protocols, &taken.channels);
+        break;
+      case 4:
+        result =
+            as<TunerV4>().get_coll_info(context_, function, bytes, 1, table, algorithms, protocols, 0, &taken.channels);
+        break;
+      case 5:
+        result =
+            as<TunerV5>().get_coll_info(context_, function, bytes, 1, table, algorithms, protocols, 0, &taken.channels);
+        break;
+      default:
+        result =
+            as<TunerV6>().get_coll_info(context_, function, bytes, 1, table, algorithms, protocols, 0, &taken.channels);
+    }
+    EXPECT_EQ(result, ncclSuccess);
+    if (version_ == 2)
+      return taken.algorithm < 0 ? Taken{own_choice.algorithm, own_choice.protocol, taken.channels} : taken;
+    float least = 1e9F;
+    for (int row = 0; row < algorithms; ++row) {
+      for (int column = 0; column < protocols; ++column) {
+        if (costs[row][column] == cost_ignore || costs[row][column] >= least) continue;
+        least = costs[row][column];
+        taken.algorithm = row, taken.protocol = column;
+      }
+    }
+    return taken;
+  }
+
+  std::size_t chunk(Function function, std::size_t bytes, int algorithm, int protocol) {
+    std::size_t size = 4096;
+    EXPECT_EQ(as<TunerV6>().get_chunk_size(context_, function, bytes, algorithm, protocol, 8, &size), ncclSuccess);
+    return size;
+  }
+
+  void end() {
+    ncclResult_t result = ncclInternalError;
+    switch (version_) {
+      case 2:
+        result = as<TunerV2>().destroy(context_);
+        break;
+      case 3:
+        result = as<TunerV3>().destroy(context_);
+        break;
+      case 4:
+        result = as<TunerV4>().destroy(context_);
+        break;
+      case 5:
+        result = as<TunerV5>().finalize(context_);
+        break;
+      default:
+        result = as<TunerV6>().finalize(context_);
+    }
+    EXPECT_EQ(result, ncclSuccess);
+    context_ = nullptr;
+  }
+
+ private:
+  template <class Tuner>
+  const Tuner& as() const {
+    return *static_cast<const Tuner*>(plugin_);
+  }
+
+  int version_;
+  void* library_;
+  void* plugin_ = nullptr;
+  void* context_ = nullptr;
+};
+
+class Tuner : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("busbw-tuner-" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+    next_file();
+    unsetenv("BUSBW_TUNER_ALIKE");
+    unsetenv("BUSBW_TUNER_FACTS");
+    version_code = 22809;
+    lines.clear();
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // A process says each sentence once: another file is another sentence.
+  void next_file() {
+    static int files = 0;
+    path_ = folder_ / ("table" + std::to_string(++files));
+    setenv("BUSBW_TUNER_TABLE", path_.c_str(), 1);
+  }
+  const std::string& path() const { return path_; }
+  void write(const std::string& text) {
+    next_file();
+    std::ofstream(path_) << text;
+  }
+  std::string said() const {
+    std::string all;
+    for (const std::string& line : lines) all += line + "\n";
+    return all;
+  }
+  bool says(const std::string& words) const { return said().find(words) != std::string::npos; }
+
+  std::filesystem::path folder_;
+  std::string path_;
+};
+
+std::string place(std::size_t ranks = 4, std::size_t nodes = 1, const std::string& nccl = "2.28.9") {
+  const Place here = facts(ranks, nodes, log_line);
+  std::ostringstream text;
+  text << "measured\nnccl " << nccl << "\ngpu " << here.gpu << "\ndriver " << here.driver << "\ntopology "
+       << here.topology << "\nranks " << ranks << "\nnodes " << nodes << "\n";
+  return text.str();
+}
+
+const std::string rules =
+    "rule all_reduce 0 65536 tree/ll gain=1.06..1.12\n"
+    "rule all_reduce 65537 1048576 ring/ll128 channels=8 gain=1.03..1.05\n"
+    "rule all_gather 0 1048576 default channels=16\n"
+    "rule broadcast 0 99999999999 ring/ll chunk=65536\n";
+
+std::string table(const std::string& where = place()) {
+  return "busbw-tuner 1\n# a remark\n" + where + rules + "end 4\n";
+}
+
+TEST_P(Tuner, AppliesItsRulesAndSaysSoOnce) {
+  write(table());
+  Host host(GetParam());
+  ASSERT_TRUE(host.is_there());
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  EXPECT_EQ(host.ask(func_all_reduce, 1024), (Taken{algo_tree, proto_ll, 0}));
+  EXPECT_EQ(host.ask(func_all_reduce, 65536), (Taken{algo_tree, proto_ll, 0}));
+  EXPECT_EQ(host.ask(func_all_reduce, 65537), (Taken{algo_ring, proto_ll128, 8}));
+  EXPECT_EQ(host.ask(func_all_reduce, 1048577), own_choice);
+  EXPECT_EQ(host.ask(func_all_gather, 1000), (Taken{own_choice.algorithm, own_choice.protocol, 16}));
+  EXPECT_EQ(host.ask(func_reduce, 1000), own_choice);
+  EXPECT_EQ(host.ask(Function(8), 1000), own_choice);
+  EXPECT_EQ(host.ask(Function(-3), 1000), own_choice);
+  host.end();
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  host.end();
+  EXPECT_TRUE(says("INFO TUNER/busbw: " + path() + ": 4 rules are applied to 4 ranks on 1 node\n"));
+  EXPECT_EQ(said().find("are applied"), said().rfind("are applied"));
+  EXPECT_TRUE(says("all_reduce of 65537 to 1048576 bytes: ring/ll128, 8 channels"));
+}
+
+TEST_P(Tuner, LeavesToNcclWhatNcclCannotDo) {
+  // Version 2 has no table of what is possible; the host says that its network cannot reduce.
+  const std::string way = GetParam() == 2 ? "collnet_direct/simple" : "ring/ll128 channels=8";
+  write("busbw-tuner 1\n" + place() + "rule all_reduce 0 99 " + way + "\nend 1\n");
+  Host host(GetParam());
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  EXPECT_EQ(host.ask(func_all_reduce, 8, {algo_ring, proto_ll128, 0}), own_choice);
+  EXPECT_TRUE(says("NCCL cannot do " + way.substr(0, way.find(' ')) + " here"));
+  host.end();
+}
+
+TEST_P(Tuner, DoesNotApplyWhatWasMeasuredElsewhere) {
+  const std::pair<std::string, std::string> elsewhere[] = {
+      {place(4, 1, "2.27.3"), "measured with nccl 2.27.3 (here 2.28.9)"},
+      {place(8, 1), "no rules for 4 ranks on 1 node"},
+      {place(4, 2), "no rules for 4 ranks on 1 node"},
+  };
+  std::string other = place();
+  other.replace(other.find("topology ") + 9, 4, "0000");
+  for (const auto& [where, words] : elsewhere) {
+    write(table(where));
+    Host host(GetParam());
+    ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+    EXPECT_EQ(host.ask(func_all_reduce, 1024), own_choice);
+    EXPECT_TRUE(says(words)) << said();
+    host.end();
+  }
+  write(table(other));
+  Host host(GetParam());
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  EXPECT_EQ(host.ask(func_all_reduce, 1024), own_choice);
+  EXPECT_TRUE(says("measured with topology 0000")) << said();
+  host.end();
+}
+
+TEST_P(Tuner, TakesThePlaceThatFitsOfSeveral) {
+  write("busbw-tuner 1\n" + place(2) + "rule all_reduce 0 10 tree/ll\n" + place(4) +
+        "rule all_reduce 0 10 nvls/simple\nend 2\n");
+  Host host(GetParam());
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  EXPECT_EQ(host.ask(func_all_reduce, 8), (Taken{algo_nvls, proto_simple, 0}));
+  host.end();
+}
+
+TEST_P(Tuner, GoesOnWhateverTheFileIs) {
+  const std::string whole = table();
+  const std::pair<std::string, std::string> files[] = {
+      {"", "it is empty"},
+      {"busbw-tuner 2\nanything\n", "it is of version 2, and this plugin reads version 1"},
+      {"busbw-table 1\ngpu any\n", "its first line is not `busbw-tuner 1`"},
+      {"collective_type,min_bytes,max_bytes,algorithm\nallreduce,0,65536,tree,ll,2,1,4,-1,-1\n",
+       "its first line is not"},
+      {whole.substr(0, whole.size() - 6), "the file was cut off"},
+      {whole.substr(0, whole.size() - 1), "the file was cut off"},
+      {whole.substr(0, whole.size() / 2), "the file was cut off"},
+      {"busbw-tuner 1\n" + place() + "rule all_reduce 5 4 tree/ll\nend 1\n",
+       "line 9: a rule without a first and a last size"},
+      {"busbw-tuner 1\n" + place() + "rule all_reduce 0 4 collnet_chain/simple channels=2\nend 1\n",
+       "channels for collnet"},
+      {"busbw-tuner 1\nmeasured\nnccl 2.28.9\nrule all_reduce 0 4 tree/ll\nend 1\n", "a place lacks one of"},
+      {"busbw-tuner 1\n" + place() + "rule \x1b[31mred 0 4 tree/ll\nend 1\n", "a rule for `?[31mred`"},
+      {"\x7f"
+       "ELF" +
+           std::string(100, '\0'),
+       "its first line"},
+  };
+  for (const auto& [text, words] : files) {
+    write(text);
+    lines.clear();
+    Host host(GetParam());
+    ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+    EXPECT_EQ(host.ask(func_all_reduce, 1024), own_choice);
+    host.end();
+    EXPECT_EQ(lines.size(), 1U) << said();
+    EXPECT_TRUE(says("WARN TUNER/busbw: " + path() + " is not applied: ")) << said();
+    EXPECT_TRUE(says(words)) << said();
+    EXPECT_TRUE(says("NCCL decides by itself"));
+  }
+}
+
+TEST_P(Tuner, WaitsForNoFifoAndReadsNoFolder) {
+  std::filesystem::remove(path());
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  Host host(GetParam());
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  EXPECT_TRUE(says("no regular file"));
+  host.end();
+  setenv("BUSBW_TUNER_TABLE", folder_.c_str(), 1);
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  EXPECT_EQ(host.ask(func_all_reduce, 8), own_choice);
+  host.end();
+}
+
+TEST_P(Tuner, SeveralNodesNeedAWordAndOneThatDiffersEndsTheJob) {
+  write(table(place(4, 2)));
+  const std::string hash = read_table(path().c_str()).hash;
+  Host host(GetParam());
+  ASSERT_EQ(host.begin(4, 2), ncclSuccess);
+  EXPECT_EQ(host.ask(func_all_reduce, 8), own_choice);
+  EXPECT_TRUE(says("BUSBW_TUNER_ALIKE=" + hash));
+  host.end();
+  setenv("BUSBW_TUNER_ALIKE", hash.c_str(), 1);
+  ASSERT_EQ(host.begin(4, 2), ncclSuccess);
+  EXPECT_EQ(host.ask(func_all_reduce, 8), (Taken{algo_tree, proto_ll, 0}));
+  host.end();
+  // A communicator that nothing was measured for is the same on all nodes.
+  ASSERT_EQ(host.begin(2, 2), ncclSuccess);
+  EXPECT_EQ(host.ask(func_all_reduce, 8), own_choice);
+  host.end();
+  version_code = 22703;
+  EXPECT_EQ(host.begin(4, 2), ncclInvalidUsage);
+  version_code = 22809;
+  setenv("BUSBW_TUNER_ALIKE", "0123456789abcdef", 1);
+  EXPECT_EQ(host.begin(4, 2), ncclInvalidUsage);
+  std::filesystem::remove(path());
+  EXPECT_EQ(host.begin(4, 2), ncclInvalidUsage);
+  // One node asks nobody.
+  EXPECT_EQ(host.begin(4, 1), ncclSuccess);
+  host.end();
+}
+
+TEST_P(Tuner, WritesWhatItRunsOn) {
+  const std::string out = folder_ / "facts.txt";
+  setenv("BUSBW_TUNER_FACTS", out.c_str(), 1);
+  write(table());
+  Host host(GetParam());
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  host.end();
+  std::stringstream text;
+  text << std::ifstream(out).rdbuf();
+  EXPECT_EQ(text.str(), place());
+}
+
+INSTANTIATE_TEST_SUITE_P(Interface, Tuner, testing::Values(2, 3, 4, 5, 6, 7));
+
+TEST_F(Tuner, OldestInterfaceIsNotOffered) {
+  EXPECT_FALSE(Host(1).is_there());
+  EXPECT_FALSE(Host(8).is_there());
+}
+
+TEST_F(Tuner, SetsChunks) {
+  write(table());
+  for (const int version : {6, 7}) {
+    Host host(version);
+    ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+    EXPECT_EQ(host.chunk(func_broadcast, 1000, algo_ring, proto_ll), 65536U);
+    EXPECT_EQ(host.chunk(func_broadcast, 1000, algo_ring, proto_simple), 4096U);
+    EXPECT_EQ(host.chunk(func_all_reduce, 1000, algo_tree, proto_ll), 4096U);
+    host.end();
+  }
+}
+
+TEST_F(Tuner, SmallerTablesOfCostsAreNotOverrun) {
+  write("busbw-tuner 1\n" + place() + "rule all_reduce 0 10 pat/simple\nend 1\n");
+  Host host(3);
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  host.end();
+  const auto* plugin = static_cast<const TunerV3*>(dlsym(dlopen(BUSBW_TEST_TUNER, RTLD_NOW), "ncclTunerPlugin_v3"));
+  void* context = nullptr;
+  ASSERT_EQ(plugin->init(4, 1, log_line, &context), ncclSuccess);
+  std::vector<float> costs(std::size_t(algorithms - 1) * protocols, 3.0F);
+  int channels = 0;
+  EXPECT_EQ(plugin->get_coll_info(context, func_all_reduce, 8, 1, reinterpret_cast<float**>(costs.data()),
+                                  algorithms - 1, protocols, &channels),
+            ncclSuccess);
+  EXPECT_EQ(costs, std::vector<float>(costs.size(), 3.0F));
+  EXPECT_EQ(plugin->get_coll_info(nullptr, func_all_reduce, 8, 1, nullptr, 0, 0, &channels), ncclSuccess);
+  plugin->destroy(context);
+}
+
+TEST_F(Tuner, TopologyTellsMachinesApart) {
+  const auto device = [&](const std::string& bus, const std::string& kind, const std::string& vendor,
+                          const std::string& id) {
+    const auto place = folder_ / "devices" / bus;
+    std::filesystem::create_directories(place);
+    std::ofstream(place / "class") << kind << "\n";
+    std::ofstream(place / "vendor") << vendor << "\n";
+    std::ofstream(place / "device") << id << "\n";
+    std::ofstream(place / "numa_node") << "0\n";
+  };
+  const std::string devices = folder_ / "devices";
+  device("0000:01:00.0", "0x030200", "0x10de", "0x2335");
+  device("0000:02:00.0", "0x030200", "0x10de", "0x2335");
+  device("0000:03:00.0", "0x010802", "0x144d", "0xa80a");
+  const Topology two = topology_of(devices.c_str(), nullptr);
+  EXPECT_FALSE(two.mixed);
+  std::filesystem::rename(folder_ / "devices/0000:02:00.0", folder_ / "devices/0001:02:00.0");
+  std::filesystem::remove_all(folder_ / "devices/0000:03:00.0");  // a disk
+  EXPECT_EQ(topology_of(devices.c_str(), nullptr).hash, two.hash);
+  std::ofstream(folder_ / "topo.xml") << "<system/>";
+  EXPECT_NE(topology_of(devices.c_str(), (folder_ / "topo.xml").c_str()).hash, two.hash);
+  device("0000:04:00.0", "0x020700", "0x15b3", "0x1021");
+  EXPECT_NE(topology_of(devices.c_str(), nullptr).hash, two.hash);
+  device("0000:05:00.0", "0x030200", "0x10de", "0x2330");
+  EXPECT_TRUE(topology_of(devices.c_str(), nullptr).mixed);
+  EXPECT_EQ(topology_of("/nowhere", nullptr).hash, topology_of("/nowhere/else", "").hash);
+}
+
+TEST(TunerTable, HoldsWhatTheTextSays) {
+  const std::string text = table();
+  const auto read = parse_table(text);
+  ASSERT_TRUE(std::holds_alternative<Table>(read)) << std::get<std::string>(read);
+  const Table& found = std::get<Table>(read);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].place.nccl, "2.28.9");
+  EXPECT_EQ(found[0].place.ranks, 4U);
+  ASSERT_EQ(found[0].rules.size(), 4U);
+  EXPECT_EQ(found[0].rules[1].channels, 8);
+  EXPECT_EQ(found[0].rules[3].chunk, 65536U);
+  EXPECT_EQ(found[0].rules[2].algorithm, algo_undefined);
+}
+
+// Whatever is in a file, reading ends with a table within its bounds or with one short printable sentence.
+TEST(TunerTable, FuzzedTextIsATableOrASentence) {
+  std::mt19937 random(20261122);
+  const std::string whole = table();
+  const std::string words[] = {"rule ",
+                               "end ",
+                               "measured\n",
+                               "ranks 4\n",
+                               "18446744073709551616",
+                               "-1",
+                               "\n",
+                               "\n\n",
+                               "/",
+                               "=",
+                               "channels=",
+                               "chunk=",
+                               std::string(600, 'x'),
+                               std::string("\0\x1b\xff", 3),
+                               "tree/ll",
+                               " "};
+  int tables = 0;
+  for (int round = 0; round < 50'000; ++round) {
+    std::string text = whole;
+    for (int changes = int(random() % 4) + 1; changes > 0; --changes) {
+      const std::size_t at = random() % (text.size() + 1);
+      switch (random() % 5) {
+        case 0:
+          text.resize(at);
+          break;
+        case 1:
+          text.insert(at, words[random() % std::size(words)]);
+          break;
+        case 2:
+          text.erase(at, random() % 20);
+          break;
+        case 3:
+          if (at < text.size()) text[at] = char(random());
+          break;
+        default:
+          text.insert(at, text.substr(random() % (text.size() + 1), random() % 200));
+      }
+    }
+    const auto read = parse_table(text);
+    if (const std::string* why = std::get_if<std::string>(&read)) {
+      ASSERT_FALSE(why->empty());
+      ASSERT_LT(why->size(), 200U);
+      for (const char each : *why) ASSERT_TRUE(each >= ' ' && each <= '~');
+      continue;
+    }
+    ++tables;
+    for (const Measured& each : std::get<Table>(read)) {
+      ASSERT_LE(each.rules.size(), max_rules);
+      for (const Rule& rule : each.rules) {
+        ASSERT_TRUE(rule.function >= 0 && rule.function < functions && rule.from <= rule.to);
+        ASSERT_TRUE(rule.algorithm < algorithms && rule.protocol < protocols && rule.channels >= 0 &&
+                    rule.channels <= 64);
+      }
+    }
+  }
+  EXPECT_GT(tables, 100);  // else only refusals were tried
+}
+
+TEST(TunerTable, TooManyRulesAndPlacesAreRefused) {
+  std::string many = "busbw-tuner 1\n" + place();
+  for (std::size_t i = 0; i <= max_rules; ++i) many += "rule all_reduce 0 1 tree/ll\n";
+  EXPECT_TRUE(std::holds_alternative<std::string>(parse_table(many + "end 10001\n")));
+  std::string places = "busbw-tuner 1\n";
+  for (std::size_t i = 0; i <= max_places; ++i) places += place();
+  EXPECT_TRUE(std::holds_alternative<std::string>(parse_table(places + "end 0\n")));
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) ncclResult_t ncclGetVersion(int* version) {
+  *version = version_code;
+  return ncclSuccess;
+}

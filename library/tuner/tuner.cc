@@ -1,0 +1,225 @@
+// Applies a table's rules to the calls of a communicator, where they were measured on what it runs on.
+#include "library/tuner/tuner.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "library/tuner/facts.h"
+#include "library/tuner/table.h"
+
+namespace busbw::tuner {
+namespace {
+
+// Communicators of many shapes have a sentence each.
+constexpr std::size_t max_sentences = 1024;
+
+struct Applied {
+  Rule rule;
+  bool told = false;
+};
+
+struct Context {
+  Logger logger = nullptr;
+  std::array<std::vector<Applied>, functions> rules;
+};
+
+std::string setting(const char* name) {
+  // Not for a program that runs with another user's rights.
+  const char* value = ::secure_getenv(name);
+  return value ? value : "";
+}
+
+void log(Logger logger, LogLevel level, unsigned long flags, const std::string& sentence) {
+  if (logger) logger(level, flags, "busbw", 0, "TUNER/busbw: %s", sentence.c_str());
+}
+
+// Once a process: each of its communicators would say the same.
+void say(Logger logger, LogLevel level, const std::string& sentence) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (said.size() >= max_sentences || !said.insert(sentence).second) return;
+  }
+  log(logger, level, log_init | log_tuning, sentence);
+}
+
+std::string table_path() {
+  if (std::string named = setting("BUSBW_TUNER_TABLE"); !named.empty()) return named;
+  std::string config = setting("XDG_CONFIG_HOME");
+  if (config.empty()) config = setting("HOME") + "/.config";
+  return config + "/busbw/nccl-tuner.txt";
+}
+
+std::string size_of_job(const Place& place) {
+  return std::to_string(place.ranks) + (place.ranks == 1 ? " rank" : " ranks") + " on " + std::to_string(place.nodes) +
+         (place.nodes == 1 ? " node" : " nodes");
+}
+
+// In what a place differs from here, in words; "" where in nothing.
+std::string difference(const Place& measured, const Place& here) {
+  std::string words;
+  const auto compare = [&](const char* what, const std::string& there, const std::string& own) {
+    if (there == own && !own.empty()) return;
+    words +=
+        std::string(words.empty() ? "" : ", ") + what + " " + there + " (here " + (own.empty() ? "unknown" : own) + ")";
+  };
+  compare("nccl", measured.nccl, here.nccl);
+  compare("gpu", measured.gpu, here.gpu);
+  compare("driver", measured.driver, here.driver);
+  compare("topology", measured.topology, here.topology);
+  return words;
+}
+
+void write_facts(const std::string& path, const Place& here) {
+  const std::string beside = path + "." + std::to_string(::getpid());
+  std::ofstream file(beside);
+  file << "measured\nnccl " << here.nccl << "\ngpu " << here.gpu << "\ndriver " << here.driver << "\ntopology "
+       << here.topology << "\nranks " << here.ranks << "\nnodes " << here.nodes << "\n";
+  file.close();
+  if (!file || std::rename(beside.c_str(), path.c_str()) != 0) ::unlink(beside.c_str());
+}
+
+// Nodes cannot ask each other here. Ranks that decide differently wait for each other for ever, so that several nodes
+// need somebody's word that they are alike, and a node that is not ends the job at its start.
+enum class Word { not_needed, given, missing, other };
+Word word_of(const Place& here, const std::string& hash) {
+  if (here.nodes <= 1) return Word::not_needed;
+  const std::string alike = setting("BUSBW_TUNER_ALIKE");
+  return alike.empty() ? Word::missing : alike == hash ? Word::given : Word::other;
+}
+
+ncclResult_t apply(Context& context, const Place& here) {
+  const std::string path = table_path();
+  const auto read = read_table(path.c_str());
+  const bool several = here.nodes > 1 && !setting("BUSBW_TUNER_ALIKE").empty();
+  if (const std::string* why = std::get_if<std::string>(&read.table)) {
+    say(context.logger,
+        several                                ? log_warn
+        : setting("BUSBW_TUNER_TABLE").empty() ? log_info
+                                               : log_warn,
+        path + " is not applied: " + *why + "; NCCL decides by itself");
+    return several ? ncclInvalidUsage : ncclSuccess;
+  }
+  const Measured* found = nullptr;
+  std::string why = "it has no rules for " + size_of_job(here);
+  bool differs = false;
+  for (const Measured& each : std::get<Table>(read.table)) {
+    if (each.place.ranks != here.ranks || each.place.nodes != here.nodes) continue;
+    const std::string words = difference(each.place, here);
+    if (words.empty()) {
+      found = &each;
+      break;
+    }
+    why = "it was measured with " + words;
+    differs = true;
+  }
+  const Word word = word_of(here, read.hash);
+  if (word == Word::other || (word == Word::given && differs && !found)) {
+    if (word == Word::other) why = "it is not the one that BUSBW_TUNER_ALIKE names, but " + read.hash;
+    say(context.logger, log_warn, path + " cannot be applied, and other nodes may apply theirs: " + why);
+    return ncclInvalidUsage;
+  }
+  if (found && word == Word::missing) {
+    found = nullptr;
+    why = "several nodes must all have this table and be alike; BUSBW_TUNER_ALIKE=" + read.hash +
+          " in the whole job says so";
+  }
+  if (!found) {
+    say(context.logger, log_info, path + " is not applied: " + why + "; NCCL decides by itself");
+    return ncclSuccess;
+  }
+  for (const Rule& rule : found->rules) context.rules[std::size_t(rule.function)].push_back({rule});
+  say(context.logger, log_info,
+      path + ": " + std::to_string(found->rules.size()) + (found->rules.size() == 1 ? " rule is" : " rules are") +
+          " applied to " + size_of_job(here));
+  return ncclSuccess;
+}
+
+Applied* rule_for(void* context, Function function, std::size_t bytes) {
+  if (!context || function < 0 || function >= functions) return nullptr;
+  for (Applied& each : static_cast<Context*>(context)->rules[std::size_t(function)]) {
+    if (each.rule.from <= bytes && bytes <= each.rule.to) return &each;
+  }
+  return nullptr;
+}
+
+void tell(Context& context, Applied& applied, bool possible) {
+  if (applied.told) return;
+  applied.told = true;
+  const Rule& rule = applied.rule;
+  std::string sentence = std::string(name_of(rule.function)) + " of " + std::to_string(rule.from) + " to " +
+                         std::to_string(rule.to) + " bytes: ";
+  if (!possible) {
+    sentence += "NCCL cannot do " + name_of(rule.algorithm, rule.protocol) + " here and decides by itself";
+  } else {
+    sentence += name_of(rule.algorithm, rule.protocol);
+    if (rule.channels) sentence += ", " + std::to_string(rule.channels) + " channels";
+  }
+  log(context.logger, log_info, log_tuning, sentence);
+}
+
+}  // namespace
+
+ncclResult_t begin(void** context, std::size_t ranks, std::size_t nodes, Logger logger) noexcept {
+  if (!context) return ncclSuccess;
+  *context = nullptr;
+  try {
+    const Place here = facts(ranks, nodes, logger);
+    if (const std::string path = setting("BUSBW_TUNER_FACTS"); !path.empty()) write_facts(path, here);
+    auto made = std::make_unique<Context>();
+    made->logger = logger;
+    const ncclResult_t result = apply(*made, here);
+    if (result == ncclSuccess) *context = made.release();
+    return result;
+  } catch (...) {
+    return ncclSuccess;  // out of memory: NCCL decides by itself
+  }
+}
+
+ncclResult_t choose(void* context, Function function, std::size_t bytes, float* costs, int rows, int columns,
+                    int* channels) noexcept {
+  try {
+    Applied* applied = rule_for(context, function, bytes);
+    if (!applied) return ncclSuccess;
+    const Rule& rule = applied->rule;
+    bool possible = true;
+    if (rule.algorithm != algo_undefined) {
+      possible = costs && rule.algorithm < rows && rule.protocol < columns;
+      float* cost = possible ? costs + rule.algorithm * columns + rule.protocol : nullptr;
+      possible = possible && *cost >= 0.0F;
+      if (possible) *cost = 0.0F;
+    }
+    if (possible && rule.channels && channels) *channels = rule.channels;
+    tell(*static_cast<Context*>(context), *applied, possible);
+  } catch (...) {
+    return ncclSuccess;
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t choose_chunk(void* context, Function function, std::size_t bytes, int algorithm, int protocol,
+                          std::size_t* chunk_bytes) noexcept {
+  const Applied* applied = rule_for(context, function, bytes);
+  if (!applied || !applied->rule.chunk || !chunk_bytes) return ncclSuccess;
+  const Rule& rule = applied->rule;
+  const bool as_ruled = rule.algorithm == algo_undefined || (rule.algorithm == algorithm && rule.protocol == protocol);
+  if (as_ruled) *chunk_bytes = rule.chunk;
+  return ncclSuccess;
+}
+
+ncclResult_t end(void* context) noexcept {
+  delete static_cast<Context*>(context);
+  return ncclSuccess;
+}
+
+}  // namespace busbw::tuner
