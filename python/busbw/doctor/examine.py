@@ -15,9 +15,19 @@ from busbw.doctor.signature import Stage
 def examine(facts: Facts) -> tuple[Finding, ...]:
     """Every finding; within a severity causes before effects, then the dearest first, then in the order of the list."""
     found = [finding for examination in FINDINGS.values() for finding in examination(facts)]
-    found += recognise(facts.scans, one_node=facts.ran_on_one_node)
+    found += recognise(facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts))
     found = _with_causes(found)
     return tuple(sorted(found, key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0))))
+
+
+def _whole(facts: Facts) -> frozenset[str]:
+    """The logs that show an init that ended, and none that did not."""
+    return frozenset(
+        log.source
+        for log in facts.logs
+        if any(each.ranks for each in log.communicators)
+        and all(place.complete for each in log.communicators for place in each.ranks)
+    )
 
 
 def _with_causes(findings: list[Finding]) -> list[Finding]:

@@ -17,15 +17,30 @@ Found = Sequence[tuple[str, Hit]]
 """The hits of one signature, with the log of each."""
 
 
-def recognise(scans: Sequence[Scan], *, one_node: bool = False) -> list[Finding]:
-    """One finding for each signature that any log holds; `one_node` says that the job ran, and on one node."""
+def recognise(scans: Sequence[Scan], *, one_node: bool = False, whole: frozenset[str] = frozenset()) -> list[Finding]:
+    """One finding for each signature that any log holds.
+
+    `one_node` says that the job ran, and on one node; `whole` are the logs in which no rank's init remained open.
+    """
     merged: dict[str, list[tuple[str, Hit]]] = defaultdict(list)
     for each in scans:
         for name, hit in each.hits.items():
             merged[name].append((each.source, hit))
+    alive = {each.source: each.alive for each in scans if each.source in whole}
+    failed = any(
+        SIGNATURES[name].stage >= Stage.CRASH and SIGNATURES[name].severity is not Severity.NOTE for name in merged
+    )
+    survived = {name for name, found in merged.items() if not failed and _survived(SIGNATURES[name], found, alive)}
     return [
-        _finding(SIGNATURES[name], found, _cause_of(name, merged), one_node=one_node) for name, found in merged.items()
+        _finding(SIGNATURES[name], found, _cause_of(name, merged), one_node=one_node, survived=name in survived)
+        for name, found in merged.items()
     ]
+
+
+def _survived(signature: Signature, found: Found, alive: Mapping[str, int]) -> bool:
+    """Whether the job went on after it: then it cannot be what ended or stopped it. Broken hardware stays broken."""
+    fatal = signature.severity is Severity.ERROR and Stage.DRIVER < signature.stage < Stage.CRASH
+    return fatal and all(hit.last < alive.get(source, 0) for source, hit in found)
 
 
 def _cause_of(name: str, merged: Mapping[str, object]) -> Signature | None:
@@ -41,9 +56,11 @@ def _cause_of(name: str, merged: Mapping[str, object]) -> Signature | None:
     return min(causes, key=lambda each: each.stage, default=None)
 
 
-def _finding(signature: Signature, found: Found, cause: Signature | None, *, one_node: bool) -> Finding:
+def _finding(signature: Signature, found: Found, cause: Signature | None, *, one_node: bool, survived: bool) -> Finding:
     title = _title(signature, found)
-    light = cause is not None or (one_node and signature.between_nodes)
+    if survived:
+        title += " (the job went on after it)"
+    light = cause is not None or survived or (one_node and signature.between_nodes)
     proof = Proof(instruction=f"confirm: {signature.confirm}")
     return Finding(
         signature.name,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from busbw.doctor.benign import closes_traceback, is_benign, opens_ignored
 from busbw.doctor.signature import Signature
 
 MAX_SHAPES = 50_000
@@ -30,6 +31,15 @@ _RANK = re.compile(
 )
 _ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:\w+)\s+-?\d{1,7}\s+[\d.]+")
 _DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
+_ALIVE = re.compile(
+    r"\b(?:iteration|iter|step|epoch|global_step)\b\W{0,4}\d.{0,200}\b(?:loss|time|throughput|tflops|samples)\b"
+    r"|training (?:finished|complete)|^# Avg bus bandwidth",
+    re.IGNORECASE,
+)
+"""What a job prints that goes on."""
+_ERROR = re.compile(r"\b(?:error|fatal|failed|failure|aborted|aborting|exception|panic|denied)\b", re.IGNORECASE)
+_NO_ERROR = re.compile(r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning", re.IGNORECASE)
+MAX_STRANGE = 3
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
 
 
@@ -38,6 +48,7 @@ class Hit:
     """Where a signature was found: how often, by whom, and the first lines."""
 
     count: int = 0
+    last: int = 0
     lines: list[tuple[int, str]] = field(default_factory=list)
     who: dict[str, None] = field(default_factory=dict)
     groups: dict[tuple[tuple[str, str], ...], None] = field(default_factory=dict)
@@ -47,50 +58,94 @@ class Hit:
 class Scan:
     """What was found in one log. `kinds` counts lines by who writes such lines: nccl, torch, kernel.
 
-    Of nccl-tests: headers of tables, rows, and starts after which another one came before any row.
+    Of nccl-tests: headers of tables, rows, and starts after which another one came before any row. `alive` is the
+    last line by which a job shows that it goes on, `strange` the first lines that speak of an error nobody knows.
     """
 
     source: str
     lines: int
     hits: Mapping[str, Hit]
     kinds: Mapping[str, int]
+    alive: int = 0
+    strange: tuple[tuple[int, str], ...] = ()
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
     """Look through the lines. Never fails; a line is looked at up to its 4096th character."""
-    hits: dict[str, Hit] = {}
-    kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0}
-    shapes: dict[str, tuple[Signature, ...]] = {}
-    number = nccl = 0
-    for number, raw in enumerate(lines, 1):
-        at = raw.find("NCCL INFO ")
-        if at >= 0:
-            nccl += 1
-            if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
+    return _Scanning(source, signatures).over(lines)
+
+
+class _Scanning:
+    """What is known while the lines of one log go by."""
+
+    def __init__(self, source: str, signatures: Sequence[Signature]) -> None:
+        self.source = source
+        self.signatures = signatures
+        self.hits: dict[str, Hit] = {}
+        self.kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0}
+        self.shapes: dict[str, tuple[Signature, ...]] = {}
+        self.alive = 0
+        self.strange: list[tuple[int, str]] = []
+        self.ignored = False
+
+    def over(self, lines: Iterable[str]) -> Scan:
+        kinds, shapes = self.kinds, self.shapes
+        number = nccl = 0
+        for number, raw in enumerate(lines, 1):
+            at = raw.find("NCCL INFO ")
+            if at >= 0:
+                nccl += 1
+                if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
+                    if "Init COMPLETE" in raw:
+                        self.alive = number
+                    continue
+            elif "NCCL WARN" in raw:
+                nccl += 1
+            elif not raw or raw.isspace():
                 continue
-        elif "NCCL WARN" in raw:
-            nccl += 1
-        elif not raw or raw.isspace():
-            continue
-        line = raw[:MAX_LINE]
-        if "#" in line or kinds["headers"]:
-            _count_table(line, kinds)
-        key = line.translate(NO_DIGITS)
-        known = shapes.get(key)
-        if known == ():
-            continue
+            line = raw[:MAX_LINE]
+            if "#" in line or kinds["headers"]:
+                _count_table(line, kinds)
+            key = line.translate(NO_DIGITS)
+            known = shapes.get(key)
+            if known == () and not self.ignored:
+                continue
+            self._look_at(line, number, key, known)
+        kinds["nccl"] = nccl
+        return Scan(self.source, number, self.hits, kinds, self.alive, tuple(self.strange))
+
+    def _look_at(self, line: str, number: int, key: str, known: tuple[Signature, ...] | None) -> None:
+        """Look at a line whose shape is new, or of which some signature may speak."""
         if "\x1b" in line:
             line = _ESCAPES.sub("", line)
+        if self.ignored:
+            # Python tells of an exception that it ignored: up to the exception's own line nothing happened.
+            self.ignored = not closes_traceback(line)
+            return
         if known is None:
             # Numbers decide what some signatures say, so that lines of one shape share their candidates alone.
-            known = _candidates(line.lower(), signatures)
-            _count_kind(line, kinds)
-            if len(shapes) < MAX_SHAPES:
-                shapes[key] = known
-        if known:
-            _look(line, number, known, hits)
-    kinds["nccl"] = nccl
-    return Scan(source, number, hits, kinds)
+            known = self._new_shape(line, number)
+            if len(self.shapes) < MAX_SHAPES and not self.ignored:
+                self.shapes[key] = known
+        if known and not _look(line, number, known, self.hits):
+            self._strange(line, number)
+
+    def _new_shape(self, line: str, number: int) -> tuple[Signature, ...]:
+        if is_benign(line):
+            self.ignored = opens_ignored(line)
+            return ()
+        found = _candidates(line.lower(), self.signatures)
+        _count_kind(line, self.kinds)
+        if _ALIVE.search(line):
+            self.alive = number
+        if not found:
+            self._strange(line, number)
+        return found
+
+    def _strange(self, line: str, number: int) -> None:
+        """Keep the first lines that speak of an error and of which no signature knows."""
+        if len(self.strange) < MAX_STRANGE and _ERROR.search(line) and not _NO_ERROR.search(line):
+            self.strange.append((number, line.strip()))
 
 
 def _candidates(lowered: str, signatures: Sequence[Signature]) -> tuple[Signature, ...]:
@@ -98,20 +153,25 @@ def _candidates(lowered: str, signatures: Sequence[Signature]) -> tuple[Signatur
     return tuple(each for each in signatures if each.may_match(lowered))
 
 
-def _look(line: str, number: int, signatures: Sequence[Signature], hits: dict[str, Hit]) -> None:
+def _look(line: str, number: int, signatures: Sequence[Signature], hits: dict[str, Hit]) -> bool:
+    """Whether any of the signatures speaks of the line."""
     lowered = line.lower()
+    found = False
     for each in signatures:
         groups = each.match(line, lowered)
         if groups is None:
             continue
+        found = True
         hit = hits.setdefault(each.name, Hit())
         hit.count += 1
+        hit.last = number
         if len(hit.lines) < MAX_EVIDENCE:
             hit.lines.append((number, line.strip()))
         if groups and len(hit.groups) < MAX_GROUPS:
             hit.groups[tuple(groups.items())] = None
         if len(hit.who) < MAX_WHO and (who := _who(line)):
             hit.who[who] = None
+    return found
 
 
 def _count_kind(line: str, kinds: dict[str, int]) -> None:

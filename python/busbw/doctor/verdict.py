@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.scan import Scan
@@ -107,6 +108,8 @@ def _unread_log(log: NcclLog, scan: Scan) -> Iterator[str]:
             f"{log.source}: no communicator's init is in it; give the log from its start, with NCCL_DEBUG=INFO "
             "and not WARN, of all ranks"
         )
+    for line, text in scan.strange[: 0 if scan.hits else 2]:
+        yield f"{log.source}:{line} speaks of an error that no signature knows: {clean(text)[:120]}"
     for each in log.communicators:
         if each.ranks and each.nranks and len(each.ranks) < each.nranks:
             yield f"{log.source}: {len(each.ranks)} of {each.nranks} ranks of communicator {each.id} are in it"

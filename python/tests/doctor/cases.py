@@ -156,6 +156,9 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "settings-differ": lambda: healthy(
         logs=(log(said("NCCL_IB_TC set by environment to 106."), said("NCCL_IB_TC set by environment to 0.", 1)),)
     ),
+    "networks-differ": lambda: healthy(
+        logs=(log(*(f"n{host}:1:2 [0] NCCL INFO Using network {net}" for host, net in enumerate(("IB", "Socket")))),)
+    ),
     "flight-recorder": lambda: healthy(logs=tuple(flight(rank, 6 - (rank == 2)) for rank in range(4))),
     "stuck-in-collective": lambda: healthy(logs=(log(TABLE_HEAD),)),
     "built-without-mpi": lambda: healthy(logs=(log(*[START] * 2),)),

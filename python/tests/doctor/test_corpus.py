@@ -119,3 +119,66 @@ def test_messages_without_a_host_tell_ranks_too(tmp_path: Path) -> None:
     comm = "ncclCommInitRank comm 0x{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} busId 1000 commId 0xa - Init START"
     text = "\n".join(f":{10 + rank}:{20 + rank} [{rank}] NCCL INFO {comm.format(rank)}" for rank in range(2)) + "\n"
     assert [each.name for each in loud(text, tmp_path)] == ["init-incomplete"]
+
+
+COMPLETE = (
+    "n0:1:2 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 1000 commId 0xa"
+    " - Init {}\n"
+)
+NO_THREAD = "libgomp: Thread creation failed: Resource temporarily unavailable\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "names"),
+    [
+        ("", "", ["process-limit"]),
+        (COMPLETE.format("START"), COMPLETE.format("COMPLETE"), []),
+        (COMPLETE.format("START"), "", ["process-limit"]),
+        (
+            COMPLETE.format("START"),
+            COMPLETE.format("COMPLETE") + "torch.distributed.DistBackendError: NCCL error: unhandled system error\n",
+            ["process-limit"],
+        ),
+    ],
+    ids=["alone", "init ended after it", "init never ended", "failed later"],
+)
+def test_what_a_job_survived_is_a_note(before: str, after: str, names: list[str], tmp_path: Path) -> None:
+    found = [each.name for each in loud(before + NO_THREAD + after, tmp_path)]
+    assert [each for each in found if each != "init-incomplete"] == names
+
+
+def test_broken_hardware_is_no_note_though_the_job_went_on(tmp_path: Path) -> None:
+    text = (
+        COMPLETE.format("START") + "NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off.\n" + COMPLETE.format("COMPLETE")
+    )
+    assert [each.name for each in loud(text, tmp_path)] == ["gpu-off-bus"]
+
+
+def test_an_ignored_exception_is_passed_over_and_the_next_one_is_not(tmp_path: Path) -> None:
+    ignored = 'Exception ignored in: <function f at 0x7f>\nTraceback (most recent call last):\n  File "a.py", line 1\n'
+    text = ignored + "OSError: [Errno 28] No space left on device\nKeyError: 'loss'\n"
+    assert [each.name for each in loud(text, tmp_path)] == ["python-exception"]
+
+
+@pytest.mark.parametrize(
+    ("place", "about", "cure"),
+    [
+        ("transport/net_ib/new_file.cc:7", "RDMA", "ib_write_bw"),
+        ("/build/rccl/hipify/src/misc/socket.cc:7", "sockets", "NCCL_SOCKET_IFNAME"),
+        ("graph/tuning.cc:7", "choice of algorithms", "NCCL_ALGO"),
+        ("graph/unheard.cc:7", "picture of GPUs", "NCCL_TOPO_FILE"),
+        ("transport/nvls.cc:7", "multicast", "NCCL_NVLS_ENABLE=0"),
+    ],
+)
+def test_a_warning_that_nobody_knows_is_told_by_its_part_of_nccl(
+    place: str, about: str, cure: str, tmp_path: Path
+) -> None:
+    (finding,) = loud(f"n0:1:2 [0] {place} NCCL WARN The moon is in the wrong phase\n", tmp_path)
+    assert finding.name == "nccl-warnings" and about in finding.title and cure in finding.fix
+
+
+def test_errors_that_nobody_knows_are_shown_as_unseen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("all is well, 0 errors\nfatal: the flux capacitor failed\n")
+    assert main(["doctor", "--log", str(path)]) == 3
+    assert f"{path}:2 speaks of an error" in " ".join(capsys.readouterr().out.split())

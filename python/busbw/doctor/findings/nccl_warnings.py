@@ -1,4 +1,4 @@
-"""Warnings that NCCL wrote into a log and that no signature knows: they are shown, with what to do about any."""
+"""Warnings of NCCL that no signature knows: told by the part of its source that says them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.nccl_parts import part_of
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
+from busbw.machine.nccl.log_model import Message
 
 NAME = "nccl-warnings"
 MOST = 5
@@ -16,19 +18,27 @@ _PROOF = Proof(instruction="run once more with NCCL_DEBUG=INFO on all ranks and 
 
 def examine(facts: Facts) -> Iterator[Finding]:
     for log in facts.logs:
-        unknown = [each for each in log.warnings if not _has_signature(each.text)]
+        unknown = [each for each in log.warnings if not _has_signature(f"{each.where} NCCL WARN {each.text}")]
         for each in unknown[:MOST]:
-            times = f" ({each.count} times)" if each.count > 1 else ""
-            yield Finding(
-                NAME,
-                Severity.WARNING,
-                f"NCCL warns, and no signature knows it: {each.text[:160]}{times}",
-                (Evidence(each.where, log.source, each.line),),
-                Cost("the operation failed or took a slower way"),
-                "look the sentence up in NCCL's source and issues; the first warning of the first rank tells most",
-                _PROOF,
-                stage=Stage.FAILURE,
-            )
+            yield _finding(each, log.source)
+
+
+def _finding(said: Message, source: str) -> Finding:
+    times = f" ({said.count} times)" if said.count > 1 else ""
+    part = part_of(said.where.rpartition(" ")[2])
+    about = f"NCCL warns about {part.what}" if part else "NCCL warns"
+    return Finding(
+        NAME,
+        Severity.WARNING,
+        f"{about}: {said.text[:160]}{times}",
+        (Evidence(said.where, source, said.line),),
+        Cost("the operation failed or took a slower way"),
+        part.cure
+        if part
+        else "look the sentence up in NCCL's source and issues; the first warning of the first rank tells most",
+        _PROOF,
+        stage=Stage.FAILURE,
+    )
 
 
 def _has_signature(text: str) -> bool:

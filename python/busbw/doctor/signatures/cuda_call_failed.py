@@ -7,6 +7,12 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="a call of CUDA failed: {what}",
     patterns=(
+        r"\(error code (?P<what>[\w -]{4,60})\)",
+        r"HIP failure (?:\d+ )?'(?P<what>[^']{2,80})",
+        r"HIP error: (?P<what>[\w -]{4,80})",
+        r"(?P<what>CU(?:BLAS|DNN|SPARSE|SOLVER|FFT)_STATUS_(?!ALLOC)\w+)",
+        r"CUDA driver error: (?P<what>[\w -]{4,80})",
+        r"(?P<what>hipError[A-Z]\w+)",
         r"Cuda failure (?:\d+ )?'(?P<what>[^']{2,80})",
         r"CUDA error: (?P<what>[\w -]{4,80})",
         r"Test CUDA failure .{0,60}'(?P<what>[^']{3,60})",

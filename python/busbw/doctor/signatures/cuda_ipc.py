@@ -9,6 +9,8 @@ SIGNATURE = Signature(
         "processes of one host cannot share GPU memory (CUDA IPC): their containers hide each other or see other GPUs"
     ),
     patterns=(
+        r"hipIpc(?:Open|Get)MemHandle",
+        r"failed to open CUDA IPC handle",
         r"transport/p2p\.cc:\d+.{0,40}Cuda failure (?:1|101|400|201)\b",
         r"p2p\.cc.{0,60}'(?:invalid device ordinal|invalid resource handle|invalid argument)'",
         r"cudaIpc(?:Open|Get)MemHandle",
@@ -21,7 +23,10 @@ SIGNATURE = Signature(
         r"Cuda failure (?:205|208|711)\b",
         r"ncclProxyClient(?:GetFd|QueryFd|ConvertFd)\w* call to",
     ),
-    unless=("too many open files",),
+    unless=(
+        "too many open files",
+        "peer access is not supported",
+    ),
     explains=(
         "gpu-not-visible",
         "invalid-argument",

@@ -9,6 +9,8 @@ SIGNATURE = Signature(
         "this platform does not support a CUDA operation that NCCL uses (VM, WSL, MIG, vGPU, or a container's limits)"
     ),
     patterns=(
+        r"CU_MEM_HANDLE_TYPE_FABRIC",
+        r"CUMEM (?:Host )?(?:is )?not supported prior",
         r"Cu failure: operation not (?:supported|permitted)",
         r"cuMem\w+\(.{0,80}operation not (?:supported|permitted)",
         r"Cuda failure (?:801 )?'?operation not supported",

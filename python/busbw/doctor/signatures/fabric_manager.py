@@ -9,6 +9,13 @@ SIGNATURE = Signature(
         "the NVLink fabric is not initialised: the fabric manager does not run or is of another version than the driver"
     ),
     patterns=(
+        r"\u00d7.{0,4}nvidia-fabricmanager",
+        r"nv-fabricmanager.{0,160}code=(?:killed|dumped|exited, status=[1-9])",
+        r"NV_WARN_NOTHING_TO_DO",
+        r"NVSwitch device information from NVSwitch driver failed",
+        r"interface version.{0,60}don't match with driver",
+        r"Status *: *Insufficient Resources",
+        r"nv-fabricmanager.{0,120}(?:fail|error|abort)",
         r"system not yet initialized",
         r"Cuda failure 802\b",
         r"CUDA_ERROR_SYSTEM_NOT_READY",

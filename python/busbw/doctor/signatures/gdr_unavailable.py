@@ -8,6 +8,9 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title=("NICs cannot reach GPU memory (GPU Direct RDMA): nvidia_peermem is not loaded and DMA-BUF is not available"),
     patterns=(
+        r"neither nv_peer_mem.{0,60}detected",
+        r"GDR is not enabled",
+        r"requires DMABUF support",
         r"ibv_reg_mr_iova2? failed.{0,40}Bad address",
         r"ibv_reg_mr\w* failed.{0,40}(?:Bad address|errno 14)",
         r"reg_dmabuf_mr.{0,60}(?:fail|not supported)",

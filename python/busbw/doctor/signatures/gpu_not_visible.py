@@ -10,6 +10,8 @@ SIGNATURE = Signature(
         "GPUs, more ranks than GPUs)"
     ),
     patterns=(
+        r"No HIP GPUs are available",
+        r"Unable to determine the number of GPUs",
         r"no CUDA-capable device",
         r"No CUDA GPUs are available",
         r"invalid device ordinal",

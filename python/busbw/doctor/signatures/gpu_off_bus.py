@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="a GPU fell off the PCIe bus: the driver no longer reaches it",
     patterns=(
+        r"GPU Recovery Action *: *(?!None|N/A)\w+",
         r"GPU requires reset",
         r"\bERR!",
         r"Xid.{0,60}?\): (?P<xid>79)\b",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the program or library has no code for this GPU's architecture",
     patterns=(
+        r"exceeds device/fn maxSharedMem",
+        r"sm_\d+ is not (?:supported|defined)",
         r"HIP error: invalid device function",
         r"hipErrorNoBinaryForGpu",
         r"no kernel image is available",

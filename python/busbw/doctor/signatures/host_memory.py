@@ -7,6 +7,13 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="the host ran out of memory: a process was killed or could not allocate",
     patterns=(
+        r"\b(?:exit|return)\w*(?: with)?(?: exit| return)?[ _-]?(?:code|status)?\W{1,4}(?:-9|137)\b",
+        r"Signals\.SIGKILL|code=killed, signal=KILL|killed by signal 9\b",
+        r"EXIT CODE: (?:9|137)\b",
+        r"[Ee]xit(?:ed with exit)? code:? 137\b",
+        r"Memory cgroup out of memory",
+        r"Failed to (?:c|re)?alloc(?:ate)? (?:host|pinned) memory",
+        r"std::bad_alloc",
         r"node running low on memory",
         r"MemoryError: Unable to allocate",
         r"Cannot allocate memory.{0,40}(?:fork|mmap)",

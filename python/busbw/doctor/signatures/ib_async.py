@@ -7,6 +7,10 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="the NIC reports an error event: {event}",
     patterns=(
+        r"mlx5_cmd_out_err",
+        r"mlx5_core.{0,160}(?:bad resource|syndrome)",
+        r"Got async error event",
+        r"Device \d+ marked as failed",
         r"mlx5_core.{0,80}timeout",
         r"async (?:fatal )?event(?: on (?:QP|CQ|SRQ))?.{0,120}?: ?(?P<event>[A-Za-z][\w -]{2,60})$",
         r"async (?:fatal )?event ?: ?(?P<event>[\w -]{3,60})",
@@ -18,6 +22,7 @@ SIGNATURE = Signature(
     unless=(
         "non-fatal",
         "gid table",
+        "insufficient power",
     ),
     confirm="`dmesg | grep mlx5`; perfquery; mlxlink -d DEVICE",
     cure=(

@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title=("the RDMA devices cannot be opened: /dev/infiniband or its rights are missing in the container"),
     patterns=(
+        r"NET/IB : Unable to query (?:device|port)",
+        r"ibv_query_(?:device|port).{0,60}Operation not permitted",
+        r"IB device \S{1,40} not found",
         r"network device '\S+' is not available",
         r"/dev/infiniband",
         r"NET/IB : Unable to open device",

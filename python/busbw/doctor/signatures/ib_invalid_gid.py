@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title=("the RDMA connection is refused as invalid: wrong GID index, subnet, or a mix of InfiniBand and RoCE"),
     patterns=(
+        r"non-zero status: 22 .{0,20}ibv_modify_qp",
         r"modify_qp.{0,60}(?:No such device|errno 19)",
         r"ncclIbRoceGetVersionNum",
         r"GID table change",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="an RDMA port is down or lost its link",
     patterns=(
+        r"no subnet manager|port \d+ state: ?(?:INIT|DOWN)",
+        r"LINK_UP.{0,40}SM lid 0\b",
         r"async event ?: ?.{0,20}port (?:error|down)",
         r"port error",
         r"PORT_ERR",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title=("a GPU kernel accessed a bad address or failed: a fault of the program's kernels that NCCL only reports"),
     patterns=(
+        r"Memory access fault by GPU",
+        r"HSA_STATUS_ERROR_MEMORY_APERTURE",
         r"illegal memory access",
         r"device-side assert",
         r"unspecified launch failure",

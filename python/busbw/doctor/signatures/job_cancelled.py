@@ -8,12 +8,10 @@ SIGNATURE = Signature(
     title="the scheduler ended the job: time limit, preemption, a failed node or somebody's cancel",
     patterns=(
         r"DUE TO TIME LIMIT",
-        r"CANCELLED AT",
+        r"JOB \S+ ON \S+ CANCELLED AT|CANCELLED AT .{0,40}DUE TO",
         r"DUE TO PREEMPTION",
         r"NODE_?FAIL",
         r"DUE TO NODE FAILURE",
-        r"STEP \S+ ON \S+ CANCELLED",
-        r"Job step aborted",
         r"preempted",
         r"Evicted",
         r"DeadlineExceeded",

@@ -7,6 +7,11 @@ SIGNATURE = Signature(
     stage=Stage.EFFECT,
     title="the launcher ended this process because another one failed",
     patterns=(
+        r"STEP \S+ ON \S+ CANCELLED",
+        r"Job step aborted",
+        r"tasks? \d[\d,-]*: (?:Killed|Terminated)",
+        r"Local worker group finished \(WorkerState\.FAILED\)",
+        r"KILLED BY SIGNAL",
         r"tasks? \d[\d,-]*: Exited with exit code",
         r"CrashLoopBackOff",
         r"CalledProcessError",

@@ -5,7 +5,7 @@ from busbw.doctor.signature import Signature, Stage
 
 SIGNATURE = Signature(
     name="libibverbs-missing",
-    stage=Stage.SYSTEM,
+    stage=Stage.SETTING,
     title="libibverbs is not installed or too old here, so that NCCL uses sockets",
     patterns=(
         r"Failed to open libibverbs",

@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="a shared library cannot be found: {library}",
     patterns=(
+        r"Unable to load NCCL library",
+        r"Failed to load NCCL library",
+        r"Could not load library \S{1,60}",
         r"error while loading shared libraries: (?P<library>[\w.+-]{1,80})",
         r"(?P<library>lib(?:nccl|cuda|cudart|mpi|nvrtc|fabric)[\w.+-]{0,60}): cannot open shared object file",
         r"Failed to find CUDA library",

@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         "(NCCL_SOCKET_IFNAME=lo, or a host name that is 127.0.0.1 in /etc/hosts)"
     ),
     patterns=(
+        r"Using the loopback address as fallback",
         r"connect(?:ion)? to (?:\S{1,40} )?127\.0\.[01]\.1<\d+> (?:failed|returned)",
         r"Connect to 127\.0\.[01]\.1<\d+>",
         r"failed to connect to any network address of \((?:localhost|127\.0\.0\.1), \d+\)",

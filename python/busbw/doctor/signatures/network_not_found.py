@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title=("the network that NCCL_NET or the communicator asks for is not available: its plugin was not loaded"),
     patterns=(
+        r"NET/OFI Only EFA provider",
+        r"(?:NET/GPUDirectTCPX|NET/FasTrak|TCPXO?).{0,160}(?:unable|failed|error|refused)",
+        r"No network devices that support GDAKI",
         r"NET/OFI.{0,120}(?:No eligible|could not find|Failed to init|Failing init|Unable to find)",
         r"Error: network \S{0,60} ?not found",
         r"Failed to initialize any NET plugin",

@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         "or a firewall rejects it"
     ),
     patterns=(
+        r"connect.{0,80}failed : Invalid argument",
         r"No route to host",
         r"Network is unreachable",
     ),

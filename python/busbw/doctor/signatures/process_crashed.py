@@ -7,6 +7,18 @@ SIGNATURE = Signature(
     stage=Stage.CRASH,
     title="a rank's process crashed ({how})",
     patterns=(
+        r"\b(?:exit|return)\w*(?: with)?(?: exit| return)?[ _-]?(?:code|status)?\W{1,4}"
+        r"(?P<how>-(?:11|6|4|8)|139|134)\b",
+        r"Signals\.(?P<how>SIGSEGV|SIGABRT|SIGILL)",
+        r"killed by signal (?P<how>11|6)\b",
+        r"Raylet is terminated",
+        r"Check failed: .{0,200}|Check failure stack trace",
+        r"Assertion .{3,120} failed\.",
+        r"BAD TERMINATION OF ONE OF YOUR APPLICATION",
+        r"EXIT CODE: (?P<how>139|134|11|6)\b",
+        r"exit(?:ed with exit)? code:? (?P<how>139|134)\b",
+        r"died or was killed while executing a task",
+        r"returned -(?P<how>11|6)\b",
         r"(?:RayActorError|ActorDiedError|EngineDeadError|WorkerCrashedError|WorkerLostError)",
         r"(?:actor|worker(?: process)?|engine core(?: process)?) (?:has )?died unexpectedly",
         r"Engine core (?:proc\w* )?(?:initialization )?failed",

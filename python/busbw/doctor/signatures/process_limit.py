@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="no further thread or process may be started (nproc, pids limit)",
     patterns=(
+        r"fork rejected by pids controller",
+        r"Resource temporarily unavailable.{0,40}(?:fork|thread|clone)",
+        r"(?:clone|fork|vfork)\w{0,3}[:(].{0,40}Resource temporarily",
         r"pthread_create.{0,60}(?:fail|Resource temporarily unavailable)",
         r"Thread creation failed",
         r"can't start new thread",

@@ -7,6 +7,12 @@ SIGNATURE = Signature(
     stage=Stage.EFFECT,
     title="a peer closed the connection: another rank ended or failed first",
     patterns=(
+        r"Accept failed: Bad file descriptor",
+        r"Collective ops is aborted by",
+        r"HorovodInternalError|Horovod has been shut down",
+        r"Socket closed",
+        r"leaving because .{0,60}(?:peer|rank)",
+        r"connection lost to peer",
         r"Connection closed by peer",
         r"considered dead \(unreachable",
         r"Net : Connection closed",

@@ -9,6 +9,9 @@ SIGNATURE = Signature(
         "not all processes reached the rendezvous within its time: some node did not start, or cannot reach the store"
     ),
     patterns=(
+        r"Failed to connect to (?:distributed JAX controller|coordination service)",
+        r"waited too long for some tasks to show up",
+        r"PjRT_Client_Connect",
         r"RendezvousClosedError",
         r"Original timeout was \d+ ms",
         r"Timed out after \d+ seconds waiting for clients",
@@ -26,6 +29,10 @@ SIGNATURE = Signature(
     explains=(
         "master-unreachable",
         "watchdog-timeout",
+    ),
+    unless=(
+        "rendezvous.cc",
+        "clique",
     ),
     confirm=("which nodes' logs have a first line at all; nc -zv MASTER_ADDR MASTER_PORT from each of them"),
     cure=(

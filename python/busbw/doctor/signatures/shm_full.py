@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="/dev/shm is full or too small: NCCL cannot make its shared memory segments",
     patterns=(
+        r"\b(?:exit|return)\w*(?: with)?(?: exit| return)?[ _-]?(?:code|status)?\W{1,4}(?:-7|135)\b",
+        r"Signals\.SIGBUS",
         r"exitcode *: *-7\b",
         r"Signal 7 \(SIGBUS\)",
         r"Call to (?:posix_fallocate|ftruncate|shm_open) failed",

@@ -5,8 +5,15 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="slurm-resources",
     stage=Stage.LAUNCH,
-    title="Slurm could not give the job what it asks for (GPUs, nodes, memory)",
+    title="the scheduler could not give the job what it asks for (GPUs, nodes, memory, quota, capacity)",
     patterns=(
+        r"No available node types can fulfill",
+        r"is forbidden: exceeded quota",
+        r"UnexpectedAdmissionError",
+        r"number of required GPUs exceeds",
+        r"InsufficientInstanceCapacity|ZONE_RESOURCE_POOL_EXHAUSTED|SkuNotAvailable|QuotaExceeded|AllocationFailed",
+        r"does not have enough (?:resources|capacity|quota)",
+        r"QOSMax\w+|AssocMax\w+|AssocGrp\w+",
         r"Insufficient (?:nvidia\.com/gpu|memory|cpu|rdma|vpc\.amazonaws\.com/efa)",
         r"FailedScheduling",
         r"ImagePullBackOff|ErrImagePull",
@@ -21,7 +28,14 @@ SIGNATURE = Signature(
         r"slurmstepd: error:.{0,80}(?:cgroup|execve|chdir)",
         r"error: Memory specification",
     ),
-    confirm="scontrol show job JOB; sinfo -o '%n %G %T'",
-    cure=("ask for what the partition has (--gres=gpu:N, --nodes, --mem), the same in srun as in sbatch"),
+    unless=(
+        "couldn't chdir",
+        "gpu is lost",
+    ),
+    confirm="scontrol show job JOB; sinfo -o '%n %G %T'; kubectl describe pod POD; ray status",
+    cure=(
+        "ask for what the partition has (--gres=gpu:N, --nodes, --mem), the same in srun as in sbatch; in a "
+        "cloud: raise the quota, take another zone or size, or wait"
+    ),
     source="Slurm's own words",
 )

@@ -8,6 +8,11 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title=("NCCL cannot read how GPUs and NICs are connected (a virtual machine hides it, or NCCL_TOPO_FILE is wrong)"),
     patterns=(
+        r"XML (?:Graph|Topology) has wrong version|Could not open XML graph file",
+        r"graph/\w+\.(?:cc|h):\d+.{0,60}[Cc]ould ?n[o']t find",
+        r"graph/\w+\.(?:cc|h):\d+.{0,60}(?:Failed to find|unable to find|is NULL|too many|out of (?:room|range))",
+        r"XML parser is limited to|XML (?:Export|Import) Channel|XML Mismatch",
+        r"\bring \d+ does not (?:contain|loop)",
         r"Could not find a path for pattern \d+, falling back",
         r"Could not find real path of",
         r"Could not open XML topology file",
@@ -20,6 +25,7 @@ SIGNATURE = Signature(
         r"No path computed to go from",
         r"could not find CPU close to GPU",
     ),
+    unless=("force merge", "merg", "fused nic", "tuning.cc"),
     confirm="lspci -tv; NCCL_TOPO_DUMP_FILE=topo.xml and `busbw topo topo.xml`",
     cure=(
         "set NCCL_TOPO_FILE to the provider's topology file of this VM size (readable on every node "

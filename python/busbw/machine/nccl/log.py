@@ -30,6 +30,7 @@ class _Reading:
     header_version: int | None = None
     library_version: int | None = None
     network: Said | None = None
+    networks: dict[str, Said] = field(default_factory=dict)
     plugins: dict[str, Said] = field(default_factory=dict)
     net_devices: dict[str, None] = field(default_factory=dict)
     net_devices_line: int | None = None
@@ -102,6 +103,7 @@ def _finished(reading: _Reading) -> NcclLog:
         header_version=reading.header_version,
         library_version=reading.library_version,
         network=reading.network,
+        networks=reading.networks,
         plugins=tuple(reading.plugins.values()),
         net_devices=tuple(reading.net_devices),
         net_devices_line=reading.net_devices_line,
@@ -202,6 +204,8 @@ def _version(reading: _Reading, line: Line, found: re.Match[str]) -> None:
 
 def _network(reading: _Reading, line: Line, found: re.Match[str]) -> None:
     reading.network = reading.network or Said(found[1], line.number)
+    if len(reading.networks) < MAX_KEPT:
+        reading.networks.setdefault(line.host, Said(found[1], line.number))
 
 
 def _net_using(reading: _Reading, line: Line, found: re.Match[str]) -> None:

@@ -144,6 +144,8 @@ class NcclLog:
     header_version: int | None = None
     library_version: int | None = None
     network: Said | None = None
+    networks: Mapping[str, Said] = field(default_factory=dict)
+    """By host, the network that its ranks named first."""
     plugins: tuple[Said, ...] = ()
     net_devices: tuple[str, ...] = ()
     net_devices_line: int | None = None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from .load import shaped
 
@@ -56,6 +58,17 @@ def logs() -> Iterator[tuple[str, str]]:
         yield name, (_header(job) + text + _table(job)) if job.table else text
     for name, text in BENIGN:
         yield name, shaped(text.splitlines(), "plain")
+    yield from _of_the_field()
+
+
+def _of_the_field() -> Iterator[tuple[str, str]]:
+    """Healthy runs with the noise of containers, launchers and frameworks around NCCL's lines."""
+    job = Job("2.21.5+cuda12.4", gpus=2, network="Socket", nvls=0)
+    nccl = shaped([line for rank in range(2) for line in rank_lines(job, rank)], "plain").rstrip("\n")
+    text = (Path(__file__).parent / "healthy-2.txt").read_text(encoding="utf-8")
+    for block in re.split(r"^@@ ", text, flags=re.MULTILINE)[1:]:
+        name, _, body = block.partition("\n")
+        yield name, body.replace("{NCCL}", nccl)
 
 
 BENIGN = (

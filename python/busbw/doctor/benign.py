@@ -1,0 +1,56 @@
+"""Lines that sound of a fault and are said in runs that work: no signature looks at them."""
+
+from __future__ import annotations
+
+import re
+
+_WORDS = (
+    # Containers of NVIDIA on a read-only root file system, and shells that tidy up.
+    r"\b(?:rm|rmdir|chmod|chown|mv|ln|touch): (?:cannot|can't|failed to)",
+    # PyTorch tries IPv6 first and says so.
+    r"client socket cannot be initialized to connect",
+    r"hostname of the client socket cannot be retrieved",
+    r"server socket (?:cannot be initialized|on \S{1,60} has failed to listen on any IPv6)",
+    # What is tried again is not yet a fault; the last try says so itself.
+    r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|, retrying|retry \d{1,4} (?:of|/)|entering retry loop)",
+    r"(?:going to|using) /tmp instead",
+    # Optional parts that frameworks look for.
+    r"Could not load dynamic library '(?:libnvinfer|libcudnn|libcublas|libnvrtc|libcudart)",
+    r"Unable to register cu(?:FFT|DNN|BLAS) factory",
+    r"computation_placer already registered",
+    r"\[WARNING\] +\S{1,40} requires ",
+    r"Cannot dlopen some GPU libraries",
+    # Python's way to say that an object could not be tidied up at the end.
+    r"^\W{0,20}Exception ignored in",
+    r"resource_tracker: There appear to be \d+ leaked",
+    r"(?:Future|Deprecation|Resource|Syntax)Warning:",
+    r"wandb(?::|\.errors)|tensorboard|huggingface_hub|HTTP Request: |Retrying \(Retry\(",
+    # Open MPI that takes UCX instead of openib.
+    r"error initializing an OpenFabrics device|help-mpi-btl-openib|help message help-",
+    # Said by drivers at each boot of a healthy machine.
+    r"insufficient power on the PCIe slot",
+    r"module verification failed: signature and/or required key missing",
+    r"loading (?:NVIDIA UNIX|out-of-tree module)",
+    r"ACPI (?:BIOS )?(?:Error|Warning)",
+    # How a run was configured is no event: command lines, help, echoes of variables.
+    r"^\W{0,6}(?:\+ |\$ |usage: |export )",
+    r"--(?:help|no-requeue)\b",
+)
+BENIGN = re.compile("|".join(_WORDS), re.IGNORECASE)
+_IGNORED = re.compile(r"Exception ignored in", re.IGNORECASE)
+_LAST_OF_TRACEBACK = re.compile(r"^(?:\W*\[?\w{0,12}\]?:)?[A-Za-z_][\w.]{2,80}(?::|$)(?! *File )")
+
+
+def is_benign(line: str) -> bool:
+    """Whether the line is one of those that sound worse than they are."""
+    return BENIGN.search(line) is not None
+
+
+def opens_ignored(line: str) -> bool:
+    """Whether Python starts to tell of an exception that it ignored."""
+    return _IGNORED.search(line) is not None
+
+
+def closes_traceback(line: str) -> bool:
+    """Whether the line is the last of a traceback: the exception's name at the start of a line."""
+    return not line.startswith((" ", "\t", "Traceback")) and _LAST_OF_TRACEBACK.match(line) is not None

@@ -1,0 +1,29 @@
+"""The kernel's driver of AMD GPUs, or its runtime, reports a GPU that hangs or is broken."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="amd-gpu-error",
+    stage=Stage.HARDWARE,
+    title="an AMD GPU hangs, was reset or reports a hardware error",
+    patterns=(
+        r"amdgpu_job_timedout",
+        r"amdgpu\b.{0,120}(?:ring \S{1,40} timeout|GPU reset (?:begin|failed)|uncorrectable|hardware error|wedged)",
+        r"amdgpu\b.{0,120}(?:RAS (?:controller|poison)|VRAM is lost|page fault|reset method|in unrecoverable state)",
+        r"\bMES (?:failed to respon|might be in unrecoverable)",
+        r"amdgpu: (?:qcm fence wait loop timeout|Failed to evict|Failed to quiesce)",
+        r"HW Exception by GPU",
+        r"HSA_STATUS_ERROR_(?:HARDWARE|EXCEPTION|INVALID_PACKET|ILLEGAL|MEMORY_APERTURE|MEMORY_FAULT)\w*",
+        r"Callback: Queue \S{1,40} aborting with error",
+        r"uncorrectable hardware errors? ?(?:\(|detected)",
+        r"XGMI.{0,80}(?:error|fail|link down)",
+        r"hipErrorECCNotCorrectable",
+    ),
+    confirm="`dmesg | grep -i amdgpu`; rocm-smi --showrasinfo; amd-smi ras; rocminfo",
+    cure=(
+        "drain the node, reset the GPU (amd-smi reset -G) or reboot; where the ring times out under one program alone, "
+        "suspect its kernels; replace a GPU whose RAS counters grow"
+    ),
+    source="the Linux kernel: drivers/gpu/drm/amd; ROCr's error codes",
+    explains=("illegal-access",),
+)

@@ -1,0 +1,42 @@
+"""The container of a rank does not start."""
+
+from collections.abc import Mapping, Sequence
+
+from busbw.doctor.signature import Signature, Stage
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """The first reason that the runtime gives, if any."""
+    reasons = [each["what"].strip() for each in groups if "what" in each]
+    return "the container does not start" + (f": {reasons[0][:120]}" if reasons else "")
+
+
+SIGNATURE = Signature(
+    name="container-start",
+    stage=Stage.LAUNCH,
+    title="the container does not start: image, runtime, mounts or hooks",
+    patterns=(
+        r"pyxis: .{0,12}\[ERROR\] (?P<what>.{5,160})",
+        r"pyxis: (?:container start failed|couldn't|failed to|child \d+ failed|.{0,10}mkdir: cannot)",
+        r"\benroot\b.{0,60}(?:\[ERROR\]|failed|command not found|unbound variable)",
+        r"spank: required plugin spank_pyxis",
+        r"Error response from daemon: (?P<what>.{5,160})",
+        r"OCI runtime (?:create|exec|start) failed: (?P<what>.{5,160})",
+        r"unable to start container process",
+        r"failed to create (?:shim )?task",
+        r"\b(?P<what>RunContainerError|CreateContainer(?:Config)?Error|InvalidImageName|ErrImageNeverPull)\b",
+        r"(?P<what>pull access denied|manifest (?:unknown|for \S{1,80} not found)|unauthorized: authentication)",
+        r"(?:apptainer|singularity).{0,20}FATAL:? +(?P<what>.{5,120})",
+        r"FATAL: {2,}(?P<what>(?:container|could not open image|while|Unable to).{5,120})",
+        r"exec /\S{1,100}: (?P<what>exec format error)",
+    ),
+    unless=("shm", "could not select device driver"),
+    confirm="start it alone on that node: srun -N1 --container-image=IMAGE true, docker run --rm IMAGE true",
+    cure=(
+        "mend what the line names: log in to the registry, install the runtime or hook (nvidia-container-toolkit), "
+        "correct paths of mounts and programs, free the folder of images, use an image of this processor"
+    ),
+    source="pyxis, enroot, runc and containerd's own words",
+    explains=("slurm-resources", "file-system"),
+    tell=tell,
+)

@@ -1,0 +1,22 @@
+"""GDRCopy, with which the processor writes GPU memory, does not work."""
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="gdrcopy",
+    stage=Stage.SETTING,
+    title="GDRCopy does not work: its kernel module gdrdrv is missing, of another version, or cannot pin memory",
+    patterns=(
+        r"GDRCOPY failure",
+        r"\bgdr_(?:open|pin_buffer|map|unmap|get_info|copy_|close|unpin)\w*.{0,100}(?:fail|error|not available)",
+        r"/dev/gdrdrv",
+        r"GDRCOPY lib wrapper not initialized",
+        r"libgdrapi\S*: cannot open",
+    ),
+    confirm="lsmod | grep gdrdrv; gdrcopy_sanity",
+    cure="install and load gdrdrv of the library's release (modprobe gdrdrv), or leave it out: NCCL_GDRCOPY_ENABLE=0",
+    cost="small messages are slower without it",
+    severity=Severity.WARNING,
+    source="NCCL src/misc/gdrwrap.cc; gdrcopy",
+)

@@ -1,0 +1,27 @@
+"""MPI's own network (UCX, the TCP transport) fails, before or beside NCCL."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="mpi-network",
+    stage=Stage.NETWORK,
+    title="MPI's own transport (UCX or TCP) cannot reach its peers or its device",
+    patterns=(
+        r"UCX +ERROR",
+        r"btl_tcp_\w+.{0,160}(?:unexpected process identifier|failed|error|unreachable)",
+        r"mca_btl_\w+.{0,120}(?:unexpected|failed|error)",
+        r"Open MPI failed to TCP connect to a peer",
+        r"PML add procs failed|No components were able to be opened in the pml framework",
+        r"at least one pair of MPI processes are unable to reach each other",
+        r"\bpml_ucx\.c:\d+ +Error",
+        r"MPIDI_OFI_\w+.{0,80}(?:fail|error)",
+    ),
+    unless=("transport retry", "is not available", "no space left", "shm"),
+    explains=("process-crashed", "killed-by-launcher"),
+    confirm="mpirun --mca btl_base_verbose 30 hostname; ucx_info -d; UCX_LOG_LEVEL=info",
+    cure=(
+        "name the network that all nodes share: --mca btl_tcp_if_include eth0, UCX_NET_DEVICES=mlx5_0:1 (or "
+        "--mca pml ob1 --mca btl tcp,self); NCCL itself needs MPI for its start only"
+    ),
+    source="Open MPI's opal/mca/btl/tcp and UCX",
+)

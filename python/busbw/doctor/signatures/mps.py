@@ -1,0 +1,22 @@
+"""CUDA's multi-process service stands in the way."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="mps",
+    stage=Stage.DRIVER,
+    title="CUDA's multi-process service (MPS) is not reachable or failed",
+    patterns=(
+        r"\bMPS (?:client|server|daemon|control)\b.{0,80}(?:fail|error|not|terminated|unavailable)",
+        r"\bthe MPS (?:server|client|control daemon)",
+        r"cudaErrorMps\w+|CUDA_ERROR_MPS_\w+",
+        r"Cuda failure 80[5-9]\b",
+    ),
+    confirm="ps aux | grep nvidia-cuda-mps; echo $CUDA_MPS_PIPE_DIRECTORY in the job",
+    cure=(
+        "start it for the job's user (nvidia-cuda-mps-control -d) and give containers its pipe folder, or end it "
+        "(echo quit | nvidia-cuda-mps-control) and unset CUDA_MPS_PIPE_DIRECTORY"
+    ),
+    source="CUDA errors 805 to 809",
+    explains=("cuda-call-failed",),
+)

@@ -1,0 +1,31 @@
+"""A node of the job is gone or does not answer its launcher."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="node-lost",
+    stage=Stage.SYSTEM,
+    title="a node of the job is gone or no longer answers its launcher",
+    patterns=(
+        r"has been marked dead because",
+        r"(?:ORTE|PRTE) has lost communication",
+        r"\bNodeNotReady\b|\bNode is not ready\b",
+        r"node\.kubernetes\.io/(?:unreachable|not-ready)",
+        r"TaintManagerEviction",
+        r"task\S{0,60} heartbeat timeout",
+        r"slurm_receive_msgs?:.{0,120}(?:timed out|failed)",
+        r"(?:Zero Bytes were transmitted or received|Communication connection failure)",
+        r"(?:lost|no) (?:contact|communication) with (?:the )?(?:node|host)",
+        r"(?:instance|VM|node).{0,40}(?:was (?:preempted|reclaimed|deallocated)|interruption notice|host error)",
+        r"missed? too many heartbeats",
+        r"Timed out waiting for .{0,40}(?:raylet|daemon) .{0,40}(?:to|on)",
+    ),
+    unless=("due to node failure",),
+    confirm="ping and ssh to that node; sinfo -R, kubectl describe node, ray status; its console and power log",
+    cure=(
+        "find why the node went (power, kernel panic, out of memory, network, preemption) and leave it out until "
+        "then (--exclude, cordon); a node that answers again was overloaded: give its daemons a processor"
+    ),
+    source="Slurm, Open MPI, Ray, Kubernetes and XLA's coordination service",
+    explains=("job-cancelled", "process-crashed", "remote-error", "slurm-resources"),
+)

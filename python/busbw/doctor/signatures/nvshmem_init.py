@@ -1,0 +1,24 @@
+"""NVSHMEM cannot set up its transports (DeepEP and others need it)."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="nvshmem-init",
+    stage=Stage.FAILURE,
+    title="NVSHMEM cannot set up its transport between GPUs (IBGDA, IBRC)",
+    patterns=(
+        r"init failed for transport",
+        r"Unable to initialize any transports",
+        r"nvshmem.{0,160}(?:initialization failed|init failed|non-zero status|NULL value|setup connections? failed)",
+        r"(?:ibgda|ibrc|ibdevx|transport|init)\.c\w{1,2}:\d+: (?:NULL value|non-zero status)",
+        r"NVSHMEM API called before NVSHMEM initialization",
+        r"mlx5dv_devx_uar|allocate_uar|create DCT share err",
+    ),
+    confirm="NVSHMEM_DEBUG=INFO; nvshmem-info -a; ibv_devinfo; nvidia-smi topo -m",
+    cure=(
+        "load nvidia_peermem or use DMA-BUF, allow the driver's PeerMappingOverride=1 for IBGDA, give the container "
+        "/dev/infiniband and CAP_IPC_LOCK, name the NICs (NVSHMEM_HCA_LIST, NVSHMEM_IB_GID_INDEX); else "
+        "NVSHMEM_IB_ENABLE_IBGDA=0"
+    ),
+    source="NVSHMEM src/host/transport, src/modules/transport",
+)

@@ -1,0 +1,24 @@
+"""Slurm's own services do not work together."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="slurm-setup",
+    stage=Stage.LAUNCH,
+    title="Slurm's own services fail: authentication (munge), credentials, clocks, or its controller",
+    patterns=(
+        r"Munge (?:encode|decode) failed",
+        r"(?:Rewound|Replayed|Expired) credential",
+        r"Job credential (?:expired|revoked|replayed)",
+        r"(?:Protocol authentication|Invalid job credential|authentication) error",
+        r"Unable to contact slurm controller",
+        r"slurm_\w{3,40} error: .{5,80}",
+        r"Invalid account or account/partition",
+        r"(?:sbatch|srun|salloc): error: .{0,40}(?:Invalid (?:partition|qos|user)|Unable to contact)",
+        r"plugin_load_from_file|cannot find \w{2,20} plugin for",
+    ),
+    confirm="munge -n | ssh NODE unmunge; timedatectl on both; scontrol ping; slurmd -C",
+    cure="run munged with one key on all nodes, synchronise their clocks (chrony), start slurmctld, mend the partition",
+    source="Slurm's and munge's own words",
+    explains=("slurm-resources", "job-cancelled"),
+)
