@@ -227,6 +227,7 @@ void take_iters(Plan& p, const Given& v) { p.iterations = whole(v); }
 void take_agg_iters(Plan& p, const Given& v) { p.aggregated = whole(v); }
 void take_warmup_iters(Plan& p, const Given& v) { p.warmup_iterations = whole(v); }
 void take_run_cycles(Plan& p, const Given& v) { p.cycles = whole(v); }
+void take_batches(Plan& p, const Given& v) { p.batches = whole(v); }
 void take_precision(Plan& p, const Given& v) { set_precision(p, v); }
 void take_row_budget(Plan& p, const Given& v) { set_row_budget(p, v); }
 void take_blocking(Plan& p, const Given& v) { p.blocking = static_cast<Blocking>(whole(v)); }

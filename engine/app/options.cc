@@ -24,6 +24,10 @@ namespace {
 
 std::string base_name(std::string_view path) { return std::string(path.substr(path.find_last_of('/') + 1)); }
 
+// Fewer than five samples a side have no interval; nccl-tests' programs make one batch, and so do those named like
+// them.
+constexpr int plain_batches = 6;
+
 // all_reduce of all_reduce, all-reduce, all_reduce_perf and all_reduce_perf_mpi; empty for anything else.
 std::string collective_of(std::string word) {
   std::replace(word.begin(), word.end(), '-', '_');
@@ -260,6 +264,7 @@ Command parse_command_line(int argc, const char* const* argv, const Environment&
                           : "'" + first + "' is no collective" + did_you_mean(first, collective_names())) +
            "The collectives are " + listed(collective_names()));
   plan.program = plan.collective + "_perf";
+  plan.batches = plain_batches;
   plan.arguments.assign(words.begin() + 1, words.end());
   return parse_options(std::move(plan), program + " " + plan.collective, environment);
 }

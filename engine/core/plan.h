@@ -76,7 +76,7 @@ struct Plan {
   std::string record_path;          // --record: JSON Lines; empty: none; "-" is refused
   std::string run_id;               // --run-id; empty: made up from time, host and chance
   std::optional<double> precision;  // --precision 1%: 0.01
-  int batches = 1;                  // --batches: of each case, instead of nccl-tests' one; not with -I or --precision
+  int batches = 1;                  // --batches: samples of each case; not with -I or --precision
   double max_seconds = 10;          // --max-seconds: longest sampling of one case under --precision
   bool progress = false;            // --progress: one line on stderr that says what is being measured
   bool show_context = false;        // --context: a line on the GPUs below each row

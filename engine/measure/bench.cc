@@ -105,6 +105,12 @@ void Bench::finish(CaseResult& result) {
       {p_.collective.name(), lane.send, lane.recv, lane.geometry.count, chosen.type, op}, lane.rank->comm);
 }
 
+// The rank that came last waited for nobody, so its first call took about as long as a call takes.
+double Bench::shortest_of_all(Seconds mine) {
+  const std::vector<double> all = barrier_.all_gather(mine.count());
+  return *std::min_element(all.begin(), all.end());
+}
+
 CaseResult Bench::measure(const Case& the_case, Bytes previous) {
   lanes_.set_up(the_case.requested, the_case.in_place);
   describe_to_watchdog(the_case);
@@ -113,13 +119,18 @@ CaseResult Bench::measure(const Case& the_case, Bytes previous) {
   // Without checks nccl-tests times whatever the buffers hold; so does this. As there, nobody waits for the others'
   // filling: the first operation does.
   if (p_.plan.checks > 0) fill_inputs(timing_seed, the_case.in_place);
+  const Seconds begin = clock_.now();
   start_call(timing_, 0);
   lanes_.complete("the first operation");
-  const double estimate = p_.plan.batches > 1 ? estimate_call(timing_) : 0;
-  const int calls = default_shape(p_.plan, estimate).iterations * p_.plan.aggregated;
-  const std::size_t places_between = new_places(calls, previous, the_case.requested);
+  const Cut cut = cut_case(p_.plan, p_.plan.batches > 1 ? shortest_of_all(clock_.now() - begin) : 0);
+  // Parts of one batch go on where the part before stopped, as its calls would have.
+  const std::size_t places_between = new_places(p_.plan.iterations * p_.plan.aggregated, previous, the_case.requested);
   sample_as_nccl_tests(
-      timing_, estimate, [&](int number) { lanes_.begin_at(static_cast<std::size_t>(number) * places_between); },
+      timing_, cut,
+      [&](int number, int calls) {
+        lanes_.begin_at(cut.shared ? static_cast<std::size_t>(calls)
+                                   : static_cast<std::size_t>(number) * places_between);
+      },
       result);
   lanes_.begin_at(0);
   finish(result);

@@ -58,6 +58,7 @@ class Bench {
   void finish(CaseResult& result);
   // After the operation whose inputs were made with check_seed_.
   std::uint64_t count_wrong_of_all(bool in_place);
+  double shortest_of_all(Seconds mine);
   void run_checked_call();
   // As many operations as -c says, of which so many have been checked before.
   void verify(CaseResult& result, bool in_place, int checks_done);

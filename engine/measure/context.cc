@@ -19,7 +19,9 @@ constexpr double shortest_gap = 20;
 constexpr double around_a_case_seconds = 5e-4;
 
 double seconds_of(const Plan& plan, const CaseResult& result) {
-  const double batches = result.batches_us.empty() ? 1.0 : static_cast<double>(result.batches_us.front().size());
+  // Without --precision the batches share the iterations, or those beside them last some milliseconds together.
+  const bool many = plan.precision && !result.batches_us.empty();
+  const double batches = many ? static_cast<double>(result.batches_us.front().size()) : 1.0;
   const double calls = static_cast<double>(result.iterations) * plan.aggregated * std::max(1, plan.graph_launches);
   return around_a_case_seconds + batches * calls * result.time_us * 1e-6;
 }

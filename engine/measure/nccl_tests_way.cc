@@ -1,4 +1,4 @@
-// One batch of -n iterations per case, or as many shorter ones as take about as long.
+// One batch of -n iterations per case, and the samples that can be had beside or within it.
 #include "engine/measure/nccl_tests_way.h"
 
 #include <algorithm>
@@ -26,24 +26,40 @@ void gather_iterations(const Timing& timing, const Batch& batch, CaseResult& res
   if (by_process.size() > 1) result.per_iteration->per_process_maximum = std::move(by_process);
 }
 
+// Each thread's time over the batches that are nccl-tests' one, in microseconds per call, then combined as -a says.
+double time_of_case(const Cut& cut, const CaseResult& result, Average average) {
+  const std::size_t counted = cut.shared ? cut.parts.size() : 1;
+  double calls = 0;
+  std::vector<double> by_thread(result.batches_us.size(), 0.0);
+  for (std::size_t b = 0; b < counted; ++b) {
+    calls += cut.parts[b];
+    for (std::size_t t = 0; t < by_thread.size(); ++t) by_thread[t] += result.batches_us[t][b] * cut.parts[b];
+  }
+  return combine(by_thread, average) / calls;
+}
+
 }  // namespace
 
-void sample_as_nccl_tests(const Timing& timing, double seconds_per_call,
-                          const std::function<void(int number)>& between_batches, CaseResult& result) {
-  const BatchShape shape = default_shape(timing.plan, seconds_per_call);
+void sample_as_nccl_tests(const Timing& timing, const Cut& cut, const BeforeBatch& before_batch, CaseResult& result) {
+  const Plan& plan = timing.plan;
   Graphs graphs;
-  if (timing.plan.graph_launches > 0) graphs = capture(timing, shape.iterations, timing.plan.aggregated);
-  result.iterations = shape.iterations;
-  double sum = 0;
-  for (int number = 0; number < timing.plan.batches; ++number) {
-    between_batches(number);
-    const Batch batch = graphs.empty() ? run_batch(timing, shape.iterations)
-                                       : run_graph_batch(timing, graphs, shape.iterations, shape.launches);
-    sum += add_batch(timing, batch, result);
-    if (number == 0) result.cpu_time_us = batch.launch * 1e6;
-    if (timing.plan.per_iteration && number == 0) gather_iterations(timing, batch, result);
+  if (plan.graph_launches > 0) graphs = capture(timing, plan.iterations, plan.aggregated);
+  result.iterations = plan.iterations;
+  double launch = 0;
+  int done = 0;
+  for (std::size_t b = 0; b < cut.parts.size(); ++b) {
+    const int part = cut.parts[b];
+    before_batch(static_cast<int>(b), done);
+    const Batch batch =
+        graphs.empty() ? run_batch(timing, part) : run_graph_batch(timing, graphs, plan.iterations, part);
+    add_batch(timing, batch, result);
+    // The launch time of graphs is that of all launches by the calls of one: it adds up as it is.
+    if (cut.shared || b == 0) launch += batch.launch * (graphs.empty() ? part : 1);
+    if (plan.per_iteration) gather_iterations(timing, batch, result);
+    done += part * (graphs.empty() ? 1 : plan.iterations) * plan.aggregated;
   }
-  result.time_us = sum / timing.plan.batches * 1e6;
+  result.cpu_time_us = launch / (graphs.empty() ? plan.iterations : 1) * 1e6;
+  result.time_us = time_of_case(cut, result, plan.average);
 }
 
 void set_bandwidths(CaseResult& result, double bytes, double bus_factor) {

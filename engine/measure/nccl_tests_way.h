@@ -8,11 +8,13 @@
 
 namespace busbw {
 
+// Before batch `number` of a case, when so many of its calls have been made.
+using BeforeBatch = std::function<void(int number, int calls)>;
+
 // Fills time, launch time, iterations, batches and, with -I, the distribution. The first call has completed before.
-// With Plan::batches > 1 the time is the mean of the batches; `seconds_per_call` then says about how long a call takes,
-// on every rank the same, and `between_batches(number)` is called before each batch.
-void sample_as_nccl_tests(const Timing& timing, double seconds_per_call,
-                          const std::function<void(int number)>& between_batches, CaseResult& result);
+// The time is that of -n iterations, as nccl-tests measures it, however the case is cut; `cut` is the same on all
+// ranks.
+void sample_as_nccl_tests(const Timing& timing, const Cut& cut, const BeforeBatch& before_batch, CaseResult& result);
 
 // algbw and busbw from the time: `bytes` are those that algbw counts, `bus_factor` is the collective's for its ranks
 // (doc/PERFORMANCE.md of nccl-tests).

@@ -130,7 +130,8 @@ class TimingTest : public ::testing::Test {
   CaseResult sample(double seconds_per_call = 0) {
     world.others_arrive = world.now + 1;
     CaseResult result;
-    sample_as_nccl_tests(timing, seconds_per_call, [this](int number) { placed.push_back(number); }, result);
+    const auto note = [this](int number, int calls) { placed.emplace_back(number, calls); };
+    sample_as_nccl_tests(timing, cut_case(plan, seconds_per_call), note, result);
     return result;
   }
 
@@ -140,7 +141,7 @@ class TimingTest : public ::testing::Test {
   FakeWork work{world};
   Plan plan;
   Timing timing{clock, barrier, work, plan};
-  std::vector<int> placed;
+  std::vector<std::pair<int, int>> placed;  // batch and the calls before it
 };
 
 TEST_F(TimingTest, StartsBehindTheBarrierAndEndsWhenTheLastCallHasCompleted) {
@@ -245,22 +246,69 @@ TEST_F(TimingTest, IterationsAreTimedByTheirOwnEventsOnTheSlowestRank) {
   EXPECT_NEAR(result.per_iteration->times[1], 20, 1e-6);
 }
 
-TEST_F(TimingTest, SeveralBatchesOfShortCallsHaveAllIterationsEachAndTheirMeanIsTheTime) {
+TEST_F(TimingTest, BatchesBesideNcclTestsOneAreSamplesAndTheTimeIsOfTheFirst) {
   plan.batches = 6;
-  const CaseResult result = sample(10 * microsecond);
+  const Timing slower_later{clock, barrier, work, plan};
+  CaseResult result;
+  const auto slow_down = [&](int number, int) { world.call = (number == 0 ? 10 : 30) * microsecond; };
+  sample_as_nccl_tests(slower_later, cut_case(plan, 10 * microsecond), slow_down, result);
   EXPECT_EQ(result.iterations, 20);
   EXPECT_EQ(world.count("start"), 6 * 20);
-  EXPECT_EQ(result.batches_us.front().size(), 6U);
-  EXPECT_EQ(placed, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  ASSERT_EQ(result.batches_us.front().size(), 6U);
+  EXPECT_NEAR(result.batches_us.front()[5], (1 + 20 * 30) / 20.0, 1e-6);
   EXPECT_NEAR(result.time_us, (1 + 20 * 10) / 20.0, 1e-6);
+  EXPECT_NEAR(result.cpu_time_us, 1, 1e-6);
 }
 
-TEST_F(TimingTest, SeveralBatchesOfLongCallsTakeNoLongerThanOne) {
+TEST_F(TimingTest, LongCallsShareTheirIterationsAndTheTimeIsTheMeanOfThemAll) {
   plan.batches = 6;
   world.call = 5e-3;
-  const CaseResult result = sample(5e-3);
+  work.groups = false;
+  CaseResult result;
+  std::vector<int> before;
+  const auto slow_down = [&](int number, int calls) {
+    before.push_back(calls);
+    world.call = number < 2 ? 5e-3 : 10e-3;  // batches of four calls, then of three
+  };
+  sample_as_nccl_tests(timing, cut_case(plan, 5e-3), slow_down, result);
+  EXPECT_EQ(world.count("start"), 20);
+  EXPECT_EQ(before, (std::vector<int>{0, 4, 8, 11, 14, 17}));
+  EXPECT_EQ(result.iterations, 20);
   EXPECT_EQ(result.batches_us.front().size(), 6U);
-  EXPECT_LE(world.count("start"), 20);
+  EXPECT_NEAR(result.time_us, (6 * 1 + 8 * 5e3 + 12 * 10e3) / 20, 1e-6);
+}
+
+TEST_F(TimingTest, TheSlowestThreadIsThatOfTheWholeCaseHoweverItIsCut) {
+  plan.batches = 6;
+  plan.average = Average::max;
+  world.call = 5e-3;
+  CaseResult result;
+  // The other thread is slower in the first half and faster in the second; each thread's mean is what counts.
+  sample_as_nccl_tests(
+      timing, cut_case(plan, 5e-3), [&](int number, int) { world.factors = {number < 2 ? 2.0 : 0.5}; }, result);
+  const double mine = (4 * 2 * 1 + 20 * 5e3) / 20;
+  EXPECT_NEAR(result.time_us, (8 * 2.0 + 12 * 0.5) / 20 * mine, 1);
+}
+
+TEST_F(TimingTest, LaunchesOfAGraphAreSharedAsIterationsAre) {
+  plan.batches = 6;
+  plan.iterations = 5;
+  plan.graph_launches = 9;
+  world.call = 2e-3;
+  const CaseResult result = sample(2e-3);
+  EXPECT_EQ(world.count("launch"), 9);
+  EXPECT_EQ(result.batches_us.front().size(), 6U);
+  EXPECT_NEAR(result.time_us, 2e3, 1);
+  EXPECT_NEAR(result.cpu_time_us, 9 / 5.0, 1e-6);
+}
+
+TEST_F(TimingTest, TimesOfIterationsLeaveTheBatchWhole) {
+  plan.batches = 6;
+  plan.per_iteration = true;
+  world.call = 5e-3;
+  const CaseResult result = sample(5e-3);
+  EXPECT_EQ(result.batches_us.front().size(), 1U);
+  EXPECT_EQ(result.per_iteration->times.size(), 20U);
 }
 
 TEST_F(TimingTest, AnEstimateIsOneCallBehindTheBarrier) {

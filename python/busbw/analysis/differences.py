@@ -13,7 +13,7 @@ ABSENT = "-"
 _UNTELLING = frozenset({"BUSBW_ENGINE", "BUSBW_RUN_ID", "BUSBW_RUNS", "record", "runs", "output"})
 # What a launcher sets anew for every start or every rank: identifiers, addresses, ports, and which rank this is.
 _PER_START = re.compile(
-    r"(?i)BUSBW_(ADDRESS|LISTEN_FD|(LOCAL_)?RANK)"
+    r"(?i)BUSBW_(ADDRESS|LISTEN_FD|PARENT|TURNS|(LOCAL_)?RANK)"
     r"|(SLURM|PMIX?|OMPI)_.*(JOB_?ID|JOB_(START|END)_TIME|STEP_?ID|PID|ADDR|PORT|URI|HOST|PROCID|NODEID|GTIDS|LOCALID|_RANK"
     r"|SESSION|NAMESPACE|SERVER|IDENT|TMPDIR|FD).*"
 )
