@@ -28,7 +28,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "gate": "base records analysis",
         "report": "base records analysis runs",
         "doctor": "base records machine analysis expect importers experiment",
-        "watch": "base",
+        "watch": "base records",
         "cli": "base watch records machine analysis expect importers launch runs torch_bench experiment gate report "
         "doctor fleet",
         "__main__": "cli",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtpe]?)(?:i?b)?", re.IGNORECASE)
-_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(s|m|min|h)?")
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(us|ms|s|m|min|h)?")
 _CLOCK = re.compile(r"(?:(\d{1,3})-)?(\d{1,3}):(\d{2}):(\d{2})")
-_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 Range = tuple[int, int]
 """First and last size in bytes, both inclusive."""
@@ -23,7 +23,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """Seconds of `90`, `90s`, `20m`, `2h`, `HH:MM:SS` or `D-HH:MM:SS`; more than 0."""
+    """Seconds of `90`, `90s`, `200us`, `5ms`, `20m`, `2h`, `HH:MM:SS` or `D-HH:MM:SS`; more than 0."""
     found = 0.0
     if match := _TIME.fullmatch(text.strip()):
         found = float(match[1]) * _SECONDS[match[2] or "s"]

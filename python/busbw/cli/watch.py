@@ -8,51 +8,124 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UsageError, UserError
 from busbw.base.words import Args
+from busbw.watch.screen import Screen
 
 if TYPE_CHECKING:
     from busbw.watch.live import Watcher
+    from busbw.watch.verdict import Verdict
 
 EPILOG = """\
 examples:
   busbw watch -- torchrun --nproc-per-node 8 train.py
   busbw watch --hang-after 60 --on-hang abort -- python train.py
   busbw watch --output recordings -- all_reduce_perf -b 8 -e 1G -f 2
+  busbw watch --live --output recordings -- python train.py
   busbw watch --read recordings
+  busbw watch --read recordings --live
 """
 HUNG = 124
 _POLL_S = 0.2
+_TABLE_S = 1.0
 _GRACE_S = 5.0
 
 
 def run(args: Args) -> int:
     """Start the program with the recorder in front of NCCL and watch it, or read recordings."""
     words = list(args.rest)
+    if args.live and not Screen.fits(sys.stderr):
+        print("busbw watch: --live needs a terminal of 12 lines or more on stderr; no table is drawn", file=sys.stderr)
+        args.live = False
     if args.read:
         if words:
             raise UsageError("--read summarises recordings, and starts no program")
-        return _read(Path(args.read))
+        return _follow(args, Path(args.read)) if args.live else _read(args, Path(args.read))
     if not words:
         raise UsageError("say which program to start, after --; `busbw watch --help` has examples")
     with _folder(args.output) as folder:
         return _watch(args, words, folder)
 
 
-def _read(folder: Path) -> int:
+def _read(args: Args, folder: Path) -> int:
     from busbw.watch.recording import find
-    from busbw.watch.summary import summarise
 
     paths = find(folder)
     if not paths:
         raise UserError(f"{folder} holds no recording; `busbw watch --output {folder} -- PROGRAM` makes them")
-    print(summarise(paths).text())
+    print(_summary(paths, args.late))
     return 0
+
+
+def _summary(paths: Iterable[Path], late_s: float) -> str:
+    """What was called, and who waited for whom."""
+    from busbw.watch.live import Follower
+    from busbw.watch.recording import Recording
+    from busbw.watch.summary import summarise, who_waits
+
+    paths = list(paths)
+    text = summarise(paths).text()
+    follower = Follower(late_s, newest=None)
+    with ExitStack() as stack:
+        follower.read_all([stack.enter_context(Recording(path)) for path in paths])
+    return "\n".join(filter(None, [text, who_waits(follower.stragglers, follower.lates)]))
+
+
+def _follow(args: Args, folder: Path) -> int:
+    """The live table of a job that somebody else started, until its processes have ended."""
+    from busbw.watch.live import Watcher
+    from busbw.watch.verdict import GONE, state_of
+
+    with suppress(KeyboardInterrupt), _Watching(args, Watcher(folder, args.hang_after)) as watching:
+        while True:
+            watching.look()
+            headers = [recording.header() for recording in watching.watcher.recordings.values()]
+            if all(each.ended or state_of(each.pid, each.process_start) == GONE for each in headers):
+                break
+            time.sleep(_POLL_S)
+    return _read(args, folder)
+
+
+class _Watching:
+    """What is said while the job runs: hangs, late ranks, and the table where one is asked for."""
+
+    def __init__(self, args: Args, watcher: Watcher) -> None:
+        from busbw.watch.live import Follower
+
+        self.watcher = watcher
+        self._follower = Follower(args.late)
+        self._screen = Screen(sys.stderr) if args.live else None
+        self._next_table = 0.0
+
+    def __enter__(self) -> _Watching:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._screen:
+            self._screen.close()
+
+    def look(self) -> Verdict | None:
+        """Once; a verdict where the job hangs."""
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        verdict = self.watcher.poll(now)
+        if verdict:
+            self._say(f"no progress for {self.watcher.threshold_s():g} s. {verdict.text}")
+        recordings = list(self.watcher.recordings.values())
+        for late in self._follower.look(recordings):
+            self._say(late.text)
+        if self._screen and time.monotonic() >= self._next_table:
+            self._next_table = time.monotonic() + _TABLE_S
+            self._screen.draw(self._follower.table(recordings, now, self._screen.width))
+        return verdict
+
+    @staticmethod
+    def _say(text: str) -> None:
+        print(f"busbw watch: {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -72,7 +145,6 @@ def _folder(out: str | None) -> Iterator[Path]:
 def _watch(args: Args, words: list[str], folder: Path) -> int:
     from busbw.watch.live import Watcher
     from busbw.watch.recording import find
-    from busbw.watch.summary import summarise
 
     environ = _environment(args, words, folder)
     before = set(find(folder))
@@ -82,25 +154,18 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
         raise UserError(f"{words[0]} cannot be started: {error.strerror}") from error
     watcher = Watcher(folder, args.hang_after)
     hung = False
-    with _signals_for(job):
+    with _signals_for(job), _Watching(args, watcher) as watching:
         while job.poll() is None:
-            verdict = watcher.poll(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
-            if verdict:
-                print(
-                    f"busbw watch: no progress for {watcher.threshold_s():g} s. {verdict.text}",
-                    file=sys.stderr,
-                    flush=True,
-                )
-                if args.on_hang == "abort":
-                    hung = True
-                    _end(job, watcher)
-                    break
+            if watching.look() and args.on_hang == "abort":
+                hung = True
+                _end(job, watcher)
+                break
             _wait(job)
         code = job.wait()
     if code != 0 and not hung and (verdict := watcher.after_the_end()):
         print(f"busbw watch: the job failed. {verdict.text}", file=sys.stderr)
     watcher.close()
-    print(summarise(path for path in find(folder) if path not in before).text(), file=sys.stderr)
+    print(_summary((path for path in find(folder) if path not in before), args.late), file=sys.stderr)
     for reason in watcher.refused.values():
         print(f"busbw watch: {reason}", file=sys.stderr)
     if hung:

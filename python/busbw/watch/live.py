@@ -1,18 +1,68 @@
-"""Follows the recordings of a running job, and says once for each stall who holds it up."""
+"""Follows the recordings of a running job: who holds it up, once for each stall, and who comes late again and again."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.watch.arrivals import Arrivals, Meeting
+from busbw.watch.late import LATE_S, Late, Stragglers
 from busbw.watch.recording import Recording, find
+from busbw.watch.table import Window, draw
 from busbw.watch.verdict import Verdict, after_the_end, judge, progress, snapshot, waits
 
 LEAST_S = 10.0
 MOST_S = 600.0
 _GAPS = 10
 MAX_RECORDINGS = 4096
+
+
+NEWEST = 1024
+"""Calls of one process that a look reads while the job runs: some 5,000 a second are followed, of more the newest."""
+MAX_LATES = 1000
+
+
+class Follower:
+    """What the calls themselves say while the job runs: the live table, and stragglers."""
+
+    def __init__(self, late_s: float = LATE_S, newest: int | None = NEWEST) -> None:
+        self.stragglers = Stragglers(late_s)
+        self.arrivals = Arrivals(newest)
+        self.lates: list[Late] = []
+        self._window = Window()
+        self._drawn_ns = 0
+        self._drawn_calls = 0
+
+    def look(self, recordings: Iterable[Recording]) -> list[Late]:
+        """Take in what is new; ranks that have become stragglers by it."""
+        found: list[Late] = []
+        for each in self.arrivals.look(recordings):
+            if isinstance(each, Meeting):
+                self._window.meet(each)
+                found += self.stragglers.take(each)
+            else:
+                self._window.see(each)
+        self.lates = [*self.lates, *found][-MAX_LATES:]
+        return found
+
+    def read_all(self, recordings: Iterable[Recording]) -> None:
+        """Everything that recordings hold."""
+        recordings = list(recordings)
+        calls = -1
+        while calls != self._window.calls:
+            calls = self._window.calls
+            self.look(recordings)
+
+    def table(self, recordings: Iterable[Recording], now_ns: int, width: int) -> list[str]:
+        """Of what came since the last table."""
+        total = sum(recording.header().calls for recording in recordings)
+        seconds = (now_ns - self._drawn_ns) / 1e9 if self._drawn_ns else 1.0
+        calls = total - self._drawn_calls
+        lines = draw(self._window, seconds, calls=calls, total=total, lates=self.lates, width=width)
+        self._window, self._drawn_ns, self._drawn_calls = Window(), now_ns, total
+        return lines
 
 
 @dataclass

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
+from busbw.watch.late import Late, Stragglers
 from busbw.watch.recording import Recording, host_ns_of, shape_of
+from busbw.watch.table import size_class, size_text
+
+MAX_RANKS = 16
+MAX_LATES = 20
 
 
 @dataclass
@@ -39,9 +45,16 @@ class Summary:
         if not self.calls:
             return "no call of NCCL was recorded"
         rows = [
-            (kind, f"<= {_size(limit)}", f"{line.calls:,}", _size(line.bytes), f"{line.captured:,}", _mean_us(line))
+            (
+                kind,
+                f"<= {size_text(limit)}",
+                f"{line.calls:,}",
+                size_text(line.bytes),
+                f"{line.captured:,}",
+                _mean_us(line),
+            )
             for (kind, limit), line in sorted(self.lines.items())
-        ]
+        ]  # fmt: skip
         head = ("collective", "size", "calls", "bytes", "captured", "host us")
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
         lines = [
@@ -98,7 +111,7 @@ def _add(summary: Summary, recording: Recording) -> None:
         what, how = key
         shape = shape_of(what, how)
         size = shape.bytes(ranks.get(what >> 48, 1))
-        line = summary.lines.setdefault((shape.kind, 1 << max(size - 1, 0).bit_length()), Line())
+        line = summary.lines.setdefault((shape.kind, size_class(size)), Line())
         line.calls += number
         line.bytes += size * number
         line.captured += number if how >> 13 & 1 else 0
@@ -112,9 +125,39 @@ def _mean_us(line: Line) -> str:
     return f"{line.host_ns / line.returned / 1000:.1f}" if line.returned else "-"
 
 
-def _size(value: int) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            return f"{value:.4g} {unit}"
-        value = value / 1024  # type: ignore[assignment]
-    raise AssertionError
+def who_waits(stragglers: Stragglers, lates: Sequence[Late]) -> str:
+    """Which ranks the others waited for, the worst first; "" where no collective was seen with all its ranks."""
+    if not stragglers.meetings:
+        return ""
+    ranks = sorted(stragglers.ranks.values(), key=lambda rank: -rank.caused_ns)
+    cells = [
+        (rank.who, f"{100 * rank.last / rank.calls:.1f} %", f"{median(rank.late_ns) / 1000:.1f}",
+         f"{rank.waited_ns / rank.calls / 1000:.1f}", f"{rank.caused_ns / 1e9:.3g} s")
+        for rank in ranks[:MAX_RANKS]
+    ]  # fmt: skip
+    head = ("rank", "came last", "late us", "waits us", "made others wait")
+    widths = [max(len(row[at]) for row in (head, *cells)) for at in range(len(head))]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(widths[at]) for at, cell in enumerate(row) if at)])
+        for row in (head, *cells)
+    ]
+    if len(ranks) > MAX_RANKS:
+        lines.append(f"and {len(ranks) - MAX_RANKS:,} further ranks that made the others wait less")
+    lines.append(_waits(stragglers))
+    lines += [late.text for late in lates[:MAX_LATES]]
+    if len(lates) > MAX_LATES:
+        lines.append(f"and {len(lates) - MAX_LATES:,} further times that a rank became late")
+    return "\n".join(lines)
+
+
+def _waits(stragglers: Stragglers) -> str:
+    text = f"{stragglers.meetings:,} collectives with all ranks"
+    together = stragglers.wait_ns + stragglers.transfer_ns
+    if stragglers.unjudged:
+        return text + ", by the host's calls: how long the transfer took and who was late on the GPU is not recorded"
+    if together:
+        share = 100 * stragglers.wait_ns / together
+        text += f"; of the time in them, wait {share:.0f} %, transfer {100 - share:.0f} %"
+    if stragglers.worst_error_ns:
+        text += f"; clocks of hosts within {stragglers.worst_error_ns / 1000:.1f} us"
+    return text

@@ -23,7 +23,7 @@ class Made:
     op: str = "sum"
     root: int | None = None
     place: int = 0
-    sequence: int = 0
+    sequence: int | None = None
     group: int = 0
     flags: int = 0
     stream: int = 0
@@ -84,9 +84,10 @@ def write(
             KINDS.index(call.kind) | TYPES.index(call.type) << 6 | OPS.index(call.op) << 10 | call.flags << 13
             | (0xFFFFF if call.root is None else call.root) << 16 | call.group << 36 | packed(call.host_ns) << 48
         )  # fmt: skip
+        sequence = sequences[call.place] if call.sequence is None else call.sequence
         at = CALLS_AT + (number - 1) % room * CALL.size
         CALL.pack_into(
-            content, at, number, call.sequence or sequences[call.place], call.count | call.place << 48,
+            content, at, number, sequence, call.count | call.place << 48,
             call.begun_ns // 64 | call.stream << 48, how,
         )  # fmt: skip
     path.write_bytes(content)

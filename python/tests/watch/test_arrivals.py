@@ -1,0 +1,200 @@
+"""Calls of all ranks side by side: clocks are aligned, wait is told from transfer, and late ranks from noise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from made_recordings import Made, Row, write
+
+from busbw.watch.arrivals import Arrivals, Meeting, Seen
+from busbw.watch.late import Late, Stragglers
+from busbw.watch.live import Follower
+from busbw.watch.recording import Recording, find
+from busbw.watch.summary import summarise, who_waits
+from busbw.watch.table import Window, draw
+
+US = 1000
+
+
+def job(
+    folder: Path,
+    ranks: int,
+    steps: int,
+    late: Callable[[int, int], int],
+    *,
+    hosts: int = 1,
+    skew_ns: Sequence[int] = (0,),
+    drift: Sequence[float] = (0.0,),
+    synchronous: bool = True,
+) -> None:
+    """Recordings of a job whose rank r comes `late(r, step)` ns after the work of a step; each host has its clock."""
+    now, begun, ended = 0, [[0] * steps for _ in range(ranks)], [0] * steps
+    for step in range(steps):
+        for rank in range(ranks):
+            begun[rank][step] = now + 500 * US + late(rank, step)
+        now = ended[step] = max(each[step] for each in begun) + 20 * US
+    for rank in range(ranks):
+        host = rank * hosts // ranks
+
+        def clock(true: int, host: int = host) -> int:
+            return true + round(true * drift[host % len(drift)])
+
+        calls = [Made(clock(begun[rank][n]), clock(ended[n] + rank * US) - clock(begun[rank][n])) for n in range(steps)]
+        write(folder, rank, [Row(rank, ranks)], calls, host=f"node{host}", boot=host + 1, synchronous=synchronous,
+              monotonic_ns=10**12 + skew_ns[host % len(skew_ns)])  # fmt: skip
+
+
+def followed(folder: Path) -> tuple[Follower, list[Meeting]]:
+    recordings = [Recording(path) for path in find(folder)]
+    meetings: list[Meeting] = []
+    arrivals = Arrivals()
+    while found := list(arrivals.look(recordings)):
+        meetings += [each for each in found if isinstance(each, Meeting)]
+    follower = Follower(newest=None)
+    follower.read_all(recordings)
+    for each in recordings:
+        each.close()
+    return follower, meetings
+
+
+def test_wait_and_transfer_are_told_apart(tmp_path: Path) -> None:
+    job(tmp_path, 4, 10, lambda rank, step: 300 * US if rank == 2 else 0)
+    follower, meetings = followed(tmp_path)
+    assert len(meetings) == 10
+    for meeting in meetings:
+        assert meeting.last.rank == 2
+        assert meeting.waited_ns == pytest.approx(3 * 300 * US, abs=1000)
+        assert meeting.transfer_ns == pytest.approx(20 * US, abs=1000)
+        assert meeting.error_ns == 0
+    text = who_waits(follower.stragglers, follower.lates)
+    assert "rank 2 (node0, pid 1002) 100.0 % 300.0" in " ".join(text.split())
+    assert "10 collectives with all ranks; of the time in them, wait 92 %, transfer 8 %" in text
+
+
+@pytest.mark.parametrize("skew_ms", [0, 3, -40_000])
+def test_clocks_of_hosts_are_aligned_by_the_collectives(tmp_path: Path, skew_ms: int) -> None:
+    noise = random.Random(3)
+    job(tmp_path, 4, 400, lambda rank, step: noise.randrange(60 * US) + (400 * US if rank == 3 and step >= 300 else 0),
+        hosts=2, skew_ns=(0, skew_ms * 1000 * US), drift=(0.0, 20e-6))  # fmt: skip
+    follower, meetings = followed(tmp_path)
+    assert [late.rank for late in follower.lates] == [3]
+    assert 301 <= follower.lates[0].at <= 306
+    errors = [meeting.error_ns for meeting in meetings if meeting.error_ns is not None]
+    assert max(errors[50:]) < 60 * US
+    for meeting in meetings[320:]:
+        assert meeting.error_ns is not None
+        late = meeting.last.begun_ns - min(each.begun_ns for each in meeting.arrivals)
+        assert abs(late - 430 * US) <= 45 * US + meeting.error_ns
+    assert "clocks of hosts within" in who_waits(follower.stragglers, follower.lates)
+
+
+def test_without_bounds_on_the_clocks_nobody_is_accused(tmp_path: Path) -> None:
+    job(tmp_path, 4, 100, lambda rank, step: 900 * US if rank == 1 else 0, hosts=2, synchronous=False)
+    follower, meetings = followed(tmp_path)
+    assert (len(meetings), follower.lates) == (100, [])
+    assert all(meeting.error_ns is None and meeting.transfer_ns is None for meeting in meetings)
+    assert "by the host's calls" in who_waits(follower.stragglers, follower.lates)
+
+
+def test_injected_stragglers_are_named_within_three_steps_and_nobody_else(tmp_path: Path) -> None:
+    chance = random.Random(11)
+    spells = {(200 + 60 * n, chance.randrange(4), chance.randrange(200 * US, 900 * US)) for n in range(50)}
+    injected = {(first + at, rank): late for first, rank, late in spells for at in range(6)}
+
+    def late(rank: int, step: int) -> int:
+        # A machine's noise: some tens of microseconds, and now and then milliseconds.
+        usual = int(chance.expovariate(1 / (15 * US)))
+        return (
+            usual + injected.get((step + 1, rank), 0) + (chance.randrange(9000 * US) if chance.random() < 2e-4 else 0)
+        )
+
+    job(tmp_path, 4, 3300, late)
+    follower, meetings = followed(tmp_path)
+    assert len(meetings) == 3300
+    named = {(each.rank, each.at) for each in follower.lates}
+    soon = sum(any((rank, first + at) in named for at in range(3)) for first, rank, _ in spells)
+    false = [each for each in follower.lates
+             if not any(rank == each.rank and first <= each.at < first + 6 for first, rank, _ in spells)]  # fmt: skip
+    assert false == []
+    assert soon >= 48, "a spell may fall into a burst of the noise"
+
+
+def test_noise_accuses_nobody() -> None:
+    """10,000 calls whose four ranks are late by all sorts of amounts, independently."""
+    chance = random.Random(5)
+    stragglers = Stragglers()
+    found: list[Late] = []
+    for number in range(1, 10_001):
+        arrivals = [int(chance.lognormvariate(10.0, 1.2)) for _ in range(4)]
+        found += stragglers.take(meeting_of(number, arrivals))
+    assert found == []
+
+
+def meeting_of(number: int, begun: Sequence[int]) -> Meeting:
+    from busbw.watch.arrivals import Arrival
+    from busbw.watch.recording import Shape
+
+    start = number * 10**7
+    arrivals = tuple(
+        Arrival(rank, f"rank {rank}", start + at, start + 10**6, 5 * 10**6) for rank, at in enumerate(begun)
+    )
+    return Meeting(7, number, Shape("all_reduce", 64, "float32", "sum", None), arrivals, 0, is_synchronous=True)
+
+
+def test_a_straggler_that_recovers_is_named_again_when_it_falls_back() -> None:
+    stragglers = Stragglers()
+    named = []
+    for number in range(1, 400):
+        late = 300 * US if 100 <= number < 150 or number >= 300 else 0
+        named += [each.at for each in stragglers.take(meeting_of(number, [0, 0, late, 0]))]
+    assert len(named) == 2
+    assert 102 <= named[0] <= 103
+    assert 302 <= named[1] <= 303
+
+
+def test_numbers_go_on_beyond_32_bits_and_lost_ranks_are_bounded(tmp_path: Path) -> None:
+    top = (1 << 32) - 2
+    for rank in range(2):
+        calls = [Made(n * 10**6, sequence=(top + n) & 0xFFFFFFFF) for n in range(4)]
+        write(tmp_path, rank, [Row(rank, 2)], calls)
+    _, meetings = followed(tmp_path)
+    assert [meeting.sequence for meeting in meetings] == [top, top + 1, top + 2, top + 3]
+
+
+def test_the_table_says_what_is_called_how_fast_and_who_comes_last(tmp_path: Path) -> None:
+    job(tmp_path, 4, 100, lambda rank, step: 200 * US if rank == 1 else 0)
+    window = Window()
+    recordings = [Recording(path) for path in find(tmp_path)]
+    for each in Arrivals().look(recordings):
+        if isinstance(each, Seen):
+            window.see(each)
+        else:
+            window.meet(each)
+    lines = draw(window, 0.1, calls=400, total=5000, width=200)
+    assert lines[0] == "busbw watch: 5,000 calls, 4,000/s in 4 processes"
+    words = lines[2].split()
+    assert words[:5] == ["all_reduce", "<=", "1", "KiB", "4,000"]
+    assert float(words[5]) == pytest.approx(100 * 1024 / 0.1 / 1e9, rel=0.01)
+    assert "last most often: rank 1 (node0, pid 1001), in 100 of 100 collectives, 200 us after the median" in lines[3]
+    assert "50 % of them looked at" in draw(window, 0.1, calls=800, total=5000)[0]
+    assert all(len(line) < 40 for line in draw(window, 0.1, calls=800, total=5000, width=40))
+    assert draw(Window(), 1.0, calls=0, total=0) == ["busbw watch: 0 calls, 0/s in 0 processes"]
+
+
+def test_a_look_while_the_job_runs_reads_the_newest_calls_only(tmp_path: Path) -> None:
+    job(tmp_path, 2, 3000, lambda rank, step: 0)
+    recordings = [Recording(path) for path in find(tmp_path)]
+    follower = Follower(newest=100)
+    follower.look(recordings)
+    assert follower.arrivals.skipped == 2 * 2900
+    assert follower.stragglers.meetings == 100
+
+
+def test_a_summary_of_damaged_numbers_is_bounded(tmp_path: Path) -> None:
+    path = write(tmp_path, 0, [Row(0xFFFFFFFB, 1 << 30)], [Made(0)] * 3)
+    follower, meetings = followed(tmp_path)
+    assert (meetings, who_waits(follower.stragglers, follower.lates)) == ([], "")
+    assert "3 calls" in summarise([path]).text()
