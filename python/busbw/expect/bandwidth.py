@@ -6,6 +6,7 @@ from enum import Enum
 
 from busbw.expect.fabric import Fabric
 from busbw.expect.links import (
+    ACROSS_DOMAINS,
     CHANNEL_GBPS,
     MULTICAST_SHARE,
     NET_ALLTOALL,
@@ -62,7 +63,8 @@ def bus_bandwidth(fabric: Fabric, collective: str, algorithm: Algorithm, gpus: i
     # On two nodes a tree sends each byte over the network once, where a ring does it twice.
     crossings = network * (2.0 if nodes == 2 else 1.0)
     if algorithm is Algorithm.NVLS:
-        return least([_multicast(fabric, gpus), crossings])
+        inside_all = _multicast(fabric, gpus * nodes)
+        return least([inside_all * ACROSS_DOMAINS.share if fabric.hosts > 1 else inside_all, crossings])
     if algorithm is Algorithm.TREE:
         return least([inside * TREE_SHARE.share, crossings * TREE_SHARE.share]) if gpus > 1 else network
     return least([inside, network]) if gpus > 1 else network
@@ -97,8 +99,9 @@ def channel_GBps(fabric: Fabric) -> float:
 
 
 def _multicast(fabric: Fabric, gpus: int) -> Span:
-    # busbw = algbw 2 (n - 1) / n, and a GPU sends S (n + 1) / n bytes.
-    return MULTICAST_SHARE.share * (fabric.nvlink_GBps * 2 * (gpus - 1) / (gpus + 1))
+    # busbw = algbw 2 (n - 1) / n
+    share = MULTICAST_SHARE[100 if (fabric.sm or 0) >= 100 else 90].share
+    return share * (fabric.nvlink_GBps * 2 * (gpus - 1) / gpus)
 
 
 def _between(network: Span, collective: str, gpus: int, nodes: int) -> Span:

@@ -93,7 +93,7 @@ def calibrate(sweep: Sweep, fabric: Fabric, terms: Terms) -> Terms:
     )  # fmt: skip
     return replace(
         terms, base_us=base, long_us=extra, inside={**terms.inside, link: protocol}, bandwidth_scale=scale,
-        spread=0.15, source=f"fitted to {sweep.source}",
+        spread=0.15, source=f"fitted to {sweep.source}", chosen=False,
     )  # fmt: skip
 
 

@@ -41,6 +41,10 @@ class Fabric:
     nic_Gbps: float = 0.0
     net: NetKind = NetKind.INFINIBAND
     channels: int | None = None
+    domain: int = 0
+    """GPUs of an NVLink domain that spans hosts (NVL72), 0 where NVLink ends with the host."""
+    hosts: int = 1
+    """Hosts over which the GPUs of one `node` lie, where an NVLink domain spans them."""
     counted_channel_GBps: float = 0.0
     """What a graph file says that one channel carries (speedintra): NCCL believes it when it chooses a protocol."""
 

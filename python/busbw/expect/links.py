@@ -58,10 +58,15 @@ PAIR = Fact(
     Span(0.94, 0.90, 0.98), "225 of 240 GB/s on 2 A100 (nc48v4-no-graph-file), 325 to 332 of 371 on 2 H200 (measured)"
 )
 
-# NVLink SHARP: each GPU sends S (n + 1) / n bytes instead of 2 S (n - 1) / n.
-MULTICAST_SHARE = Fact(
-    Span(0.83, 0.70, 0.90), "480 GB/s on 8 H100 (nccl-tests#212, #290); 215 on 8 H800 (nccl#1374); 811 on 8 GB200"
-)
+# NVLink SHARP: bytes of the message per second (not bus bandwidth) over what NCCL counts on from the NVLinks, by
+# compute capability. It hardly changes with the number of GPUs: 457 GB/s with 4 GB300, 481 with 8, 473 with 64.
+MULTICAST_SHARE: Mapping[int, Fact] = {
+    90: Fact(Span(0.75, 0.68, 0.78), "480 GB/s of bus bandwidth on 8 H100, 274 of the message (nccl-tests#212, #290)"),
+    100: Fact(Span(0.68, 0.60, 0.71), "843 GB/s of bus bandwidth on 8 B200; 681 on 4 GB300, 846 on 72 GB200"),
+}
+
+# Several NVLink domains (racks of NVL72), of what one reaches.
+ACROSS_DOMAINS = Fact(Span(0.80, 0.66, 0.92), "660 to 793 GB/s on two racks, 835 to 897 on one (GB200, GB300)")
 
 # Of PCIe's line rate. NCCL counts on 12 of 15.75 GB/s for generation 3 x16 (src/graph/topo.h, PCI_BW).
 PCIE_SHARE = Fact(Span(0.76, 0.60, 0.86), "NCCL src/graph/topo.h, PCI_BW 12 GB/s for generation 3 x16")
@@ -76,6 +81,8 @@ HOST_SHARE = Fact(
 NET_SHARE: Mapping[NetKind, Fact] = {
     NetKind.INFINIBAND: Fact(Span(0.95, 0.90, 0.98), "24 GB/s per 200G (nccl-tests#119), 46 to 48 per 400G (#290)"),
     NetKind.ROCE: Fact(Span(0.92, 0.80, 0.97), "180 of 200 Gbit/s by ib_write_bw (nccl-tests#112), 330 of 400 (#367)"),
+    NetKind.EFA: Fact(Span(0.95, 0.86, 1.00), "479 of 2 x 400 GB/s with 2 x p5.48xlarge, where NVLink SHARP bounds it"),
+    NetKind.TCPXO: Fact(Span(0.86, 0.78, 0.90), "339 of 2 x 200 GB/s with 2 x a3-megagpu-8g"),
     NetKind.ETHERNET: Fact(Span(0.70, 0.35, 0.95), "TCP through the kernel; depends on processors and sockets"),
 }
 

@@ -16,6 +16,17 @@ from busbw.base.errors import UserError
 from busbw.expect.bandwidth import Algorithm, algorithms, bus_bandwidth, channel_bound, channel_GBps
 from busbw.expect.fabric import Fabric
 from busbw.expect.links import LinkKind
+from busbw.expect.protocols import (
+    DOMAIN_HOP_US,
+    NETWORKS,
+    Between,
+    Generation,
+    Inside,
+    between_us,
+    chosen,
+    generation,
+    inside_us,
+)
 from busbw.expect.span import Span
 from busbw.expect.terms import Protocol, Terms
 from busbw.records import Collective
@@ -87,6 +98,9 @@ class Way:
 def predict(question: Question, fabric: Fabric, terms: Terms) -> Prediction:
     """The fastest algorithm's time; UserError where the question has no answer."""
     _check(question, fabric)
+    question, fabric = _within_domain(question, fabric)
+    if terms.chosen and (found := by_choice(question, fabric, terms)) is not None:
+        return found
     choices = algorithms(
         fabric, question.collective, question.gpus, question.nodes, multicast=question.multicast
     )  # fmt: skip
@@ -106,6 +120,23 @@ def _check(question: Question, fabric: Fabric) -> None:
         raise UserError(f"{question.ranks} GPUs are more than {MOST_RANKS}, for which no model holds")
     if question.bytes < 1:
         raise UserError("a message has at least one byte")
+
+
+def _within_domain(question: Question, fabric: Fabric) -> tuple[Question, Fabric]:
+    """Hosts of one NVLink domain are one node to a collective; more of them are nodes of a whole domain each."""
+    if not fabric.domain or question.nodes == 1:
+        return question, fabric
+    ranks = question.ranks
+    if ranks <= fabric.domain:
+        return replace(question, gpus=ranks, nodes=1), replace(
+            fabric, gpus=ranks, island=ranks, domain=0, hosts=question.nodes
+        )
+    hosts = -(-question.nodes * question.gpus // fabric.domain)
+    per_domain = -(-ranks // hosts)
+    nics = fabric.nics * -(-per_domain // question.gpus)
+    return replace(question, gpus=per_domain, nodes=hosts), replace(
+        fabric, gpus=per_domain, island=per_domain, nics=nics, domain=0, hosts=-(-question.nodes // hosts)
+    )
 
 
 def steps_of(question: Question, terms: Terms, algorithm: Algorithm) -> Steps:
@@ -151,6 +182,73 @@ def _by(question: Question, fabric: Fabric, terms: Terms, algorithm: Algorithm) 
     off = NOISE + MISFIT * (1 - _transfer_us(question, bandwidth.value) / middle)
     span = Span(middle, max(0.25 * middle, (fast - min(late, fast / 2)) * (1 - off)), (slow + late) * (1 + off))
     return Prediction(question, span, _busbw(question, span), algorithm, name)
+
+
+CHOSEN_SPREAD = 0.17
+"""How far a time lies from its value either way, where NCCL's choice is followed: ranges of a factor of 1.4."""
+
+_CHOSEN = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
+RING_NET_SHARE = 0.95
+"""What rings of all-gather and reduce-scatter reach of the network that an all-reduce reaches."""
+
+
+def by_choice(question: Question, fabric: Fabric, terms: Terms) -> Prediction | None:
+    """By NCCL's choice, where that is known: a switch, Hopper or later, and these collectives; else None."""
+    sharp = question.multicast and fabric.multicast and question.ranks > 2
+    if question.collective not in _CHOSEN or not fabric.multicast or fabric.channels or question.gpus < 2:
+        return None
+    if question.collective == "all_reduce" and (not sharp or question.gpus < 3):
+        return None
+    inside = generation(fabric.sm or 90)
+    if question.nodes == 1:
+        time, way = _one_node(question, fabric, terms, inside)
+    else:
+        time, way = _several_nodes(question, fabric, terms, inside)
+    far = max(0.0, math.log2(question.nodes / 2)) if question.nodes > 1 else 0.0
+    wide = 1 + CHOSEN_SPREAD + LATENCY_PER_DOUBLING * far
+    span = Span(time, time / wide, time * wide)
+    algorithm = Algorithm.NVLS if way[0] == "NVLS" else Algorithm.TREE if way[0] == "tree" else Algorithm.RING
+    return Prediction(question, span, _busbw(question, span), algorithm, SHORT if way[1] == "LL" else LONG)
+
+
+def _one_node(question: Question, fabric: Fabric, terms: Terms, inside: Generation) -> tuple[float, tuple[str, str]]:
+    """In one node, or over hosts of one NVLink domain, where short messages go over trees of hosts."""
+    name = question.collective
+    reduces = name == "all_reduce"
+    ranks = question.ranks // fabric.hosts if fabric.hosts > 1 and reduces else question.ranks
+    steps = (2 if reduces else 1) * (max(ranks, 2) - 1)
+    base = terms.base_us + 2 * math.log2(fabric.hosts) * DOMAIN_HOP_US * reduces
+    call = Inside(name, question.bytes, question.ranks, fabric.sm or 90, fabric.nvlink_GBps)
+    way = chosen(call, nvls=reduces)
+    if fabric.hosts > 1:
+        ring = inside_us(("ring", "LL"), base, steps, _at(question, fabric, Algorithm.RING), inside)
+        sharp = inside_us(("NVLS", "Simple"), base, steps, _at(question, fabric, Algorithm.NVLS), inside)
+        way = ("tree", "LL") if ring <= sharp else ("NVLS", "Simple")
+    algorithm = Algorithm.NVLS if way[0] == "NVLS" else Algorithm.RING
+    return inside_us(way, base, steps, _at(question, fabric, algorithm), inside), way
+
+
+def _at(question: Question, fabric: Fabric, algorithm: Algorithm) -> float:
+    """The transfer at the bandwidth that large messages reach by this algorithm, us."""
+    found = bus_bandwidth(fabric, question.collective, algorithm, question.gpus, question.nodes)
+    return _transfer_us(question, found.value)
+
+
+def _several_nodes(
+    question: Question, fabric: Fabric, terms: Terms, inside: Generation
+) -> tuple[float, tuple[str, str]]:
+    if question.collective == "all_reduce":
+        steps, hops = 2 * (question.gpus // fabric.hosts - 1), 2 * math.log2(question.nodes)
+        base = terms.base_us + 2 * math.log2(fabric.hosts) * DOMAIN_HOP_US
+        transfer = _at(question, fabric, Algorithm.NVLS)
+    else:
+        steps, hops = question.ranks - question.nodes, float(question.nodes - 1)
+        base = terms.base_us
+        transfer = _at(question, fabric, Algorithm.RING) / RING_NET_SHARE
+    way = Between(steps, hops, question.bytes, transfer)
+    time, protocol = between_us(way, base, inside, NETWORKS[fabric.net])
+    names = ("tree", protocol) if protocol != "Simple" else ("NVLS", protocol)
+    return time, names if question.collective == "all_reduce" else ("ring", protocol)
 
 
 def _network_bound(question: Question, fabric: Fabric) -> float:

@@ -49,6 +49,9 @@ class Terms:
     """How far the latencies of one machine lie from those of the next: 0.25 is a factor of 1.25 either way."""
     source: str = "fitted to the catalogue"
     notes: tuple[str, ...] = field(default=())
+    chosen: bool = False
+    """Whether NCCL's own choice of algorithm and protocol is followed (protocols.py): from Hopper on, until a run of
+    the user's is fitted."""
 
 
 # Fitted by tools/fit_terms to the catalogue's sweeps of one node: 2 and 4 A100 (nc48v4 with and without graph file,
@@ -83,7 +86,8 @@ HOPPER = replace(
     base_us=7.51,
     long_us=10.5,
     inside={**GENERAL.inside, LinkKind.NVLINK: Protocol(hop_us=0.46, share=0.328, long_hop_us=0.224, pipeline=0.153)},
-    source="fitted to 4 and 2 H200",
+    source="fitted to published tables of Hopper and Blackwell and to 4 and 2 H200",
+    chosen=True,
 )
 
 REPLAY_SAVES_US = 2.1

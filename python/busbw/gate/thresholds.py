@@ -21,7 +21,17 @@ from busbw.records import Record
 MAX_FILE_BYTES = 16 << 20
 _SHAPE_KEYS = ("collective", "type", "op", "root", "ranks", "placement")
 _KEYS = frozenset(
-    {*_SHAPE_KEYS, "machine", "bytes", "min_busbw_GBps", "max_time_us", "tolerance_percent", "source", "reference"}
+    {
+        *_SHAPE_KEYS,
+        "machine",
+        "machines",
+        "bytes",
+        "min_busbw_GBps",
+        "max_time_us",
+        "tolerance_percent",
+        "source",
+        "reference",
+    }
 )
 
 
@@ -61,8 +71,12 @@ class Threshold:
 
 def shipped() -> list[Threshold]:
     """The published figures that come with busbw."""
-    text = files(__package__).joinpath("azure.toml").read_text(encoding="utf-8")
-    return parse(text, "the shipped thresholds")
+    folder = files(__package__)
+    return [
+        each
+        for name in ("azure.toml", "providers.toml")
+        for each in parse(folder.joinpath(name).read_text(encoding="utf-8"), f"the shipped thresholds ({name})")
+    ]
 
 
 def load(path: Path) -> list[Threshold]:
@@ -115,11 +129,21 @@ def _thresholds(table: dict[str, Any], where: str) -> Iterator[Threshold]:
         collective, _text(table, "type", where), _text(table, "op", where), _integer(table, "root", where),
         _integer(table, "ranks", where), _text(table, "placement", where),
     )  # fmt: skip
-    for size in _sizes(table, "bytes", where):
-        yield Threshold(
-            _text(table, "machine", where), shape, size, *limits, _tolerance(table, where),
-            _text(table, "source", where) or where,
-        )  # fmt: skip
+    source = _text(table, "source", where) or where
+    for machine in _machines(table, where):
+        for size in _sizes(table, "bytes", where):
+            published = source.startswith("published figure")
+            yield Threshold(machine, shape, size, *limits, _tolerance(table, where), source, published=published)
+
+
+def _machines(table: dict[str, Any], where: str) -> list[str | None]:
+    """The machine types of a table: one, several, or any."""
+    several = table.get("machines")
+    if several is None:
+        return [_text(table, "machine", where)]
+    if "machine" in table or not isinstance(several, list) or not all(isinstance(each, str) for each in several):
+        raise UserError(f"{where}: machines is a list of texts, and stands instead of machine")
+    return list(several)
 
 
 def _published(table: dict[str, Any], where: str) -> Iterator[Threshold]:

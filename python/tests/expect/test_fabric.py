@@ -55,11 +55,14 @@ def test_pairwise_exchange_between_nodes_is_bound_by_each_gpus_share_of_the_nics
     assert holds(expect("ndmv4", "alltoall", Algorithm.DIRECT, nodes=2), 37.81)
 
 
-def test_nvlink_sharp_exceeds_the_wire_on_eight_gpus_and_hardly_on_four():
+def test_nvlink_sharp_exceeds_the_wire_on_eight_gpus_and_little_on_four():
     eight = expect("ndv5", algorithm=Algorithm.NVLS)
     assert holds(eight, 480.0)
     assert eight.value > machines.require("ndv5").nvlink_GBps
-    assert expect("h200-x4", algorithm=Algorithm.NVLS).value < 1.05 * expect("h200-x4").value
+    assert expect("h200-x4", algorithm=Algorithm.NVLS).value < 1.2 * expect("h200-x4").value
+    # Published: 681 GB/s on 4 GB300, 843 on 8 B200.
+    assert holds(expect("gb300-nvl72", algorithm=Algorithm.NVLS), 681.0)
+    assert holds(expect("dgx-b200", algorithm=Algorithm.NVLS), 843.0)
 
 
 def test_few_channels_bound_a_ring_however_many_links_there_are():

@@ -117,18 +117,36 @@ def test_any_text_is_thresholds_or_one_sentence(text: str) -> None:
 
 
 def test_the_shipped_limits_are_published_figures_with_their_source() -> None:
-    limits = shipped()
+    every = shipped()
+    assert all(limit.published and limit.source.startswith("published figure") for limit in every)
+    limits = [limit for limit in every if "catalogue:" in limit.source]
     assert {limit.machine for limit in limits} == {
         "Standard_NC48ads_A100_v4", "Standard_NC96ads_A100_v4", "Standard_NC12s_v3", "Standard_ND96asr_v4",
         "Standard_ND96amsr_A100_v4",
     }  # fmt: skip
-    assert all(limit.published and "published figure, catalogue:" in limit.source for limit in limits)
     (found,) = (
         limit for limit in limits
         if limit.machine == "Standard_ND96asr_v4" and limit.shape.ranks == 16 and limit.bytes == 8 << 30
         and limit.shape.placement == "in_place"
     )  # fmt: skip
     assert found.min_busbw_GBps == 187.51
+
+
+def test_machines_of_2026_have_published_limits_by_their_providers_names() -> None:
+    limits = [each for each in shipped() if each.machine]
+    for name in (
+        "Standard_ND96isr_H100_v5",
+        "p5.48xlarge",
+        "p5en.48xlarge",
+        "dgx-b200",
+        "a4-highgpu-8g",
+        "BM.GPU.GB200-v3.4",
+    ):
+        mine = [each for each in limits if each.fits_machine(name)]
+        assert mine and all(each.published and "published figure" in each.source for each in mine), name
+    table = 'collective = "all_reduce"\nbytes = "1G"\nmin_busbw_GBps = 1\nmachine = "a"\nmachines = ["b"]\n'
+    with pytest.raises(UserError, match="stands instead of machine"):
+        parse(f"[[threshold]]\n{table}", "t")
 
 
 def test_the_graph_file_of_nc48v4_is_caught_and_its_absence_passes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
@@ -29,6 +30,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
         f"/dev/shm has {free:.0f} MiB free of {host.shm_total_MiB:.0f} MiB",
         (Evidence(f"about {needed:.0f} MiB wanted for {len(machine.gpus)} ranks over SHM", "/dev/shm"),),
         Cost("none while every pair has P2P" if direct else "NCCL fails: no space left on device"),
-        "start the container with --shm-size=1g or --ipc=host",
+        f"give the container at least that much (--shm-size={max(1, math.ceil(needed / 1024))}g; Kubernetes: an "
+        "emptyDir with medium: Memory at /dev/shm); ranks of one host in several containers need one IPC namespace: "
+        "--ipc=host",
         Proof(instruction="start the container with more shared memory and measure again"),
     )

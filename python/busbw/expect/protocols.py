@@ -1,0 +1,161 @@
+"""What NCCL does on switched NVLink from Hopper on: the choice by its own published estimate, then fitted times.
+
+NCCL takes for each call the algorithm and protocol with the least estimate of latency + bytes / bandwidth. Source of
+that estimate and its constants: NCCL src/graph/tuning.cc (2.30). It decides what runs; how long that takes was fitted
+to published tables, since the estimate itself is off by up to a factor of two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from busbw.expect.links import NetKind
+
+LL, LL128, SIMPLE = "LL", "LL128", "Simple"
+
+# us: Ring and NVLS start with these, and each hop over NVLink adds those (baseLatencies, hwLatencies).
+_BASE_US: Mapping[str, float] = {LL: 6.6, LL128: 14.0, SIMPLE: 8.4}
+_RING_HOP_US: Mapping[str, float] = {LL: 0.6, LL128: 1.9, SIMPLE: 3.4}
+_NVLS_US = 25.0
+# GB/s: the most that a ring of LL moves in one node (llMaxBws), and the share of multicast (nvlsEfficiency).
+_LL_MOST_GBPS: Mapping[int, float] = {90: 141.0, 100: 282.0}
+_NVLS_SHARE: Mapping[int, float] = {90: 0.85, 100: 0.74}
+_LL128_SHARE = 0.92
+_NVLS_CHANNELS = 16
+"""One of so many channels is taken off NVLS's bandwidth: (channels - 1) / channels."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Fitted terms of a GPU generation inside a node, microseconds and shares; `pipeline` is c of 2 c sqrt(L T)."""
+
+    hop_us: float
+    ll_share: float
+    mid_hops_us: float
+    """What LL128 takes longer to start inside a node."""
+    mid_share: float
+    long_us: float
+    pipeline: float
+    nvls_us: float
+    nvls_pipeline: float
+    source: str
+
+
+# Hopper: 8 Hopper GPUs (github.com/kvcache-ai/Mooncake/pull/3484, NCCL's table), 8 H20 (DeepEP issue 303), 8 H100 (one
+# guide, 256 MiB up), 4 and 2 H200 (measured). Blackwell: 8 B200, one report of 2026-05, all-reduce and all-gather.
+GENERATIONS: Mapping[int, Generation] = {
+    90: Generation(0.65, 0.42, 9.0, 0.85, 25.0, 0.25, 27.0, 0.35, "8 H100, 8 H20, 4 and 2 H200"),
+    100: Generation(1.30, 0.50, 9.0, 0.85, 25.0, 0.25, 30.0, 0.65, "8 B200"),
+}
+
+
+@dataclass(frozen=True)
+class Network:
+    """Fitted terms between nodes: a hop of LL, what LL and LL128 move (GB/s of the message), a hop of long messages."""
+
+    ll_hop_us: float
+    ll_GBps: float
+    mid_hop_us: float
+    mid_GBps: float
+    long_hop_us: float
+    pipeline: float
+    source: str
+
+
+# Two nodes each. RoCE has figures of A100 alone for short messages; its long ones are taken as InfiniBand's.
+NETWORKS: Mapping[NetKind, Network] = {
+    NetKind.INFINIBAND: Network(5.9, 13.0, 11.9, 32.0, 16.0, 0.38, "2 x 8 H100, nccl-tests issue 309"),
+    NetKind.ROCE: Network(11.0, 13.0, 17.0, 32.0, 20.0, 0.45, "2 x 8 A100 for LL; else as InfiniBand"),
+    NetKind.EFA: Network(27.0, 3.0, 37.0, 32.0, 38.0, 0.58, "2 x p5.48xlarge"),
+    NetKind.TCPXO: Network(54.0, 2.0, 66.0, 20.7, 430.0, 0.03, "2 x a3-megagpu-8g"),
+    NetKind.ETHERNET: Network(60.0, 2.0, 75.0, 20.0, 120.0, 0.5, "no measurement of its own: above TCPXO"),
+}
+
+DOMAIN_HOP_US = 7.0
+"""A short hop between hosts of one NVLink domain: 32 GB200 on 8 hosts took 58 us for 8 bytes (one published figure)."""
+
+
+def generation(sm: int) -> Generation:
+    """The terms of that compute capability, from 9.0 on."""
+    return GENERATIONS[_known(sm)]
+
+
+def _known(sm: int) -> int:
+    return 100 if sm >= 100 else 90
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A call in one node: bytes, GPUs, their compute capability, GB/s that NCCL counts on from a GPU's NVLinks."""
+
+    collective: str
+    bytes: int
+    gpus: int
+    sm: int
+    nvlink_GBps: float
+
+
+def chosen(call: Inside, *, nvls: bool) -> tuple[str, str]:
+    """What NCCL takes in one node by its own estimate: "ring" or "NVLS", and LL, LL128 or Simple."""
+    size, gpus, links = call.bytes, call.gpus, call.nvlink_GBps
+    reduces = call.collective == "all_reduce"
+    steps = (2 if reduces else 1) * (gpus - 1)
+    known = _known(call.sm)
+    rates = {
+        LL: min(_LL_MOST_GBPS[known], links / 2), LL128: links * _LL128_SHARE, SIMPLE: links,
+    }  # fmt: skip
+    best = {
+        ("ring", name): _BASE_US[name] + steps * _RING_HOP_US[name] + size / (rate * gpus / steps * 1e3)
+        for name, rate in rates.items()
+    }
+    if nvls:
+        rate = links * _NVLS_SHARE[known] * (_NVLS_CHANNELS - 1) / _NVLS_CHANNELS
+        rate *= 2 * gpus / steps if reduces else (gpus - 1) / gpus
+        best["NVLS", SIMPLE] = _NVLS_US + size / (rate * 1e3)
+    return min(best, key=lambda each: best[each])
+
+
+def inside_us(way: tuple[str, str], base_us: float, steps: int, transfer_us: float, terms: Generation) -> float:
+    """How long that takes in one node; `transfer_us` at the bandwidth that large messages reach."""
+    algorithm, protocol = way
+    short = base_us + steps * terms.hop_us
+    if algorithm == "NVLS":
+        return _pipelined(terms.nvls_us, terms.nvls_pipeline, transfer_us)
+    if protocol == LL:
+        return short + transfer_us / terms.ll_share
+    if protocol == LL128:
+        return short + terms.mid_hops_us + transfer_us / terms.mid_share
+    return _pipelined(max(short, terms.long_us), terms.pipeline, transfer_us)
+
+
+@dataclass(frozen=True)
+class Between:
+    """What a message between nodes meets: hops inside (LL), levels or steps between, bytes, transfer at full rate."""
+
+    steps: int
+    hops: float
+    size: int
+    transfer_us: float
+
+
+def between_us(question: Between, base_us: float, inside: Generation, network: Network) -> tuple[float, str]:
+    """The time over several nodes and the protocol: NCCL's choice lies near the least, which is what is taken."""
+    start = base_us + question.steps * inside.hop_us
+    moved = question.size / 1e3
+    ways = {
+        LL: start + question.hops * network.ll_hop_us + moved / network.ll_GBps,
+        LL128: start + inside.mid_hops_us * (inside.hop_us > 1) + question.hops * network.mid_hop_us
+        + moved / network.mid_GBps + question.transfer_us,
+        SIMPLE: _pipelined(
+            inside.nvls_us + question.hops * network.long_hop_us, network.pipeline, question.transfer_us
+        ),
+    }  # fmt: skip
+    name = min(ways, key=lambda each: ways[each])
+    return ways[name], name
+
+
+def _pipelined(start_us: float, pipeline: float, transfer_us: float) -> float:
+    """Latency, transfer, and what a pipeline loses while it fills (model.py)."""
+    return start_us + 2 * pipeline * math.sqrt(start_us * transfer_us) + transfer_us

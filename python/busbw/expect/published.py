@@ -1,0 +1,93 @@
+"""Scores predictions against tables that others published: share in range, width of ranges, median errors by size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from busbw.base.errors import UserError
+from busbw.base.quantities import parse_bytes
+from busbw.base.toml import parse_toml
+from busbw.expect import machines
+from busbw.expect.model import Prediction, Question, predict
+from busbw.expect.terms import general
+from busbw.records.bandwidth import bus_factor
+
+BANDS: tuple[tuple[str, int, int], ...] = (
+    ("below 256 KiB", 0, (256 << 10) - 1),
+    ("256 KiB to 64 MiB", 256 << 10, 64 << 20),
+    ("above 64 MiB", (64 << 20) + 1, 1 << 62),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Point:
+    """One published figure (the mean of its placements) beside its prediction."""
+
+    source: str
+    machine: str
+    held_out: bool
+    measured_us: float
+    prediction: Prediction
+
+    @property
+    def bytes(self) -> int:
+        return self.prediction.question.bytes
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured time, less one."""
+        return self.prediction.time_us.value / self.measured_us - 1
+
+    @property
+    def inside(self) -> bool:
+        return self.prediction.time_us.low <= self.measured_us <= self.prediction.time_us.high
+
+    @property
+    def width(self) -> float:
+        return self.prediction.time_us.high / self.prediction.time_us.low
+
+
+def read(text: str, name: str) -> list[Point]:
+    """Every figure of a file of tables with its prediction; UserError names a table that is none."""
+    tables = parse_toml(text, name).get("table", [])
+    return [point for table in tables for point in _points(table, name)]
+
+
+def _points(table: dict[str, Any], name: str) -> Iterable[Point]:
+    try:
+        fabric = machines.require(table["machine"])
+        collective, gpus, nodes = table["collective"], table["gpus"], table["nodes"]
+        for row in table["rows"].split(","):
+            size, *figures = row.split()
+            question = Question(collective, parse_bytes(size), gpus, nodes)
+            times = [float(each) for each in figures]
+            if table.get("busbw"):
+                factor = bus_factor(collective, gpus * nodes) or 1.0
+                times = [question.bytes * factor / (each * 1e3) for each in times]
+            found = predict(question, fabric, general(fabric.sm))
+            yield Point(table["source"], fabric.name, table["held_out"], sum(times) / len(times), found)
+    except (KeyError, ValueError, TypeError) as problem:
+        raise UserError(f"{name}: a table of {table.get('source', 'no source')} cannot be read: {problem}") from None
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of some points: how many lie in range, the median width of ranges, the median error of each band of sizes."""
+
+    points: int
+    inside: int
+    width: float
+    errors: tuple[tuple[str, int, float], ...]
+
+
+def score(points: Sequence[Point]) -> Score:
+    """The score; 0 points have none."""
+    bands = []
+    for name, low, high in BANDS:
+        errors = [abs(point.error) for point in points if low <= point.bytes <= high]
+        bands.append((name, len(errors), median(errors) if errors else 0.0))
+    widths = [point.width for point in points]
+    return Score(len(points), sum(point.inside for point in points), median(widths) if widths else 0.0, tuple(bands))

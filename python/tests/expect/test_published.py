@@ -1,0 +1,116 @@
+"""Predictions against tables that others published, machine types of 2026, and NCCL's choice of protocols."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw.base.errors import UserError
+from busbw.expect import machines
+from busbw.expect.links import NetKind
+from busbw.expect.model import Prediction, Question, predict
+from busbw.expect.protocols import Inside, chosen
+from busbw.expect.published import read, score
+from busbw.expect.terms import general
+
+TABLES = Path(__file__).parent / "published.toml"
+POINTS = read(TABLES.read_text(encoding="utf-8"), "published.toml")
+
+
+def ask(name: str, size: int, collective: str = "all_reduce", nodes: int = 1, gpus: int | None = None) -> Prediction:
+    fabric = machines.require(name)
+    question = Question(collective, size, gpus or fabric.gpus, nodes)  # type: ignore[arg-type]
+    return predict(question, fabric, general(fabric.sm))
+
+
+def test_tables_that_were_fitted_lie_in_range_and_close() -> None:
+    found = score([point for point in POINTS if not point.held_out])
+    assert found.points >= 100 and found.inside / found.points >= 0.85
+    assert found.width <= 1.4
+    assert all(error <= limit for (_, _, error), limit in zip(found.errors, (0.12, 0.08, 0.05), strict=True))
+
+
+def test_tables_that_were_held_out_are_no_worse_than_when_they_were_first_seen() -> None:
+    found = score([point for point in POINTS if point.held_out])
+    assert found.points >= 90 and found.inside / found.points >= 0.70
+    assert found.width <= 1.4
+
+
+def test_eight_hopper_gpus_take_a_ring_of_ll_to_1_mib_and_nvls_from_2_mib_on() -> None:
+    # Said of 8 H100 in nccl-tests issue 309, from NCCL's own log.
+    for size in (8, 1 << 10, 1 << 16, 1 << 20):
+        assert chosen(Inside("all_reduce", size, 8, 90, 370.8), nvls=True) == ("ring", "LL"), size
+    for size in (2 << 20, 1 << 24, 1 << 33):
+        assert chosen(Inside("all_reduce", size, 8, 90, 370.8), nvls=True) == ("NVLS", "Simple"), size
+    assert [ask("ndv5", size).algorithm.value for size in (1 << 20, 2 << 20)] == ["ring", "NVLS"]
+
+
+def test_efa_and_tcpxo_have_latencies_of_their_own() -> None:
+    times = [ask(name, 8192, nodes=2).time_us.value for name in ("ndv5", "p5", "a3-mega")]
+    assert times == sorted(times) and times[1] > 2 * times[0] and times[2] > 1.5 * times[1]
+    assert times[1] == pytest.approx(79, rel=0.15)  # published of p5
+
+
+def test_hosts_of_an_nvlink_domain_are_one_node_and_racks_are_more() -> None:
+    tray, rack = ask("gb200-nvl72", 8 << 30), ask("gb200-nvl72", 8 << 30, nodes=18)
+    assert rack.busbw_GBps.value > 1.2 * tray.busbw_GBps.value
+    assert rack.busbw_GBps.low <= 846 <= rack.busbw_GBps.high  # published of one rack
+    two = ask("gb200-nvl72", 8 << 30, nodes=36)
+    assert two.question.nodes == 2 and two.busbw_GBps.value <= rack.busbw_GBps.value
+
+
+def test_a_healthy_b200_is_no_finding() -> None:
+    for size, measured in ((1 << 30, 729.0), (8 << 30, 839.8), (1 << 26, 419.5)):
+        rate = ask("dgx-b200", size).busbw_GBps
+        assert rate.low <= measured <= rate.high
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("p5.48xlarge", "p5"), ("p4d.24xlarge", "p4d"), ("p6-b200.48xlarge", "p6-b200"), ("a3-megagpu-8g", "a3-mega"),
+        ("a4-highgpu-8g", "a4"), ("BM.GPU.H100.8", "oci-h100"), ("BM.GPU.GB200.4", "oci-gb200"),
+        ("Standard_ND96isr_H200_v5", "ndh200v5"), ("Standard_NC80adis_H100_v5", "nc40v5"),
+        ("Standard_ND128isr_NDR_GB200_v6", "gb200-nvl72"), ("dgx-gb300", "gb300-nvl72"),
+    ],
+)  # fmt: skip
+def test_a_machine_is_known_by_its_providers_name(alias: str, name: str) -> None:
+    assert machines.require(alias) == machines.require(name)
+
+
+@pytest.mark.parametrize("name", machines.names())
+def test_every_machine_type_has_a_figure_for_each_collective(name: str) -> None:
+    fabric = machines.require(name)
+    for collective in ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast"):
+        for nodes in (1, 2) if fabric.nics else (1,):
+            times = [ask(name, size, collective, nodes).time_us for size in (8, 1 << 16, 1 << 20, 1 << 26, 1 << 30)]
+            assert [each.value for each in times] == sorted(each.value for each in times), (name, collective, nodes)
+            assert all(0 < each.low <= each.value <= each.high for each in times)
+
+
+def test_networks_are_those_that_providers_name() -> None:
+    kinds = {name: machines.require(name).net for name in machines.names()}
+    assert kinds["p5"] is kinds["p4d"] is kinds["p6-b200"] is NetKind.EFA
+    assert kinds["a3-mega"] is NetKind.TCPXO and kinds["a4"] is kinds["oci-h100"] is NetKind.ROCE
+    assert kinds["ndv5"] is NetKind.INFINIBAND
+
+
+def test_amd_is_refused_by_name() -> None:
+    with pytest.raises(UserError, match="GPUs of AMD"):
+        machines.require("mi300x")
+
+
+def test_fewer_nics_than_gpus_are_slower() -> None:
+    fabric = machines.require("ndv5")
+    half = replace(fabric, nics=4)
+    slow, fast = (
+        predict(Question("all_reduce", 8 << 30, 8, 4), each, general(90)).busbw_GBps.value for each in (half, fabric)
+    )
+    assert slow == pytest.approx(fast / 2, rel=0.1)
+
+
+def test_a_table_that_is_none_is_a_sentence() -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        read('[[table]]\nsource = "x"\nmachine = "p5"\nrows = "1K"\n', "t")
