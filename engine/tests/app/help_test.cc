@@ -14,7 +14,7 @@ namespace busbw {
 namespace {
 
 std::string page(const char* name) {
-  const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path();
+  const auto root = std::filesystem::path(BUSBW_TEST_ROOT);
   std::ifstream file(root / "docs" / "reference" / name);
   std::stringstream text;
   text << file.rdbuf();

@@ -55,7 +55,7 @@ TEST(TableText, IsReadAsItWasWritten) {
 
 // python/tests/tune compares what `busbw tune` writes with the same file.
 TEST(TableText, OfBusbwTuneIsRead) {
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "tuned-table.txt");
+  std::ifstream file(std::filesystem::path(BUSBW_TEST_ROOT) / "library/tests/gpu/tuned-table.txt");
   const std::string table{std::istreambuf_iterator<char>(file), {}};
   const std::vector<Rule> rules = parse_table(table);
   ASSERT_EQ(rules.size(), 4u);
