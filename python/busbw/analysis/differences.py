@@ -39,11 +39,12 @@ def find_differences(records: Sequence[Record]) -> list[Difference]:
 
 def _mapping(prefix: str, mappings: Sequence[object]) -> list[tuple[str, tuple[str, ...]]]:
     tables = [dict(mapping) for mapping in mappings]  # type: ignore[call-overload]
-    names = sorted({name for table in tables for name in table if _tells(name)})
+    names = sorted({name for table in tables for name in table if tells(name)})
     return [(prefix + name, tuple(_text(table.get(name)) for table in tables)) for name in names]
 
 
-def _tells(name: str) -> bool:
+def tells(name: str) -> bool:
+    """Whether a variable or option of this name can explain a difference."""
     return name not in _UNTELLING and _PER_START.fullmatch(name) is None
 
 

@@ -13,6 +13,8 @@ from busbw.records import Collective, Record, read_records
 
 _NUMBERED = re.compile(r"(.+)#(\d+)")
 CATALOGUE = "catalogue:"
+EXPERIMENT = "experiment.json"
+RECORD = "record.jsonl"
 SOURCES_HELP = """\
 A run is named by a file or folder of records, a log or folder of logs that
 `busbw import` can read, the id (or a unique start of it, or its shortened
@@ -68,6 +70,39 @@ def _label(source: str, records: list[Record], *, by_variant: bool) -> list[Labe
     return [Labelled(f"{source}#{number}", record) for number, record in enumerate(found, start=1)]
 
 
+def resolve_sides(
+    words: Sequence[str], runs: str | None = None, *, collective: Collective | None = None
+) -> list[Labelled]:
+    """As `resolve`, but runs that repeat each other share a label: A+B, and the trials of an experiment's variant."""
+    found: list[Labelled] = []
+    for word in words:
+        parts = word.split("+") if "+" in word and not Path(word).exists() else [word]
+        if len(parts) > 1:
+            found += [
+                Labelled(word, each.record) for each in resolve(parts, runs, by_variant=False, collective=collective)
+            ]
+        elif (Path(word) / EXPERIMENT).is_file():
+            found += _trials(Path(word))
+        else:
+            found += _resolve_one(word, runs, by_variant=False, collective=collective)
+    return found
+
+
+def _trials(folder: Path) -> list[Labelled]:
+    """Every trial of an experiment that left a record, under the name of its variant, in the variants' order."""
+    variants = import_module("busbw.experiment.plan").load(folder).variants
+    trials = import_module("busbw.experiment.loop").read_trials(folder)
+    found = []
+    for number, variant in enumerate(variants):
+        for trial in trials:
+            if trial.variant == number and trial.outcome.value == "measured":
+                path = folder / "trials" / f"r{trial.round:04d}-v{number:03d}" / RECORD
+                found += [Labelled(variant.name, record) for record in read_records(path)]
+    if not found:
+        raise UserError(f"{folder} is an experiment without a trial that was measured: there is nothing to report")
+    return found
+
+
 def _load(name: str, runs: str | None, collective: Collective | None) -> list[tuple[str, list[Record]]]:
     """What a name stands for: the records of one source, or those of each entry of the catalogue's group."""
     if name.startswith(CATALOGUE):
@@ -79,9 +114,9 @@ def _load(name: str, runs: str | None, collective: Collective | None) -> list[tu
 def _load_records(name: str, runs: str | None, collective: Collective | None) -> list[Record]:
     path = Path(name)
     if path.is_dir():
-        if not (path / "record.jsonl").exists():
+        if not (path / RECORD).exists():
             return list(import_module("busbw.importers").load(path, collective))
-        return read_records(path / "record.jsonl")
+        return read_records(path / RECORD)
     if path.exists():
         return _read_file(path, collective)
     from busbw.runs import store

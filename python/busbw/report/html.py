@@ -5,24 +5,37 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any
 
-from busbw.analysis.differences import Difference
-from busbw.analysis.units import format_bytes
 from busbw.base.text import clean
-from busbw.report.series import NamedRun, Point, Series
-from busbw.report.summary import Table
+from busbw.report.picture import DARK, LIGHT, Line, Mark, Plot, View
+from busbw.report.tables import BEST, explained, table_html
+from busbw.report.variants import Section
+
+_SHOWN = 4
+"""So many verdicts open the page; the rest unfolds."""
 
 
-def page(
-    title: str, runs: Sequence[NamedRun], series: Sequence[Series], tables: Sequence[Table],
-    differences: Sequence[Difference],
-) -> str:  # fmt: skip
+@dataclass(frozen=True)
+class Page:
+    """Everything that a page says. `every` holds the sections of `sections` with all their sizes."""
+
+    title: str
+    verdicts: tuple[str, ...]
+    views: tuple[View, ...]
+    sections: tuple[Section, ...]
+    every: tuple[Section, ...]
+    measured: tuple[str, ...]
+    repeat: tuple[str, ...]
+
+
+def page(said: Page) -> str:
     """The whole page."""
-    script, style = _part("page.js"), _part("page.css")
+    script, style = _part("page.js"), _colours() + _part("page.css")
     # The page may run this one script and load nothing: what a record smuggled in could not even ask for an image.
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src '{_hash(script)}'"
     return f"""<!DOCTYPE html>
@@ -31,26 +44,27 @@ def page(
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{_text(title)}</title>
+<title>{_text(said.title)}</title>
 <style>{style}</style>
 </head>
 <body>
-<header><h1>{_text(title)}</h1><button id="theme" type="button">Light / dark</button></header>
-{_differences(runs, differences)}
+<header><h1>{_text(said.title)}</h1><button id="theme" type="button">Light / dark</button></header>
+{_verdicts(said.verdicts)}
 <section id="live" hidden>
-<h2>Over size</h2>
-<p class="soft">Point at a curve, or use the arrow keys, for the values of all runs. Bands: the middle 80 % of the
-samples, or the measured interval. Dotted: expected, by the record or the thresholds of its machine.</p>
-<div id="controls"><select id="view" aria-label="Collective"></select>
-<fieldset id="runs" aria-label="Runs"></fieldset><fieldset id="placements" aria-label="Placement"></fieldset></div>
-<div id="plots">
-{_figure("busbw", "Bus bandwidth, GB/s")}
-{_figure("latency", "Latency")}
-</div>
+<div id="controls"><select id="view" aria-label="Which of the tables below the plots show"></select>
+<fieldset id="runs" aria-label="Columns"></fieldset><fieldset id="placements" aria-label="Placement"></fieldset></div>
+<div id="plots"></div>
+<p class="soft">Point at a curve, or use the arrow keys, for the values of all columns. Bands: the interval of a ratio;
+the middle 80 % of the samples, or the measured interval, of a figure. Dotted: expected, by the record or the thresholds
+of its machine.</p>
 </section>
 <noscript><p>The curves need JavaScript; the tables do not.</p></noscript>
-{_tables(tables)}
-<script id="data" type="application/json">{_json(_data(runs, series))}</script>
+{_sections(said.sections, said.every)}
+<h2>How it was measured</h2>
+{_list(said.measured)}
+<h2>How to repeat it</h2>
+{"".join(f"<pre>{_text(command)}</pre>" for command in said.repeat)}
+<script id="data" type="application/json">{_json({"views": [_view(view) for view in said.views]})}</script>
 <script>{script}</script>
 </body>
 </html>
@@ -75,76 +89,74 @@ def _json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _figure(name: str, caption: str) -> str:
+def _colours() -> str:
+    """The palettes of the model: the page has no colours of its own for columns."""
+    light, dark = ("".join(f"--c{i}:{colour};" for i, colour in enumerate(each)) for each in (LIGHT, DARK))
     return (
-        f'<figure id="{name}"><figcaption>{caption}</figcaption>'
-        f'<svg class="plot" role="img" tabindex="0" aria-label="{caption} over size"></svg>'
-        '<p class="empty soft" hidden>Nothing to show: all is switched off, or no run here has such a figure.</p>'
-        '<div class="values" role="status" hidden></div></figure>'
+        f':root{{{light}}}:root[data-theme="dark"]{{{dark}}}'
+        f'@media (prefers-color-scheme: dark){{:root:not([data-theme="light"]){{{dark}}}}}\n'
     )
 
 
-def _data(runs: Sequence[NamedRun], series: Sequence[Series]) -> dict[str, Any]:
+def _verdicts(verdicts: Sequence[str]) -> str:
+    lead = "".join(f'<p class="verdict">{_text(_capital(each))}</p>' for each in verdicts[:_SHOWN])
+    rest = verdicts[_SHOWN:]
+    if not rest:
+        return lead
+    return f"{lead}<details><summary>{len(rest)} more</summary>{_list(rest)}</details>"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "<ul>" + "".join(f"<li>{_text(line)}</li>" for line in lines) + "</ul>"
+
+
+def _view(view: View) -> dict[str, Any]:
     return {
-        "runs": [{"name": clean(run.name)} for run in runs],
-        "views": [clean(view) for view in dict.fromkeys(each.view for each in series)],
-        "series": [
-            {
-                "run": each.run, "view": clean(each.view), "variant": each.variant and clean(each.variant),
-                "placement": each.shape.placement or "unknown", "ranks": each.shape.ranks,
-                "points": [_point(point) for point in each.points],
-            }
-            for each in series
-        ],
+        "title": clean(view.title),
+        "names": [clean(name) for name in view.names],
+        "plots": [_plot(plot) for plot in view.plots],
+    }
+
+
+def _plot(plot: Plot) -> dict[str, Any]:
+    return {
+        "id": plot.id, "title": clean(plot.title), "unit": plot.unit, "logarithmic": plot.logarithmic,
+        "lines": [_line(line) for line in plot.lines],
     }  # fmt: skip
 
 
-def _point(point: Point) -> dict[str, Any]:
-    named = {
-        "bytes": point.bytes, "time": point.time_us, "busbw": point.busbw_GBps, "time_low": point.low_us,
-        "time_high": point.high_us, "busbw_low": point.low_GBps, "busbw_high": point.high_GBps,
-        "expected": point.expected_GBps,
+def _line(line: Line) -> dict[str, Any]:
+    return {
+        "column": line.column, "placement": line.placement or "placement not known", "colour": line.colour,
+        "marker": line.marker, "points": [_mark(each) for each in line.points],
+        "expected": [_mark(each)[:2] for each in line.expected],
     }  # fmt: skip
-    return {key: float(f"{value:.7g}") if isinstance(value, float) else value for key, value in named.items()}
 
 
-def _differences(runs: Sequence[NamedRun], differences: Sequence[Difference]) -> str:
-    if len(runs) < 2:
-        return ""
-    if not differences:
-        return "<h2>What differs</h2><p>No difference of library, machine or environment is recorded.</p>"
-    head = "".join(f'<th class="text">{_text(run.name)}</th>' for run in runs)
-    body = "".join(
-        f'<tr><td class="text">{_text(each.what)}</td>'
-        + "".join(f'<td class="text">{_text(value)}</td>' for value in each.values)
-        + "</tr>"
-        for each in differences
-    )
-    return (
-        '<h2>What differs</h2><div class="wide"><table id="differences">'
-        f"<thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+def _mark(mark: Mark) -> list[float | None]:
+    figures = [mark.value, mark.low, mark.high] if mark.low and mark.high else [mark.value]
+    return [mark.bytes, *(float(f"{value:.7g}") if value is not None else None for value in figures)]
 
 
-def _tables(tables: Sequence[Table]) -> str:
+def _sections(sections: Sequence[Section], every: Sequence[Section]) -> str:
     parts = []
-    for section in dict.fromkeys(table.section for table in tables):
-        parts.append(f"<h2>{_text(section)}</h2>")
-        parts += [_table(table) for table in tables if table.section == section]
-    if parts:
-        parts.append('<p class="soft">Bold: the best of its collective at this size.</p>')
+    for section, whole in zip(sections, every, strict=True):
+        parts.append(f"<h2>{_text(section.title)}</h2>")
+        shown = {table.quantity: table for table in section.tables}
+        for table in whole.tables:
+            brief = shown.get(table.quantity)
+            if brief is not None:
+                parts.append(table_html(brief))
+            if brief is None or len(brief.sizes) < len(table.sizes):
+                title = f"All {len(table.sizes)} sizes: {table.quantity}"
+                parts.append(f"<details><summary>{_text(title)}</summary>{table_html(table, titled=False)}</details>")
+        if section.notes:
+            parts += ["<h3>What differs, and what to know</h3>", _list(section.notes)]
+    if any(cell.best for section in every for table in section.tables for row in table.cells for cell in row):
+        parts.append(f'<p class="soft">Bold: {BEST}.</p>')
+    parts += [f'<p class="soft">{_text(_capital(line))}</p>' for line in explained(every)]
     return "\n".join(parts)
-
-
-def _table(table: Table) -> str:
-    head = "".join(f"<th>{_text(label)}</th>" for label in table.columns)
-    rows = "".join(
-        f"<tr><td>{format_bytes(size)}</td>"
-        + "".join(f"<td>{cell.text(2, lambda text: f'<b>{text}</b>')}</td>" for cell in row)
-        + "</tr>"
-        for size, row in zip(table.sizes, table.cells, strict=True)
-    )
-    return (
-        f'<h3>{_text(table.quantity)}</h3><div class="wide"><table class="summary">'
-        f"<thead><tr><th>Size</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )

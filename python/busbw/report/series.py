@@ -1,23 +1,17 @@
-"""Runs as curves: one series per run, shape, placement and variant, with the spread of each point."""
+"""Curves as points over size: one series per column and placement, with the spread of each point."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from busbw.analysis.comparison import Shape, shape_of
 from busbw.analysis.samples import Figure
 from busbw.analysis.statistics import MIN_SAMPLES, percentile
 from busbw.records import Case, Record
 from busbw.records.bandwidth import busbw_GBps
-
-
-@dataclass(frozen=True)
-class NamedRun:
-    """A run and what it is called in this report."""
-
-    name: str
-    record: Record
+from busbw.report.curves import Curve
 
 
 @dataclass(frozen=True)
@@ -27,6 +21,7 @@ class Point:
     bytes: int
     time_us: float | None
     busbw_GBps: float | None
+    algbw_GBps: float | None = None
     low_us: float | None = None
     high_us: float | None = None
     low_GBps: float | None = None
@@ -36,71 +31,43 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """One curve."""
+    """One curve in one placement; `column` is the number of the column that it belongs to."""
 
-    run: int
-    name: str
+    column: int
+    curve: Curve
     shape: Shape
-    variant: str | None
     points: tuple[Point, ...]
-
-    @property
-    def view(self) -> str:
-        """What may share a picture: bus bandwidth compares different numbers of ranks, but not different work."""
-        return " ".join(part for part in (self.shape.collective, self.shape.type, self.shape.op) if part)
-
-    @property
-    def label(self) -> str:
-        return f"{self.name} {self.variant}" if self.variant else self.name
 
 
 Expected = Callable[[Record, Shape, int], float | None]
 """Bus bandwidth that a run of this shape should reach at this size, in GB/s, where somebody knows it."""
 
 
-def make_series(runs: Sequence[NamedRun], expected: Expected = lambda record, shape, size: None) -> list[Series]:
-    """Every curve of the runs, in their order; what a record itself expects comes before `expected`."""
+def make_series(curves: Sequence[Curve], expected: Expected = lambda record, shape, size: None) -> list[Series]:
+    """Every curve in each placement; what a record itself expects comes before `expected`."""
     found: list[Series] = []
-    for number, run in enumerate(runs):
-        curves: dict[tuple[Shape, str | None], dict[int, list[Case]]] = {}
-        for case in run.record.cases:
-            if case.outcome == "measured":
-                curves.setdefault((shape_of(case), case.variant), {}).setdefault(case.bytes, []).append(case)
-        for (shape, variant), by in curves.items():
+    for number, curve in enumerate(curves):
+        for placement in curve.placements:
+            figures = curve.figures(placement)
+            shape = shape_of(next(iter(figures.values())).cases[0])
             points = tuple(
-                _point(Figure(tuple(by[size])), size, expected(run.record, shape, size)) for size in sorted(by)
+                _point(figure, size, expected(curve.records[0], shape, size)) for size, figure in figures.items()
             )
-            found.append(Series(number, run.name, shape, variant, points))
+            found.append(Series(number, curve, shape, points))
     return found
 
 
-def choose_names(runs: Sequence[tuple[str, Record]]) -> list[str]:
-    """The shortest names that tell the runs apart: the library, the machine, or what the user called them."""
-    machines = [record.run.machine for _, record in runs]
-    for candidate in (_library_names(runs), machines, _names_with_ranks(runs)):
-        if all(candidate) and len(set(candidate)) == len(candidate) > 1:
-            return [str(name) for name in candidate]
-    labels = [label.removeprefix("catalogue:") for label, _ in runs]
-    if len(set(labels)) < len(labels):
-        labels = [label for label, _ in runs]
-    if len(set(labels)) == len(labels):
-        return labels
-    return [f"{label} {number}" for number, label in enumerate(labels, start=1)]
-
-
-def _library_names(runs: Sequence[tuple[str, Record]]) -> list[str | None]:
-    libraries = [record.run.library for _, record in runs]
-    plain = [library.name if library else None for library in libraries]
-    if len(set(plain)) == len(plain):
-        return plain
-    return [f"{library.name} {library.version or ''}".strip() if library else None for library in libraries]
-
-
-def _names_with_ranks(runs: Sequence[tuple[str, Record]]) -> list[str | None]:
-    """For the same libraries at several scales."""
-    ranks = [max((case.ranks or 0 for case in record.cases), default=0) for _, record in runs]
-    libraries = [record.run.library for _, record in runs]
-    return [f"{each.name}, {n} ranks" if each and n else None for each, n in zip(libraries, ranks, strict=True)]
+def series_rows(series: Sequence[Series], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Every point of every run, for programs."""
+    return [
+        {
+            "run": each.curve.name, "column": names[each.column], "collective": each.shape.collective,
+            "type": each.shape.type, "op": each.shape.op, "root": each.shape.root, "ranks": each.shape.ranks,
+            "placement": each.shape.placement, "variant": each.curve.cases[0].variant, **vars(point),
+        }
+        for each in series
+        for point in each.points
+    ]  # fmt: skip
 
 
 def _point(figure: Figure, size: int, expected: float | None) -> Point:
@@ -110,7 +77,7 @@ def _point(figure: Figure, size: int, expected: float | None) -> Point:
     if rates is None and bus and time and low and high:
         rates = (bus * time / high, bus * time / low)
     slowest, fastest = rates or (None, None)
-    return Point(size, time, bus, low, high, slowest, fastest, _expected(figure.cases) or expected)
+    return Point(size, time, bus, figure.algbw_GBps, low, high, slowest, fastest, _expected(figure.cases) or expected)
 
 
 def _busbw(figure: Figure, size: int) -> float | None:

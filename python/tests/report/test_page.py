@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,13 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def opened(browser: Any, page: Path) -> Any:
     browser.get(page.as_uri())
-    wait_for(lambda: browser.execute_script("return document.querySelectorAll('.curve').length") == 8)
+    wait_for(lambda: curves(browser) == 10)
     return browser
+
+
+def curves(browser: Any) -> int:
+    """Two columns in two placements as bandwidth and latency, and one ratio in each placement."""
+    return int(browser.execute_script("return document.querySelectorAll('.curve').length"))
 
 
 def wait_for(condition: Any) -> None:
@@ -93,9 +99,9 @@ def test_hovering_shows_the_values_of_all_runs_at_the_nearest_size(opened: Any) 
 
 def test_switching_a_run_off_removes_its_curves_and_values(opened: Any) -> None:
     opened.find_element("css selector", "#runs input[data-run='1']").click()
-    assert opened.execute_script("return document.querySelectorAll('.curve').length") == 4
+    assert curves(opened) == 4, "the ratio is of the other run, and goes with it"
     assert [row[1] for row in hover(opened, "busbw", 0.11)] == ["10.00", "10.00"]
-    opened.find_element("css selector", "#placements input[data-placement='in_place']").click()
+    opened.find_element("css selector", "#placements input[data-placement='in place']").click()
     assert [row[0] for row in hover(opened, "latency", 0.11)] == ["slow"]
     opened.find_element("css selector", "#runs input[data-run='0']").click()
     assert opened.find_element("css selector", "#busbw .empty").is_displayed()
@@ -134,3 +140,88 @@ def test_a_narrow_window_does_not_scroll_sideways(opened: Any) -> None:
         wait_for(lambda: opened.execute_script("return document.documentElement.scrollWidth") <= 360)
     finally:
         opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """One sweep, two columns of 31 sizes, ten of one size, ranges without a time, and names too long for a line."""
+    folder = tmp_path_factory.mktemp("pages")
+    sources = {
+        "one": ["catalogue:ndv4-1node"],
+        "two": ["catalogue:nc48v4"],
+        "ten": ["catalogue:ndmv4-2x8"],
+        "ranges": ["catalogue:torch-bandwidth", "--columns", "cluster"],
+        "long": ["catalogue:nc48v4", "--names", "the cluster of the second building " * 3 + "," + "b" * 90],
+    }
+    found = []
+    for name, words in sources.items():
+        found.append(folder / f"{name}.html")
+        assert main(["report", *words, "--output", str(found[-1])]) == 0
+    return found
+
+
+WRONG_LABELS = """
+const wrong = [];
+const boxes = (svg, kind) =>
+  [...svg.querySelectorAll(kind)].map((text) => [text.textContent, text.getBoundingClientRect()]);
+for (const svg of document.querySelectorAll('svg.plot')) {
+  const frame = svg.getBoundingClientRect();
+  for (const kind of ['.tick-x', '.tick-y']) {
+    const found = boxes(svg, kind);
+    for (const [text, box] of found) {
+      if (box.left < frame.left - 0.5 || box.right > frame.right + 0.5 || box.top < frame.top - 0.5
+          || box.bottom > frame.bottom + 0.5) wrong.push(`${text} is cut`);
+    }
+    found.forEach(([text, box], i) => found.slice(i + 1).forEach(([other, there]) => {
+      if (box.left < there.right && there.left < box.right && box.top < there.bottom && there.top < box.bottom) {
+        wrong.push(`${text} covers ${other}`);
+      }
+    }));
+    if (found.length < 2 && kind === '.tick-y') wrong.push('an axis with less than two numbers');
+  }
+}
+for (const label of document.querySelectorAll('#controls label, figcaption span, h1, .verdict')) {
+  const block = getComputedStyle(label).display !== 'inline';
+  if (block && label.scrollWidth > label.clientWidth + 1) wrong.push(`${label.textContent} is cut`);
+}
+return [wrong, document.documentElement.scrollWidth, document.querySelectorAll('svg.plot').length];
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_no_label_is_cut_and_no_tick_covers_another(browser: Any, pages: list[Path], width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        for page in pages:
+            browser.get(page.as_uri())
+            wait_for(lambda: browser.execute_script("return document.querySelectorAll('.tick-y').length") > 0)
+            for turned in (False, True):
+                wrong, across, plots = browser.execute_script(WRONG_LABELS)
+                assert wrong == [], f"{page.stem} at {width}, axes turned: {turned}"
+                assert across <= width and plots > 0, page.stem
+                browser.execute_script("document.querySelectorAll('.axis-kind').forEach((each) => each.click())")
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_bandwidth_starts_at_nothing_and_latency_is_logarithmic_until_asked(opened: Any) -> None:
+    def numbers(figure: str) -> list[str]:
+        return [each.text for each in opened.find_elements("css selector", f"#{figure} .tick-y")]
+
+    bandwidth = [float(text) for text in numbers("busbw")]
+    steps = {round(b - a, 6) for a, b in pairwise(bandwidth)}
+    assert bandwidth[0] == 0 and len(steps) == 1, "equal steps from nothing"
+    opened.find_element("css selector", "#busbw .axis-kind").click()
+    assert "0" not in numbers("busbw"), "a logarithmic axis has no zero"
+    opened.find_element("css selector", "#busbw .axis-kind").click()
+    assert [float(text) for text in numbers("busbw")] == bandwidth
+    assert numbers("ratio")[0].endswith(" x")
+
+
+def test_all_sizes_unfold(opened: Any) -> None:
+    folded = opened.find_elements("css selector", "details")
+    assert folded and not folded[0].find_element("css selector", "table").is_displayed()
+    folded[0].find_element("css selector", "summary").click()
+    rows = folded[0].find_elements("css selector", "tbody tr")
+    assert len(rows) == 11 and rows[0].is_displayed()

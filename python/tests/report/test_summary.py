@@ -14,28 +14,28 @@ from busbw.cli.main import main
 from busbw.records import Case, Library, Record, Run, Tool, save_records
 
 PAGE = """\
-### 8 ranks, in place
+### 1 node of 8 GPUs, Standard\\_ND96amsr\\_A100\\_v4, in place
 
 **Latency (us)**
 
-| Message Size | NCCL AllGather | NCCL AllReduce | NCCL AllToAll | MSCCL AllToAll LL/LL128/Simple \
-| MSCCL++ AllGather K0/K1/K2 | MSCCL++ AllReduce |
-|:---:|:---:|:---:|:---:|:---:|:---:|:---:|
-| 1 KiB | **12.53** | **16.96** | 9.34 | **7.76** / 21.06 / 28.50 | 157.91 / 143.21 / 447.00 | 326.40 |
+| Message size | NCCL AllGather | NCCL AllReduce | NCCL AllToAll | MSCCL AllToAll LL | MSCCL AllToAll LL128 \
+| MSCCL AllToAll Simple | MSCCL++ AllGather K0 | MSCCL++ AllGather K1 | MSCCL++ AllGather K2 | MSCCL++ AllReduce |
+|:---:|:---:|:---:|:---:|:---:|:---:|:---:|:---:|:---:|:---:|:---:|
+| 1 KiB | **12.53** | **16.96** | 9.34 | **7.76** | 21.06 | 28.50 | 157.91 | 143.21 | 447.0 | 326.4 |
 
 **BusBW (GB/s)**
 
-| Message Size | NCCL AllGather | NCCL AllReduce | NCCL AllToAll | MSCCL AllToAll LL/LL128/Simple \
-| MSCCL++ AllGather K0/K1/K2 | MSCCL++ AllReduce |
-|:---:|:---:|:---:|:---:|:---:|:---:|:---:|
-| 1 GiB | 253.59 | **231.45** | **254.69** | 217.05 / 216.98 / 217.15 | 125.06 / **255.64** / 124.89 | 22.55 |
+| Message size | NCCL AllGather | NCCL AllReduce | NCCL AllToAll | MSCCL AllToAll LL | MSCCL AllToAll LL128 \
+| MSCCL AllToAll Simple | MSCCL++ AllGather K0 | MSCCL++ AllGather K1 | MSCCL++ AllGather K2 | MSCCL++ AllReduce |
+|:---:|:---:|:---:|:---:|:---:|:---:|:---:|:---:|:---:|:---:|:---:|
+| 1 GiB | **253.59** | **231.45** | **254.69** | 217.05 | 216.98 | 217.15 | 125.06 | **255.64** | 124.89 | 22.55 |
 """
 
 
 def make(path: Path, name: str, library: str, speed: float = 1.0) -> str:
     cases = tuple(
         Case(name, i, "all_reduce", 1 << power, "in_place", "measured", 10.0 / speed, 1.0, 50.0 * speed, type="float",
-             op="sum", ranks=2, batches_us=((9.0, 10.0, 10.0, 10.0, 11.0),))
+             op="sum", ranks=2, batches_us=(tuple(time / speed for time in (9.0, 10.0, 10.0, 10.0, 11.0)),))
         for i, power in enumerate(range(3, 31))
     )  # fmt: skip
     save_records([Record(Run(name, None, Tool("busbw"), Library(library)), cases)], path)
@@ -44,13 +44,13 @@ def make(path: Path, name: str, library: str, speed: float = 1.0) -> str:
 
 def test_the_ndmv4_page_comes_out_as_it_is_published(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "catalogue:ndmv4-1x8", "--format", "md"]) == 0
-    assert capsys.readouterr().out == PAGE
+    assert capsys.readouterr().out.startswith(PAGE)
 
 
-def test_missing_variants_are_dashes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_figures_are_dashes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "catalogue:ndmv4-2x8", "--format", "md", "--bandwidth-sizes", "4G"]) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| 4 GiB"))
-    assert "| - / - / - |" in row and "44.60 / - / **234.08**" in row
+    assert "| 37.81 | - | - | - | 44.60 | - | **234.08** |" in row
 
 
 def test_the_text_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,7 @@ def test_csv_and_json_hold_every_figure(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["report", *files, "--format", "csv", "--every"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert len(rows) == 56
-    assert {row["run"] for row in rows} == {"A", "'=cmd()"}, "a spreadsheet must not run a name"
+    assert {row["column"] for row in rows} == {"A", "'=cmd()"}, "a spreadsheet must not run a name"
     assert main(["report", *files, "--format", "json"]) == 0
     table = json.loads(capsys.readouterr().out)
     assert {(row["bytes"], row["value"], row["best"]) for row in table if row["column"] == "=cmd()"} >= {(8, 5.0, True)}
@@ -84,10 +84,12 @@ def test_a_sweep_shows_its_largest_size_too(capsys: pytest.CaptureFixture[str]) 
     assert sizes == {1 << 20, 128 << 20, 1 << 30, 2 << 30}
 
 
-def test_many_runs_are_listed_by_the_values_that_they_share(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "catalogue:ndmv4-1x8"]) == 0
+def test_what_differs_is_said_once_for_the_runs_that_share_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "catalogue:ndmv4-1x8", "--format", "md"]) == 0
     text = capsys.readouterr().out
-    assert text.count("NCCL_SOCKET_IFNAME") == 1 and "    eth0: NCCL; MSCCL\n    -: MSCCL++\n" in text
+    assert text.count("eth0") == 1
+    notes = next(line for line in text.splitlines() if "eth0" in line)
+    assert notes.startswith("- NCCL, MSCCL: library file") and "; MSCCL++: library file not known" in notes
 
 
 def test_entries_of_a_group_keep_their_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,7 +126,7 @@ def test_hostile_names_stay_text(kind: str, tmp_path: Path) -> None:
     if kind != "text":
         assert "<script>x" not in text
     if kind == "md":
-        assert all(line.count("|") - line.count("\\|") in (0, 4) for line in text.splitlines())
+        assert all(line.count("|") - line.count("\\|") in (0, 5) for line in text.splitlines())
 
 
 def test_a_png_is_a_png_and_the_same_runs_give_the_same_svg(tmp_path: Path) -> None:

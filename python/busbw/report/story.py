@@ -1,0 +1,154 @@
+"""The words of a report: its title, its verdict in a sentence, how it was measured, and how to repeat it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from busbw.analysis.ranges import describe
+from busbw.analysis.units import format_bytes, format_us
+from busbw.base.text import clean
+from busbw.records import Record
+from busbw.report.curves import Curve
+from busbw.report.judging import Judge
+from busbw.report.variants import PLACEMENTS, Section
+
+_TITLE = ("library", "nodes", "cluster", "date")
+_MOST_NAMED = 3
+"""So many values of one fact still fit a title."""
+
+
+def headline(sections: Sequence[Section]) -> str:
+    """`AllReduce float sum, NCCL 2.29.3, 2 ranks, Standard_NC48ads_A100_v4, 2026-11-22`, as far as it was recorded."""
+    curves = [curve for section in sections for curve in section.curves]
+    parts = [_among([_work(curve) for curve in curves], "collectives")]
+    for fact in _TITLE:
+        values = [_library(curve) if fact == "library" else curve.facts.get(fact, "") for curve in curves]
+        parts.append(
+            _among(values, {"library": "libraries", "nodes": "shapes", "cluster": "clusters"}.get(fact, "days"))
+        )
+    return ", ".join(part for part in parts if part) or "Collectives"
+
+
+def _work(curve: Curve) -> str:
+    return " ".join(curve.facts[name] for name in ("collective", "type", "root") if name in curve.facts)
+
+
+def _library(curve: Curve) -> str:
+    return " ".join(curve.facts[name] for name in ("library", "version") if name in curve.facts)
+
+
+def _among(values: Sequence[str], many: str) -> str:
+    shown = [clean(value) for value in dict.fromkeys(values) if value]
+    if len(shown) > _MOST_NAMED:
+        return f"{len(shown)} {many}"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def verdicts(sections: Sequence[Section], judge: Judge) -> list[str]:
+    """One sentence for every column against its base, or of a column that stands alone; the largest sizes first."""
+    found = []
+    for section in sections:
+        where = f"{section.title}: " if len(sections) > 1 else ""
+        found += [f"{where}{sentence}" for sentence in _of_section(section, judge)]
+    return found
+
+
+def _of_section(section: Section, judge: Judge) -> Iterator[str]:
+    """The placement that comes first in the table is said first; the other only where it says something else."""
+    for i, curve in enumerate(section.curves):
+        base = _base(section, i)
+        said = _against(curve, section.curves[base], judge) if base != i else []
+        pair = f"{_quoted(section.names[i])} against {_quoted(section.names[base])}"
+        yield from (f"{pair}{f', {where}' if where else ''}: {words}." for where, words in said)
+        if len(section.curves) == 1:
+            yield from filter(None, [_alone(curve)])
+
+
+def _base(section: Section, i: int) -> int:
+    """The base column, where it does the same work; else the first column that does."""
+    work = section.curves[i].collective
+    if section.base is not None and section.curves[section.base].collective == work:
+        return section.base
+    return next(j for j, curve in enumerate(section.curves) if curve.collective == work)
+
+
+def _against(curve: Curve, base: Curve, judge: Judge) -> list[tuple[str, str]]:
+    """A placement and what is to say of it; no placement where all of them read the same."""
+    said: list[tuple[str, str]] = []
+    for placement in curve.placements:
+        found = judge.comparison(base, curve, placement, of_times=curve.ranks == base.ranks)
+        if found is not None:
+            words = [each for sweep in found.sweeps for each in reversed(describe(sweep.ranges, "the other", "it"))]
+            said.append((PLACEMENTS[placement], "; ".join(words)))
+    alike = len({words for _, words in said}) == 1
+    return [("", said[0][1])] if alike and said else said
+
+
+def _alone(curve: Curve) -> str | None:
+    """The two ends of one sweep: its highest bandwidth and its lowest latency."""
+    bus = [(case.busbw_GBps, case.bytes, "bus") for case in curve.cases if case.busbw_GBps]
+    rates = bus or [(case.algbw_GBps, case.bytes, "algorithm") for case in curve.cases if case.algbw_GBps]
+    times = [(case.time_us, case.bytes) for case in curve.cases if case.time_us]
+    parts = []
+    if rates:
+        rate, size, kind = max(rates)
+        parts.append(f"highest {kind} bandwidth {rate:.2f} GB/s, at {format_bytes(size)}")
+    if times:
+        time, size = min(times)
+        parts.append(f"lowest latency {format_us(time)}, at {format_bytes(size)}")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if text else None
+
+
+def _quoted(name: str) -> str:
+    return f"'{clean(name)}'" if "," in name or " " in name else clean(name)
+
+
+def how_measured(sections: Sequence[Section]) -> list[str]:
+    """What measured, how often, with what spread; what was not recorded is said."""
+    found: dict[str, list[str]] = {}
+    for section in sections:
+        for curve, name in zip(section.curves, section.names, strict=True):
+            found.setdefault(_measured(curve), []).append(name)
+    alike = len(found) == 1
+    return [
+        text if alike else f"{', '.join(map(_quoted, dict.fromkeys(names)))}: {text}" for text, names in found.items()
+    ]
+
+
+def _measured(curve: Curve) -> str:
+    run, first = curve.records[0].run, curve.cases[0]
+    parts = [" ".join(part for part in (run.tool.name, run.tool.version) if part)]
+    if run.source:
+        parts.append(f"read from {run.source.file}")
+    if run.source and run.source.url:
+        parts.append(run.source.url)
+    warm = run.options.get("warmup_iters")
+    if first.iterations:
+        parts.append(f"{first.iterations} calls a time" + (f" after {warm} to warm up" if warm else ""))
+    repeats = len(curve.records)
+    if repeats > 1:
+        parts.append(f"{repeats} runs")
+    batches = len(first.batches_us[0]) if first.batches_us else 0
+    parts.append(f"{batches} timed batches a case" if batches > 1 else "one time a case" if repeats == 1 else "")
+    missing = [name for name in ("library", "date") if name not in curve.facts]
+    if missing:
+        parts.append(f"{' and '.join(missing)} not recorded")
+    return clean("; ".join(part for part in parts if part))
+
+
+def how_to_repeat(sections: Sequence[Section], words: Sequence[str]) -> list[str]:
+    """The command of each run, as it was recorded, and the command that makes this page."""
+    records: dict[int, Record] = {}
+    for section in sections:
+        for curve in section.curves:
+            records.update({id(record): record for record in curve.records[:1]})
+    found = []
+    for record in records.values():
+        run = record.run
+        if run.program:
+            found.append(shlex.join([run.program, *run.arguments]))
+        elif run.source and run.source.command:
+            found.append(run.source.command)
+    return [*dict.fromkeys(clean(each) for each in found), shlex.join(["busbw", "report", *map(clean, words)])]

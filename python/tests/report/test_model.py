@@ -1,0 +1,201 @@
+"""The model that every format draws: colours, ratios with intervals, verdicts, and names of columns."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import pytest
+
+from busbw.cli.main import main
+from busbw.cli.sources import resolve_sides
+from busbw.records import Case, Library, Record, Run, Tool
+from busbw.report.curves import Curve, NamedRun, make_curves
+from busbw.report.judging import Judge
+from busbw.report.naming import name_columns, parse_axes
+from busbw.report.picture import DARK, LIGHT, View, choose_colours, make_views
+from busbw.report.story import headline, how_measured, how_to_repeat, verdicts
+from busbw.report.variants import Section, Wanted, make_sections
+
+# Machado, Oliveira and Fernandes 2009, severity 1: how linear RGB reaches the three kinds of colour blindness.
+_EYES = {
+    "all": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protan": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deutan": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+
+def linear(colour: str) -> tuple[float, ...]:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    return tuple(c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+
+
+def luminance(colour: str) -> float:
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear(colour), strict=True))
+
+
+def lab(colour: str, eye: str) -> tuple[float, float, float]:
+    r, g, b = (min(1.0, max(0.0, sum(w * c for w, c in zip(row, linear(colour), strict=True)))) for row in _EYES[eye])
+
+    def root(t: float) -> float:
+        return t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116
+
+    x = root((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.95047)
+    y = root(0.2126 * r + 0.7152 * g + 0.0722 * b)
+    z = root((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.08883)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize(("palette", "ground"), [(LIGHT, "#ffffff"), (DARK, "#14171b")])
+def test_colours_stay_apart_for_every_eye_and_from_their_ground(palette: tuple[str, ...], ground: str) -> None:
+    for colour in palette:
+        low, high = sorted((luminance(colour), luminance(ground)))
+        assert (high + 0.05) / (low + 0.05) >= 3, colour
+    for eye in _EYES:
+        for one, two in combinations(palette, 2):
+            # 2.3 is what an eye just notices; lines are thin and stand far from each other.
+            assert math.dist(lab(one, eye), lab(two, eye)) > 10, (eye, one, two)
+
+
+def record(name: str, speed: float, *, library: str | None = "NCCL", samples: int = 0, **environment: str) -> Record:
+    cases = [
+        Case(name, 0, "all_reduce", 1 << power, placement, "measured", (10 + 2.0**power / 1e5) / speed, 1.0,
+             speed * power, type="float", op="sum", ranks=2,
+             batches_us=(tuple((10 + 2.0**power / 1e5) / speed * (1 + 0.002 * (i % 5)) for i in range(samples)),)
+             if samples else ())
+        for power in range(3, 31)
+        for placement in ("out_of_place", "in_place")
+    ]  # fmt: skip
+    return Record(
+        Run(name, None, Tool("busbw"), Library(library) if library else None, environment=environment), tuple(cases)
+    )
+
+
+def curves(*records: Record) -> list[Curve]:
+    return make_curves([NamedRun(each.run.run, each) for each in records])
+
+
+def sections(*records: Record, **wanted: object) -> list[Section]:
+    return make_sections(curves(*records), Wanted(**wanted))  # type: ignore[arg-type]
+
+
+def of_catalogue(name: str, columns: str | None = None) -> list[Section]:
+    runs = [
+        NamedRun(each.label.removeprefix("catalogue:"), each.record) for each in resolve_sides([f"catalogue:{name}"])
+    ]
+    found = make_curves(runs)
+    return make_sections(found, Wanted(parse_axes(columns, found)))
+
+
+def test_a_library_has_its_colour_on_every_page() -> None:
+    alone = choose_colours(curves(record("x", 1)))
+    beside = choose_colours(curves(record("y", 1, library="RCCL"), record("x", 1)))
+    third = choose_colours(curves(record("z", 1, library="MSCCL++"), record("y", 1, library="RCCL"), record("x", 1)))
+    assert alone[0] == beside[1] == third[2] and beside[0] == third[1]
+    several = choose_colours(curves(*(record(str(i), 1) for i in range(5)), record("y", 1, library="RCCL")))
+    assert len(set(several)) == 6 and several[0] == alone[0] and several[5] == beside[0]
+
+
+def views(*records: Record) -> list[View]:
+    judge = Judge()
+    return make_views(sections(*records, judge=judge), lambda record, shape, size: None, judge)
+
+
+def test_the_ratio_is_plotted_with_its_interval() -> None:
+    (view,) = views(record("a", 1, samples=8, NCCL_X="1"), record("b", 2, samples=8, NCCL_X="2"))
+    assert [(plot.id, plot.logarithmic) for plot in view.plots] == [
+        ("ratio", False),
+        ("busbw", False),
+        ("latency", True),
+    ]
+    for line in view.plots[0].lines:
+        assert len(line.points) == 28
+        for point in line.points:
+            assert point.low is not None and point.high is not None and point.low <= point.value <= point.high
+            assert 1.9 < point.value < 2.1
+
+
+def test_one_column_has_no_ratio_and_its_ends_are_the_verdict() -> None:
+    (view,) = views(record("a", 1))
+    assert [plot.id for plot in view.plots] == ["busbw", "latency"]
+    (said,) = verdicts(sections(record("a", 1)), Judge())
+    assert said == "Highest bus bandwidth 30.00 GB/s, at 1 GiB; lowest latency 10.00 us, at 8 B."
+
+
+def test_the_graph_file_is_judged_in_one_sentence() -> None:
+    first, second = verdicts(of_catalogue("nc48v4"), Judge())
+    assert first == (
+        "'without NCCL_GRAPH_FILE' against 'with NCCL_GRAPH_FILE', out of place: at the largest sizes (2 GiB to 8 GiB) "
+        "it is 3.9 times as fast; from 64 KiB up it is 1.16 to 3.9 times as fast; up to 32 KiB no difference (within "
+        "2.8 % over 13 sizes together)."
+    )
+    assert "in place" in second
+
+
+def test_only_what_is_more_than_noise_is_bold() -> None:
+    (section,) = of_catalogue("nc96v4", "NCCL_GRAPH_FILE")
+    assert not any(cell.best or cell.sure for table in section.tables for row in table.cells for cell in row)
+    (section,) = of_catalogue("nc48v4", "NCCL_GRAPH_FILE")
+    bus = next(table for table in section.tables if table.quantity.startswith("BusBW"))
+    last = bus.cells[-1]
+    assert [cell.best for cell in last] == [False, True, False, True] and [cell.sure for cell in last] == [
+        False,
+        True,
+    ] * 2
+
+
+def test_equal_runs_have_no_best_and_a_faster_one_has() -> None:
+    (alike,) = sections(record("a", 1, samples=8, X="1"), record("b", 1, samples=8, X="2"))
+    assert not any(cell.best for table in alike.tables for row in table.cells for cell in row)
+    (unlike,) = sections(record("a", 1, samples=8, X="1"), record("b", 1.2, samples=8, X="2"))
+    assert all([cell.best for cell in row] == [False, True] * 2 for table in unlike.tables for row in table.cells)
+
+
+def names(*records: Record, axes: str | None = None) -> list[str]:
+    found = curves(*records)
+    return name_columns(found, parse_axes(axes, found))
+
+
+def test_columns_are_named_by_what_differs() -> None:
+    one = record("page#1", 1, NCCL_ALGO="Ring", NCCL_DEBUG="INFO")
+    assert names(one, record("page#2", 1, NCCL_ALGO="Tree")) == ["NCCL_ALGO=Ring", "NCCL_ALGO=Tree"]
+    assert names(one, record("page#2", 1)) == ["with NCCL_ALGO=Ring", "without NCCL_ALGO"]
+    assert names(one, record("page#2", 1, library="RCCL")) == ["NCCL", "RCCL"]
+    three = names(one, record("page#2", 1, library="RCCL"), record("page#3", 1, NCCL_ALGO="Tree"))
+    assert three == ["NCCL, NCCL_ALGO=Ring", "RCCL", "NCCL, NCCL_ALGO=Tree"]
+    assert names(record("page#1", 1), record("page#2", 1)) == ["1st in page", "2nd in page"]
+    assert names(record("before", 1), record("after", 1)) == ["before", "after"]
+
+
+def test_the_kernels_of_the_published_page_are_columns() -> None:
+    found = of_catalogue("ndmv4-2x1", "algorithm")
+    gather = next(section for section in found if section.title.startswith("AllGather"))
+    assert gather.names == ("NCCL", "K0", "K1", "K2")
+
+
+def test_runs_that_repeat_each_other_are_one_column(tmp_path: object) -> None:
+    repeats = [NamedRun("a", record(str(i), 1 + i / 100)) for i in range(4)]
+    (section,) = make_sections(make_curves([*repeats, NamedRun("b", record("9", 3, NCCL_X="1"))]), Wanted())
+    assert len(section.names) == 2 and len(section.curves[0].records) == 4
+
+
+def test_title_measuring_and_repeating_say_what_is_known() -> None:
+    found = of_catalogue("ndv4", "nodes")
+    assert headline(found) == "AllReduce float sum, 1 node of 8 GPUs and 2 nodes of 8 GPUs, Standard_ND96asr_v4"
+    assert "library and date not recorded" in how_measured(found)[0]
+    assert how_to_repeat(found, ["catalogue:ndv4"])[-1] == "busbw report catalogue:ndv4"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--columns", "colour"], "'colour' is no axis"),
+        (["--against", "nobody"], "is no column; the columns are: with NCCL_GRAPH_FILE, without NCCL_GRAPH_FILE"),
+        (["--figures", "time,watts"], "'watts' is no figure"),
+        (["--collective", "broadcast"], "no measured case of broadcast"),
+    ],
+)
+def test_a_wrong_word_is_named(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "catalogue:nc48v4", *words]) != 0
+    assert said in capsys.readouterr().err
