@@ -79,17 +79,18 @@ def _against(curve: Curve, base: Curve, judge: Judge) -> list[tuple[str, str]]:
     for placement in curve.placements:
         found = judge.comparison(base, curve, placement, of_times=curve.ranks == base.ranks)
         if found is not None:
-            words = [each for sweep in found.sweeps for each in reversed(describe(sweep.ranges, "the other", "it"))]
+            words = [each for sweep in found.sweeps for each in reversed(describe(sweep.ranges, "it"))]
             said.append((PLACEMENTS[placement], "; ".join(words)))
     alike = len({words for _, words in said}) == 1
     return [("", said[0][1])] if alike and said else said
 
 
 def _alone(curve: Curve) -> str | None:
-    """The two ends of one sweep: its highest bandwidth and its lowest latency."""
-    bus = [(case.busbw_GBps, case.bytes, "bus") for case in curve.cases if case.busbw_GBps]
-    rates = bus or [(case.algbw_GBps, case.bytes, "algorithm") for case in curve.cases if case.algbw_GBps]
-    times = [(case.time_us, case.bytes) for case in curve.cases if case.time_us]
+    """The two ends of one sweep: its highest bandwidth and its lowest latency. In place, one rank has nothing to do."""
+    measured = [case for case in curve.cases if curve.ranks != 1 or case.placement != "in_place"]
+    bus = [(case.busbw_GBps, case.bytes, "bus") for case in measured if case.busbw_GBps]
+    rates = bus or [(case.algbw_GBps, case.bytes, "algorithm") for case in measured if case.algbw_GBps]
+    times = [(case.time_us, case.bytes) for case in measured if case.time_us]
     parts = []
     if rates:
         rate, size, kind = max(rates)
