@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from busbw.doctor.triggers import triggers_of
+
 _WORDS = (
     # Containers of NVIDIA on a read-only root file system, and shells that tidy up.
     r"\b(?:rm|rmdir|chmod|chown|mv|ln|touch): (?:cannot|can't|failed to)",
@@ -32,18 +34,18 @@ _WORDS = (
     r"module verification failed: signature and/or required key missing",
     r"loading (?:NVIDIA UNIX|out-of-tree module)",
     r"ACPI (?:BIOS )?(?:Error|Warning)",
-    # How a run was configured is no event: command lines, help, echoes of variables.
-    r"^\W{0,6}(?:\+ |\$ |usage: |export )",
-    r"--(?:help|no-requeue)\b",
 )
-BENIGN = re.compile("|".join(_WORDS), re.IGNORECASE)
+_ECHO = re.compile(r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)")
+"""How a run was configured is no event: command lines, help, echoes of variables."""
+PATTERNS = tuple(re.compile(each, re.IGNORECASE) for each in _WORDS)
+TRIGGERS = tuple(triggers_of(each) for each in _WORDS)
 _IGNORED = re.compile(r"Exception ignored in", re.IGNORECASE)
 _LAST_OF_TRACEBACK = re.compile(r"^(?:\W*\[?\w{0,12}\]?:)?[A-Za-z_][\w.]{2,80}(?::|$)(?! *File )")
 
 
-def is_benign(line: str) -> bool:
-    """Whether the line is one of those that sound worse than they are."""
-    return BENIGN.search(line) is not None
+def is_echo(line: str) -> bool:
+    """Whether the line repeats a command."""
+    return _ECHO.match(line) is not None
 
 
 def opens_ignored(line: str) -> bool:

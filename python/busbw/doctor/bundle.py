@@ -16,7 +16,7 @@ from busbw.base.secrets import hide, hide_random
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.flight import bare, looks_like
 from busbw.doctor.read_logs import lines_of
-from busbw.doctor.scan import MAX_SHAPES, NO_DIGITS
+from busbw.doctor.scan import DIGITS, MAX_SHAPES
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import SCHEMA, Snapshot, TextFile
 from busbw.importers.context import is_kept
@@ -104,18 +104,18 @@ def _kept_log(file: TextFile) -> TextFile:
         return file
     if file.text is not None and looks_like(file.text[: 1 << 16]):
         return replace(file, text=bare(file.text, file.path))
-    shapes: dict[str, bool] = {}
+    shapes: dict[bytes, bool] = {}
     with lines_of(file) as lines:
         # Lines stay where they are, so that findings name the same ones.
         kept = [without_secret_values(line.rstrip("\n")) if _tells(line, shapes) else "" for line in lines]
     return replace(file, text="\n".join(kept) + "\n")
 
 
-def _tells(line: str, shapes: dict[str, bool]) -> bool:
+def _tells(line: str, shapes: dict[bytes, bool]) -> bool:
     """Whether a line is NCCL's, a benchmark's, or one that a signature knows; equal shapes are looked at once."""
     if "NCCL " in line or line.lstrip().startswith("#"):
         return True
-    key = line.translate(NO_DIGITS)
+    key = line.encode("utf-8", "replace").translate(None, DIGITS)
     if key not in shapes and len(shapes) < MAX_SHAPES:
         lowered = line.lower()
         shapes[key] = any(each.may_match(lowered) for each in SIGNATURES.values())

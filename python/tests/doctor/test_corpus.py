@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from busbw.cli.main import main
+from busbw.doctor import benign
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
@@ -14,7 +16,7 @@ from busbw.doctor.inputs import Inputs, read_inputs
 from busbw.doctor.signature import Signature
 from busbw.doctor.signature_page import page
 from busbw.doctor.signatures import SIGNATURES
-from busbw.doctor.triggers import triggers_of
+from busbw.doctor.triggers import TriggerIndex, triggers_of
 
 from .corpus import healthy
 from .corpus.load import SHAPES, Case, cases, shaped
@@ -109,6 +111,19 @@ def test_triggers_are_in_every_match(pattern: str, words: tuple[str, ...]) -> No
     assert triggers_of(pattern) == words
 
 
+def test_the_index_finds_what_one_look_after_the_other_finds() -> None:
+    sets = [[word for words, _ in each.compiled for word in words] for each in SIGNATURES.values()]
+    index = TriggerIndex(sets)
+    for line in {line for case in CASES for line in case.text.lower().splitlines()}:
+        assert index.of(line) == [at for at, words in enumerate(sets) if any(word in line for word in words)], line
+
+
+@pytest.mark.parametrize("pattern", benign.PATTERNS, ids=lambda each: each.pattern[:40])
+def test_every_benign_line_has_words_to_look_for(pattern: re.Pattern[str]) -> None:
+    words = triggers_of(pattern.pattern)
+    assert words and min(map(len, words)) >= 3
+
+
 def test_an_effect_beside_its_cause_is_a_note(tmp_path: Path) -> None:
     text = "NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off.\nsocketProgress: Connection closed by remote peer n1\n"
     assert [each.name for each in loud(text, tmp_path)] == ["gpu-off-bus"]
@@ -181,4 +196,5 @@ def test_errors_that_nobody_knows_are_shown_as_unseen(tmp_path: Path, capsys: py
     path = tmp_path / "job.log"
     path.write_text("all is well, 0 errors\nfatal: the flux capacitor failed\n")
     assert main(["doctor", "--log", str(path)]) == 3
-    assert f"{path}:2 speaks of an error" in " ".join(capsys.readouterr().out.split())
+    said = "".join(capsys.readouterr().out.split())  # a long path is broken over lines
+    assert "job.log:2speaksofanerror" in said and "theflux" in said

@@ -15,7 +15,7 @@ MAX_KEPT = 100_000
 MAX_WORDS = 1000
 SURELY_REFUSED = 3
 """Messages with this beginning that no handler took: further ones are not tried."""
-_NO_DIGITS = str.maketrans("", "", "0123456789")
+_DIGITS = b"0123456789"
 _NAMES = re.compile(r"[A-Z][A-Z0-9_]{2,80}")
 
 Handler = Callable[["_Reading", Line, "re.Match[str]"], None]
@@ -48,8 +48,8 @@ class _Reading:
     threads: dict[tuple[str, int, int], str] = field(default_factory=dict)
     devices: dict[tuple[str, int, int], str] = field(default_factory=dict)
     latest: str = ""
-    likely: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    refused: dict[str, int] = field(default_factory=dict)
+    likely: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
+    refused: dict[bytes, int] = field(default_factory=dict)
     messages: int = 0
     unread: int = 0
     lines: int = 0
@@ -129,7 +129,7 @@ def _understood(reading: _Reading, line: Line) -> bool:
     """Whether some handler took the line. Those that took lines with this first word before are tried first."""
     if line.text.startswith("Channel ") and " via " in line.text and _quick_transport(reading, line):
         return True
-    word = line.text[:24].translate(_NO_DIGITS)
+    word = line.text[:24].encode("utf-8", "replace").translate(None, _DIGITS)
     likely = reading.likely.get(word, ())
     for i in likely:
         if _apply(reading, line, *_HANDLERS[i]):
