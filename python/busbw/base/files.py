@@ -1,14 +1,61 @@
-"""Files that a user names: read up to a limit, written, and a sentence where either fails."""
+"""Files that a user names: read up to a limit, written but never over what was read, a sentence where either fails."""
 
 from __future__ import annotations
 
 import os
+import select
+import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from busbw.base.errors import UserError
+
+PATIENCE_S = 5.0
+"""A pipe that has a name must give its first byte within this; somebody has to write into it."""
+
+_read: set[tuple[int, int]] = set()
+"""Device and inode of every file that this process has read because somebody named it."""
+
+
+def open_to_read(path: str | Path, *, what: str = "") -> BinaryIO:
+    """The file, open. UserError for a folder, a device that never ends and a pipe into which nobody writes.
+
+    What is opened here is remembered, and `writing` refuses it.
+    """
+    called = _called(what, path)
+    descriptor = -1
+    try:
+        # A pipe without a writer must not hold us, and a terminal must not become ours.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        state = os.fstat(descriptor)
+        if stat.S_ISDIR(state.st_mode):
+            raise UserError(f"{called} cannot be read: it is a folder")
+        if stat.S_ISCHR(state.st_mode) and state.st_rdev != _device_of(os.devnull):
+            raise UserError(f"{called} is a device, and no device is read; save what it gives into a file first")
+        if stat.S_ISFIFO(state.st_mode) and not select.select([descriptor], [], [], PATIENCE_S)[0]:
+            raise UserError(f"{called} is a pipe into which nobody wrote within {PATIENCE_S:g} s")
+        os.set_blocking(descriptor, True)
+        _read.add((state.st_dev, state.st_ino))
+        return os.fdopen(descriptor, "rb")
+    except OSError as problem:
+        _close(descriptor)
+        raise UserError(f"{called} cannot be read: {problem.strerror or problem}") from problem
+    except UserError:
+        _close(descriptor)
+        raise
+
+
+def _close(descriptor: int) -> None:
+    with suppress(OSError):
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _device_of(path: str) -> int:
+    return Path(path).stat().st_rdev
 
 
 def read_bytes(path: str | Path, most: int, *, what: str = "", hint: str) -> bytes:
@@ -21,11 +68,11 @@ def read_bytes(path: str | Path, most: int, *, what: str = "", hint: str) -> byt
 
 def read_start(path: str | Path, most: int, *, what: str = "") -> bytes:
     """The first `most` bytes, or all where there are fewer."""
-    try:
-        with Path(path).open("rb") as file:
+    with open_to_read(path, what=what) as file:
+        try:
             return file.read(most)
-    except OSError as problem:
-        raise UserError(f"{_called(what, path)} cannot be read: {problem.strerror or problem}") from problem
+        except OSError as problem:
+            raise UserError(f"{_called(what, path)} cannot be read: {problem.strerror or problem}") from problem
 
 
 def read_text(path: str | Path, most: int, *, what: str = "", hint: str) -> str:
@@ -37,12 +84,30 @@ def read_text(path: str | Path, most: int, *, what: str = "", hint: str) -> str:
 
 
 @contextmanager
-def writing(path: str | Path) -> Iterator[None]:
-    """Turns what goes wrong with writing that file into a sentence."""
+def writing(path: str | Path, *, update: bool = False) -> Iterator[None]:
+    """What goes wrong with writing becomes a sentence; a file that was read is refused, except for an update of it."""
+    if not update:
+        refuse_read(path)
     try:
         yield
     except OSError as problem:
         raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
+
+
+def refuse_read(path: str | Path) -> None:
+    """UserError where this file, by whatever name, is one that was read."""
+    found = identity(path)
+    if found is not None and found in _read:
+        raise UserError(f"{path} is a file that was read, and is not overwritten; name another one to write to")
+
+
+def identity(path: str | Path | int) -> tuple[int, int] | None:
+    """Device and inode of a regular file, by whatever name or descriptor; None where there is none."""
+    with suppress(OSError, ValueError):
+        state = os.stat(path)  # noqa: PTH116 - a descriptor too
+        if stat.S_ISREG(state.st_mode):
+            return state.st_dev, state.st_ino
+    return None
 
 
 def _called(what: str, path: str | Path) -> str:

@@ -6,7 +6,11 @@ import sys
 from importlib import import_module
 from typing import Any
 
+from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
+
+DEEPEST = 64
+"""Parts of a dotted key: the reader's time grows with the square of their number."""
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
@@ -15,8 +19,12 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
         reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     except ModuleNotFoundError:
         raise UserError("Python 3.10 reads TOML with the package tomli: pip install tomli") from None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.partition("=")[0].count(".") > DEEPEST and not line.lstrip().startswith("#"):
+            raise UserError(f"{name}:{number}: a key of more than {DEEPEST} parts is no key of ours")
     try:
-        document: dict[str, Any] = reader.loads(text)
+        with bounded(name, len(text)):
+            document: dict[str, Any] = reader.loads(text)
     except (ValueError, RecursionError) as problem:
         raise UserError(f"{name} is no TOML: {problem}") from None
     return document

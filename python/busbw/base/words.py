@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from busbw.base.errors import UsageError
 from busbw.base.options import ENGINE, Option, Positional, actions_of, options_of, words_of
+from busbw.base.overwriting import refuse_overwriting
 from busbw.base.quantities import parse_bytes, parse_percent, parse_ranges, parse_seconds
 
 RELEASE = "the old name goes with the next release"
@@ -165,6 +166,7 @@ def parse(verb: str, words: Sequence[str], until: Callable[[str], bool] | None =
     read = reader.read(words, until or (lambda _: hands_on))
     if read.has("help"):
         return Args(help=True)
+    refuse_overwriting(read.given, () if hands_on else read.rest)
     plain, name = read.plain, verb
     action = None
     if actions := actions_of(verb):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from busbw.base.errors import UserError
+from busbw.base.files import writing
 from busbw.base.secrets import hide
 from busbw.base.words import Args
 from busbw.importers import FileReport, ImportedSweep, import_folder, import_path, import_stream
@@ -123,11 +125,9 @@ class _Destination:
 
     def __enter__(self) -> _Destination:
         if self._output and not self._dry:
-            self._partial = self._output.with_name(f"{self._output.name}.partial")
-            try:
-                self._stream = self._partial.open("w", encoding="utf-8", newline="\n")
-            except OSError as problem:
-                raise UserError(f"cannot write {self._output}: {problem.strerror or problem}") from problem
+            self._partial = self._output.with_name(f".{self._output.name}.{os.getpid()}.partial")
+            with writing(self._output):
+                self._stream = self._partial.open("x", encoding="utf-8", newline="\n")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -144,10 +144,12 @@ class _Destination:
     def _close(self, *, finished: bool) -> None:
         if self._stream is None or self._partial is None or self._output is None:
             return
-        self._stream.close()
-        if finished:
-            self._partial.replace(self._output)
-        else:
+        try:
+            with writing(self._output):
+                self._stream.close()
+                if finished:
+                    self._partial.replace(self._output)
+        finally:
             self._partial.unlink(missing_ok=True)
 
     def take(self, sweep: ImportedSweep) -> None:
@@ -198,8 +200,6 @@ class _Destination:
 
             store.add_lines(sweep.run.run, sweep.lines(), Path(self._runs) if self._runs else None)
             return
-        try:
+        with writing(self._output or "", update=True):
             self._stream.writelines(sweep.lines())
             self._stream.flush()
-        except OSError as problem:
-            raise UserError(f"cannot write {self._output}: {problem.strerror or problem}") from problem

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.files import writing
 from busbw.base.words import Args
 from busbw.cli.sources import SOURCES_HELP, resolve_sides
 
@@ -50,10 +51,8 @@ def run(args: Args) -> int:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         return 0
-    try:
+    with writing(args.output):
         args.output.write_bytes(content)
-    except OSError as problem:
-        raise UserError(f"the report cannot be written to {args.output}: {problem.strerror or problem}") from problem
     print(f"wrote {args.output}", file=sys.stderr)
     return 0
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.files import read_start
 from busbw.records import Collective, Record, read_records
 
 _NUMBERED = re.compile(r"(.+)#(\d+)")
@@ -134,11 +135,7 @@ def _load_records(name: str, runs: str | None, collective: Collective | None) ->
 def _read_file(path: Path, collective: Collective | None) -> list[Record]:
     if not path.is_file():
         raise UserError(f"{path} is no regular file; save what it gives into one first")
-    try:
-        with path.open("rb") as stream:
-            start = stream.read(4096).lstrip()
-    except OSError as problem:
-        raise UserError(f"cannot read {path}: {problem.strerror or problem}") from problem
+    start = read_start(path, 4096).lstrip()
     if start.startswith(b'{"schema"') or (start.startswith(b"{") and b'"kind"' in start and b'"run"' in start):
         return read_records(path)
     return list(import_module("busbw.importers").load(path, collective))

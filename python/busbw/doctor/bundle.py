@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import tarfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
+from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
-from busbw.base.files import writing
+from busbw.base.files import open_to_read, writing
 from busbw.base.secrets import hide, hide_random
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.flight import bare, looks_like
@@ -40,12 +43,15 @@ def write_bundle(snapshot: Snapshot, path: Path) -> None:
 def read_bundle(path: Path) -> Snapshot:
     """The snapshot in a bundle; UserError where it is none, is too large, or a newer busbw wrote it."""
     try:
-        with path.open("rb") as file:
-            text = _member(file, path)
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
+        with open_to_read(path) as file, bounded(str(path), os.fstat(file.fileno()).st_size, packed=True):
+            return _decoded(_member(file, path), path)
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as problem:
         raise UserError(f"{path} is no bundle of `busbw doctor --collect`: {problem}") from problem
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
+
+
+def _decoded(text: bytes, path: Path) -> Snapshot:
     try:
         raw = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as problem:
@@ -67,9 +73,25 @@ def is_bundle(start: bytes) -> bool:
     return start.startswith(b"\x1f\x8b")
 
 
-def _member(file: object, path: Path) -> bytes:
+class _Limited:
+    """What an archive unpacks to, up to a limit: headers and members before ours may be of any size."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._unpacked = gzip.GzipFile(fileobj=file)
+        self._left = MAX_BYTES + (1 << 20)
+        self._path = path
+
+    def read(self, size: int) -> bytes:
+        if size > self._left:
+            raise UserError(f"{self._path} unpacks to more than {MAX_BYTES >> 20} MiB, more than a bundle may hold")
+        data = self._unpacked.read(size)
+        self._left -= len(data)
+        return data
+
+
+def _member(file: BinaryIO, path: Path) -> bytes:
     # As a stream: the size of a member is known before it is read, and nothing is written to disk.
-    with tarfile.open(fileobj=file, mode="r|gz") as archive:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=_Limited(file, path), mode="r|") as archive:  # type: ignore[call-overload]
         for count, member in enumerate(archive):
             if count >= 16:
                 break

@@ -122,4 +122,9 @@ def _hints(wanted: Any) -> dict[str, Any]:
 
 
 def _misfit(where: str, wanted: str, raw: Any) -> UserError:
-    return UserError(f"{where}: {wanted} was expected, not {str(raw)[:40]!r}")
+    return UserError(f"{where}: {wanted} was expected, not {_shown(raw)!r}")
+
+
+def _shown(raw: Any) -> str:
+    """A value in few characters; a long list is not spelled out for that."""
+    return f"{type(raw).__name__} of {len(raw)}" if isinstance(raw, (list, dict)) else str(raw)[:40]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+from busbw.base import files
 from busbw.base.errors import UserError
 from busbw.doctor.libraries import find_libraries
 from busbw.doctor.snapshot import HostState, ProcessState, Snapshot, TextFile
@@ -71,10 +72,9 @@ def conf_files(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[Text
 def read_text(path: str, root: Path = Path("/")) -> TextFile:
     """A text file up to 32 MiB."""
     try:
-        with _inside(root, path).open("rb") as file:
-            return TextFile(path, file.read(MAX_TEXT).decode("utf-8", "replace"))
-    except OSError as problem:
-        return TextFile(path, None, problem.strerror or str(problem))
+        return TextFile(path, files.read_start(_inside(root, path), MAX_TEXT).decode("utf-8", "replace"))
+    except UserError as problem:
+        return TextFile(path, None, str(problem))
 
 
 def host_state(root: Path = Path("/")) -> HostState:

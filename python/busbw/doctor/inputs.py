@@ -144,7 +144,7 @@ def _tables(name: str) -> tuple[Record, ...]:
 
 
 def _holds_table(path: Path) -> bool:
-    with path.open("rb") as file:
+    with files.open_to_read(path) as file:
         while block := file.read(BLOCK_BYTES):
             if any(word in block for word in _TABLE):
                 return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -9,7 +10,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
+from busbw.base.files import open_to_read
 from busbw.doctor.scan import Scan, scan
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import TextFile
@@ -44,10 +47,11 @@ def _size(file: TextFile) -> int:
 
 def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     signatures = tuple(SIGNATURES.values())
-    with lines_of(file) as lines:
-        log = read_log(lines, file.path)
-    with lines_of(file) as lines:
-        return log, scan(lines, file.path, signatures)
+    with bounded(file.path, _size(file)):
+        with lines_of(file) as lines:
+            log = read_log(lines, file.path)
+        with lines_of(file) as lines:
+            return log, scan(lines, file.path, signatures)
 
 
 @contextmanager
@@ -57,7 +61,7 @@ def lines_of(file: TextFile) -> Iterator[Iterable[str]]:
         yield file.text.splitlines()
         return
     try:
-        with Path(file.path).open(encoding="utf-8", errors="replace") as stream:
+        with io.TextIOWrapper(open_to_read(file.path), encoding="utf-8", errors="replace") as stream:
             # A file without an end of line must not become one line of gigabytes.
             yield iter(partial(stream.readline, MAX_LINE), "")
     except OSError as problem:

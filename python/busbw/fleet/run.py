@@ -53,7 +53,7 @@ def measure(asked: Asked, how: Launching, file: Path, limits: Limits, say: Calla
     fabric, options, results = asked
     deadline = time.monotonic() + limits.seconds
     known = Knowledge()
-    with writing(file), file.open("a", encoding="utf-8") as stream:
+    with writing(file, update=True), file.open("a", encoding="utf-8") as stream:
         if not file.stat().st_size:
             _write(stream, [head_line(fabric, options)])
         while trials := next_round(fabric, known, options):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import stat
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TypeVar
 
+from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.importers.collective import ALL, Columns, asking
 from busbw.importers.context import SIGNS, Document, NcclMessages, Surroundings
 from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
 from busbw.importers.formats import DOCUMENT_FORMATS
-from busbw.importers.lines import Progress, Source, open_source
+from busbw.importers.lines import GZIP_MAGIC, Progress, Source, open_source
 from busbw.importers.nccl_tests_rows import OPS
 from busbw.importers.prefixes import Peeler, before_anchor, split_prefix
 from busbw.importers.recordings import Jobs as Recordings
@@ -64,8 +68,16 @@ def import_path(
         reading = _of_recording(path, report, take, collective, url)
         reading.close()
         return report
-    with open_source(path) as stream:
+    with open_source(path) as stream, _bounded(str(path), stream):
         return import_stream(stream, str(path), take, collective=collective, url=url, progress=progress)
+
+
+def _bounded(name: str, stream: IO[bytes]) -> AbstractContextManager[None]:
+    """The bounds of a file by its size on disk; none of time for a pipe."""
+    state = os.fstat(stream.fileno())
+    if not stat.S_ISREG(state.st_mode):
+        return bounded(name, None)
+    return bounded(name, state.st_size, packed=os.pread(stream.fileno(), 2, 0) == GZIP_MAGIC)
 
 
 def import_folder(
@@ -85,7 +97,7 @@ def import_folder(
             if is_recording(file):
                 _of_recording(file, report, take, collective, url, shared)
                 continue
-            with open_source(file) as stream:
+            with open_source(file) as stream, _bounded(str(file), stream):
                 source = Source(stream, str(file), progress)
                 reading = _Reading(source, report, take, collective, url, shared)
                 reading.who = file.name.split(".")[0]
@@ -158,8 +170,7 @@ def import_stream(  # noqa: PLR0913 - options that are named
 
 
 def _take_records(source: Source, report: FileReport, take: Take) -> None:
-    text = source.everything(1 << 30)
-    for record in parse_records(io.BytesIO(text.encode()), source.name):
+    for record in parse_records(source.binary(), source.name):
         report.notes.extend(record.notes)
         collectives = list(dict.fromkeys(case.collective for case in record.cases))
         ranks = next((case.ranks for case in record.cases if case.ranks), None)

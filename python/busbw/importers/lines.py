@@ -10,9 +10,10 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, BinaryIO, Protocol
 
 from busbw.base.errors import UserError
+from busbw.base.files import open_to_read
 
 MAX_LINE = 1 << 16
 """Characters of one line; no benchmark prints more, JSON files are read by their own reader."""
@@ -22,6 +23,12 @@ SNIFFED = 1 << 16
 
 MAX_UNPACKED = 8 << 30
 """Bytes that a compressed file may unpack to."""
+
+MAX_RATIO = 100
+FREE_UNPACKED = 16 << 20
+"""A file beyond this may unpack to so many times its size: logs give 10 to 40."""
+
+GZIP_MAGIC = b"\x1f\x8b"
 
 _CHUNK = 1 << 20
 _MAGIC = {b"\x7fELF": "a program", b"PK\x03\x04": "a zip archive", b"%PDF": "a PDF", b"\x89PNG": "a picture",
@@ -53,9 +60,10 @@ class Source:
         self._progress = progress
         self._stream: Readable = stream
         self.head = _read(stream, SNIFFED, name)
-        if self.head.startswith(b"\x1f\x8b"):
-            rest = io.BufferedReader(_Rejoined(self.head, stream))
-            self._stream = gzip.GzipFile(fileobj=rest)
+        self._packed: _Rejoined | None = None
+        if self.head.startswith(GZIP_MAGIC):
+            self._packed = _Rejoined(self.head, stream)
+            self._stream = gzip.GzipFile(fileobj=io.BufferedReader(self._packed))
             self.head = _read(self._stream, SNIFFED, name)
         self._encoding = _encoding(self.head)
         self._refuse_binary()
@@ -79,9 +87,20 @@ class Source:
     def everything(self, limit: int) -> str:
         """The whole text, for formats that are one document; refuses more than `limit` bytes."""
         rest = _read(self._stream, max(limit + 1 - len(self.head), 0), self.name)
+        self._check_ratio(len(self.head) + len(rest))
         if len(self.head) + len(rest) > limit:
             raise UserError(f"{self.name} is larger than {limit >> 20} MiB, too large for one JSON document")
         return (self.head + rest).decode(self._encoding, "replace")
+
+    def binary(self) -> BinaryIO:
+        """The whole content as it is, to be read once."""
+        return io.BufferedReader(_Rejoined(self.head, self._stream))
+
+    def _check_ratio(self, unpacked: int) -> None:
+        if self._packed is not None and unpacked > FREE_UNPACKED + MAX_RATIO * self._packed.taken:
+            raise UserError(
+                f"{self.name} unpacks to more than {MAX_RATIO} times its size, as no log does; unpack it yourself"
+            )
 
     def blocks(self) -> Iterator[tuple[int, list[str]]]:
         """Lines without their end, many at a time, with the number of the first of them.
@@ -135,6 +154,7 @@ class Source:
             total += len(chunk)
             if total > MAX_UNPACKED:
                 raise UserError(f"{self.name} holds more than {MAX_UNPACKED >> 30} GiB: split it before importing")
+            self._check_ratio(total)
             if self._progress is not None:
                 self._progress(total)
             yield decoder.decode(chunk)
@@ -161,12 +181,9 @@ def _without_tags(line: str) -> str:
 
 def open_source(path: Path) -> IO[bytes]:
     """The file opened for reading, or a sentence why it cannot be."""
-    try:
-        if path.is_dir():
-            raise UserError(f"{path} is a directory: name the files in it")
-        return path.open("rb")
-    except OSError as problem:
-        raise UserError(f"cannot read {path}: {problem.strerror or problem}") from problem
+    if path.is_dir():
+        raise UserError(f"{path} is a directory: name the files in it")
+    return open_to_read(path)
 
 
 def _read(stream: Readable, size: int, name: str) -> bytes:
@@ -186,9 +203,10 @@ def _encoding(head: bytes) -> str:
 class _Rejoined(io.RawIOBase):
     """What was read already, followed by the rest."""
 
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+    def __init__(self, head: bytes, rest: Readable) -> None:
         self._head = memoryview(head)
         self._rest = rest
+        self.taken = 0
 
     def readable(self) -> bool:
         return True
@@ -197,4 +215,5 @@ class _Rejoined(io.RawIOBase):
         data = self._head[: len(buffer)] if self._head else self._rest.read(len(buffer))
         self._head = self._head[len(data) :] if self._head else self._head
         buffer[: len(data)] = data
+        self.taken += len(data)
         return len(data)

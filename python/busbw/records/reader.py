@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from os import PathLike, fspath
+from os import PathLike, fspath, fstat
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
+from busbw.base.files import open_to_read
 from busbw.records.decode import InvalidLineError, Line, decode
 from busbw.records.model import Case, End, Record, Run
 
@@ -38,11 +40,12 @@ class _Building:
 def read_records(path: str | PathLike[str]) -> list[Record]:
     """Every record of a JSON Lines file, in the order of their `run` lines."""
     name = fspath(path)
-    try:
-        with Path(path).open("rb") as stream:
-            return parse_records(stream, name)
-    except OSError as problem:
-        raise UserError(f"cannot read {name}: {problem.strerror or problem}") from problem
+    with open_to_read(Path(path)) as stream:
+        try:
+            with bounded(name, fstat(stream.fileno()).st_size):
+                return parse_records(stream, name)
+        except OSError as problem:
+            raise UserError(f"cannot read {name}: {problem.strerror or problem}") from problem
 
 
 def read_record(path: str | PathLike[str]) -> Record:

@@ -15,16 +15,18 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
+from busbw.base.files import open_to_read
+from busbw.records.reader import MAX_LINE_BYTES
 from busbw.runs.destination import RECORD_NAME
 from busbw.runs.store import Labels, read_labels, record_states
 
 INDEX_NAME = ".index.sqlite"
-# A number that changes with the tables below; an index of another layout is made again.
-LAYOUT = 1
 _WAIT_S = 30.0
 _PROGRESS_FROM = 500
 
@@ -41,6 +43,7 @@ CREATE TABLE cases (
 CREATE INDEX cases_of_run ON cases(run);
 CREATE TABLE tags (run TEXT, tag TEXT, PRIMARY KEY (run, tag)) WITHOUT ROWID;
 CREATE TABLE environment (run TEXT, name TEXT, value TEXT, PRIMARY KEY (run, name)) WITHOUT ROWID;
+CREATE TABLE place (inode INTEGER);
 CREATE TABLE files (run TEXT PRIMARY KEY, record_ns INTEGER, record_size INTEGER, labels_ns INTEGER) WITHOUT ROWID;
 """
 _CASE_KEYS = (
@@ -79,7 +82,15 @@ class Index:
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of one of our own queries."""
-        return self.connection.execute(query, values).fetchall()
+        try:
+            return self.connection.execute(query, values).fetchall()
+        except sqlite3.OperationalError as problem:
+            raise UserError(f"the index of {self.root} cannot be read: {problem}") from problem
+        except sqlite3.DatabaseError:
+            # A damaged page, which only those who ask for its rows meet.
+            self.connection.close()
+            self.connection = self._open(rebuild=True)
+            return self.connection.execute(query, values).fetchall()
 
     def select(self, query: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Column names and rows of a user's query, which can read and nothing else."""
@@ -121,7 +132,7 @@ class Index:
         connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
         try:
             _prepare(connection)
-            return self._updated(_usable(connection))
+            return self._updated(_usable(connection, path.stat().st_ino))
         except BaseException:
             connection.close()
             raise
@@ -170,19 +181,35 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = OFF")
 
 
-def _usable(connection: sqlite3.Connection) -> sqlite3.Connection:
-    (layout,) = connection.execute("PRAGMA user_version").fetchone()
-    if layout == LAYOUT:
-        return connection
-    connection.execute("BEGIN IMMEDIATE")
-    # Another process may have made it while this one waited for the lock.
-    (layout,) = connection.execute("PRAGMA user_version").fetchone()
-    if layout != LAYOUT:
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            connection.execute(f'DROP TABLE "{name}"')
-        _create(connection)
-    connection.commit()
+def _usable(connection: sqlite3.Connection, inode: int) -> sqlite3.Connection:
+    """The connection, its tables made where the file is new. DatabaseError for an index that was not made here.
+
+    One that came with the folder, from an archive or another machine, has another inode: whatever it says may be false,
+    and its views and triggers would run as ours. Copying an index costs no more than making it again.
+    """
+    if not _objects(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        # Another process may have made it while this one waited for the lock.
+        if not _objects(connection):
+            _create(connection)
+            connection.execute("INSERT INTO place VALUES (?)", (inode,))
+        connection.commit()
+    if _objects(connection) != _our_objects() or connection.execute("SELECT inode FROM place").fetchall() != [(inode,)]:
+        raise sqlite3.DatabaseError("an index of another layout or place")
     return connection
+
+
+def _objects(connection: sqlite3.Connection) -> list[Any]:
+    return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
+
+
+@cache
+def _our_objects() -> list[Any]:
+    connection = _fresh(sqlite3.connect(":memory:"))
+    try:
+        return _objects(connection)
+    finally:
+        connection.close()
 
 
 def _fresh(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -195,7 +222,6 @@ def _create(connection: sqlite3.Connection) -> None:
     for statement in _TABLES.split(";"):
         if statement.strip():
             connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {LAYOUT}")
 
 
 def _discard(path: Path) -> None:
@@ -250,8 +276,10 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], str | None]:
     """The lines as plain objects: the index needs no more checks; a run that is used is read with all of them."""
     lines: list[dict[str, Any]] = []
     try:
-        with path.open("rb") as stream:
-            for number, raw in enumerate(stream, start=1):
+        with open_to_read(path) as stream, bounded(str(path), os.fstat(stream.fileno()).st_size):
+            for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES), b""), start=1):
+                if len(raw) == MAX_LINE_BYTES:
+                    return lines, f"line {number} is longer than {MAX_LINE_BYTES >> 20} MiB"
                 if not raw.endswith(b"\n"):
                     # Still being written, or cut off by a kill: the lines before it stand.
                     break
@@ -259,6 +287,8 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], str | None]:
                 if line is None:
                     return lines, f"line {number} is no JSON object"
                 lines.append(line)
+    except UserError as problem:
+        return [], str(problem)
     except OSError as problem:
         return lines, problem.strerror or str(problem)
     return lines, None

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.base.files import read_start
 from busbw.records import Record, record_lines
 from busbw.records.writer import save_lines
 from busbw.runs.destination import RECORD_NAME, runs_directory
 
 LABELS_NAME = "labels.json"
+MAX_LABELS = 1 << 20
 _MOST_ALIKE = 1000
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
 _TAG = re.compile(r"[A-Za-z0-9_.:+/-]{1,64}")
@@ -114,8 +116,8 @@ def record_states(root: Path) -> Iterator[tuple[str, os.stat_result, int]]:
 def read_labels(folder: Path) -> Labels:
     """Tags and note of a run; a missing or broken file is none."""
     try:
-        raw = json.loads((folder / LABELS_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        raw = json.loads(read_start(folder / LABELS_NAME, MAX_LABELS))
+    except (UserError, ValueError, RecursionError):
         return Labels()
     if not isinstance(raw, Mapping):
         return Labels()

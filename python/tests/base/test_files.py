@@ -28,7 +28,7 @@ def test_what_cannot_be_read_decoded_or_written_is_named_with_its_reason(tmp_pat
     path.write_bytes(b"\xff")
     with pytest.raises(UserError, match=r"/file is no text in UTF-8$"):
         read_text(path, 9, hint="")
-    with pytest.raises(UserError, match=r"/file cannot be written: Not a directory$"), writing(path):
+    with pytest.raises(UserError, match=r"/file/below cannot be written: Not a directory$"), writing(path / "below"):
         (path / "below").write_text("x")
 
 

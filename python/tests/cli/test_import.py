@@ -71,7 +71,7 @@ def test_a_file_without_results_is_a_failure(tmp_path: Path) -> None:
 
 def test_an_output_that_cannot_be_written_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["import", str(SAMPLES / "osu.txt"), "-o", str(tmp_path / "no" / "x.jsonl")]) == 1
-    assert "cannot write" in capsys.readouterr().err
+    assert "cannot be written" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -104,10 +104,11 @@ def test_what_goes_wrong_in_the_second_process_is_said_once(
     large_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     real_open = Path.open
-    monkeypatch.setattr(
-        Path, "open", lambda path, *a, **k: real_open(Path("/dev/full") if path.suffix == ".partial" else path, *a, **k)
-    )
     monkeypatch.setattr(import_, "MANY_CASES", 1)
+    monkeypatch.setattr(
+        Path, "open", lambda path, mode="r", *a, **k: real_open(Path("/dev/full"), "w", *a, **k)
+        if path.suffix == ".partial" else real_open(path, mode, *a, **k)
+    )  # fmt: skip
     assert main(["import", str(large_log), "-o", str(tmp_path / "out.jsonl")]) != 0
     assert capsys.readouterr().err.count("No space left on device") == 1
     assert not (tmp_path / "out.jsonl").exists()

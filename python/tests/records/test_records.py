@@ -229,7 +229,7 @@ def test_an_older_version_steps_up_one_at_a_time(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_missing_file_is_a_sentence() -> None:
-    with pytest.raises(UserError, match=r"cannot read nowhere\.jsonl: No such file"):
+    with pytest.raises(UserError, match=r"nowhere\.jsonl cannot be read: No such file"):
         read_records("nowhere.jsonl")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from busbw.base.errors import UsageError
 from busbw.base.options import ENGINE, LAUNCH, MEASURING, options_of
+from busbw.base.overwriting import refuse_overwriting
 from busbw.base.words import Args, Given, Reader, value_of, values
 from busbw.launch.engine import VARIABLE
 from busbw.runs.destination import RecordChoice
@@ -81,4 +82,6 @@ def understand(collective: str, words: Sequence[str], before: Sequence[Given] = 
     stray = [*([] if lenient else read.plain), *read.rest]
     if stray:
         raise UsageError(f"'{stray[0]}' is no option, and nothing else is expected; see `{prog} --help`")
-    return Measurement(collective, (*before, *read.given))
+    given = (*before, *read.given)
+    refuse_overwriting(given)
+    return Measurement(collective, given)

@@ -105,7 +105,7 @@ def merged(old: Sequence[Rule], new: Sequence[Rule]) -> list[Rule]:
 def save_table(path: Path, text: str) -> None:
     """Write it whole or not at all: a library may read it at any moment."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with writing(path):
+    with writing(path, update=True):
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.write_text(text, encoding="utf-8")
         beside.replace(path)

@@ -12,8 +12,9 @@ import pwd
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from busbw.base.errors import UserError
+from busbw.base.files import read_start
 from busbw.machine.nccl.problem import Problem
 
 MAX_LINES = 10_000
@@ -91,8 +92,8 @@ def set_by_files(environ: Mapping[str, str]) -> dict[str, Origin]:
     found: dict[str, Origin] = {}
     for path in conf_paths(environ):
         try:
-            text = Path(path).read_bytes()[:MAX_BYTES].decode("utf-8", "replace")
-        except OSError:
+            text = read_start(path, MAX_BYTES).decode("utf-8", "replace")
+        except UserError:
             continue
         for entry in read_conf(text, path).entries:
             found.setdefault(entry.name, Origin(path, entry.line, conf=True))

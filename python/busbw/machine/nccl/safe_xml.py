@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
+from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 
 MAX_BYTES = 16 << 20
@@ -54,7 +55,8 @@ def parse(data: bytes, source: str, *, doctype: bool = False) -> Node:
         raise UserError(f"{source} has {len(data)} bytes, and XML of more than {MAX_BYTES} is not read")
     reader = _Reader(source, doctype)
     try:
-        reader.parser.Parse(data, True)
+        with bounded(source, len(data)):
+            reader.parser.Parse(data, True)
     except expat.ExpatError as problem:
         what = expat.ErrorString(problem.code)
         raise UserError(f"{source}:{problem.lineno}: not well-formed XML: {what}") from None

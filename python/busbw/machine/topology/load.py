@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.base import files
+from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.machine.nccl.problem import Problem
 from busbw.machine.nccl.topology_file import TopologyFile, read_topology
@@ -19,6 +20,8 @@ from busbw.machine.topology.smi_query import read_query
 from busbw.machine.topology.sysfs import SysfsReading
 
 MAX_BYTES = 64 << 20
+MAX_TEXT = 4 << 20
+"""Of `lspci` and matrices: a machine of 16 GPUs prints less than a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,16 @@ def read_bytes(path: str | Path) -> bytes:
 
 def from_bytes(data: bytes, source: str) -> Loaded:
     """As `load`, of content that is already here."""
+    with bounded(source, len(data)):
+        return _from_bytes(data, source)
+
+
+def _from_bytes(data: bytes, source: str) -> Loaded:
     start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     if start.startswith(b"<"):
         return _from_xml(data, source)
+    if len(data) > MAX_TEXT:
+        raise UserError(f"{source} is text of more than {MAX_TEXT >> 20} MiB; no topology of one machine is that large")
     text = data.decode("utf-8", "replace")
     if "ROCm System Management Interface" in text[:65536] or "amd-smi" in text[:4096]:
         raise UserError(

@@ -1,0 +1,73 @@
+"""No command overwrites the file it reads: refused from the words alone, before anything is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from busbw.base.errors import UsageError
+from busbw.base.files import identity
+from busbw.base.options import Option
+
+
+class Given(Protocol):
+    """An option or word as somebody wrote it: `busbw.base.words.Given`."""
+
+    @property
+    def option(self) -> Option | None: ...
+    @property
+    def text(self) -> str | None: ...
+    @property
+    def words(self) -> tuple[str, ...]: ...
+
+
+def refuse_overwriting(given: Iterable[Given], words: Sequence[str] = ()) -> None:
+    """UsageError where an option that writes names a file which another word names too, by whatever name.
+
+    The table of options says which write (`writes`). All else that names a file, a folder's files and what stands on
+    standard input included, counts as read. `base.files.writing` looks again for what no word names, as kept runs do.
+    """
+    written = [each for each in given if each.option is not None and each.option.writes and each.text]
+    if not written:
+        return
+    read = [each.text or "" for each in given if each.option is not None and not each.option.writes and each.text]
+    read += [each.words[0] for each in given if each.option is None]
+    read += words
+    for at, each in enumerate(written):
+        target = Path(each.text or "")
+        if any(_same(target, Path(other.text or "")) for other in written[:at] if other.option is not each.option):
+            raise UsageError(f"{target} is to be written twice; name two files")
+        if source := _read_as(target, read):
+            raise UsageError(f"{each.words[0].partition('=')[0]} {target} would overwrite {source}, which is read; "
+                             "name another file")  # fmt: skip
+
+
+def _read_as(target: Path, read: Sequence[str]) -> str:
+    """By which name the target is read too; empty where it is not."""
+    mine = identity(target)
+    if mine is None:
+        return ""
+    for word in read:
+        if word == "-":
+            if identity(0) == mine:
+                return "standard input"
+        elif identity(word) == mine:
+            return word
+        elif _is_folder_of(word, target):
+            return f"a file of the folder {word}"
+    return ""
+
+
+def _same(one: Path, other: Path) -> bool:
+    if identity(one) is not None:
+        return identity(one) == identity(other)
+    return one.absolute() == other.absolute()
+
+
+def _is_folder_of(word: str, target: Path) -> bool:
+    try:
+        folder = Path(word)
+        return folder.is_dir() and folder.resolve() in target.resolve().parents
+    except (OSError, RuntimeError, ValueError):
+        return False
