@@ -61,6 +61,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("topo", "GPUs, NVLinks, PCIe, NICs: matrix, drawing, NCCL's files", "busbw.cli.topo", "Diagnose"),
     Verb("doctor", "what keeps this machine from its bandwidth, and the fix", "busbw.cli.doctor", "Diagnose"),
     Verb("watch", "record every call of a job; which rank holds it up when it hangs", "busbw.cli.watch", "Diagnose"),
+    Verb("replay", "issue the calls of a recorded job again, and compare", "busbw.cli.replay", "Diagnose"),
     Verb("fleet", "which of many nodes, NICs, cables and switches are slow", "busbw.cli.fleet", "Diagnose"),
     Verb("gate", "pass or fail a run by thresholds or a baseline", "busbw.cli.gate", "Know"),
     Verb("completion", "completion for bash, zsh and fish", "busbw.cli.completion", "Use"),

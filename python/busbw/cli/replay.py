@@ -1,0 +1,150 @@
+"""`busbw replay FOLDER`: issues the recorded calls again, over a library of the NCCL API in host memory."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import IO, Any
+
+from busbw.base.errors import UserError
+from busbw.base.words import Args
+
+EPILOG = """\
+examples:
+  busbw watch --output recordings -- python train.py
+  busbw replay recordings                      as fast as it goes
+  busbw replay recordings --gaps               with the recorded pauses
+  busbw replay recordings --ranks 2            with the first two ranks alone
+  busbw replay recordings --library ./libother.so
+"""
+_GRACE_S = 60.0
+_TIMES = 20
+
+
+def run(args: Args) -> int:
+    """Plan, start the ranks, compare; 1 where a result was wrong."""
+    from busbw.watch.recording import Recording, find
+    from busbw.watch.replay import plan
+
+    folder = Path(args.folder)
+    paths = find(folder)
+    if not paths:
+        raise UserError(f"{folder} holds no recording; `busbw watch --output {folder} -- PROGRAM` makes them")
+    library = _library(args.library)
+    with ExitStack() as stack:
+        made = plan([stack.enter_context(Recording(path)) for path in paths], args.ranks)
+    for why, calls in made.left_out.items():
+        print(f"busbw replay: {calls:,} {why} are left out", file=sys.stderr)
+    for note in made.notes:
+        print(f"busbw replay: {note}", file=sys.stderr)
+    limit = _GRACE_S + _TIMES * made.span_ns / 1e9
+    results = _start(
+        library,
+        [{"communicators": each.communicators, "steps": each.steps, "gaps": args.gaps} for each in made.ranks],
+        limit,
+    )
+    wrong = sum(result["wrong"] for result in results)
+    print(_table([each.recorded_ns for each in made.ranks], [each.communicators for each in made.ranks], results))
+    took = max(result["took_ns"] for result in results) / 1e9
+    checks = sum(result["checks"] for result in results)
+    print(f"{sum(len(each.steps) for each in made.ranks):,} calls of {len(made.ranks)} ranks in {took:.3g} s, "
+          f"recorded over {made.span_ns / 1e9:.3g} s; {wrong} wrong of {3 * checks:,} elements looked at")  # fmt: skip
+    return 1 if wrong else 0
+
+
+def _library(name: str | None) -> Path:
+    """A file with the NCCL API that works in host memory."""
+    from busbw.launch.engine import find_engine
+
+    if name in (None, "cpu"):
+        found = find_engine().parent.parent / "lib" / "libbusbw_cpu.so"
+        path = found if found.exists() else find_engine().parent / "libbusbw_cpu.so"
+    else:
+        path = Path(str(name)).absolute()
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise UserError(f"--library {name or 'cpu'}: {error}") from error
+    if not hasattr(library, "ncclAllReduce"):
+        raise UserError(f"{path} has no ncclAllReduce; give a library of the NCCL API with --library")
+    if not hasattr(library, "busbwLibraryName"):
+        raise UserError(f"{path} works in GPU memory; busbw replay replays in host memory, over libbusbw_cpu.so")
+    library.busbwLibraryName.restype = ctypes.c_char_p
+    if b"CPU" not in library.busbwLibraryName():
+        raise UserError(f"{path} works in GPU memory; busbw replay replays in host memory, over libbusbw_cpu.so")
+    return path
+
+
+def _start(library: Path, plans: list[dict[str, Any]], limit_s: float) -> list[dict[str, Any]]:
+    """A process for each rank; when one fails or the time is over, all end."""
+    words = [sys.executable, "-m", "busbw.watch.replay_rank", str(library)]
+    with tempfile.TemporaryDirectory(prefix="busbw-replay-") as folder, ExitStack() as stack:
+        jobs: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
+        try:
+            for number, plan in enumerate(plans):
+                given, out = Path(folder) / f"plan{number}", Path(folder) / f"out{number}"
+                given.write_text(json.dumps(plan))
+                stdin = stack.enter_context(given.open("rb"))
+                stdout: IO[bytes] = stack.enter_context(out.open("w+b"))
+                jobs.append((subprocess.Popen([*words, folder], stdin=stdin, stdout=stdout), stdout))
+            _wait([job for job, _ in jobs], limit_s)
+        finally:
+            for job, _ in jobs:
+                if job.poll() is None:
+                    job.kill()
+                job.wait()
+        for _, written in jobs:
+            written.seek(0)
+        return [json.load(written) for _, written in jobs]
+
+
+def _wait(jobs: list[subprocess.Popen[bytes]], limit_s: float) -> None:
+    end = time.monotonic() + limit_s
+    while any(job.poll() is None for job in jobs):
+        for rank, job in enumerate(jobs):
+            if job.poll():
+                raise UserError(f"rank {rank} of the replay ended with code {job.returncode}; the others were ended")
+        if time.monotonic() > end:
+            raise UserError(f"the replay took longer than {limit_s:.0f} s and was ended")
+        time.sleep(0.02)
+    for rank, job in enumerate(jobs):
+        if job.returncode:
+            raise UserError(f"rank {rank} of the replay ended with code {job.returncode}")
+
+
+def _table(
+    recorded: list[dict[tuple[int, str, int, int], list[int]]],
+    communicators: list[list[tuple[int, int]]],
+    results: list[dict[str, Any]],
+) -> str:
+    """By collective, count and type: the median call of all ranks, recorded and replayed."""
+    from busbw.watch.recording import TYPES
+
+    keys = dict.fromkeys(key for result in results for key in result["times"])
+    head = ("collective", "count", "type", "ranks", "recorded us", "replayed us", "ratio")
+    rows = []
+    for key in keys:
+        place, kind, count, type_ = key.split()
+        number = (int(place), kind, int(count), int(type_))
+        before = [ns for each in recorded for ns in each.get(number, [])]
+        after = [ns for result in results for ns in result["times"].get(key, [])]
+        size = max(each[number[0]][0] for each in communicators)
+        was, is_ = median(before) / 1000 if before else None, median(after) / 1000 if after else None
+        ratio = f"{is_ / was:.3f}" if was and is_ else "-"
+        rows.append((kind, f"{number[2]:,}", TYPES[number[3]], str(size), _us(was), _us(is_), ratio))
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(widths[at]) for at, cell in enumerate(row) if at)])
+        for row in (head, *rows)
+    )
+
+
+def _us(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"

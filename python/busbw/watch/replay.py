@@ -1,0 +1,156 @@
+"""From recordings to what each rank of a replay has to call: only calls that all their ranks recorded, and alike."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from busbw.base.errors import UserError
+from busbw.watch.recording import COLLECTIVES, OPS, TYPES, Call, Recording
+
+MAX_BYTES = 1 << 30
+"""Of one call's buffer."""
+MAX_CALLS = 4_000_000
+
+Step = tuple[int, int, str, int, int, int, int, int]
+"""begun_ns from the job's first call, communicator, kind, count, type, operator, root or peer, group."""
+
+
+@dataclass
+class RankPlan:
+    """One process of the replay."""
+
+    who: str
+    communicators: list[tuple[int, int]] = field(default_factory=list)
+    """Of each communicator of the plan (size, this rank in it); (0, 0) where it takes no part."""
+    steps: list[Step] = field(default_factory=list)
+    recorded_ns: dict[tuple[int, str, int, int], list[int]] = field(default_factory=dict)
+
+
+@dataclass
+class Plan:
+    """What is replayed, and what is not."""
+
+    ranks: list[RankPlan]
+    left_out: Counter[str]
+    notes: list[str]
+    span_ns: int
+
+
+@dataclass
+class _Rank:
+    who: str
+    is_synchronous: bool
+    rows: dict[int, tuple[int, int, int]]
+    calls: list[Call]
+    order: tuple[int, str, int]
+
+
+def plan(recordings: Sequence[Recording], ranks: int | None) -> Plan:
+    """A replay on as many ranks as were recorded, or on the first `ranks` of them."""
+    all_ranks = sorted((_read(recording) for recording in recordings), key=lambda each: each.order)
+    if ranks is not None and ranks > len(all_ranks):
+        raise UserError(f"--ranks {ranks}: the recordings hold {len(all_ranks)} ranks; more cannot be made of them")
+    chosen = all_ranks[: ranks or len(all_ranks)]
+    members: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    sizes: dict[int, int] = {}
+    for number, rank in enumerate(chosen):
+        for identity, own, size in rank.rows.values():
+            members[identity].append((own, number))
+            sizes[identity] = size
+    notes = []
+    for identity, found in members.items():
+        if len({number for _, number in found}) < len(found):
+            raise UserError("a process holds several ranks of one communicator; busbw replay needs one process a rank")
+        if len(found) < sizes[identity] and ranks is None:
+            raise UserError(
+                f"the recordings hold {len(found)} of {sizes[identity]} ranks of a communicator: bring the others, or "
+                f"say --ranks {len(all_ranks)} for a job with these alone"
+            )
+    kept = {identity: sorted(found) for identity, found in members.items() if len(found) > 1}
+    if ranks is not None and ranks < len(all_ranks):
+        notes.append(
+            f"{ranks} of {len(all_ranks)} ranks: communicators have their remaining ranks, counts are as recorded, "
+            "a root that is left out becomes the first rank"
+        )
+    made = Plan([RankPlan(rank.who) for rank in chosen], Counter(), notes, 0)
+    _communicators(made, kept)
+    _steps(made, chosen, kept)
+    if not any(rank.steps for rank in made.ranks):
+        raise UserError("the recordings hold no call that all its ranks made: nothing to replay")
+    return made
+
+
+def _read(recording: Recording) -> _Rank:
+    header = recording.header()
+    if header.calls > MAX_CALLS:
+        raise UserError(f"{recording.path} holds {header.calls:,} calls; busbw replay takes {MAX_CALLS:,} of a rank")
+    rows = {
+        row.place: (row.identity, row.rank, row.ranks)
+        for row in recording.communicators()
+        if 0 <= row.rank < row.ranks <= 1 << 16
+    }
+    name = f"rank {header.launched_rank}" if header.launched_rank >= 0 else f"pid {header.pid} of {header.host}"
+    order = (header.launched_rank, header.host, header.pid)
+    return _Rank(name, header.synchronous, rows, list(recording.calls()), order)
+
+
+def _communicators(made: Plan, kept: dict[int, list[tuple[int, int]]]) -> None:
+    for found in kept.values():
+        place = {number: at for at, (_, number) in enumerate(found)}
+        for number, rank in enumerate(made.ranks):
+            rank.communicators.append((len(found), place[number]) if number in place else (0, 0))
+
+
+def _steps(made: Plan, chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, int]]]) -> None:
+    shapes: dict[tuple[int, int], Counter[object]] = defaultdict(Counter)
+    for rank in chosen:
+        for call in rank.calls:
+            row = rank.rows.get(call.communicator)
+            if row and call.shape.kind in COLLECTIVES and not call.failed:
+                shapes[row[0], call.sequence][call.shape] += 1
+    numbers = {identity: at for at, identity in enumerate(kept)}
+    for number, rank in enumerate(chosen):
+        # Each host has its own clock: gaps count from the rank's own first call.
+        first = rank.calls[0].begun_ns if rank.calls else 0
+        for call in rank.calls:
+            why = _why_not(rank, call, kept, shapes)
+            if why:
+                made.left_out[why] += 1
+                continue
+            identity, _, _ = rank.rows[call.communicator]
+            at = call.begun_ns - first
+            root = call.shape.root or 0
+            where = [own for own, _ in kept[identity]]
+            root = where.index(root) if root in where else 0
+            op = OPS.index(call.shape.op) if call.shape.op in OPS else 0
+            type_ = TYPES.index(call.shape.type)
+            step = (at, numbers[identity], call.shape.kind, call.shape.count, type_, op, root, call.group)
+            made.ranks[number].steps.append(step)
+            made.span_ns = max(made.span_ns, at)
+            if rank.is_synchronous and not call.group and call.host_ns is not None:
+                key = (numbers[identity], call.shape.kind, call.shape.count, type_)
+                made.ranks[number].recorded_ns.setdefault(key, []).append(call.host_ns)
+
+
+def _why_not(
+    rank: _Rank,
+    call: Call,
+    kept: dict[int, list[tuple[int, int]]],
+    shapes: dict[tuple[int, int], Counter[object]],
+) -> str | None:
+    """Why a call is left out: in a sentence's words."""
+    row = rank.rows.get(call.communicator)
+    if call.shape.kind not in COLLECTIVES:
+        return "sends, receives and signals"
+    if call.failed or call.captured:
+        return "calls that were refused, or captured into a graph"
+    if row is None or row[0] not in kept:
+        return "calls on communicators of one rank"
+    same = shapes[row[0], call.sequence]
+    if same.total() < len(kept[row[0]]) or len(same) > 1:
+        return "calls that not all ranks made, or not alike"
+    if call.shape.type not in TYPES or call.shape.bytes(row[2]) > MAX_BYTES:
+        return f"calls of an unknown type, or above {MAX_BYTES >> 20} MiB"
+    return None

@@ -1,0 +1,163 @@
+"""Recorded calls are issued again, on as many ranks or fewer, and what cannot be is said."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_recordings import Made, Row, write
+
+from busbw.base.errors import UserError
+from busbw.watch.recording import Recording, find
+from busbw.watch.replay import Plan, plan
+from busbw.watch.replay_rank import Rank, encoded
+
+ROOT = Path(__file__).resolve().parents[3]
+BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
+CPU = BUILD / "lib" / "libbusbw_cpu.so"
+
+needs_library = pytest.mark.skipif(not CPU.exists(), reason="the CPU library is not built; BUSBW_BUILD names a build")
+
+
+def planned(folder: Path, ranks: int | None = None) -> Plan:
+    recordings = [Recording(path) for path in find(folder)]
+    try:
+        return plan(recordings, ranks)
+    finally:
+        for each in recordings:
+            each.close()
+
+
+def everything(folder: Path, ranks: int = 3) -> None:
+    """Each collective and type, a communicator of two ranks, a group, sends, and a call that one rank lacks."""
+    for rank in range(ranks):
+        rows = [Row(rank, ranks), *([Row(rank, 2, identity=9)] if rank < 2 else [])]
+        calls = [
+            Made(n * 10**6, kind=kind, type=type_, root=root, count=100 + n)
+            for n, (kind, type_, root) in enumerate(
+                [
+                    ("all_reduce", "float32", None), ("all_gather", "bfloat16", None), ("reduce_scatter", "int8", None),
+                    ("broadcast", "float64", 2), ("reduce", "float16", 1), ("alltoall", "uint64", None),
+                    ("gather", "int32", 1), ("scatter", "uint8", 2), ("all_reduce", "float8e4m3", None),
+                ]
+            )
+        ]  # fmt: skip
+        calls += [Made(20 * 10**6, group=5), Made(20 * 10**6 + 1000, group=5)]
+        calls += [Made(21 * 10**6, kind="send", root=(rank + 1) % ranks)]
+        if rank < 2:
+            calls += [Made(22 * 10**6, place=1, op="max")] * 3
+        if rank:
+            calls += [Made(23 * 10**6)]
+        write(folder, rank, rows, calls)
+
+
+def replay(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "busbw", "replay", str(folder), *options]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_plan_holds_what_all_ranks_called_alike(tmp_path: Path) -> None:
+    everything(tmp_path)
+    made = planned(tmp_path)
+    assert [len(rank.steps) for rank in made.ranks] == [14, 14, 11]
+    assert made.left_out == {"sends, receives and signals": 3, "calls that not all ranks made, or not alike": 2}
+    assert [rank.communicators for rank in made.ranks] == [[(3, 0), (2, 0)], [(3, 1), (2, 1)], [(3, 2), (0, 0)]]
+
+
+def test_fewer_ranks_are_mapped_and_said(tmp_path: Path) -> None:
+    everything(tmp_path)
+    made = planned(tmp_path, 2)
+    assert [rank.communicators for rank in made.ranks] == [[(2, 0), (2, 0)], [(2, 1), (2, 1)]]
+    roots = {step[2]: step[6] for step in made.ranks[0].steps}
+    assert (roots["broadcast"], roots["reduce"]) == (0, 1), "rank 2 is left out: the first one is the root"
+    assert made.notes[0].startswith("2 of 3 ranks: communicators have their remaining ranks")
+
+
+def test_what_cannot_be_replayed_is_a_sentence(tmp_path: Path) -> None:
+    write(tmp_path, 0, [Row(0, 4)], [Made(0)])
+    write(tmp_path, 1, [Row(1, 4)], [Made(0)])
+    with pytest.raises(UserError, match=r"2 of 4 ranks of a communicator: bring the others, or say --ranks 2"):
+        planned(tmp_path)
+    assert len(planned(tmp_path, 2).ranks[0].steps) == 1
+    with pytest.raises(UserError, match="more cannot be made"):
+        planned(tmp_path, 3)
+    with pytest.raises(UserError, match="nothing to replay"):
+        planned(tmp_path, 1)
+    write(tmp_path, 1, [Row(1, 4), Row(2, 4)], [Made(0)])
+    with pytest.raises(UserError, match="several ranks of one communicator"):
+        planned(tmp_path, 2)
+
+
+def test_a_mismatch_that_hung_the_job_does_not_hang_the_replay(tmp_path: Path) -> None:
+    for rank in range(2):
+        write(tmp_path, rank, [Row(rank, 2)], [Made(0), Made(10**6, count=5 + rank), Made(2 * 10**6)])
+    made = planned(tmp_path)
+    assert [len(rank.steps) for rank in made.ranks] == [2, 2]
+    assert made.left_out == {"calls that not all ranks made, or not alike": 2}
+
+
+def test_an_enormous_call_is_left_out(tmp_path: Path) -> None:
+    for rank in range(2):
+        write(tmp_path, rank, [Row(rank, 2)], [Made(0, count=(1 << 48) - 1), Made(10**6)])
+    assert [len(rank.steps) for rank in planned(tmp_path).ranks] == [1, 1]
+
+
+@needs_library
+@pytest.mark.parametrize("options", [(), ("--ranks", "2"), ("--gaps",)])
+def test_it_replays_over_the_cpu_library_and_checks_results(tmp_path: Path, options: tuple[str, ...]) -> None:
+    everything(tmp_path)
+    done = replay(tmp_path, "--library", str(CPU), *options)
+    assert done.returncode == 0, done.stderr
+    calls, ranks = ("28", "2") if "--ranks" in options else ("39", "3")
+    assert f"{calls} calls of {ranks} ranks in" in done.stdout
+    assert ", recorded over 0.022 s; 0 wrong of " in done.stdout
+    took = float(done.stdout.splitlines()[-1].split(" in ")[1].split(" s,")[0])
+    assert "--gaps" not in options or took >= 0.022
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_", "written", "wrong"),
+    [("all_reduce", 7, 3.0, 0), ("all_reduce", 7, 2.0, 3), ("all_gather", 7, 1.0, 0), ("broadcast", 7, 0.0, 3)],
+)
+def test_a_wrong_result_is_counted(kind: str, type_: int, written: float, wrong: int) -> None:
+    class Written(Rank):
+        def call(self, step: list[Any]) -> int:
+            value = encoded(type_, int(written)) or b""
+            ctypes.memmove(self.receive, value * (len(self.receive) // len(value)), len(self.receive))
+            return 1
+
+    rank = Written.__new__(Written)
+    rank.communicators, rank._ones = [[3, 0]], None
+    rank.send, rank.receive = ctypes.create_string_buffer(300), ctypes.create_string_buffer(300)
+    assert rank.checked([0, 0, kind, 25, type_, 0, 0, 0]) == (1, wrong)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("/nowhere",), "cannot be read"),
+        ((".",), "holds no recording"),
+    ],
+)
+def test_bad_words_are_one_sentence(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw", "replay", *words], capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_library_that_is_none_is_refused(tmp_path: Path) -> None:
+    everything(tmp_path)
+    (tmp_path / "text.so").write_text("no library")
+    done = replay(tmp_path, "--library", str(tmp_path / "text.so"))
+    assert done.returncode == 1
+    assert "--library" in done.stderr
+    assert done.stderr.count("\n") == 1
