@@ -59,7 +59,20 @@ def _read(args: Args, folder: Path) -> int:
     if not paths:
         raise UserError(f"{folder} holds no recording; `busbw watch --output {folder} -- PROGRAM` makes them")
     print(_summary(paths, args.late))
+    if args.trace:
+        _trace(paths, Path(args.trace))
     return 0
+
+
+def _trace(paths: Iterable[Path], file: Path) -> None:
+    """The timeline for Perfetto or chrome://tracing."""
+    from busbw.watch.recording import Recording
+    from busbw.watch.trace import write_trace
+
+    with ExitStack() as stack:
+        written, left_out = write_trace([stack.enter_context(Recording(path)) for path in paths], file)
+    more = f", {left_out:,} further ones are left out" if left_out else ""
+    print(f"busbw watch: {written:,} calls and waits are in {file}{more}; ui.perfetto.dev opens it", file=sys.stderr)
 
 
 def _summary(paths: Iterable[Path], late_s: float) -> str:
@@ -166,6 +179,8 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
         print(f"busbw watch: the job failed. {verdict.text}", file=sys.stderr)
     watcher.close()
     print(_summary((path for path in find(folder) if path not in before), args.late), file=sys.stderr)
+    if args.trace:
+        _trace([path for path in find(folder) if path not in before], Path(args.trace))
     for reason in watcher.refused.values():
         print(f"busbw watch: {reason}", file=sys.stderr)
     if hung:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from busbw.watch.recording import COLLECTIVES, Call, Recording, Shape
+from busbw.watch.recording import COLLECTIVES, Call, Header, Recording, Shape
 
 NEEDS_ALL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "alltoall"})
 """Collectives that no rank leaves before all have come."""
@@ -36,6 +36,10 @@ class Arrival:
     ended_ns: int | None
     own_ns: int | None
     """From the end of the process's last call to the begin of this one."""
+    place: int = 0
+    """The communicator's row in the process."""
+    host_ns: int = 0
+    """`begun_ns` by the clock of the rank's host."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +210,7 @@ class Arrivals:
                 self.given_up += 1
             pending = self._pending[key] = _Pending(call.shape, row[2])
         done = ended if process.is_synchronous and not call.group else None
-        pending.parts[row[1]] = (process, Arrival(row[1], process.who, begun, done, own))
+        pending.parts[row[1]] = (process, Arrival(row[1], process.who, begun, done, own, call.communicator, begun))
         if len(pending.parts) < pending.ranks:
             return None
         del self._pending[key]
@@ -236,7 +240,7 @@ class Arrivals:
             shift, error = (0, 0) if len(boots) == 1 else self._shift(process)
             wrong.append(error)
             ended = None if arrival.ended_ns is None else arrival.ended_ns - shift
-            arrivals.append(Arrival(arrival.rank, arrival.who, arrival.begun_ns - shift, ended, arrival.own_ns))
+            arrivals.append(replace(arrival, begun_ns=arrival.begun_ns - shift, ended_ns=ended))
         known = sorted(each for each in wrong if each is not None)
         # Two ranks may be apart by the errors of both their clocks.
         together = sum(known[-2:]) if len(known) == len(wrong) else None
@@ -269,11 +273,16 @@ class Arrivals:
                     self._clocks.setdefault(boot, _Clock()).bounds.append((low, high))
 
 
+def who_of(header: Header) -> str:
+    """A process in a few words."""
+    name = f"rank {header.launched_rank}" if header.launched_rank >= 0 else f"pid {header.pid}"
+    return f"{name} ({header.host}, pid {header.pid})"
+
+
 def _process(recording: Recording) -> _Process:
     header = recording.header()
-    name = f"rank {header.launched_rank}" if header.launched_rank >= 0 else f"pid {header.pid}"
     return _Process(
-        f"{name} ({header.host}, pid {header.pid})",
+        who_of(header),
         header.boot_id,
         header.monotonic_ns,
         header.realtime_ns - header.monotonic_ns,
