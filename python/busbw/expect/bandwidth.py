@@ -8,6 +8,7 @@ from busbw.expect.fabric import Fabric
 from busbw.expect.links import (
     ACROSS_DOMAINS,
     CHANNEL_GBPS,
+    MULTICAST_ACROSS,
     MULTICAST_SHARE,
     NET_ALLTOALL,
     SINGLE_GPU,
@@ -63,7 +64,7 @@ def bus_bandwidth(fabric: Fabric, collective: str, algorithm: Algorithm, gpus: i
     # On two nodes a tree sends each byte over the network once, where a ring does it twice.
     crossings = network * (2.0 if nodes == 2 else 1.0)
     if algorithm is Algorithm.NVLS:
-        inside_all = _multicast(fabric, gpus * nodes)
+        inside_all = _multicast(fabric, gpus * nodes) * MULTICAST_ACROSS.share
         return least([inside_all * ACROSS_DOMAINS.share if fabric.hosts > 1 else inside_all, crossings])
     if algorithm is Algorithm.TREE:
         return least([inside * TREE_SHARE.share, crossings * TREE_SHARE.share]) if gpus > 1 else network

@@ -73,10 +73,13 @@ class Fabric:
 
     def network(self, gpus: int) -> Span:
         """What the NICs that serve so many GPUs of a node carry in one direction, GB/s."""
+        return NET_SHARE[self.net].share * self.line_GBps(gpus)
+
+    def line_GBps(self, gpus: int) -> float:
+        """The line rate of the NICs that serve so many GPUs of a node, in one direction."""
         if not self.nics or not self.nic_Gbps:
             raise UserError(f"{self.name} has no network that is known; say it with --nics and --nic-gbps")
-        used = max(1.0, self.nics * min(1.0, gpus / self.gpus))
-        return NET_SHARE[self.net].share * (used * self.nic_Gbps / 8)
+        return max(1.0, self.nics * min(1.0, gpus / self.gpus)) * self.nic_Gbps / 8
 
     @property
     def multicast(self) -> bool:

@@ -65,8 +65,13 @@ MULTICAST_SHARE: Mapping[int, Fact] = {
     100: Fact(Span(0.68, 0.60, 0.71), "843 GB/s of bus bandwidth on 8 B200; 681 on 4 GB300, 846 on 72 GB200"),
 }
 
+# NVLink SHARP inside nodes with trees between them, of what it reaches in one node.
+MULTICAST_ACROSS = Fact(
+    Span(0.92, 0.86, 1.00), "466 to 487 GB/s on 2 x 8 H100, where 521 would be the share of one node"
+)
+
 # Several NVLink domains (racks of NVL72), of what one reaches.
-ACROSS_DOMAINS = Fact(Span(0.80, 0.66, 0.92), "660 to 793 GB/s on two racks, 835 to 897 on one (GB200, GB300)")
+ACROSS_DOMAINS = Fact(Span(0.87, 0.72, 0.96), "660 to 793 GB/s on two racks, 835 to 897 on one (GB200, GB300)")
 
 # Of PCIe's line rate. NCCL counts on 12 of 15.75 GB/s for generation 3 x16 (src/graph/topo.h, PCI_BW).
 PCIE_SHARE = Fact(Span(0.76, 0.60, 0.86), "NCCL src/graph/topo.h, PCI_BW 12 GB/s for generation 3 x16")

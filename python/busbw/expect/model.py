@@ -188,8 +188,6 @@ CHOSEN_SPREAD = 0.17
 """How far a time lies from its value either way, where NCCL's choice is followed: ranges of a factor of 1.4."""
 
 _CHOSEN = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
-RING_NET_SHARE = 0.95
-"""What rings of all-gather and reduce-scatter reach of the network that an all-reduce reaches."""
 
 
 def by_choice(question: Question, fabric: Fabric, terms: Terms) -> Prediction | None:
@@ -244,8 +242,11 @@ def _several_nodes(
     else:
         steps, hops = question.ranks - question.nodes, float(question.nodes - 1)
         base = terms.base_us
-        transfer = _at(question, fabric, Algorithm.RING) / RING_NET_SHARE
-    way = Between(steps, hops, question.bytes, transfer)
+        # What bounds a ring is the slower of the NVLinks and the NICs, of which it reaches another share.
+        inside_us = _at(replace(question, nodes=1), fabric, Algorithm.RING)
+        line = fabric.line_GBps(question.gpus) * NETWORKS[fabric.net].ring_share
+        transfer = max(inside_us, _transfer_us(question, line))
+    way = Between(steps, hops, question.bytes, transfer, ring=question.collective != "all_reduce")
     time, protocol = between_us(way, base, inside, NETWORKS[fabric.net])
     names = ("tree", protocol) if protocol != "Simple" else ("NVLS", protocol)
     return time, names if question.collective == "all_reduce" else ("ring", protocol)

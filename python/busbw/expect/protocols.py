@@ -40,14 +40,16 @@ class Generation:
     pipeline: float
     nvls_us: float
     nvls_pipeline: float
+    between_us: float
+    """What long messages between nodes take to start, without their hops."""
     source: str
 
 
 # Hopper: 8 Hopper GPUs (github.com/kvcache-ai/Mooncake/pull/3484, NCCL's table), 8 H20 (DeepEP issue 303), 8 H100 (one
 # guide, 256 MiB up), 4 and 2 H200 (measured). Blackwell: 8 B200, one report of 2026-05, all-reduce and all-gather.
 GENERATIONS: Mapping[int, Generation] = {
-    90: Generation(0.65, 0.42, 9.0, 0.85, 25.0, 0.25, 27.0, 0.35, "8 H100, 8 H20, 4 and 2 H200"),
-    100: Generation(1.30, 0.50, 9.0, 0.85, 25.0, 0.25, 30.0, 0.65, "8 B200"),
+    90: Generation(0.65, 0.42, 9.0, 0.85, 25.0, 0.25, 27.0, 0.35, 27.0, "8 H100, 8 H20, 4 and 2 H200"),
+    100: Generation(1.30, 0.50, 9.0, 0.85, 25.0, 0.25, 30.0, 0.65, 50.0, "8 B200"),
 }
 
 
@@ -61,17 +63,22 @@ class Network:
     mid_GBps: float
     long_hop_us: float
     pipeline: float
+    ring_us: float
+    """What long messages of a ring (all-gather, reduce-scatter) take to start; they fill without further loss."""
+    ring_share: float
+    """What such rings reach of the line rate."""
     source: str
 
 
-# Two nodes each. RoCE has figures of A100 alone for short messages; its long ones are taken as InfiniBand's.
+# Two nodes each. Short messages over RoCE are those of A100, H200 and B200; long ones of H200 and B200.
 NETWORKS: Mapping[NetKind, Network] = {
-    NetKind.INFINIBAND: Network(5.9, 13.0, 11.9, 32.0, 16.0, 0.38, "2 x 8 H100, nccl-tests issue 309"),
-    NetKind.ROCE: Network(11.0, 13.0, 17.0, 32.0, 20.0, 0.45, "2 x 8 A100 for LL; else as InfiniBand"),
-    NetKind.EFA: Network(27.0, 3.0, 37.0, 32.0, 38.0, 0.58, "2 x p5.48xlarge"),
-    NetKind.TCPXO: Network(54.0, 2.0, 66.0, 20.7, 430.0, 0.03, "2 x a3-megagpu-8g"),
-    NetKind.ETHERNET: Network(60.0, 2.0, 75.0, 20.0, 120.0, 0.5, "no measurement of its own: above TCPXO"),
+    NetKind.INFINIBAND: Network(5.9, 13.0, 11.9, 32.0, 16.0, 0.45, 90.0, 0.88, "2 and 4 x 8 H100, 2 x 8 B200"),
+    NetKind.ROCE: Network(11.0, 13.0, 17.0, 32.0, 20.0, 0.45, 80.0, 0.91, "2 x 8 A100, H200, B200"),
+    NetKind.EFA: Network(27.0, 3.0, 37.0, 32.0, 38.0, 0.55, 110.0, 0.90, "2 x p5.48xlarge; rings have no figure"),
+    NetKind.TCPXO: Network(58.0, 2.5, 68.0, 20.7, 430.0, 0.03, 130.0, 0.945, "2 x a3-megagpu-8g"),
+    NetKind.ETHERNET: Network(60.0, 2.0, 75.0, 20.0, 120.0, 0.5, 150.0, 0.70, "no measurement of its own"),
 }
+RING_PIPELINE = 0.03
 
 DOMAIN_HOP_US = 7.0
 """A short hop between hosts of one NVLink domain: 32 GB200 on 8 hosts took 58 us for 8 bytes (one published figure)."""
@@ -138,19 +145,21 @@ class Between:
     hops: float
     size: int
     transfer_us: float
+    ring: bool = False
 
 
 def between_us(question: Between, base_us: float, inside: Generation, network: Network) -> tuple[float, str]:
     """The time over several nodes and the protocol: NCCL's choice lies near the least, which is what is taken."""
     start = base_us + question.steps * inside.hop_us
     moved = question.size / 1e3
+    first = inside.between_us + question.hops * network.long_hop_us
+    if question.ring:
+        first = network.ring_us + (question.hops - 1) * network.mid_hop_us
     ways = {
         LL: start + question.hops * network.ll_hop_us + moved / network.ll_GBps,
         LL128: start + inside.mid_hops_us * (inside.hop_us > 1) + question.hops * network.mid_hop_us
         + moved / network.mid_GBps + question.transfer_us,
-        SIMPLE: _pipelined(
-            inside.nvls_us + question.hops * network.long_hop_us, network.pipeline, question.transfer_us
-        ),
+        SIMPLE: _pipelined(first, RING_PIPELINE if question.ring else network.pipeline, question.transfer_us),
     }  # fmt: skip
     name = min(ways, key=lambda each: ways[each])
     return ways[name], name

@@ -116,6 +116,8 @@ def page(checked: Sequence[tuple[Entry, list[Compared]]]) -> str:
         "",
         "Made by `busbw predict --against-catalogue --markdown`; a test compares this file with what that prints.",
         "",
+        "Tables that the catalogue does not hold are scored in [predictions-others.md](predictions-others.md).",
+        "",
         "Every published sweep of the catalogue on a machine type that busbw knows. Deviations are of the time,",
         "predicted over measured, less one, the largest of all sizes; in range counts measurements inside the range",
         "that was predicted. What agreement proves differs:",

@@ -12,7 +12,7 @@ from busbw.expect import machines
 from busbw.expect.links import NetKind
 from busbw.expect.model import Prediction, Question, predict
 from busbw.expect.protocols import Inside, chosen
-from busbw.expect.published import read, score
+from busbw.expect.published import page, read, score
 from busbw.expect.terms import general
 
 TABLES = Path(__file__).parent / "published.toml"
@@ -27,15 +27,20 @@ def ask(name: str, size: int, collective: str = "all_reduce", nodes: int = 1, gp
 
 def test_tables_that_were_fitted_lie_in_range_and_close() -> None:
     found = score([point for point in POINTS if not point.held_out])
-    assert found.points >= 100 and found.inside / found.points >= 0.85
+    assert found.points >= 200 and found.inside / found.points >= 0.85
     assert found.width <= 1.4
     assert all(error <= limit for (_, _, error), limit in zip(found.errors, (0.12, 0.08, 0.05), strict=True))
 
 
 def test_tables_that_were_held_out_are_no_worse_than_when_they_were_first_seen() -> None:
     found = score([point for point in POINTS if point.held_out])
-    assert found.points >= 90 and found.inside / found.points >= 0.70
+    assert found.points >= 30 and found.inside >= 18
     assert found.width <= 1.4
+
+
+def test_the_page_is_what_the_tool_prints() -> None:
+    kept = Path(__file__).resolve().parents[3] / "docs" / "results" / "predictions-others.md"
+    assert kept.read_text(encoding="utf-8") == page(POINTS)
 
 
 def test_eight_hopper_gpus_take_a_ring_of_ll_to_1_mib_and_nvls_from_2_mib_on() -> None:
