@@ -12,6 +12,7 @@ from busbw.base.errors import UsageError, UserError
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
+    from busbw.experiment.loop import Stop
     from busbw.experiment.tune.candidates import Asked
     from busbw.experiment.tune.measure import Tuning
     from busbw.experiment.tune.table import Rule
@@ -50,11 +51,10 @@ def run(args: Args) -> int:
     folder = runs_directory(args.runs) / f"tune-{new_run_id()}"
     print(f"busbw: the records are kept in {folder}", file=sys.stderr)
     tuning = Tuning(asked, folder, args.rounds, args.budget, tell=lambda line: print(f"busbw: {line}", file=sys.stderr))
-    ended = tuning.run()
-    return conclude(tuning, old, output, ended)
+    return conclude(tuning, old, output, tuning.run())
 
 
-def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: str) -> int:
+def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: Stop) -> int:
     """Choose from whatever was measured, show it, save it."""
     from busbw.experiment.tune.candidates import types_of
     from busbw.experiment.tune.choose import copies, copies_begin, crossings, rules_of
@@ -64,11 +64,11 @@ def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: str) -> int:
     asked = tuning.asked
     gpu = tuning.gpu or ANY_GPU
     rules: list[Rule] = []
-    for each in tuning.collected:
-        found = crossings(each.medians(), each.uses)
-        if len(each.times) < 2 or not found:
+    for each in tuning.collected():
+        found = crossings(each)
+        if len(each.board.times) < 2 or not found:
             continue
-        into_windows = copies(each.medians(), found)
+        into_windows = copies(each, found)
         print(crossings_text(each, found, f"{asked.type}, {asked.ranks} ranks, {gpu}", into_windows))
         types = types_of(asked, each.collective)
         if into_windows:
@@ -76,16 +76,16 @@ def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: str) -> int:
             [rule] = rules_of(each.collective, [into_windows], asked.ranks, types, gpu)
             rules.append(replace(rule, first=copies_begin(into_windows, found)))
         rules += rules_of(each.collective, found, asked.ranks, types, gpu)
-    interrupted = ended == "interrupted"
+    interrupted = ended.name == "INTERRUPTED"
     if not rules:
-        raise UserError(f"nothing was measured beside NCCL, so there is nothing to choose ({ended})",
+        raise UserError(f"nothing was measured beside NCCL, so there is nothing to choose ({ended.value})",
                         exit_code=130 if interrupted else 1)  # fmt: skip
     print(FOOTNOTE, end="")
     save_table(
         output,
         table_text(merged(old, rules), ["Written by `busbw tune`; a line is a rule, the first that fits holds."]),
     )
-    print(f"busbw: {ended}; the table is saved in {output}", file=sys.stderr)
+    print(f"busbw: {ended.value}; the table is saved in {output}", file=sys.stderr)
     return 130 if interrupted else 0
 
 

@@ -106,16 +106,30 @@ class Findings:
     rivals: tuple[int, ...]
     """Variants that cannot be told from the best."""
     baseline: tuple[Trial, ...]
+    plan: Plan
 
     @property
     def settled(self) -> bool:
         return all(effect.settled for effect in self.effects)
 
+    @property
+    def alive(self) -> list[int]:
+        """The baseline and whoever is not settled; of a factorial, everybody that works, as its effects need all."""
+        alive = [0]
+        for effect in self.effects:
+            leading = effect.judgement.verdict is Verdict.FASTER and not self.plan.limits.any_point
+            if not effect.broken and (not effect.settled or leading or len(self.plan.factors) > 1):
+                alive.append(effect.variant)
+        return alive
+
 
 def given_up(trials: Sequence[Trial]) -> bool:
-    """Whether the last of these trials of one variant say that it is not worth another: hanging costs a whole limit."""
+    """Whether the last of these trials of one variant say that it is not worth another.
+
+    Hanging costs a whole limit, and wrong results get no second chance.
+    """
     last = failures_of(trials)
-    return len(last) >= MAX_FAILURES or any(trial.outcome is Outcome.HUNG for trial in last)
+    return len(last) >= MAX_FAILURES or any(trial.outcome in {Outcome.HUNG, Outcome.WRONG} for trial in last)
 
 
 def failures_of(trials: Sequence[Trial]) -> tuple[Trial, ...]:
@@ -164,7 +178,7 @@ def find(plan: Plan, trials: Sequence[Trial]) -> Findings:
     effects = tuple(_effect(plan, table, number, alpha) for number in range(1, len(variants)))
     best, rivals = _best(plan, table, effects)
     main = _main(plan, table, variants)
-    return Findings(effects, main, _interactions(plan, table, variants), best, rivals, tuple(table.of(0)))
+    return Findings(effects, main, _interactions(plan, table, variants), best, rivals, tuple(table.of(0)), plan)
 
 
 def largest(points: Sequence[PointEffect]) -> PointEffect:

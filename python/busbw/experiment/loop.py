@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Protocol
 
-from busbw.analysis.verdict import Verdict
 from busbw.base.errors import UserError
 from busbw.experiment.effects import Findings, find, given_up
 from busbw.experiment.plan import Plan
@@ -50,6 +50,21 @@ class Result:
     findings: Findings
 
 
+class Standing(Protocol):
+    """What the trials so far say about going on."""
+
+    @property
+    def settled(self) -> bool: ...
+
+    @property
+    def alive(self) -> Sequence[int]:
+        """The variants that the next round measures."""
+
+
+Goal = Callable[[Plan, Sequence[Trial]], Standing]
+"""What is wanted: each variant against the baseline (`find`), or the best at each size (best.Board)."""
+
+
 @dataclass
 class Experiment:
     """Carries out a plan in a folder. What is there already counts: an experiment goes on where it was cut off."""
@@ -60,46 +75,37 @@ class Experiment:
     clock: Callable[[], float] = time.monotonic
     tell: Tell = lambda _: None
     trials: list[Trial] = field(default_factory=list)
+    goal: Goal = find
+    name: str = ""
 
     def run(self) -> Result:
         """Measure until sure; an interrupted experiment reports what it has."""
-        self.trials = read_trials(self.folder)
-        began = self.clock()
-        try:
-            stop = self._rounds(began)
-        except KeyboardInterrupt:
-            stop = Stop.INTERRUPTED
+        stop = in_turns([self], self.plan.limits.seconds)
         return Result(self.plan, self.folder, tuple(self.trials), stop, find(self.plan, self.trials))
 
-    def _rounds(self, began: float) -> Stop:
-        for number in range(self.plan.limits.rounds):
-            findings = find(self.plan, self.trials)
-            if findings.settled:
-                return Stop.SURE
-            done = {trial.variant for trial in self.trials if trial.round == number}
-            if done and any(trial.round > number for trial in self.trials):
+    def round(self, number: int, until: float) -> Stop | None:
+        """Measure every variant that is alive once, those done already left out; None where it goes on."""
+        standing = self.goal(self.plan, self.trials)
+        if standing.settled:
+            return Stop.SURE
+        done = {trial.variant for trial in self.trials if trial.round == number}
+        if done and any(trial.round > number for trial in self.trials):
+            return None
+        for variant in self._order(number, standing.alive):
+            if variant in done:
                 continue
-            for variant in self._round(number, findings):
-                if variant in done:
-                    continue
-                if self.clock() - began + self._typical_s() > self.plan.limits.seconds and self.trials:
-                    return Stop.TIME
-                if not self._trial(number, variant, self.plan.limits.seconds - (self.clock() - began)):
-                    return Stop.TIME
-                if self._failed(0):
-                    return Stop.BASELINE
-        return Stop.SURE if find(self.plan, self.trials).settled else Stop.ROUNDS
+            if self.clock() + self._typical_s() > until and self.trials:
+                return Stop.TIME
+            if not self._trial(number, variant, until - self.clock()):
+                return Stop.TIME
+            if self._failed(0):
+                return Stop.BASELINE
+        return None
 
-    def _round(self, number: int, findings: Findings) -> Iterator[int]:
-        """The baseline and whoever is not settled; of a factorial, everybody that works, as its effects need all."""
-        alive = [0]
-        for effect in findings.effects:
-            if effect.broken:
-                continue
-            leading = effect.judgement.verdict is Verdict.FASTER and not self.plan.limits.any_point
-            if not effect.settled or leading or len(self.plan.factors) > 1:
-                alive.append(effect.variant)
-        yield from self.plan.order(number, alive)
+    def _order(self, number: int, alive: Sequence[int]) -> list[int]:
+        """Shuffled; the baseline comes first in the first round, since where it cannot be measured nothing can."""
+        order = self.plan.order(number, list(alive))
+        return sorted(order, key=bool) if number == 0 else order
 
     def _trial(self, number: int, variant: int, left_s: float) -> bool:
         """Measure once; False where the time ran out before the trial's own limit, which says nothing about it."""
@@ -114,7 +120,7 @@ class Experiment:
         how = (
             f"{trial.seconds:.1f} s" if trial.outcome is Outcome.MEASURED else f"{trial.outcome.value}: {trial.reason}"
         )
-        self.tell(f"round {number + 1}, {name}: {how}")
+        self.tell(f"round {number + 1}, {self.name}{name}: {how}")
         return True
 
     def _failed(self, variant: int) -> bool:
@@ -128,6 +134,29 @@ class Experiment:
     def _typical_s(self) -> float:
         took = sorted(t.seconds for t in self.trials if t.outcome is Outcome.MEASURED)
         return took[len(took) // 2] if took else 0.0
+
+
+def in_turns(experiments: Sequence[Experiment], seconds: float) -> Stop:
+    """A round of each experiment in turn, until all are sure, their rounds are done or the time is up.
+
+    The one place that decides when measuring ends.
+    """
+    for each in experiments:
+        each.trials = read_trials(each.folder)
+    until = experiments[0].clock() + seconds
+    going = list(experiments)
+    try:
+        for number in range(max(each.plan.limits.rounds for each in experiments)):
+            for each in list(going):
+                stop = each.round(number, until)
+                if stop is Stop.SURE:
+                    going.remove(each)
+                elif stop is not None:
+                    return stop
+    except KeyboardInterrupt:
+        return Stop.INTERRUPTED
+    sure = all(each.goal(each.plan, each.trials).settled for each in going)
+    return Stop.SURE if sure else Stop.ROUNDS
 
 
 def read_trials(folder: Path) -> list[Trial]:

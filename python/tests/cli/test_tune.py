@@ -46,7 +46,7 @@ def test_the_crossings_are_found_printed_and_saved_where_the_library_looks(tmp_p
     row = next(line for line in done.stdout.splitlines() if "direct/ll" in line)
     assert row.split() == ["16", "KiB", "64", "KiB", "direct/ll", "3.546", "9.047", "1.77", "-", "2.55"]
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
-    assert "direct/simple@128x512 failed: exit code 3: no such kernel" in done.stderr
+    assert "direct/simple@128x512: crashed: exit code 3: no such kernel" in done.stderr
 
 
 def test_calls_into_windows_get_a_rule_before_those_for_all_calls(tmp_path: Path, engine: Path) -> None:

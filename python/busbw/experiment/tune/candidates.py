@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from busbw.base.errors import UsageError
 from busbw.experiment.factors import Factor, Level
-from busbw.experiment.plan import Plan
+from busbw.experiment.plan import Limits, Plan
 
+NOISE = 0.03
+"""Single runs of the same thing on four H200 differ by up to this: what is no closer to the best is no better rule."""
+
+TRIAL_S = 120.0
 NCCL = "nccl"
 COPY = "direct/copy"
 """By copy engines, for calls whose output is in a symmetric window: measured with -R 2, and a rule of its own."""
@@ -105,7 +109,8 @@ def plan_of(asked: Asked, collective: str) -> Plan:
         environment = {"BUSBW_ALGORITHM": each.use, "BUSBW_TABLE": "/dev/null"}
         levels.append(Level(each.use, environment, asked.library, ("-b", str(first), "-e", str(last), *each.words)))
     words = (COLLECTIVES[collective], "-f", "2", "-d", asked.type, "-w", "5", "-n", "20", "-G", "20", "-c", "1")
-    return replace(Plan((Factor("algorithm", tuple(levels)),), words, asked.ranks), seed=asked.seed)
+    limits = Limits(margin=NOISE, trial_seconds=TRIAL_S)
+    return Plan((Factor("algorithm", tuple(levels)),), words, asked.ranks, seed=asked.seed, limits=limits)
 
 
 def types_of(asked: Asked, collective: str) -> tuple[str, ...]:

@@ -6,19 +6,22 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from busbw.experiment.trial import Point
 from busbw.experiment.tune.candidates import COPY, NCCL
+from busbw.experiment.tune.measure import Collected
 from busbw.experiment.tune.table import Rule
-
-NOISE = 0.03
-"""Single runs of the same thing on four H200 differ by up to this."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """One algorithm for neighbouring sizes: by size, its time and NCCL's in microseconds."""
+    """One algorithm for neighbouring sizes: by size, its time and NCCL's in microseconds.
+
+    `unsure` are the sizes at which another may be better, for all that is known.
+    """
 
     use: str
     times: Mapping[int, tuple[float, float]]
+    unsure: frozenset[int] = frozenset()
 
     @property
     def gains(self) -> tuple[float, float]:
@@ -27,41 +30,44 @@ class Crossing:
         return min(ratios), max(ratios)
 
 
-def crossings(medians: Mapping[str, Mapping[int, float]], uses: Sequence[str]) -> list[Crossing]:
-    """Neighbouring sizes with one choice are one crossing. `uses` are the candidates, simplest first.
+def crossings(collected: Collected) -> list[Crossing]:
+    """Neighbouring sizes with one choice are one crossing.
 
-    Of those that any call can take; `copies` says from which size on calls into windows go another way.
+    Of the candidates that any call can take; `copies` says from which size on calls into windows go another way. The
+    choice of the next smaller size goes on where it is as good as the best, else the simplest that is: fewer and
+    plainer rules.
     """
     found: list[Crossing] = []
-    reference = medians.get(NCCL, {})
-    for size in sorted(reference):
-        by = {use: medians[use][size] for use in uses if use != COPY and size in medians.get(use, {})}
-        use = _pick(by, found[-1].use if found else None)
-        times = {size: (by[use], reference[size])}
+    board, uses = collected.board, collected.uses
+    for point in board.points:
+        among = [variant for variant in board.at(point) if uses[variant] != COPY]
+        good = [uses[variant] for variant in board.good(point, among)]
+        use = found[-1].use if found and found[-1].use in good else good[0]
+        times = {point.bytes: (collected.us(use, point), collected.us(NCCL, point))}
+        unsure = frozenset({point.bytes} if set(board.open(point)) & set(among) else ())
         if found and found[-1].use == use:
-            found[-1] = Crossing(use, {**found[-1].times, **times})
+            found[-1] = Crossing(use, {**found[-1].times, **times}, found[-1].unsure | unsure)
         else:
-            found.append(Crossing(use, times))
+            found.append(Crossing(use, times, unsure))
     return found
 
 
-def _pick(by: Mapping[str, float], before: str | None) -> str:
-    """The choice of the next smaller size where it is as good, else the simplest that is: fewer and plainer rules."""
-    best = min(by.values())
-    good = [use for use, value in by.items() if value <= best * (1 + NOISE)]
-    return before if before in good else good[0]
-
-
-def copies(medians: Mapping[str, Mapping[int, float]], found: Sequence[Crossing]) -> Crossing | None:
+def copies(collected: Collected, found: Sequence[Crossing]) -> Crossing | None:
     """The sizes, up to the largest, at which copy engines are faster than the choice without a window."""
-    own = medians.get(COPY, {})
-    others = {size: times for each in found for size, times in each.times.items()}
+    if COPY not in collected.uses:
+        return None
+    chosen = {size: each.use for each in found for size in each.times}
     faster: dict[int, tuple[float, float]] = {}
-    for size in sorted(others, reverse=True):
-        if own.get(size, math.inf) * (1 + NOISE / 2) >= others[size][0]:
+    for point in sorted(collected.board.points, reverse=True):
+        if not _faster(collected, COPY, chosen[point.bytes], point):
             break
-        faster[size] = (own[size], others[size][1])
+        faster[point.bytes] = (collected.us(COPY, point), collected.us(NCCL, point))
     return Crossing(COPY, faster) if faster else None
+
+
+def _faster(collected: Collected, one: str, other: str, point: Point) -> bool:
+    board, variant, against = collected.board, collected.uses.index(one), collected.uses.index(other)
+    return variant in board.at(point) and against not in board.good(point, [against, variant])
 
 
 def copies_begin(into_windows: Crossing, found: Sequence[Crossing]) -> int:

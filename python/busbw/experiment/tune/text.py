@@ -21,8 +21,12 @@ def crossings_text(collected: Collected, found: Sequence[Crossing], title: str, 
         for each in [*found, *([into_windows] if into_windows else [])]
     ]
     table = columns(["from", "to", "algorithm", "us", "NCCL", "speed"], rows, left=(2,))
-    failed = [f"{use} was left out: {reason}" for use, reason in collected.out.items()]
-    return "\n".join([f"{collected.collective}, {title}", *(f"  {line}" for line in table), *sentences(failed)]) + "\n"
+    said = [f"{use} was left out: {reason}" for use, reason in collected.out.items()]
+    unsure = sorted(size for each in found for size in each.unsure)
+    if unsure:
+        listed = ", ".join(map(format_bytes, unsure))
+        said.append(f"Another may be as good or better at {listed}: more rounds would tell.")
+    return "\n".join([f"{collected.collective}, {title}", *(f"  {line}" for line in table), *sentences(said)]) + "\n"
 
 
 FOOTNOTE = "\n".join(sentences([
