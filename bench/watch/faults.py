@@ -82,7 +82,11 @@ def judged(build: Path, fault: str, ranks: int, steps: int) -> str:
             [sys.executable, "-m", "busbw", "watch", *options, "--", *job],
             env=environ, capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
-    said = [line for line in done.stderr.splitlines() if line.startswith("busbw watch:")]
+    said = [
+        line
+        for line in done.stderr.splitlines()
+        if line.startswith(("busbw watch: no progress", "busbw watch: the job"))
+    ]
     wanted = FAULTS[fault]
     if wanted is None:
         return "" if not said and done.returncode == 0 else f"exit code {done.returncode}, {said}"

@@ -92,13 +92,13 @@ def _summary(paths: Iterable[Path], late_s: float) -> str:
 def _follow(args: Args, folder: Path) -> int:
     """The live table of a job that somebody else started, until its processes have ended."""
     from busbw.watch.live import Watcher
-    from busbw.watch.verdict import GONE, state_of
+    from busbw.watch.verdict import EXITED, GONE, state_now
 
     with suppress(KeyboardInterrupt), _Watching(args, Watcher(folder, args.hang_after)) as watching:
         while True:
             watching.look()
             headers = [recording.header() for recording in watching.watcher.recordings.values()]
-            if all(each.ended or state_of(each.pid, each.process_start) == GONE for each in headers):
+            if all(state_now(each) in (EXITED, GONE) for each in headers):
                 break
             time.sleep(_POLL_S)
     return _read(args, folder)
@@ -114,6 +114,7 @@ class _Watching:
         self._follower = Follower(args.late)
         self._screen = Screen(sys.stderr) if args.live else None
         self._next_table = 0.0
+        self._signals = args.on_hang == "signal"
 
     def __enter__(self) -> _Watching:
         return self
@@ -128,6 +129,7 @@ class _Watching:
         verdict = self.watcher.poll(now)
         if verdict:
             self._say(f"no progress for {self.watcher.threshold_s():g} s. {verdict.text}")
+            self._ask(verdict)
         recordings = list(self.watcher.recordings.values())
         for late in self._follower.look(recordings):
             self._say(late.text)
@@ -135,6 +137,17 @@ class _Watching:
             self._next_table = time.monotonic() + _TABLE_S
             self._screen.draw(self._follower.table(recordings, now, self._screen.width))
         return verdict
+
+    def _ask(self, verdict: Verdict) -> None:
+        """Where the accused processes are, and a signal to all where that was wanted."""
+        from busbw.watch.stacks import signal_all, stacks
+        from busbw.watch.verdict import is_here
+
+        here = [head for each in self.watcher.recordings.values() if is_here(head := each.header()) and not head.ended]
+        for line in stacks([head for head in here if head.pid in verdict.pids]):
+            self._say(line)
+        if self._signals:
+            self._say(signal_all(here))
 
     @staticmethod
     def _say(text: str) -> None:
@@ -226,12 +239,12 @@ def _wait(job: subprocess.Popen[bytes]) -> None:
 
 def _end(job: subprocess.Popen[bytes], watcher: Watcher) -> None:
     """Ends the program and every process that records for it, and nothing else."""
-    from busbw.watch.verdict import GONE, state_of
+    from busbw.watch.verdict import GONE, is_here, state_of
 
-    mine = [recording.header() for recording in watcher.recordings.values()]
+    mine = [header for recording in watcher.recordings.values() if is_here(header := recording.header())]
     for number in (signal.SIGTERM, signal.SIGKILL):
         for header in mine:
-            if header.host == os.uname().nodename and state_of(header.pid, header.process_start) != GONE:
+            if state_of(header.pid, header.process_start) != GONE:
                 try:
                     os.kill(header.pid, number)
                     os.kill(header.pid, signal.SIGCONT)

@@ -114,6 +114,7 @@ class Header:
     uid: int
     process_start: int
     boot_id: int
+    pid_namespace: int
     realtime_ns: int
     monotonic_ns: int
     nccl_version: int
@@ -160,7 +161,8 @@ class Recording:
             raise UserError(f"{self.path} is no recording of busbw, or its process has not begun it yet")
         (
             _, version, header_bytes, row_bytes, rows, call_bytes, tick, capacity, rows_at, calls_at, length, pid, uid,
-            start, boot, _, realtime, monotonic, nccl, rank, host, calls, lost, used, rows_lost, _, ended, synchronous,
+            start, boot, namespace, realtime, monotonic, nccl, rank, host, calls, lost, used,
+            rows_lost, _, ended, synchronous,
         ) = HEADER.unpack(raw)  # fmt: skip
         if version != 1:
             raise UserError(f"{self.path} is a recording of version {version}; this busbw reads version 1")
@@ -173,7 +175,8 @@ class Recording:
             raise UserError(f"{self.path} is a damaged recording: its header does not hold together")
         name = host.split(b"\0")[0].decode("ascii", errors="replace")
         return Header(
-            capacity, rows, rows_at, calls_at, pid, uid, start, boot, realtime, monotonic, nccl, rank, name, calls,
+            capacity, rows, rows_at, calls_at, pid, uid, start, boot, namespace, realtime, monotonic, nccl, rank, name,
+            calls,
             lost, used, rows_lost, bool(ended), bool(synchronous),
         )  # fmt: skip
 

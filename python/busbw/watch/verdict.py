@@ -5,12 +5,13 @@ A snapshot is a value and a verdict a pure function of it, so that every fault c
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw.watch.recording import COLLECTIVES, Communicator, Recording, Shape
+from busbw.watch.recording import COLLECTIVES, Communicator, Header, Recording, Shape
 
 HISTORY = 4096
 """So many of a process's newest calls are compared with those of others."""
@@ -37,6 +38,8 @@ class Verdict:
     cause: str
     ranks: tuple[int, ...]
     text: str
+    pids: tuple[int, ...] = ()
+    """Processes of those ranks, on whatever host."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
     for recording in recordings:
         header = recording.header()
         rows = tuple(row for row in recording.communicators() if row.ended == "alive" and row.ranks > 1)
-        state = EXITED if header.ended else state_of(header.pid, header.process_start)
+        state = state_now(header)
         history = _history(recording, header.calls) if with_history else {}
         found.append(Process(str(header.launched_rank), header.pid, header.host, state, rows, history))
     return found
@@ -70,6 +73,23 @@ def _history(recording: Recording, calls: int) -> Mapping[int, Mapping[int, Shap
         if call.shape.kind in COLLECTIVES:
             history[call.communicator][call.sequence] = call.shape
     return history
+
+
+def state_now(header: Header) -> str:
+    """Of the process of a recording. What runs on another host, or among other process numbers, is taken to run."""
+    if header.ended:
+        return EXITED
+    return state_of(header.pid, header.process_start) if is_here(header) else RUNNING
+
+
+def is_here(header: Header) -> bool:
+    """Whether /proc of this host speaks of the recording's process."""
+    if header.host != os.uname().nodename:
+        return False
+    try:
+        return header.pid_namespace in (0, Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        return True
 
 
 def state_of(pid: int, start: int) -> str:
@@ -124,7 +144,7 @@ def after_the_end(processes: Sequence[Process]) -> Verdict | None:
                 f"{who} called #{late[0].row.collectives:,} of {_number(members)} as the last one, {late[0].row.last}; "
                 f"rank {first.row.rank} went on to #{first.row.collectives:,}, {first.row.last}."
             )
-            return Verdict("ended", tuple(member.row.rank for member in late), _sentence(text))
+            return Verdict("ended", tuple(member.row.rank for member in late), _sentence(text), _pids(late))
     return None
 
 
@@ -208,7 +228,12 @@ def _not_running(member: _Member, members: Sequence[_Member], now_ns: int) -> Ve
     waiting = [str(other.row.rank) for other in members if other is not member and other.process.state == RUNNING]
     how = {GONE: "has ended without a word", EXITED: "has exited"}.get(state, f"is {state}")
     then = f"; rank {', '.join(waiting)} of {_number(members)} waits" if waiting else ""
-    return Verdict(state, (member.row.rank,), f"{member}: the process {how}{then}. {_sentence(_last(member, now_ns))}.")
+    return Verdict(
+        state,
+        (member.row.rank,),
+        f"{member}: the process {how}{then}. {_sentence(_last(member, now_ns))}.",
+        _pids([member]),
+    )
 
 
 def _unlike(members: Sequence[_Member]) -> Verdict | None:
@@ -231,7 +256,7 @@ def _unlike(members: Sequence[_Member]) -> Verdict | None:
             f"Call #{number:,} of {_number(members)} is not the same on all ranks, but another {what}: {called}; "
             f"{times} called {usual}."
         )
-        return Verdict("unlike", tuple(member.row.rank for member, _ in others), text)
+        return Verdict("unlike", tuple(member.row.rank for member, _ in others), text, _pids([m for m, _ in others]))
     return None
 
 
@@ -253,7 +278,7 @@ def _crossed(
                     f"while rank {', '.join(str(m.row.rank) for m in theirs[:8])} waits in #{wanted:,} of the former, "
                     f"{theirs[0].row.last}. {_sentence(_last(member, now_ns))}."
                 )
-                return Verdict("order", tuple(m.row.rank for m in late), text)
+                return Verdict("order", tuple(m.row.rank for m in late), text, _pids(late))
     return None
 
 
@@ -268,7 +293,7 @@ def _did_not_call(member: _Member, members: Sequence[_Member], late: Sequence[_M
         f"rank {first.row.rank} called #{first.row.collectives:,} {_ago(now_ns, first.row.entered_ns)}. "
         f"{_sentence(_last(member, now_ns))}."
     )
-    return Verdict("missing", tuple(other.row.rank for other in late), text)
+    return Verdict("missing", tuple(other.row.rank for other in late), text, _pids(late))
 
 
 def _unseen(members: Sequence[_Member], now_ns: int) -> Verdict:
@@ -289,7 +314,11 @@ def _all_called(members: Sequence[_Member], now_ns: int) -> Verdict:
         f"All ranks called #{first.row.collectives:,} of {_number(members)}, {first.row.last}, "
         f"{_ago(now_ns, first.row.entered_ns)}, and it has not come back: what moves the data stands still."
     )
-    return Verdict("stuck", (), text)
+    return Verdict("stuck", (), text, _pids(members))
+
+
+def _pids(members: Iterable[_Member]) -> tuple[int, ...]:
+    return tuple(member.process.pid for member in members)
 
 
 def _sentence(text: str) -> str:

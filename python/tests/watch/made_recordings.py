@@ -64,6 +64,7 @@ def write(
     pid: int = 0,
     lost: int = 0,
     capacity: int = 0,
+    ended: bool = True,
 ) -> Path:
     """A file of one process, whose ring holds at least its calls."""
     pid = pid or 1000 + rank
@@ -71,7 +72,7 @@ def write(
     room = capacity or 1 << max(len(calls) - 1, 1).bit_length()
     head = HEADER.pack(
         b"BUSBWREC", 1, 4096, 128, 32, 32, 64, room, 4096, CALLS_AT, CALLS_AT + room * CALL.size, pid, 0, 1, boot, 0,
-        realtime_ns, monotonic_ns, 22809, rank, host.encode(), len(calls), lost, len(rows), 0, room, 1, synchronous,
+        realtime_ns, monotonic_ns, 22809, rank, host.encode(), len(calls), lost, len(rows), 0, room, ended, synchronous,
     )  # fmt: skip
     table = b"".join(_row(row, place, calls, monotonic_ns) for place, row in enumerate(rows))
     content = bytearray(CALLS_AT + room * CALL.size)

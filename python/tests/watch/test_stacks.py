@@ -1,0 +1,91 @@
+"""Where a process stands is asked with bounds, and a signal goes only to those that handle it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from made_recordings import Made, Row, write
+
+from busbw.watch import stacks, verdict
+from busbw.watch.recording import Header, Recording
+
+HANDLER = "signal.signal(signal.SIGUSR1, lambda *_: print('asked', flush=True)); "
+
+
+@contextmanager
+def sleeping(folder: Path, handler: str) -> Iterator[tuple[subprocess.Popen[str], Header]]:
+    program = f"import signal, time; {handler}print('ready', flush=True)\nwhile True: time.sleep(0.1)"
+    job = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert job.stdout is not None
+        assert job.stdout.readline() == "ready\n"
+        path = write(folder, 0, [Row(0, 2)], [Made(0)], pid=job.pid, host=os.uname().nodename, ended=False)
+        words = Path(f"/proc/{job.pid}/stat").read_bytes().rpartition(b")")[2].split()
+        content = bytearray(path.read_bytes())
+        content[72:80] = int(words[19]).to_bytes(8, "little")
+        path.write_bytes(content)
+        with Recording(path) as recording:
+            yield job, recording.header()
+    finally:
+        job.kill()
+        with suppress(subprocess.TimeoutExpired):
+            job.wait(10)
+        if job.stdout:
+            job.stdout.close()
+
+
+def test_a_signal_goes_to_a_process_that_handles_it_only(tmp_path: Path) -> None:
+    with sleeping(tmp_path, HANDLER) as (job, header):
+        assert stacks.signal_all([header]) == "SIGUSR1 was sent to 1 processes."
+        assert job.stdout is not None
+        assert job.stdout.readline() == "asked\n"
+    with sleeping(tmp_path, "") as (job, header):
+        assert stacks.signal_all([header]) == "SIGUSR1 was sent to 0 processes; 1 handle none and were left alone."
+        time.sleep(0.1)
+        assert job.poll() is None
+
+
+def test_the_kernel_says_where_a_process_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with sleeping(tmp_path, "") as (job, header):
+        (line,) = stacks.stacks([header])
+        assert line.startswith(f"pid {job.pid}: it ")
+        assert "py-spy would show" in line
+
+
+def test_py_spy_is_asked_with_a_limit_and_its_words_do_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "py-spy"
+    program.write_text("#!/bin/sh\nprintf 'Thread 1 (idle)\\n  step (train.py:7)\\033[2J\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    with sleeping(tmp_path, "") as (job, header):
+        assert stacks.stacks([header]) == [
+            f"pid {job.pid}: Thread 1 (idle)",
+            f"pid {job.pid}:   step (train.py:7)\\x1b[2J",
+        ]
+        program.write_text("#!/bin/sh\nexec sleep 60\n")
+        monkeypatch.setattr(stacks, "_LIMIT_S", 0.3)
+        begun = time.monotonic()
+        (line,) = stacks.stacks([header])
+        assert time.monotonic() - begun < 10
+        assert "py-spy would show" in line
+
+
+def test_a_process_of_another_host_is_not_said_to_have_ended(tmp_path: Path) -> None:
+    far = write(tmp_path, 0, [Row(0, 2)], [Made(0)], host="elsewhere", pid=1 << 22, ended=False)
+    near = write(tmp_path, 1, [Row(1, 2)], [Made(0)], host=os.uname().nodename, pid=(1 << 22) + 1, ended=False)
+    with Recording(far) as recording:
+        assert verdict.state_now(recording.header()) == verdict.RUNNING
+    with Recording(near) as recording:
+        assert verdict.state_now(recording.header()) == verdict.GONE
