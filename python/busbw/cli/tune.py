@@ -23,20 +23,33 @@ replayed CUDA graphs; prints the best by size, and saves the table that the
 library reads: the file that BUSBW_TABLE names, else gpu-table.txt in
 ~/.config/busbw. Rules for other GPUs, collectives and rank counts stay in it.
 
-exit code: 0 the table is saved, 1 nothing could be measured, 130 interrupted;
-what was measured until then is chosen from and saved
+With nccl as the first word it searches NCCL's own algorithm, protocol and
+channels, proves the gain, and saves the table of libnccl-tuner-busbw.so.
+
+exit code: 0 the table is saved, 1 nothing could be measured (nccl: no setting
+pays, or with --verify a rule fell back), 130 interrupted; what was measured
+until then is chosen from and saved (nccl: kept for --resume)
 
 examples:
   busbw tune
   busbw tune --ranks 4 --budget 5m all_reduce all_gather
   busbw tune --ranks 2 -b 1K -e 16M --output tuned.txt all_reduce
   busbw tune --dry-run
+  busbw tune nccl --ranks 4 all_reduce --budget 5m
+  busbw tune nccl --ranks 4 --verify table.txt
   BUSBW_TABLE=tuned.txt busbw run --ranks 4 all_reduce --library busbw
 """
 
 
 def run(args: Args) -> int:
     """Plan, measure, choose, save."""
+    if args.collective[:1] == ["nccl"]:
+        from busbw.cli.tune_nccl import run as run_nccl
+
+        return run_nccl(args)
+    for name in ("verify", "resume", "launch"):
+        if getattr(args, name):
+            raise UsageError(f"--{name} belongs to `busbw tune nccl`; put nccl before the collectives")
     from busbw.experiment.tune.measure import Tuning
     from busbw.experiment.tune.table import default_path, read_table
     from busbw.experiment.tune.text import plan_text
@@ -95,7 +108,7 @@ def _asked(args: Args) -> Asked:
     first, last = args.minbytes, args.maxbytes
     if not 0 < first <= last <= 1 << 40:
         raise UsageError(f"-b {first} -e {last}: the first size is at least 1, the last no smaller")
-    ranks = args.ranks if args.ranks is not None else _gpus()
+    ranks = args.ranks if args.ranks is not None else gpus()
     if not 2 <= ranks <= 8:
         raise UsageError(
             f"{ranks} ranks: busbw's GPU collectives are for 2 to 8 GPUs of one machine; say how many with --ranks"
@@ -103,7 +116,7 @@ def _asked(args: Args) -> Asked:
     return Asked(collectives_of(args.collective), ranks, first, last, args.datatype, args.library)
 
 
-def _gpus() -> int:
+def gpus() -> int:
     """GPUs that a job here would see."""
     from busbw.machine.topology.nvml import read_nvml
 

@@ -40,7 +40,7 @@ def find_front(name: str, how: str, engine: Path | None = None) -> Front:
         raise UserError(f"{library} is no library with the NCCL API for this kind of machine; give another --library")
     if how == "preload" or (how == "auto" and not _audits()):
         return Front(library, None, None)
-    auditor, shim = _beside(AUDITOR, engine), _beside(SHIM, engine)
+    auditor, shim = find_beside(AUDITOR, engine), find_beside(SHIM, engine)
     return Front(library, auditor, shim)
 
 
@@ -124,7 +124,7 @@ def _is_privileged(file: Path) -> bool:
 
 def _library(name: str, engine: Path | None) -> Path:
     if name in FILES:
-        return _beside(FILES[name], engine)
+        return find_beside(FILES[name], engine)
     if os.sep not in name:
         raise UserError(f"--library {name}: give {' or '.join(FILES)}, or the path of a library with the NCCL API")
     path = Path(name)
@@ -133,7 +133,8 @@ def _library(name: str, engine: Path | None) -> Path:
     return path.resolve()
 
 
-def _beside(name: str, engine: Path | None) -> Path:
+def find_beside(name: str, engine: Path | None = None) -> Path:
+    """A file of ours in lib/, beside the engine's bin/; UserError where it is not built."""
     folder = (engine or find_engine()).resolve().parent.parent / "lib"
     path = folder / name
     if not path.is_file():

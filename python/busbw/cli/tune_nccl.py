@@ -1,0 +1,199 @@
+"""`busbw tune nccl`: which of NCCL's own settings pay on this machine, proven, as a table for its tuner."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw.base.errors import UsageError, UserError
+from busbw.base.words import Args
+
+if TYPE_CHECKING:
+    from busbw.experiment.tune_nccl.rules import Place
+    from busbw.experiment.tune_nccl.search import Clock, Proven
+    from busbw.experiment.tune_nccl.ways import Asked
+
+PLUGIN = "libnccl-tuner-busbw.so"
+HALVINGS = 3
+
+
+def run(args: Args) -> int:
+    """Search and prove, or prove again; 0 the table stands, 1 no setting pays or a rule fell back, 130 interrupted."""
+    from busbw.runs.destination import new_run_id, runs_directory
+
+    folder = args.resume or runs_directory(args.runs) / f"tune-nccl-{new_run_id()}"
+    asked = _asked(args)
+    if args.dry_run:
+        print(_plan_text(asked))
+        return 0
+    print(f"busbw: the trials are kept in {folder}; --resume {shlex.quote(str(folder))} goes on", file=sys.stderr)
+    try:
+        return _verify(args, asked, folder) if args.verify else _search(args, asked, folder)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _asked(args: Args) -> Asked:
+    from busbw.experiment.tune_nccl.rules import COLLECTIVES
+    from busbw.experiment.tune_nccl.ways import Asked, hindering
+    from busbw.launch.in_front import find_beside
+
+    named = tuple(dict.fromkeys(args.collective[1:])) or COLLECTIVES
+    wrong = next((name for name in named if name not in COLLECTIVES), None)
+    if wrong is not None:
+        raise UsageError(f"NCCL asks no tuner about '{wrong}'; it does about {', '.join(COLLECTIVES)}")
+    if not 0 < args.minbytes <= args.maxbytes <= 1 << 40:
+        raise UsageError(f"-b {args.minbytes} -e {args.maxbytes}: the first size is at least 1, the last no smaller")
+    launch = tuple(shlex.split(args.launch))
+    ranks = args.ranks
+    if ranks is None and not launch:
+        from busbw.cli.tune import gpus
+
+        ranks = gpus()
+    if ranks is not None and ranks < 2:
+        raise UsageError(f"{ranks} ranks: one rank moves nothing; say how many with --ranks")
+    # `busbw tune` measures busbw by default, this verb whatever NCCL is found.
+    library = "auto" if args.library == "busbw" else args.library
+    return Asked(named, ranks or 1, args.minbytes, args.maxbytes, args.datatype, library, launch,
+                 str(find_beside(PLUGIN)), hindering(os.environ))  # fmt: skip
+
+
+def _plan_text(asked: Asked) -> str:
+    from busbw.experiment.tune_nccl.ways import CHANNELS, first_ways
+
+    lines = [f"{asked.ranks} ranks, {asked.first} to {asked.last} bytes of {asked.type}"]
+    lines += [f"{name}: {', '.join(map(str, first_ways(name, 1)))}" for name in asked.collectives]
+    channels = ", ".join(map(str, CHANNELS))
+    lines.append(f"then the fastest of each size with {channels} channels, then the table against plain NCCL")
+    if asked.loosened:
+        lines.append(f"emptied, since they take choices from NCCL: {', '.join(asked.loosened)}")
+    return "\n".join(lines)
+
+
+def _facts(asked: Asked, folder: Path) -> dict[str, str]:
+    """What the plugin sees where NCCL loads it, from one short trial."""
+    from dataclasses import replace
+
+    from busbw.experiment.runner import run_trial
+    from busbw.experiment.trial import Outcome
+    from busbw.experiment.tune_nccl.rules import parse_facts
+    from busbw.experiment.tune_nccl.ways import facts_plan
+
+    out = (folder / "facts.txt").resolve()
+    if not out.exists():
+        plan = facts_plan(replace(asked, last=asked.first), out)
+        trial = run_trial(plan, 0, 1, folder / "facts", 120.0)
+        if trial.outcome is not Outcome.MEASURED:
+            raise UserError(
+                f"nothing can be tuned, since NCCL with the tuner plugin cannot be measured: {trial.reason}"
+            )
+    try:
+        return parse_facts(out.read_text(encoding="utf-8")[:10_000])
+    except OSError:
+        raise UserError(
+            "the library that was measured loads no tuner plugin; NCCL does from 2.21 on. --library names another"
+        ) from None
+
+
+def _search(args: Args, asked: Asked, folder: Path) -> int:
+    from busbw.experiment.tune_nccl.rules import Place, default_path, merged, read_table, save, table_text
+    from busbw.experiment.tune_nccl.search import Clock, Search
+
+    output = args.output or Path(os.environ.get("BUSBW_TUNER_TABLE") or default_path())
+    old = read_table(output) if output.exists() else []  # what is something else is refused before anything is measured
+    facts = _facts(asked, folder)
+    clock = Clock(args.budget)
+    search = Search(asked, facts, folder, HALVINGS, clock, tell=_tell, proving_rounds=args.rounds)
+    rules = []
+    for number, name in enumerate(asked.collectives):
+        count = len(asked.collectives)
+        found, proven = search.collective(name, number / count, (number + 1) / count)
+        rules += found
+        print("\n".join(_proof_lines(name, proven, asked)))
+    place = Place(facts, tuple(rules))
+    if not rules:
+        print("No setting pays here: NCCL by itself is as fast as any rule that was tried. No table is written.")
+        return 1
+    text = table_text(
+        merged(old, place), ["Written by `busbw tune nccl`; applied where it was measured, and nowhere else."]
+    )
+    save(output, text)
+    print("\n".join(_use_lines(asked, facts, output, text)))
+    return 0
+
+
+def _verify(args: Args, asked: Asked, folder: Path) -> int:
+    """Prove a table again; rules that fell back are named, and left out of --output."""
+    from busbw.experiment.tune_nccl.rules import Place, read_table, save, table_text
+    from busbw.experiment.tune_nccl.search import Clock
+
+    places = read_table(args.verify)
+    facts = _facts(asked, folder)
+    here = next((place for place in places if place.facts == facts), None)
+    if here is None:
+        raise UserError(
+            f"{args.verify} has no rules for what this is: " + ", ".join(f"{k} {v}" for k, v in facts.items())
+        )
+    kept, clock, fell = [], Clock(args.budget), 0
+    names = list(dict.fromkeys(rule.collective for rule in here.rules))
+    for number, name in enumerate(names):
+        held, lines = _verify_one(asked, args.verify, here, folder, name, clock, args.rounds, (number + 1) / len(names))
+        rules = [rule for rule in here.rules if rule.collective == name]
+        kept += [rule for rule in rules if rule in held]
+        fell += len(rules) - len(held)
+        print("\n".join(lines))
+    if args.output:
+        others = [place for place in places if place is not here]
+        save(args.output, table_text([Place(facts, tuple(kept)), *others], ["Written by `busbw tune nccl --verify`."]))
+    print(f"{len(kept)} of {len(here.rules)} rules still pay" + (f"; {fell} fell back" if fell else ""))
+    return 1 if fell else 0
+
+
+def _verify_one(  # noqa: PLR0913, PLR0917 - what one collective of a table is proven with
+    asked: Asked, table: Path, here: Place, folder: Path, name: str, clock: Clock, rounds: int, share: float
+) -> tuple[list[object], list[str]]:
+    from busbw.experiment.runner import run_trial
+    from busbw.experiment.tune_nccl.search import Stage, prove, sizes_of
+    from busbw.experiment.tune_nccl.ways import plan_to_prove
+
+    rules = [rule for rule in here.rules if rule.collective == name]
+    chosen = {
+        size: next((rule.way for rule in rules if rule.first <= size <= rule.last), None) for size in sizes_of(asked)
+    }  # fmt: skip
+    stage = Stage(plan_to_prove(asked, name, table, seed=3), folder / name / "verify", run_trial, clock, _tell)
+    proven = prove(name, chosen, stage, rounds, share)
+    bad = {each.size for each in proven if not each.holds}
+    held: list[object] = [rule for rule in rules if not any(rule.first <= size <= rule.last for size in bad)]
+    return held, _proof_lines(name, proven, asked)
+
+
+def _proof_lines(name: str, proven: Sequence[Proven], asked: Asked) -> list[str]:
+    from busbw.analysis.units import format_bytes
+
+    if not proven:
+        return [f"{name}, {asked.ranks} ranks, {asked.type}: nothing is faster than plain NCCL"]
+    lines = [f"{name}, {asked.ranks} ranks, {asked.type}: the table against things as they are"]
+    for each in proven:
+        kept = "kept" if each.holds else "dropped"
+        lines.append(f"  {format_bytes(each.size):>9}  {each.way!s:<28} {kept}: {each.judgement.words('it')}")
+    return lines
+
+
+def _use_lines(asked: Asked, facts: Mapping[str, str], output: Path, text: str) -> list[str]:
+    from busbw.experiment.tune_nccl.rules import hash_of
+
+    lines = [f"The table is saved in {output}. A job uses it with", f"  NCCL_TUNER_PLUGIN={shlex.quote(asked.plugin)}",
+             f"  BUSBW_TUNER_TABLE={shlex.quote(str(output.resolve()))}"]  # fmt: skip
+    # An empty value NCCL takes for one that is not set, also where a conf file sets it.
+    lines += [f"  {name}=" for name in asked.loosened]
+    if facts["nodes"] != "1":
+        lines.append(f"  BUSBW_TUNER_ALIKE={hash_of(text)}")
+    return lines
+
+
+def _tell(line: str) -> None:
+    print(f"busbw: {line}", file=sys.stderr)

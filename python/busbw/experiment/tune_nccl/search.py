@@ -1,0 +1,298 @@
+"""The search: rounds of trials that leave out half of the ways each, then a table that is proven against plain NCCL.
+
+Successive halving (Karnin, Koren, Somekh, "Almost optimal exploration in multi-armed bandits", ICML 2013): after each
+round, a way stays if it is among the better half at any size. Every trial measures all sizes, and is kept at once, so
+that a search that was cut off goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from busbw.analysis.verdict import ALPHA, Judgement, Verdict, of_rounds
+from busbw.base.errors import UserError
+from busbw.experiment.loop import append_trial, read_trials
+from busbw.experiment.plan import Plan
+from busbw.experiment.runner import run_trial
+from busbw.experiment.trial import Outcome, Trial
+from busbw.experiment.tune_nccl.rules import Place, Rule, Way, save, table_text
+from busbw.experiment.tune_nccl.ways import Asked, first_ways, plan_of, plan_to_prove, with_channels
+
+TRIAL_S = 120.0
+FEWEST = 2
+"""So many ways stay at each size whatever the rounds."""
+PROMISING = 1.01
+"""A way goes into the table to be proven only if it is this much faster than things as they are, by medians."""
+ALIKE = 1.005
+"""Ways within this of the best are alike: then the neighbour's choice, or the simplest, is taken."""
+CLOSE = 1.1
+LATE_ROUNDS = 3
+"""The few ways that are left at the end differ by little: they are measured so much more often."""
+
+SMALLEST_GAIN = 1.0
+
+Measure = Callable[[Plan, int, int, Path, float], Trial]
+Times = dict[int, list[float]]
+
+
+@dataclass
+class Clock:
+    """Begins nothing after the budget."""
+
+    budget_s: float
+    now: Callable[[], float] = time.monotonic
+    began: float = 0.0
+    typical: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.began = self.now()
+
+    def has_time(self, share: float = 1.0) -> bool:
+        """Whether one more trial fits into that share of the budget."""
+        need = median(self.typical) if self.typical else 0.0
+        return self.now() - self.began + need <= share * self.budget_s
+
+
+@dataclass
+class Stage:
+    """The trials of one plan, in its folder."""
+
+    plan: Plan
+    folder: Path
+    measure: Measure
+    clock: Clock
+    tell: Callable[[str], None]
+    trials: list[Trial] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.trials = read_trials(self.folder)
+
+    def round(self, number: int, among: Iterable[int], share: float) -> bool:
+        """Measure these once in shuffled order; False where the budget ended it."""
+        done = {trial.variant for trial in self.trials if trial.round == number}
+        order = self.plan.order(number, sorted(set(among)))
+        # Things as they are come first at the beginning: without them nothing can be told.
+        for variant in sorted(order, key=lambda each: each != 0) if number == 0 else order:
+            if variant in done:
+                continue
+            if self.trials and not self.clock.has_time(share):
+                return False
+            trial = self.measure(self.plan, number, variant, self.folder, TRIAL_S)
+            self.clock.typical.append(trial.seconds)
+            self.trials.append(trial)
+            append_trial(self.folder, trial)
+            name = self.plan.variants[variant].name
+            how = f"{trial.seconds:.1f} s" if trial.outcome is Outcome.MEASURED else trial.reason
+            self.tell(f"round {number + 1}, {name}: {how}")
+        return True
+
+    def failed(self) -> set[int]:
+        """Who computed wrong results once, or ended otherwise twice."""
+        bad: dict[int, int] = {}
+        for trial in self.trials:
+            if trial.outcome is not Outcome.MEASURED:
+                bad[trial.variant] = bad.get(trial.variant, 0) + (2 if trial.outcome is Outcome.WRONG else 1)
+        return {variant for variant, count in bad.items() if count >= 2}
+
+    def times(self) -> dict[int, Times]:
+        """Microseconds out of place by variant and size, one a round."""
+        found: dict[int, Times] = {}
+        for trial in self.trials:
+            for size, value in times_of(trial).items():
+                found.setdefault(trial.variant, {}).setdefault(size, []).append(value)
+        return {variant: by for variant, by in found.items() if variant not in self.failed()}
+
+    def pairs(self) -> dict[int, list[float]]:
+        """Logarithms of how often variant 1 is as fast as variant 0, by size: one a round that has both."""
+        rounds: dict[int, dict[int, Mapping[int, float]]] = {}
+        for trial in self.trials:
+            if trial.outcome is Outcome.MEASURED:
+                rounds.setdefault(trial.round, {})[trial.variant] = times_of(trial)
+        logs: dict[int, list[float]] = {}
+        for both in rounds.values():
+            for size in both.get(0, {}).keys() & both.get(1, {}).keys():
+                logs.setdefault(size, []).append(math.log(both[0][size] / both[1][size]))
+        return logs
+
+
+def times_of(trial: Trial) -> dict[int, float]:
+    """The times of a trial out of place, by size."""
+    return {point.bytes: value for point, value in trial.times_us.items() if point.placement != "in_place"}
+
+
+@dataclass(frozen=True)
+class Proven:
+    """One size of the final table: what was tried there, and how it stands against things as they are."""
+
+    size: int
+    way: Way
+    judgement: Judgement
+
+    @property
+    def holds(self) -> bool:
+        """Whether its interval excludes zero gain."""
+        return self.judgement.interval is not None and self.judgement.interval.low > SMALLEST_GAIN
+
+
+@dataclass
+class Search:
+    """Searches one collective after the other, and proves what it found."""
+
+    asked: Asked
+    facts: Mapping[str, str]
+    folder: Path
+    rounds: int
+    clock: Clock
+    measure: Measure = run_trial
+    tell: Callable[[str], None] = lambda _: None
+    proving_rounds: int = 12
+
+    def collective(self, name: str, begin: float = 0.0, end: float = 1.0) -> tuple[list[Rule], list[Proven]]:
+        """The rules that hold for a collective, measured between two shares of the budget."""
+        nodes, width = int(self.facts["nodes"]), end - begin
+        looked = self._halve(name, "ways", first_ways(name, nodes), self.rounds, begin + 0.35 * width)
+        leaders = leading(*looked)
+        more = [Way(), *leaders, *with_channels(leaders)]
+        finer = self._halve(name, "channels", more, self.rounds + LATE_ROUNDS, begin + 0.75 * width)
+        chosen = choose(*finer, loosened=bool(self.asked.loosened))
+        if not any(chosen.values()):
+            return [], []
+        return self._prove(name, chosen, end)
+
+    def _halve(
+        self, name: str, stage: str, ways: Sequence[Way], rounds: int, share: float
+    ) -> tuple[dict[int, Times], list[Way]]:
+        ways = list(dict.fromkeys(ways))
+        folder = self.folder / name / stage
+        run = Stage(plan_of(self.asked, name, ways, self.facts, folder), folder, self.measure, self.clock, self.tell)
+        for number in range(rounds):
+            # 0 is things as they are, 1 is NCCL's own choice without what hinders it.
+            alive = {0, 1, *survivors(run.times(), len(ways), number)} - run.failed()
+            if number and len(alive) <= 2:
+                break
+            if not run.round(number, alive if number else range(len(ways) + 1), share):
+                break
+        times = run.times()
+        if 0 not in times:
+            reason = next((trial.reason for trial in run.trials if trial.variant == 0), "the budget is too short")
+            raise UserError(f"{name} cannot be measured as things are: {reason}")
+        return times, ways
+
+    def _prove(self, name: str, chosen: Mapping[int, Way | None], share: float) -> tuple[list[Rule], list[Proven]]:
+        rules = rules_of(name, chosen)
+        folder = self.folder / name / "proof"
+        path = folder / "table.txt"
+        save(path, table_text([Place(self.facts, tuple(rules))]))
+        stage = Stage(plan_to_prove(self.asked, name, path, seed=2), folder, self.measure, self.clock, self.tell)
+        proven = prove(name, chosen, stage, self.proving_rounds, share)
+        gains = {each.size: each for each in proven if each.holds}
+        # Without what hindered NCCL, a way that is as good as things were is kept: NCCL's own choice may not be.
+        as_good = {each.size for each in proven if self.asked.loosened and each.judgement.verdict is not Verdict.SLOWER}
+        kept = {size: way if size in gains or (gains and size in as_good) else None for size, way in chosen.items()}
+        return rules_of(name, kept, {size: _ends(each.judgement) for size, each in gains.items()}), proven
+
+
+def sizes_of(asked: Asked) -> list[int]:
+    """The sizes in bytes that a trial measures."""
+    sizes = [asked.first]
+    while sizes[-1] * asked.step <= asked.last:
+        sizes.append(sizes[-1] * asked.step)
+    return sizes
+
+
+def prove(name: str, chosen: Mapping[int, Way | None], stage: Stage, rounds: int, share: float) -> list[Proven]:
+    """The whole table beside things as they are, in fresh rounds, until every size is sure or the rounds are done."""
+    sizes = [size for size, way in chosen.items() if way is not None]
+    found: list[Proven] = []
+    for number in range(rounds):
+        if not stage.round(number, (0, 1), share):
+            break
+        logs = stage.pairs()
+        # The chance of one false claim in the whole table.
+        alpha = ALPHA / max(1, len(sizes))
+        found = [Proven(size, chosen[size] or Way(), of_rounds(logs.get(size, []), alpha=alpha)) for size in sizes]
+        stage.tell(f"{name}: {sum(each.holds for each in found)} of {len(found)} sizes are sure to gain")
+        if number >= 2 and all(each.holds or each.judgement.verdict in _OVER for each in found):
+            break
+    return found
+
+
+_OVER = frozenset({Verdict.SLOWER, Verdict.NO_DIFFERENCE})
+
+
+def survivors(times: Mapping[int, Times], ways: int, number: int) -> set[int]:
+    """Variants that stay for a round: at any size among the best `ways` / 2^round, and never fewer than two."""
+    if number == 0:
+        return set(range(1, ways + 1))
+    room = max(FEWEST, math.ceil(ways / 2**number))
+    kept: set[int] = set()
+    for size in {size for by in times.values() for size in by}:
+        ranked = sorted((median(by[size]), variant) for variant, by in times.items() if size in by and variant)
+        kept |= {variant for _, variant in ranked[:room]}
+    return kept
+
+
+def leading(times: Mapping[int, Times], ways: Sequence[Way]) -> list[Way]:
+    """The fastest named way at each size by medians, and all that are about as fast there: channels may part them."""
+    found: dict[Way, None] = {}
+    for size in sorted({size for by in times.values() for size in by}):
+        values = {
+            ways[v - 1]: median(by[size]) for v, by in times.items() if v and size in by and not ways[v - 1].is_own
+        }
+        best = min(values.values(), default=0.0)
+        found.update(dict.fromkeys(way for way, value in values.items() if value <= CLOSE * best))
+    return list(found)
+
+
+def choose(times: Mapping[int, Times], ways: Sequence[Way], *, loosened: bool = False) -> dict[int, Way | None]:
+    """By size: the way that is worth proving; None where things as they are are as good.
+
+    What hinders NCCL is taken away at all sizes or at none: where it is, each size needs its best way.
+    """
+    chosen: dict[int, Way | None] = {}
+    before: Way | None = None
+    for size in sorted(times[0]):
+        values = {ways[variant - 1]: median(by[size]) for variant, by in times.items() if variant and size in by}
+        own, best = median(times[0][size]), min(values.values(), default=math.inf)
+        if not values or (best * PROMISING >= own and not loosened):
+            chosen[size] = None
+            continue
+        alike = [way for way, value in values.items() if value <= best * ALIKE]
+        before = before if before in alike else min(alike, key=lambda way: (way.channels != 0, values[way]))
+        chosen[size] = before
+    return chosen
+
+
+def rules_of(
+    name: str, chosen: Mapping[int, Way | None], gains: Mapping[int, tuple[float, float]] | None = None
+) -> list[Rule]:
+    """Neighbouring sizes with one way become a rule, which ends half way (geometrically) to the next size.
+
+    Below the smallest and above the largest measured size nothing is ruled. NCCL's own choice needs no rule.
+    """
+    sizes = sorted(chosen)
+    rules: list[Rule] = []
+    for index, size in enumerate(sizes):
+        way = chosen[size]
+        if way is None or way.is_own:
+            continue
+        first = size if index == 0 else math.isqrt(sizes[index - 1] * size) + 1
+        last = size if index == len(sizes) - 1 else math.isqrt(size * sizes[index + 1])
+        gain = (gains or {}).get(size)
+        if rules and rules[-1].way == way and rules[-1].last == first - 1:
+            before = rules.pop()
+            joined = [each for each in (before.gain, gain) if each]
+            gain = (min(low for low, _ in joined), max(high for _, high in joined)) if joined else None
+            first = before.first
+        rules.append(Rule(name, first, last, way, gain))
+    return rules
+
+
+def _ends(judgement: Judgement) -> tuple[float, float]:
+    assert judgement.interval is not None
+    return judgement.interval.low, judgement.interval.high

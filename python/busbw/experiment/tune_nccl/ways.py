@@ -1,0 +1,109 @@
+"""What is worth a try for a collective, what hinders it in the environment, and the variants of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.experiment.factors import Factor, Level
+from busbw.experiment.plan import Plan
+from busbw.experiment.tune_nccl.rules import Place, Rule, Way, save, table_text
+from busbw.machine.nccl.conf import set_by_files
+
+LARGEST = 1 << 62
+CHANNELS = (1, 2, 4, 8, 16, 32)
+
+HINDERING = (
+    "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+    "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS", "NCCL_NVLS_ENABLE",
+)  # fmt: skip
+"""Variables that take choices away from NCCL: a tuner cannot give them back."""
+
+# NCCL src/graph/tuning.cc: which algorithms a collective has at all.
+_RING = tuple(f"ring/{protocol}" for protocol in ("ll", "ll128", "simple"))
+_TREE = tuple(f"tree/{protocol}" for protocol in ("ll", "ll128", "simple"))
+_ONE_NODE: Mapping[str, tuple[str, ...]] = {
+    "all_reduce": (*_RING, *_TREE, "nvls/simple"),
+    "all_gather": (*_RING, "nvls/simple", "pat/simple"),
+    "reduce_scatter": (*_RING, "nvls/simple", "pat/simple"),
+    "broadcast": _RING,
+    "reduce": _RING,
+}
+_NODES: Mapping[str, tuple[str, ...]] = {
+    "all_reduce": ("nvls_tree/simple", "collnet_chain/simple", "collnet_direct/simple")
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a person wants tuned: sizes in bytes from `first` to `last`, doubling or more."""
+
+    collectives: tuple[str, ...]
+    ranks: int
+    first: int
+    last: int
+    type: str = "float"
+    library: str = "auto"
+    launch: tuple[str, ...] = ()
+    plugin: str = "libnccl-tuner-busbw.so"
+    loosened: tuple[str, ...] = ()
+    """Variables that hinder, emptied in every variant but the baseline."""
+    step: int = 4
+
+
+def hindering(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Which of them the environment or NCCL's conf files set here."""
+    by_files = set_by_files(environ)
+    return tuple(name for name in HINDERING if environ.get(name) or name in by_files)
+
+
+def first_ways(collective: str, nodes: int) -> list[Way]:
+    """Algorithms with protocols, NCCL's own first."""
+    more = _NODES.get(collective, ()) if nodes > 1 else ()
+    return [Way(), *(Way(name) for name in (*_ONE_NODE[collective], *more))]
+
+
+def with_channels(best: Sequence[Way]) -> list[Way]:
+    """The best of the first look with other numbers of channels; NCCL takes what a plugin says of CollNet unchecked."""
+    return [
+        Way(way.name, channels) for way in best for channels in CHANNELS
+        if not way.name.startswith("collnet") and not way.channels
+    ]  # fmt: skip
+
+
+def plan_of(asked: Asked, collective: str, ways: Sequence[Way], facts: Mapping[str, str], folder: Path) -> Plan:
+    """Things as they are, then each way for all sizes, by a table of its own."""
+    levels = [Level("as it is")]
+    for number, way in enumerate(ways):
+        path = folder / "tables" / f"{number}.txt"
+        rules = () if way.is_own else (Rule(collective, 0, LARGEST, way),)
+        save(path, table_text([Place(facts, rules)]))
+        levels.append(Level(str(way), environment_of(asked, path)))
+    return _plan(asked, collective, levels, seed=1)
+
+
+def plan_to_prove(asked: Asked, collective: str, path: Path, seed: int) -> Plan:
+    """Things as they are, and one table."""
+    return _plan(asked, collective, [Level("as it is"), Level("the table", environment_of(asked, path))], seed)
+
+
+def facts_plan(asked: Asked, out: Path) -> Plan:
+    """One look at what the plugin sees: it writes that, and applies nothing."""
+    environment: dict[str, str | None] = {
+        "NCCL_TUNER_PLUGIN": asked.plugin, "BUSBW_TUNER_FACTS": str(out), "BUSBW_TUNER_TABLE": "/dev/null",
+    }  # fmt: skip
+    return _plan(asked, asked.collectives[0], [Level("as it is"), Level("facts", environment)], seed=0)
+
+
+def environment_of(asked: Asked, table: Path) -> dict[str, str | None]:
+    """What makes NCCL follow a table."""
+    loosened: dict[str, str | None] = dict.fromkeys(asked.loosened, "")
+    return {**loosened, "NCCL_TUNER_PLUGIN": asked.plugin, "BUSBW_TUNER_TABLE": str(table.resolve())}
+
+
+def _plan(asked: Asked, collective: str, levels: list[Level], seed: int) -> Plan:
+    library = ("--library", asked.library) if asked.library != "auto" else ()
+    words = (collective, "-b", str(asked.first), "-e", str(asked.last), "-f", str(asked.step), "-d", asked.type,
+             "-w", "5", "-n", "20", "-c", "1", *library)  # fmt: skip
+    return Plan((Factor("settings", tuple(levels)),), words, asked.ranks, asked.launch, seed=seed)

@@ -1,0 +1,191 @@
+"""The search finds what was planted, keeps what is proven, goes on where it was cut off, and slows no size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tune_nccl_machine import FACTS, MadeUpNccl
+
+from busbw.base.errors import UserError
+from busbw.experiment.plan import Plan
+from busbw.experiment.trial import Outcome, Trial
+from busbw.experiment.tune_nccl.rules import (
+    Place,
+    Rule,
+    Way,
+    hash_of,
+    merged,
+    parse_facts,
+    read_table,
+    save,
+    table_text,
+)
+from busbw.experiment.tune_nccl.search import Clock, Search, rules_of, sizes_of
+from busbw.experiment.tune_nccl.ways import Asked, environment_of, hindering
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def asked(collective: str = "all_reduce", loosened: tuple[str, ...] = ()) -> Asked:
+    return Asked((collective,), 4, KIB, 256 * MIB, loosened=loosened)
+
+
+def search(nccl: MadeUpNccl, tmp_path: Path, collective: str = "all_reduce", budget: float = 1e6, **options) -> Search:
+    return Search(asked(collective, tuple(nccl.hindered)), FACTS, tmp_path, 3, Clock(budget, lambda: nccl.now),
+                  nccl.measure, **options)  # fmt: skip
+
+
+# Twenty ways to have NCCL tuned badly: what stands in nccl.conf, or a tuner that chooses badly by itself.
+PLANTED = [
+    *(("all_reduce", {"NCCL_ALGO": algorithm}, None) for algorithm in ("Tree", "Ring")),
+    *(("all_reduce", {"NCCL_PROTO": protocol}, None) for protocol in ("LL", "LL128", "Simple")),
+    *(("all_gather", {"NCCL_PROTO": protocol}, None) for protocol in ("LL", "LL128")),
+    *(("all_reduce", {"NCCL_MAX_NCHANNELS": channels}, None) for channels in ("1", "2", "4")),
+    ("reduce_scatter", {"NCCL_MAX_NCHANNELS": "2"}, None),
+    ("all_reduce", {"NCCL_BUFFSIZE": "4096"}, None),
+    ("broadcast", {"NCCL_BUFFSIZE": "4096"}, None),
+    ("all_reduce", {"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL"}, None),
+    ("all_reduce", {"NCCL_ALGO": "Tree", "NCCL_MAX_NCHANNELS": "1"}, None),
+    ("all_reduce", {}, "ring/ll"),
+    ("all_reduce", {}, "tree/simple"),
+    ("all_gather", {}, "ring/ll"),
+    ("reduce_scatter", {}, "pat/simple"),
+    ("reduce", {}, "ring/simple"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(PLANTED)))
+def test_a_planted_mis_tuning_is_won_back(number: int, tmp_path: Path) -> None:
+    collective, hindered, worse = PLANTED[number]
+    nccl = MadeUpNccl(hindered, worse={collective: worse} if worse else None, seed=number)
+    looking = search(nccl, tmp_path / "trials", collective)
+    rules, _ = looking.collective(collective)
+    path = tmp_path / "table.txt"
+    save(path, table_text([Place(FACTS, tuple(rules))]))
+    # Where no rule pays, nobody is told to empty what hinders.
+    environment = environment_of(looking.asked, path) if rules else {}
+    shares = []
+    for size in sizes_of(looking.asked):
+        taken = nccl.taken(collective, size, environment)
+        shares.append(nccl.best_us(collective, size) / taken)
+        assert taken <= 1.005 * nccl.taken(collective, size, {}), f"{size} got slower"
+    assert sum(shares) / len(shares) >= 0.98, shares
+
+
+def test_a_healthy_machine_gets_no_rules(tmp_path: Path) -> None:
+    found = []
+    for seed in range(10):
+        nccl = MadeUpNccl(seed=seed, noise=0.02)
+        nccl.time_us = lambda way, size, _: 10.0 + size / 1e5  # type: ignore[method-assign] # every way is alike
+        found += search(nccl, tmp_path / str(seed)).collective("all_reduce")[0]
+    assert found == []
+
+
+def test_a_rule_that_falls_back_in_the_proof_is_dropped(tmp_path: Path) -> None:
+    nccl = MadeUpNccl(worse={"all_reduce": "ring/ll"})
+
+    def measure(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
+        trial = nccl.measure(plan, number, variant, folder, limit_s)
+        if folder.name != "proof" or variant == 0:
+            return trial
+        # What looked good in the search is no better when it counts, from 1 MiB on.
+        times = {
+            p: t if p.bytes < MIB else 1.02 * nccl.taken("all_reduce", p.bytes, {}) for p, t in trial.times_us.items()
+        }
+        return Trial(number, variant, Outcome.MEASURED, 1.0, times)
+
+    looking = search(nccl, tmp_path)
+    looking.measure = measure
+    rules, proven = looking.collective("all_reduce")
+    assert rules and all(rule.last < MIB for rule in rules)
+    assert {each.size for each in proven if not each.holds} >= {MIB, 4 * MIB}
+
+
+def test_a_search_that_was_cut_off_goes_on(tmp_path: Path) -> None:
+    nccl = MadeUpNccl(worse={"all_reduce": "ring/ll"})
+
+    def cut_off(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
+        if nccl.trials == 17:
+            raise KeyboardInterrupt
+        return nccl.measure(plan, number, variant, folder, limit_s)
+
+    first = search(nccl, tmp_path)
+    first.measure = cut_off
+    with pytest.raises(KeyboardInterrupt):
+        first.collective("all_reduce")
+    rules, _ = search(nccl, tmp_path).collective("all_reduce")
+    again = nccl.trials
+    whole = MadeUpNccl(worse={"all_reduce": "ring/ll"})
+    search(whole, tmp_path / "whole").collective("all_reduce")
+    assert rules and again <= whole.trials + 3
+    # A third time nothing is measured again.
+    assert search(nccl, tmp_path).collective("all_reduce")[0] == rules
+    assert nccl.trials == again
+
+
+def test_half_of_the_ways_leave_after_each_round(tmp_path: Path) -> None:
+    nccl = MadeUpNccl()
+    search(nccl, tmp_path).collective("all_reduce")
+    lines = (tmp_path / "all_reduce" / "channels" / "trials.jsonl").read_text().splitlines()
+    rounds = [sum(f'"round": {number},' in line for line in lines) for number in range(3)]
+    assert rounds[0] > rounds[1] >= rounds[2]
+
+
+def test_a_budget_ends_it(tmp_path: Path) -> None:
+    nccl = MadeUpNccl(worse={"all_reduce": "ring/ll"})
+    search(nccl, tmp_path, budget=40.0).collective("all_reduce")
+    assert nccl.trials <= 42
+
+
+def test_a_baseline_that_fails_is_told(tmp_path: Path) -> None:
+    looking = search(MadeUpNccl(), tmp_path)
+    looking.measure = lambda _, number, variant, *rest: Trial(number, variant, Outcome.CRASHED, 1.0, reason="no GPU")
+    with pytest.raises(UserError, match="cannot be measured as things are: no GPU"):
+        looking.collective("all_reduce")
+
+
+def test_rules_end_half_way_and_join() -> None:
+    tree, ring = Way("tree/ll"), Way("ring/simple", 8)
+    found = rules_of("all_reduce", {KIB: tree, 4 * KIB: tree, 16 * KIB: None, 64 * KIB: ring, 256 * KIB: Way()},
+                     {KIB: (1.1, 1.2), 4 * KIB: (1.05, 1.1), 64 * KIB: (1.3, 1.4)})  # fmt: skip
+    assert [str(rule) for rule in found] == [
+        "rule all_reduce 1024 8192 tree/ll gain=1.050..1.200",
+        "rule all_reduce 32769 131072 ring/simple channels=8 gain=1.300..1.400",
+    ]
+
+
+def test_a_table_is_read_as_it_is_written(tmp_path: Path) -> None:
+    rule = Rule("all_gather", 1, 100, Way("default", 16), (1.02, 1.04))
+    save(tmp_path / "t", table_text([Place(FACTS, (rule,))], ["a remark"]))
+    assert read_table(tmp_path / "t") == [Place(FACTS, (rule,))]
+    other = Place({**FACTS, "ranks": "8"}, (rule,))
+    new = Place(FACTS, (Rule("all_reduce", 1, 2, Way("tree/ll")),))
+    both = merged([*read_table(tmp_path / "t"), other], new)
+    assert both == [Place(FACTS, (*new.rules, rule)), other]
+
+
+@pytest.mark.parametrize("text", [
+    "", "busbw-tuner 2\n", "busbw-tuner 1\nmeasured\nend 0\n", "busbw-tuner 1\nend 1\n",
+    "busbw-tuner 1\nrule x\nend 1\n",
+    table_text([Place(FACTS, (Rule("all_reduce", 1, 2, Way("tree/ll")),))])[:-6],
+])  # fmt: skip
+def test_what_is_no_table_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(text)
+    with pytest.raises(UserError):
+        read_table(tmp_path / "t")
+
+
+def test_facts_and_hash() -> None:
+    text = "\n".join(Place(FACTS).lines()) + "\n"
+    assert parse_facts(text) == FACTS
+    with pytest.raises(UserError, match="cannot find out driver"):
+        parse_facts(text.replace("driver 1.2", "driver "))
+    # FNV-1a's published values.
+    assert hash_of("") == "cbf29ce484222325" and hash_of("foobar") == "85944171f73967e8"
+
+
+def test_what_hinders_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert "NCCL_ALGO" in hindering({"NCCL_ALGO": "Tree"})
+    assert "NCCL_ALGO" not in hindering({"NCCL_ALGO": ""})
