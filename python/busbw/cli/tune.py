@@ -46,7 +46,7 @@ def run(args: Args) -> int:
     if args.collective[:1] == ["nccl"]:
         from busbw.cli.tune_nccl import run as run_nccl
 
-        return run_nccl(args)
+        return run_nccl(args, _gpus)
     for name in ("verify", "resume", "launch"):
         if getattr(args, name):
             raise UsageError(f"--{name} belongs to `busbw tune nccl`; put nccl before the collectives")
@@ -108,7 +108,7 @@ def _asked(args: Args) -> Asked:
     first, last = args.minbytes, args.maxbytes
     if not 0 < first <= last <= 1 << 40:
         raise UsageError(f"-b {first} -e {last}: the first size is at least 1, the last no smaller")
-    ranks = args.ranks if args.ranks is not None else gpus()
+    ranks = args.ranks if args.ranks is not None else _gpus()
     if not 2 <= ranks <= 8:
         raise UsageError(
             f"{ranks} ranks: busbw's GPU collectives are for 2 to 8 GPUs of one machine; say how many with --ranks"
@@ -116,7 +116,7 @@ def _asked(args: Args) -> Asked:
     return Asked(collectives_of(args.collective), ranks, first, last, args.datatype, args.library)
 
 
-def gpus() -> int:
+def _gpus() -> int:
     """GPUs that a job here would see."""
     from busbw.machine.topology.nvml import read_nvml
 

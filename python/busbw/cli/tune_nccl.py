@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,12 +21,15 @@ PLUGIN = "libnccl-tuner-busbw.so"
 HALVINGS = 3
 
 
-def run(args: Args) -> int:
-    """Search and prove, or prove again; 0 the table stands, 1 no setting pays or a rule fell back, 130 interrupted."""
+def run(args: Args, gpus: Callable[[], int]) -> int:
+    """Search and prove, or prove again; 0 the table stands, 1 no setting pays or a rule fell back, 130 interrupted.
+
+    `gpus` counts those of this machine, where nobody says how many ranks there are.
+    """
     from busbw.runs.destination import new_run_id, runs_directory
 
     folder = args.resume or runs_directory(args.runs) / f"tune-nccl-{new_run_id()}"
-    asked = _asked(args)
+    asked = _asked(args, gpus)
     if args.dry_run:
         print(_plan_text(asked))
         return 0
@@ -37,7 +40,7 @@ def run(args: Args) -> int:
         return 130
 
 
-def _asked(args: Args) -> Asked:
+def _asked(args: Args, gpus: Callable[[], int]) -> Asked:
     from busbw.experiment.tune_nccl.rules import COLLECTIVES
     from busbw.experiment.tune_nccl.ways import Asked, hindering
     from busbw.launch.in_front import find_beside
@@ -51,8 +54,6 @@ def _asked(args: Args) -> Asked:
     launch = tuple(shlex.split(args.launch))
     ranks = args.ranks
     if ranks is None and not launch:
-        from busbw.cli.tune import gpus
-
         ranks = gpus()
     if ranks is not None and ranks < 2:
         raise UsageError(f"{ranks} ranks: one rank moves nothing; say how many with --ranks")
