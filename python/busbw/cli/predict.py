@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from busbw.expect.fabric import Fabric
     from busbw.expect.model import Prediction
     from busbw.expect.terms import Terms
+    from busbw.machine.topology.load import Loaded
     from busbw.machine.topology.model import Machine
 
 _DEFAULT_SIZES = [1 << power for power in (3, 10, 16, 20, 24, 26, 28, 30, 32)]
@@ -91,7 +93,7 @@ def _fabric(args: Args) -> Fabric:
     if args.topology:
         from busbw.machine.topology.load import load
 
-        return of_machine(_named(load(Path(args.topology)).machine, args.gpu))
+        return of_machine(_named(load(Path(args.topology)), args.gpu))
     if args.gpu:
         raise UsageError("--gpu says which GPUs the machine of --topology FILE has; without a file say --machine")
     from busbw.machine.topology.live import read_live
@@ -102,15 +104,31 @@ def _fabric(args: Args) -> Fabric:
     return of_machine(machine)
 
 
-def _named(machine: Machine, name: str | None) -> Machine:
-    """The machine with its GPUs named, where its file does not say which they are."""
+def _named(loaded: Loaded, name: str | None) -> Machine:
+    """The machine with its GPUs named, where its file does not say which they are.
+
+    A file for virtual machines leaves NVLinks to the driver: they are those of a whole board, and a line says so. A
+    matrix without NV# says that there are none.
+    """
+    from busbw.machine.topology.model import SWITCH, NvLinks
     from busbw.machine.topology.names import is_amd, product
 
+    machine = loaded.machine
     if not name:
         return machine
-    if product(name) is None and not is_amd(name):
+    known = product(name)
+    if known is None and not is_amd(name):
         raise UsageError(f"--gpu {name} is no GPU that is known; name it as nvidia-smi does, such as H100 or A100")
-    return replace(machine, gpus=tuple(replace(gpu, name=gpu.name or name) for gpu in machine.gpus))
+    machine = replace(machine, gpus=tuple(replace(gpu, name=gpu.name or name) for gpu in machine.gpus))
+    silent = loaded.kind != "nvidia-smi topo -m" and not any(gpu.nvlinks or gpu.sm for gpu in machine.gpus)
+    if known is None or not known.nvlinks or not silent:
+        return machine
+    print(
+        f"busbw: {machine.source} leaves NVLinks to the driver; the {known.nvlinks} of a whole {name} are counted on",
+        file=sys.stderr,
+    )
+    links = (NvLinks(SWITCH, known.nvlinks),)
+    return replace(machine, gpus=tuple(replace(gpu, nvlinks=links) for gpu in machine.gpus))
 
 
 def _adjusted(fabric: Fabric, args: Args) -> Fabric:

@@ -49,6 +49,18 @@ def test_a_matrix_is_asked_for_its_gpus(tmp_path, capsys):
     assert "is no GPU that is known" in capsys.readouterr().err
 
 
+def test_nvlinks_that_a_file_leaves_to_the_driver_are_those_of_a_whole_board(tmp_path, capsys):
+    buses = "".join(f'<pci busid="000{i}:00:00.0" class="0x030200"/>' for i in range(1, 9))
+    (tmp_path / "t.xml").write_text(f'<system version="1"><cpu numaid="0">{buses}</cpu></system>')
+    assert (
+        main(["predict", "all_gather", "--topology", f"{tmp_path}/t.xml", "--gpu", "A100", "--sizes", "1G", "--json"])
+        == 0
+    )
+    said = capsys.readouterr()
+    assert "the 12 of a whole A100 are counted on" in said.err
+    assert json.loads(said.out)["predictions"][0]["busbw_GBps"] == pytest.approx(235, rel=0.1)
+
+
 def test_the_list_and_the_check_are_tables(capsys):
     assert main(["predict", "--list"]) == 0
     assert "ndv4" in capsys.readouterr().out

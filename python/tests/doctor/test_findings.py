@@ -394,3 +394,28 @@ def test_a_log_with_absurdly_many_ranks_on_one_host_is_judged_in_bounded_time() 
     started = time.process_time()
     found(Snapshot("files", logs=(TextFile("l", "#  Rank  0 x device  0 [0000:00:06] NVIDIA H200\n" + text),)))
     assert time.process_time() - started < 20
+
+
+def small_record(times: dict[int, float]) -> Record:
+    """All-reduce of small messages on 4 H200 of one host: bytes and microseconds."""
+    large = slow_record()
+    cases = tuple(
+        replace(large.cases[0], case=i, bytes=size, time_us=time, algbw_GBps=size / time / 1e3,
+                busbw_GBps=1.5 * size / time / 1e3)
+        for i, (size, time) in enumerate(times.items())
+    )  # fmt: skip
+    return replace(large, cases=cases)
+
+
+# Measured on 4 H200 with NCCL 2.28.9.
+SMALL = {1 << 10: 11.03, 8 << 10: 10.85, 64 << 10: 11.89, 1 << 20: 18.98, 16 << 20: 100.0}
+
+
+def test_short_messages_that_take_far_too_long_are_named_and_healthy_ones_are_not() -> None:
+    assert found(Snapshot("files"), records=(small_record(SMALL),)) == []
+    late = {size: 8 * time if size < 1 << 20 else time for size, time in SMALL.items()}
+    (finding,) = found(Snapshot("files"), records=(small_record(late),))
+    assert finding.name == "below-expected" and finding.severity is Severity.WARNING
+    assert "short messages of all_reduce take up to" in finding.title and len(finding.evidence) == 3
+    one = {size: 8 * time if size == 1 << 10 else time for size, time in SMALL.items()}
+    assert found(Snapshot("files"), records=(small_record(one),)) == []

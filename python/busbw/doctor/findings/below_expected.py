@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
 from busbw.expect.expectation import TELLING_BYTES, expected, fabric_of
+from busbw.expect.model import Prediction
 from busbw.expect.span import Span
 from busbw.records import Case, Record
 
@@ -19,16 +20,57 @@ FALL = 2.0
 """A sweep that loses more than half of its bandwidth at a larger size is ill; changes of algorithm cost less."""
 
 
+LATE = 2.0
+"""Short messages are late where they take this many times the longest that is expected: published tables of healthy
+machines of one type lie that far apart at most, but for one of an old network plugin (2.7)."""
+VERY_LATE = 4.0
+LATE_SIZES = 3
+"""At so many sizes: a first call, or one size at which NCCL changes its protocol, is none."""
+
+
 def examine(facts: Facts) -> Iterator[Finding]:
     for record in facts.records:
-        yield from _below(facts, record)
+        fabric = fabric_of(record.run, lambda: facts.snapshot.machine)
+        found = expected(record, fabric) if fabric else {}
+        yield from _below(record, found)
+        yield from _late(record, found)
         yield from _falls(record)
 
 
-def _below(facts: Facts, record: Record) -> Iterator[Finding]:
+def _late(record: Record, found: Mapping[int, Prediction]) -> Iterator[Finding]:
+    """Sizes below 64 MiB that take far longer than they should, at several sizes."""
+    groups: dict[str, list[tuple[Case, Prediction]]] = defaultdict(list)
+    for index, prediction in found.items():
+        case = record.cases[index]
+        if case.time_us and case.bytes < TELLING_BYTES:
+            groups[case.collective].append((case, prediction))
+    for collective, mine in groups.items():
+        late = [(c, p) for c, p in mine if (c.time_us or 0.0) > LATE * p.time_us.high]
+        if len({case.bytes for case, _ in late}) < LATE_SIZES:
+            continue
+        case, prediction = max(late, key=lambda each: (each[0].time_us or 0.0) / each[1].time_us.value)
+        factor = (case.time_us or 0.0) / prediction.time_us.value
+        where = f"the record {record.run.run}"
+        yield Finding(
+            NAME, Severity.WARNING if factor >= VERY_LATE else Severity.NOTE,
+            f"short messages of {collective} take up to {factor:.1f} times as long as they should",
+            tuple(
+                Evidence(
+                    f"{each.time_us:.4g} us at {format_bytes(each.bytes)}, expected {span.time_us.value:.3g} "
+                    f"({span.time_us.low:.3g} to {span.time_us.high:.3g})", where,
+                )
+                for each, span in late[:6]
+            ),
+            Cost(f"{factor:.1f} times the latency of small calls", factor, "from NCCL's protocols and hops"),
+            "look for forced NCCL_PROTO or NCCL_ALGO, sockets instead of RDMA, a network plugin of another version, "
+            "processors bound far from the GPU or shared by ranks, and NCCL_DEBUG=TRACE",
+            Proof(instruction="run 8 bytes to 1 MiB with -G 10, and with NCCL_ALGO and NCCL_PROTO unset"),
+            stage=Stage.EFFECT,
+        )  # fmt: skip
+
+
+def _below(record: Record, found: Mapping[int, Prediction]) -> Iterator[Finding]:
     """Large sizes below the range of the machine, each with its figures."""
-    fabric = fabric_of(record.run, lambda: facts.snapshot.machine)
-    found = expected(record, fabric) if fabric else {}
     telling = [
         (record.cases[i], prediction.busbw_GBps)
         for i, prediction in found.items()
