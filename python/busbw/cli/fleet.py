@@ -113,12 +113,15 @@ def _run(args: Args) -> int:
 
 def _tell(args: Args, fabric: Fabric, options: Options, known: Knowledge, verdicts: list[Verdict]) -> int:
     from busbw.base.files import writing
+    from busbw.base.prometheus import write_exposition
     from busbw.fleet import show
 
     excluded = show.nodes_to_exclude(fabric, verdicts)
     if args.junit:
         with writing(args.junit):
             args.junit.write_bytes(show.junit(fabric, verdicts))
+    if args.prometheus:
+        write_exposition(Path(args.prometheus), show.metrics(fabric, known, verdicts))
     if args.exclude:
         print("\n".join(show.exclude_lines(excluded, fabric, args.exclude)))
     elif args.json:

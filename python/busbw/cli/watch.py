@@ -19,6 +19,7 @@ from busbw.watch.screen import Screen
 
 if TYPE_CHECKING:
     from busbw.watch.live import Watcher
+    from busbw.watch.recording import Recording
     from busbw.watch.verdict import Verdict
 
 EPILOG = """\
@@ -115,11 +116,13 @@ class _Watching:
         self._screen = Screen(sys.stderr) if args.live else None
         self._next_table = 0.0
         self._signals = args.on_hang == "signal"
+        self._metrics = Path(args.prometheus) if args.prometheus else None
 
     def __enter__(self) -> _Watching:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._write_metrics(list(self.watcher.recordings.values()))
         if self._screen:
             self._screen.close()
 
@@ -133,10 +136,26 @@ class _Watching:
         recordings = list(self.watcher.recordings.values())
         for late in self._follower.look(recordings):
             self._say(late.text)
-        if self._screen and time.monotonic() >= self._next_table:
+        if time.monotonic() >= self._next_table:
             self._next_table = time.monotonic() + _TABLE_S
-            self._screen.draw(self._follower.table(recordings, now, self._screen.width))
+            if self._screen:
+                self._screen.draw(self._follower.table(recordings, now, self._screen.width))
+            self._write_metrics(recordings)
         return verdict
+
+    def _write_metrics(self, recordings: list[Recording]) -> None:
+        """For Prometheus; a file that cannot be written is told once, and the job goes on."""
+        from busbw.base.prometheus import write_exposition
+
+        if self._metrics is None:
+            return
+        follower = self._follower
+        try:
+            write_exposition(self._metrics, follower.sums.families(
+                recordings, follower.stragglers, follower.lates, follower.arrivals.skipped))  # fmt: skip
+        except UserError as error:
+            self._say(str(error))
+            self._metrics = None
 
     def _ask(self, verdict: Verdict) -> None:
         """Where the accused processes are, and a signal to all where that was wanted."""

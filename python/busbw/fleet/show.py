@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from busbw.base.prometheus import Family
 from busbw.base.text import clean, columns, sentences
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict
@@ -97,6 +98,19 @@ def as_json(fabric: Fabric, known: Knowledge, verdicts: Sequence[Verdict], optio
         "faults": [{"name": v.name, **vars(v), "next": NEXT[v.kind]} for v in verdicts],
         "exclude": nodes_to_exclude(fabric, verdicts),
     }
+
+
+def metrics(fabric: Fabric, known: Knowledge, verdicts: Sequence[Verdict]) -> list[Family]:
+    """For Prometheus: what every node and switch that shows a fault loses, and what the scheduler shall leave out."""
+    excluded = nodes_to_exclude(fabric, verdicts)
+    return [
+        Family("busbw_fleet_nodes", "gauge", "Nodes that were judged.", [({}, len(fabric.nodes))]),
+        Family("busbw_fleet_rounds", "gauge", "Rounds that were measured.", [({}, known.rounds)]),
+        Family("busbw_fleet_node_excluded", "gauge", "1 for a node to leave out.",
+               [({"node": node}, node in excluded) for node in fabric.nodes]),
+        Family("busbw_fleet_fault_loss_ratio", "gauge", "Share of the peers' bandwidth that a fault costs; 1: broken.",
+               [({"kind": v.kind, "where": v.place, "channel": v.channel}, v.loss) for v in verdicts]),
+    ]  # fmt: skip
 
 
 def junit(fabric: Fabric, verdicts: Sequence[Verdict]) -> bytes:

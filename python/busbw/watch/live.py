@@ -9,6 +9,7 @@ from pathlib import Path
 from busbw.base.errors import UserError
 from busbw.watch.arrivals import Arrivals, Meeting
 from busbw.watch.late import LATE_S, Late, Stragglers
+from busbw.watch.metrics import Sums
 from busbw.watch.recording import Recording, find
 from busbw.watch.table import Window, draw
 from busbw.watch.verdict import Verdict, after_the_end, judge, progress, snapshot, waits
@@ -31,6 +32,7 @@ class Follower:
         self.stragglers = Stragglers(late_s)
         self.arrivals = Arrivals(newest)
         self.lates: list[Late] = []
+        self.sums = Sums()
         self._window = Window()
         self._drawn_ns = 0
         self._drawn_calls = 0
@@ -44,6 +46,7 @@ class Follower:
                 found += self.stragglers.take(each)
             else:
                 self._window.see(each)
+                self.sums.see(each)
         self.lates = [*self.lates, *found][-MAX_LATES:]
         return found
 

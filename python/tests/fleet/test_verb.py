@@ -43,7 +43,10 @@ def test_judge_names_faults_worst_first_and_shows_what_leaves_the_nodes_out(meas
 
 def test_judge_writes_json_junit_and_three_kinds_of_lists(measured: Path, capsys, tmp_path: Path) -> None:
     junit = tmp_path / "fleet.xml"
-    assert main(["fleet", "judge", str(measured), "--json", "--junit", str(junit)]) == 1
+    metrics = tmp_path / "fleet.prom"
+    words = ["fleet", "judge", str(measured), "--json", "--junit", str(junit), "--prometheus", str(metrics)]
+    assert main(words) == 1
+    assert "busbw_fleet_fault_loss_ratio{" in metrics.read_text()
     found = json.loads(capsys.readouterr().out)
     assert [(each["kind"], each["place"]) for each in found["faults"]] == [
         ("nvlink", "node0012"), ("link", "node0003"), ("leaf", "pod01"),

@@ -15,6 +15,9 @@ from pathlib import Path
 
 from made_recordings import Made, Row, write
 
+from busbw.base.prometheus import exposition
+from busbw.watch.live import Follower
+from busbw.watch.recording import Recording, find
 from busbw.watch.screen import Screen
 
 
@@ -83,3 +86,19 @@ def test_what_a_name_could_do_to_a_terminal_is_spelt_out(tmp_path: Path) -> None
         assert "x" * 30 not in shown
         screen.close()
     os.close(master)
+
+
+def test_metrics_are_sums_of_what_was_called(tmp_path: Path) -> None:
+    recordings(tmp_path)
+    follower = Follower(newest=None)
+    read = [Recording(path) for path in find(tmp_path)]
+    follower.read_all(read)
+    text = exposition(follower.sums.families(read, follower.stragglers, follower.lates, follower.arrivals.skipped))
+    for each in read:
+        each.close()
+    assert 'busbw_calls_total{host="node",pid="1001",rank="1"} 200\n' in text
+    last = 'busbw_came_last_total{process="rank 1 (node, pid 1001)",communicator="0000000000000007"} 200\n'
+    assert last in text
+    row = 'process="rank 0 (node, pid 1000)",collective="all_reduce",up_to_bytes="1024"'
+    assert f"busbw_looked_at_bytes_total{{{row}}} {200 * 1024}\n" in text
+    assert 'busbw_named_late_total{process="rank 1 (node, pid 1001)"} 1\n' in text

@@ -1,0 +1,68 @@
+"""What `busbw watch --prometheus FILE` writes each second: sums since the job's start, so that rates can be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from busbw.base.prometheus import Family
+from busbw.watch.arrivals import Seen
+from busbw.watch.late import Late, Stragglers
+from busbw.watch.recording import Recording
+from busbw.watch.table import size_class
+
+MAX_CLASSES = 1000
+
+
+class Sums:
+    """Calls that were looked at, by process, collective and size class."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str, str], list[float]] = {}
+
+    def see(self, seen: Seen) -> None:
+        """One call."""
+        shape = seen.call.shape
+        size = shape.bytes(max(seen.ranks, 1))
+        key = (seen.who, shape.kind, str(size_class(size)))
+        if key not in self._rows and len(self._rows) >= MAX_CLASSES:
+            key = ("further", "further", "0")
+        row = self._rows.setdefault(key, [0, 0, 0.0])
+        row[0] += 1
+        row[1] += size
+        row[2] += (seen.call.host_ns or 0) / 1e9
+
+    def families(
+        self, recordings: Iterable[Recording], stragglers: Stragglers, lates: Iterable[Late], skipped: int
+    ) -> list[Family]:
+        """Everything, in base units."""
+        labelled = [
+            ({"process": who, "collective": kind, "up_to_bytes": size}, row)
+            for (who, kind, size), row in self._rows.items()
+        ]
+        named: dict[str, int] = {}
+        for late in lates:
+            named[late.who] = named.get(late.who, 0) + 1
+        heads = [recording.header() for recording in recordings]
+        ranks = [({"process": rank.who, "communicator": f"{key[0]:016x}"}, rank)
+                 for key, rank in list(stragglers.ranks.items())[:MAX_CLASSES]]  # fmt: skip
+        process = [{"host": head.host, "pid": str(head.pid), "rank": str(head.launched_rank)} for head in heads]
+        return [
+            Family("busbw_calls_total", "counter", "Calls that have begun, of each process.",
+                   [(labels, head.calls) for labels, head in zip(process, heads, strict=True)]),
+            Family("busbw_calls_lost_total", "counter", "Calls that had no room in the recording.",
+                   [(labels, head.lost) for labels, head in zip(process, heads, strict=True)]),
+            Family("busbw_calls_not_looked_at_total", "counter", "Calls that were too many for the watcher.",
+                   [({}, skipped)]),
+            Family("busbw_looked_at_calls_total", "counter", "Calls by collective and size class.",
+                   [(labels, row[0]) for labels, row in labelled]),
+            Family("busbw_looked_at_bytes_total", "counter", "Bytes of these calls, as nccl-tests counts sizes.",
+                   [(labels, row[1]) for labels, row in labelled]),
+            Family("busbw_looked_at_host_seconds_total", "counter", "Time of the host in these calls.",
+                   [(labels, row[2]) for labels, row in labelled]),
+            Family("busbw_came_last_total", "counter", "Collectives in which a rank came last.",
+                   [(labels, rank.last) for labels, rank in ranks]),
+            Family("busbw_made_others_wait_seconds_total", "counter", "How long the others waited for a rank.",
+                   [(labels, rank.caused_ns / 1e9) for labels, rank in ranks]),
+            Family("busbw_named_late_total", "counter", "Times that a rank became late again and again.",
+                   [({"process": who}, times) for who, times in named.items()]),
+        ]  # fmt: skip
