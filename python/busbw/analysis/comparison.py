@@ -15,6 +15,7 @@ from busbw.analysis.verdict import MARGIN, Judgement, judge, judge_single, of_ru
 from busbw.base.errors import UserError
 from busbw.base.quantities import Range, within
 from busbw.records import Case, Record
+from busbw.records.derive import completed
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,15 @@ class Side:
     label: str
     records: tuple[Record, ...]
 
-    def sweeps(self) -> dict[Shape, dict[int, Figure]]:
-        """Every measured size, by shape."""
+    def sweeps(self, ranks: int | None = None) -> dict[Shape, dict[int, Figure]]:
+        """Every measured size, by shape; `ranks` is how many a case had where nothing says it."""
         found: dict[Shape, dict[int, list[Case]]] = {}
         for record in self.records:
-            for case in record.cases:
-                if case.outcome == "measured":
+            for read in record.cases:
+                if read.outcome == "measured":
+                    case = read if read.ranks or ranks is None else replace(read, ranks=ranks)
+                    # Without a bus bandwidth, unlike numbers of ranks would be compared by what they do not share.
+                    case = completed(case) if case.busbw_GBps is None and (case.ranks or 0) > 1 else case
                     found.setdefault(shape_of(case), {}).setdefault(case.bytes, []).append(case)
         return {shape: {size: Figure(tuple(cases)) for size, cases in by.items()} for shape, by in found.items()}
 
@@ -128,7 +132,7 @@ def shape_of(case: Case) -> Shape:
 
 def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
     """Compares what both sides have; raises UserError where their shapes differ and that was not allowed."""
-    first, second = (_with_ranks(side.sweeps(), options.ranks) for side in (a, b))
+    first, second = (side.sweeps(options.ranks) for side in (a, b))
     for side, sweeps in ((a, first), (b, second)):
         if not sweeps:
             raise UserError(f"{side.label} holds no measured case: there is nothing to compare")
@@ -158,13 +162,6 @@ def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
     notes += [note for side in (a, b) for record in side.records for note in record.notes]
     first_of_each = [a.records[0], b.records[0]]
     return Comparison(a, b, tuple(find_differences(first_of_each)), kept, tuple(notes), options.margin)
-
-
-def _with_ranks(sweeps: dict[Shape, dict[int, Figure]], ranks: int | None) -> dict[Shape, dict[int, Figure]]:
-    """The sweeps, with the number of ranks that was told where it is not known."""
-    if ranks is None:
-        return sweeps
-    return {shape if shape.ranks else replace(shape, ranks=ranks): found for shape, found in sweeps.items()}
 
 
 def _ask_for_ranks(
@@ -272,12 +269,19 @@ def _sweep(shape: Shape, other: Shape, a: dict[int, Figure], b: dict[int, Figure
 
 def _ratio(a: Figure, b: Figure, *, by_bus: bool) -> float | None:
     """Speed of B over speed of A, from the first figure that both have."""
-    rates = [(b.busbw_GBps, a.busbw_GBps), (b.algbw_GBps, a.algbw_GBps)]
+    rates = [(_rate(b, name), _rate(a, name)) for name in ("busbw_GBps", "algbw_GBps")]
     choices = rates if by_bus else [(a.time_us, b.time_us), *rates]
     for over, under in choices:
         if over and under and over > 0 and under > 0:
             return over / under
     return None
+
+
+def _rate(figure: Figure, name: str) -> float | None:
+    """The rate, or the middle of its range where a source gives that alone: the interval says how little it is."""
+    value: float | None = getattr(figure, name)
+    said = figure.range_of(name)
+    return math.sqrt(said[0] * said[1]) if value is None and said else value
 
 
 def _row(size: int, pair: _Pair, options: Options) -> Row:

@@ -91,14 +91,16 @@ def resolve_sides(
 
 def _trials(folder: Path) -> list[Labelled]:
     """Every trial of an experiment that left a record, under the name of its variant, in the variants' order."""
-    variants = import_module("busbw.experiment.plan").load(folder).variants
+    plan = import_module("busbw.experiment.plan").load(folder)
     trials = import_module("busbw.experiment.loop").read_trials(folder)
     found = []
-    for number, variant in enumerate(variants):
+    for number, variant in enumerate(plan.variants):
+        values = [f"{factor.name}={level.label}" for factor, level in zip(plan.factors, variant.levels, strict=True)]
+        name = variant.name if number else f"baseline ({', '.join(values)})"
         for trial in trials:
             if trial.variant == number and trial.outcome.value == "measured":
                 path = folder / "trials" / f"r{trial.round:04d}-v{number:03d}" / RECORD
-                found += [Labelled(variant.name, record) for record in read_records(path)]
+                found += [Labelled(name, record) for record in read_records(path)]
     if not found:
         raise UserError(f"{folder} is an experiment without a trial that was measured: there is nothing to report")
     return found

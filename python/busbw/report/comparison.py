@@ -104,6 +104,9 @@ def _ratio(ratio: float) -> str:
 def _figure(figure: Figure) -> str:
     if figure.time_us is not None:
         return format_us(figure.time_us)
+    said = figure.range_of("busbw_GBps") or figure.range_of("algbw_GBps")
+    if said is not None:
+        return f"{said[0]:.2f} to {said[1]:.2f} GB/s"
     rate = figure.busbw_GBps if figure.busbw_GBps is not None else figure.algbw_GBps
     return "-" if rate is None else f"{rate:.2f} GB/s"
 

@@ -10,7 +10,7 @@ from busbw.analysis.differences import tells
 from busbw.analysis.samples import Figure
 from busbw.base.text import clean
 from busbw.records import Case, Record
-from busbw.records.bandwidth import algbw_GBps, bus_factor, busbw_GBps
+from busbw.records.derive import completed
 
 TITLES = {
     "all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "alltoall": "AllToAll",
@@ -82,29 +82,6 @@ def make_curves(runs: Sequence[NamedRun], ranks: int | None = None, only: str | 
             Curve(str(name), records, cases[0].collective, cases[0].ranks, cases, facts, {**options, **settings})
         )
     return curves
-
-
-def completed(case: Case) -> Case:
-    """The case with the bandwidths that follow from its time, or from one of them; what was printed stays."""
-    time, alg, bus, ranks = case.time_us, case.algbw_GBps, case.busbw_GBps, case.ranks
-    ranges = dict(case.range)
-    if ranks and ranks > 0:
-        factor = bus_factor(case.collective, ranks)
-        if time and alg is None and bus is None:
-            alg, bus = (rate(case.collective, case.bytes, time, ranks) for rate in (algbw_GBps, busbw_GBps))
-        if factor:
-            bus = alg * factor if bus is None and alg is not None else bus
-            alg = bus / factor if alg is None and bus is not None else alg
-            if "algbw_GBps" in ranges and "busbw_GBps" not in ranges:
-                low, high = ranges["algbw_GBps"]
-                ranges["busbw_GBps"] = (low * factor, high * factor)
-        # One rank sends nothing: its bus bandwidth is no figure, and 0.00 would read as one.
-        bus = None if ranks == 1 else bus
-    elif time and alg is None and case.collective not in ("hypercube", "barrier"):
-        alg = case.bytes / time / 1e3
-    if time is None and alg and case.bytes and case.collective not in ("hypercube", "barrier"):
-        time = case.bytes / alg / 1e3
-    return replace(case, time_us=time, algbw_GBps=alg, busbw_GBps=bus, range=ranges)
 
 
 def _facts(record: Record, cases: Sequence[Case], name: str) -> dict[str, str]:

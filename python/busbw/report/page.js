@@ -20,6 +20,11 @@
   const shown = (plot) => plot.lines.filter((line) => state.columns.has(line.column) && state.placements.has(line.placement));
 
   function bytes(size) {
+    // A size that is round in decimal units only: 4 GB is not 3.7 GiB.
+    const binary = 2 ** (10 * Math.min(4, Math.floor(Math.log2(Math.max(1, size)) / 10)));
+    for (const [power, unit] of size % binary ? [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]] : []) {
+      if (size >= power && size % power === 0) return `${size / power} ${unit}`;
+    }
     const units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let power = 0;
     while (size >= 1024 && power < units.length - 1) { size /= 1024; power += 1; }
@@ -57,7 +62,7 @@
       }
       if (found.length * 26 <= room) break;
     }
-    return found.length > 1 ? found : [low, high];
+    return found.length > 1 ? found : [+low.toPrecision(3), +high.toPrecision(3)];
   }
   function ticksOfValues(low, high, room) {
     const rough = (high - low) / Math.max(2, Math.floor(room / 44)), power = 10 ** Math.floor(Math.log10(rough));
@@ -120,20 +125,23 @@
   }
 
   function drawLine(svg, line, x, y) {
-    const band = line.points.filter((p) => p[2] > 0 && p[3] > 0);
+    // Figures of one size stand beside each other.
+    const shift = line.points.length === 1 ? 14 * (line.column % 8) : 0;
+    const band = line.points.filter((p) => p[2] > 0 && p[3] > 0), valued = line.points.filter((p) => p[1] > 0);
     if (band.length > 1) {
       const edge = [...band.map((p) => [x(p[0]), y(p[3])]), ...[...band].reverse().map((p) => [x(p[0]), y(p[2])])];
       element("path", { class: "band", d: `M${edge.map((e) => e.join(",")).join("L")}Z`, fill: colour(line) }, svg);
     } else if (band.length === 1) {
       const [p] = band;
-      element("line", { x1: x(p[0]), x2: x(p[0]), y1: y(p[2]), y2: y(p[3]), stroke: colour(line), "stroke-width": 6, opacity: 0.3 }, svg);
+      const at = x(p[0]) + shift;
+      element("line", { class: "range", x1: at, x2: at, y1: y(p[2]), y2: y(p[3]), stroke: colour(line), "stroke-width": 6, opacity: p[1] > 0 ? 0.3 : 0.8 }, svg);
     }
     const path = (points) => `M${points.map((p) => `${x(p[0]).toFixed(1)},${y(p[1]).toFixed(1)}`).join("L")}`;
     if (line.expected.length) element("path", { class: "expected", d: path(line.expected), stroke: colour(line) }, svg);
     const dashed = line.placement === "in place" && placementsInView().length > 1;
-    element("path", { class: dashed ? "curve dashed" : "curve", d: path(line.points), stroke: colour(line), "data-run": line.column }, svg);
-    const every = Math.ceil(line.points.length / 9);
-    line.points.forEach((p, i) => { if (i % every === 0) mark(svg, line, x(p[0]), y(p[1]), 3.6); });
+    if (valued.length) element("path", { class: dashed ? "curve dashed" : "curve", d: path(valued), stroke: colour(line), "data-run": line.column }, svg);
+    const every = Math.ceil(valued.length / 9);
+    valued.forEach((p, i) => { if (i % every === 0) mark(svg, line, x(p[0]) + shift, y(p[1]), 3.6); });
   }
   // Shapes tell columns apart where colours do not: in print, and for whoever sees few colours.
   function mark(parent, line, x, y, r) {
@@ -177,9 +185,10 @@
     element("div", { class: "soft" }, values, `${bytes(state.size)}, ${plot.unit}`);
     const table = element("table", {}, values);
     const both = new Set(rows.map((row) => row.line.placement)).size > 1;
-    rows.sort((a, b) => b.p[1] - a.p[1]);
+    const most = (p) => p[1] || p[3];
+    rows.sort((a, b) => most(b.p) - most(a.p));
     for (const { line, p, e } of rows) {
-      element("circle", { cx: x(p[0]), cy: y(p[1]), r: 4, fill: colour(line) }, cross);
+      if (p[1] > 0) element("circle", { cx: x(p[0]), cy: y(p[1]), r: 4, fill: colour(line) }, cross);
       const row = element("tr", { "data-run": line.column, "data-placement": line.placement }, table);
       element("td", { class: "text", style: `color:${colour(line)}` }, row, state.view.names[line.column] + (both ? `, ${line.placement}` : ""));
       element("td", { class: "value" }, row, number(p[1]));

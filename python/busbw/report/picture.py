@@ -26,10 +26,10 @@ MARKERS = 8
 
 @dataclass(frozen=True)
 class Mark:
-    """One point of a line: the value, and the bounds of its spread or interval where they are known."""
+    """One point of a line: the value, and the bounds of its spread or interval; a range alone has no value."""
 
     bytes: int
-    value: float
+    value: float | None
     low: float | None = None
     high: float | None = None
 
@@ -103,7 +103,8 @@ def _view(title: str, across: tuple[list[Curve], tuple[str, ...], int], expected
         Plot("algbw", "Algorithm bandwidth", "GB/s", False, lines("algbw")),
         Plot("latency", "Latency", "us", True, lines("latency")),
     ]
-    has_bus = bool(plots[1].lines)
+    # Algorithm bandwidth is for the columns that have no other: one rank, or nobody knows how many.
+    has_bus = {line.column for line in plots[1].lines} >= {line.column for line in plots[2].lines}
     kept = tuple(plot for plot in plots if plot.lines and not (plot.id == "algbw" and has_bus))
     return View(title, names, tuple(colours), names[base] if len(names) > 1 else None, kept)
 
@@ -115,15 +116,14 @@ def _line(series: Series, name: str, colour: int) -> Line:
 
 
 def _mark(point: Point, name: str) -> Mark | None:
-    if name == "latency":
-        value, low, high = point.time_us, point.low_us, point.high_us
-    elif name == "busbw":
-        value, low, high = point.busbw_GBps, point.low_GBps, point.high_GBps
-    else:
-        value, low, high = point.algbw_GBps, None, None
-    if not value or value <= 0 or point.bytes <= 0:
+    value, low, high = {
+        "latency": (point.time_us, point.low_us, point.high_us),
+        "busbw": (point.busbw_GBps, point.low_GBps, point.high_GBps),
+        "algbw": (point.algbw_GBps, point.low_algbw_GBps, point.high_algbw_GBps),
+    }[name]
+    if point.bytes <= 0 or not ((value and value > 0) or (low and high)):
         return None
-    return Mark(point.bytes, value, low or None, high or None)
+    return Mark(point.bytes, value or None, low or None, high or None)
 
 
 def _ratios(curves: Sequence[Curve], base: int, colours: Sequence[int], judge: Judge) -> tuple[Line, ...]:

@@ -72,7 +72,7 @@ def _draw(axes: Any, plot: Plot) -> None:
 
 
 def _line(axes: Any, line: Line, *, several: bool) -> None:
-    colour, points = LIGHT[line.colour], line.points
+    colour, points = LIGHT[line.colour], [point for point in line.points if point.value is not None]
     axes.plot(
         [p.bytes for p in points], [p.value for p in points], color=colour, linewidth=1.6, markersize=4,
         linestyle=_DASHES if several and line.placement == "in place" else "-",
@@ -80,7 +80,8 @@ def _line(axes: Any, line: Line, *, several: bool) -> None:
     )  # fmt: skip
     band = [(p.bytes, p.low, p.high) for p in points if p.low and p.high]
     if len(band) == 1:
-        axes.plot([band[0][0]] * 2, band[0][1:], color=colour, linewidth=4, alpha=0.3)
+        # Beside each other where several columns have one size alone.
+        axes.plot([band[0][0] * 1.03**line.column] * 2, band[0][1:], color=colour, linewidth=4, alpha=0.5)
     sizes, low, high = zip(*band, strict=True) if band else ((), (), ())
     axes.fill_between(sizes, low, high, color=colour, alpha=0.18, lw=0)
     if line.expected:

@@ -27,6 +27,8 @@ class Point:
     low_GBps: float | None = None
     high_GBps: float | None = None
     expected_GBps: float | None = None
+    low_algbw_GBps: float | None = None
+    high_algbw_GBps: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ def _point(figure: Figure, size: int, expected: float | None) -> Point:
     if rates is None and bus and time and low and high:
         rates = (bus * time / high, bus * time / low)
     slowest, fastest = rates or (None, None)
-    return Point(size, time, bus, figure.algbw_GBps, low, high, slowest, fastest, _expected(figure.cases) or expected)
+    expect = _expected(figure.cases) or expected
+    said = figure.range_of("algbw_GBps") or (None, None)
+    return Point(size, time, bus, figure.algbw_GBps, low, high, slowest, fastest, expect, *said)
 
 
 def _busbw(figure: Figure, size: int) -> float | None:

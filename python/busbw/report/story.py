@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from busbw.analysis.ranges import describe
-from busbw.analysis.units import format_bytes, format_us
+from busbw.analysis.units import format_us
 from busbw.base.text import clean
 from busbw.records import Record
 from busbw.report.curves import Curve
 from busbw.report.judging import Judge
+from busbw.report.tables import size_text
 from busbw.report.variants import PLACEMENTS, Section
 
 _TITLE = ("library", "nodes", "cluster", "date")
@@ -80,7 +81,7 @@ def _against(curve: Curve, base: Curve, judge: Judge) -> list[tuple[str, str]]:
         found = judge.comparison(base, curve, placement, of_times=curve.ranks == base.ranks)
         if found is not None:
             words = [each for sweep in found.sweeps for each in reversed(describe(sweep.ranges, "it"))]
-            said.append((PLACEMENTS[placement], "; ".join(words)))
+            said.append((PLACEMENTS[placement], "; ".join(words).replace("the speed of A", "the other's speed")))
     alike = len({words for _, words in said}) == 1
     return [("", said[0][1])] if alike and said else said
 
@@ -94,10 +95,10 @@ def _alone(curve: Curve) -> str | None:
     parts = []
     if rates:
         rate, size, kind = max(rates)
-        parts.append(f"highest {kind} bandwidth {rate:.2f} GB/s, at {format_bytes(size)}")
+        parts.append(f"highest {kind} bandwidth {rate:.2f} GB/s, at {size_text(size)}")
     if times:
         time, size = min(times)
-        parts.append(f"lowest latency {format_us(time)}, at {format_bytes(size)}")
+        parts.append(f"lowest latency {format_us(time)}, at {size_text(size)}")
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}." if text else None
 

@@ -21,7 +21,12 @@ def side(name: str, algorithms: list[str | None]) -> Side:
 
 
 def test_a_side_that_names_its_algorithms_has_its_crossings_told() -> None:
-    ours = ["one_shot/ll@1x128", "one_shot/ll@2x128", "two_shot/ll@4x512", "nccl: NCCL is faster there"]
+    ours: list[str | None] = [
+        "one_shot/ll@1x128",
+        "one_shot/ll@2x128",
+        "two_shot/ll@4x512",
+        "nccl: NCCL is faster there",
+    ]
     found = compare(side("nccl", [None] * 4), side("ours", ours))
     text = " ".join(comparison_text(found).split())
     assert "B ran one_shot/ll from 1 KiB, two_shot/ll from 4 KiB, nccl from 8 KiB." in text

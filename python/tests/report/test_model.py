@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
+from busbw.analysis.comparison import Options, Side, compare
+from busbw.analysis.verdict import Verdict
 from busbw.cli.main import main
 from busbw.cli.sources import resolve_sides
-from busbw.records import Case, Library, Record, Run, Tool
+from busbw.experiment.factors import Factor, Level
+from busbw.experiment.loop import append_trial
+from busbw.experiment.plan import Plan, save
+from busbw.experiment.trial import Outcome, Trial
+from busbw.records import Case, Library, Record, Run, Tool, save_records
 from busbw.report.curves import Curve, NamedRun, make_curves
 from busbw.report.judging import Judge
 from busbw.report.naming import name_columns, parse_axes
@@ -112,7 +120,8 @@ def test_the_ratio_is_plotted_with_its_interval() -> None:
     for line in view.plots[0].lines:
         assert len(line.points) == 28
         for point in line.points:
-            assert point.low is not None and point.high is not None and point.low <= point.value <= point.high
+            assert point.value is not None and point.low is not None and point.high is not None
+            assert point.low <= point.value <= point.high
             assert 1.9 < point.value < 2.1
 
 
@@ -174,7 +183,7 @@ def test_the_kernels_of_the_published_page_are_columns() -> None:
     assert gather.names == ("NCCL", "K0", "K1", "K2")
 
 
-def test_runs_that_repeat_each_other_are_one_column(tmp_path: object) -> None:
+def test_runs_that_repeat_each_other_are_one_column() -> None:
     repeats = [NamedRun("a", record(str(i), 1 + i / 100)) for i in range(4)]
     (section,) = make_sections(make_curves([*repeats, NamedRun("b", record("9", 3, NCCL_X="1"))]), Wanted())
     assert len(section.names) == 2 and len(section.curves[0].records) == 4
@@ -199,3 +208,83 @@ def test_title_measuring_and_repeating_say_what_is_known() -> None:
 def test_a_wrong_word_is_named(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "catalogue:nc48v4", *words]) != 0
     assert said in capsys.readouterr().err
+
+
+def test_one_node_and_sixteen_compare_though_one_is_a_range() -> None:
+    one, sixteen = (
+        Side(name, tuple(each.record for each in resolve_sides([f"catalogue:v100-32gb-{name}-torch"])))
+        for name in ("1node", "16node")
+    )
+    (row,) = compare(one, sixteen, Options(allow_different=True, ranks=64)).rows
+    # 23.2939 to 55.0766 Gbps of 64 ranks against 1323.6244 of 4: each times its factor of bus bandwidth.
+    low, high = (rate * (2 * 63 / 64) / (1323.6244 * 2 * 3 / 4) for rate in (23.2939, 55.0766))
+    assert row.interval is not None and row.judgement.verdict is Verdict.SLOWER
+    assert math.isclose(row.interval.low, low, rel_tol=1e-5) and math.isclose(row.interval.high, high, rel_tol=1e-5)
+    assert low < row.ratio < high
+
+
+def test_ranges_are_drawn_where_no_bus_bandwidth_is_known() -> None:
+    judge = Judge()
+    (view,) = make_views(of_catalogue("torch-bandwidth", "nodes,cluster"), lambda record, shape, size: None, judge)
+    alg = next(plot for plot in view.plots if plot.id == "algbw")
+    assert [(line.points[0].value is None, line.points[0].low is None) for line in alg.lines] == [(False, True)] * 2 + [
+        (True, False)
+    ] * 3
+    assert [plot.id for plot in make_views(of_catalogue("ndv4"), lambda record, shape, size: None, judge)[0].plots] == [
+        "busbw",
+        "latency",
+    ]
+
+
+def test_an_experiment_is_a_column_for_each_variant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    factor = Factor("NCCL_ALGO", (Level("Ring", {"NCCL_ALGO": "Ring"}), Level("Tree", {"NCCL_ALGO": "Tree"})))
+    save(Plan((factor,), ("all_reduce",), 2), tmp_path)
+    for number in range(8):
+        for variant, name in enumerate(("Ring", "Tree")):
+            folder = tmp_path / "trials" / f"r{number:04d}-v{variant:03d}"
+            folder.mkdir(parents=True)
+            slow = 0.5 if number == 3 and variant else 1 + variant
+            each = record(f"{name}{number}", slow + number / 1000, NCCL_ALGO=name)
+            save_records([each], folder / "record.jsonl")
+            outcome = Outcome.WRONG if number == 3 else Outcome.MEASURED
+            append_trial(tmp_path, Trial(number, variant, outcome, 1.0))
+    assert main(["report", str(tmp_path), "--format", "json", "--latency-sizes", "8"]) == 0
+    rows = [row for row in json.loads(capsys.readouterr().out) if row["quantity"].startswith("Latency")]
+    assert [row["column"] for row in rows[:2]] == ["baseline (NCCL_ALGO=Ring)", "NCCL_ALGO=Tree"]
+    assert 1.9 < rows[1]["factor_low"] < rows[1]["factor"] < rows[1]["factor_high"] < 2.1, (
+        "the wrong trial does not count"
+    )
+    assert rows[1]["best"] and not rows[0]["best"]
+
+
+def test_runs_joined_by_a_plus_are_one_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = []
+    for number, speed in enumerate((1, 1.01, 1.02, 2, 2.02, 2.04)):
+        files.append(str(tmp_path / f"{number}.jsonl"))
+        save_records([record(f"run{number}", speed)], Path(files[-1]))
+    words = ["report", "+".join(files[:3]), "+".join(files[3:]), "--names", "old,new", "--format", "json"]
+    assert main(words) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["column"] for row in rows} == {"old", "new"}
+    assert all(row["factor_low"] < 2 < row["factor_high"] and row["best"] for row in rows if row["column"] == "new")
+
+
+def test_a_log_becomes_a_page_in_one_command(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    lines = [
+        "# nThread 1 nGpus 2 minBytes 8 maxBytes 1048576 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1",
+        "# Using devices",
+        "#  Rank  0 Group  0 Pid  1 on node1 device  0 [0x00] NVIDIA H100",
+        "#  Rank  1 Group  0 Pid  1 on node1 device  1 [0x01] NVIDIA H100",
+        "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong",
+        *(
+            f"{size} {size // 4} float sum -1 10.00 {size / 1e4:.2f} {size / 1e4:.2f} 0"
+            f" 10.50 {size / 1.05e4:.2f} {size / 1.05e4:.2f} 0"
+            for size in (8 << power for power in range(18))
+        ),
+        "# Avg bus bandwidth    : 12.3",
+    ]
+    log.write_text("\n".join(lines) + "\n")
+    assert main(["report", str(log), "--output", str(tmp_path / "page.html")]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "<h1>AllReduce float sum, 1 node of 2 GPUs" in page and "Highest bus bandwidth 104.86 GB/s, at 1 MiB" in page
