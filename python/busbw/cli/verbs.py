@@ -58,6 +58,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("compare", "is B faster than A, where, by how much, how sure", "busbw.cli.compare", "Know"),
     Verb("report", "tables and pictures: text, Markdown, CSV, JSON, HTML, SVG, PNG", "busbw.cli.report", "Know"),
     Verb("runs", "list, show, tag, delete and query kept runs", "busbw.cli.runs", "Know"),
+    Verb("history", "kept runs over time: where something got slower, and what differed", "busbw.cli.history", "Know"),
     Verb("topo", "GPUs, NVLinks, PCIe, NICs: matrix, drawing, NCCL's files", "busbw.cli.topo", "Diagnose"),
     Verb("doctor", "what keeps this machine from its bandwidth, and the fix", "busbw.cli.doctor", "Diagnose"),
     Verb("watch", "record every call of a job; which rank holds it up when it hangs", "busbw.cli.watch", "Diagnose"),

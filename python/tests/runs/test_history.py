@@ -1,0 +1,94 @@
+"""History finds where a series moved, says what differed there, and is quiet where nothing did."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from busbw.analysis.changes import changes, pettitt
+from busbw.cli.main import main
+from busbw.records import Case, End, Library, Record, Run, Tool
+from busbw.runs import store
+
+
+def noisy(levels: list[tuple[int, float]], seed: int, noise: float = 0.02) -> list[float]:
+    rng = random.Random(seed)
+    return [level * rng.gauss(1, noise) for count, level in levels for _ in range(count)]
+
+
+def test_a_step_is_found_where_it_is() -> None:
+    found = [changes(noisy([(20, 100.0), (15, 110.0)], seed)) for seed in range(50)]
+    assert all(len(each) == 1 for each in found)
+    assert sum(abs(each[0].at - 20) <= 1 for each in found) >= 45
+    assert all(abs(each[0].ratio - 1.1) < 0.03 for each in found)
+
+
+def test_two_steps_are_both_found() -> None:
+    found = [changes(noisy([(20, 100.0), (20, 120.0), (20, 100.0)], seed)) for seed in range(20)]
+    assert all([round(change.ratio, 1) for change in each] == [1.2, 0.8] for each in found)
+
+
+def test_noise_alone_is_seldom_a_change() -> None:
+    # Without the margin: one in a hundred is allowed, and the test is known to be conservative.
+    alarms = sum(pettitt(noisy([(40, 100.0)], seed))[1] < 0.01 for seed in range(1000))
+    assert alarms <= 20
+    assert sum(bool(changes(noisy([(40, 100.0)], seed))) for seed in range(300)) <= 6
+
+
+def test_few_or_equal_values_have_no_change() -> None:
+    assert changes([]) == changes([1.0]) == changes([1.0] * 50) == changes([1.0, 1.0, 2.0, 2.0]) == []
+
+
+def keep(folder: Path, number: int, time_us: float, version: str, **environment: str) -> None:
+    name = f"run{number:04d}"
+    started = f"2026-{1 + number // 28:02d}-{1 + number % 28:02d}T04:00:00Z"
+    run = Run(
+        name, started, Tool("busbw", "1"), Library("NCCL", version=version), machine="ndv5", environment=environment
+    )
+    cases = [
+        Case(name, i, "all_reduce", size, placement, "measured", time_us * size / (1 << 30), type="float", ranks=8)
+        for i, (size, placement) in enumerate((s, p) for s in (1 << 20, 1 << 30) for p in ("out_of_place", "in_place"))
+    ]
+    store.add(Record(run, tuple(cases), End(name, "completed", len(cases))), folder)
+
+
+@pytest.fixture
+def slower(tmp_path: Path) -> Path:
+    rng = random.Random(1)
+    for number in range(24):
+        late = number >= 12
+        keep(tmp_path, number, (4400.0 if late else 4000.0) * rng.gauss(1, 0.005), "2.28.9" if late else "2.27.3",
+             **({"NCCL_ALGO": "Ring"} if late else {}))  # fmt: skip
+    return tmp_path
+
+
+def test_what_differed_is_named_and_ci_is_told(slower: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "--runs", str(slower)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "ndv5, all_reduce, float, 8 ranks, large (1 GiB): 24 runs since 2026-01-01" in lines[2]
+    assert "% slower from run run0012 on: library NCCL 2.27.3 -> NCCL 2.28.9; NCCL_ALGO unset -> Ring" in lines[3]
+    assert len(lines) == 4
+    assert main(["history", "--runs", str(slower), "--margin", "20"]) == 0
+
+
+def test_it_is_exported(slower: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["history", "--runs", str(slower), "--export", "prometheus"])
+    text = capsys.readouterr().out
+    assert (
+        'busbw_time_seconds{machine="ndv5",collective="all_reduce",type="float",ranks="8",bytes="1073741824"} 0.004'
+        in text
+    )
+    main(["history", "--runs", str(slower), "--export", "otlp"])
+    (metric,) = json.loads(capsys.readouterr().out)["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
+    points = metric["gauge"]["dataPoints"]
+    assert len(points) == 48 and points[0]["timeUnixNano"] == "1767240000000000000"
+    assert main(["history", "--runs", str(slower), "--json", "--collective", "all_gather"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_no_runs_are_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "--runs", str(tmp_path)]) == 0
+    assert "no kept run" in capsys.readouterr().out
