@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UserError, exiting_with
@@ -127,6 +128,7 @@ def _print(facts: Facts, findings: tuple[Finding, ...], said: Verdict, *, everyt
 
 def _prove(args: Args, facts: Facts, findings: tuple[Finding, ...]) -> list[Proven]:
     """Measure what was found above a note, tell the progress on stderr and the outcome on stdout."""
+    from busbw.base.progress import progress
     from busbw.base.text import wants_colour
     from busbw.doctor.finding import Severity
     from busbw.doctor.prove import WORDS, How, limits_of, prove, runnable, unproved
@@ -137,7 +139,7 @@ def _prove(args: Args, facts: Facts, findings: tuple[Finding, ...]) -> list[Prov
     limits = limits_of(args.budget)
     ranks = args.ranks or (len(facts.visible.gpus) if facts.visible else 0)
     words = (*WORDS, "--library", args.library) if args.library else WORDS
-    how = How(ranks, words, limits, tell=lambda line: print(f"busbw: {line}", file=sys.stderr))
+    how = How(ranks, words, limits)
     if not any(runnable(each, how) for each in chosen):
         proofs = [unproved(each) for each in chosen]
         if not chosen and not args.json:
@@ -146,7 +148,8 @@ def _prove(args: Args, facts: Facts, findings: tuple[Finding, ...]) -> list[Prov
         folder = runs_directory(args.runs) / f"doctor-{new_run_id()}"
         print(f"busbw: measuring with {ranks} ranks; the experiment is kept in {folder}", file=sys.stderr)
         try:
-            proofs = prove(chosen, folder, how)
+            with progress(f"proving {len(chosen)} findings, at most {args.budget:g} s") as tell:
+                proofs = prove(chosen, folder, replace(how, tell=tell))
         except UserError as problem:
             # What was found stands, whatever became of the measurement.
             print(f"busbw: {problem}", file=sys.stderr)

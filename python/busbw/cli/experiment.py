@@ -41,6 +41,7 @@ examples:
 
 def run(args: Args) -> int:
     """Plan, measure, report."""
+    from busbw.base.progress import progress
     from busbw.base.text import wants_colour
     from busbw.experiment.loop import Experiment, Stop
     from busbw.experiment.plan import save
@@ -53,7 +54,8 @@ def run(args: Args) -> int:
     folder = args.resume or _new_folder(args.runs)
     save(plan, folder)
     print(f"busbw: {len(plan.variants)} variants; the experiment is kept in {folder}", file=sys.stderr)
-    result = Experiment(plan, folder, tell=lambda line: print(f"busbw: {line}", file=sys.stderr)).run()
+    with progress(f"{len(plan.variants)} variants, at most {plan.limits.seconds:g} s") as tell:
+        result = Experiment(plan, folder, tell=tell).run()
     if args.json:
         print(json.dumps(result_json(result), indent=1, ensure_ascii=False))
     else:

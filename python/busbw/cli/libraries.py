@@ -79,6 +79,7 @@ def _check(asked: Measurement, libraries: Sequence[str]) -> None:
 
 def _measure(players: Sequence[Player]) -> list[int]:
     """Start all, let them take turns, and give their exit codes. Whatever happens, none is left running."""
+    from busbw.base.progress import progress
     from busbw.launch.supervise import Child, Patience, Rules, Supervisor
 
     with Turns(len(players)) as turns, ExitStack() as outputs:
@@ -90,7 +91,8 @@ def _measure(players: Sequence[Player]) -> list[int]:
             children.append(Child(f"library {player.library}", player.argv, environment, output=output))
         rules = Rules(patience=Patience(to_stop=_END_PATIENCE_S), together=False, speaker="busbw")
         supervisor = Supervisor(children, rules)
-        supervisor.run(beside=lambda: turns.hand_out(supervisor.alive))
+        with progress(f"{len(players)} libraries in turn"):
+            supervisor.run(beside=lambda: turns.hand_out(supervisor.alive))
     if supervisor.interrupted:
         raise SystemExit(128 + supervisor.interrupted)
     return [process.code for process in supervisor.processes]

@@ -50,6 +50,7 @@ def run(args: Args) -> int:
     for name in ("verify", "resume", "launch"):
         if getattr(args, name):
             raise UsageError(f"--{name} belongs to `busbw tune nccl`; put nccl before the collectives")
+    from busbw.base.progress import progress
     from busbw.experiment.tune.measure import Tuning
     from busbw.experiment.tune.table import default_path, read_table
     from busbw.experiment.tune.text import plan_text
@@ -63,8 +64,10 @@ def run(args: Args) -> int:
     old = read_table(output)  # a file that is something else is refused before anything is measured
     folder = runs_directory(args.runs) / f"tune-{new_run_id()}"
     print(f"busbw: the records are kept in {folder}", file=sys.stderr)
-    tuning = Tuning(asked, folder, args.rounds, args.budget, tell=lambda line: print(f"busbw: {line}", file=sys.stderr))
-    return conclude(tuning, old, output, tuning.run())
+    with progress(f"tuning {', '.join(asked.collectives)}, at most {args.budget:g} s") as tell:
+        tuning = Tuning(asked, folder, args.rounds, args.budget, tell=tell)
+        ended = tuning.run()
+    return conclude(tuning, old, output, ended)
 
 
 def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: Stop) -> int:

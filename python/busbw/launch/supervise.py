@@ -166,7 +166,7 @@ class Supervisor:
                 pass_fds=child.inherits,
                 # A group of its own: Ctrl-C reaches the ranks once, from here, and not a second time from the terminal.
                 start_new_session=True,
-                preexec_fn=_before_exec(child),  # noqa: PLW1509 - this program has one thread
+                preexec_fn=_before_exec(child),  # noqa: PLW1509 - it takes no lock, which the thread of progress may hold
             )
         except OSError as error:
             raise UserError(f"{child.argv[0]} cannot be started as {child.name}: {error.strerror}") from None
