@@ -74,7 +74,8 @@ def read_text(path: str, root: Path = Path("/")) -> TextFile:
     try:
         return TextFile(path, files.read_start(_inside(root, path), MAX_TEXT).decode("utf-8", "replace"))
     except UserError as problem:
-        return TextFile(path, None, str(problem))
+        # Whoever shows it names the file, and not where it was read from.
+        return TextFile(path, None, str(problem).rpartition(" cannot be read: ")[2])
 
 
 def host_state(root: Path = Path("/")) -> HostState:

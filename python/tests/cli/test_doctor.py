@@ -106,7 +106,7 @@ def test_live_and_files_are_looked_at_together(here: list[Snapshot], saved: Path
     [
         (["--topology", "none.xml"], "none.xml cannot be read: No such file"),
         (["--graph", "none.xml"], "cannot be read"),
-        (["--log", "."], "cannot be read: Is a directory"),
+        (["--log", "."], "cannot be read: it is a folder"),
         (["none.tar.gz"], "cannot be read"),
         (["garbage"], "garbage is no text"),
         (["--topology", "bomb.xml"], "a document type is not read"),
