@@ -26,13 +26,20 @@ def recognise(scans: Sequence[Scan], *, one_node: bool = False, whole: frozenset
     for each in scans:
         for name, hit in each.hits.items():
             merged[name].append((each.source, hit))
+    aborted = _aborted_by_watchdog(merged)
     alive = {each.source: each.alive for each in scans if each.source in whole}
     failed = any(
         SIGNATURES[name].stage >= Stage.CRASH and SIGNATURES[name].severity is not Severity.NOTE for name in merged
     )
     survived = {name for name, found in merged.items() if not failed and _survived(SIGNATURES[name], found, alive)}
     return [
-        _finding(SIGNATURES[name], found, _cause_of(name, merged), one_node=one_node, survived=name in survived)
+        _finding(
+            SIGNATURES[name],
+            found,
+            _cause_of(name, merged, aborted=aborted),
+            one_node=one_node,
+            survived=name in survived,
+        )
         for name, found in merged.items()
     ]
 
@@ -43,10 +50,25 @@ def _survived(signature: Signature, found: Found, alive: Mapping[str, int]) -> b
     return fatal and all(hit.last < alive.get(source, 0) for source, hit in found)
 
 
-def _cause_of(name: str, merged: Mapping[str, object]) -> Signature | None:
+_ABORTS = frozenset({"6", "-6", "134", "SIGABRT", "6 (SIGABRT)", "Aborted"})
+
+
+def _aborted_by_watchdog(merged: Mapping[str, Found]) -> bool:
+    """Whether the only crashes are aborts beside a watchdog's timeout: PyTorch's watchdog ends processes so."""
+    if "watchdog-timeout" not in merged or "process-crashed" not in merged:
+        return False
+    groups = [dict(each) for _, hit in merged["process-crashed"] for each in hit.groups]
+    return bool(groups) and all(each.get("how") in _ABORTS for each in groups)
+
+
+def _cause_of(name: str, merged: Mapping[str, object], *, aborted: bool) -> Signature | None:
     """The found signature of which this one is a sequel; None where it stands for itself."""
     mine = SIGNATURES[name]
     others = [SIGNATURES[other] for other in merged if other != name]
+    if aborted and name == "process-crashed":
+        return SIGNATURES["watchdog-timeout"]
+    if aborted:
+        others = [each for each in others if each.name != "process-crashed"]
     causes = [
         other
         for other in others

@@ -198,3 +198,11 @@ def test_errors_that_nobody_knows_are_shown_as_unseen(tmp_path: Path, capsys: py
     assert main(["doctor", "--log", str(path)]) == 3
     said = "".join(capsys.readouterr().out.split())  # a long path is broken over lines
     assert "job.log:2speaksofanerror" in said and "theflux" in said
+
+
+@pytest.mark.parametrize(
+    ("signal", "first"), [("6 (SIGABRT)", "watchdog-timeout"), ("11 (SIGSEGV)", "process-crashed")]
+)
+def test_an_abort_beside_a_timeout_is_the_watchdogs_own(signal: str, first: str, tmp_path: Path) -> None:
+    text = f"[Rank 4] Watchdog caught collective operation timeout\ntraceback : Signal {signal} received by PID 4412\n"
+    assert [each.name for each in loud(text, tmp_path)] == [first]

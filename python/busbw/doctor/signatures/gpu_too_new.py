@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the program or library has no code for this GPU's architecture",
     patterns=(
+        r"is not defined for option .gpu-name",
         r"exceeds device/fn maxSharedMem",
         r"sm_\d+ is not (?:supported|defined)",
         r"HIP error: invalid device function",

@@ -10,6 +10,8 @@ SIGNATURE = Signature(
         r"^\W*(?:\[?\w*\d*\]?:?\s*)?(?P<error>(?:FileNotFound|ModuleNotFound|Import|Key|Type|Index|Attribute|Assertion"
         r"|ZeroDivision|Name|Syntax|Permission|OS|IO|NotImplemented|Memory|StopIteration|Unicode\w{0,10}|UnboundLocal"
         r"|Value)Error): .{3,}",
+        r"^\W{0,4}(?!torch\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
+        r"(?P<error>[a-z_]\w{1,40}(?:\.\w{1,60}){1,6}(?:Error|Exception)): .{3,}",
         r"^\W*(?:\[?\w*\d*\]?:?\s*)?(?P<error>ProcessRaisedException|ProcessExitedException|pickle\.\w*Error)",
         r"^\W*(?:\[?\w*\d*\]?:?\s*)?(?P<error>RuntimeError): (?!.{0,200}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
         r"|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device|address|init"
