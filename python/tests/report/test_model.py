@@ -248,6 +248,7 @@ def test_an_experiment_is_a_column_for_each_variant(tmp_path: Path, capsys: pyte
             save_records([each], folder / "record.jsonl")
             outcome = Outcome.WRONG if number == 3 else Outcome.MEASURED
             append_trial(tmp_path, Trial(number, variant, outcome, 1.0))
+    assert len(resolve_sides([str(tmp_path)])) == 14, "a trial with wrong data is no repetition"
     assert main(["report", str(tmp_path), "--format", "json", "--latency-sizes", "8"]) == 0
     rows = [row for row in json.loads(capsys.readouterr().out) if row["quantity"].startswith("Latency")]
     assert [row["column"] for row in rows[:2]] == ["baseline (NCCL_ALGO=Ring)", "NCCL_ALGO=Tree"]
