@@ -1,4 +1,5 @@
 // The engine's entry: one program under the names of all collectives.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 
@@ -9,6 +10,8 @@
 
 int main(int argc, char** argv) {
   busbw::open_standard_descriptors();
+  // A file at its limit (ulimit -f) is then a failed write, which ends in a sentence.
+  std::signal(SIGXFSZ, SIG_IGN);
   // Whole lines, so that a reader of a pipe sees every row as soon as it is measured.
   std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);
   if (!busbw::stands_in(argc > 0 ? argv[0] : nullptr)) busbw::exit_codes = busbw::ExitCodes::busbw;

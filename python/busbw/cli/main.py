@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -41,9 +42,24 @@ def _guarded(words: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; stdout must not be flushed again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, less) has seen enough.
+        _no_more_output()
         return 0
+    except OSError as problem:
+        # What a user names is read and written with a sentence of its own; this is most often a full stdout.
+        _no_more_output()
+        where = f" ({problem.filename})" if problem.filename else ""
+        print(f"busbw: the system refused to read or write{where}: {problem.strerror or problem}", file=sys.stderr)
+        return 1
+    except MemoryError:
+        print("busbw: there is not enough memory for this", file=sys.stderr)
+        return 1
+
+
+def _no_more_output() -> None:
+    """Stdout must not be flushed again at exit, where that would end in a traceback."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def overall_help() -> str:

@@ -18,6 +18,8 @@ WATCHED = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def replace_by(argv: list[str]) -> NoReturn:
     """Become the engine."""
     sys.stdout.flush()
+    # A Ctrl-C that Python had noted, and not yet acted upon, would be lost: it is raised here, or deadly from here on.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         os.execv(argv[0], argv)
     except OSError as error:

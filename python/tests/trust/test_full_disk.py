@@ -1,0 +1,123 @@
+"""A full disk, a full stdout, a limit of file sizes and a folder that cannot be written end in one sentence at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+BUILD = Path(os.environ.get("BUSBW_BUILD") or ROOT / "build")
+ENGINE = BUILD / "bin" / "busbw-engine"
+RUN = {"schema": 1, "kind": "run", "run": "r", "started": "2026-01-01T00:00:00Z", "environment": {}, "ranks": [],
+       "tool": {"name": "busbw", "version": "1"}, "library": {"name": "nccl"}}  # fmt: skip
+CASE = {"schema": 1, "kind": "case", "run": "r", "case": 0, "collective": "all_reduce", "bytes": 1024, "ranks": 2,
+        "placement": "in_place", "outcome": "measured", "time_us": 1.0, "algbw_GBps": 1.0,
+        "busbw_GBps": 1.0}  # fmt: skip
+FULL = Path("/dev/full")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+needs_engine = pytest.mark.skipif(not ENGINE.exists(), reason="the engine is not built")
+
+
+def record(folder: Path) -> Path:
+    path = folder / "good.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in (RUN, CASE)))
+    return path
+
+
+def busbw(
+    *words: str, folder: Path, stdout: Path | None = None, most: int | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """A busbw whose stdout is that file, and whose files may have `most` bytes."""
+
+    def limit() -> None:
+        if most is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUSBW_RUNS": str(folder / "runs"),
+                   "BUSBW_ENGINE": str(ENGINE)}  # fmt: skip
+    with Path(stdout or os.devnull).open("wb") as out:
+        return subprocess.run(
+            [sys.executable, "-m", "busbw", *words], env=environment, stdout=out, stderr=subprocess.PIPE, timeout=120,
+            check=False, stdin=subprocess.DEVNULL, preexec_fn=limit,
+        )  # fmt: skip
+
+
+def sentence(done: subprocess.CompletedProcess[bytes], reason: str) -> None:
+    said = done.stderr.decode()
+    assert done.returncode not in {0, -25}, said
+    assert "Traceback" not in said and "Exception ignored" not in said, said
+    assert reason in said, said
+
+
+@needs_full
+@pytest.mark.parametrize("words", [["--help"], ["report", "GOOD"], ["runs", "list"], ["baseline", "make", "GOOD"]])
+def test_a_full_stdout_is_one_sentence(words: list[str], tmp_path: Path) -> None:
+    good = str(record(tmp_path))
+    busbw("import", good, folder=tmp_path)
+    done = busbw(*[good if word == "GOOD" else word for word in words], folder=tmp_path, stdout=FULL)
+    sentence(done, "No space left on device")
+
+
+@needs_full
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "GOOD", "--format=md", "--output"],
+        ["baseline", "make", "GOOD", "--output"],
+        ["gate", "GOOD", "--junit"],
+    ],
+)
+def test_a_full_file_is_one_sentence(words: list[str], tmp_path: Path) -> None:
+    good = str(record(tmp_path))
+    done = busbw(*[good if word == "GOOD" else word for word in words], str(FULL), folder=tmp_path)
+    sentence(done, "")
+    assert b"cannot be written: No space left on device" in done.stderr or words[0] == "gate", done.stderr
+
+
+def test_a_limit_of_file_sizes_keeps_earlier_runs_and_leaves_no_half_one(tmp_path: Path) -> None:
+    good = record(tmp_path)
+    assert busbw("import", str(good), folder=tmp_path).returncode == 0
+    large = tmp_path / "large.jsonl"
+    run = {**RUN, "run": "large"}
+    large.write_text(
+        json.dumps(run) + "\n" + "".join(json.dumps({**CASE, "run": "large", "case": n}) + "\n" for n in range(200))
+    )
+    sentence(busbw("import", str(large), folder=tmp_path, most=8192), "File too large")
+    assert [each.name for each in (tmp_path / "runs").iterdir() if not each.name.startswith(".index")] == ["r"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes into every folder")
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    good = record(tmp_path)
+    (tmp_path / "runs").mkdir(mode=0o500)
+    sentence(busbw("import", str(good), folder=tmp_path), "Permission denied")
+
+
+def test_a_file_where_the_folder_of_runs_should_be_is_one_sentence(tmp_path: Path) -> None:
+    good = record(tmp_path)
+    (tmp_path / "runs").write_text("")
+    sentence(busbw("import", str(good), folder=tmp_path), "cannot be kept")
+
+
+@needs_engine
+def test_a_small_file_system_keeps_what_it_can_hold(tmp_path: Path) -> None:
+    tiny = tmp_path / "runs"
+    tiny.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(tiny)], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        done = busbw("all_reduce", "-b", "8", "-e", "1M", "-f", "2", "-n", "2", "-w", "1", "-t", "2", folder=tmp_path)
+        sentence(done, "No space left on device")
+        (kept,) = tiny.glob("*/record.jsonl")
+        assert kept.read_bytes().count(b"\n") > 1
+        assert busbw("report", str(kept), folder=tmp_path).returncode == 0
+    finally:
+        subprocess.run(["umount", str(tiny)], check=False)
