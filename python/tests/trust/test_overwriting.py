@@ -10,7 +10,7 @@ import pytest
 
 from busbw.base import files
 from busbw.base.errors import UserError
-from busbw.base.options import Option, actions_of, options_of, words_of
+from busbw.base.options import Option, actions_of, options_of, table, words_of
 from busbw.cli.main import main
 from busbw.cli.verbs import VERBS
 
@@ -53,6 +53,12 @@ VERBS_THAT_WRITE = {
 def test_the_table_says_of_every_verb_that_writes_what_it_writes() -> None:
     assert {verb for verb, _ in COMMANDS} >= VERBS_THAT_WRITE
     assert len(COMMANDS) > 60
+
+
+def test_an_option_whose_help_says_that_it_writes_a_file_is_marked_so() -> None:
+    said = [each for each in table()["options"] if each.get("value") in {"FILE", "PATH"} and "write" in each["help"]]
+    assert len(said) > 6
+    assert [each["name"] for each in said if not each.get("writes")] == []
 
 
 @pytest.mark.parametrize("name", ["same", "hard", "symbolic", "through_folder"])
