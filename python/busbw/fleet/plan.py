@@ -20,6 +20,10 @@ TURNS = 3  # pairs with as many different partners, where nobody is known to be 
 LAST_GROUP = 4  # groups up to this size are not halved: each of their nodes is measured with a good partner
 
 
+SURE = 4.0
+"""Standard errors that a loss must have after three tries: 1 in 30,000 by normal noise."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What is to be found, and how much it may cost."""
@@ -51,7 +55,10 @@ def is_slow(one: Deviation, options: Options, tries: int = 1) -> bool | None:
     """
     if one.reason:
         return True if tries >= 2 else None
-    margin = options.standard_errors * one.error if tries < 3 else 0.0
+    if tries >= 3:
+        # A loss that noise alone makes is no fault, however small the loss that is looked for.
+        return one.loss > max(options.threshold, SURE * one.error)
+    margin = options.standard_errors * one.error
     if one.loss - margin > options.threshold:
         return True
     return False if one.loss + margin <= options.threshold else None
