@@ -26,11 +26,14 @@ namespace busbw::cpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr std::size_t most_failures = 1024;
 
 // The mappings of this process, by name. A forked child does not use its parent's.
 struct Registry {
   std::mutex guard;
   std::map<std::string, std::weak_ptr<SharedSegment>> segments;
+  // Why rank 0, where it is of this process, could not create one: those who wait for it learn it at once.
+  std::map<std::string, Failure> failures;
 
   std::shared_ptr<SharedSegment> find(const std::string& name) {
     const auto found = segments.find(name);
@@ -217,8 +220,18 @@ SharedSegment::SharedSegment(int descriptor, Layout layout) : layout_(layout) {
 SharedSegment::~SharedSegment() { ::munmap(base_, layout_.total_bytes()); }
 
 std::shared_ptr<SharedSegment> SharedSegment::create(const std::string& name, int ranks) {
-  const Layout layout = Layout::for_ranks(ranks);
   const std::lock_guard lock(registry().guard);
+  try {
+    return make(name, ranks);
+  } catch (const Failure& failure) {
+    const bool lacks = failure.code() == ncclSystemError;  // and is not just the second with this name
+    if (lacks && registry().failures.size() < most_failures) registry().failures.emplace(name, failure);
+    throw;
+  }
+}
+
+std::shared_ptr<SharedSegment> SharedSegment::make(const std::string& name, int ranks) {
+  const Layout layout = Layout::for_ranks(ranks);
   Descriptor door(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   const socklen_t size = door_address(name, address);
@@ -285,6 +298,9 @@ std::shared_ptr<SharedSegment> SharedSegment::attach(const std::string& name, in
         const Failure failure = disagreement(mine->layout().ranks, ranks);
         announce_failure(mine->header(), failure.code(), failure.what());
         throw failure;
+      }
+      if (const auto failed = registry().failures.find(name); failed != registry().failures.end()) {
+        throw failed->second;
       }
       if (const auto descriptor = open_if_there(name, ranks)) {
         std::shared_ptr<SharedSegment> segment(new SharedSegment(descriptor->get(), Layout::for_ranks(ranks)));

@@ -98,6 +98,7 @@ class SharedSegment {
   }
 
  private:
+  static std::shared_ptr<SharedSegment> make(const std::string& name, int ranks);
   SharedSegment(int descriptor, Layout layout);
 
   Layout layout_;

@@ -1,9 +1,11 @@
 // What goes wrong between ranks ends in an error that names the rank, on every other rank, within seconds.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -213,6 +215,35 @@ TEST(Init, NamesTheRanksThatDidNotCome) {
   EXPECT_TRUE(contains(ncclGetLastError(nullptr), "Rank 0")) << ncclGetLastError(nullptr);
   EXPECT_LT(seconds_since(begin), 15.0);
   ::unsetenv("BUSBW_CPU_TIMEOUT");
+}
+
+TEST(Init, TellsEveryRankOfTheProcessAtOnceThatMemoryIsMissing) {
+  // A limit of file sizes holds for memory that ranks share too: the next best thing to a full /dev/shm.
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit unlimited{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+  const rlimit small{.rlim_cur = 4096, .rlim_max = unlimited.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const ncclUniqueId id = new_id();
+  const auto begin = Clock::now();
+  std::vector<std::thread> threads;
+  std::vector<ncclResult_t> results(2, ncclSuccess);
+  std::vector<std::string> said(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      ncclComm_t comm = nullptr;
+      results[std::size_t(rank)] = ncclCommInitRank(&comm, 2, id, rank);
+      said[std::size_t(rank)] = ncclGetLastError(nullptr);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ::setrlimit(RLIMIT_FSIZE, &unlimited);
+  std::signal(SIGXFSZ, before);
+  EXPECT_LT(seconds_since(begin), 15.0);  // and not after the minute that a rank 0 may take
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(results[std::size_t(rank)], ncclSystemError);
+    EXPECT_TRUE(contains(said[std::size_t(rank)].c_str(), "File too large")) << said[std::size_t(rank)];
+  }
 }
 
 TEST(Init, RefusesRanksThatDisagreeOnTheirNumber) {
