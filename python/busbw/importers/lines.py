@@ -86,11 +86,16 @@ class Source:
 
     def everything(self, limit: int) -> str:
         """The whole text, for formats that are one document; refuses more than `limit` bytes."""
-        rest = _read(self._stream, max(limit + 1 - len(self.head), 0), self.name)
-        self._check_ratio(len(self.head) + len(rest))
-        if len(self.head) + len(rest) > limit:
+        blocks = [self.head]
+        taken = len(self.head)
+        # Block by block: a read of so many bytes sets aside memory for all of them, however short the file is.
+        while taken <= limit and (block := _read(self._stream, _CHUNK, self.name)):
+            blocks.append(block)
+            taken += len(block)
+            self._check_ratio(taken)
+        if taken > limit:
             raise UserError(f"{self.name} is larger than {limit >> 20} MiB, too large for one JSON document")
-        return (self.head + rest).decode(self._encoding, "replace")
+        return b"".join(blocks).decode(self._encoding, "replace")
 
     def binary(self) -> BinaryIO:
         """The whole content as it is, to be read once."""
