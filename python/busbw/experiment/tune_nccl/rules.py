@@ -170,9 +170,9 @@ def default_path(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def save(path: Path, text: str) -> None:
-    """Write it whole or not at all: a job may read it at any moment."""
+    """Write it whole or not at all: a job may read it at any moment. What stood in it was read, and goes on in it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with writing(path):
+    with writing(path, update=True):
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.write_text(text, encoding="utf-8")
         beside.replace(path)
