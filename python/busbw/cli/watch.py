@@ -209,6 +209,7 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
         code = job.wait()
     if code != 0 and not hung and (verdict := watcher.after_the_end()):
         print(f"busbw watch: the job failed. {verdict.text}", file=sys.stderr)
+    watcher.look_once_more()
     watcher.close()
     print(_summary((path for path in find(folder) if path not in before), args.late), file=sys.stderr)
     if args.trace:

@@ -115,6 +115,10 @@ class Watcher:
         self._open_new()
         return after_the_end(snapshot(self.recordings.values(), with_history=True))
 
+    def look_once_more(self) -> None:
+        """A process that was just beginning at the last look has written its header since."""
+        self._open_new()
+
     def _open_new(self) -> None:
         for path in find(self.folder)[:MAX_RECORDINGS]:
             if path in self.recordings:
