@@ -16,7 +16,7 @@ from pathlib import Path
 from made_recordings import Made, Row, write
 
 from busbw.base.prometheus import exposition
-from busbw.watch.live import Follower
+from busbw.watch.live import Follower, Watcher
 from busbw.watch.recording import Recording, find
 from busbw.watch.screen import Screen
 
@@ -25,6 +25,21 @@ def recordings(folder: Path) -> None:
     for rank in range(2):
         calls = [Made(n * 10**6 + rank * 300_000, 100_000 if rank else 400_000) for n in range(200)]
         write(folder, rank, [Row(rank, 2)], calls)
+
+
+def test_a_process_that_had_just_begun_is_not_told_of_at_the_end(tmp_path: Path) -> None:
+    recordings(tmp_path)
+    begun, never = find(tmp_path)
+    whole = begun.read_bytes()
+    for path in (begun, never):
+        path.write_bytes(bytes(4096))
+    watcher = Watcher(tmp_path)
+    watcher.poll(0)
+    assert set(watcher.refused) == {begun, never}
+    begun.write_bytes(whole)
+    watcher.look_once_more()
+    watcher.close()
+    assert set(watcher.refused) == {never}
 
 
 def in_terminal(words: list[str], lines: int, columns: int) -> tuple[int, str]:
