@@ -45,8 +45,9 @@ class Generation:
     source: str
 
 
-# Hopper: 8 Hopper GPUs (github.com/kvcache-ai/Mooncake/pull/3484, NCCL's table), 8 H20 (DeepEP issue 303), 8 H100 (one
-# guide, 256 MiB up), 4 and 2 H200 (measured). Blackwell: 8 B200, one report of 2026-05, all-reduce and all-gather.
+# Hopper: 8 Hopper GPUs (github.com/kvcache-ai/Mooncake/pull/3484, NCCL's table), 8 H20
+# (github.com/deepseek-ai/DeepEP/issues/303), 8 H100 (one guide, 256 MiB up), 4 and 2 H200 (measured).
+# Blackwell: 8 B200, one report of 2026-05, all-reduce and all-gather.
 GENERATIONS: Mapping[int, Generation] = {
     90: Generation(0.65, 0.42, 9.0, 0.85, 25.0, 0.25, 27.0, 0.35, 27.0, "8 H100, 8 H20, 4 and 2 H200"),
     100: Generation(1.30, 0.50, 9.0, 0.85, 25.0, 0.25, 30.0, 0.65, 50.0, "8 B200"),

@@ -44,7 +44,7 @@ def test_the_page_is_what_the_tool_prints() -> None:
 
 
 def test_eight_hopper_gpus_take_a_ring_of_ll_to_1_mib_and_nvls_from_2_mib_on() -> None:
-    # Said of 8 H100 in nccl-tests issue 309, from NCCL's own log.
+    # Said of 8 H100 in github.com/NVIDIA/nccl-tests/issues/309, from NCCL's own log.
     for size in (8, 1 << 10, 1 << 16, 1 << 20):
         assert chosen(Inside("all_reduce", size, 8, 90, 370.8), nvls=True) == ("ring", "LL"), size
     for size in (2 << 20, 1 << 24, 1 << 33):
