@@ -48,7 +48,7 @@ def result_line(number: int, outcome: Outcome) -> str:
     line: dict[str, Any] = {"round": number, "kind": trial.kind, "channel": trial.channel, "nodes": trial.nodes}
     if trial.control:
         line["control"] = True
-    line["samples"] = [round(sample, 4) for sample in outcome.samples]
+    line["samples"] = [float(f"{sample:.6g}") for sample in outcome.samples]
     if outcome.reason:
         line["reason"] = outcome.reason
     return json.dumps(line)

@@ -1,0 +1,164 @@
+"""Runs `busbw fleet run` itself over network namespaces whose links tc shapes, and counts what is named.
+
+    python3 bench/fleet/real.py --seeds 0-49            50 fleets of 8 nodes, one to three links worse by 10 to 50 %
+    python3 bench/fleet/real.py --nodes 128 --pod-nodes 16 --mbit 8      one fleet of 128 nodes in pods of 16
+    python3 bench/fleet/real.py --launcher srun         steps of an allocation: a slurmd in each namespace
+    python3 bench/fleet/real.py --cut 1                 one more node, whose cable is pulled
+
+Data moves through Open MPI's TCP. It needs root, iproute2, Open MPI (and Slurm for srun), and exits with 77 where these
+cannot be had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE)]
+
+from namespaces import MPIRUN, Namespaces, missing  # noqa: E402
+from slurm import PROGRAMS, Slurm  # noqa: E402
+
+SKIPPED = 77
+FLEET_LIMIT_S = 1200
+
+
+@dataclass(frozen=True)
+class Played:
+    """What became of one fleet."""
+
+    seed: int
+    faults: dict[str, float]
+    found: dict[str, float]
+    rounds: int
+    seconds: float
+
+    @property
+    def missed(self) -> list[str]:
+        """Links that were shaped and not named."""
+        return sorted(set(self.faults) - set(self.found))
+
+    @property
+    def invented(self) -> list[str]:
+        """What was named and not shaped."""
+        return sorted(set(self.found) - set(self.faults))
+
+
+def draw(seed: int, nodes: tuple[str, ...], cut: int) -> dict[str, float]:
+    """One to three links, each worse by 10 to 50 %, and some that are cut (1.0)."""
+    rng = random.Random(f"links {seed}")
+    slow = rng.randint(1, min(3, len(nodes)))
+    losses = [round(rng.uniform(0.10, 0.50), 3) for _ in range(slow)] + [1.0] * cut
+    return dict(zip(rng.sample(nodes, len(losses)), losses, strict=True))
+
+
+def play(seed: int, args: argparse.Namespace, folder: Path) -> Played:
+    """One fleet from the first namespace to the verdict."""
+    with ExitStack() as stack:
+        fabric = stack.enter_context(Namespaces(args.nodes, args.pod_nodes, args.mbit))
+        words = fleet_words(fabric, folder, args)
+        # A sample takes 80 ms at the usual rate.
+        environment = {**os.environ, **fabric.mpi_environment(), "BUSBW_FLEET_SIZE": str(round(args.mbit * 10_000))}
+        environment["PYTHONPATH"] = str(HERE.parents[1] / "python")
+        if args.launcher == "srun":
+            slurm = stack.enter_context(Slurm(fabric))
+            words = slurm.on_head(["salloc", "--quiet", f"--nodes={args.nodes}", *words])
+            environment |= {"SLURM_CONF": slurm.environment["SLURM_CONF"]}
+        else:
+            words = fabric.on_head(words)
+        faults = draw(seed, fabric.nodes, args.cut)
+        for node, loss in faults.items():
+            if loss < 1:
+                fabric.shape(node, loss)
+            else:
+                fabric.cut(node)
+        begun = time.monotonic()
+        done = subprocess.run(
+            words, env=environment, capture_output=True, text=True, timeout=FLEET_LIMIT_S, check=False
+        )
+        seconds = time.monotonic() - begun
+    if done.returncode not in {0, 1}:
+        sys.exit(f"seed {seed}: busbw ended with {done.returncode}: {done.stderr.strip()[-500:]}")
+    said = json.loads(done.stdout)
+    found = {each["place"]: each["loss"] for each in said["faults"] if each["kind"] in {"link", "broken"}}
+    others = {each["name"]: each["loss"] for each in said["faults"] if each["place"] not in found}
+    return Played(seed, faults, {**found, **others}, said["rounds"], seconds)
+
+
+def fleet_words(fabric: Namespaces, folder: Path, args: argparse.Namespace) -> list[str]:
+    """The command line of an operator."""
+    topology: list[str] = []
+    if fabric.pod_of:
+        file = folder / "topology"
+        file.write_text("".join(f"{node} {pod}\n" for node, pod in fabric.pod_of.items()))
+        topology = ["--topology", str(file)]
+    launching = ["--launcher", "mpirun", "--launcher-program", MPIRUN]
+    if args.launcher == "srun":
+        launching = ["--launcher", "srun", "--launcher-arg=--mpi=pmix"]
+    results = folder / "results.jsonl"
+    results.unlink(missing_ok=True)
+    return [sys.executable, "-m", "busbw", "fleet", "run", str(results), "--hosts", f"n[1-{len(fabric.nodes)}]",
+            *topology, "--rails", "1", "--inside", "none", *launching,
+            "--program", str(HERE / "ring_over_mpi.py"), "--smallest-loss", "10", "--repeats", str(args.repeats),
+            "--trial-limit", str(args.trial_limit), "--json"]  # fmt: skip
+
+
+def tell(played: list[Played], nodes: int) -> None:
+    """The figures."""
+    faults, missed = sum(len(p.faults) for p in played), sum(len(p.missed) for p in played)
+    invented = sum(len(p.invented) for p in played)
+    good = sum(nodes - len(p.faults) for p in played)
+    off = sorted(abs(p.found[node] - loss) for p in played for node, loss in p.faults.items() if node in p.found)
+    rounds, seconds = sorted(p.rounds for p in played), sorted(p.seconds for p in played)
+    print(f"{len(played)} fleets of {nodes} namespaces, {faults} links worse by 10 to 50 % or cut")
+    print(f"  named                {faults - missed} of {faults}")
+    print(f"  named without fault  {invented} of {good} good nodes")
+    print(f"  rounds               median {rounds[len(rounds) // 2]}, most {rounds[-1]}")
+    print(f"  seconds              median {seconds[len(seconds) // 2]:.0f}, most {seconds[-1]:.0f}")
+    if off:
+        print(f"  loss off by          median {100 * off[len(off) // 2]:.1f} points, most {100 * off[-1]:.1f}")
+
+
+def main() -> int:
+    """Every seed in turn."""
+    args = arguments()
+    if reason := missing((MPIRUN, *(PROGRAMS if args.launcher == "srun" else ()))):
+        print(f"skipped: {reason}")
+        return SKIPPED
+    first, _, last = args.seeds.partition("-")
+    played: list[Played] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(int(first), int(last or first) + 1):
+            played.append(play(seed, args, Path(folder)))
+            one = played[-1]
+            print(f"seed {seed}: {one.faults}, found {one.found}, {one.rounds} rounds, {one.seconds:.0f} s", flush=True)
+    tell(played, args.nodes)
+    return 1 if any(p.missed or p.invented for p in played) else 0
+
+
+def arguments() -> argparse.Namespace:
+    """The words."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0", help="FIRST-LAST")
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--pod-nodes", type=int, default=0, help="nodes of a leaf; 0: all on one bridge")
+    parser.add_argument("--mbit", type=float, default=40.0, help="of a good link, each way")
+    parser.add_argument("--repeats", type=int, default=8)
+    parser.add_argument("--launcher", choices=["mpirun", "srun"], default="mpirun")
+    parser.add_argument("--cut", type=int, default=0, help="how many more nodes have no cable")
+    parser.add_argument("--trial-limit", type=float, default=120.0, help="seconds after which a group hangs")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

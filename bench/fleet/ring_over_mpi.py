@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Measures a ring of nodes over MPI for `busbw fleet run --program`: each rank sends to the next and receives at once.
+
+Open MPI's library is used as it is, through ctypes, so that nothing must be compiled. A sample is the bytes that each
+rank sent, divided by the time until the last had all: the slowest link of the ring decides it. The message goes in
+pieces below Open MPI's eager limit (64 KiB): the answers of its rendezvous would wait behind data in a shaped queue.
+Waiting ranks sleep, since many ranks share few processors here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from pathlib import Path
+
+PIECE = 50_000
+TICK_S = 0.0003
+P = ctypes.c_void_p
+
+
+class Ring:
+    """The ranks of MPI_COMM_WORLD."""
+
+    def __init__(self) -> None:
+        self._mpi = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
+        self._mpi.MPI_Init(None, None)
+        self._world, self._byte = self._handle("ompi_mpi_comm_world"), self._handle("ompi_mpi_byte")
+        rank, size = ctypes.c_int(), ctypes.c_int()
+        self._mpi.MPI_Comm_rank(self._world, ctypes.byref(rank))
+        self._mpi.MPI_Comm_size(self._world, ctypes.byref(size))
+        self.rank, self.size = rank.value, size.value
+
+    def _handle(self, name: str) -> P:
+        return P(ctypes.addressof(ctypes.c_char.in_dll(self._mpi, name)))
+
+    def _wait(self, requests: ctypes.Array[P]) -> None:
+        done = ctypes.c_int()
+        while not done.value:
+            self._mpi.MPI_Testall(len(requests), requests, ctypes.byref(done), None)
+            if not done.value:
+                time.sleep(TICK_S)
+
+    def barrier(self) -> None:
+        """All ranks are here."""
+        request = (P * 1)()
+        self._mpi.MPI_Ibarrier(self._world, ctypes.byref(request))
+        self._wait(request)
+
+    def shift(self, out: ctypes.Array[ctypes.c_char], into: ctypes.Array[ctypes.c_char]) -> None:
+        """Send all of `out` to the next rank while the previous one's arrives."""
+        pieces = [(at, min(PIECE, len(out) - at)) for at in range(0, len(out), PIECE)]
+        requests = (P * (2 * len(pieces)))()
+        to, of, width = (self.rank + 1) % self.size, (self.rank - 1) % self.size, ctypes.sizeof(P)
+        for number, (at, length) in enumerate(pieces):
+            self._mpi.MPI_Irecv(ctypes.byref(into, at), length, self._byte, of, 0, self._world,
+                                ctypes.byref(requests, 2 * number * width))  # fmt: skip
+        for number, (at, length) in enumerate(pieces):
+            self._mpi.MPI_Isend(ctypes.byref(out, at), length, self._byte, to, 0, self._world,
+                                ctypes.byref(requests, (2 * number + 1) * width))  # fmt: skip
+        self._wait(requests)
+
+    def close(self) -> None:
+        """Leave MPI."""
+        self._mpi.MPI_Finalize()
+
+
+def main() -> None:
+    """As many samples as asked for, written by rank 0."""
+    size = int(os.environ.get("BUSBW_FLEET_SIZE", "400000"))
+    ring = Ring()
+    out, into = ctypes.create_string_buffer(size), ctypes.create_string_buffer(size)
+    samples = []
+    for turn in range(1 + int(os.environ["BUSBW_FLEET_REPEATS"])):
+        ring.barrier()
+        begun = time.perf_counter()
+        ring.shift(out, into)
+        ring.barrier()
+        if turn:  # the first opens connections
+            samples.append(size / (time.perf_counter() - begun) / 1e9)
+    if ring.rank == 0:
+        Path(os.environ["BUSBW_FLEET_SAMPLES"]).write_text("".join(f"{sample:.9f}\n" for sample in samples))
+    ring.close()
+
+
+if __name__ == "__main__":
+    main()
