@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from busbw.launch.job import JobSpec, Mpi
 from busbw.launch.launchers import planner
 from busbw.launch.plan import LaunchPlan
 from busbw.launch.request import Program, build_job, find_program
+from busbw.launch.sbatch import EARLIER, record_of
 from busbw.runs.destination import Destination, RecordChoice, new_run_id, runs_directory
 
 RUN_ID = "BUSBW_RUN_ID"
@@ -57,13 +60,41 @@ def launch(
     try:
         code = carry_out(plan, timeout=_timeout(args.launcher, job))
     finally:
+        record = record_of(job) if job.slurm.requeue else None
+        if record and not record.exists():
+            join_starts(record)  # the second start came to nothing: the first is the record
         destination.discard(plan.written())
         report(destination)
+        if record:
+            join_starts(record)
     rank_0_is_elsewhere = args.launcher == "torchrun" and job.nodes > 1
     if code == 0 and RUN_ID in environment and not destination.record.exists() and not rank_0_is_elsewhere:
         where = "folder that every node sees" if job.nodes > 1 or plan.submission else "folder that rank 0 can write"
         raise UserError(f"the ranks ended well, but no record came to {destination.folder}; name a {where} with --runs")
     return code
+
+
+def join_starts(record: Path) -> None:
+    """Put what a job measured before Slurm started it again into its record, as runs of their own, the oldest first."""
+    parts = sorted(record.parent.glob(glob.escape(record.name + EARLIER) + "*"), key=_start)
+    if not parts:
+        return
+    from busbw.records import read_records, save_records
+
+    try:
+        records = [each for part in parts for each in read_records(part)]
+        records += read_records(record) if record.exists() else []
+        save_records(records, record)
+    except (UserError, OSError) as problem:
+        print(f"busbw: what was measured before the second start stays in {parts[0]}: {problem}", file=sys.stderr)
+        return
+    for part in parts:
+        part.unlink()
+
+
+def _start(part: Path) -> int:
+    number = part.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def meeting_places(launcher: str, job: JobSpec) -> list[str]:

@@ -40,6 +40,7 @@ class SlurmOptions:
     nodelist: str | None = None
     account: str | None = None
     exclusive: bool = False
+    requeue: bool = False  # a batch job that was preempted, or lost a node, is started again
     mpi: str | None = None  # srun's --mpi; None: none at all, the ranks need no PMI to meet
     container_image: str | None = None  # pyxis
     container_mounts: str | None = None

@@ -39,6 +39,7 @@ class Submission:
     error: Path | None = None
     name: str = ""
     record: Path | None = None  # where what was measured belongs, if the job does not write there itself
+    awaited: Path | None = None  # the record that the job writes itself, on a folder that may show it late
 
 
 @dataclass(frozen=True)

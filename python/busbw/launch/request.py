@@ -16,7 +16,7 @@ from busbw.base.words import Args
 from busbw.launch import affinity
 from busbw.launch.hosts import parse_hosts, read_hostfile
 from busbw.launch.job import Bind, Host, JobSpec, KubernetesOptions, Mpi, SlurmOptions, TorchrunOptions
-from busbw.launch.processors import check_sets, processors_of_node
+from busbw.launch.processors import SLURM, check_sets, processors_of_node
 
 # Beside what the user names: what changes a measurement, and what programs need to be found on other hosts.
 FORWARDED = re.compile(
@@ -107,6 +107,11 @@ def _check_meaning(args: Args) -> None:
             raise UsageError(f"{option.shown} means nothing to --launcher {args.launcher}; it belongs to {known}")
     if args.launcher_program is not None and not args.launcher_program:
         raise UsageError("--launcher-program is empty; name a program, or leave the option out")
+    if args.launcher in SLURM and any(word.split("=")[0] in {"--array", "-a"} for word in args.launcher_arg or ()):
+        raise UsageError(
+            "--launcher-arg --array would start one run several times, into one record; write the array's script "
+            "yourself and call busbw in it (docs/guide/launching.md shows one)"
+        )
 
 
 def _hosts(args: Args) -> tuple[Host, ...]:
@@ -194,6 +199,7 @@ def _slurm(args: Args) -> SlurmOptions:
         nodelist=args.nodelist,
         account=args.account,
         exclusive=args.exclusive,
+        requeue=args.requeue,
         mpi=args.mpi,
         container_image=args.container_image,
         container_mounts=args.container_mounts,

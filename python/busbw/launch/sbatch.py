@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from pathlib import Path
 
 from busbw.launch.job import JobSpec
 from busbw.launch.plan import FilePlan, LaunchPlan, Submission
@@ -10,6 +12,8 @@ from busbw.launch.srun import placement_words, processor_words, step_words
 
 SCRIPT = "job.sbatch"
 OUTPUT, ERROR = "job.out", "job.err"
+EARLIER = ".before-restart-"
+"""Behind the name of a record: what was measured before Slurm started the job again, and the number of that start."""
 
 
 def plan(job: JobSpec) -> LaunchPlan:
@@ -25,7 +29,7 @@ def plan(job: JobSpec) -> LaunchPlan:
     )
     return LaunchPlan(
         files=(FilePlan(job.folder / SCRIPT, script(job)),),
-        submission=Submission("slurm", submit, output, error, job.name),
+        submission=Submission("slurm", submit, output, error, job.name, awaited=record_of(job)),
     )
 
 
@@ -40,7 +44,8 @@ def script(job: JobSpec) -> str:
     if job.gpus_per_node:
         words.append(f"--gpus-per-node={job.gpus_per_node}")
     words += processor_words(job)
-    words.append("--no-requeue")  # a second start would wait for the lost node, and find the record of the first
+    # Without being told, no second start: it would measure something else, and find the record of the first.
+    words += ["--requeue", "--open-mode=append"] if job.slurm.requeue else ["--no-requeue"]
     directives = [f"#SBATCH {word}" for word in (*placement_words(job), *words)]
     exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(job.environment.items())]
     lines = [
@@ -51,12 +56,34 @@ def script(job: JobSpec) -> str:
         "BUSBW_SECRET=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')",
         "export BUSBW_SECRET",
         *exports,
+        *restart(job),
         "",
         "exec srun \\",
         *(f"  {shlex.quote(word)} \\" for word in (*step_words(job), *filter(is_of_step, job.launcher_arguments))),
         f"  {shlex.join(job.argv)}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def restart(job: JobSpec) -> Iterator[str]:
+    """Lines for a job that Slurm starts again: what was measured before stays, as a run of its own beside this one."""
+    record = record_of(job)
+    if not job.slurm.requeue or record is None:
+        return
+    name = shlex.quote(str(record))
+    yield ""
+    yield "# Slurm has started this job before: what was measured then is kept, and this start is a run of its own."
+    yield 'if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then'
+    yield f'  [ ! -s {name} ] || mv {name} {name}"{EARLIER}$SLURM_RESTART_COUNT"'
+    yield '  export BUSBW_RUN_ID="${BUSBW_RUN_ID:-busbw}-restart-$SLURM_RESTART_COUNT"'
+    yield "fi"
+
+
+def record_of(job: JobSpec) -> Path | None:
+    """The record that the ranks are told to write."""
+    words = job.arguments
+    named = [word.removeprefix("--record=") for word in words if word.startswith("--record=")]
+    return Path(words[words.index("--record") + 1]) if "--record" in words[:-1] else Path(named[0]) if named else None
 
 
 def escaped(path: str) -> str:

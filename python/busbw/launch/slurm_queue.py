@@ -16,6 +16,7 @@ ANSWER_SECONDS = 60.0  # slurmctld may be busy; its own clients give up after a 
 SUBMIT_FAILED = "Batch job submission failed: "
 _WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "RESV_DEL_HOLD"}
 _RUNNING = {"RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT"}
+_KEPT = "what was measured until then is kept"
 # Reasons for which a job waits for ever, unless somebody changes the cluster.
 _HOPELESS = {
     "PartitionNodeLimit": "the partition does not have, or does not allow, so many nodes; `sinfo` shows them",
@@ -73,6 +74,8 @@ def state_of(text: str) -> State:
         if reason in _HOPELESS:
             return State(Phase.HOPELESS, _HOPELESS[reason])
         why = "" if reason in {"None", "", "Priority"} else f" ({reason})"
+        if _field(text, "Restarts") not in {"", "0"}:
+            return State(Phase.WAITING, f"job {job} was put back into the queue and will start again{why}; {_KEPT}")
         return State(Phase.WAITING, f"job {job} waits in the queue{why}")
     nodes = _field(text, "NodeList")
     if word in _RUNNING:
@@ -95,21 +98,23 @@ def ended(job: str, word: str, code: str, nodes: str, limit: str) -> State:
     exit_code, _, number = code.partition(":")
     status = int(exit_code) if exit_code.isdigit() else 1
     status = status or (128 + int(number) if number.isdigit() and int(number) else 0)
-    kept = "what was measured until then is kept"
     if word == "COMPLETED":
         return State(Phase.ENDED)
     if word in {"TIMEOUT", "DEADLINE"}:
         limited = f" of {limit}" if limit else ""
-        return State(Phase.ENDED, f"Slurm ended job {job} at its time limit{limited}; {kept}", TIMED_OUT)
+        return State(Phase.ENDED, f"Slurm ended job {job} at its time limit{limited}; {_KEPT}", TIMED_OUT)
     if word == "NODE_FAIL":
         return State(
-            Phase.ENDED, f"Slurm lost a node of job {job} ({nodes}); {kept}; `sinfo -R` tells why", status or 1
+            Phase.ENDED, f"Slurm lost a node of job {job} ({nodes}); {_KEPT}; `sinfo -R` tells why", status or 1
         )
     if word.startswith("CANCELLED"):
-        return State(Phase.ENDED, f"job {job} was cancelled; {kept}", 130)
+        return State(Phase.ENDED, f"job {job} was cancelled; {_KEPT}", 130)
     if word == "OUT_OF_MEMORY":
         return State(Phase.ENDED, f"job {job} ran out of memory; a smaller --maxbytes needs less", status or 1)
-    return State(Phase.ENDED, f"job {job} ended as {word} with exit code {status or 1} on {nodes}", status or 1)
+    said = f"job {job} ended as {word} with exit code {status or 1} on {nodes}"
+    if word == "PREEMPTED":
+        said = f"job {job} had to make room for another; {_KEPT}; --requeue starts such a job again"
+    return State(Phase.ENDED, said, status or 1)
 
 
 def _field(text: str, name: str) -> str:

@@ -20,6 +20,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds: a scheduler serves everyone, a
 CANCEL_SECONDS = 60.0  # until a cancelled job must be gone; Slurm itself gives ranks 30 s to end
 SILENT_SECONDS = 120.0  # how long the scheduler itself may be away
 SETTLE_SECONDS = 3.0  # until what a node wrote is seen on a shared folder
+RECORD_SECONDS = 90.0  # until the record of a job that ended well is: NFS remembers a folder for up to 60 s
+LAST_LINE_BYTES = 64 << 10
 
 SCHEDULERS = {"slurm": "busbw.launch.slurm_queue", "kubernetes": "busbw.launch.kubernetes_queue"}
 
@@ -97,6 +99,8 @@ class _Watch:
             self._scheduler.cancel(job)  # whatever went wrong here, no job of ours is left in the queue
             raise
         self._settle(job)
+        if not stopped_by and state.exit_code == 0:
+            self._await_record(job)
         self._scheduler.close(job)
         if stopped_by:
             return 128 + stopped_by
@@ -152,6 +156,18 @@ class _Watch:
             self._pass_on(job)
         self._pass_on(job)
 
+    def _await_record(self, job: str) -> None:
+        """A job that ended well has left a whole record; a slow folder shows it later than Slurm tells of the end."""
+        record = self._submission.awaited
+        begin, told = time.monotonic(), False
+        while record is not None and not is_whole(record) and time.monotonic() - begin < RECORD_SECONDS:
+            if time.monotonic() - begin > SETTLE_SECONDS and not told:
+                told = True
+                self._say(f"job {job} has ended; waiting up to {RECORD_SECONDS:g} s until {record} is seen here")
+            if _signal_within(0.2):
+                break
+        self._pass_on(job)
+
     def _tell(self, state: State) -> None:
         if state.sentence != self._said:
             self._said = state.sentence
@@ -161,6 +177,19 @@ class _Watch:
     def _say(self, sentence: str) -> None:
         self._messages.write(f"busbw run: {sentence}\n")
         self._messages.flush()
+
+
+def is_whole(record: Path) -> bool:
+    """Whether a record has come to its last line here; what is no file (a pipe, a device) is not waited for."""
+    with contextlib.suppress(OSError):
+        any(record.parent.iterdir())  # asks a file server anew what is in the folder
+        if record.exists() and not record.is_file():
+            return True
+        with record.open("rb") as file:
+            file.seek(max(0, record.stat().st_size - LAST_LINE_BYTES))
+            last = file.read(LAST_LINE_BYTES)
+            return last.endswith(b"\n") and b'"end"' in last.splitlines()[-1]
+    return False
 
 
 class Tail:

@@ -1,4 +1,4 @@
-"""A real Slurm of two nodes on this machine: submit, watch, collect, cancel, lose, and say why not."""
+"""A real Slurm on this machine: submit, watch, collect, cancel, lose, preempt, and say why not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from jobs import NASTY
 
-from busbw.records import Record, read_record
+from busbw.records import Record, read_record, read_records
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
@@ -203,6 +203,101 @@ def test_what_slurm_cannot_do_is_one_sentence_and_no_job_stays(
     assert why in done.stderr.splitlines()[-1]
     assert not slurm(user, "squeue", "-h")
     assert not list(Path(user["BUSBW_RUNS"]).glob("*")), "an empty run stayed"
+
+
+def test_nodes_with_names_of_every_kind_meet_by_these_names(user: dict[str, str]) -> None:
+    known = subprocess.run(["srun", "-p", "mixed", "getent", "hosts", "gpu-x"], env=user, check=False, timeout=60)
+    if known.returncode != 0:
+        pytest.skip("this machine does not let the nodes know each other's names (unshare --mount)")
+    words = ("--launcher", "slurm", "--partition", "mixed", "--nodes", "4", "--ranks", "4")
+    done = busbw(user, "all_reduce", *SHORT, *words)
+    assert done.returncode == 0, done.stderr
+    assert "runs on a1,b[03-04],gpu-x" in done.stderr
+    assert the_record(user).run.environment["SLURM_STEP_NODELIST"] == "a1,b[03-04],gpu-x"
+    assert len(the_record(user).run.ranks) == 4
+
+
+def test_every_task_of_an_array_keeps_its_own_record(user: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "array.sh"
+    program = f"{sys.executable} -m busbw all_reduce {' '.join(SHORT)} --launcher slurm --ranks 2"
+    script.write_text(
+        "#!/bin/sh\n#SBATCH --array=0-2 --nodes=2 --ntasks-per-node=1\n"
+        f"exec {program} --env BUSBW_ADDRESS=127.0.0.1 --env NCCL_NOTE=$SLURM_ARRAY_TASK_ID\n"
+    )
+    out = tmp_path / "%a.out"
+    slurm(user, "sbatch", f"--output={out}", str(script))
+    wait_until(lambda: not slurm(user, "squeue", "-h"), limit=60)
+    records = [read_record(path) for path in Path(user["BUSBW_RUNS"]).glob("*/record.jsonl")]
+    assert sorted(each.run.environment["NCCL_NOTE"] for each in records) == ["0", "1", "2"]
+    assert {len(each.run.ranks) for each in records} == {2}
+    refused = busbw(user, "all_reduce", "--launcher", "slurm", "--ranks", "1", "--launcher-arg=--array=0-2")
+    assert refused.returncode == 2 and "--array would start one run several times" in refused.stderr
+
+
+def test_exclusive_waits_for_whole_nodes_and_says_so(user: dict[str, str]) -> None:
+    held = ["sbatch", "--parsable", "-p", "low", "-N", "2", "-n", "2", "-o", "/dev/null", "--wrap", "sleep 60"]
+    holder = slurm(user, *held).strip()
+    argv = [sys.executable, "-m", "busbw", "all_reduce", *SHORT, "--launcher", "slurm", *TWO_NODES]
+    words = ("--partition", "low", "--exclusive")
+    with subprocess.Popen([*argv, *words], env=user, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        said = b""
+        while b"(Resources)" not in said and (line := process.stderr.readline()):
+            said += line
+        slurm(user, "scancel", holder)
+        said += process.communicate(timeout=60)[1]
+    assert process.returncode == 0 and b"waits in the queue (Resources)" in said, said
+    assert len(the_record(user).run.ranks) == 2
+
+
+def test_a_preempted_job_starts_again_and_its_record_holds_both_starts(user: dict[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "engine"
+    program.write_text(f'#!/bin/sh\n[ "${{SLURM_RESTART_COUNT:-0}}" != 0 ] || set -- "$@" -N 0\nexec {ENGINE} "$@"\n')
+    program.chmod(0o755)
+    measured = ("-b", "1M", "-e", "1M", "-n", "2", "-w", "1", "-c", "0", "-N", "1")
+    argv = [sys.executable, "-m", "busbw", "all_reduce", *measured, "--launcher", "slurm", *TWO_NODES]
+    words = ("--partition", "low", "--exclusive", "--requeue")
+    environment = {**user, "BUSBW_ENGINE": str(program)}
+    with subprocess.Popen(
+        [*argv, *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_until(lambda: b'"case"' in b"".join(p.read_bytes() for p in Path(user["BUSBW_RUNS"]).glob("*/rec*")))
+        slurm(user, "srun", "--partition=high", "--nodes=2", "--exclusive", "true")
+        _, err = process.communicate(timeout=90)
+    assert process.returncode == 0, err
+    assert "was put back into the queue and will start again" in err
+    [path] = Path(user["BUSBW_RUNS"]).glob("*/record.jsonl*")
+    first, second = read_records(path)
+    assert second.run.run == f"{first.run.run}-restart-1"
+    assert first.cases and first.end and first.end.outcome == "interrupted"
+    assert second.end and second.end.outcome == "completed" and len(second.cases) == 2
+
+
+def test_a_folder_that_shows_a_record_late_is_waited_for(user: dict[str, str], tmp_path: Path) -> None:
+    late = tmp_path / "late"
+    late.mkdir()
+    program = tmp_path / "engine"
+    # The record is the last word; it comes to its place only later, as on a file server that is slow to tell.
+    program.write_text(
+        "#!/bin/sh\nfor word; do record=$word; done\n"
+        f'printf %s "$record" >{late}/place\nexec {ENGINE} all_reduce {" ".join(SHORT)} --record {late}/record\n'
+    )
+    program.chmod(0o755)
+    argv = [sys.executable, "-m", "busbw", "all_reduce", "--launcher", "slurm", "--ranks", "1"]
+    environment = {**user, "BUSBW_ENGINE": str(program)}
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        said = b""
+        while b"is seen here" not in said and (line := process.stderr.readline()):
+            said += line
+        place, data = Path((late / "place").read_text()), (late / "record").read_bytes()
+        place.write_bytes(data[: len(data) // 2])  # a part of a file is not yet a record
+        time.sleep(1)
+        assert process.poll() is None
+        place.write_bytes(data)
+        said += process.communicate(timeout=60)[1]
+    assert process.returncode == 0 and b"waiting up to 90 s until" in said, said
+    assert the_record(user).cases
 
 
 @pytest.mark.skipif(not os.environ.get("BUSBW_SLOW"), reason="Slurm counts minutes; BUSBW_SLOW=1 waits for one")

@@ -57,6 +57,40 @@ def test_waiting_says_for_what_and_hopeless_waiting_ends() -> None:
     assert state("RUNNING") == State(Phase.RUNNING, "job 7 runs on n[1-2]")
 
 
+def test_a_preempted_job_is_told_from_one_that_waits_for_the_first_time() -> None:
+    restarted = state_of(LINE.format(state="PENDING", reason="BeginTime", code="0:0") + " Restarts=1")
+    assert restarted.phase is Phase.WAITING and "put back into the queue and will start again" in restarted.sentence
+    gone = state("PREEMPTED", code="0:15")
+    assert (gone.phase, gone.exit_code) == (Phase.ENDED, 143) and "--requeue starts such a job again" in gone.sentence
+
+
+def test_a_record_is_whole_with_its_last_line(tmp_path: Path) -> None:
+    record = tmp_path / "record.jsonl"
+    assert not submitting.is_whole(record)
+    for text, whole in (
+        ('{"schema":1,"kind":"run"}\n', False),
+        ('{"schema":1,"kind":"run"}\n{"schema":1,"kind":"end"', False),
+        ('{"schema":1,"kind":"run"}\n{"schema":1,"kind":"end"}\n', True),
+    ):
+        record.write_text(text)
+        assert submitting.is_whole(record) is whole, text
+    assert submitting.is_whole(Path("/dev/null")), "a device is no file that comes late"
+
+
+def test_a_record_that_never_comes_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submitting, "RECORD_SECONDS", 0.5)
+    monkeypatch.setattr(submitting, "SETTLE_SECONDS", 0.1)
+    messages = io.StringIO()
+    submission = Submission("slurm", ("x",), awaited=tmp_path / "never.jsonl")
+    assert submit(submission, Silent(State(Phase.ENDED)), messages) == 0
+    assert "waiting up to 0.5 s until" in messages.getvalue()
+    failed = Silent(State(Phase.ENDED, "failed", 3))
+    monkeypatch.setattr(submitting, "RECORD_SECONDS", 60.0)
+    assert submit(submission, failed, io.StringIO()) == 3, "a job that failed may have left none"
+
+
 def test_accounting_answers_once_the_controller_has_forgotten() -> None:
     assert state_of_accounting("7", "COMPLETED|0:0|n1") == State(Phase.ENDED)
     assert state_of_accounting("7", "CANCELLED by 0|0:15|n1").exit_code == 130
