@@ -75,10 +75,9 @@ const std::vector<std::string>& rank_variables() {
   return names;
 }
 
-bool end_stopped(int pid) {
-  if (pid < 2 || !stat_of(pid).stopped() || !runs_this_program(pid)) return false;
-  return kill(pid, SIGKILL) == 0;
-}
+bool is_stopped_of_ours(int pid) { return pid > 1 && stat_of(pid).stopped() && runs_this_program(pid); }
+
+bool end_stopped(int pid) { return is_stopped_of_ours(pid) && kill(pid, SIGKILL) == 0; }
 
 std::optional<StoppedSibling> stopped_sibling() {
   std::error_code error;

@@ -27,6 +27,9 @@ std::optional<std::string> variable_of(int pid, const std::string& name);
 // Names of the variables with which launchers number their ranks.
 const std::vector<std::string>& rank_variables();
 
+// Whether that is a stopped process that runs this same program.
+bool is_stopped_of_ours(int pid);
+
 // Ends a stopped process that runs this same program as this same user, so that its launcher can end as well; a stopped
 // process hears no other signal. True where it did.
 bool end_stopped(int pid);

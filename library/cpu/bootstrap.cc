@@ -77,8 +77,9 @@ void look_for_trouble(SharedSegment& segment, double limit, Clock::time_point be
   throw Failure(ncclTimeout, sentence);
 }
 
-// Rank 0 gives the segment a name for those that have not come by then: see SharedSegment::serve.
-constexpr std::chrono::seconds at_door{5};
+// From then on rank 0 gives the segment a name where a rank asks for one: see SharedSegment::serve. Ranks that are only
+// late never do so for long.
+constexpr std::chrono::seconds at_door{1};
 
 void await_everyone(SharedSegment& segment, const std::string& name, bool serves, double limit) {
   const auto begin = Clock::now();
@@ -94,7 +95,7 @@ void await_everyone(SharedSegment& segment, const std::string& name, bool serves
     if (serves) segment.serve();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
     if (Clock::now() < next_look) continue;
-    if (!named && Clock::now() - begin > at_door) {
+    if (!named && Clock::now() - begin > at_door && SharedSegment::name_is_wished(name)) {
       segment.give_name(name);
       named = true;
     }

@@ -1,7 +1,9 @@
 // Creates, finds and checks the shared memory of a communicator.
 #include "library/cpu/shared_segment.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,10 +15,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <ctime>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <new>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "library/common/descriptor.h"
 #include "library/common/failure.h"
@@ -101,13 +107,59 @@ void check_header(const SegmentHeader& header, int descriptor, std::size_t size,
   }
 }
 
-// Memory of /dev/shm that no name stands for; with a name where the file system knows no other. `created` says which.
-Descriptor open_new(const std::string& name, bool& has_name) {
-  has_name = false;
-  Descriptor unnamed(::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (unnamed.valid()) return unnamed;
-  has_name = true;
-  return Descriptor(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+constexpr const char* folder = "/dev/shm";
+constexpr std::string_view name_prefix = "busbw-cpu-";
+// How long a rank looks for the door before it asks for a name.
+constexpr std::chrono::seconds before_wish{1};
+
+// Memory that no name stands for, of `bytes` bytes that are there for certain: running out of it later would be a bus
+// error in the middle of a collective. From /dev/shm, where it can get a name (see give_name), else, where that is
+// small or missing as in many containers, from nowhere in particular. Not valid with `error` set where there is none.
+Descriptor reserve(std::size_t bytes, int& error) {
+  Descriptor in_folder(::open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  error = in_folder.valid() ? ::posix_fallocate(in_folder.get(), 0, off_t(bytes)) : errno;
+  if (error == 0) return in_folder;
+  Descriptor anywhere(::memfd_create("busbw-cpu", MFD_CLOEXEC));
+  error = anywhere.valid() ? ::posix_fallocate(anywhere.get(), 0, off_t(bytes)) : errno;
+  return error == 0 ? std::move(anywhere) : Descriptor();
+}
+
+// One byte of the folder, far beyond its end, stands for each name.
+struct flock wish_for(const std::string& name, short type) {
+  struct flock wish{};
+  wish.l_type = type;
+  wish.l_whence = SEEK_SET;
+  wish.l_start = off_t(std::hash<std::string>{}(name) >> 2);  // below the largest offset
+  wish.l_len = 1;
+  return wish;
+}
+
+Descriptor open_folder() { return Descriptor(::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)); }
+
+// Held until the descriptor closes. Not valid where the folder is missing; where it has no locks nobody sees the wish.
+Descriptor wish_name(const std::string& name) {
+  Descriptor place = open_folder();
+  struct flock wish = wish_for(name, F_RDLCK);
+  if (place.valid()) ::fcntl(place.get(), F_OFD_SETLK, &wish);
+  return place;
+}
+
+// Files whose rank 0 is gone: all ranks were killed while it had a name.
+void remove_abandoned() {
+  constexpr int most = 4096;
+  constexpr time_t youngest_s = 5;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder), ::closedir);
+  for (int count = 0; listing && count < most; ++count) {
+    const dirent* entry = ::readdir(listing.get());
+    if (!entry) return;
+    if (!std::string_view(entry->d_name).starts_with(name_prefix)) continue;
+    const std::string path = std::string(folder) + "/" + entry->d_name;
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    struct stat status{};
+    if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (status.st_uid != ::geteuid() || ::time(nullptr) - status.st_mtime <= youngest_s) continue;
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+  }
 }
 
 // The abstract socket of rank 0. The name holds 128 random bits of the communicator's id.
@@ -241,15 +293,10 @@ std::shared_ptr<SharedSegment> SharedSegment::make(const std::string& name, int 
     }
     fail_system("offer", name, errno);
   }
-  bool has_name = false;
-  Descriptor descriptor = open_new(name, has_name);
-  if (!descriptor.valid()) fail_system("create", name, errno);
-  // Reserve the memory now: running out of it later would be a bus error in the middle of a collective.
-  const int error = ::posix_fallocate(descriptor.get(), 0, off_t(layout.total_bytes()));
-  if (error != 0) {
-    if (has_name) ::shm_unlink(name.c_str());
-    fail_system("reserve", name, error);
-  }
+  remove_abandoned();
+  int error = 0;
+  Descriptor descriptor = reserve(layout.total_bytes(), error);
+  if (!descriptor.valid()) fail_system("reserve", name, error);
   std::shared_ptr<SharedSegment> segment(new SharedSegment(descriptor.get(), layout));
   const Settings settings = Settings::from_environment();
   SegmentHeader& header = segment->header();
@@ -277,10 +324,12 @@ void SharedSegment::serve() {
 }
 
 void SharedSegment::give_name(const std::string& name) {
+  // Its descriptors lose the lock when the last of them closes, however their processes end.
+  ::flock(file_.get(), LOCK_EX | LOCK_NB);
   const std::string from = text("/proc/self/fd/%d", file_.get());
   // Where that fails there is none, or it is there already.
   [[maybe_unused]] const int ignored =
-      ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, ("/dev/shm" + name).c_str(), AT_SYMLINK_FOLLOW);
+      ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, (folder + name).c_str(), AT_SYMLINK_FOLLOW);
 }
 
 void SharedSegment::close_door() {
@@ -289,7 +338,9 @@ void SharedSegment::close_door() {
 }
 
 std::shared_ptr<SharedSegment> SharedSegment::attach(const std::string& name, int ranks, double limit_seconds) {
-  const auto deadline = Clock::now() + std::chrono::duration<double>(limit_seconds);
+  const auto begin = Clock::now();
+  const auto deadline = begin + std::chrono::duration<double>(limit_seconds);
+  Descriptor wish;
   for (;;) {
     {
       const std::lock_guard lock(registry().guard);
@@ -313,8 +364,15 @@ std::shared_ptr<SharedSegment> SharedSegment::attach(const std::string& name, in
                                       "started, on this host, with the same ncclUniqueId?",
                                       limit_seconds));
     }
+    if (!wish.valid() && Clock::now() - begin > before_wish) wish = wish_name(name);
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
+}
+
+bool SharedSegment::name_is_wished(const std::string& name) {
+  const Descriptor place = open_folder();
+  struct flock wish = wish_for(name, F_WRLCK);
+  return place.valid() && ::fcntl(place.get(), F_OFD_GETLK, &wish) == 0 && wish.l_type != F_UNLCK;
 }
 
 void SharedSegment::unlink(const std::string& name) { ::shm_unlink(name.c_str()); }

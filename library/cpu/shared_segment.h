@@ -69,9 +69,12 @@ class SharedSegment {
   static std::shared_ptr<SharedSegment> attach(const std::string& name, int ranks, double limit_seconds);
   // Rank 0, while it waits for the others: hands the memory to those at the door. Nothing in a file system has its
   // name, so that a kill at any moment leaves nothing; only `give_name`, for ranks that cannot reach the door
-  // (containers that share /dev/shm but no network namespace), makes a file until all have come.
+  // (containers that share /dev/shm but no network namespace) and say so, makes a file until all have come. Rank 0
+  // holds a lock on it: one without is removed by the next process that makes a communicator.
   void serve();
   void give_name(const std::string& name);
+  // Whether a rank that found no door asks for a name: it holds a lock on the folder, which no kill can leave behind.
+  static bool name_is_wished(const std::string& name);
   void close_door();
   // Removes such a file; the memory lives on until the last mapping goes.
   static void unlink(const std::string& name);

@@ -4,7 +4,10 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
+
+#include "engine/rendezvous/limits.h"
 
 namespace busbw {
 namespace {
@@ -74,11 +77,17 @@ Member read_proof(std::string_view secret, std::string_view newcomer_nonce, std:
   return read_member(fields);
 }
 
-std::optional<Frame> wait_frame(const Descriptor& socket, FrameReader& reader, Clock::time_point deadline) {
+std::optional<Frame> wait_frame(const Descriptor& socket, FrameReader& reader, Clock::time_point deadline,
+                                const BetweenLooks& between) {
   std::array<char, 65536> buffer;
   for (;;) {
     if (auto frame = reader.next()) return frame;
-    if (!wait_ready(socket, POLLIN, deadline)) return std::nullopt;
+    const auto until = between ? std::min(deadline, Clock::now() + heartbeat_interval) : deadline;
+    if (!wait_ready(socket, POLLIN, until)) {
+      if (between) between();
+      if (Clock::now() >= deadline) return std::nullopt;
+      continue;
+    }
     const long count = read_some(socket, buffer.data(), buffer.size());
     if (count == 0) throw WireError("a connection that closed");
     if (count > 0) reader.feed({buffer.data(), static_cast<std::size_t>(count)});
@@ -96,11 +105,11 @@ bool send_all(const Descriptor& socket, std::string_view data, Clock::time_point
 }
 
 Knock knock(const Descriptor& socket, FrameReader& reader, std::string_view secret, const Member& member,
-            Clock::time_point deadline, std::string& why) {
+            Clock::time_point deadline, std::string& why, const BetweenLooks& between) {
   try {
     const std::string nonce = random_bytes(nonce_bytes);
     if (!send_all(socket, encode_hello(nonce), deadline)) throw WireError("a connection that closed");
-    const auto frame = wait_frame(socket, reader, deadline);
+    const auto frame = wait_frame(socket, reader, deadline, between);
     if (!frame || frame->kind != FrameKind::challenge) throw WireError("something that is not busbw");
     const Challenge challenge = read_challenge(frame->body);
     if (!equal_in_constant_time(challenge.proof, prove(secret, "process 0", nonce, challenge.nonce, ""))) {

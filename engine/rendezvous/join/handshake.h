@@ -1,6 +1,7 @@
 // How a newcomer and process 0 prove to each other that they know the job's secret, without sending it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -32,13 +33,17 @@ Member read_proof(std::string_view secret, std::string_view newcomer_nonce, std:
 
 enum class Knock { welcome, stranger };
 
+// Called each heartbeat during a wait; may throw to end it.
+using BetweenLooks = std::function<void()>;
+
 // The newcomer's half, up to its proof; the answer (start, refusal or failure) is the next frame. `why` says what kind
 // of stranger answered.
 Knock knock(const Descriptor& socket, FrameReader& reader, std::string_view secret, const Member& member,
-            Clock::time_point deadline, std::string& why);
+            Clock::time_point deadline, std::string& why, const BetweenLooks& between = {});
 
 // The next frame, or nothing at the deadline. Throws WireError for garbage and when the connection closes.
-std::optional<Frame> wait_frame(const Descriptor& socket, FrameReader& reader, Clock::time_point deadline);
+std::optional<Frame> wait_frame(const Descriptor& socket, FrameReader& reader, Clock::time_point deadline,
+                                const BetweenLooks& between = {});
 bool send_all(const Descriptor& socket, std::string_view data, Clock::time_point deadline);
 
 }  // namespace busbw

@@ -13,6 +13,7 @@
 #include "engine/rendezvous/join/meeting_file.h"
 #include "engine/rendezvous/join/pmi1.h"
 #include "engine/rendezvous/limits.h"
+#include "engine/rendezvous/net/door.h"
 
 namespace busbw {
 namespace {
@@ -57,6 +58,12 @@ Member introduce(const Placement& placement) {
 }
 
 std::string random_secret() { return hex(sha256(random_bytes(32))); }
+
+// At a door the kernel says who calls: there the secret only keeps jobs apart.
+std::string secret_of(const MeetingPlan& plan, bool by_door) {
+  if (!plan.secret.empty()) return plan.secret;
+  return by_door ? hex(sha256("door\n" + plan.meeting)) : random_secret();
+}
 
 Listener listen_in_range(const std::string& host, const MeetingPlan& plan) {
   const PortRange ports = plan.ports.value_or(PortRange{0, 0});
@@ -142,8 +149,11 @@ std::unique_ptr<Spoke> await_start(Descriptor socket, FrameReader reader, int pr
 Joined meet_as_process_0(const JoinPlan& plan, const std::string& runtime_folder, Clock::time_point deadline) {
   const MeetingPlan& how = plan.meeting;
   const bool one_host = !how.meeting.empty() || plan.placement.local_processes == plan.placement.processes;
-  const std::string secret = how.secret.empty() ? random_secret() : how.secret;
-  Listener listener = open_door(how, one_host);
+  Descriptor door;
+  if (!how.meeting.empty()) door = listen_at_door(door_name(runtime_folder, how.meeting));
+  const bool by_door = door.open();
+  const std::string secret = secret_of(how, by_door);
+  Listener listener = by_door ? Listener{.socket = std::move(door)} : open_door(how, one_host);
   const int port = listener.port;
   auto [near_end, far_end] = socket_pair();
   Joined joined;
@@ -154,7 +164,7 @@ Joined meet_as_process_0(const JoinPlan& plan, const std::string& runtime_folder
                                                 .join_deadline = deadline,
                                                 .join_limit = how.join_limit});
   PublishedMeeting published;
-  if (!how.meeting.empty()) {
+  if (!how.meeting.empty() && !by_door) {
     const std::string folder = private_folder(runtime_folder);
     sweep_abandoned(folder);
     published = PublishedMeeting(meeting_path(folder, how.meeting), {port, secret});
@@ -178,7 +188,10 @@ class Search {
  public:
   Search(const JoinPlan& plan, const std::string& runtime_folder, Clock::time_point deadline)
       : how_(plan.meeting), self_(introduce(plan.placement)), deadline_(deadline) {
-    if (!how_.meeting.empty()) path_ = meeting_path(private_folder(runtime_folder), how_.meeting);
+    if (!how_.meeting.empty()) {
+      door_ = door_name(runtime_folder, how_.meeting);
+      runtime_folder_ = runtime_folder;
+    }
     if (how_.pmi_descriptor && how_.endpoints.empty()) {
       Pmi1 pmi(*how_.pmi_descriptor, deadline);
       pmi.barrier();
@@ -190,11 +203,9 @@ class Search {
   std::unique_ptr<Spoke> run() {
     auto pause = std::chrono::milliseconds(5);
     for (;;) {
-      if (!path_.empty()) {
-        if (const auto meeting = read_meeting(path_)) {
-          try_endpoint({"127.0.0.1", meeting->port}, meeting->secret);
-          if (!found_.open()) remove_if_abandoned(path_);
-        }
+      if (!door_.empty()) {
+        try_doors();
+        if (!found_.open()) try_file();
       }
       for (const Endpoint& endpoint : how_.endpoints) {
         if (!found_.open()) try_endpoint(endpoint, how_.secret);
@@ -205,13 +216,47 @@ class Search {
         return await_start(std::move(found_), std::move(reader_), self_.process, limit);
       }
       if (Clock::now() + pause >= deadline_) throw_not_found();
-      if (const auto stopped = siblings_.look(Clock::now())) throw Error(ExitCode::internal, stopped->sentence);
+      look_for_stopped();
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, std::chrono::milliseconds(250));
     }
   }
 
  private:
+  void try_doors() {
+    for (int place = 0; place < door_places && !found_.open(); ++place) {
+      Descriptor socket = connect_to_door(door_, place);
+      if (socket.open()) try_knock(std::move(socket), secret_of(how_, true));
+    }
+  }
+
+  void try_file() {
+    const std::string folder = existing_private_folder(runtime_folder_);
+    if (folder.empty()) return;
+    const std::string path = meeting_path(folder, how_.meeting);
+    const auto meeting = read_meeting(path);
+    if (!meeting) return;
+    try_endpoint({"127.0.0.1", meeting->port}, meeting->secret);
+    if (!found_.open()) remove_if_abandoned(path);
+  }
+
+  void look_for_stopped() {
+    if (const auto stopped = siblings_.look(Clock::now())) throw Error(ExitCode::internal, stopped->sentence);
+  }
+
+  // One that stands still answers nothing: the others look for it meanwhile.
+  void try_knock(Descriptor socket, const std::string& secret) {
+    FrameReader reader(greeting_limit);
+    std::string stranger;
+    const auto until = std::min(deadline_, Clock::now() + knock_limit);
+    if (knock(socket, reader, secret, self_, until, stranger, [this] { look_for_stopped(); }) == Knock::welcome) {
+      found_ = std::move(socket);
+      reader_ = std::move(reader);
+    } else {
+      why_ = "there answered " + stranger;
+    }
+  }
+
   void try_endpoint(const Endpoint& endpoint, const std::string& secret) {
     std::vector<SocketAddress> addresses;
     try {
@@ -222,22 +267,14 @@ class Search {
     }
     for (const SocketAddress& address : addresses) {
       Descriptor socket = connect_to(address, std::min(deadline_, Clock::now() + connect_limit), why_);
-      if (!socket.open()) continue;
-      FrameReader reader(greeting_limit);
-      std::string stranger;
-      if (knock(socket, reader, secret, self_, std::min(deadline_, Clock::now() + knock_limit), stranger) ==
-          Knock::welcome) {
-        found_ = std::move(socket);
-        reader_ = std::move(reader);
-        return;
-      }
-      why_ = "there answered " + stranger;
+      if (socket.open()) try_knock(std::move(socket), secret);
+      if (found_.open()) return;
     }
   }
 
   [[noreturn]] void throw_not_found() const {
     std::string where;
-    if (!path_.empty()) where.append("through ").append(path_);
+    if (!door_.empty()) where.append("through the socket @").append(door_);
     for (const Endpoint& endpoint : how_.endpoints)
       where.append(where.empty() ? "at " : ", ").append(to_string(endpoint));
     throw Error(
@@ -250,7 +287,7 @@ class Search {
   MeetingPlan how_;
   Member self_;
   Clock::time_point deadline_;
-  std::string path_;
+  std::string door_, runtime_folder_;  // empty: not by a meeting place of this host
   std::string why_ = "it has not come";
   Descriptor found_;
   FrameReader reader_{greeting_limit};

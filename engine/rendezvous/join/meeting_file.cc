@@ -35,6 +35,20 @@ bool is_folder(const std::string& path) {
   return !path.empty() && stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+std::string folder_path(const std::string& runtime_folder) {
+  return is_folder(runtime_folder) ? runtime_folder + "/busbw" : "/tmp/busbw-" + std::to_string(getuid());
+}
+
+// Empty where the folder is there and this user's alone.
+std::string why_not_private(const std::string& path) {
+  struct stat status{};
+  if (lstat(path.c_str(), &status) != 0) return std::strerror(errno);
+  if (!S_ISDIR(status.st_mode)) return "it is a link or file, not a folder";
+  if (status.st_uid != getuid()) return "it belongs to another user";
+  if ((status.st_mode & 077) != 0) return "other users may enter it (its mode is not 0700)";
+  return "";
+}
+
 std::string network_namespace() {
   char name[64] = "";
   const ssize_t length = readlink("/proc/self/ns/net", name, sizeof name - 1);
@@ -44,15 +58,20 @@ std::string network_namespace() {
 }  // namespace
 
 std::string private_folder(const std::string& runtime_folder) {
-  const std::string path =
-      is_folder(runtime_folder) ? runtime_folder + "/busbw" : "/tmp/busbw-" + std::to_string(getuid());
+  const std::string path = folder_path(runtime_folder);
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) folder_failed(path, std::strerror(errno));
-  struct stat status{};
-  if (lstat(path.c_str(), &status) != 0) folder_failed(path, std::strerror(errno));
-  if (!S_ISDIR(status.st_mode)) folder_failed(path, "it is a link or file, not a folder");
-  if (status.st_uid != getuid()) folder_failed(path, "it belongs to another user");
-  if ((status.st_mode & 077) != 0) folder_failed(path, "other users may enter it (its mode is not 0700)");
+  if (const std::string why = why_not_private(path); !why.empty()) folder_failed(path, why.c_str());
   return path;
+}
+
+std::string existing_private_folder(const std::string& runtime_folder) {
+  const std::string path = folder_path(runtime_folder);
+  return why_not_private(path).empty() ? path : "";
+}
+
+std::string door_name(const std::string& runtime_folder, const std::string& identity) {
+  const std::string words = folder_path(runtime_folder) + "\n" + identity + "\n" + std::to_string(getuid());
+  return "busbw-meeting-" + hex(sha256(words)).substr(0, 32);
 }
 
 std::string meeting_path(const std::string& folder, const std::string& identity) {

@@ -1,5 +1,5 @@
-// Where processes of one host meet when no launcher told them an address: a file in a private folder of the user, in
-// which process 0 publishes its port and a random secret.
+// Where processes of one host meet when no launcher told them an address and there is no door (net/door.h): a file in a
+// private folder of the user, in which process 0 publishes its port and a random secret.
 #pragma once
 
 #include <optional>
@@ -18,6 +18,11 @@ struct Meeting {
 // $XDG_RUNTIME_DIR/busbw where that folder exists, else /tmp/busbw-UID; made with mode 0700. Throws Error when it is
 // not a folder of this user's alone.
 std::string private_folder(const std::string& runtime_folder);
+// The same where it is there already and is this user's alone, else empty; makes and throws nothing.
+std::string existing_private_folder(const std::string& runtime_folder);
+
+// The name of the job's door: like the file, for processes with one runtime folder only.
+std::string door_name(const std::string& runtime_folder, const std::string& identity);
 
 // The file of the job with this identity, on this host and in this network namespace, whose loopback it speaks of.
 std::string meeting_path(const std::string& folder, const std::string& identity);

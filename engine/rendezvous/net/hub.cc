@@ -11,6 +11,7 @@
 #include "engine/core/version.h"
 #include "engine/platform/process.h"
 #include "engine/rendezvous/join/handshake.h"
+#include "engine/rendezvous/net/door.h"
 
 namespace busbw {
 namespace {
@@ -96,6 +97,10 @@ void Hub::accept_newcomers() {
       guests_.erase(oldest);
     }
     if (!socket.open()) return;
+    if (of_another_user(socket)) {
+      notice_once("user", "A process of another user called at process 0's door and was dropped");
+      continue;
+    }
     prepare_stream(socket);
     guests_.emplace_back(Connection(std::move(socket), greeting_limit));
   }
@@ -281,7 +286,7 @@ void Hub::tick(Clock::time_point now) {
     }
   }
   if (started_) {
-    if (now >= next_beat_) beat(now);
+    if (now >= next_beat_) beat(now, slept);
   } else if (!failure_ && now >= options_.join_deadline) {
     give_up_waiting();
   } else if (const auto stopped = failure_ ? std::nullopt : siblings_.look(now)) {
@@ -289,15 +294,17 @@ void Hub::tick(Clock::time_point now) {
   }
 }
 
-void Hub::beat(Clock::time_point now) {
+void Hub::beat(Clock::time_point now, bool slept) {
   next_beat_ = now + heartbeat_interval;
   for (Guest& guest : guests_) {
     if (guest.state != State::member || guest.dropped) continue;
     if (!guest.connection.sending()) guest.connection.send(encode(FrameKind::heartbeat));
     if (guest.left) continue;
     const auto silence = now - guest.connection.heard();
-    const bool stopped = silence > stopped_limit && guest.member.host_identity == host_identity_ &&
-                         stat_of(static_cast<int>(guest.member.pid)).stopped();
+    const bool late = silence > late_limit || slept || guest.stopped.pending();
+    const bool stopped = guest.stopped.add(
+        late && guest.member.host_identity == host_identity_ && stat_of(static_cast<int>(guest.member.pid)).stopped(),
+        now);
     if (!stopped && silence <= silence_limit) continue;
     guest.left = true;  // said once
     const std::string how =

@@ -15,6 +15,7 @@
 #include "engine/rendezvous/limits.h"
 #include "engine/rendezvous/net/connection.h"
 #include "engine/rendezvous/net/sibling_watch.h"
+#include "engine/rendezvous/net/stopped_looks.h"
 
 namespace busbw {
 
@@ -46,6 +47,7 @@ class Hub {
     bool own = false;  // process 0 itself, which may take its time
     bool left = false;
     bool dropped = false;
+    StoppedLooks stopped;
   };
   struct Gathering {
     std::uint8_t call = 0;
@@ -69,7 +71,7 @@ class Hub {
   void fail(const Failure& failure);
   void closed(Guest& guest);
   void tick(Clock::time_point now);
-  void beat(Clock::time_point now);
+  void beat(Clock::time_point now, bool slept);
   void give_up_waiting();
   std::string missing_sentence() const;
   void notice_once(const std::string& cause, const std::string& sentence);

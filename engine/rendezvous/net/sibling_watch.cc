@@ -1,7 +1,10 @@
 // Looking at siblings twice a second.
 #include "engine/rendezvous/net/sibling_watch.h"
 
+#include <cstdio>
 #include <cstdlib>
+#include <thread>
+#include <utility>
 
 #include "engine/core/error.h"
 #include "engine/platform/process.h"
@@ -13,18 +16,21 @@ std::optional<SiblingWatch::Stopped> SiblingWatch::look(Clock::time_point now) {
   if (now < next_look_) return std::nullopt;
   next_look_ = now + heartbeat_interval;
   const auto sibling = stopped_sibling();
-  if (!sibling || sibling->pid != pid_) {
-    pid_ = sibling ? sibling->pid : 0;
-    since_ = now;
-    return std::nullopt;
-  }
-  if (now - since_ < stopped_limit) return std::nullopt;
+  const int pid = sibling ? sibling->pid : 0;
+  if (pid != std::exchange(pid_, pid)) looks_ = StoppedLooks();
+  if (!looks_.add(sibling.has_value(), now)) return std::nullopt;
   const bool known = !sibling->rank.empty();
-  end_stopped(sibling->pid);
+  const std::string who = format("process %s (pid %d)", known ? sibling->rank.c_str() : "of this job", pid);
+  name_and_end_stopped(pid, who);
   return Stopped{.process = known ? std::atoi(sibling->rank.c_str()) : -1,
-                 .sentence = format("process %s (pid %d) was lost: it is stopped (SIGSTOP) and has not joined; it is "
-                                    "killed so that the job can end",
-                                    known ? sibling->rank.c_str() : "of this job", sibling->pid)};
+                 .sentence = who + " was lost: it was stopped (SIGSTOP) before it joined"};
+}
+
+bool name_and_end_stopped(int pid, const std::string& who) {
+  if (!is_stopped_of_ours(pid)) return false;
+  std::fprintf(stderr, "busbw: %s is stopped (SIGSTOP); it is killed so that the job can end\n", who.c_str());
+  std::this_thread::sleep_for(naming_pause);
+  return end_stopped(pid);
 }
 
 }  // namespace busbw

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/rendezvous/net/socket.h"
+#include "engine/rendezvous/net/stopped_looks.h"
 
 namespace busbw {
 
@@ -16,14 +16,19 @@ class SiblingWatch {
     std::string sentence;
   };
 
-  // Cheap to call often: looks at /proc twice a second. Names a sibling that stood still for two seconds, and kills it,
-  // so that its launcher can end.
+  // Cheap to call often: looks at /proc twice a second. Names a sibling that stood still for two seconds on stderr, and
+  // then kills it, so that its launcher can end.
   std::optional<Stopped> look(Clock::time_point now);
 
  private:
   Clock::time_point next_look_{};
-  Clock::time_point since_{};
+  StoppedLooks looks_;
   int pid_ = 0;
 };
+
+// Says on stderr who is stopped, gives the launcher a moment to pass that on, and kills it: launchers end all ranks as
+// soon as one was killed, and what is said after that may be lost. False where it is not stopped (any more) or not
+// ours.
+bool name_and_end_stopped(int pid, const std::string& who);
 
 }  // namespace busbw

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <thread>
 
 #include "engine/platform/process.h"
 #include "engine/rendezvous/join/handshake.h"
 #include "engine/rendezvous/limits.h"
+#include "engine/rendezvous/net/sibling_watch.h"
 
 namespace busbw {
 
@@ -105,12 +106,15 @@ bool Spoke::same_host(int process) const {
          members_[static_cast<std::size_t>(process_)].host_identity;
 }
 
-// The launcher waits for every rank, and a stopped one ends by no other signal.
+// The launcher waits for every rank, and a stopped one ends by no other signal. One after the other, so that one rank
+// says it and not all.
 void Spoke::end_stopped_peer(int process) const {
   if (process < 0 || process >= static_cast<int>(members_.size()) || process == process_ || !same_host(process)) return;
   const Member& member = members_[static_cast<std::size_t>(process)];
-  if (end_stopped(static_cast<int>(member.pid)))
-    std::fprintf(stderr, "busbw: %s is stopped; it is killed so that the job can end\n", describe(member).c_str());
+  const int pid = static_cast<int>(member.pid);
+  if (!is_stopped_of_ours(pid)) return;
+  std::this_thread::sleep_for(2 * naming_pause * std::min(process_ - (process == 0), 2));
+  name_and_end_stopped(pid, describe(member));
 }
 
 void Spoke::run_action() {
@@ -215,9 +219,12 @@ void Spoke::take(const Frame& frame) {
 void Spoke::beat() {
   const auto now = Clock::now();
   // A gap in our own turns (suspended, or starved of a core) says nothing about process 0.
-  if (now - last_turn_ > 3 * heartbeat_interval) heard_ = now;
+  const bool slept = now - last_turn_ > 3 * heartbeat_interval;
+  if (slept) heard_ = now;
   last_turn_ = now;
-  if (now - heard_ > stopped_limit && same_host(0) && stat_of(static_cast<int>(members_.front().pid)).stopped())
+  const bool late = now - heard_ > late_limit || slept || stopped_.pending();
+  const auto stopped = [&] { return same_host(0) && stat_of(static_cast<int>(members_.front().pid)).stopped(); };
+  if (now >= next_beat_ && process_ != 0 && stopped_.add(late && stopped(), now))
     throw WireError("it is stopped (SIGSTOP)");
   if (now - heard_ > silence_limit) throw WireError(format("no sign of life for %ld s", long{silence_limit.count()}));
   if (now < next_beat_) return;

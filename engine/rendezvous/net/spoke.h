@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/rendezvous/net/socket.h"
+#include "engine/rendezvous/net/stopped_looks.h"
 #include "engine/rendezvous/net/wire.h"
 
 namespace busbw {
@@ -81,6 +82,7 @@ class Spoke {
   bool action_ran_ = false;
 
   Clock::time_point heard_ = Clock::now(), last_turn_ = heard_, next_beat_ = heard_;
+  StoppedLooks stopped_;  // of process 0
   std::atomic<bool> stop_{false};
   std::thread watcher_;
 };

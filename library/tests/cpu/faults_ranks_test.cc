@@ -1,7 +1,10 @@
 // What goes wrong between ranks ends in an error that names the rank, on every other rank, within seconds.
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <chrono>
@@ -245,6 +248,70 @@ TEST(Init, TellsEveryRankOfTheProcessAtOnceThatMemoryIsMissing) {
     EXPECT_TRUE(contains(said[std::size_t(rank)].c_str(), "File too large")) << said[std::size_t(rank)];
   }
 }
+
+#if !defined(__SANITIZE_THREAD__)
+bool ended_well(pid_t child) {
+  const int status = wait_for(child);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// A name is a file that stays behind where all ranks are killed: it is for ranks that can find the memory by no other
+// way, not for late ones.
+TEST(Init, MakesNoFileWhileItWaitsForALateRank) {
+  const ncclUniqueId id = new_id();
+  const std::string segment = "/dev/shm" + UniqueId::from(id).segment_name();
+  const pid_t first = start_process(id, 2, 0, [](ncclComm_t, int) {});
+  bool seen = false;
+  for (const auto begin = Clock::now(); seconds_since(begin) < 1.5; ::usleep(10'000))
+    seen = seen || std::filesystem::exists(segment);
+  EXPECT_FALSE(seen);
+  EXPECT_TRUE(ended_well(start_process(id, 2, 1, [](ncclComm_t, int) {})));
+  EXPECT_TRUE(ended_well(first));
+}
+
+TEST(Init, MeetsARankInAnotherNetworkNamespaceAndLeavesNoFile) {
+  const ncclUniqueId id = new_id();
+  const auto sum = [](ncclComm_t comm, int) { EXPECT_EQ(sum_one(comm), ncclSuccess) << ncclGetLastError(comm); };
+  constexpr int not_allowed = 77;
+  const pid_t away = ::fork();
+  if (away == 0) {
+    if (::unshare(CLONE_NEWNET) != 0) ::_exit(not_allowed);
+    run_rank(id, 2, 1, sum);
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  const pid_t here = start_process(id, 2, 0, sum);
+  const int status = wait_for(away);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == not_allowed) {
+    ::kill(here, SIGKILL);
+    wait_for(here);
+    GTEST_SKIP() << "this user may not make network namespaces";
+  }
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_TRUE(ended_well(here));
+  EXPECT_FALSE(std::filesystem::exists("/dev/shm" + UniqueId::from(id).segment_name()));
+}
+
+TEST(Init, RemovesFilesOfKilledRanksAndNoOthers) {
+  const auto path_of = [](const char* kind) {
+    return "/dev/shm/busbw-cpu-test-" + std::string(kind) + "-" + std::to_string(::getpid());
+  };
+  const auto make = [&](const char* kind, time_t age_s) {
+    const int file = ::open(path_of(kind).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const timespec when{.tv_sec = ::time(nullptr) - age_s, .tv_nsec = 0};
+    const timespec times[2] = {when, when};
+    EXPECT_EQ(::futimens(file, times), 0);
+    return file;
+  };
+  const int abandoned = make("abandoned", 60), young = make("young", 0), held = make("held", 60);
+  EXPECT_EQ(::flock(held, LOCK_EX), 0);
+  EXPECT_TRUE(ended_well(start_process(new_id(), 1, 0, [](ncclComm_t, int) {})));
+  EXPECT_FALSE(std::filesystem::exists(path_of("abandoned")));
+  EXPECT_TRUE(std::filesystem::exists(path_of("young")));
+  EXPECT_TRUE(std::filesystem::exists(path_of("held")));
+  for (const int file : {abandoned, young, held}) ::close(file);
+  for (const char* kind : {"abandoned", "young", "held"}) ::unlink(path_of(kind).c_str());
+}
+#endif
 
 TEST(Init, RefusesRanksThatDisagreeOnTheirNumber) {
   const ncclUniqueId id = new_id();

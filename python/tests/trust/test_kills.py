@@ -23,15 +23,21 @@ needs_engine = pytest.mark.skipif(not ENGINE.exists(), reason="the engine is not
 
 @needs_engine
 @pytest.mark.parametrize(
-    ("launchers", "signals"), [("threads run", "KILL"), ("run mpirun hydra", "KILL TERM"), ("run", "STOP")]
+    ("launchers", "hits"),
+    [
+        ("threads run", "KILL"),
+        ("run mpirun hydra", "KILL TERM ALL-KILL"),
+        ("run mpirun", "GROUP-INT GROUP-HUP SHELL-KILL SHELL-HUP LAUNCHER-TERM"),
+        ("run", "STOP"),
+    ],
 )
-def test_nothing_is_left_of_killed_measurements(launchers: str, signals: str) -> None:
+def test_nothing_is_left_of_killed_measurements(launchers: str, hits: str) -> None:
     words = [str(ROOT / "tools" / "kill_trials"), "--trials", "6", "--seed", "7", "--engine", str(ENGINE)]
-    words += ["--only", *launchers.split(), "--signals", *signals.split()]
+    words += ["--only", *launchers.split(), "--hits", *hits.split()]
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=MOST_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "kill_trials: 6 of 6 clean" in done.stdout
-    if signals == "STOP":
+    if hits == "STOP":
         assert "0 later than 5 s" in done.stdout
 
 
