@@ -42,10 +42,14 @@ def play(players: Sequence[Player], limit_s: float, log: Log, label: str) -> lis
     """Runs all players to their end, or until the time is up; whoever still runs then is ended."""
     end = time.monotonic() + limit_s
     with Turns(len(players)) as turns:
-        commands = [_with_turns(player.command, turns.setting) for player in players]
+        commands = [
+            _with_turns(player.command, setting) for player, setting in zip(players, turns.settings, strict=True)
+        ]
         started = start_all(commands)
         try:
-            turns.hand_out(lambda: _still_running(started, end))
+            there = turns.gather(lambda number: _still_runs(started, number, end))
+            while any(map(turns.waits, there)):
+                turns.cycle(there, lambda number: _still_runs(started, number, end), limit_s)
         finally:
             _finish(started, end)
     outcomes = []
@@ -61,11 +65,11 @@ def _with_turns(command: Command, setting: str) -> Command:
     return Command(command.argv, {**command.environment, VARIABLE: setting})
 
 
-def _still_running(started: Sequence[Started], end: float) -> int:
+def _still_runs(started: Sequence[Started], number: int, end: float) -> bool:
     if time.monotonic() > end:
         for each in started:
             each.stop()
-    return sum(each.runs() for each in started)
+    return started[number].runs()
 
 
 def _finish(started: Sequence[Started], end: float) -> None:

@@ -159,22 +159,24 @@ class Session {
                    .ranks = ranks,
                    .buffer_bytes = job_.buffer_bytes});
       ContextReader* const context = thread == 0 && context_ ? &*context_ : nullptr;
-      sweep(job_, bench, thread == 0 ? loud_ : silent_, context, [this, thread] { await_turn(thread); });
+      sweep(job_, bench, thread == 0 ? loud_ : silent_, context,
+            [this, thread](bool cycle_begins) { return await_turn(thread, cycle_begins); });
       team_.barrier();
     } catch (...) {
       report_to_team(team_);
     }
   }
 
-  // While others have the turn, no thread of this engine touches a device.
-  void await_turn(int thread) {
-    if (job_.players == 1) return;
+  // While others have the turn, no thread of this engine touches a device. False: no turn follows.
+  bool await_turn(int thread, bool cycle_begins) {
+    if (job_.players == 1) return true;
     if (thread == 0) {
-      if (job_.turns != nullptr) job_.turns->take([this] { team_.check(); });
+      const bool mine = job_.turns == nullptr || job_.turns->take(cycle_begins, [this] { team_.check(); });
       // Over the network and not in shared memory: who waits there sleeps, and leaves the processors to the others.
-      job_.rendezvous->all_gather(std::string_view());
+      has_turn_ = job_.rendezvous->broadcast(mine ? "go" : "end", 0) == "go";
     }
     team_.barrier();
+    return has_turn_;
   }
 
   int finish() {
@@ -210,6 +212,7 @@ class Session {
   Reporter silent_;                       // of the other threads
   std::optional<ContextReader> context_;  // used by thread 0
   std::size_t memory_before_sweep_ = 0;
+  bool has_turn_ = false;  // written by thread 0, between barriers of all
 };
 
 // Buffers, contexts and the driver's own handlers take tenths of a second to end one after the other. Nobody needs

@@ -44,7 +44,7 @@ struct Sweeper {
   Bench& bench;
   Reporter& reporter;
   ContextReader* context;
-  const std::function<void()>& before_row;
+  const std::function<bool(bool)>& before_row;
 
   void read_context(CaseResult& last, std::initializer_list<const CaseResult*> results) const {
     if (context != nullptr) last.context = context->after(job.plan, results);
@@ -59,7 +59,6 @@ struct Sweeper {
 
   // `previous` is the size of the row before; 0: none.
   void measure_row(Bytes bytes, Bytes previous, int cycle) const {
-    before_row();
     Case out_of_place = bench.describe(bytes, false);
     Case in_place = bench.describe(bytes, true);
     out_of_place.cycle = in_place.cycle = cycle;
@@ -75,37 +74,53 @@ struct Sweeper {
     reporter.result(in_place, std::move(row.in_place));
   }
 
-  void sweep_sizes() const {
-    before_row();
+  void warm_up() const {
     reporter.settle();
     bench.warm_up(warmup_sizes(job.plan.sizes));
     if (context != nullptr) context->begin();
     reporter.lap("warm-up");
+  }
+
+  // False where no turn is left. `first` says that a cycle over everything begins with the next row.
+  bool sweep_sizes(int first_cycle, int cycles, bool& first) const {
+    if (first_cycle == 0) {
+      if (!before_row(std::exchange(first, false))) return false;
+      warm_up();
+    }
     const std::vector<Bytes> sizes = sizes_of(job.plan.sizes);
     Bytes previous;
-    for (int cycle = 0; job.plan.cycles == 0 || cycle < job.plan.cycles; ++cycle)
-      for (const Bytes bytes : sizes) measure_row(bytes, std::exchange(previous, bytes), cycle);
+    for (int cycle = first_cycle; cycles == 0 || cycle < first_cycle + cycles; ++cycle)
+      for (const Bytes bytes : sizes) {
+        if (!before_row(std::exchange(first, false))) return false;
+        measure_row(bytes, std::exchange(previous, bytes), cycle);
+      }
     reporter.lap("cases");
+    return true;
   }
 };
 
 }  // namespace
 
 void sweep(const Job& job, Bench& bench, Reporter& reporter, ContextReader* context,
-           const std::function<void()>& before_row) {
+           const std::function<bool(bool)>& before_row) {
   const Sweeper sweeper{job, bench, reporter, context, before_row};
   const std::string reason = job.collective->why_not(job.backend.library->nccl(), job.description.ranks_in_group);
   if (!reason.empty()) return reporter.skip(bench.describe(job.plan.sizes.first, false), reason);
-  for (const DataType type : job.plan.types)
-    for (const RedOp op : ops_of(job))
-      for (const int root : roots_of(job)) {
-        bench.select(type, op, root);
-        if (const std::string lack = why_not(job, type, op); !lack.empty()) {
-          reporter.skip(bench.describe(job.plan.sizes.first, false), lack);
-        } else {
-          sweeper.sweep_sizes();
+  const bool in_turns = job.players > 1;
+  const int outer = in_turns ? job.plan.cycles : 1;
+  for (int cycle = 0; outer == 0 || cycle < outer; ++cycle) {
+    bool first = true;
+    for (const DataType type : job.plan.types)
+      for (const RedOp op : ops_of(job))
+        for (const int root : roots_of(job)) {
+          bench.select(type, op, root);
+          const std::string lack = why_not(job, type, op);
+          if (!lack.empty() && cycle == 0) reporter.skip(bench.describe(job.plan.sizes.first, false), lack);
+          if (!lack.empty()) continue;
+          if (!sweeper.sweep_sizes(cycle, in_turns ? 1 : job.plan.cycles, first)) return;
         }
-      }
+    if (first) return;  // nothing can be measured
+  }
 }
 
 }  // namespace busbw

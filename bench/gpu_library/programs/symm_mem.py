@@ -31,11 +31,11 @@ class Turn:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self._socket.connect(setting.partition(" ")[2])
 
-    def take(self) -> None:
+    def take(self, *, cycle_begins: bool) -> None:
         """Asks for the next turn and waits until it comes; until the next call it is ours."""
         if self._socket is None:
             return
-        self._socket.sendall(b"r")
+        self._socket.sendall(b"c" if cycle_begins else b"r")
         if self._socket.recv(1) != b"g":
             raise ConnectionError("whoever hands out turns has ended")
 
@@ -110,7 +110,7 @@ def rank_main(args: argparse.Namespace) -> int:
     turn = Turn(os.environ.get("BUSBW_TURNS")) if rank == 0 else Turn(None)
     for cycle in range(args.cycles):
         for size in sizes(args.first, args.last, args.factor):
-            turn.take()
+            turn.take(cycle_begins=size == args.first)
             _meet(torch, dist)
             us, wrong, name = min(_measure(torch, dist, buffer[: size // 4], group, args))
             if rank == 0:

@@ -45,14 +45,15 @@ Turns::~Turns() {
   if (socket_ >= 0) ::close(socket_);
 }
 
-void Turns::take(const std::function<void()>& check) {
+bool Turns::take(bool cycle_begins, const std::function<void()>& check) {
   constexpr const char* gone = "the command that hands out turns between libraries has ended";
   constexpr int between_checks_ms = 50;
-  if (::send(socket_, "r", 1, MSG_NOSIGNAL) != 1) throw Error(ExitCode::interrupted, gone);
+  if (::send(socket_, cycle_begins ? "c" : "r", 1, MSG_NOSIGNAL) != 1) throw Error(ExitCode::interrupted, gone);
   pollfd watched{socket_, POLLIN, 0};
   while (::poll(&watched, 1, between_checks_ms) <= 0) check();
   char turn = 0;
   if (::recv(socket_, &turn, 1, 0) != 1) throw Error(ExitCode::interrupted, gone);
+  return turn == 'g';
 }
 
 }  // namespace busbw

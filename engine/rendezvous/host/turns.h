@@ -1,7 +1,8 @@
 // Taking turns with other engines: several libraries measured by one command, case by case, each in its own processes.
 //
 // BUSBW_TURNS is "PLAYERS SOCKET": how many engines take part, and the Unix socket of whoever hands out the turns. The
-// main process sends a byte when it wants a turn, and has it when a byte comes back, until it asks again or ends.
+// main process sends a byte when it wants a turn: 'c' where a cycle over all cases begins, 'r' for a row in it. It has
+// the turn when 'g' comes back, until it asks again or ends. 'e' says that enough is known: it ends in order.
 #pragma once
 
 #include <functional>
@@ -21,9 +22,9 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  // Waits for the next turn and calls `check` meanwhile, which throws when the job has failed. Throws Error when nobody
-  // hands out turns any more.
-  void take(const std::function<void()>& check);
+  // Waits for the next turn and calls `check` meanwhile, which throws when the job has failed. False: no turn follows.
+  // Throws Error when nobody hands out turns any more.
+  bool take(bool cycle_begins, const std::function<void()>& check);
 
  private:
   Turns(int players, int socket) : players_(players), socket_(socket) {}

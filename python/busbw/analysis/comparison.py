@@ -10,8 +10,9 @@ from busbw.analysis.differences import Difference, find_differences
 from busbw.analysis.fit import LatencyBandwidth, fit_latency_bandwidth
 from busbw.analysis.ranges import Point, SizeRange, find_ranges
 from busbw.analysis.samples import Figure, common_samples
+from busbw.analysis.sequence import MIN_ROUNDS
 from busbw.analysis.statistics import MIN_SAMPLES, Interval, median
-from busbw.analysis.verdict import MARGIN, Judgement, judge, judge_single, of_runs, of_samples
+from busbw.analysis.verdict import MARGIN, Judgement, judge, judge_single, of_rounds, of_runs, of_samples
 from busbw.base.errors import UserError
 from busbw.base.quantities import Range, within
 from busbw.records import Case, Record
@@ -73,6 +74,8 @@ class Options:
     sizes: tuple[Range, ...] | None = None
     ranks: int | None = None
     """Ranks of a side where nothing says how many."""
+    in_turns: bool = False
+    """Both sides were measured in turns: cycle by cycle next to each other, until somebody who looked had enough."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ class Comparison:
     sweeps: tuple[Sweep, ...]
     notes: tuple[str, ...] = field(default=())
     margin: float = MARGIN
+    in_turns: bool = False
 
     @property
     def rows(self) -> Iterator[Row]:
@@ -161,7 +165,9 @@ def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
     notes += _left_out(first, second, kept)
     notes += [note for side in (a, b) for record in side.records for note in record.notes]
     first_of_each = [a.records[0], b.records[0]]
-    return Comparison(a, b, tuple(find_differences(first_of_each)), kept, tuple(notes), options.margin)
+    return Comparison(
+        a, b, tuple(find_differences(first_of_each)), kept, tuple(notes), options.margin, options.in_turns
+    )
 
 
 def _ask_for_ranks(
@@ -293,6 +299,9 @@ def _row(size: int, pair: _Pair, options: Options) -> Row:
     runs = [tuple(case.time_us for case in each.cases if case.time_us and case.time_us > 0) for each in (a, b)]
     if ranged is not None:
         said = judge(ranged, margin=options.margin, ratio=pair.ratio)
+    elif options.in_turns and min(map(len, runs)) >= MIN_ROUNDS:
+        logs = [math.log(before / after * pair.factor) for before, after in zip(*runs, strict=False)]
+        said, counts = of_rounds(logs, alpha=1 - options.level, margin=options.margin), (len(logs), len(logs))
     elif max(len(a.cases), len(b.cases)) > 1 and all(runs) and max(map(len, runs)) > 1:
         # Where runs repeat each other, their own noise is not what matters but how one differs from the next.
         said, counts = of_runs(*runs, margin=options.margin, factor=pair.factor), (len(a.cases), len(b.cases))

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import busbw
+from busbw.analysis.sequence import MIN_ROUNDS
 from busbw.base.errors import UsageError, UserError
 from busbw.cli.arguments.measuring import Measurement
 from busbw.cli.kept_record import RANK_VARIABLES
-from busbw.launch.turns import VARIABLE, Turns
+from busbw.experiment.plan import Limits
 from busbw.runs.destination import RECORD_NAME, new_run_id, runs_directory
 
-CYCLES = ("--run_cycles", "5")
-"""As many figures of each case as a verdict with an interval needs."""
+if TYPE_CHECKING:
+    from busbw.launch.supervise import Supervisor
+    from busbw.launch.turns import Turns
+
+BUDGET_S = 300.0
+ROUNDS = 20
+"""At most, unless -N says another number; a round is a cycle of each over all cases."""
+MOST_ROUNDS = 10_000
+NEVER_S = 1e9
 
 OUTPUT_NAME = "output.txt"
 _END_PATIENCE_S = 15.0  # `busbw run` ends its ranks within 10 s of the first signal
@@ -27,17 +37,29 @@ def run(asked: Measurement) -> int:
     """Measure every library, then say per size how each compares with the first."""
     libraries = asked.texts("library")
     _check(asked, libraries)
-    words = asked.without("library", "runs", "no-record").words
+    words = asked.without("library", "runs", "no-record", "budget").words
     if asked.has("dry-run"):
         for library in libraries:
             print("busbw", *words, "--library", library)
         return 0
     folder = runs_directory(asked.record.runs) / f"libraries-{new_run_id()}"
-    repeated = words if asked.has("run_cycles") or asked.has("precision") else (*words, *CYCLES)
-    players = list(_players(repeated, libraries, folder))
-    print(f"busbw: measuring {len(players)} libraries in turn, case by case", file=sys.stderr, flush=True)
-    codes = _measure(players)
+    limits = limits_of(asked)
+    fixed = asked.has("run_cycles") or asked.has("precision")
+    players = list(_players(words if fixed else (*words, "--run_cycles", "0"), libraries, folder))
+    until = "" if fixed else f"; at most {limits.rounds} rounds or {limits.seconds:g} s"
+    print(f"busbw: measuring {len(players)} libraries in turn, case by case{until}", file=sys.stderr, flush=True)
+    codes = _measure(players, folder, limits)
     return _report(players, codes, folder)
+
+
+def limits_of(asked: Measurement) -> Limits:
+    """When measuring ends: once every size has a verdict, unless -N says how many rounds, or --precision."""
+    cycles, budget = asked.value("run_cycles"), asked.value("budget")
+    if asked.has("precision"):
+        cycles = cycles or 1
+    if cycles:
+        return Limits(budget or NEVER_S, cycles, max(cycles, MIN_ROUNDS))
+    return Limits(budget or BUDGET_S, ROUNDS if cycles is None else MOST_ROUNDS)
 
 
 @dataclass(frozen=True)
@@ -77,36 +99,92 @@ def _check(asked: Measurement, libraries: Sequence[str]) -> None:
         raise UsageError(f"several libraries take turns on this host; --launcher {launcher} would run them elsewhere")
 
 
-def _measure(players: Sequence[Player]) -> list[int]:
+def _measure(players: Sequence[Player], folder: Path, limits: Limits) -> list[int]:
     """Start all, let them take turns, and give their exit codes. Whatever happens, none is left running."""
     from busbw.base.progress import progress
     from busbw.launch.supervise import Child, Patience, Rules, Supervisor
+    from busbw.launch.turns import VARIABLE, Turns
 
     with Turns(len(players)) as turns, ExitStack() as outputs:
-        environment = _environment(os.environ, turns.setting)
         children = []
-        for player in players:
+        for player, setting in zip(players, turns.settings, strict=True):
             player.folder.mkdir(parents=True)
             output = outputs.enter_context((player.folder / OUTPUT_NAME).open("wb"))
+            environment = {**_environment(os.environ), VARIABLE: setting}
             children.append(Child(f"library {player.library}", player.argv, environment, output=output))
         rules = Rules(patience=Patience(to_stop=_END_PATIENCE_S), together=False, speaker="busbw")
         supervisor = Supervisor(children, rules)
-        with progress(f"{len(players)} libraries in turn"):
-            supervisor.run(beside=lambda: turns.hand_out(supervisor.alive))
+        with progress(f"{len(players)} libraries in turn") as tell:
+            session = _Session(players, turns, supervisor, tell)
+            supervisor.run(beside=lambda: session.run(folder, limits))
     if supervisor.interrupted:
         raise SystemExit(128 + supervisor.interrupted)
+    if session.problem:
+        raise session.problem
     return [process.code for process in supervisor.processes]
 
 
-def _environment(environ: Mapping[str, str], turns: str) -> dict[str, str]:
+@dataclass
+class _Session:
+    """The experiment beside the engines; whatever ends it, the engines hear that no turn follows."""
+
+    players: Sequence[Player]
+    turns: Turns
+    supervisor: Supervisor
+    tell: Callable[[str], None]
+    problem: UserError | None = None
+
+    def run(self, folder: Path, limits: Limits) -> None:
+        """Measure those that could be opened until each size has a verdict."""
+        try:
+            there = self.turns.gather(self._runs)
+            if len(there) > 1:
+                self._experiment(there, folder, limits)
+        except UserError as problem:
+            self.problem = problem
+        finally:
+            self.turns.end()
+            for number in self.turns.late:
+                self.supervisor.stop(number)
+
+    def _runs(self, number: int) -> bool:
+        return self.supervisor.processes[number].popen.returncode is None
+
+    def _experiment(self, there: Sequence[int], folder: Path, limits: Limits) -> None:
+        from busbw.experiment.by_size import BySize
+        from busbw.experiment.factors import Factor, Level
+        from busbw.experiment.loop import Experiment, in_turns
+        from busbw.experiment.plan import Plan
+        from busbw.experiment.resident import Resident, Residents
+
+        chosen = [self.players[number] for number in there]
+        factor = Factor("library", tuple(Level(player.library, library=player.library) for player in chosen))
+        residents = [
+            Resident(number, self.players[number].record, partial(_last_words, self.players[number]))
+            for number in there
+        ]  # fmt: skip
+        measuring = Residents(self.turns, residents, self._runs)
+        stop = in_turns(
+            [
+                Experiment(
+                    Plan((factor,), (), limits=limits), folder, measuring.measure, goal=BySize,
+                    together=measuring.together,
+                )
+            ],
+            limits.seconds,
+        )  # fmt: skip
+        self.tell(f"measured in turn until {stop.value}")
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     package = str(Path(busbw.__file__).parents[1])
-    found = {**environ, VARIABLE: turns}
+    found = dict(environ)
     found["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environ.get("PYTHONPATH", ""))))
     return found
 
 
 def _report(players: Sequence[Player], codes: Sequence[int], folder: Path) -> int:
-    from busbw.analysis.comparison import Side, compare
+    from busbw.analysis.comparison import Options, Side, compare
     from busbw.base.text import wants_colour
     from busbw.records import read_record
     from busbw.report.comparison import comparison_text
@@ -122,7 +200,7 @@ def _report(players: Sequence[Player], codes: Sequence[int], folder: Path) -> in
         raise UserError(f"fewer than two libraries were measured, so there is nothing to compare; see {folder}")
     colour = wants_colour(sys.stdout)
     texts = [
-        comparison_text(compare(sides[0], side), colour=colour, letter=chr(ord("A") + number))
+        comparison_text(compare(sides[0], side, Options(in_turns=True)), colour=colour, letter=chr(ord("A") + number))
         for number, side in enumerate(sides[1:], start=1)
     ]
     print("\n".join(texts), end="")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from busbw.base.errors import UsageError
 from busbw.cli.arguments.measuring import Measurement, understand
 from busbw.cli.kept_record import destination_for, explain_named, own_rank, report
 from busbw.launch.engine import find_engine
@@ -28,6 +29,10 @@ def measure(asked: Measurement) -> int:
         from busbw.cli import libraries
 
         return libraries.run(asked)
+    if asked.has("budget"):
+        raise UsageError(
+            "--budget bounds the comparison of several libraries, and one is named; --time-limit ends a run"
+        )
     if asked.starts_ranks:
         from busbw.cli.launching import launch
         from busbw.launch.request import Program

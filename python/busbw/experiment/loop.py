@@ -77,6 +77,8 @@ class Experiment:
     trials: list[Trial] = field(default_factory=list)
     goal: Goal = find
     name: str = ""
+    together: Callable[[int, Sequence[int]], object] | None = None
+    """Measures all variants of a round at once, in this order; `measure` then only fetches what each gave."""
 
     def run(self) -> Result:
         """Measure until sure; an interrupted experiment reports what it has."""
@@ -91,11 +93,13 @@ class Experiment:
         done = {trial.variant for trial in self.trials if trial.round == number}
         if done and any(trial.round > number for trial in self.trials):
             return None
-        for variant in self._order(number, standing.alive):
-            if variant in done:
-                continue
-            if self.clock() + self._typical_s() > until and self.trials:
-                return Stop.TIME
+        order = [variant for variant in self._order(number, standing.alive) if variant not in done]
+        for variant in order:
+            if self.together is None or variant == order[0]:
+                if self.clock() + self._typical_s() > until and self.trials:
+                    return Stop.TIME
+                if self.together is not None:
+                    self.together(number, order)
             if not self._trial(number, variant, until - self.clock()):
                 return Stop.TIME
             if self._failed(0):

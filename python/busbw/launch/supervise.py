@@ -117,6 +117,7 @@ class Supervisor:
         self.timed_out = False
         self._lifeline = begin(os.environ)
         self._next_look = 0.0
+        self._to_stop: dict[int, signal.Signals] = {}  # asked for by other threads, and what is sent next
         # Steps still to come once the launch is to end: (when, what to send).
         self._ending: list[tuple[float, signal.Signals]] = []
 
@@ -131,8 +132,9 @@ class Supervisor:
                 self.processes.append(self._start_one(child))
             if started:
                 started()
-            if beside:
-                threading.Thread(target=beside, daemon=True).start()
+            companion = threading.Thread(target=beside, daemon=True) if beside else None
+            if companion:
+                companion.start()
             timeout = self._rules.timeout
             deadline = None if timeout is None else time.monotonic() + timeout
             while running := self._running():
@@ -145,11 +147,17 @@ class Supervisor:
                     self._time_out()
                 self._end_step()
             self._drain()
+            if companion:
+                companion.join(KILL_PATIENCE_S)  # it notices soon that nobody is left
         return self._exit_code
 
     def alive(self) -> int:
         """How many have not ended; for `beside`."""
         return len(self._running())
+
+    def stop(self, number: int) -> None:
+        """End one process; from any thread. It is killed where it has not ended a second later."""
+        self._to_stop[number] = signal.SIGTERM
 
     # --- start -------------------------------------------------------------------------------------------------
 
@@ -199,6 +207,10 @@ class Supervisor:
         self._next_look = now + 1.0
         if self.interrupted is None and self._lifeline.gone() is not None:
             self._signals.append(signal.SIGHUP)
+        for number, how in list(self._to_stop.items()):
+            if self.processes[number].popen.returncode is None:
+                self.processes[number].popen.send_signal(how)
+                self._to_stop[number] = signal.SIGKILL
         for process in self._running():
             if not process.stands_still():
                 process.stopped_since = None

@@ -165,10 +165,16 @@ def _footnotes(comparison: Comparison) -> Iterable[str]:
     if any(row.interval is not None for row in rows):
         repeated = any(max(len(row.a.cases), len(row.b.cases)) > 1 for row in rows)
         noise = "between" if repeated else "within"
+        what = f"of the ratio of medians, from the noise {noise} runs"
+        if comparison.in_turns and repeated:
+            what = "of the ratio of one round, from the noise between rounds, and holds however often one looks"
         yield (
-            f"An interval is of the ratio of medians, from the noise {noise} runs. Faster or slower: it excludes 1. "
+            f"An interval is {what}. Faster or slower: it excludes 1. "
             f"No difference: it lies within {100 * comparison.margin:g} % of 1. Undecided: neither."
         )
+        rounds = [row.judgement.more for row in rows if row.judgement.more and row.judgement.unit == "rounds"]
+        if comparison.in_turns and rounds:
+            yield f"Undecided sizes need about {min(rounds):,} more rounds: -N or --budget."
         if not repeated:
             yield (
                 "Runs an hour apart can differ by more than that; several runs a side, as A1+A2+A3 B1+B2+B3, show it."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from busbw.base.errors import UsageError
 from busbw.base.options import ENGINE, LAUNCH, MEASURING, options_of
@@ -28,6 +29,13 @@ class Measurement:
     def texts(self, name: str) -> tuple[str, ...]:
         """What was given for an option, each time."""
         return tuple(each.text or "" for each in self.given if each.option is not None and each.option.name == name)
+
+    def value(self, name: str) -> Any:
+        """What the last text of an option means; None where it was not given."""
+        for each in reversed(self.given):
+            if each.option is not None and each.option.name == name:
+                return value_of(each.option, each.text or "")
+        return None
 
     @property
     def engine_words(self) -> tuple[str, ...]:

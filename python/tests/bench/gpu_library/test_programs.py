@@ -70,7 +70,7 @@ sys.path.insert(0, {bench!r})
 from gpu_library.programs.symm_mem import Turn, case_line
 turn = Turn(os.environ["BUSBW_TURNS"])
 for cycle in range(3):
-    turn.take()
+    turn.take(cycle_begins=False)
     with open({order!r}, "a") as order:
         order.write({name!r})
     with open({record!r}, "a") as record:
@@ -129,14 +129,14 @@ def test_symm_mems_turns_speak_the_engines_protocol(tmp_path):
     thread = threading.Thread(target=hand_out)
     thread.start()
     turn = symm_mem.Turn(f"2 {path}")
-    turn.take()
+    turn.take(cycle_begins=False)
     with pytest.raises(ConnectionError, match="has ended"):
-        turn.take()
+        turn.take(cycle_begins=False)
     thread.join()
     listener.close()
     turn.close()
     assert asked == [b"r", b"r"]
-    symm_mem.Turn(None).take()
+    symm_mem.Turn(None).take(cycle_begins=True)
     assert list(symm_mem.sizes(1024, 70_000, 8)) == [1024, 8192, 65536]
 
 
