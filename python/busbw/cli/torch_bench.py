@@ -59,6 +59,8 @@ def _is_rank(environ: Mapping[str, str]) -> bool:
 def _as_rank(words: list[str], choice: RecordChoice) -> int:
     """A launcher of the user's own started us, once for each rank."""
     if find_spec("torch") is None:
+        if os.environ.get("LOCAL_RANK", "0") != "0":
+            return 1  # the first rank of this host says it for all
         raise UserError(
             f"{sys.executable} has no torch, and a launcher started us as a rank; install it there (pip install torch)"
         )

