@@ -22,6 +22,7 @@ from faults import FAULTS, Fault, Injected, Site, base_environment  # noqa: E402
 from judging import Outcome, as_json, judge, line, passed, summary  # noqa: E402
 
 from busbw.base.errors import UserError  # noqa: E402
+from busbw.base.programs import ask  # noqa: E402
 from busbw.launch.engine import find_engine  # noqa: E402
 
 ANSWERS = "answers.jsonl"
@@ -93,11 +94,7 @@ def arguments() -> argparse.Namespace:
 
 def count_gpus() -> int:
     """GPUs that nvidia-smi lists; 0 without it."""
-    try:
-        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    return sum(text.startswith("GPU ") for text in done.stdout.splitlines())
+    return sum(text.startswith("GPU ") for text in ask(["nvidia-smi", "-L"], 60.0).stdout.splitlines())
 
 
 def healthy(site: Site, deadline: float) -> Outcome:

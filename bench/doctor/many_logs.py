@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
+from busbw.base.programs import ask, with_this_package
+
+LIMIT_S = 3600.0
 
 GPUS = 8
 CHANNELS = 24
@@ -73,8 +79,10 @@ def main() -> int:
         paths = write_logs(Path(name), args.ranks, args.megabytes)
         total = sum(path.stat().st_size for path in paths) / 1e6
         started = time.monotonic()
-        ran = subprocess.run(
-            [sys.executable, "-m", "busbw", "doctor", *map(str, paths)], check=False, capture_output=True, text=True
+        ran = ask(
+            [sys.executable, "-m", "busbw", "doctor", *map(str, paths)],
+            LIMIT_S,
+            environment=with_this_package(os.environ),
         )
         seconds = time.monotonic() - started
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -8,27 +8,28 @@ import importlib.util
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
 import launches
 from launches import Setup, Sweep
 from report import markdown
 from stages import PARTS, REST, STAGES, Bench, Deadline
 
+from busbw.base.errors import UserError
+from busbw.base.programs import ask
+from busbw.launch.supervise import Child, Rules, Supervisor
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def _output(*argv: str) -> str:
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip()
+    return ask(argv, 60.0).stdout.strip()
 
 
 def python_nccl() -> str | None:
@@ -70,11 +71,12 @@ def build() -> None:
     capability = _output("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader").splitlines()[0]
     ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
     configure = ["cmake", "-S", str(REPOSITORY), "-B", str(REPOSITORY / "build"), *ninja, "-DCMAKE_BUILD_TYPE=Release"]
-    subprocess.run(
-        [*configure, "-DBUSBW_TESTS=OFF", f"-DBUSBW_CUDA_ARCHITECTURES={capability.replace('.', '')}"], check=True
-    )
+    configure += ["-DBUSBW_TESTS=OFF", f"-DBUSBW_CUDA_ARCHITECTURES={capability.replace('.', '')}"]
     targets = ["busbw-engine", "busbw_cpu", "busbw_test_corrupting_gpu"]
-    subprocess.run(["cmake", "--build", str(REPOSITORY / "build"), "--parallel", "--target", *targets], check=True)
+    compile_ = ["cmake", "--build", str(REPOSITORY / "build"), "--parallel", "--target", *targets]
+    for words in (configure, compile_):
+        if Supervisor([Child("cmake", words, os.environ)], Rules(speaker="bench/gpu")).run() != 0:
+            raise SystemExit(f"{' '.join(words)} failed")
 
 
 def parse() -> argparse.Namespace:
@@ -137,7 +139,7 @@ def measure(args: argparse.Namespace, names: list[str], out: Path) -> dict[str, 
                 continue
             try:
                 found = STAGES[name](bench, tuple(args.collectives.split(",")), tuple(args.modes.split(",")), runs)
-            except (OSError, SystemExit, subprocess.SubprocessError) as error:
+            except (OSError, SystemExit, UserError) as error:
                 # One stage that cannot run must not cost the others, which share a rented machine.
                 print(f"stage {name}: {error}", file=sys.stderr, flush=True)
                 continue

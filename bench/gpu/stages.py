@@ -5,18 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
 import launches
 import timeline
 from launches import Launch, Setup, Sweep
 from table import parse_rows
+
+from busbw.launch.supervise import Child, Rules, Supervisor
 
 Result = dict[str, Any]
 UNTIL_PRECISE = ("--precision", "2%")
@@ -54,26 +59,16 @@ class Bench:
         label = " ".join(str(value) for value in about.values())
         begin = time.monotonic()
         limit = max(1.0, min(self.per_run_limit, self.deadline.left()))
-        process = subprocess.Popen(
-            launch.argv,
-            env=launch.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        try:
-            text, _ = process.communicate(timeout=limit)
-            code = process.returncode
-        except subprocess.TimeoutExpired:
-            # The whole session: mpirun's ranks would outlive it.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            text, _ = process.communicate()
+        with tempfile.TemporaryFile() as output:
+            supervisor = Supervisor([Child(label, launch.argv, launch.environment, output=output)],
+                                    Rules(limit, quiet=True))  # fmt: skip
+            code = supervisor.run()
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+        if supervisor.timed_out:
             text += f"\n# stopped after {limit:.0f} s\n"
-            code = 124
+        if supervisor.interrupted:
+            raise KeyboardInterrupt
         seconds = time.monotonic() - begin
         with (self.out / "log.txt").open("a") as log:
             log.write(f"\n==== {label}: exit {code}, {seconds:.1f} s\n$ {' '.join(launch.argv)}\n{text}")

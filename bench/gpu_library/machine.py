@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -13,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "python"))
+
+from busbw.base.programs import ask  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,7 @@ class Machine:
 
 def output(*argv: str) -> str:
     """What a small program prints; nothing where it is not there."""
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip()
+    return ask(argv, 60.0).stdout.strip()
 
 
 def python_nccl() -> Path | None:

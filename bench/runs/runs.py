@@ -12,7 +12,6 @@ import os
 import platform
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "python"))
 
+from busbw.base.programs import ask, with_this_package  # noqa: E402
 from busbw.records import Case, End, Library, Rank, Record, Run, Tool  # noqa: E402
 from busbw.runs import store  # noqa: E402
 
@@ -48,11 +48,11 @@ def make(number: int, rng: random.Random) -> Record:
 
 
 def timed(words: list[str], folder: Path) -> float:
-    environment = {**os.environ, "BUSBW_RUNS": str(folder), "PYTHONPATH": str(REPOSITORY / "python")}
+    environment = {**with_this_package(os.environ), "BUSBW_RUNS": str(folder)}
     begin = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "busbw", "runs", *words], env=environment, check=True, stdout=subprocess.DEVNULL
-    )
+    done = ask([sys.executable, "-m", "busbw", "runs", *words], 3600.0, environment=environment)
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
     return time.perf_counter() - begin
 
 

@@ -13,13 +13,16 @@ import argparse
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+from busbw.base.programs import ask, with_this_package  # noqa: E402
+
 HANG_AFTER_S = 4
 # What the verdict has to say, and whether it has to name the call.
 FAULTS: dict[str, tuple[str, bool] | None] = {
@@ -75,13 +78,8 @@ def judged(build: Path, fault: str, ranks: int, steps: int) -> str:
             folder,
         ]
         options = ["--hang-after", str(HANG_AFTER_S), "--on-hang", "abort"]
-        environ = {
-            **os.environ, "PYTHONPATH": str(ROOT / "python"), "BUSBW_ENGINE": str(build / "bin" / "busbw-engine"),
-        }  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "-m", "busbw", "watch", *options, "--", *job],
-            env=environ, capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+        environ = {**with_this_package(os.environ), "BUSBW_ENGINE": str(build / "bin" / "busbw-engine")}
+        done = ask([sys.executable, "-m", "busbw", "watch", *options, "--", *job], 300.0, environment=environ)
     said = [
         line
         for line in done.stderr.splitlines()

@@ -16,7 +16,6 @@ import os
 import platform
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -82,6 +81,7 @@ def rank(args: argparse.Namespace) -> None:
 
 def measure(args: argparse.Namespace, folder: Path) -> dict[str, object]:
     """Start the ranks with the recorder in front, then judge what it recorded."""
+    from busbw.launch.supervise import Child, Rules, Supervisor
     from busbw.watch.arrivals import Arrivals, Meeting
     from busbw.watch.late import Stragglers
     from busbw.watch.recording import Recording, find
@@ -96,12 +96,11 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, object]:
     }  # fmt: skip
     words = [sys.executable, __file__, *sys.argv[1:], "--nccl", str(args.build / "lib" / "libbusbw_record.so")]
     load = os.getloadavg()[0]
-    jobs = [
-        subprocess.Popen([*words, "--folder", str(folder)], env={**environ, "RANK": str(number)})
+    ranks = [
+        Child(f"rank {number}", [*words, "--folder", str(folder)], {**environ, "RANK": str(number)})
         for number in range(args.ranks)
     ]
-    codes = [job.wait() for job in jobs]
-    if any(codes):
+    if Supervisor(ranks, Rules(speaker="stragglers")).run() != 0:
         raise SystemExit("the job failed")
     recordings = [Recording(path) for path in find(records)]
     stragglers, arrivals = Stragglers(args.late * 1e-6), Arrivals()

@@ -7,9 +7,16 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 KILL_PATIENCE_S = 5.0
 """A killed process is collected within this; one that hangs in the kernel (on a dead file server) is left to it."""
+
+
+def with_this_package(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a Python that is to find the package that runs now, wherever it was started from."""
+    package = str(Path(__file__).resolve().parents[2])
+    return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, (package, environ.get("PYTHONPATH", ""))))}
 
 
 def ask(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import busbw
 from busbw.analysis.sequence import MIN_ROUNDS
 from busbw.base.errors import UsageError, UserError
+from busbw.base.programs import with_this_package
 from busbw.cli.arguments.measuring import Measurement
 from busbw.cli.kept_record import RANK_VARIABLES
 from busbw.experiment.plan import Limits
@@ -110,7 +110,7 @@ def _measure(players: Sequence[Player], folder: Path, limits: Limits) -> list[in
         for player, setting in zip(players, turns.settings, strict=True):
             player.folder.mkdir(parents=True)
             output = outputs.enter_context((player.folder / OUTPUT_NAME).open("wb"))
-            environment = {**_environment(os.environ), VARIABLE: setting}
+            environment = {**with_this_package(os.environ), VARIABLE: setting}
             children.append(Child(f"library {player.library}", player.argv, environment, output=output))
         rules = Rules(patience=Patience(to_stop=_END_PATIENCE_S), together=False, speaker="busbw")
         supervisor = Supervisor(children, rules)
@@ -174,13 +174,6 @@ class _Session:
             limits.seconds,
         )  # fmt: skip
         self.tell(f"measured in turn until {stop.value}")
-
-
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    package = str(Path(busbw.__file__).parents[1])
-    found = dict(environ)
-    found["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environ.get("PYTHONPATH", ""))))
-    return found
 
 
 def _report(players: Sequence[Player], codes: Sequence[int], folder: Path) -> int:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import json
-import subprocess
+import os
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import IO, Any
+from typing import Any
 
 from busbw.base.errors import UserError
+from busbw.base.programs import with_this_package
 from busbw.base.words import Args
 
 EPILOG = """\
@@ -84,39 +84,26 @@ def _library(name: str | None) -> Path:
 
 def _start(library: Path, plans: list[dict[str, Any]], limit_s: float) -> list[dict[str, Any]]:
     """A process for each rank; when one fails or the time is over, all end."""
-    words = [sys.executable, "-m", "busbw.watch.replay_rank", str(library)]
-    with tempfile.TemporaryDirectory(prefix="busbw-replay-") as folder, ExitStack() as stack:
-        jobs: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
-        try:
-            for number, plan in enumerate(plans):
-                given, out = Path(folder) / f"plan{number}", Path(folder) / f"out{number}"
-                given.write_text(json.dumps(plan))
-                stdin = stack.enter_context(given.open("rb"))
-                stdout: IO[bytes] = stack.enter_context(out.open("w+b"))
-                jobs.append((subprocess.Popen([*words, folder], stdin=stdin, stdout=stdout), stdout))
-            _wait([job for job, _ in jobs], limit_s)
-        finally:
-            for job, _ in jobs:
-                if job.poll() is None:
-                    job.kill()
-                job.wait()
-        for _, written in jobs:
-            written.seek(0)
-        return [json.load(written) for _, written in jobs]
+    from busbw.launch.supervise import Child, Patience, Rules, Supervisor
 
-
-def _wait(jobs: list[subprocess.Popen[bytes]], limit_s: float) -> None:
-    end = time.monotonic() + limit_s
-    while any(job.poll() is None for job in jobs):
-        for rank, job in enumerate(jobs):
-            if job.poll():
-                raise UserError(f"rank {rank} of the replay ended with code {job.returncode}; the others were ended")
-        if time.monotonic() > end:
+    with tempfile.TemporaryDirectory(prefix="busbw-replay-") as folder:
+        children, results = [], []
+        for number, plan in enumerate(plans):
+            given, out = Path(folder) / f"plan{number}", Path(folder) / f"out{number}"
+            given.write_text(json.dumps(plan))
+            words = [sys.executable, "-m", "busbw.watch.replay_rank", str(library), folder, str(given), str(out)]
+            children.append(Child(f"rank {number}", words, with_this_package(os.environ)))
+            results.append(out)
+        supervisor = Supervisor(children, Rules(limit_s, Patience(to_stop=0.0), speaker="busbw replay", quiet=True))
+        code = supervisor.run()
+        if supervisor.interrupted:
+            raise SystemExit(128 + supervisor.interrupted)
+        if supervisor.timed_out:
             raise UserError(f"the replay took longer than {limit_s:.0f} s and was ended")
-        time.sleep(0.02)
-    for rank, job in enumerate(jobs):
-        if job.returncode:
-            raise UserError(f"rank {rank} of the replay ended with code {job.returncode}")
+        if code != 0:
+            failed = next(each for each in supervisor.processes if each.code == code)
+            raise UserError(f"{failed.name} of the replay ended with code {code}; the others were ended")
+        return [json.loads(out.read_text()) for out in results]
 
 
 def _table(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.base.programs import ask, with_this_package
 from busbw.base.words import Args
 from busbw.cli.kept_record import destination_for, report
 from busbw.cli.launching import launch
@@ -19,7 +19,6 @@ from busbw.torch_bench.options import EPILOG, check, measuring
 from busbw.torch_bench.place import FOLDER, find_place
 
 PYTHON = "BUSBW_TORCH_PYTHON"
-PACKAGES = Path(__file__).resolve().parents[2]
 
 __all__ = ["EPILOG", "run"]
 
@@ -33,7 +32,7 @@ def run(args: Args) -> int:
         return _as_rank(words, choice)
     python = Path(chosen_python(args.python)) if args.dry_run else _python(args.python)
     program = Program(python, ("-m", "busbw.torch_bench.worker", *words))
-    extra = {"PYTHONPATH": _python_path(os.environ)}
+    extra = {"PYTHONPATH": with_this_package(os.environ)["PYTHONPATH"]}
     # torch complains of a missing numpy, which nothing here needs.
     extra["PYTHONWARNINGS"] = os.environ.get("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
     return launch(args, program, choice, extra=extra, folder=FOLDER)
@@ -84,21 +83,10 @@ def chosen_python(chosen: str | None) -> str:
 
 def _python(chosen: str | None) -> Path:
     python = chosen_python(chosen)
-    try:
-        found = subprocess.run(
-            [python, "-c", "import importlib.util as u; raise SystemExit(u.find_spec('torch') is None)"],
-            capture_output=True, timeout=60, check=False,
-        ).returncode  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        found = 1
-    if found != 0:
+    has_torch = "import importlib.util as u; raise SystemExit(u.find_spec('torch') is None)"
+    if ask([python, "-c", has_torch], 60.0).returncode != 0:
         raise UserError(
             f"{python} has no torch; install it there (pip install torch), or name a Python that has it with --python "
             f"or {PYTHON}"
         )
     return Path(python)
-
-
-def _python_path(environ: Mapping[str, str]) -> str:
-    """Where the ranks find this busbw."""
-    return os.pathsep.join([str(PACKAGES), *filter(None, [environ.get("PYTHONPATH")])])

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import busbw
 from busbw.base.errors import UserError
+from busbw.base.programs import with_this_package
 from busbw.experiment.factors import Variant
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import Outcome, Trial, times_of
@@ -43,10 +43,7 @@ def environment_of(variant: Variant, environ: Mapping[str, str]) -> dict[str, st
                 inherited[name] = ""
         else:
             inherited[name] = value
-    # The package that runs now is the one that measures, wherever it was started from.
-    package = str(Path(busbw.__file__).parents[1])
-    inherited["PYTHONPATH"] = os.pathsep.join(filter(None, (package, inherited.get("PYTHONPATH", ""))))
-    return inherited
+    return with_this_package(inherited)
 
 
 def command_of(plan: Plan, variant: Variant, record: Path, limit_s: float) -> list[str]:

@@ -1,7 +1,7 @@
 """One rank of a replay, in a process of its own: the recorded calls over a library of the NCCL API in host memory.
 
-Started by `busbw replay` as `python -m busbw.watch.replay_rank LIBRARY FOLDER`; the plan comes on stdin, results go to
-stdout, each as one JSON object.
+Started by `busbw replay` as `python -m busbw.watch.replay_rank LIBRARY FOLDER PLAN RESULT`; PLAN is read and RESULT
+written, each one JSON object.
 """
 
 from __future__ import annotations
@@ -164,10 +164,10 @@ def replayed(rank: Rank, steps: list[list[Any]], *, gaps: bool) -> dict[str, Any
 
 
 def main() -> int:
-    """Words and streams as above."""
-    plan = json.load(sys.stdin)
+    """Words and files as above."""
+    plan = json.loads(Path(sys.argv[3]).read_text())
     rank = Rank(sys.argv[1], Path(sys.argv[2]), plan["communicators"], largest(plan))
-    json.dump(replayed(rank, plan["steps"], gaps=plan["gaps"]), sys.stdout)
+    Path(sys.argv[4]).write_text(json.dumps(replayed(rank, plan["steps"], gaps=plan["gaps"])))
     return 0
 
 

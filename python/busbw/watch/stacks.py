@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from busbw.base.programs import ask
 from busbw.base.terminal import visible
 from busbw.watch.recording import Header
 from busbw.watch.verdict import GONE, state_of
@@ -34,13 +34,7 @@ def _by_py_spy(pid: int) -> list[str]:
     program = shutil.which("py-spy")
     if program is None:
         return []
-    try:
-        done = subprocess.run(
-            [program, "dump", "--nonblocking", "--pid", str(pid)],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return []
+    done = ask([program, "dump", "--nonblocking", "--pid", str(pid)], _LIMIT_S)
     return [line for line in done.stdout.splitlines() if line.strip()] if done.returncode == 0 else []
 
 

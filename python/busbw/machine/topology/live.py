@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.base.programs import ask
 from busbw.machine.topology.assemble import assemble
 from busbw.machine.topology.gpu_state import Driver, GpuState
 from busbw.machine.topology.model import Machine
@@ -85,8 +85,5 @@ def command_output(argv: Sequence[str]) -> bytes | None:
     """What a command prints; None where it is absent, fails or takes longer than PATIENCE_S."""
     if shutil.which(argv[0]) is None:
         return None
-    try:
-        done = subprocess.run(argv, capture_output=True, timeout=PATIENCE_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
+    done = ask(argv, PATIENCE_S)
+    return done.stdout.encode() if done.returncode == 0 else None

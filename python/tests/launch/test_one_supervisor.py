@@ -1,0 +1,58 @@
+"""Processes are started in one place, launch/supervise; base/programs asks short questions; others have a reason."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+STARTS = re.compile(
+    r"subprocess\.(Popen|run|call|check_call|check_output|getoutput|getstatusoutput)\(|"
+    r"\bos\.(fork|forkpty|posix_spawnp?|spawn\w+|system|popen)\(|(import|from) multiprocessing|ProcessPoolExecutor|"
+    r"from subprocess import|asyncio\.create_subprocess"
+)
+
+ALLOWED = {
+    "python/busbw/launch/supervise.py": "the supervisor",
+    "python/busbw/base/programs.py": "short questions to other programs, bounded in time",
+    "python/busbw/launch/foreground.py": "one engine in our place keeps the terminal's group: Ctrl-C is its own",
+    "python/busbw/cli/watch.py": "the user's program keeps the terminal's group, and the watcher looks at it meanwhile",
+    "python/busbw/doctor/read_logs.py": "a pool of our own functions, which ends with the reading",
+    "python/busbw/importers/handover.py": "a reader of our own that is ended for its memory or time",
+    "bench/fleet/namespaces.py": "commands of ip and tc, and what runs within a namespace",
+    "bench/fleet/real.py": "whole commands of a user, within namespaces",
+    "bench/fleet/slurm.py": "Slurm's daemons, within namespaces",
+    "bench/doctor/faults.py": "a neighbour that is to be in the way, watched by a measurement beside it",
+    "bench/doctor/__main__.py": "a bound process whose output is read while it runs",
+    "bench/gpu/stages.py": "a neighbour on the GPU that lasts as long as the measurement beside it",
+    "bench/gpu_library/program.py": "sessions that are killed and stopped in the middle, which is what they test",
+    "bench/gpu_library/programs/symm_mem.py": "ranks of a program that imports nothing of ours",
+    "bench/import/measure.py": "its figures are those of the child: the less stands in between, the better",
+}
+"""Why each of these starts processes by itself."""
+
+
+def sources() -> list[Path]:
+    return sorted(path for room in ("python/busbw", "bench", "tools") for path in (ROOT / room).rglob("*.py"))
+
+
+def starting() -> set[str]:
+    found = set()
+    for path in sources():
+        code = "\n".join(line.split("#")[0] for line in path.read_text().splitlines())
+        if STARTS.search(code):
+            found.add(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_nobody_else_starts_processes() -> None:
+    others = starting() - ALLOWED.keys()
+    assert not others, f"{sorted(others)}: use busbw.launch.supervise, or busbw.base.programs for a short question"
+
+
+@pytest.mark.parametrize("path", sorted(ALLOWED))
+def test_every_exception_is_still_one(path: str) -> None:
+    assert path in starting(), f"{path} starts nothing any more: take it off the list"
