@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -15,12 +15,16 @@ from busbw.base.files import writing
 from busbw.base.secrets import hide
 from busbw.base.words import Args
 from busbw.importers import FileReport, ImportedSweep, import_folder, import_path, import_stream
-from busbw.records import Record
 
 MANY_CASES = 12_000
-"""From here on a log is large: a second process takes over what is to be written."""
+"""From here on a log is large: a second process takes over the folders of its runs."""
+
+MAX_KNOWN = 1024
+"""Kinds of machine and place whose bounds are remembered."""
 
 if TYPE_CHECKING:
+    from busbw.expect.fabric import Fabric
+    from busbw.expect.impossible import Bounds
     from busbw.importers.handover import Handover
 
 EPILOG = """\
@@ -96,12 +100,10 @@ def _tell(report: FileReport, *, quiet: bool) -> None:
     if not quiet:
         for problem in report.problems:
             print(f"not read: {problem}", file=sys.stderr)
-        if report.problems_left_out:
-            print(f"not read: {report.name}: {report.problems_left_out} further lines", file=sys.stderr)
         for note in report.notes:
             print(f"note: {note}", file=sys.stderr)
-        if report.notes_left_out:
-            print(f"note: {report.name}: {report.notes_left_out} further notes", file=sys.stderr)
+        for said in report.more():
+            print(f"note: {said}", file=sys.stderr)
         for conversion, count in report.conversions.most_common():
             print(f"converted: {report.name}: {count} figures, {conversion}", file=sys.stderr)
     print(report.summary(), flush=True)
@@ -120,6 +122,7 @@ class _Destination:
         self._cases = 0
         self._shared = False
         self._handover: Handover | None = None
+        self._known: dict[Hashable, tuple[Fabric | None, Bounds | None]] = {}
         self.impossible: list[str] = []
         """A sentence for each sweep of the file with figures that cannot be true."""
 
@@ -153,14 +156,15 @@ class _Destination:
             self._partial.unlink(missing_ok=True)
 
     def take(self, sweep: ImportedSweep) -> None:
-        """Take one sweep; from many on, a second process writes them."""
+        """Take one sweep; from many on, a second process keeps them as runs."""
         sweep = self._marked(sweep)
         if self._dry:
             return
         if self._tags:
             sweep = replace(sweep, run=replace(sweep.run, tags=(*sweep.run.tags, *self._tags)))
         self._cases += len(sweep)
-        if self._cases >= MANY_CASES and not self._shared:
+        # One file is written faster than sweeps are handed over; folders for runs take the file system's time.
+        if self._cases >= MANY_CASES and not self._shared and self._stream is None:
             self._shared = True
             self._share_work()
         if self._handover is not None:
@@ -172,12 +176,13 @@ class _Destination:
         """The sweep with a word at each figure that cannot be true."""
         from busbw.expect import impossible
 
-        fabric = impossible.fabric_of(sweep.run)
-        # Where nothing is known, only the fastest row can be too fast: large logs are not made into objects for it.
-        if fabric is None and sweep.figures is not None:
-            fastest = [replace(case, ranks=sweep.ranks) for case in sweep.figures.fastest()]
-            if not impossible.find(Record(sweep.run, tuple(fastest)), None):
-                return sweep
+        fabric, bounds = self._bounds_of(sweep)
+        # Large logs are not made into objects to look for what hardly any of them has.
+        if sweep.figures is not None and (
+            bounds is None
+            or sweep.figures.keep(bounds.limit.GBps * impossible.ROUNDED, bounds.least_us or 0.0, bounds.ranks)
+        ):
+            return sweep
         record = sweep.record()
         found = impossible.find(record, fabric)
         if not found:
@@ -186,12 +191,26 @@ class _Destination:
         marked = impossible.marked(record, found)
         return replace(sweep, run=marked.run, figures=None, drafted=list(marked.cases))
 
+    def _bounds_of(self, sweep: ImportedSweep) -> tuple[Fabric | None, Bounds | None]:
+        """What is known of the machine and what follows for all figures: the sweeps of a log differ little in it."""
+        from busbw.expect import impossible
+
+        run = sweep.run
+        collective = sweep.figures.collective if sweep.figures is not None else None
+        where = tuple([(rank.host, rank.device and (rank.device.kind, rank.device.name)) for rank in run.ranks])
+        key = (run.machine, collective, sweep.ranks, where)
+        if key not in self._known:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            fabric = impossible.fabric_of(run)
+            bounds = impossible.bounds_of(run, collective, sweep.ranks, fabric) if collective else None
+            self._known[key] = (fabric, bounds)
+        return self._known[key]
+
     def _share_work(self) -> None:
         from busbw.importers import handover
 
         if handover.is_possible():
-            if self._stream is not None:
-                self._stream.flush()
             self._handover = handover.Handover(self._write)
 
     def _write(self, sweep: ImportedSweep) -> None:
@@ -202,4 +221,3 @@ class _Destination:
             return
         with writing(self._output or "", update=True):
             self._stream.writelines(sweep.lines())
-            self._stream.flush()

@@ -136,11 +136,44 @@ def fabric_of(run: Run, machine: str | None = None, live: Machine | None = None)
 def find(record: Record, fabric: Fabric | None = None) -> list[Impossible]:
     """Every measured case that cannot be true, in the record's order."""
     place = _place(record.run, fabric)
-    return [
-        Impossible(index, case, limit[0], reason_of(case, record.cases, limit[1] if fabric is not None else None))
-        for index, case in enumerate(record.cases)
-        if case.outcome == "measured" and (limit := _broken(case, record.run, fabric, place)) is not None
-    ]
+    known: dict[tuple[str, int], Bounds | None] = {}
+    found = []
+    for index, case in enumerate(record.cases):
+        if case.outcome != "measured" or case.ranks is None:
+            continue
+        key = (case.collective, case.ranks)
+        if key not in known:
+            known[key] = _bounds(record.run, *key, fabric, place)
+        limit = _broken(case, known[key])
+        if limit is not None:
+            excess = limit[1] if fabric is not None else None
+            found.append(Impossible(index, case, limit[0], reason_of(case, record.cases, excess)))
+    return found
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What every figure of a sweep on that many ranks must keep: rates below, times above (None: nobody knows)."""
+
+    ranks: int
+    limit: Ceiling
+    least_us: float | None
+
+
+def bounds_of(run: Run, collective: str, ranks: int | None, fabric: Fabric | None = None) -> Bounds | None:
+    """The bounds of a collective of that run; None where none can be given."""
+    return _bounds(run, collective, ranks, fabric, _place(run, fabric)) if ranks is not None else None
+
+
+def _bounds(run: Run, collective: str, ranks: int, fabric: Fabric | None, place: Place | None) -> Bounds | None:
+    if ranks < 2 or collective == "barrier":
+        return None
+    limit = Ceiling(_anything(collective, ranks), _ANY)
+    if fabric is not None and place is not None and not any(_spans_hosts(rank.device) for rank in run.ranks):
+        where = _lies(ranks, fabric, place)
+        if where is not None and where[0] <= fabric.gpus:
+            limit = ceiling(fabric, collective, *where)
+    return Bounds(ranks, limit, _flight_us(run))
 
 
 def _place(run: Run, fabric: Fabric | None) -> Place | None:
@@ -148,9 +181,8 @@ def _place(run: Run, fabric: Fabric | None) -> Place | None:
     return place_of(run) or (Place(fabric.gpus, 0) if fabric is not None and not run.ranks else None)
 
 
-def _lies(case: Case, fabric: Fabric, place: Place) -> tuple[int, int] | None:
-    """GPUs of a node and nodes for one case; None where a communicator of a part lies nobody knows where."""
-    ranks = case.ranks or 0
+def _lies(ranks: int, fabric: Fabric, place: Place) -> tuple[int, int] | None:
+    """GPUs of a node and nodes of that many ranks; None where a communicator of a part lies nobody knows where."""
     if place.nodes:
         return (place.gpus, place.nodes) if ranks == place.gpus * place.nodes else None
     if ranks <= fabric.gpus:
@@ -158,22 +190,17 @@ def _lies(case: Case, fabric: Fabric, place: Place) -> tuple[int, int] | None:
     return (fabric.gpus, ranks // fabric.gpus) if ranks % fabric.gpus == 0 else None
 
 
-def _broken(case: Case, run: Run, fabric: Fabric | None, place: Place | None) -> tuple[str, float] | None:
+def _broken(case: Case, bounds: Bounds | None) -> tuple[str, float] | None:
     """The limit that a case breaks, as a sentence's beginning, and how often the limit fits into the figure."""
-    if case.ranks is None or case.ranks < 2 or case.bytes < 1 or case.collective == "barrier":
+    if bounds is None or case.bytes < 1:
         return None
+    limit, least = bounds.limit, bounds.least_us
     rates = [rate for rate in (case.busbw_GBps, _derived(case)) if rate is not None]
-    limit = Ceiling(_anything(case.collective, case.ranks), _ANY)
-    if fabric is not None and place is not None and not any(_spans_hosts(rank.device) for rank in run.ranks):
-        where = _lies(case, fabric, place)
-        if where is not None and where[0] <= fabric.gpus:
-            limit = ceiling(fabric, case.collective, *where)
     if rates and max(rates) > limit.GBps * ROUNDED:
         said = (
             f"{max(rates):.4g} GB/s is more than the {limit.GBps:.4g} GB/s that {case.collective} on {case.ranks} ranks"
         )
         return f"{said} can reach: {limit.why}", max(rates) / limit.GBps
-    least = _flight_us(run)
     if least is not None and case.time_us is not None and 0 < case.time_us < least:
         return f"{format_us(case.time_us)} is less than the {least:g} us of one message's flight", least / case.time_us
     return None

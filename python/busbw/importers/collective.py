@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from busbw.importers.context import Surroundings
 from busbw.importers.nccl_tests_rows import OPS
@@ -22,6 +23,7 @@ ALL: frozenset[Collective] = frozenset({
 })  # fmt: skip
 _UNCHECKED_IN_PLACE: frozenset[Collective] = frozenset({"alltoall", "alltoallv", "sendrecv"})
 """nccl-tests does not check these in place and prints N/A there, since September 2022."""
+_NAMED: frozenset[Collective] = frozenset({"alltoallv"})
 _SHORT = {
     "allr": "all_reduce",
     "allg": "all_gather",
@@ -44,6 +46,7 @@ class Columns:
     ranks: int | None = None
 
 
+@lru_cache(maxsize=1024)
 def named_in(text: str | None, *, all_words: bool = True) -> Collective | None:
     """The collective that a text names, if it names one only; gather, scatter and reduce are words of prose too."""
     found = {collective_named(word[0]) for word in _WORDS.finditer(text or "")}
@@ -53,6 +56,7 @@ def named_in(text: str | None, *, all_words: bool = True) -> Collective | None:
     return found.pop() if len(found) == 1 else None
 
 
+@lru_cache(maxsize=256)
 def collective_of_file(name: str) -> Collective | None:
     """The collective that a file's name names."""
     return named_in(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.rsplit("/", 1)[-1]))
@@ -99,22 +103,24 @@ def columns_of(
     return Columns(allowed, ranks)
 
 
+_OLDER: dict[tuple[str, str], frozenset[Collective]] = {
+    ("op", "whole"): frozenset({"all_reduce"}), ("op", "part"): frozenset({"reduce_scatter"}),
+    ("none", "part"): frozenset({"alltoall"}), ("none", "whole"): frozenset({"alltoall", "sendrecv"}),
+    ("", "part"): frozenset({"all_gather"}), ("", "whole"): frozenset({"all_gather"}),
+}  # fmt: skip
+"""Before 2.13 the columns differed from program to program, and none had root without need."""
+_BY_LEAD: dict[tuple[str, str, str], frozenset[Collective]] = {
+    ("op", "no", "whole"): frozenset({"all_reduce", "sendrecv"}), ("op", "no", "part"): frozenset({"reduce_scatter"}),
+    ("op", "root", "whole"): frozenset({"reduce"}), ("none", "root", "whole"): frozenset({"broadcast"}),
+    ("", "root", "whole"): frozenset({"broadcast"}),
+    ("none", "root", "part"): frozenset({"gather", "scatter"}),
+    ("none", "no", "part"): frozenset({"all_gather", "alltoall", "alltoallv"}),
+    ("none", "no", "whole"): frozenset({"all_gather", "alltoall", "alltoallv", "sendrecv"}),
+}  # fmt: skip
+
+
 def _by_lead(op: str, root: str, part: str) -> frozenset[Collective]:
-    if root == "":  # before 2.13 the columns differed from program to program, and none had root without need
-        older: dict[tuple[str, str], tuple[Collective, ...]] = {
-            ("op", "whole"): ("all_reduce",), ("op", "part"): ("reduce_scatter",), ("none", "part"): ("alltoall",),
-            ("none", "whole"): ("alltoall", "sendrecv"), ("", "part"): ("all_gather",), ("", "whole"): ("all_gather",),
-        }  # fmt: skip
-        return frozenset(older.get((op, part), ALL))
-    found: dict[tuple[str, str, str], tuple[Collective, ...]] = {
-        ("op", "no", "whole"): ("all_reduce", "sendrecv"), ("op", "no", "part"): ("reduce_scatter",),
-        ("op", "root", "whole"): ("reduce",), ("none", "root", "whole"): ("broadcast",),
-        ("", "root", "whole"): ("broadcast",),
-        ("none", "root", "part"): ("gather", "scatter"),
-        ("none", "no", "part"): ("all_gather", "alltoall", "alltoallv"),
-        ("none", "no", "whole"): ("all_gather", "alltoall", "alltoallv", "sendrecv"),
-    }  # fmt: skip
-    return frozenset(found.get((op, root, part), ALL))
+    return _BY_LEAD.get((op, root, part), ALL) if root else _OLDER.get((op, part), ALL)
 
 
 def _ranks_of_count(lead: dict[str, str]) -> int | None:
@@ -152,7 +158,7 @@ def decide_collective(
         notes.append(f"the file's name names the collective: {of_file}")
         return of_file
     # nccl-tests prints the program's name since it has an alltoallv.
-    likely = columns.allowed - {"alltoallv"}
+    likely = columns.allowed - _NAMED
     if len(likely) == 1:
         (only,) = likely
         notes.append(

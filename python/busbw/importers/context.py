@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from busbw.base.secrets import hide, hide_random, is_secret_name
 from busbw.importers.shape import ranks_of_command
@@ -51,6 +52,7 @@ def without_secrets(text: str) -> str:
     return hide(text)
 
 
+@lru_cache(maxsize=256)
 def machine_named(text: str | None) -> str | None:
     """The Azure VM size that a text names, in short (nc48v4) or in full."""
     if not text:
@@ -166,6 +168,7 @@ class Document:
         self._commands: dict[str, tuple[int, Command]] = {}
         self._settings: tuple[int, dict[str, str]] | None = None
         self._machine: str | None = None
+        self._last: tuple[tuple[object, ...], Surroundings] | None = None
 
     def feed(self, line: str) -> None:
         """Take one line that is no result."""
@@ -239,8 +242,15 @@ class Document:
                 self._settings = (self.level, found)
 
     def here(self) -> Surroundings:
-        """The context of a sweep that starts now."""
+        """The context of a sweep that starts now; the sweeps of a plain log share one while nothing changes it."""
         self._read_block()
+        state = (self._command, self._settings, self._machine, self.placement, len(self.library_versions),
+                 tuple(self._headings), tuple(self._commands.values()))  # fmt: skip
+        if self._last is None or self._last[0] != state:
+            self._last = (state, self._made())
+        return self._last[1]
+
+    def _made(self) -> Surroundings:
         command = self._command[1] if self._command else None
         environment = dict(self._settings[1]) if self._settings else {}
         if command:

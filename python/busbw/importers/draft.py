@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
-from busbw.importers.context import Surroundings
+from busbw.importers.context import Surroundings, machine_named
 from busbw.importers.shape import Said, decide
 from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
-from busbw.records.model import place
+from busbw.records.model import place, place_end
 from busbw.records.writer import record_lines, run_to_json, to_json
 
 
@@ -24,6 +24,9 @@ class Figures(Protocol):
 
     def fastest(self) -> list[Case]:
         """The cases of the row with the largest algorithm bandwidth."""
+
+    def keep(self, most_rate: float, least_us: float, ranks: int) -> bool:
+        """Whether all rates (GB/s, printed and by size over time) are at most, all times at least as given."""
 
     def __len__(self) -> int: ...
 
@@ -196,8 +199,8 @@ def complete(draft: Draft, around: Surroundings, said: NcclSaid, origin: Origin)
         ),
     )  # fmt: skip
     count = len(draft.figures) if draft.figures else len(draft.cases)
-    ended = draft.end
-    end = replace(ended, run=run_id, cases=count) if ended else End(run_id, "completed", count)
+    end = draft.end or End("", "completed", 0)
+    place_end(end, run_id, count)
     return ImportedSweep(run, end, size, draft.figures, draft.cases)
 
 
@@ -228,9 +231,7 @@ def _library(draft: Draft, around: Surroundings, said: NcclSaid) -> Library | No
 
 
 def _machine(draft: Draft, around: Surroundings, said: NcclSaid, notes: list[str]) -> str | None:
-    from busbw.importers.context import machine_named
-
-    hosts = " ".join(filter(None, [said.host, *{rank.host for rank in draft.ranks}]))
+    hosts = " ".join(filter(None, [said.host, *dict.fromkeys([rank.host for rank in draft.ranks])]))
     by_host = machine_named(hosts)
     by_command = around.command.machine if around.command else None
     machine = draft.machine or by_host or by_command or around.machine or around.heading_machine

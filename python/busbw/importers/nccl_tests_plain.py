@@ -14,6 +14,7 @@ from functools import cache, lru_cache
 from busbw.importers.nccl_tests_rows import OPS, Cycles, Layout, Row, Sweep, cases_of, op_of, root_of
 from busbw.importers.values import ELEMENT_BYTES, type_named
 from busbw.records import Case, Collective
+from busbw.records.bandwidth import bus_factor, payload_factor
 
 # Numbers as JSON has them, so that their text can be taken over as it is: ASCII digits only.
 _WHOLE = r"(?!0\d)\d{1,18}"
@@ -70,6 +71,22 @@ class PlainRows:
         at = len(self.sweep.layout.lead) + 1
         best = max(self.rows, key=lambda row: max(map(float, row.split()[at::4][:2])))
         return cases_of([row_of(best, self.sweep.layout)], self.sweep)
+
+    def keep(self, most_rate: float, least_us: float, ranks: int) -> bool:
+        """Whether all rates (GB/s, printed and by size over time) are at most, all times at least as given."""
+        at = len(self.sweep.layout.lead)
+        factor = bus_factor(self.sweep.collective, ranks) or 0.0
+        scale = factor * payload_factor(self.sweep.collective, ranks) / 1e3
+        for row in self.rows:
+            words = row.split()
+            time, busbw, time_in, busbw_in = map(float, (words[at], words[at + 2], words[at + 4], words[at + 6]))
+            shortest = time if time < time_in else time_in
+            # A time of 0 breaks no bound, but it may be the shorter of the two: the slow way looks at both.
+            if shortest < least_us or int(words[0]) * scale > most_rate * shortest:
+                return False
+            if busbw > most_rate or busbw_in > most_rate:
+                return False
+        return True
 
     def __len__(self) -> int:
         return 2 * len(self.rows)

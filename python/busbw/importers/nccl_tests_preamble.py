@@ -22,6 +22,7 @@ _RANK = re.compile(
     r"#\s+Rank\s+(?P<rank>\d{1,7})(?:\s+Group\s+(?P<group>\d{1,7}))?(?:\s+Pid\s+(?P<pid>\d{1,10}))?"
     r"\s+on\s+(?P<host>\S{1,255})\s+device\s+(?P<device>\d{1,5})\s+\[(?P<bus>[0-9a-fA-Fx:.]{1,20})\]\s*(?P<name>.{0,200})"
 )
+_RANK_STARTS = ("# Rank", "#  Rank", "#   Rank", "#    Rank", "#\tRank")
 _VERSION = re.compile(r"#\s*nccl-tests version (\S{1,40})(?: nccl-headers=(\d{1,9}) nccl-library=(\d{1,9}))?")
 _COMPILED = re.compile(r"#\s*NCCL Tests compiled with NCCL (\S{1,40})")
 _STARTING = re.compile(r"#\s*Collective test starting: (\S{1,100})")
@@ -62,12 +63,16 @@ class Preamble:
             self.options["stepfactor" if kind == "factor" else "stepbytes"] = int(step)
         self.is_mscclpp = found["kernel_num"] is not None
 
-    def rank(self, match: re.Match[str]) -> None:
-        """A line of the list of ranks."""
+    def takes_rank(self, comment: str) -> bool:
+        """Whether a line belongs to the list of ranks, where most lines around tables do."""
+        match = _RANK.match(comment) if comment.startswith(_RANK_STARTS) else None
+        if match is None:
+            return False
         if self.ranks is None:
             self.ranks = []
         if len(self.ranks) < MAX_RANKS:
             self.ranks.append(_rank_of(*match.groups()))
+        return True
 
     @property
     def library(self) -> Library | None:
@@ -88,7 +93,7 @@ class Preamble:
 
 
 _BEFORE_TABLE = (
-    ("rank", _RANK), ("parameters", _PARAMETERS), ("version", _VERSION), ("starting", _STARTING),
+    ("parameters", _PARAMETERS), ("version", _VERSION), ("starting", _STARTING),
     ("compiled", _COMPILED),
 )  # fmt: skip
 
@@ -111,15 +116,20 @@ def kind_of(comment: str) -> tuple[str, re.Match[str] | None]:
     return "other", None
 
 
-@lru_cache(maxsize=4096)
 def _rank_of(rank: str, group: str | None, pid: str | None, host: str, device: str, bus: str, name: str) -> Rank:  # noqa: PLR0913, PLR0917 - the groups of _RANK
-    """The rank that a line names; the sweeps of one job name the same ones."""
-    name = name.strip()
-    kind: Literal["cpu", "gpu"] = "cpu" if "CPU" in name.split() else "gpu"
+    """The rank that a line names."""
     return Rank(
         rank=int(rank),
         host=host,
         group=int(group) if group else None,
         pid=int(pid) if pid else None,
-        device=Device(kind, int(device), name, bus),
+        device=_device_of(device, bus, name),
     )
+
+
+@lru_cache(maxsize=4096)
+def _device_of(index: str, bus: str, name: str) -> Device:
+    """A rank's device; the sweeps of one log name the same ones, with other processes."""
+    name = name.strip()
+    kind: Literal["cpu", "gpu"] = "cpu" if "CPU" in name.split() else "gpu"
+    return Device(kind, int(index), name, bus)

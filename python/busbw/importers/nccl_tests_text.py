@@ -191,6 +191,8 @@ class Parser:
             self._emit(goes_on=True)
 
     def _comment(self, stripped: str, number_: int) -> bool:
+        if self._preamble.takes_rank(stripped):
+            return True
         # What is remembered stays small, however long the lines of a hostile file are.
         kind, match = kind_of(stripped) if len(stripped) <= MAX_REMEMBERED else kind_of.__wrapped__(stripped)
         if match is not None:
@@ -253,9 +255,6 @@ class Parser:
             self._new_preamble(number_)
         self._preamble.parameters(match)
         self._preamble.line = self._preamble.line or number_
-
-    def _rank(self, match: re.Match[str], number_: int) -> None:
-        self._preamble.rank(match)
 
     # -- the table -----------------------------------------------------------------------------------------------
 
@@ -394,6 +393,6 @@ class Parser:
 
 
 _TAKERS: dict[str, Callable[[Parser, re.Match[str], int], None]] = {
-    "rank": Parser._rank, "parameters": Parser._parameters, "version": Parser._version, "starting": Parser._starting,
+    "parameters": Parser._parameters, "version": Parser._version, "starting": Parser._starting,
     "compiled": Parser._compiled,
 }  # fmt: skip

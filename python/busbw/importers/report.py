@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 MAX_PROBLEMS = 200
 """Problems kept word for word; the rest is counted."""
+MAX_ALIKE = 5
+"""Of problems or notes with the same words; the rest is counted with these words."""
 
 
 @dataclass
@@ -23,25 +25,40 @@ class FileReport:
     notes: list[str] = field(default_factory=list)
     notes_left_out: int = 0
     conversions: Counter[str] = field(default_factory=Counter)
+    repeated: Counter[str] = field(default_factory=Counter)
+    """How often each problem or note was said beyond MAX_ALIKE times."""
+    _told: Counter[str] = field(default_factory=Counter)
     seems: str = ""
     """Where nothing was found: what the file seems to be."""
 
     def problem(self, line: int | None, why: str) -> None:
         """A line that should have been read and was not."""
-        if len(self.problems) >= MAX_PROBLEMS:
+        if not self._take(self.problems, line, why):
             self.problems_left_out += 1
-            return
-        self.problems.append(self._placed(line, why))
 
     def note(self, line: int | None, what: str) -> None:
         """Something derived or contradictory that the reader should know."""
-        if len(self.notes) >= MAX_PROBLEMS:
+        if not self._take(self.notes, line, what):
             self.notes_left_out += 1
-            return
-        text = self._placed(line, what)
-        if text in self.notes:
-            return
-        self.notes.append(text)
+
+    def _take(self, said: list[str], line: int | None, text: str) -> bool:
+        """Whether it is told word for word: the sweeps of a large log have the same to say, which is counted."""
+        key = text[:1000]
+        if len(said) >= MAX_PROBLEMS or self._told[key] >= MAX_ALIKE:
+            if key in self._told:
+                self.repeated[key] += 1
+            return False
+        placed = self._placed(line, text)
+        if placed not in said:
+            said.append(placed)
+            self._told[key] += 1
+        return True
+
+    def more(self) -> list[str]:
+        """A sentence for each problem or note that was said more often than it is told, and one for all others."""
+        others = self.problems_left_out + self.notes_left_out - self.repeated.total()
+        said = [self._placed(None, f"{count} times more: {text}") for text, count in self.repeated.most_common()]
+        return [*said, f"{self.name}: {others} further lines and notes"] if others else said
 
     def _placed(self, line: int | None, text: str) -> str:
         """With its place in front, and without what a terminal would obey."""

@@ -187,6 +187,12 @@ class End:
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
+def place_end(end: End, run: str, cases: int) -> None:
+    """As `place`, for the end of a run that nobody else holds yet."""
+    object.__setattr__(end, "run", run)
+    object.__setattr__(end, "cases", cases)
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One run with its cases; `end` is None when the run was cut off. `notes` say what the reader had to leave out."""

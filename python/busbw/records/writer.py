@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from operator import attrgetter
 from os import PathLike
@@ -25,13 +25,19 @@ _ALWAYS: dict[type, frozenset[str]] = {
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def encode(line: Run | Case | End) -> dict[str, Any]:
-    """The JSON object of one line."""
+def encode(line: Run | Case | End, without: str = "") -> dict[str, Any]:
+    """The JSON object of one line; the field `without` keeps its place, empty, for whoever fills it in."""
     always = _ALWAYS[type(line)]
     encoded: dict[str, Any] = {"schema": SCHEMA, "kind": _KIND[type(line)]}
     names, values = _fields(type(line))
     for name, value in zip(names, values(line), strict=True):
-        if name in always or _is_set(value):
+        if value is None and name not in always:
+            continue
+        if name == without:
+            encoded[name] = None
+        elif type(value) in _SCALARS:
+            encoded[name] = value
+        elif name in always or type(value) not in _CONTAINERS or value:
             encoded[name] = _plain(value)
     encoded.update(encoded.pop("extra", {}))
     return encoded
@@ -43,15 +49,31 @@ def to_json(line: Run | Case | End) -> str:
 
 
 def run_to_json(run: Run) -> str:
-    """The `run` line as `to_json` gives it; the ranks, which the runs of one log share, are encoded once."""
+    """The `run` line as `to_json` gives it, faster: ranks, which runs of one log have in common, are put in as text."""
+    encoded = encode(run, without="ranks")
+    encoded["ranks"] = []
     # Nothing but the field itself can read `"ranks":[]`: in a string the quotes would be escaped, and what may hold
     # objects of its own (options, extra) follows later.
-    return to_json(replace(run, ranks=())).replace('"ranks":[]', f'"ranks":{_ranks_to_json(run.ranks)}', 1)
+    return _ENCODER.encode(encoded).replace('"ranks":[]', f'"ranks":[{",".join(map(_rank_to_json, run.ranks))}]', 1)
 
 
-@lru_cache(maxsize=64)
-def _ranks_to_json(ranks: tuple[Rank, ...]) -> str:
-    return _ENCODER.encode(_plain(ranks))
+def _rank_to_json(rank: Rank) -> str:
+    if rank.process is not None or rank.thread is not None or rank.cpus is not None:
+        return _ENCODER.encode(_plain(rank))
+    group = "" if rank.group is None else f',"group":{rank.group}'
+    pid = "" if rank.pid is None else f',"pid":{rank.pid}'
+    device = "" if rank.device is None else f',"device":{_device_to_json(rank.device)}'
+    return f'{{"rank":{rank.rank},"host":{_text_to_json(rank.host)}{group}{pid}{device}}}'
+
+
+@lru_cache(maxsize=1024)
+def _device_to_json(device: Device) -> str:
+    return _ENCODER.encode(_plain(device))
+
+
+@lru_cache(maxsize=1024)
+def _text_to_json(text: str) -> str:
+    return _ENCODER.encode(text)
 
 
 def record_lines(record: Record) -> Iterator[str]:
@@ -99,10 +121,6 @@ def _fields(kind: type) -> _Fields:
     return found
 
 
-def _is_set(value: Any) -> bool:
-    return value is not None and (type(value) not in _CONTAINERS or bool(value))
-
-
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _CONTAINERS = frozenset({tuple, list, dict})
 _REQUIRED = {Tool: frozenset({"version"}), Device: frozenset({"bus_id"})}
@@ -113,8 +131,10 @@ def _plain(value: Any) -> Any:
     if kind in _SCALARS:
         return value
     if kind is tuple or kind is list:
-        return [_plain(item) for item in value]
-    if is_dataclass(kind):
+        return [item if type(item) in _SCALARS else _plain(item) for item in value]
+    if kind is dict:
+        return {key: item if type(item) in _SCALARS else _plain(item) for key, item in value.items()}
+    if kind in _FIELDS or is_dataclass(kind):
         required = _REQUIRED.get(kind, frozenset())
         names, values = _fields(kind)
         return {

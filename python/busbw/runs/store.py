@@ -12,6 +12,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,16 +51,47 @@ def add_lines(run_id: str, lines: Iterable[str], runs: Path | None = None) -> Pa
     """As `add`, for the lines of a record that were never objects."""
     root = runs or location()
     name = folder_name(run_id)
-    folder, fresh = root / name, root / f".new-{os.getpid()}-{name}"
+    folder = root / name
+    try:
+        path = _into_new(lines, str(folder))
+    except FileExistsError:
+        path = _beside(lines, root, name)
+    except OSError as problem:
+        raise UserError(f"the run cannot be kept in {folder}: {problem.strerror or problem}") from problem
+    return path
+
+
+def _into_new(lines: Iterable[str], folder: str) -> Path:
+    """The record in a folder that is made for it, which is no run before its record is whole; FileExistsError."""
+    # Plain strings: an import may keep tens of thousands of runs, and path objects would cost more than the files.
+    try:
+        os.mkdir(folder)  # noqa: PTH102
+    except FileNotFoundError:
+        os.makedirs(folder)  # noqa: PTH103
+    path, partial = f"{folder}/{RECORD_NAME}", f"{folder}/.{RECORD_NAME}.{os.getpid()}.partial"
+    try:
+        with open(partial, "w", encoding="utf-8", newline="\n") as stream:  # noqa: PTH123
+            stream.writelines(lines)
+        os.rename(partial, path)  # noqa: PTH104
+    except BaseException:
+        with suppress(OSError):  # what somebody else put into it stays theirs
+            Path(partial).unlink(missing_ok=True)
+            Path(folder).rmdir()
+        raise
+    return Path(path)
+
+
+def _beside(lines: Iterable[str], root: Path, name: str) -> Path:
+    """The record of a run whose name is taken: by the same record, or by another one."""
+    fresh = root / f".new-{os.getpid()}-{name}"
     try:
         fresh.mkdir(parents=True)
         save_lines(lines, fresh / RECORD_NAME)
-        path = _moved(fresh, root, name)
+        return _moved(fresh, root, name)
     except OSError as problem:
-        raise UserError(f"the run cannot be kept in {folder}: {problem.strerror or problem}") from problem
+        raise UserError(f"the run cannot be kept in {root / name}: {problem.strerror or problem}") from problem
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    return path
 
 
 def _moved(fresh: Path, root: Path, name: str) -> Path:

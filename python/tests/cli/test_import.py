@@ -84,34 +84,40 @@ def large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
-def test_a_large_log_is_written_by_a_second_process_as_by_one(
+def test_a_large_log_is_kept_by_a_second_process_as_by_one(
     large_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(["import", str(large_log), "-o", str(tmp_path / "two.jsonl"), "--tag", "t"]) == 0
+    assert main(["import", str(large_log), "--runs", str(tmp_path / "two"), "--tag", "t"]) == 0
     monkeypatch.setattr(import_, "MANY_CASES", 1_000_000)
-    assert main(["import", str(large_log), "-o", str(tmp_path / "one.jsonl"), "--tag", "t"]) == 0
-    assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
-    assert len(read_records(tmp_path / "two.jsonl")) == 100
+    assert main(["import", str(large_log), "--runs", str(tmp_path / "one"), "--tag", "t"]) == 0
+    one, two = (
+        {path.parent.name: path.read_bytes() for path in (tmp_path / name).glob("*/record.jsonl")}
+        for name in ("one", "two")
+    )
+    assert one == two and len(one) == 100
 
 
 def test_a_large_log_becomes_runs(large_log: Path, tmp_path: Path) -> None:
     assert main(["import", str(large_log), "--runs", str(tmp_path / "runs"), "--quiet"]) == 0
     assert len(list((tmp_path / "runs").iterdir())) == 100
+    assert {each.name for each in (tmp_path / "runs").glob("*/*")} == {"record.jsonl"}
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here: the disk that is always full")
+def test_one_file_is_written_without_a_second_process(
+    large_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "Handover", None)
+    assert main(["import", str(large_log), "-o", str(tmp_path / "one.jsonl")]) == 0
+    assert len(read_records(tmp_path / "one.jsonl")) == 100
+
+
 def test_what_goes_wrong_in_the_second_process_is_said_once(
     large_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real_open = Path.open
     monkeypatch.setattr(import_, "MANY_CASES", 1)
-    monkeypatch.setattr(
-        Path, "open", lambda path, mode="r", *a, **k: real_open(Path("/dev/full"), "w", *a, **k)
-        if path.suffix == ".partial" else real_open(path, mode, *a, **k)
-    )  # fmt: skip
-    assert main(["import", str(large_log), "-o", str(tmp_path / "out.jsonl")]) != 0
-    assert capsys.readouterr().err.count("No space left on device") == 1
-    assert not (tmp_path / "out.jsonl").exists()
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    assert main(["import", str(large_log), "--runs", str(tmp_path / "file" / "runs")]) != 0
+    assert capsys.readouterr().err.count("cannot be kept in") == 1
 
 
 def test_a_second_process_that_is_killed_ends_the_import_with_a_sentence(
@@ -133,3 +139,16 @@ def test_a_terminal_sees_how_much_was_read_and_a_pipe_does_not(
     assert main(["import", str(SAMPLES / "nccl-2.19.txt"), "--dry-run", "--quiet"]) == 0
     said = capsys.readouterr().err
     assert ("0 MB read" in said, said.endswith("\r\x1b[K")) == (is_terminal, is_terminal)
+
+
+def test_what_many_sweeps_say_alike_is_told_a_few_times_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = "".join((SAMPLES / "nccl-2.19.txt").read_text(encoding="utf-8").splitlines(keepends=True))
+    log = tmp_path / "many.log"
+    log.write_text(
+        "\n".join(line for line in (table * 40).splitlines() if "Collective test" not in line), encoding="utf-8"
+    )
+    assert main(["import", str(log), "--dry-run", "--collective", "alltoall"]) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "nothing names the collective" in line]
+    assert len(said) == 6 and "35 times more: nothing names the collective" in said[-1]
