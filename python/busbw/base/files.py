@@ -8,10 +8,12 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from busbw.base.errors import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PATIENCE_S = 5.0
 """A pipe that has a name must give its first byte within this; somebody has to write into it."""
@@ -55,7 +57,7 @@ def _close(descriptor: int) -> None:
 
 
 def _device_of(path: str) -> int:
-    return Path(path).stat().st_rdev
+    return os.stat(path).st_rdev  # noqa: PTH116
 
 
 def read_bytes(path: str | Path, most: int, *, what: str = "", hint: str) -> bytes:

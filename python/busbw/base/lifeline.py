@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from busbw.base.errors import UserError
 
@@ -25,8 +23,7 @@ ENDED = 130
 """The exit code of a process that ends because those above it have: as after Ctrl-C."""
 
 
-@dataclass(frozen=True)
-class Stat:
+class Stat(NamedTuple):
     """A living process: its parent, its session, and its start in clock ticks after boot."""
 
     parent: int
@@ -34,10 +31,16 @@ class Stat:
     start: int
 
 
+def _read(path: str) -> bytes:
+    # Not by pathlib: every command comes by here, and pathlib takes as long to import as all of this.
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
+
+
 def stat_of(pid: int) -> Stat | None:
     """What /proc/PID/stat says; None where there is no such process or it is a zombie."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         return None if fields[0] in (b"Z", b"X") else Stat(int(fields[1]), int(fields[3]), int(fields[19]))
     except (OSError, ValueError, IndexError):
         return None
@@ -46,7 +49,7 @@ def stat_of(pid: int) -> Stat | None:
 def ignores_hangup(pid: int) -> bool:
     """Whether the process was told to outlive its terminal, as by nohup."""
     with suppress(OSError, ValueError):
-        for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
+        for line in _read(f"/proc/{pid}/status").splitlines():
             if line.startswith(b"SigIgn:"):
                 return bool(int(line[7:], 16) >> (signal.SIGHUP - 1) & 1)
     return False
@@ -55,8 +58,8 @@ def ignores_hangup(pid: int) -> bool:
 def _place() -> str:
     """Where process numbers mean what they mean here; empty where that cannot be told."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+        boot = _read("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
+        return f"{boot}/{os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115
     except OSError:
         return ""
 
@@ -142,5 +145,7 @@ def hold(environ: Mapping[str, str], end: Callable[[int], object] = os._exit) ->
         while line.gone() is None and os.getppid() == parent:
             time.sleep(LOOK_EVERY_S)
         end(ENDED)
+
+    import threading
 
     threading.Thread(target=watch, name="busbw lifeline", daemon=True).start()

@@ -14,7 +14,6 @@ from busbw import __version__
 from busbw.base import lifeline
 from busbw.base.errors import UsageError, UserError
 from busbw.base.files import open_standard_descriptors
-from busbw.base.secrets import hide
 from busbw.base.terminal import guarding
 from busbw.cli.verbs import VERBS, Verb
 
@@ -36,6 +35,8 @@ def _guarded(words: list[str]) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
+        from busbw.base.secrets import hide
+
         # A sentence may quote an address or a command line of the user's.
         print(f"busbw: {hide(str(error))}", file=sys.stderr)
         return error.exit_code

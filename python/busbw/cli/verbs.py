@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 COLLECTIVES = (
     "all_reduce",
@@ -19,8 +19,7 @@ COLLECTIVES = (
 )
 
 
-@dataclass(frozen=True)
-class Verb:
+class Verb(NamedTuple):
     """A word that may follow `busbw`, and where its code lies.
 
     The module is imported only when the verb is used. It offers `EPILOG`, the end of its help with examples, and
