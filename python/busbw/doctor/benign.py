@@ -29,6 +29,8 @@ _WORDS = (
     r"wandb(?::|\.errors)|tensorboard|huggingface_hub|HTTP Request: |Retrying \(Retry\(",
     # Open MPI that takes UCX instead of openib.
     r"error initializing an OpenFabrics device|help-mpi-btl-openib|help message help-",
+    # NCCL's RAS only watches; its port may be taken by another job of the host.
+    r"ras/\w+\.\w{1,2}:\d+ NCCL WARN",
     # Said by drivers at each boot of a healthy machine.
     r"insufficient power on the PCIe slot",
     r"module verification failed: signature and/or required key missing",

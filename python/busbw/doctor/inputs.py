@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,17 +14,19 @@ from busbw.base.errors import UserError
 from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.flight import looks_like
+from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
+from busbw.doctor.sieve import is_json_log
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.importers import import_path
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.load import Loaded, from_bytes, read_bytes
 from busbw.records import Record, read_records
 
-HELD_BYTES = 4 << 20
+HELD_BYTES = 64 << 10
 """A larger log stays on disk, and is read line by line."""
 MAX_SWEEPS = 1000
 BLOCK_BYTES = 4 << 20
-_TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"bandwidth", b"Bandwidth")
+_TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _TOPOLOGY = re.compile(
     r"^\s*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
@@ -60,7 +64,8 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
     for name in inputs.files:
         snapshot, more = _add(snapshot, name)
         records += more
-    for name in (*inputs.logs, *(each.path for each in snapshot.logs if each.path not in inputs.logs)):
+    names = (*inputs.logs, *(each.path for each in snapshot.logs if each.path not in inputs.logs))
+    for name in holding_tables([name for name in names if Path(name).is_file()]):
         records += _tables(name)
     if inputs.topology:
         snapshot = _with_topology(snapshot, inputs.topology)
@@ -98,7 +103,7 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     text = start.decode("utf-8", "replace")
     if looks_like(text[: 1 << 16]):
         return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_FLIGHT_BYTES))), ()
-    if text.lstrip().startswith("{"):
+    if text.lstrip().startswith("{") and not is_json_log(start.lstrip()):
         return snapshot, tuple(read_records(Path(name)))
     if "<graphs" in text:
         return replace(snapshot, graph=_text(name)), ()
@@ -133,18 +138,25 @@ def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:
     return replace(snapshot, machine=loaded.machine, topology=text if loaded.file is not None else None)
 
 
+def holding_tables(names: Sequence[str]) -> list[str]:
+    """Those of the files in which a benchmark's table may stand, looked through by several processes where large."""
+    processes = min(MAX_PROCESSES, len(names), len(os.sched_getaffinity(0)))
+    if processes < 2 or sum(Path(name).stat().st_size for name in names) < ALONE_BYTES:
+        return [name for name in names if _holds_table(name)]
+    with ProcessPoolExecutor(processes) as pool:
+        held = pool.map(_holds_table, names, chunksize=max(1, len(names) // (processes * 8)))
+        return [name for name, holds in zip(names, held, strict=True) if holds]
+
+
 def _tables(name: str) -> tuple[Record, ...]:
-    """The sweeps of a benchmark that a log holds; nothing where it holds none, or its name is of another machine."""
-    path = Path(name)
-    if not path.is_file() or not _holds_table(path):
-        return ()
+    """The sweeps of a benchmark that a log holds."""
     found: list[Record] = []
-    import_path(path, lambda sweep: found.append(sweep.record()))
+    import_path(Path(name), lambda sweep: found.append(sweep.record()))
     return tuple(found[:MAX_SWEEPS])
 
 
-def _holds_table(path: Path) -> bool:
-    with files.open_to_read(path) as file:
+def _holds_table(name: str) -> bool:
+    with files.open_to_read(name) as file:
         while block := file.read(BLOCK_BYTES):
             if any(word in block for word in _TABLE):
                 return True

@@ -7,23 +7,23 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.base.files import open_to_read
-from busbw.doctor.scan import Scan, scan
+from busbw.doctor.scan import Scan, Scanning
+from busbw.doctor.sieve import Sieve, lines_in, numbered
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import TextFile
-from busbw.machine.nccl.log import read_log
+from busbw.machine.nccl.log import read_numbered
 from busbw.machine.nccl.log_model import NcclLog
 
 MAX_LOG_BYTES = 4 << 30
 ALONE_BYTES = 24 << 20
 """Below this one process is done before others have started."""
 MAX_PROCESSES = 16
-MAX_LINE = 65536
 
 
 def read_logs(files: Sequence[TextFile]) -> list[tuple[NcclLog, Scan]]:
@@ -32,6 +32,8 @@ def read_logs(files: Sequence[TextFile]) -> list[tuple[NcclLog, Scan]]:
     processes = min(MAX_PROCESSES, len(readable), len(os.sched_getaffinity(0)))
     if processes < 2 or sum(map(_size, readable)) < ALONE_BYTES:
         return [_read(each) for each in readable]
+    # What all processes need is made once, before they are forked.
+    Scanning("", tuple(SIGNATURES.values()))
     with ProcessPoolExecutor(processes) as pool:
         return list(pool.map(_read, readable, chunksize=max(1, len(readable) // (processes * 8))))
 
@@ -46,23 +48,28 @@ def _size(file: TextFile) -> int:
 
 
 def _read(file: TextFile) -> tuple[NcclLog, Scan]:
-    signatures = tuple(SIGNATURES.values())
-    with bounded(file.path, _size(file)):
-        with lines_of(file) as lines:
-            log = read_log(lines, file.path)
-        with lines_of(file) as lines:
-            return log, scan(lines, file.path, signatures)
+    scanning = Scanning(file.path, tuple(SIGNATURES.values()))
+    sieve = Sieve(scanning)
+    with bounded(file.path, _size(file)), _opened(file) as stream:
+        log = read_numbered(sieve.passed(numbered(lines_in(stream))), file.path)
+    return log, scanning.finished(sieve.lines)
+
+
+@contextmanager
+def _opened(file: TextFile) -> Iterator[BinaryIO]:
+    """The bytes of a log, from its text or from where it lies."""
+    if file.text is not None:
+        yield io.BytesIO(file.text.encode("utf-8", "replace"))
+        return
+    try:
+        with open_to_read(file.path) as stream:
+            yield stream
+    except OSError as problem:
+        raise UserError(f"{file.path} cannot be read: {problem.strerror or problem}") from problem
 
 
 @contextmanager
 def lines_of(file: TextFile) -> Iterator[Iterable[str]]:
     """The lines of a log, from its text or from where it lies."""
-    if file.text is not None:
-        yield file.text.splitlines()
-        return
-    try:
-        with io.TextIOWrapper(open_to_read(file.path), encoding="utf-8", errors="replace") as stream:
-            # A file without an end of line must not become one line of gigabytes.
-            yield iter(partial(stream.readline, MAX_LINE), "")
-    except OSError as problem:
-        raise UserError(f"{file.path} cannot be read: {problem.strerror or problem}") from problem
+    with _opened(file) as stream:
+        yield (line.decode("utf-8", "replace") for line in lines_in(stream))

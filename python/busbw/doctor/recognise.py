@@ -73,7 +73,12 @@ def _cause_of(name: str, merged: Mapping[str, object], *, aborted: bool) -> Sign
         other
         for other in others
         if name in other.explains
-        or (mine.stage >= Stage.CRASH and other.stage < mine.stage and other.severity is not Severity.NOTE)
+        or (
+            mine.stage >= Stage.CRASH
+            and other.stage < mine.stage
+            and other.name not in mine.explains
+            and other.severity is not Severity.NOTE
+        )
     ]
     return min(causes, key=lambda each: each.stage, default=None)
 

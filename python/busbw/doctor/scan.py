@@ -77,7 +77,7 @@ class Scan:
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
     """Look through the lines. Never fails; a line is looked at up to its 4096th character."""
-    return _Scanning(source, signatures).over(lines)
+    return Scanning(source, signatures).over(lines)
 
 
 @lru_cache(maxsize=4)
@@ -87,7 +87,7 @@ def _index(signatures: tuple[Signature, ...]) -> TriggerIndex:
     return TriggerIndex([*mine, *benign.TRIGGERS])
 
 
-class _Scanning:
+class Scanning:
     """What is known while the lines of one log go by."""
 
     def __init__(self, source: str, signatures: Sequence[Signature]) -> None:
@@ -102,30 +102,37 @@ class _Scanning:
         self.ignored = False
 
     def over(self, lines: Iterable[str]) -> Scan:
-        kinds, shapes = self.kinds, self.shapes
-        number = nccl = 0
+        number = 0
         for number, raw in enumerate(lines, 1):
-            at = raw.find("NCCL INFO ")
-            if at >= 0:
-                nccl += 1
-                if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
-                    if "Init COMPLETE" in raw:
-                        self.alive = number
-                    continue
-            elif "NCCL WARN" in raw:
-                nccl += 1
-            elif not raw or raw.isspace():
-                continue
-            line = raw[:MAX_LINE]
-            if "#" in line or kinds["headers"]:
-                _count_table(line, kinds)
-            key = line.encode("utf-8", "replace").translate(None, DIGITS)
-            known = shapes.get(key)
-            if known == () and not self.ignored:
-                continue
+            self.look(raw, number)
+        return self.finished(number)
+
+    def finished(self, lines: int) -> Scan:
+        """What was found in that many lines."""
+        return Scan(self.source, lines, self.hits, self.kinds, self.alive, tuple(self.strange))
+
+    def look(self, raw: str, number: int) -> bool:
+        """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""
+        kinds = self.kinds
+        at = raw.find("NCCL INFO ")
+        if at >= 0:
+            kinds["nccl"] += 1
+            if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
+                if "Init COMPLETE" in raw:
+                    self.alive = number
+                return True
+        elif "NCCL WARN" in raw:
+            kinds["nccl"] += 1
+        elif not raw or raw.isspace():
+            return True
+        line = raw[:MAX_LINE]
+        if "#" in line or kinds["headers"]:
+            _count_table(line, kinds)
+        key = line.encode("utf-8", "replace").translate(None, DIGITS)
+        known = self.shapes.get(key)
+        if known != () or self.ignored:
             self._look_at(line, number, key, known)
-        kinds["nccl"] = nccl
-        return Scan(self.source, number, self.hits, kinds, self.alive, tuple(self.strange))
+        return not self.ignored and self.shapes.get(key) == () and "#" not in line and not _ROW.search(line)
 
     def _look_at(self, line: str, number: int, key: bytes, known: tuple[Signature, ...] | None) -> None:
         """Look at a line whose shape is new, or of which some signature may speak."""

@@ -17,7 +17,8 @@ SIGNATURE = Signature(
         r"(?:collective|shape|dtype|order).{0,30}mismatch.{0,60}rank",
         r"Mismatched? collective",
         r"ranks? .{0,60}(?:is|are) running collective",
-        r"match_state\b.{0,60}(?:COLLECTIVE_TYPE_MISMATCH|SIZE_OR_SYNTAX_MISMATCH|COLLECTIVE_DTYPE_MISMATCH|COLLECTIVE_STATE_MISMATCH)",
+        r"match_state\b.{0,60}(?:COLLECTIVE_TYPE_MISMATCH|SIZE_OR_SYNTAX_MISMATCH"
+        r"|COLLECTIVE_DTYPE_MISMATCH|COLLECTIVE_STATE_MISMATCH)",
         r"COLLECTIVE_TYPE_MISMATCH",
         r"SIZE_OR_SYNTAX_MISMATCH",
         r"joined but didn't finish collective",

@@ -14,6 +14,8 @@ SIGNATURE = Signature(
         r"exceeded retries",
         r"refused.{0,40}exceeded error retry",
         r"Connection refused",
+        r"Couldn't connect to \S{1,80}:\d+",
+        r"Unable to init the socket connection",
     ),
     unless=(
         "c10d",

@@ -26,6 +26,7 @@ SIGNATURE = Signature(
         "29500",
         "modify_qp",
         "ssh:",
+        "no route to host",
     ),
     confirm=(
         "nc -zv PEER PORT from the other node with both processes running; iptables -L -n; the cloud's security group"

@@ -19,6 +19,10 @@ SIGNATURE = Signature(
         r"Cu(?:da)? (?:failure|error).{0,60}[:'] ?(?P<what>[\w -]{4,60})",
         r"(?P<what>CUDA_ERROR_\w+)",
         r"(?P<what>cudaError[A-Z]\w+)",
+        r"Failed to (?:create|set) CUDA (?:context|device) (?:on device )?(?P<what>\d+)",
+        r"cudaHostUnregister after setup failure failed: (?P<what>.{3,60})",
+        r"failed to restore CUDA stream capture mode: (?P<what>.{3,60})",
+        r"NCCL WARN (?P<what>Retrieve CUDA.{3,40})",
     ),
     confirm="`dmesg | grep -i xid` on that host; CUDA_LAUNCH_BLOCKING=1; dcgmi diag -r 2",
     cure=(

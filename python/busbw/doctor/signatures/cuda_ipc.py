@@ -22,6 +22,10 @@ SIGNATURE = Signature(
         r"mapping of buffer object failed",
         r"Cuda failure (?:205|208|711)\b",
         r"ncclProxyClient(?:GetFd|QueryFd|ConvertFd)\w* call to",
+        r"UDS: Cannot (?:bind|connect)",
+        r"custom_all_reduce\.cuh?:\d+.{0,20}'(?:invalid argument|invalid resource handle|invalid device)",
+        r"Cannot re-import peer buffer",
+        r"cudaErrorMapBufferObjectFailed|CUDA_ERROR_MAP_FAILED|cudaErrorTooManyPeers|peer mapping resources exhausted",
     ),
     unless=(
         "too many open files",

@@ -12,6 +12,7 @@ SIGNATURE = Signature(
         r"Cuda failure 803\b",
         r"API mismatch: the client has the version",
         r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+        r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|system has unsupported display driver / cuda driver combination",
     ),
     confirm="cat /proc/driver/nvidia/version; nvidia-smi",
     cure=(

@@ -16,6 +16,13 @@ SIGNATURE = Signature(
         r"installed CUDA driver < R\d+",
         r"requirement error: unsatisfied condition: (?:cuda|driver)",
         r"forward compatibility was attempted on non supported HW",
+        r"CUDA Driver version found is \d+\. Minimum requirement",
+        r"CUDA some PFN functions not found",
+        r"Retrieve \w+(?: version \d+)? failed with",
+        r"Unable to create thread context due to old driver",
+        r"API call is not supported in the installed CUDA driver",
+        r"cudaErrorCallRequiresNewerDriver|cudaErrorInsufficientDriver"
+        r"|cudaErrorSystemDriverMismatch|cudaErrorCompatNotSupportedOnDevice",
     ),
     confirm="nvidia-smi: Driver Version and CUDA Version; `ldd PROGRAM | grep -e nccl -e cudart`",
     cure=(

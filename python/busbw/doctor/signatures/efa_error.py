@@ -18,6 +18,11 @@ SIGNATURE = Signature(
         r"efa_rdm_\w+.{0,80}error",
         r"fi_(?:cq|ep|mr|av|domain|endpoint)\w*.{0,40}(?:fail|error)",
         r"\bFI_E[A-Z]{3,}\b.{0,60}(?:error|fail)",
+        r"NET/OFI.{0,60}\bcomplet\w+ with error",
+        r"\befa \S{4,20}: (?:Failed|failed)",
+        r"libfabric:\d+:\d+:{1,2}efa:.{0,120}<warn>.{0,60}(?:[Uu]nable|fail|error)",
+        r"Unresponsive receiver|Destination unreachable",
+        r"NCCL WARN NET/OFI",
     ),
     confirm="fi_info -p efa; fi_pingpong -p efa between the two hosts; ulimit -l; FI_LOG_LEVEL=warn",
     cure=(

@@ -23,6 +23,7 @@ SIGNATURE = Signature(
         r"nvidia-fabricmanager\.service.{0,40}(?:fail|dead|could not)",
         r"Fabric.{0,4}State *: *(?:In Progress|Not Started)",
         r"Error 802",
+        r"cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY",
     ),
     confirm="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A4 Fabric",
     cure=(

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"/dev/gdrdrv",
         r"GDRCOPY lib wrapper not initialized",
         r"libgdrapi\S*: cannot open",
+        r"gdrwrap\.\w{1,2}:\d+ NCCL WARN (?:Failed to open|.{0,10}lsym failed)",
     ),
     confirm="lsmod | grep gdrdrv; gdrcopy_sanity",
     cure="install and load gdrdrv of the library's release (modprobe gdrdrv), or leave it out: NCCL_GDRCOPY_ENABLE=0",

@@ -1,6 +1,18 @@
 """Any other Xid."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.xids import told
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """What the numbers mean, at most three of them."""
+    numbers = list(dict.fromkeys(each["xid"] for each in groups if "xid" in each))
+    return "the driver reports " + ", ".join(map(told, numbers[:3])) + (" ..." if len(numbers) > 3 else "")
+
 
 SIGNATURE = Signature(
     name="gpu-error-other",
@@ -17,4 +29,5 @@ SIGNATURE = Signature(
         "the GPU, then replace it"
     ),
     source="NVIDIA's catalogue of Xid errors (docs.nvidia.com/deploy/xid-errors)",
+    tell=tell,
 )

@@ -11,6 +11,8 @@ SIGNATURE = Signature(
         r"Cuda failure 46\b",
         r"exclusive-process device in use",
         r"devices? (?:is|are) busy or unavailable",
+        r"cudaErrorDevicesUnavailable|CUDA_ERROR_DEVICE_UNAVAILABLE"
+        r"|exclusive-thread device already in use|(?:is|are) busy or unavailable",
     ),
     confirm="nvidia-smi --query-gpu=compute_mode --format=csv; nvidia-smi pmon -c 1",
     cure="nvidia-smi -c DEFAULT, end the other process, or give each rank its own GPU",

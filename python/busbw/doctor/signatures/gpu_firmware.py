@@ -12,6 +12,10 @@ SIGNATURE = Signature(
         r"Timeout (?:after \d+s? of )?waiting for RPC (?:response )?from GSP",
         r"GSP RPC timeout",
         r"_kgspRpcRecvPoll",
+        r"_kgsp\w+:",
+        r"Cannot initialize GSP firmware",
+        r"WPR2 already up",
+        r"GSP.{0,20}(?:firmware|RM).{0,40}(?:fail|error|crash|timeout)",
     ),
     confirm="`dmesg | grep -i -e xid -e gsp`; nvidia-smi -q hangs or shows ERR!",
     cure=(

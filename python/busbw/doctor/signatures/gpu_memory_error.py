@@ -17,6 +17,9 @@ SIGNATURE = Signature(
         r"(?:double|multi)[- ]bit ECC error",
         r"Remapping Failure Occurred *: Yes",
         r"SRAM Uncorrectable.{0,20}: *[1-9]",
+        r"cudaErrorECCUncorrectable|CUDA_ERROR_ECC_UNCORRECTABLE",
+        r"DCGM_FR_(?:VOLATILE_DBE|ROW_REMAP\w*|PENDING_\w+|RETIRED_PAGES\w*|UNCONTAINED\w*|ECC_\w+"
+        r"|DBE_\w+|MAX_DBE\w*)",
     ),
     confirm="nvidia-smi -q -d ECC,ROW_REMAPPER on that host",
     cure=(

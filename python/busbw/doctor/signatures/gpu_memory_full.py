@@ -24,6 +24,8 @@ SIGNATURE = Signature(
         r"Failed to CUDA host alloc",
         r"cudaMalloc.{0,60}out of memory",
         r"CUBLAS_STATUS_ALLOC_FAILED",
+        r"cudaErrorMemoryAllocation",
+        r"HSA_STATUS_ERROR_OUT_OF_RESOURCES",
     ),
     explains=(
         "nvls-multicast",

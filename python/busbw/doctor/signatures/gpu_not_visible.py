@@ -23,6 +23,10 @@ SIGNATURE = Signature(
         r"torch\.cuda\.is_available\(\).{0,20}False",
         r"Invalid device id",
         r"device >= 0 && device < num_gpus",
+        r"only 0 Devices available",
+        r"cudaErrorNoDevice|cudaErrorInvalidDevice|CUDA_ERROR_NO_DEVICE|CUDA_ERROR_INVALID_DEVICE",
+        r"Found 0 GPUs|0 GPUs? (?:detected|available|found)",
+        r"no NVIDIA GPU(?: device)? is present",
     ),
     confirm="nvidia-smi -L and echo $CUDA_VISIBLE_DEVICES in the same container and step as the rank",
     cure=(

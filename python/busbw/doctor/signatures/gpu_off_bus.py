@@ -15,6 +15,7 @@ SIGNATURE = Signature(
         r"GPU has fallen off the bus",
         r"GPU is lost",
         r"Unable to determine the device handle for (?:GPU|gpu)",
+        r"DCGM_FR_(?:FALLEN_OFF_BUS|GPU_LOST|DEVICE_LOST)",
     ),
     confirm=(
         "nvidia-smi -L and `dmesg | grep -i -e xid -e pcieport`: is the GPU still listed, are there "

@@ -14,6 +14,7 @@ SIGNATURE = Signature(
         r"Insufficient Permissions",
         r"avc: +denied.{0,200}(?:nccl|nvidia|infiniband|shm|python|cuda)",
         r"apparmor=\W?DENIED.{0,200}(?:nccl|nvidia|infiniband|shm|python|cuda)",
+        r"GPU access blocked by the operating system",
     ),
     confirm="ls -lZ /dev/nvidia* /dev/kfd /dev/dri; id; `dmesg | grep -e avc -e apparmor`",
     cure=(

@@ -17,6 +17,9 @@ SIGNATURE = Signature(
         r"is not compatible with the current PyTorch installation",
         r"CUDA_ERROR_NO_BINARY_FOR_GPU",
         r"named symbol not found",
+        r"no kernel image is available|cudaErrorNoKernelImageForDevice|CUDA_ERROR_NO_BINARY_FOR_GPU"
+        r"|cudaErrorInvalidDeviceFunction|invalid device function"
+        r"|cudaErrorInvalidPtx|CUDA_ERROR_INVALID_PTX|a PTX JIT compilation failed",
     ),
     confirm="nvidia-smi --query-gpu=name,compute_cap --format=csv; cuobjdump --list-elf libnccl.so",
     cure=(

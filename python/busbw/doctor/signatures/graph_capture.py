@@ -17,6 +17,8 @@ SIGNATURE = Signature(
         r"graph capture.{0,60}(?:fail|invalid|not )",
         r"being captured by the expected graph",
         r"graph mixing",
+        r"cudaErrorStreamCapture\w+|CUDA_ERROR_STREAM_CAPTURE_\w+|operation (?:not permitted"
+        r"|would make the legacy stream depend).{0,60}captur",
     ),
     confirm="run without CUDA graphs (vLLM: --enforce-eager)",
     cure=(

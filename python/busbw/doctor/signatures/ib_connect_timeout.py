@@ -12,6 +12,8 @@ SIGNATURE = Signature(
         r"ibv_modify_qp failed with.{0,20}(?:110\b|Connection timed out)",
         r"modify_qp.{0,60}(?:timed out|errno 110|No route|Network is unreachable|errno 113|errno 101)",
         r"ibv_create_ah.{0,60}(?:fail|timed out)",
+        r"modify QP.{0,20} to RT[RS]\b.{0,60}(?:timed out|errno:? 110|unreachable|No route)",
+        r"modify_qp to RT[RS].{0,60}timed out",
     ),
     explains=("ibv-call-failed",),
     confirm="show_gids; ping -I INTERFACE from each RDMA interface to each of the peer's",

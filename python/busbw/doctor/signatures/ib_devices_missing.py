@@ -21,6 +21,8 @@ SIGNATURE = Signature(
         r"no RDMA devices? (?:found|available)",
         r"Failed to get IB devices list",
         r"uverbs\d+.{0,60}(?:Permission denied|No such)",
+        r"Couldn't get (?:context for the device|device list)|IB device \S{1,40} not found"
+        r"|Unable to find the Infiniband/RoCE device|No IB devices found|did not detect devices",
     ),
     between_nodes=True,
     confirm="ls -l /dev/infiniband; ibv_devinfo, both inside the container",

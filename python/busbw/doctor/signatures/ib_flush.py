@@ -10,6 +10,8 @@ SIGNATURE = Signature(
         r"Got completion.{0,80}(?:status|error)[= ]\(?5\b",
         r"WR_FLUSH_ERR",
         r"Work Request Flushed",
+        r"\bstatus[ =:]{1,3}5\b.{0,30}(?:wr_id|vendor|syndrom)",
+        r"IBV_WC_WR_FLUSH_ERR",
     ),
     explains=("ib-completion-error",),
     confirm="look for the first error of any rank, on the peer too",

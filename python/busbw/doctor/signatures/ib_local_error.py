@@ -14,6 +14,10 @@ SIGNATURE = Signature(
         r"IBV_WC_LOC_(?:LEN|PROT|QP_OP)_ERR",
         r"LOC_(?:LEN|PROT)_ERR",
         r"local (?:length|protection|QP operation) error",
+        r"\bstatus[ =:]{1,3}(?:1|2|4|7|8)\b.{0,30}(?:wr_id|vendor|syndrom)",
+        r"IBV_WC_(?:LOC_\w+|MW_BIND_ERR|BAD_RESP_ERR)",
+        r"local (?:length|QP operation|EE context operation|protection|access) error",
+        r"memory (?:management operation|bind operation) error",
     ),
     explains=("ib-flush", "ib-completion-error"),
     confirm=(

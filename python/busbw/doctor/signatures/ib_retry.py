@@ -15,6 +15,9 @@ SIGNATURE = Signature(
         r"vendor[_ ]err(?:or)?[ =]*129\b",
         r"retry exceeded",
         r"RETRY_EXC_ERR",
+        r"\bstatus[ =:]{1,3}12\b.{0,30}(?:wr_id|vendor|syndrom)",
+        r"IBV_WC_(?:RETRY_EXC|RESP_TIMEOUT)_ERR",
+        r"response timeout error",
     ),
     explains=("ib-flush", "ib-completion-error"),
     confirm=(

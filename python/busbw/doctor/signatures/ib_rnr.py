@@ -10,6 +10,8 @@ SIGNATURE = Signature(
         r"Got completion.{0,80}(?:status|error)[= ]\(?13\b",
         r"RNR_RETRY_EXC_ERR",
         r"RNR retry counter exceeded",
+        r"\bstatus[ =:]{1,3}13\b.{0,30}(?:wr_id|vendor|syndrom)",
+        r"IBV_WC_RNR_RETRY_EXC_ERR",
     ),
     explains=("ib-flush", "ib-completion-error"),
     confirm="py-spy dump or gdb on the peer named in the message",

@@ -17,6 +17,12 @@ SIGNATURE = Signature(
         r"illegal instruction was encountered",
         r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED|ASSERT)",
         r"invalid program counter",
+        r"cudaError(?:IllegalAddress|LaunchFailure|Assert|MisalignedAddress|IllegalInstruction"
+        r"|InvalidPc|InvalidAddressSpace|HardwareStackError|LaunchTimeout)",
+        r"CUDA_ERROR_(?:MISALIGNED_ADDRESS|ILLEGAL_INSTRUCTION|INVALID_PC|INVALID_ADDRESS_SPACE"
+        r"|HARDWARE_STACK_ERROR|LAUNCH_TIMEOUT)",
+        r"operation not supported on global/shared address space|hardware stack error"
+        r"|the launch timed out and was terminated",
     ),
     explains=("gpu-exception",),
     confirm=("CUDA_LAUNCH_BLOCKING=1, or compute-sanitizer, on the rank that fails first; dmesg for Xid 31 or 13"),

@@ -11,6 +11,13 @@ SIGNATURE = Signature(
         r"\bIMEX\b.{0,80}(?:fail|error|not |missing|unavailable|timed out|timeout|down)",
         r"nvidia-caps-imex-channels",
         r"cuMem(?:Import|Export)\w*.{0,60}(?:fail|error|not permitted|invalid)",
+        r"MNNVL \(cliqueSize \d+\) is available but not supported",
+        r"cuMemCreate.{0,20}(?:failed|returned)\D{0,12}80[01]\b",
+        r"\[tid \d+\] No matching network interface found",
+        r"NOT_PERMITTED\].{0,60}cuMemCreate",
+        r"nvidia-imex.{0,80}(?:exited|failed|error|mismatch)",
+        r"IMEX channel.{0,60}(?:not|missing|fail)",
+        r"IMEX daemon status is -?\d+ \(not READY\)",
     ),
     confirm=(
         "nvidia-imex-ctl -N; systemctl status nvidia-imex; ls /dev/nvidia-caps-imex-channels; "

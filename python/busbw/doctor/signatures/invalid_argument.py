@@ -23,6 +23,16 @@ SIGNATURE = Signature(
         r"(?P<what>No backend type associated with device type cpu)",
         r"(?P<what>Invalid scalar type)",
         r"(?P<what>CUDA error: invalid argument)",
+        r"(?P<what>ncclCommGrow: .{5,80})",
+        r"(?P<what>Invali[dg] (?:arguments comm|config graphUsageMode|handle 0x|argument (?:comm|desc)).{0,60})",
+        r"(?P<what>(?:i|I)nvalid device count.{0,30})",
+        r"(?P<what>ncclRedOpDestroy ?: .{5,60})",
+        r"(?P<what>(?:Flags|Context|Signal index) \d+ is invalid)",
+        r"(?P<what>Data type supplied to user-created ncclRedOp_t.{0,60})",
+        r"(?P<what>[Ii]nvalid pointer 0x\w+.{0,30})",
+        r"(?P<what>Could not find communicator matching window)",
+        r"(?P<what>alignment \d+ is not power of 2|extends beyond allocation"
+        r"|No allocation found at offset|does not exist in shadow pool)",
     ),
     confirm="NCCL_DEBUG=INFO and NCCL_CHECK_POINTERS=1: the line before the error names the argument",
     cure=(

@@ -25,6 +25,8 @@ SIGNATURE = Signature(
         r"Signal 15 \(SIGTERM\)",
         r"mpirun noticed that process rank \d+",
         r"exited with non-zero status",
+        r"RendezvousGracefulExitError",
+        r"exit(?:ed)?(?: with)?(?: exit)? code:? 143\b",
     ),
     confirm="the first failure in torchrun's summary (Root Cause) or the first rank in mpirun's",
     cure="see the error of that rank",

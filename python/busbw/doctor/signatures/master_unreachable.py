@@ -13,6 +13,8 @@ SIGNATURE = Signature(
         r"(?:MASTER_PORT|MASTER_ADDR|:29\d00).{0,100}(?:refused|timed out|unreachable|No route)",
         r"DistNetworkError",
         r"\[c10d\].{0,120}(?:refused|timed out|No route)",
+        r"(?:DEADLINE_EXCEEDED|UNAVAILABLE).{0,120}(?:coordination service|coordinator)",
+        r"[Ff]ailed to connect to .{0,30}coordinat",
     ),
     unless=(
         "address already in use",

@@ -15,6 +15,7 @@ SIGNATURE = Signature(
         r"different number of devices=",
         r"There are mismatched physical devices",
     ),
+    unless=("with family 0 is neither",),
     confirm="grep -h -e 'Using network' -e 'NET/Plugin' in the logs of all ranks: which host differs",
     cure="make image, plugin, LD_LIBRARY_PATH, devices and NCCL_NET the same on all hosts",
     source="NCCL src/misc/socket.cc, src/init.cc",

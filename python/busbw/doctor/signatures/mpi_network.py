@@ -15,9 +15,15 @@ SIGNATURE = Signature(
         r"at least one pair of MPI processes are unable to reach each other",
         r"\bpml_ucx\.c:\d+ +Error",
         r"MPIDI_OFI_\w+.{0,80}(?:fail|error)",
+        r"PSM\d? can't open|\bhfi\d?_\w+.{0,60}(?:fail|error|can't)|PSM\d?\b.{0,40}(?:fail|error|could not)",
+        r"(?:ifname|host/port description) in business card|business card.{0,60}(?:fail|invalid|error)",
     ),
     unless=("transport retry", "is not available", "no space left", "shm"),
-    explains=("process-crashed", "killed-by-launcher"),
+    explains=(
+        "process-crashed",
+        "killed-by-launcher",
+        "pmi",
+    ),
     confirm="mpirun --mca btl_base_verbose 30 hostname; ucx_info -d; UCX_LOG_LEVEL=info",
     cure=(
         "name the network that all nodes share: --mca btl_tcp_if_include eth0, UCX_NET_DEVICES=mlx5_0:1 (or "

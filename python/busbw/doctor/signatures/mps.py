@@ -11,6 +11,9 @@ SIGNATURE = Signature(
         r"\bthe MPS (?:server|client|control daemon)",
         r"cudaErrorMps\w+|CUDA_ERROR_MPS_\w+",
         r"Cuda failure 80[5-9]\b",
+        r"(?:cudaErrorMps|CUDA_ERROR_MPS_)\w+",
+        r"MPS (?:client failed to connect|server is not ready|server has been shut|server is not"
+        r"|client terminated)|maximum number of MPS",
     ),
     confirm="ps aux | grep nvidia-cuda-mps; echo $CUDA_MPS_PIPE_DIRECTORY in the job",
     cure=(

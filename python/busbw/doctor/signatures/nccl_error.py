@@ -7,7 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="NCCL failed ({what}); the log does not hold the line that says why",
     patterns=(
-        r"NCCL error.{0,200}(?P<what>internal error|invalid argument|remote process exited|network error)",
+        r"NCCL error.{0,200}(?P<what>internal error|invalid argument)",
         r"(?P<what>ncclUnhandledCudaError|unhandled cuda error)",
         r"(?P<what>ncclSystemError|unhandled system error)",
         r"(?P<what>ncclInternalError)",
@@ -17,6 +17,9 @@ SIGNATURE = Signature(
         r"NCCL.{0,20}(?P<what>internal error)",
         r"Test CUDA failure .{0,60}'(?P<what>[^']{3,60})",
         r"(?P<what>invalid usage)",
+        r"(?P<what>communicator was aborted|Process group has been aborted)",
+        r"NCCL operation (?P<what>\w+).{0,80}failed",
+        r"NCCL error\b.{0,120}\b(?:value|code|status)\W{1,3}(?P<what>\d)\b",
     ),
     confirm=("run again with NCCL_DEBUG=INFO on all ranks and give the logs of all of them to busbw doctor"),
     cure=("look for the first NCCL WARN of any rank; with `Last error:` empty only NCCL_DEBUG=INFO tells"),

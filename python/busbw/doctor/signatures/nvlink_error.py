@@ -17,6 +17,18 @@ SIGNATURE = Signature(
         r"CUDA_ERROR_NVLINK_UNCORRECTABLE",
         r"uncorrectable NVLink error",
         r"Cuda failure 220\b",
+        r"cudaErrorNvlinkUncorrectable|CUDA_ERROR_NVLINK_UNCORRECTABLE",
+        r"CUDA_ERROR_CONTAINED|cudaErrorContained|Invalid access of peer GPU memory over nvlink",
+        r"DCGM_FR_NVLINK\w*(?:DOWN|ERROR|CRC|REPLAY|FATAL)",
+        r"\bNvLink link \d+ is currently down",
+        r"NVLink errors.{0,40}(?:exceed|detected)",
+        r"all links are in[aA]ctive",
+        r"[Uu]nable to retrieve NVLink information",
+    ),
+    unless=(
+        "undefined reference",
+        "nvlink fatal",
+        "multiple definition",
     ),
     confirm="nvidia-smi nvlink -s; nvidia-smi nvlink -e; `dmesg | grep -i xid`",
     cure=(

@@ -11,10 +11,15 @@ SIGNATURE = Signature(
         r"Failed to open libnvidia-ml\.so",
         r"nvmlInit\w*\(\) failed",
         r"Failed to initialize NVML",
+        r"nvmlDeviceGetCount\(\) reported more devices",
+        r"nvmlDevice\w+\(.{0,80}failed",
+        r"Failed to get PCI info from NVML",
     ),
     unless=(
         "setcpuaffinity",
         "driver/library version mismatch",
+        "setcpuaffinity",
+        "p2pstatus",
     ),
     confirm="nvidia-smi in the same container",
     cure=(

@@ -8,7 +8,7 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title="a plugin (network or tuner) was made for another version of NCCL, which does not use it",
     patterns=(
-        r"symbols? v\d+ and lower are not supported",
+        r"ncclNetPlugin symbols? v\d+ and lower are not supported",
         r"plugin has incompatible version",
         r"TUNER/Plugin.{0,60}(?:Failed to (?:load|open|initialize)|incompatible|dlopen error)",
         r"libnccl-tuner\S*.{0,60}(?:undefined symbol|cannot open|Could not find)",

@@ -16,6 +16,9 @@ SIGNATURE = Signature(
         r"peer query failed between",
         r"P2P not supported between GPU",
         r"cudaDeviceEnablePeerAccess.{0,40}(?:fail|error)",
+        r"nvmlDeviceGetP2PStatus\(.{0,80}failed",
+        r"cudaErrorPeerAccess(?:Unsupported|NotEnabled)|CUDA_ERROR_PEER_ACCESS_(?:UNSUPPORTED|NOT_ENABLED)",
+        r"RTX \d000 series doesn't support faster communication",
     ),
     confirm="nvidia-smi topo -p2p r; nvidia-smi topo -m; p2pBandwidthLatencyTest",
     cure=(

@@ -25,6 +25,11 @@ SIGNATURE = Signature(
         r"rendezvous.{0,60}(?:timed? ?out|failed|closed)",
         r"barrier timed out",
         r"Timeout waiting for.{0,40}(?:ranks|workers|join)",
+        r"RuntimeError: Wait timeout",
+        r"Timeout waiting for key: \w+",
+        r"GetKeyValue\(\) timed out",
+        r"timed out with key: \w+",
+        r"Timed out initializing process group in store based barrier",
     ),
     explains=(
         "master-unreachable",

@@ -15,6 +15,7 @@ SIGNATURE = Signature(
         r"disabling CollNet",
         r"CollNet.{0,60}(?:only supports|disabled|fail)",
         r"Failed to connect to Aggregation Manager",
+        r"Cannot initialize CollNet, using point-to-point",
     ),
     unless=("node threshold",),
     confirm="sharp_hello; ibdiagnet --sharp; systemctl status sharp_am on the subnet manager's host",

@@ -26,8 +26,20 @@ SIGNATURE = Signature(
         r"Bus error \(core dumped\)",
         r"shm_open.{0,80}fail",
         r"unable to open shared memory object",
+        r"failed to create shared memory (?:file|mapping)",
+        r"Could not map .{1,80}size \d+",
+        r"Error while \w+ shared memory segment",
+        r"failed to extend \S{1,80} to \d+ bytes",
+        r"(?:open|map) (?:shared memory mapping|view of file)",
     ),
     explains=("bad-shm-attach",),
+    unless=(
+        "no such file",
+        "permission denied",
+        "not permitted",
+        "too many open files",
+        "too many open files",
+    ),
     confirm="df -h /dev/shm in the container while the job starts",
     cure=(
         "start the container with --shm-size=1g or more or --ipc=host (Kubernetes: an emptyDir of "

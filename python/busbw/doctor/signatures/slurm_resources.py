@@ -32,6 +32,10 @@ SIGNATURE = Signature(
     unless=(
         "couldn't chdir",
         "gpu is lost",
+        "mountvolume",
+        "imagepull",
+        "failedmount",
+        "failedattach",
     ),
     confirm="scontrol show job JOB; sinfo -o '%n %G %T'; kubectl describe pod POD; ray status",
     cure=(

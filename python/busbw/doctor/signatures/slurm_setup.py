@@ -18,7 +18,9 @@ SIGNATURE = Signature(
         r"plugin_load_from_file|cannot find \w{2,20} plugin for",
     ),
     confirm="munge -n | ssh NODE unmunge; timedatectl on both; scontrol ping; slurmd -C",
-    cure="run munged with one key on all nodes, synchronise their clocks (chrony), start slurmctld, mend the partition",
+    cure=(
+        "run munged with one key on all nodes, synchronise their clocks (chrony), start slurmctld, mend the partition"
+    ),
     source="Slurm's and munge's own words",
     explains=("slurm-resources", "job-cancelled"),
 )

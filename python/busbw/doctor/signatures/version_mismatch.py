@@ -12,6 +12,9 @@ SIGNATURE = Signature(
         r"NCCL library is (?:too old|not backwards compatible)",
         r"compiled with NCCL version \S+ but .{0,40}\d",
         r"NCCL version.{0,40}(?:differ|mismatch)",
+        r"compiled with too old version of NCCL",
+        r"Invalid GIN gdaki backend version",
+        r"with family 0 is neither AF_INET",
     ),
     confirm=("python -c 'import torch; print(torch.cuda.nccl.version())' and ldd on every node; NCCL_DEBUG=VERSION"),
     cure=(

@@ -12,6 +12,9 @@ SIGNATURE = Signature(
         r"(?P<interface>docker0|virbr0)\b.{0,60}(?:fail|refused|timed out|unreachable)",
         r"connect(?:ion)? to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)\S* (?:failed|returned)",
         r"Connect to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)<\d+>",
+        r"NET/Socket : Using .{0,200}\](?P<interface>docker\d+|virbr\d+|br-[0-9a-f]{6,}|veth\w+|cali\w+|flannel\S*?):",
+        r"[Cc]onnect to (?P<interface>169\.254\.\d+\.\d+)<\d+>",
+        r"NET/Socket : Using .{0,200}\](?P<interface>[\w.-]{1,30}):169\.254\.\d",
     ),
     explains=(
         "connection-refused",

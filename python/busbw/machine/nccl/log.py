@@ -81,6 +81,11 @@ class _Reading:
 
 def read_log(lines: Iterable[str], source: str) -> NcclLog:
     """Read a log. Never fails: what is no message of NCCL is skipped, what is not understood is counted."""
+    return read_numbered(enumerate(lines, 1), source)
+
+
+def read_numbered(lines: Iterable[tuple[int, str]], source: str) -> NcclLog:
+    """As `read_log`, of lines with their numbers, of which some may be left out."""
     reading = _Reading(source)
     for said in messages(lines):
         if not isinstance(said, Line):

@@ -31,11 +31,11 @@ class Line(NamedTuple):
     text: str
 
 
-def messages(lines: Iterable[str]) -> Iterator[Line | tuple[int, str]]:
+def messages(numbered: Iterable[tuple[int, str]]) -> Iterator[Line | tuple[int, str]]:
     """Messages of NCCL; any other line that starts with # as (number, line), since benchmarks head their tables so."""
     # A thread's messages begin alike, so that each beginning is taken apart once.
     heads: dict[str, tuple[str, int, int, int, str] | None] = {}
-    for number, raw in enumerate(lines, 1):
+    for number, raw in numbered:
         if number > MAX_LINES:
             return
         at = raw.find("NCCL ")

@@ -1,0 +1,111 @@
+"""Reads a log once, as bytes, and passes on only those lines that may say something new: most of it is repetition."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import BinaryIO
+
+from busbw.doctor.scan import DIGITS, Scanning
+
+MAX_LINE = 65536
+BLOCK = 1 << 20
+MAX_DULL = 20_000
+MAX_SEEN = 50_000
+_SILENT, _NCCL, _ALIVE = 0, 1, 2
+_CALL = b" opCount "
+"""In each line about one call of a collective (NCCL_DEBUG_SUBSYS=COLL), of which nothing is read."""
+
+
+def lines_in(stream: BinaryIO) -> Iterator[bytes]:
+    """Lines without their ends; \\r ends a line too. A line without an end is cut, so that it cannot fill memory."""
+    rest = b""
+    while block := stream.read(BLOCK):
+        data = rest + block if rest else block
+        rest = b""
+        if b"\r" in data:
+            held = data.endswith(b"\r")
+            data = (data[:-1] if held else data).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            rest = b"\r" if held else b""
+        parts = data.split(b"\n")
+        rest = parts.pop() + rest
+        yield from parts
+        while len(rest) > MAX_LINE:
+            yield rest[:MAX_LINE]
+            rest = rest[MAX_LINE:]
+    if rest:
+        yield rest.rstrip(b"\r")
+
+
+_SAYS = ("log", "message", "msg", "MESSAGE", "textPayload", "text", "line", "content", "event", "fields", "jsonPayload")
+_KEYS = b"|".join(each.encode() for each in _SAYS)
+_JSON_LOG = re.compile(rb'\s{0,100}\{\s{0,100}(?:[^\n]{0,4000}?[,{]\s{0,100})?"(?:' + _KEYS + rb')"\s{0,100}:')
+
+
+def is_json_log(start: bytes) -> bool:
+    """Whether the first line is an object that holds a log's line: of docker, Kubernetes, journald or a framework."""
+    return b'"schema"' not in start[:200] and _JSON_LOG.match(start) is not None
+
+
+def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Lines with their numbers; of a log of JSON objects what each says, which may be several lines."""
+    known: bool | None = None
+    for number, raw in enumerate(lines, 1):
+        if known is None and raw:
+            known = is_json_log(raw)
+        if not known or not raw.startswith(b"{"):
+            yield number, raw
+            continue
+        for part in _said(raw).split("\n"):
+            yield number, part.encode("utf-8", "replace")
+
+
+def _said(raw: bytes) -> str:
+    """What the object says; the line itself where it is no object or says nothing."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(raw)
+        for _ in range(3):
+            if not isinstance(found, dict):
+                break
+            found = next((found[key] for key in _SAYS if key in found), None)
+        if isinstance(found, str):
+            return found
+    return raw.decode("utf-8", "replace")
+
+
+class Sieve:
+    """Passes each line to the scan until lines of its shape (equal but for digits) are known to say nothing more."""
+
+    def __init__(self, scanning: Scanning) -> None:
+        self.scanning = scanning
+        self.lines = 0
+
+    def passed(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
+        """Those lines, with their numbers, that a reader of NCCL's messages and of tables must see."""
+        scanning, dull, seen = self.scanning, dict[bytes, int](), set[bytes]()
+        kinds = scanning.kinds
+        number = 0
+        for number, raw in lines:
+            shape = raw.translate(None, DIGITS)
+            state = dull.get(shape)
+            if state is not None and not scanning.ignored:
+                if state == _ALIVE:
+                    scanning.alive = number
+                continue
+            said = b"NCCL " in raw
+            if said and (_CALL in raw or raw in seen) and b"NCCL INFO " in raw:
+                kinds["nccl"] += 1
+                continue
+            line = raw.decode("utf-8", "replace")
+            before = scanning.alive
+            silent = scanning.look(line, number)
+            if said or line.lstrip().startswith("#"):
+                # The same connection of the same process once more; other messages are counted.
+                if " via " in line and "NCCL INFO Channel" in line and len(seen) < MAX_SEEN:
+                    seen.add(raw)
+                yield number, line
+            elif silent and len(dull) < MAX_DULL:
+                dull[shape] = _ALIVE if scanning.alive == number != before else _SILENT
+        self.lines = number

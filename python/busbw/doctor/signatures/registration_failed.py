@@ -1,0 +1,24 @@
+"""A buffer of the program could not be registered."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="registration-failed",
+    stage=Stage.SYSTEM,
+    title="a buffer of the program could not be registered with NICs or peers: {what}",
+    patterns=(
+        r"(?P<what>rank \d+ (?:de)?register \w+ buffer.{0,80}failed)",
+        r"(?P<what>failed to (?:NET|IPC) register userbuff.{0,60})",
+        r"(?P<what>register fails, buffer \S+.{0,60})",
+        r"(?P<what>Deregister: Could not find handle)",
+        r"(?P<what>rank \d+ invalid IPC peer\w+.{0,60})",
+        r"(?P<what>could not find mr \S+ inside cache)",
+    ),
+    confirm="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=REG on the rank that says it",
+    cure=(
+        "run without registration: NCCL_LOCAL_REGISTER=0 and NCCL_GRAPH_REGISTER=0; deregister before "
+        "freeing, and keep buffers until the communicator is destroyed"
+    ),
+    versions="NCCL 2.19 and later",
+    source="NCCL src/register, src/transport/p2p.cc, src/transport/net.cc",
+)

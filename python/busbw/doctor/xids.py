@@ -1,0 +1,90 @@
+"""What the numbers of Xid errors mean, after NVIDIA's public catalogue (docs.nvidia.com/deploy/xid-errors)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+RESTART = "restart the program"
+RESET = "reset the GPU, or reboot"
+CHECK = "check the board with NVIDIA's field diagnostic"
+IGNORE = "nothing is lost"
+
+_MEANINGS: Mapping[str, tuple[str, str]] = {
+    "1-4 6 7 25": ("invalid or corrupted commands", RESTART),
+    "8 43 46": ("the GPU stopped processing a program's work", RESTART),
+    "9": ("the driver could not program the GPU", RESET),
+    "12": ("the driver could not handle an exception of the GPU", RESET),
+    "13": ("an exception of the graphics or compute engine", RESTART),
+    "16 19 56 81 111-118": ("an error of the display engine", IGNORE),
+    "18": ("bus mastering is off in the PCI configuration", RESET),
+    "20-22 27 34 36 42 47 60 65": ("an exception of the video processor", RESTART),
+    "24 30": ("a semaphore of the GPU timed out or cannot be accessed", RESTART),
+    "26": ("the frame buffer timed out", RESET),
+    "31": ("a page fault of GPU memory", RESTART),
+    "32": ("invalid or corrupted push buffer", "check the PCIe link, then restart the program"),
+    "33 59 61 62 169": ("the GPU's micro-controller warned or halted", RESET),
+    "37 38": ("an error of the driver's firmware", RESET),
+    "39-41 70-72 75-77 85": ("an exception of a copy engine", RESTART),
+    "44": ("a fault while the GPU changed its context", RESTART),
+    "45": ("channels were removed after an earlier error", "look at the error before it"),
+    "48": ("a double bit error of memory", RESET),
+    "54": ("auxiliary power is not connected to the board", "connect the power cable"),
+    "57 58": ("the interface to video memory is unstable", CHECK),
+    "63": ("a row of memory was recorded for remapping", RESET),
+    "64": ("remapping a row of memory failed", CHECK),
+    "66 67": ("the driver made an illegal access", RESTART),
+    "68 83 84 88 89 96-98": ("an exception of a video decoder", RESTART),
+    "69": ("a program used a class of the GPU wrongly", RESTART),
+    "73 107": ("an exception of a video encoder", RESTART),
+    "74": ("an error of an NVLink", "check the link's errors, then reset the GPU"),
+    "78": ("a vGPU could not start", "check the vGPU licence and versions"),
+    "79": ("the GPU fell off the bus", "reboot; check PCIe, power and seating"),
+    "80": ("corrupted data was sent to the GPU", "check the PCIe link"),
+    "82 99-106": ("an exception of a JPEG decoder", RESTART),
+    "86": ("an exception of the optical flow engine", RESTART),
+    "92": ("many single bit errors of memory", CHECK),
+    "93": ("the InfoROM is written too often", IGNORE),
+    "94": ("an error of memory that stayed within one program", RESTART),
+    "95": ("an error of memory that other programs may see too", RESET),
+    "109": ("switching between contexts timed out", RESET),
+    "110": ("a security fault", RESET),
+    "119 120": ("the GPU's system processor (GSP) does not answer or failed", RESET),
+    "121": ("an error of the link between GPU and Grace (C2C)", RESET),
+    "122-124": ("the board's flash memory cannot be read or written", CHECK),
+    "125": ("the file system of the InfoROM failed", CHECK),
+    "136 155": ("an NVLink could not be trained", RESET),
+    "137": ("a program accessed NVLink memory without right", RESTART),
+    "140": ("an error of memory that was not corrected", RESET),
+    "143": ("the GPU could not be initialised", RESET),
+    "144-150": ("an error of an NVLink of the fifth generation", "see the severity in the line; reset the GPU"),
+    "151": ("encryption keys could not be changed", RESET),
+    "152 153": ("an error of the deep learning accelerator", RESTART),
+    "154": ("the action that mends the GPU has changed", "do what the line names: reset the GPU, or reboot"),
+    "156 160": ("part of the GPU was retired", RESET),
+    "157 161": ("part of the GPU could not be retired", CHECK),
+    "158 167": ("the GPU or its PCIe link timed out fatally", RESET),
+    "159": ("an error of the coherent link to the processor", RESET),
+    "162-165": ("power smoothing was switched on, off or is near its end", IGNORE),
+    "166 170": ("traffic of confidential computing came before its setup", RESET),
+    "168": ("errors in a protected region of memory", RESET),
+    "171 172": ("more about an error of memory (Xid 48)", RESET),
+}
+
+
+def _spread(table: Mapping[str, tuple[str, str]]) -> dict[int, tuple[str, str]]:
+    numbers: dict[int, tuple[str, str]] = {}
+    for keys, value in table.items():
+        for key in keys.split():
+            first, _, last = key.partition("-")
+            numbers.update(dict.fromkeys(range(int(first), int(last or first) + 1), value))
+    return numbers
+
+
+XIDS: Mapping[int, tuple[str, str]] = _spread(_MEANINGS)
+"""(what happened, what NVIDIA asks for) for each number; numbers that are not there are not public."""
+
+
+def told(number: str) -> str:
+    """The number with its meaning and its action; the number alone where it is not public."""
+    known = XIDS.get(int(number)) if number.isdecimal() and len(number) < 6 else None
+    return f"Xid {number}: {known[0]}; {known[1]}" if known else f"Xid {number}"

@@ -1,0 +1,138 @@
+"""The first look at a log: what it leaves out says nothing new, numbers are the file's, JSON logs are opened."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from busbw.cli.main import main
+from busbw.doctor.examine import examine
+from busbw.doctor.facts import gather
+from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.scan import Scanning, scan
+from busbw.doctor.sieve import MAX_LINE, Sieve, is_json_log, lines_in, numbered
+from busbw.doctor.signatures import SIGNATURES
+from busbw.machine.nccl.log import read_log, read_numbered
+
+from .corpus import healthy
+from .corpus.load import cases
+
+ALL = tuple(SIGNATURES.values())
+FAULT = "n0:1:2 [0] misc/socket.cc:452 NCCL WARN socketStartConnect: Connect to 10.0.0.5<41021> failed : {}"
+
+
+def loud(data: bytes, folder: Path) -> list[Finding]:
+    path = folder / "job.log"
+    path.write_bytes(data)
+    found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
+    return [each for each in found if each.severity is not Severity.NOTE]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"a\nb\n", [b"a", b"b"]),
+        (b"a\r\nb\r\n", [b"a", b"b"]),
+        (b"10%\r20%\rend", [b"10%", b"20%", b"end"]),
+        (b"a\n\nb", [b"a", b"", b"b"]),
+        (b"", []),
+    ],
+)
+def test_lines_end_where_editors_end_them(data: bytes, lines: list[bytes]) -> None:
+    assert list(lines_in(io.BytesIO(data))) == lines
+    assert list(lines_in(_Slow(data))) == lines
+
+
+class _Slow(io.BytesIO):
+    """Gives a byte at a time."""
+
+    def read(self, _most: int | None = -1, /) -> bytes:
+        return super().read(1)
+
+
+def test_a_file_without_ends_of_lines_is_cut() -> None:
+    assert {len(each) for each in lines_in(io.BytesIO(b"x" * (3 * MAX_LINE)))} == {MAX_LINE}
+
+
+def test_a_sieved_log_says_what_the_whole_says() -> None:
+    texts = [case.text * 3 for case in cases()] + [text for _, text in healthy.logs() if not text.startswith("{")]
+    for text in texts[::3]:
+        scanning = Scanning("a", ALL)
+        sieve = Sieve(scanning)
+        log = read_numbered(sieve.passed(enumerate(lines_in(io.BytesIO(text.encode())), 1)), "a")
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")
+        whole = read_log(lines, "a")
+        assert scanning.finished(0).hits.keys() == scan(lines, "a", ALL).hits.keys(), text[:400]
+        assert (log.communicators, log.warnings, log.versions) == (whole.communicators, whole.warnings, whole.versions)
+
+
+def test_numbers_are_those_of_the_file(tmp_path: Path) -> None:
+    dull = [f"step {each} waits" for each in range(5000)]
+    (found,) = loud("\n".join([*dull, FAULT.format("Connection refused"), *dull]).encode(), tmp_path)
+    assert found.name == "connection-refused" and found.evidence[0].line == 5001
+
+
+def test_the_last_sign_of_life_counts_and_not_the_first() -> None:
+    scanning = Scanning("a", ALL)
+    lines = [f"step {each} loss 2.{each}".encode() for each in range(100)]
+    assert list(Sieve(scanning).passed(enumerate(lines, 1))) == []
+    assert scanning.alive == 100
+
+
+def test_a_fault_of_a_shape_that_was_dull_once_is_seen(tmp_path: Path) -> None:
+    text = "kernel: NVRM: Xid (PCI:0000:3b:00): 0, none\n" * 3 + "kernel: NVRM: Xid (PCI:0000:3b:00): 79, none\n"
+    assert "gpu-off-bus" in [each.name for each in loud(text.encode(), tmp_path)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"log":"%s\\n","stream":"stderr","time":"2026-11-22T10:00:00.1Z"}',
+        '{"timestamp":"2026-11-22","level":"ERROR","fields":{"message":"first\\n%s\\nlast"},"target":"launcher"}',
+        '{"insertId":"1","jsonPayload":{"message":"%s"},"severity":"ERROR"}',
+        '{ "MESSAGE" : "%s", "_HOSTNAME" : "n0" }',
+    ],
+)
+def test_logs_of_objects_are_opened(line: str, tmp_path: Path) -> None:
+    quiet = line % "all is well"
+    text = f"{quiet}\n{quiet}\n{line % FAULT.format('Connection refused')}\n"
+    (found,) = loud(text.encode(), tmp_path)
+    assert found.name == "connection-refused" and found.evidence[0].line == 3
+    assert found.evidence[0].fact.startswith("n0:1:2")
+
+
+@pytest.mark.parametrize("text", ['{"schema": 9, "log": 1}', '{"a": 1}', "[1]", "n0 {}", ""])
+def test_other_objects_are_no_logs(text: str) -> None:
+    assert not is_json_log(text.encode())
+
+
+def test_a_broken_object_stays_a_line() -> None:
+    lines = [b'{"log":"a\\nb"}', b'{"log": 3}', b'{"log":"cut', b"plain"]
+    assert [each for _, each in numbered(lines)] == [b"a", b"b", *lines[1:]]
+
+
+def test_a_record_that_is_cut_off_is_still_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"schema": 1, "kind": "r')
+    assert main(["doctor", str(path)]) == 2
+    assert "cut off" in capsys.readouterr().err
+
+
+RAS = """#0-0 (fa93daea854b060b) MISMATCH
+  Communicator ranks have different AllGather operation counts
+  30 ranks have launched up to operation 640
+  Rank 12 has launched up to operation 641 -- GPU 4 managed by process 7 on node n3
+"""
+
+
+def test_what_ras_reports_is_a_finding(tmp_path: Path) -> None:
+    (found,) = loud(RAS.encode(), tmp_path)
+    assert found.name == "ras-mismatch" and "AllGather" in found.title
+
+
+def test_the_meaning_of_an_xid_is_told(tmp_path: Path) -> None:
+    (found,) = loud(b"NVRM: Xid (PCI:0000:3b:00): 158, pid=1, timeout\n", tmp_path)
+    assert "timed out fatally" in found.title and "reset" in found.title
