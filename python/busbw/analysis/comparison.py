@@ -12,7 +12,7 @@ from busbw.analysis.ranges import Point, SizeRange, find_ranges
 from busbw.analysis.samples import Figure, common_samples
 from busbw.analysis.sequence import MIN_ROUNDS
 from busbw.analysis.statistics import MIN_SAMPLES, Interval, median
-from busbw.analysis.verdict import MARGIN, Judgement, judge, judge_single, of_rounds, of_runs, of_samples
+from busbw.analysis.verdict import MARGIN, Judged, Judgement, judge, judge_single, of_rounds, of_runs, of_samples
 from busbw.base.errors import UserError
 from busbw.base.quantities import Range, within
 from busbw.records import Case, Record
@@ -79,7 +79,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Judged):
     """One size on both sides, what is said of B against A, and from how many samples a side."""
 
     size: int
@@ -87,15 +87,6 @@ class Row:
     b: Figure
     judgement: Judgement
     samples: tuple[int, int]
-
-    @property
-    def ratio(self) -> float:
-        assert self.judgement.ratio is not None
-        return self.judgement.ratio
-
-    @property
-    def interval(self) -> Interval | None:
-        return self.judgement.interval
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,21 @@ class Judgement:
         return f"needs about {self.more:,} more {self.unit if self.more != 1 else self.unit.removesuffix('s')}"
 
 
+class Judged:
+    """What carries a verdict: its ratio of speeds and the interval, where they are read."""
+
+    judgement: Judgement
+
+    @property
+    def ratio(self) -> float:
+        assert self.judgement.ratio is not None
+        return self.judgement.ratio
+
+    @property
+    def interval(self) -> Interval | None:
+        return self.judgement.interval
+
+
 def times_as_fast(low: float, high: float, b: str = "B") -> str:
     """`B is 1.18 to 1.22 times as fast`; one figure where both ends read the same."""
     decimals = 0 if low >= 100 else 1 if low >= 10 else 2

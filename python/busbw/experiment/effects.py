@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from busbw.analysis.statistics import Interval, median
 from busbw.analysis.units import format_bytes
-from busbw.analysis.verdict import Judgement, Verdict, of_rounds
+from busbw.analysis.verdict import Judged, Judgement, Verdict, of_rounds
 from busbw.experiment.factors import Variant
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import Outcome, Point, Trial
@@ -19,7 +19,7 @@ MAX_FAILURES = 2
 
 
 @dataclass(frozen=True)
-class PointEffect:
+class PointEffect(Judged):
     """One point of a variant against the same point of the baseline."""
 
     point: Point
@@ -28,15 +28,6 @@ class PointEffect:
     baseline_GBps: float
     variant_GBps: float
     judgement: Judgement
-
-    @property
-    def ratio(self) -> float:
-        assert self.judgement.ratio is not None
-        return self.judgement.ratio
-
-    @property
-    def interval(self) -> Interval | None:
-        return self.judgement.interval
 
     @property
     def sure(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -72,7 +73,15 @@ def completed(*words: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
+def completed_by_fish(*words: str) -> list[str]:
+    """What fish offers for the last of these words."""
+    program = f"{completion.script('fish')}\ncomplete -C {shlex.quote(' '.join(words))}"
+    done = subprocess.run(["fish", "--no-config"], input=program, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stderr == ""
+    return [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -88,8 +97,10 @@ def completed(*words: str) -> list[str]:
         (("busbw", "tune", "--rounds", ""), []),
     ],
 )
-def test_bash_completes_verbs_options_values_and_files(words: tuple[str, ...], offered: list[str]) -> None:
-    assert completed(*words) == offered
+def test_shells_complete_verbs_options_values_and_files(shell: str, words: tuple[str, ...], offered: list[str]) -> None:
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    assert {"bash": completed, "fish": completed_by_fish}[shell](*words) == offered
 
 
 @pytest.mark.parametrize(("shell", "check"), [("bash", "bash -n"), ("zsh", "zsh -n"), ("fish", "fish --no-execute")])
