@@ -1,9 +1,13 @@
-"""`busbw azureml setup|submit|collect|teardown`: the same measurement as a job of Azure Machine Learning."""
+"""`busbw azureml setup|submit|collect|cancel|teardown`: the same measurement as a job of Azure Machine Learning."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,19 +17,24 @@ from busbw.cli.verbs import COLLECTIVES
 
 if TYPE_CHECKING:
     from busbw.launch.clouds.azureml import steps
+    from busbw.launch.clouds.azureml.cloud import Cloud
     from busbw.launch.clouds.azureml.documents import Measurement
     from busbw.launch.clouds.azureml.settings import Settings
 
 DEFAULT_FILE = "busbw-azureml.toml"
-STEPS = ("example", "setup", "submit", "collect", "teardown")
+STEPS = ("example", "price", "setup", "submit", "collect", "cancel", "teardown")
 LONGEST_WAIT = 24 * 3600.0
+START_LIMIT = 3600.0
+STOPPING = (signal.SIGTERM, signal.SIGHUP)
 
 EPILOG = """\
 steps:
   example    print a file of names to start from
+  price      print what a node costs, from Azure's public list
   setup      make group, workspace, cluster and environment where missing
   submit     start a job that measures COLLECTIVE
   collect    wait for a job and fetch its record: busbw azureml collect JOB
+  cancel     end a job: busbw azureml cancel JOB
   teardown   delete the cluster that busbw made; --everything: group too
 
 examples:
@@ -55,44 +64,63 @@ def run_words(verb: str, words: Sequence[str]) -> int:
 
 def run(args: Args) -> int:
     """Do one step."""
-    from busbw.launch.clouds.azureml import settings, steps
+    from busbw.launch.clouds.azureml import prices, settings, steps
 
     if args.step == "example":
         print(settings.EXAMPLE, end="")
         return 0
     names = settings.load(args.config)
     measurement = _measurement(args, names) if args.step == "submit" else None
-    if args.step == "collect" and (not args.job or args.rest):
-        raise UsageError("collect takes the name of one job: busbw azureml collect JOB")
+    if args.price:
+        names = replace(names, price=prices.said(args.price))
+    if args.step in {"collect", "cancel"} and (not args.job or args.rest):
+        raise UsageError(f"{args.step} takes the name of one job: busbw azureml {args.step} JOB")
     if args.dry_run:
         print(*_shown(args, names, measurement), sep="\n")
         return 0
     if args.step == "collect":
         return _collect(args, names, args.job)
+    if args.step == "price":
+        cluster = names.cluster
+        found = prices.ask(cluster.vm_size, names.azure.location, low_priority=cluster.low_priority)
+        print(prices.as_table(found), end="")
+        return 0
     from busbw.launch.clouds.azureml.cloud import Cloud
 
     cloud = Cloud(names)
     if args.step == "setup":
         steps.setup(names, cloud, _asker(args.yes), _say)
+    elif args.step == "cancel":
+        cloud.cancel(args.job)
+        _say(f"job {args.job} is cancelled; `busbw azureml collect {args.job}` fetches what it measured")
     elif args.step == "teardown":
         steps.teardown(names, cloud, _asker(args.yes), _say, everything=args.everything)
     else:
         assert measurement is not None
         name = steps.submit(names, cloud, measurement, _asker(args.yes), _say)
         print(name)
-        return _collect(args, names, name) if args.wait else 0
+        return _collect(args, names, name, cloud) if args.wait else 0
     return 0
 
 
 def _shown(args: Args, names: Settings, measurement: Measurement | None) -> Iterator[str]:
     """What the step would do."""
-    from busbw.launch.clouds.azureml import steps
+    from busbw.launch.clouds.azureml import prices, steps
 
     if args.step == "teardown":
         return steps.shown_teardown(names, everything=args.everything)
     if args.step == "collect":
         return steps.shown_collect(names, args.job, _target(args, args.job))
-    return steps.shown(names, measurement)
+    if args.step == "cancel":
+        return steps.shown_cancel(names, args.job)
+    if args.step == "price":
+        place = f"{names.cluster.vm_size} in {names.azure.location}"
+        return iter([f"ask {prices.LIST} for the price of {place}", "print it as the table [price]"])
+    shown = steps.shown(names, measurement)
+    if args.step == "submit" and args.wait:
+        return chain(shown, ["# then, with the name that Azure ML gives the job:"],
+                     steps.shown_collect(names, "JOB", _target(args, "JOB")))  # fmt: skip
+    return shown
 
 
 def _target(args: Args, job: str) -> Path:
@@ -135,19 +163,55 @@ def _measurement(args: Args, names: Settings) -> Measurement:
     )
 
 
-def _collect(args: Args, names: Settings, job: str) -> int:
-    from busbw.launch.clouds.azureml import steps
-    from busbw.launch.clouds.azureml.cloud import FINISHED, Cloud, scratch
+def _collect(args: Args, names: Settings, job: str, submitted_by: Cloud | None = None) -> int:
+    """Follow a job, fetch its record, tell what it cost. A job that we have submitted ends where we are told to end."""
+    from busbw.launch.clouds.azureml import following, prices, steps
+    from busbw.launch.clouds.azureml.cloud import Cloud, scratch
 
-    cloud = Cloud(names)
+    cloud = submitted_by or Cloud(names)
     target = _target(args, job)
     if target.exists():
         raise UserError(f"job {job} has been collected: its record is {target}")
-    code = steps.wait(cloud, job, FINISHED, LONGEST_WAIT, _say)
+    limits = following.Limits(LONGEST_WAIT, (args.start_limit or START_LIMIT) if submitted_by else None)
+    try:
+        with _signals_as_interrupts():
+            ended = following.follow(cloud, job, limits, _say, _show)
+    except KeyboardInterrupt:
+        if submitted_by is None:
+            raise
+        _say(f"stopped by a signal: cancelling job {job}")
+        cloud.cancel(job)
+        return 130
+    except UserError as problem:
+        if submitted_by is None or "azureml cancel" in str(problem) or "was cancelled" in str(problem):
+            raise
+        raise UserError(f"{problem}; job {job} may still run: `busbw azureml cancel {job}` ends it") from None
+    _say(prices.after(names.price, ended.nodes, ended.seconds))
     with scratch() as folder:
         steps.collect(cloud, job, target, Path(folder))
     _say(f"the record of this run is {target}")
-    return code
+    return ended.code
+
+
+@contextmanager
+def _signals_as_interrupts() -> Iterator[None]:
+    """What ends a terminal's session, or this program, is a reason to cancel a job that costs money."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _show(text: str) -> None:
+    """A part of the job's log; a terminal gets nothing of it that it would obey."""
+    shown = "".join(each for each in text if each.isprintable() or each in "\n\t")
+    print(shown, end="", flush=True)
 
 
 def _asker(yes: bool) -> steps.Ask:

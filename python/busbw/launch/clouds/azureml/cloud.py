@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import logging
 import re
+import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,42 @@ from busbw.launch.clouds.azureml.settings import Settings
 from busbw.launch.yaml_text import to_yaml
 
 GROUPS_API = "2021-04-01"
-FINISHED = {"Completed": 0, "Failed": 1, "Canceled": 130, "NotResponding": 1}
+COMPUTE_API = "2023-10-01"
+CANCEL_SECONDS = 120.0
+LOG_SECONDS = 30.0
+MOST_LOG_BYTES = 4 << 20
+_FIRST_LOG = re.compile(r"user_logs/std_log\D*0*\.txt")  # of process 0
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a job stands; `log` is an address that holds a right to read, and is never shown."""
+
+    status: str
+    nodes: int = 1
+    seconds: float | None = None
+    why: str = ""
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What the cluster has of the nodes that it wants, and why not all."""
+
+    name: str
+    current: int
+    wanted: int
+    errors: tuple[str, ...]
+
+    @property
+    def is_refused(self) -> bool:
+        """Waiting does not help against a quota."""
+        return any("quota" in each.lower() for each in self.errors)
+
+    def __str__(self) -> str:
+        why = f" ({self.errors[0]})" if self.errors else ""
+        hint = "; ask Azure for more quota, or take fewer nodes" if self.is_refused else ""
+        return f"the cluster {self.name} has {self.current} of {self.wanted} nodes{why}{hint}"
 
 
 def sdk() -> Any:
@@ -26,7 +64,8 @@ def sdk() -> Any:
         import azure.identity
     except ImportError as problem:
         raise UserError(
-            f"Azure ML needs packages that are not installed ({problem.name}): pip install azure-ai-ml azure-identity"
+            f"Azure ML needs packages that are not installed ({problem.name}): "
+            f"{sys.executable} -m pip install azure-ai-ml azure-identity"
         ) from None
     # The SDK announces experimental classes and every upload; what matters here is said by us.
     for name in ("azure", "msrest", "azure.ai.ml"):
@@ -95,16 +134,63 @@ class Cloud:
             made = self._client.jobs.create_or_update(loaded)
         return str(made.name), str(getattr(made, "studio_url", "") or "")
 
-    def status(self, name: str) -> str:
-        """Where a job stands, in Azure ML's word."""
+    def look(self, name: str) -> Look:
+        """How a job stands: Azure ML's word, and what its run's history adds, where that can be asked for."""
         with _explained(f"job {name} could not be asked for"):
-            status = self._client.jobs.get(name).status
-        return str(getattr(status, "value", status))
+            job = self._client.jobs.get(name)
+        status = str(getattr(job.status, "value", job.status))
+        nodes = getattr(getattr(job, "resources", None), "instance_count", None) or 1
+        try:
+            # The SDK prints logs by itself only until it is told to stop; the same answer is asked for here.
+            details = self._client.jobs._runs_operations.get_run_details(name)
+            begin, end = details.start_time_utc, details.end_time_utc
+            error = getattr(getattr(details, "error", None), "error", None)
+            logs = sorted(each for each in details.log_files or {} if _FIRST_LOG.fullmatch(each))
+            return Look(
+                status,
+                int(nodes),
+                (end - begin).total_seconds() if begin and end else None,
+                _first_sentence(getattr(error, "message", None) or ""),
+                str(details.log_files[logs[0]]) if logs else "",
+            )
+        except Exception:  # noqa: BLE001 - whatever a version of the SDK lacks, the state alone is enough to go on
+            return Look(status, int(nodes))
+
+    def read_log(self, address: str, seen: int) -> tuple[str, int]:
+        """What a log has beyond its first bytes, and how many it has then; nothing where it cannot be read now."""
+        requests: Any = import_module("requests")  # the SDK's own way to the network
+        if not address.startswith("https://"):
+            return "", seen
+        try:
+            headers = {"Range": f"bytes={seen}-"}
+            with requests.get(address, headers=headers, timeout=LOG_SECONDS, stream=True) as answer:
+                if answer.status_code not in {200, 206}:
+                    return "", seen
+                data = answer.raw.read(MOST_LOG_BYTES + (seen if answer.status_code == 200 else 0), decode_content=True)
+        except (requests.RequestException, OSError):
+            return "", seen
+        new = data[seen:] if answer.status_code == 200 else data
+        whole = new[: new.rfind(b"\n") + 1]  # the rest of a line comes the next time
+        return whole.decode(errors="replace"), seen + len(whole)
+
+    def nodes(self) -> Nodes | None:
+        """The cluster's nodes; None where Azure does not say."""
+        azure, cluster = self._settings.azure, self._settings.cluster.name
+        place = f"Microsoft.MachineLearningServices/workspaces/{azure.workspace}/computes/{cluster}"
+        try:
+            found = self._manage("GET", f"/providers/{place}", COMPUTE_API)["properties"]
+            inner = found.get("properties") or {}
+            raised = [*(inner.get("errors") or ()), *(found.get("provisioningErrors") or ())]
+            errors = [each.get("error") or {} for each in raised]
+            said = tuple(_first_sentence(f"{each.get('code')}: {each.get('message')}") for each in errors)
+            return Nodes(cluster, int(inner.get("currentNodeCount") or 0), int(inner.get("targetNodeCount") or 0), said)
+        except Exception:  # noqa: BLE001 - a reason for waiting is welcome, and nothing depends on it
+            return None
 
     def cancel(self, name: str) -> None:
         """End a job that may still run."""
         with _explained(f"job {name} could not be cancelled"):
-            self._client.jobs.begin_cancel(name).result()
+            self._client.jobs.begin_cancel(name).result(CANCEL_SECONDS)
 
     def download(self, name: str, folder: Path) -> list[Path]:
         """Everything that the job left, in a folder of ours."""
@@ -131,6 +217,10 @@ class Cloud:
 
     def _group(self, method: str, body: dict[str, Any] | None = None) -> Any:
         """Resource groups belong to Azure's manager itself, for which the SDK has no client of its own."""
+        return self._manage(method, "", GROUPS_API, body)
+
+    def _manage(self, method: str, rest: str, version: str, body: dict[str, Any] | None = None) -> Any:
+        """Ask Azure's manager about the resource group, or about what lies in it."""
         from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
         from azure.core.pipeline.policies import RetryPolicy
         from azure.core.rest import HttpRequest
@@ -140,9 +230,8 @@ class Cloud:
         base = _manager()
         azure = self._settings.azure
         policy = ARMChallengeAuthenticationPolicy(self._credential, f"{base}/.default")
-        url = (
-            f"{base}/subscriptions/{azure.subscription}/resourcegroups/{azure.resource_group}?api-version={GROUPS_API}"
-        )
+        group = f"/subscriptions/{azure.subscription}/resourcegroups/{azure.resource_group}"
+        url = f"{base}{group}{rest}?api-version={version}"
         client: Any = ARMPipelineClient(base_url=base, policies=[RetryPolicy(), policy])
         with client:
             response = client.send_request(HttpRequest(method, url, json=body))
@@ -199,12 +288,16 @@ class _explained:  # noqa: N801 - read as a word: with _explained("...")
             found = ", ".join(f"{field}: {fault}" for field, fault in faults) or "its schema does not know it"
             raise UserError(f"{self._what}: {found[:300]}") from None
         if isinstance(problem, (AzureError, MlException, OSError, ValueError)):
-            raise UserError(f"{self._what}: {_first_sentence(problem)}") from None
+            said = _first_sentence(problem)
+            quota = "; ask Azure for more quota (portal: Quotas, Machine Learning), or take fewer nodes"
+            raise UserError(f"{self._what}: {said}{quota if 'quota' in said.lower() else ''}") from None
 
 
-def _first_sentence(problem: BaseException) -> str:
+def _first_sentence(problem: BaseException | str) -> str:
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(problem).__name__
+    if lines:
+        return "".join(each for each in lines[0] if each.isprintable())[:300]
+    return "" if isinstance(problem, str) else type(problem).__name__
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from busbw.base.errors import UsageError
-from busbw.launch.clouds.azureml.settings import Settings
+from busbw.launch.clouds.azureml.settings import Cluster, Settings
 
 SCHEMAS = "https://azuremlschemas.azureedge.net/latest"
 TAGS = {"made-by": "busbw"}
@@ -49,7 +49,8 @@ class Measurement:
 def resources(settings: Settings) -> list[Resource]:
     """In the order in which they are made."""
     azure, cluster, environment = settings.azure, settings.cluster, settings.environment
-    each_hour = "by the hour while its nodes run; idle nodes go back"
+    price = f" at {settings.price}" if settings.price else ""
+    each_hour = f"by the hour while its nodes run{price}; idle nodes go back"
     return [
         Resource("resource group", azure.resource_group, "", {"location": azure.location, "tags": TAGS}),
         Resource("workspace", azure.workspace, "a little, for its storage, key vault and logs", {
@@ -60,13 +61,23 @@ def resources(settings: Settings) -> list[Resource]:
             "$schema": f"{SCHEMAS}/amlCompute.schema.json",
             "name": cluster.name, "type": "amlcompute", "size": cluster.vm_size, "location": azure.location,
             "min_instances": 0, "max_instances": cluster.nodes, "idle_time_before_scale_down": cluster.idle_seconds,
-            "tier": "low_priority" if cluster.low_priority else "dedicated", "tags": TAGS,
+            "tier": "low_priority" if cluster.low_priority else "dedicated", **identity(cluster), "tags": TAGS,
         }),
         Resource("environment", environment.name, "", {
             "$schema": f"{SCHEMAS}/environment.schema.json",
             "name": environment.name, "version": environment.version, "image": environment.image, "tags": TAGS,
         }),
     ]  # fmt: skip
+
+
+def identity(cluster: Cluster) -> dict[str, Any]:
+    """The managed identity of the nodes, with which they read the image and the storage."""
+    if cluster.identity == "none":
+        return {}
+    if cluster.identity == "system_assigned":
+        return {"identity": {"type": "system_assigned"}}
+    named = [{"resource_id": cluster.identity}]
+    return {"identity": {"type": "user_assigned", "user_assigned_identities": named}}
 
 
 def job(settings: Settings, measurement: Measurement) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from busbw.base.errors import UserError
 from busbw.base.files import read_text
 from busbw.base.toml import parse_toml
+from busbw.launch.clouds.azureml.prices import Price
 
 MOST_BYTES = 1 << 20
 SUBSCRIPTION = "AZURE_SUBSCRIPTION_ID"
@@ -31,6 +32,8 @@ gpus_per_node = 8
 [environment]
 name = "busbw"
 image = "registry.example.com/busbw:1"   # with busbw-engine in it
+
+# [price]: what a node costs an hour; `busbw azureml price` prints this table from Azure's public list.
 """
 
 
@@ -54,6 +57,7 @@ class Cluster:
     gpus_per_node: int
     idle_seconds: int = 120
     low_priority: bool = False
+    identity: str = "system_assigned"  # the nodes' managed identity: that, none, or the id of one of yours
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ class Settings:
     cluster: Cluster
     environment: Environment
     experiment: str = "busbw"
+    price: Price | None = None
 
 
 _NAMES = {
@@ -87,6 +92,13 @@ _NAMES = {
     "environment.version": (r"[A-Za-z0-9_.-]{1,30}", "letters, digits and -_."),
     "environment.image": (r"[A-Za-z0-9][A-Za-z0-9_./:@-]{1,250}", "an image such as registry/busbw:1"),
     "environment.engine": (r"[A-Za-z0-9_./-]{1,250}", "the engine's place in the image"),
+    "cluster.identity": (
+        r"system_assigned|none|/subscriptions/[A-Za-z0-9_./()-]{10,400}",
+        "system_assigned, none, or the id of a managed identity (/subscriptions/...)",
+    ),
+    "price.currency": (r"[A-Z]{3}", "a currency such as USD"),
+    "price.source": (r"[^\x00-\x1f\"\\]{1,300}", "where the price was read"),
+    "price.date": (r"\d{4}-\d\d-\d\d", "the day on which the price was valid, such as 2026-11-22"),
     "experiment": (r"[A-Za-z0-9][A-Za-z0-9_-]{0,250}", "letters, digits, - and _"),
 }
 _COUNTS = {"cluster.nodes": 1000, "cluster.gpus_per_node": 64, "cluster.idle_seconds": 86_400}
@@ -104,12 +116,14 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
 def from_document(document: Mapping[str, Any], where: str, environ: Mapping[str, str]) -> Settings:
     """The settings in a parsed file."""
     parts = {"azure": Azure, "cluster": Cluster, "environment": Environment}
-    unknown = set(document) - set(parts) - {"experiment"}
+    unknown = set(document) - set(parts) - {"experiment", "price"}
     if unknown:
-        raise UserError(f"{where}: there is no '{min(unknown)}'; it takes azure, cluster, environment and experiment")
+        known = "azure, cluster, environment, price and experiment"
+        raise UserError(f"{where}: there is no '{min(unknown)}'; it takes {known}")
     azure = {"subscription": environ.get(SUBSCRIPTION, ""), **_table(document, "azure", where)}
     tables = {**{name: _table(document, name, where) for name in parts}, "azure": azure}
     made: dict[str, Any] = {name: _make(kind, name, tables[name], where) for name, kind in parts.items()}
+    made["price"] = _make(Price, "price", _table(document, "price", where), where) if "price" in document else None
     experiment = document.get("experiment", "busbw")
     _check("experiment", experiment, where)
     return Settings(**made, experiment=experiment)
@@ -129,7 +143,10 @@ def _make(kind: type, name: str, table: Mapping[str, Any], where: str) -> Any:
 
 
 def _check(name: str, value: Any, where: str) -> None:
-    if name in _COUNTS:
+    if name == "price.node_hour":
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e6:
+            raise UserError(f"{where}: {name} is {value!r}; it must be what a node costs an hour")
+    elif name in _COUNTS:
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _COUNTS[name]:
             raise UserError(f"{where}: {name} is {value!r}; it must be a number from 1 to {_COUNTS[name]}")
     elif name in _NAMES:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UserError
 from busbw.launch.clouds.azureml.documents import RECORD, Measurement, Resource, job, resources
+from busbw.launch.clouds.azureml.prices import before
 from busbw.launch.yaml_text import to_yaml
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 Ask = Callable[[str], bool]
-LONGEST_PAUSE = 30.0  # seconds between two questions about a job's state
+LOG_LINES = 12  # of the end of a job's log, shown where it left no record
 
 
 def shown(settings: Settings, measurement: Measurement | None) -> Iterator[str]:
@@ -31,7 +31,21 @@ def shown(settings: Settings, measurement: Measurement | None) -> Iterator[str]:
             yield to_yaml([each.document])
     else:
         yield f"# job on {measurement.nodes} nodes, {measurement.nodes * measurement.ranks_per_node} ranks"
+        yield f"# {cost(settings, measurement)}"
         yield to_yaml([job(settings, measurement)])
+
+
+def cost(settings: Settings, measurement: Measurement) -> str:
+    """What a job may cost."""
+    cluster = settings.cluster
+    return before(settings.price, measurement.nodes, cluster.vm_size, measurement.time_limit, cluster.idle_seconds)
+
+
+def shown_cancel(settings: Settings, name: str) -> Iterator[str]:
+    """What --dry-run prints of a cancel."""
+    azure = settings.azure
+    yield f"# subscription {azure.subscription}, resource group {azure.resource_group}, workspace {azure.workspace}"
+    yield f"cancel job {name}; the cluster {settings.cluster.name} and what the job has written stay"
 
 
 def shown_teardown(settings: Settings, *, everything: bool) -> Iterator[str]:
@@ -49,7 +63,7 @@ def shown_collect(settings: Settings, name: str, target: Path) -> Iterator[str]:
     """What --dry-run prints of a collect."""
     azure = settings.azure
     yield f"# subscription {azure.subscription}, resource group {azure.resource_group}, workspace {azure.workspace}"
-    yield f"wait until job {name} has ended"
+    yield f"follow the log of job {name} until it has ended"
     yield f"fetch its files into a folder of their own, and {RECORD} of them to {target}"
     yield "delete the other files that were fetched"
 
@@ -75,38 +89,26 @@ def setup(settings: Settings, cloud: Cloud, ask: Ask, say: Say) -> None:
         raise UserError("nothing was made")
     for each in missing:
         say(f"making {each.kind} {each.name}")
-        cloud.create(each)
+        try:
+            cloud.create(each)
+        except UserError as problem:
+            made = ", ".join(f"{done.kind} {done.name}" for done in missing[: missing.index(each)])
+            left = (
+                f"; {made} stay: `busbw azureml teardown --everything` deletes them" if made else "; nothing was made"
+            )
+            raise UserError(f"{problem}{left}") from None
 
 
 def submit(settings: Settings, cloud: Cloud, measurement: Measurement, ask: Ask, say: Say) -> str:
     """The name of the job, which starts nodes that cost money."""
     document = job(settings, measurement)
     cloud.check(document)
+    say(cost(settings, measurement))
     if not ask(f"Start {measurement.nodes} x {settings.cluster.vm_size}?"):
         raise UserError("no job was submitted")
     name, url = cloud.submit(document)
     say(f"job {name} is submitted{f', see {url}' if url else ''}; `busbw azureml collect {name}` fetches its record")
     return name
-
-
-def wait(cloud: Cloud, name: str, finished: dict[str, int], limit: float, say: Say) -> int:
-    """Exit code of the job once it has ended."""
-    pause, said, end = 2.0, "", time.monotonic() + limit
-    while True:
-        status = cloud.status(name)
-        if status in finished:
-            if status != "Completed":
-                say(f"job {name} ended as {status}; what was measured until then is kept")
-            return finished[status]
-        if status != said:
-            said = status
-            say(f"job {name}: {status}")
-        if time.monotonic() + pause > end:
-            raise UserError(
-                f"job {name} is still {status} after {limit:g} s; collect it later, or cancel it in the studio"
-            )
-        time.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
 def collect(cloud: Cloud, name: str, target: Path, folder: Path) -> None:
@@ -115,12 +117,22 @@ def collect(cloud: Cloud, name: str, target: Path, folder: Path) -> None:
     wanted = Path(RECORD).name
     records = [path for path in files if path.name == wanted and path.stat().st_size > 0]
     if not records:
-        raise UserError(
-            f"job {name} left no {RECORD}: it did not come to measuring; its logs are in the studio, "
-            f"and {len(files)} other files were there"
-        )
+        last = log_end(files)
+        shown_end = f"the end of its log:\n{last}" if last else "its logs are in the studio"
+        raise UserError(f"job {name} left no {RECORD}: it did not come to measuring; {shown_end}")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(records[0], target)
+
+
+def log_end(files: Sequence[Path]) -> str:
+    """The last lines of the log of process 0, without what a terminal would obey."""
+    logs = sorted(path for path in files if path.name.startswith("std_log"))
+    if not logs:
+        return ""
+    with logs[0].open("rb") as stream:
+        stream.seek(max(0, logs[0].stat().st_size - (64 << 10)))
+        lines = stream.read().decode(errors="replace").splitlines()[-LOG_LINES:]
+    return "\n".join("  " + "".join(each for each in line if each.isprintable())[:300] for line in lines)
 
 
 def teardown(settings: Settings, cloud: Cloud, ask: Ask, say: Say, *, everything: bool) -> None:

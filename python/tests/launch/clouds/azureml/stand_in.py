@@ -24,6 +24,11 @@ class StandIn:
         self.complaints: list[str] = []
         self.there: dict[str, dict[str, Any]] = {}
         self.refuse: dict[str, tuple[int, str]] = {}  # part of a path: status and message
+        self.logs: dict[str, bytes] = {}  # of jobs, by file
+        self.history: dict[str, Any] = {}  # what the history of a run says of it
+        self.steps: list[Any] = []  # done one after the other, each time a job is asked for
+        self.refuse_reads = False  # as where a login has expired
+        self.ranges: list[str] = []
         self.port = 0
 
     @property
@@ -38,19 +43,49 @@ class StandIn:
         path = parts.path.rstrip("/")
         if path == "/metadata/endpoints":
             return 200, [self._cloud()]
+        if answer := self._public(path, headers):
+            return answer
         self.asked.append((method, path))
-        if "api-version" not in parse_qs(parts.query):
+        if "api-version" not in parse_qs(parts.query) and not path.startswith("/history/"):
             self.complaints.append(f"{method} {path} names no api-version")
-        if headers.get("Authorization") != f"Bearer {TOKEN}":
-            self.complaints.append(f"{method} {path} brings no token")
-            return 401, _error("Unauthorized", "no token")
+        if refused := self._stranger(method, path, headers):
+            return refused
         for part, (status, message) in self.refuse.items():
             if part in path.lower() and method != "GET":
                 return status, _error("Refused", message)
+        if path.startswith("/history/v1.0/subscriptions/") and path.endswith("/details"):
+            return 200, {"runId": path.split("/")[-2], "logFiles": {}, **self.history}
         return self._act(method, path, json.loads(body) if body else {})
+
+    def _stranger(self, method: str, path: str, headers: Any) -> tuple[int, Any] | None:
+        """The answer to somebody without a token that counts."""
+        if self.refuse_reads:
+            return 401, _error("ExpiredAuthenticationToken", "The access token has expired")
+        if headers.get("Authorization") != f"Bearer {TOKEN}":
+            self.complaints.append(f"{method} {path} brings no token")
+            return 401, _error("Unauthorized", "no token")
+        return None
+
+    def _public(self, path: str, headers: Any) -> tuple[int, Any] | None:
+        """What needs no token: the places of a workspace's services, and logs by their signed addresses."""
+        if path == "/discovery":
+            return 200, {"api": self.url, "history": self.url}
+        if path.startswith("/logs/"):
+            data = self.logs.get(path.removeprefix("/logs/"), b"")
+            self.ranges.append(headers.get("Range", ""))
+            begin = int(headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")[0])
+            return (206, data[begin:]) if begin < len(data) else (416, b"")
+        return None
+
+    def add_log(self, name: str, text: str) -> None:
+        """A log grows; the history of the run names it with a signature."""
+        self.logs[name] = self.logs.get(name, b"") + text.encode()
+        self.history.setdefault("logFiles", {})[name] = f"{self.url}/logs/{name}?sig=of-this-test"
 
     def _act(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         key = path.lower()
+        if method == "GET" and "/jobs/" in key and self.steps:
+            self.steps.pop(0)()
         if "/deployments/" in key and method == "PUT":
             return self._deploy(path, body)
         if method in {"PUT", "PATCH"}:
@@ -79,7 +114,8 @@ class StandIn:
         values = {name: each.get("value") for name, each in body["properties"]["parameters"].items()}
         group = path.lower().split("/providers/")[0]
         workspace = f"{group}/providers/Microsoft.MachineLearningServices/workspaces/{values['workspaceName']}"
-        made = {"location": values.get("location"), "tags": values.get("tagValues") or {}, "properties": {}}
+        made = {"location": values.get("location"), "tags": values.get("tagValues") or {}}
+        made["properties"] = {"discoveryUrl": f"{self.url}/discovery"}
         self.there[workspace.lower()] = self._resource(workspace, made)
         self.there[path.lower()] = {
             "id": path,
@@ -120,7 +156,7 @@ def serving(folder: Path) -> Iterator[tuple[StandIn, Path]]:
         def _handle(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             status, found = stand_in.answer(self.command, self.path, self.headers, body)
-            data = json.dumps(found).encode()
+            data = found if isinstance(found, bytes) else json.dumps(found).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))

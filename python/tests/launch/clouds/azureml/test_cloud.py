@@ -2,80 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_in import TOKEN, StandIn, serving
+from azure_parts import EXAMPLES, MEASUREMENT, finishing_as, kept, no, yes
+from stand_in import TOKEN, StandIn
 
 from busbw.base.errors import UserError
-from busbw.launch.clouds.azureml import steps
+from busbw.launch.clouds.azureml import following, steps
 from busbw.launch.clouds.azureml.documents import Measurement
-from busbw.launch.clouds.azureml.settings import EXAMPLE, Settings, load
+from busbw.launch.clouds.azureml.settings import Settings
 
 pytest.importorskip("azure.ai.ml", reason="azure-ai-ml is not installed; the extra named azureml has it")
 pytest.importorskip("azure.identity", reason="azure-identity is not installed")
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 
-from busbw.launch.clouds.azureml.cloud import FINISHED, Cloud  # noqa: E402
-
-MEASUREMENT = Measurement(("all_reduce", "-b", "8", "it's"), 2, 8, "mpi", {"NCCL_DEBUG": "INFO"}, 1200, "run-1")
-EXAMPLES = Path(__file__).resolve().parents[5] / "schema" / "examples"
-
-
-class Credential:
-    """Stands in for azure-identity's."""
-
-    def get_token(self, *_: str, **__: object) -> Any:
-        from azure.core.credentials import AccessToken
-
-        return AccessToken(TOKEN, int(time.time()) + 3600)
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
-    with serving(tmp_path_factory.mktemp("azure")) as (stand_in, certificate), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
-        patch.setenv("ARM_CLOUD_METADATA_URL", f"{stand_in.url}/metadata/endpoints?api-version=2019-05-01")
-        patch.delenv("AZUREML_CURRENT_CLOUD", raising=False)
-        yield stand_in
-
-
-@pytest.fixture
-def azure(service: StandIn) -> Iterator[StandIn]:
-    """The stand-in with nothing in it; whatever was asked in a wrong way fails the test."""
-    service.asked.clear()
-    service.there.clear()
-    service.refuse.clear()
-    yield service
-    assert service.complaints == []
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    path = tmp_path / "names.toml"
-    path.write_text(EXAMPLE)
-    return load(path)
-
-
-@pytest.fixture
-def cloud(settings: Settings, azure: StandIn) -> Cloud:
-    return Cloud(settings, Credential())
-
-
-def yes(_question: str) -> bool:
-    return True
-
-
-def no(_question: str) -> bool:
-    return False
-
-
-def kept(azure: StandIn, part: str) -> dict[str, Any]:
-    [found] = [value for path, value in azure.there.items() if part in path]
-    return found
+from busbw.launch.clouds.azureml.cloud import Cloud  # noqa: E402
 
 
 def test_setup_makes_what_is_missing_and_a_second_one_makes_nothing(
@@ -95,10 +40,24 @@ def test_setup_makes_what_is_missing_and_a_second_one_makes_nothing(
     assert compute["properties"]["vmSize"] == "Standard_ND96asr_v4"
     assert compute["properties"]["scaleSettings"]["maxNodeCount"] == 2
     assert compute["properties"]["scaleSettings"]["minNodeCount"] == 0
+    assert compute["properties"]["scaleSettings"]["nodeIdleTimeBeforeScaleDown"] == "PT2M"
+    assert kept(azure, "/computes/ndv4")["identity"]["type"] == "SystemAssigned"
     assert kept(azure, "/environments/busbw/versions/1")["properties"]["image"] == settings.environment.image
     azure.asked.clear()
     steps.setup(settings, cloud, no, said.append)
     assert not azure.paths("PUT") and not azure.paths("POST")
+
+
+@pytest.mark.parametrize("identity", ["system_assigned", "none", "/subscriptions/s/resourceGroups/g/providers/x/me"])
+def test_the_nodes_have_the_identity_that_was_named(
+    identity: str, settings: Settings, azure: StandIn, cloud: Cloud
+) -> None:
+    named = replace(settings, cluster=replace(settings.cluster, identity=identity))
+    steps.setup(named, cloud, yes, lambda _: None)
+    found = kept(azure, "/computes/ndv4").get("identity") or {}
+    kinds = {"system_assigned": "SystemAssigned", "none": None}
+    assert found.get("type") == kinds.get(identity, "UserAssigned")
+    assert list(found.get("userAssignedIdentities") or {}) == ([identity] if identity.startswith("/") else [])
 
 
 def test_nothing_is_made_where_the_answer_is_no(settings: Settings, cloud: Cloud, azure: StandIn) -> None:
@@ -132,15 +91,11 @@ def test_a_document_that_the_schema_does_not_know_is_one_sentence(cloud: Cloud) 
         )
 
 
-def finishing_as(azure: StandIn, name: str, status: str) -> None:
-    kept(azure, f"/jobs/{name}")["properties"]["status"] = status
-
-
 @pytest.mark.parametrize(("status", "code"), [("Completed", 0), ("Failed", 1), ("Canceled", 130)])
 def test_a_job_is_followed_to_its_end(status: str, code: int, settings: Settings, cloud: Cloud, azure: StandIn) -> None:
     name = steps.submit(settings, cloud, MEASUREMENT, yes, print)
     finishing_as(azure, name, status)
-    assert steps.wait(cloud, name, FINISHED, 10, print) == code
+    assert following.follow(cloud, name, following.Limits(10), print).code == code
 
 
 def test_a_job_that_does_not_end_is_not_waited_for_without_end(
@@ -149,7 +104,7 @@ def test_a_job_that_does_not_end_is_not_waited_for_without_end(
     name = steps.submit(settings, cloud, MEASUREMENT, yes, print)
     finishing_as(azure, name, "Running")
     with pytest.raises(UserError, match="is still Running after 1 s"):
-        steps.wait(cloud, name, FINISHED, 1, print)
+        following.follow(cloud, name, following.Limits(1), print)
 
 
 class Downloaded:

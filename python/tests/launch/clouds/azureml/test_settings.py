@@ -56,6 +56,7 @@ def test_the_subscription_may_come_from_the_environment(file: Path) -> None:
         ('location = "southcentralus"', 'location = "South Central"', "a region such as"),
         ('"busbw"\nlocation', '"../x"\nlocation', "resource_group"),
         ("[azure]", "[azure", "is no TOML"),
+        ('name = "ndv4"', 'name = "ndv4"\nidentity = "mine"', "system_assigned, none, or the id of a managed"),
     ],
 )
 def test_a_name_that_azure_would_refuse_is_one_sentence(old: str, new: str, why: str, file: Path) -> None:
@@ -105,7 +106,7 @@ def test_a_dry_run_shows_every_resource_and_the_job(file: Path, capsys: pytest.C
         (("collect",), "name of one job"),
         (("setup", "--frob"), "no option '--frob'"),
         (("submit", "all_reduce", "--dry-run"), "starts its ranks itself"),
-        (("launch",), "there are example, setup"),
+        (("launch",), "there are example, price, setup"),
         (("submit", "--time-limit", "soon", "all_reduce"), "write it as 90s"),
     ],
 )
@@ -125,7 +126,8 @@ def test_packages_that_are_missing_are_named(file: Path, tmp_path: Path) -> None
     argv = [sys.executable, "-m", "busbw", "azureml", "setup", "--config", str(file)]
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    assert "pip install azure-ai-ml azure-identity" in done.stderr and done.stderr.count("\n") == 1
+    # In a clone, a pip that happens to be on PATH would install them where this Python never looks.
+    assert f"{sys.executable} -m pip install azure-ai-ml azure-identity" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_dry_run_of_each_step_shows_what_that_step_would_do(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,5 +141,15 @@ def test_a_dry_run_of_each_step_shows_what_that_step_would_do(file: Path, capsys
     assert order == sorted(order)
     assert "min_instances" not in small + large, "what setup would make is no part of a teardown"
     found = shown("collect", "calm_rhubarb_1")
-    assert "wait until job calm_rhubarb_1 has ended" in found and "azureml-calm_rhubarb_1/record.jsonl" in found
+    assert (
+        "follow the log of job calm_rhubarb_1 until it has ended" in found
+        and "azureml-calm_rhubarb_1/record.jsonl" in found
+    )
     assert main(["azureml", "collect", "--config", str(file), "--dry-run"]) == 2
+    assert "cancel job calm_rhubarb_1; the cluster ndv4" in shown("cancel", "calm_rhubarb_1")
+    assert "https://prices.azure.com/api/retail/prices" in shown("price")
+    words = ["azureml", "submit", "--config", str(file), "--dry-run", "--wait", "all_reduce", "-b", "8"]
+    assert main(words) == 0
+    waited = capsys.readouterr().out
+    assert "their price is not known here" in waited
+    assert waited.index("exec busbw-engine") < waited.index("follow the log of job JOB until it has ended")
