@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 from verdict import ABSOLUTE_BAND_US, LARGE, RELATIVE_BAND, Point, points, samples
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
+from busbw.analysis.verdict import of_runs
 
 Result = Mapping[str, Any]
 
@@ -129,7 +135,7 @@ def _libraries(results: list[Result]) -> list[str]:
         return lines
     for collective, mode, found in _pairs(results, "system", others[0], by="library"):
         lines += [f"### {collective}, {mode}: system against {others[0]}", ""]
-        lines += ["| size | system (us) | other (us) | other is | runs |", "|---:|---:|---:|---|---:|"]
+        lines += ["| size | system (us) | other (us) | the other | runs |", "|---:|---:|---:|---|---:|"]
         for p in found:
             if p.placement == "out_of_place":
                 times = f"{p.reference_us:.2f} | {p.ours_us:.2f}"
@@ -139,10 +145,8 @@ def _libraries(results: list[Result]) -> list[str]:
 
 
 def _library_verdict(point: Point) -> str:
-    if point.agrees:
-        return "the same within the band"
-    percent = 100 * (point.reference_us / point.ours_us - 1)
-    return f"{abs(percent):.1f} % {'faster' if percent > 0 else 'slower'}"
+    """As busbw itself compares runs."""
+    return of_runs(*point.times).words("it")
 
 
 def _graph_file(results: list[Result]) -> list[str]:

@@ -24,6 +24,7 @@ class Point:
     ours_us: float
     runs: tuple[int, int]  # of the reference and of ours
     reference_spread_us: float  # between the quartiles of the reference's runs: what agreement can mean at best
+    times: tuple[Sequence[float], Sequence[float]]  # of the reference and of ours, a run each
 
     @property
     def ratio(self) -> float:
@@ -68,6 +69,7 @@ def points(reference: Samples, ours: Samples) -> list[Point]:
             ours_us=median(ours[size, placement]),
             runs=(len(reference[size, placement]), len(ours[size, placement])),
             reference_spread_us=_spread(reference[size, placement]),
+            times=(reference[size, placement], ours[size, placement]),
         )
         for size, placement in sorted(reference.keys() & ours.keys(), key=lambda key: (key[1], key[0]))
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,6 +31,7 @@ class Figure:
     samples: int
     wrong: float = 0.0
     algorithm: str | None = None
+    times: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
 
 def read_samples(record: Path) -> list[Sample]:
@@ -88,6 +89,7 @@ def _figure(found: Sequence[Sample]) -> Figure:
         samples=len(times),
         wrong=max((sample.wrong or 0.0 for sample in found), default=0.0),
         algorithm="; ".join(sorted(named)) or None,
+        times=tuple(times),
     )
 
 

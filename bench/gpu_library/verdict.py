@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from gpu_library.figures import Figure, busbw_GBps
+from gpu_library.machine import REPOSITORY
 from gpu_library.peers import OWN
 from gpu_library.sizes import words
+
+sys.path.insert(0, str(REPOSITORY / "python"))
+
+from busbw.analysis.verdict import Verdict as Judged
+from busbw.analysis.verdict import of_runs
 
 Word = Literal["ahead", "level", "behind", "alone", "missing", "wrong"]
 
@@ -46,6 +53,10 @@ def judge(key: tuple[str, int, str], size: int, row: Mapping[str, Figure]) -> Ve
     return Verdict(*key, size=size, word=_word(ours, best), ours=ours, best=best, best_name=best_name)
 
 
+_WORDS: Mapping[Judged, Word] = {Judged.FASTER: "ahead", Judged.SLOWER: "behind"}
+"""What busbw's own verdict is called here; no difference and undecided are both level."""
+
+
 def _word(ours: Figure | None, best: Figure | None) -> Word:
     if ours is None:
         return "missing"
@@ -53,11 +64,7 @@ def _word(ours: Figure | None, best: Figure | None) -> Word:
         return "wrong"
     if best is None:
         return "alone"
-    # Half of each one's spread: two medians closer than that can change places in the next run.
-    noise = (ours.spread_us + best.spread_us) / 2
-    if ours.us < best.us - noise:
-        return "ahead"
-    return "behind" if ours.us > best.us + noise else "level"
+    return _WORDS.get(of_runs(best.times, ours.times).verdict, "level")
 
 
 @dataclass(frozen=True)
