@@ -178,7 +178,10 @@ def _look(line: str, number: int, signatures: Sequence[Signature], hits: dict[st
     """Whether any of the signatures speaks of the line."""
     lowered = line.lower()
     found = False
-    for each in signatures:
+    # Those that are a last resort stand behind all others (stable order of `sorted`).
+    for each in sorted(signatures, key=lambda each: each.last):
+        if found and each.last:
+            break
         groups = each.match(line, lowered)
         if groups is None:
             continue

@@ -51,6 +51,8 @@ class Signature:
     explains: tuple[str, ...] = ()
     between_nodes: bool = False
     """Whether it matters between nodes alone: a note for a job that ran on one."""
+    last: bool = False
+    """Looked for only in lines of which no other signature speaks: it names who reports, and what."""
     tell: Callable[[Sequence[Mapping[str, str]]], str] | None = None
     """Makes the title of the groups of all lines, where one line's are not enough."""
 

@@ -136,3 +136,25 @@ def test_what_ras_reports_is_a_finding(tmp_path: Path) -> None:
 def test_the_meaning_of_an_xid_is_told(tmp_path: Path) -> None:
     (found,) = loud(b"NVRM: Xid (PCI:0000:3b:00): 158, pid=1, timeout\n", tmp_path)
     assert "timed out fatally" in found.title and "reset" in found.title
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("srun: error: The moon is in the wrong phase", "slurm-error"),
+        ("RuntimeError: [../third_party/gloo/gloo/context.cc:12] The moon is in the wrong phase", "gloo-error"),
+        ("torch.distributed.DistBackendError: The moon is in the wrong phase", "torch-distributed-error"),
+        ("[n0:1] ORTE_ERROR_LOG: The moon is in the wrong phase in file x.c", "mpi-other"),
+        ("ray.exceptions.MoonError: wrong phase", "ray-error"),
+        ("jaxlib.xla_extension.XlaRuntimeError: INTERNAL: The moon is in the wrong phase", "xla-error"),
+        ("Warning  FailedMoon  3s  kubelet  wrong phase", "kubernetes-event"),
+    ],
+)
+def test_a_writer_whose_sentence_nobody_knows_is_named(line: str, name: str, tmp_path: Path) -> None:
+    (found,) = loud(line.encode(), tmp_path)
+    assert found.name == name and "phase" in found.title
+
+
+def test_a_writer_is_the_last_resort(tmp_path: Path) -> None:
+    text = "srun: error: Node failure on n12\nsrun: error: The moon is in the wrong phase\n"
+    assert [each.name for each in loud(text.encode(), tmp_path)] == ["job-cancelled"]

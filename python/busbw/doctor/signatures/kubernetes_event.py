@@ -1,0 +1,22 @@
+"""Kubernetes reports an event that no other signature knows."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="kubernetes-event",
+    stage=Stage.FAILURE,
+    title="Kubernetes reports: {what}",
+    patterns=(
+        r"Warning +(?P<what>(?:Failed|BackOff|NodeNot|Evict|Network|Insufficient|Invalid)\w* .{5,140})",
+        r"Error from server(?: \(\w+\))?: (?P<what>.{5,140})",
+    ),
+    unless=(
+        "readiness probe",
+        "liveness probe",
+        "retrying",
+    ),
+    confirm="kubectl describe pod POD; kubectl get events --sort-by=.lastTimestamp",
+    cure="follow the event: image, volume, quota or node; delete and create the pod once the reason is gone",
+    source="Kubernetes' own words",
+    last=True,
+)
