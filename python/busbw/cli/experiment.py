@@ -34,6 +34,8 @@ examples:
   busbw experiment --vary-arguments "-R 0|-R 2" -- all_reduce -b 1M -e 1M
   busbw experiment --vary NCCL_CROSS_NIC=0,1 --ranks 16 \\
       --launch "--launcher srun --nodes 2" -- alltoall -b 1M -e 1G -f 8
+  busbw experiment --vary NCCL_P2P_DISABLE=0,1 --ranks 8 \\
+      -- torch-bench all_reduce alltoall -b 1M -e 1G -f 8
   busbw experiment plan.toml
   busbw experiment --resume FOLDER
 """

@@ -21,6 +21,8 @@ from busbw.records import Collective
 PLAN_NAME = "experiment.json"
 SCHEMA = 1
 _COLLECTIVES = frozenset(get_args(Collective)) - {"barrier"}
+TORCH = "torch-bench"
+"""As the first word of what is measured: what torch.distributed gets, in the words of `busbw torch-bench`."""
 NEVER_EMPTY = frozenset({"NCCL_GRAPH_FILE"})
 """Variables whose empty value is no value that NCCL passes over: it is the name of a file that cannot be read."""
 
@@ -67,10 +69,11 @@ class Plan:
 
 def check(plan: Plan) -> Plan:
     """The plan, or a sentence that says what cannot be run."""
-    if not plan.words or plan.words[0] not in _COLLECTIVES:
+    if not plan.words or plan.words[0] not in {*_COLLECTIVES, TORCH}:
         given = f"'{plan.words[0]}' is none" if plan.words else "none was given"
         raise UsageError(f"an experiment measures a collective, and {given}; end with `-- all_reduce -b 1M -e 1G -f 4`")
-    for each in Reader(options_of(MEASURING), f"busbw {plan.words[0]}", lenient=True).read(plan.words[1:]).given:
+    options = options_of(TORCH if plan.words[0] == TORCH else MEASURING)
+    for each in Reader(options, f"busbw {plan.words[0]}", lenient=True).read(plan.words[1:]).given:
         if each.option is not None and each.option.name in {"record", "runs", "no-record"}:
             raise UsageError(
                 f"--{each.option.name} belongs to no experiment: it keeps the records of its trials itself"

@@ -13,7 +13,7 @@ from pathlib import Path
 from busbw.base.errors import UserError
 from busbw.base.programs import with_this_package
 from busbw.experiment.factors import Variant
-from busbw.experiment.plan import Plan
+from busbw.experiment.plan import TORCH, Plan
 from busbw.experiment.trial import Outcome, Trial, times_of
 from busbw.launch.supervise import TIMED_OUT, Child, Patience, Rules, Supervisor
 from busbw.machine.nccl.conf import set_by_files
@@ -48,9 +48,10 @@ def environment_of(variant: Variant, environ: Mapping[str, str]) -> dict[str, st
 
 def command_of(plan: Plan, variant: Variant, record: Path, limit_s: float) -> list[str]:
     """The words of one trial."""
+    verb, words = (TORCH, plan.words[1:]) if plan.words[0] == TORCH else ("run", plan.words)
     return [
-        sys.executable, "-m", "busbw", "run", "--ranks", str(plan.ranks), "--time-limit", f"{limit_s:g}",
-        *plan.launch, *plan.words, *variant.arguments, "--record", str(record),
+        sys.executable, "-m", "busbw", verb, "--ranks", str(plan.ranks), "--time-limit", f"{limit_s:g}",
+        *plan.launch, *words, *variant.arguments, "--record", str(record),
     ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -21,6 +21,7 @@ from busbw.base.words import Args, parse
 from busbw.records import Case, Device, End, Library, Rank, Run, Tool, new_run_id
 from busbw.records.bandwidth import algbw_GBps, bus_factor, busbw_GBps
 from busbw.torch_bench import page, table
+from busbw.torch_bench.batches import mean, sample
 from busbw.torch_bench.collectives import REDUCING, Spec, elements
 from busbw.torch_bench.collectives import Case as Measured
 from busbw.torch_bench.options import check, measuring, sizes
@@ -117,10 +118,15 @@ class _Bench:
         if args.page:
             self._page(measured, payload)
             return
-        batch = Batch(args.warmup_iters, args.iters, args.blocking or spec.device.type != "cuda")
-        samples = [per_rank(time_batch(measured, batch), place.size, self._device) for _ in range(args.batches)]
-        wrong = self._wrong(measured)
-        self._keep(self._timed(spec, samples, requested_bytes=payload, iterations=args.iters, wrong=wrong, cycle=0))
+        blocking = args.blocking or spec.device.type != "cuda"
+
+        def timed(calls: int, warm: bool) -> list[float]:
+            batch = Batch(args.warmup_iters if warm else 0, calls, blocking)
+            return per_rank(time_batch(measured, batch), place.size, self._device)
+
+        samples, time_us = sample(args.iters, args.batches, timed)
+        figures = {"requested_bytes": payload, "iterations": args.iters, "wrong": self._wrong(measured), "cycle": 0}
+        self._keep(self._timed(spec, samples, time_us, **figures))
 
     def _page(self, measured: Measured, payload: int) -> None:
         """Each trial is one blocking call, told by every rank and kept as a case of its own."""
@@ -131,17 +137,15 @@ class _Bench:
             page.tell(self._place, measured.spec, trial, own)
             times = per_rank(own, self._place.size, self._device)
             figures = {"requested_bytes": payload, "iterations": 1, "wrong": wrong, "cycle": trial}
-            self._keep(self._timed(measured.spec, [times], **figures))
+            self._keep(self._timed(measured.spec, [times], mean([times]), **figures))
 
     def _wrong(self, measured: Measured) -> int | None:
         if not self._args.check:
             return None
         return round(sum(per_rank(checked(measured), self._place.size, self._device)))
 
-    def _timed(self, spec: Spec, samples: list[list[float]], **figures: Any) -> Case:
+    def _timed(self, spec: Spec, samples: Sequence[Sequence[float]], time_us: float, **figures: Any) -> Case:
         batches = tuple(tuple(batch[rank] for batch in samples) for rank in range(spec.size))
-        # As the engine has it: the mean over the ranks; of several batches the mean as well.
-        time_us = sum(map(sum, batches)) / (len(samples) * spec.size)
         return self._case(
             spec,
             outcome="measured",

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from busbw.base.errors import UsageError
 from busbw.experiment.factors import variable
-from busbw.experiment.plan import Plan
-from busbw.experiment.runner import run_trial
+from busbw.experiment.plan import Plan, check
+from busbw.experiment.runner import command_of, run_trial
 from busbw.experiment.trial import Outcome
 
 FAKE = Path(__file__).with_name("fake_engine.py")
@@ -59,3 +60,19 @@ def test_the_record_of_an_earlier_attempt_does_not_count(tmp_path):
     place.mkdir(parents=True)
     (place / "record.jsonl").write_text((tmp_path / "trials" / "r0000-v000" / "record.jsonl").read_text())
     assert trial("FAKE_MODE=,crash", tmp_path).outcome is Outcome.CRASHED
+
+
+def test_what_torch_gets_is_varied_like_anything_else(tmp_path):
+    plan = check(
+        Plan((variable("A=1,2"),), ("torch-bench", "all_gather", "-b", "1M"), ranks=2, launch=("--bind", "cores"))
+    )
+    said = command_of(plan, plan.variants[1], tmp_path / "r", 60.0)
+    assert said[2:] == [
+        "busbw", "torch-bench", "--ranks", "2", "--time-limit", "60", "--bind", "cores", "all_gather", "-b", "1M",
+        "--record", str(tmp_path / "r"),
+    ]  # fmt: skip
+
+
+def test_an_option_that_keeps_the_record_elsewhere_is_refused_for_torch_too():
+    with pytest.raises(UsageError, match="--record belongs to no experiment"):
+        check(Plan((variable("A=1,2"),), ("torch-bench", "--record", "x")))
