@@ -37,7 +37,9 @@ def measure(asked: Measurement) -> int:
         from busbw.cli.launching import launch
         from busbw.launch.request import Program
 
-        program = Program(find_engine(), (asked.collective, *asked.engine_words), asked.ranks_per_process)
+        # An image brings its own engine: none need be built here.
+        engine = Path("busbw-engine") if asked.launch.launcher == "k8s" else find_engine()
+        program = Program(engine, (asked.collective, *asked.engine_words), asked.ranks_per_process)
         return launch(asked.launch, program, asked.record)
     return _here(asked)
 

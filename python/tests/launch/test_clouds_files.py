@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shutil
 import stat
 import subprocess
 from dataclasses import replace
@@ -115,10 +116,50 @@ def test_what_is_applied_is_patched_first(tmp_path: Path) -> None:
     assert "vpc.amazonaws.com/efa" in done.stdout and done.stdout.endswith("kind: Job\n")
 
 
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda each: each.stem)
+def test_kubectls_own_merge_is_the_one_that_was_checked(patch: Path, tmp_path: Path) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("skipped: no kubectl, whose kustomize merges the patch")
+    (tmp_path / "manifest.yaml").write_text(yaml.safe_dump_all(job_manifests(tmp_path)))
+    shown = tmp_path / "shown"
+    between = tmp_path / "kubectl"
+    # Merges with the real one, and keeps what would be applied.
+    between.write_text(
+        f'#!/bin/sh\nif [ "$1" = kustomize ]; then exec {kubectl} "$@"; fi\n'
+        f'for word in "$@"; do last=$word; done\nif [ "$last" = - ]; then cat; else cat "$last"; fi >{shown}\n'
+    )
+    between.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "BUSBW_KUBERNETES_PATCH": str(patch)}
+    argv = [str(WRAPPER), "--namespace=n", "apply", "-f", str(tmp_path / "manifest.yaml")]
+    subprocess.run(argv, check=True, capture_output=True, timeout=60, env=environment)
+    applied = {each["kind"]: each for each in yaml.safe_load_all(shown.read_text())}
+    _, job = job_manifests(tmp_path)
+    wanted = merged(job, yaml.safe_load(patch.read_text(encoding="utf-8")))
+    assert set(applied) == {"Service", "Job"}
+    assert in_any_order(applied["Job"]["spec"]) == in_any_order(wanted["spec"])
+
+
+def in_any_order(value: Any) -> Any:
+    """Lists of named members without their order, which kustomize may change."""
+    if isinstance(value, dict):
+        return {key: in_any_order(each) for key, each in value.items()}
+    if isinstance(value, list) and all(isinstance(each, dict) and "name" in each for each in value):
+        return {each["name"]: in_any_order(each) for each in value}
+    return value
+
+
 @pytest.mark.parametrize("words", [("--namespace=n", "get", "job"), ("--namespace=n", "apply", "-f", "-")])
 def test_everything_else_goes_on_as_it_is(words: tuple[str, ...], tmp_path: Path) -> None:
     done = through_wrapper(tmp_path, *words)
     assert (done.returncode, done.stdout) == (0, f"kubectl {words[0]} {words[1]}\n")
+
+
+def test_a_manifest_that_the_patch_would_pass_by_is_refused(tmp_path: Path) -> None:
+    manifest = tmp_path / "mpijob.yaml"
+    manifest.write_text("kind: MPIJob\n")
+    done = through_wrapper(tmp_path, "apply", "-f", str(manifest))
+    assert done.returncode == 1 and done.stderr.endswith("has none; measure with --kind job\n") and not done.stdout
 
 
 def test_a_patch_that_is_missing_is_one_sentence(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from jobs import JOB, NASTY, PLAIN
 
 from busbw.base.errors import UserError
+from busbw.cli.main import main
 from busbw.launch import kubernetes_queue
 from busbw.launch.job import KubernetesOptions
 from busbw.launch.kubernetes import START, indexed_job, job_set, mpi_job, plan, service
@@ -294,6 +295,14 @@ def test_what_kubernetes_would_refuse_is_one_sentence(words: tuple[str, ...], wh
     done = busbw(cluster, *words)
     assert done.returncode == 2
     assert why in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_manifests_need_no_engine_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("BUSBW_ENGINE", "/no/engine")
+    words = ["all_reduce", "-b", "8", "--launcher", "k8s", "--ranks", "2", "--image", "i", "--dry-run"]
+    assert main(words) == 0
+    assert "- busbw-engine" in capsys.readouterr().out
+    assert main(["all_reduce", "-b", "8", "--launcher", "sbatch", "--ranks", "2", "--dry-run"]) == 1
 
 
 def test_a_kubectl_that_cannot_be_started_is_one_sentence() -> None:
