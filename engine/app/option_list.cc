@@ -205,6 +205,39 @@ void set_library(Plan& plan, const Given& given) {
   plan.library = given.value;
 }
 
+void set_beside(Plan& plan, const Given& given) {
+  if (!plan.beside) plan.beside.emplace();
+  if (given.value == "product") return;
+  ProductShape shape;
+  int used = 0;
+  constexpr int most = 16384;
+  const auto fits = [](int side) { return side >= 1 && side <= most; };
+  if (std::sscanf(given.value.c_str(), "product:%6dx%6dx%6d%n", &shape.rows, &shape.columns, &shape.inner, &used) !=
+          3 ||
+      static_cast<std::size_t>(used) != given.value.size() || !fits(shape.rows) || !fits(shape.columns) ||
+      !fits(shape.inner))
+    refuse(given, format("product, or product:ROWSxCOLUMNSxINNER with sides of 1 to %d", most));
+  plan.beside->shape = shape;
+}
+
+void set_beside_amounts(Plan& plan, const Given& given) {
+  const std::string expected = "BYTES:CALLS:PRODUCTS for each size, with commas between";
+  if (!plan.beside) plan.beside.emplace();
+  const char* at = given.value.c_str();
+  constexpr int most = 1'000'000;
+  while (true) {
+    BesideAmount amount;
+    int used = 0;
+    if (std::sscanf(at, "%18zu:%7d:%7d%n", &amount.bytes, &amount.calls, &amount.products, &used) != 3 ||
+        amount.calls < 1 || amount.calls > most || amount.products < 1 || amount.products > most)
+      refuse(given, expected);
+    plan.beside->amounts.push_back(amount);
+    at += used;
+    if (*at == '\0') return;
+    if (*at++ != ',') refuse(given, expected);
+  }
+}
+
 // What each option of the table does: one that is missing here, or is not in the table, does not compile.
 void take_minbytes(Plan& p, const Given& v) { p.sizes.first = parse_size(v.value); }
 void take_maxbytes(Plan& p, const Given& v) { p.sizes.last = parse_size(v.value); }
@@ -228,6 +261,8 @@ void take_agg_iters(Plan& p, const Given& v) { p.aggregated = whole(v); }
 void take_warmup_iters(Plan& p, const Given& v) { p.warmup_iterations = whole(v); }
 void take_run_cycles(Plan& p, const Given& v) { p.cycles = whole(v); }
 void take_batches(Plan& p, const Given& v) { p.batches = whole(v); }
+void take_beside(Plan& p, const Given& v) { set_beside(p, v); }
+void take_beside_amounts(Plan& p, const Given& v) { set_beside_amounts(p, v); }
 void take_precision(Plan& p, const Given& v) { set_precision(p, v); }
 void take_row_budget(Plan& p, const Given& v) { set_row_budget(p, v); }
 void take_blocking(Plan& p, const Given& v) { p.blocking = static_cast<Blocking>(whole(v)); }

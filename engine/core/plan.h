@@ -31,6 +31,23 @@ struct SizeRange {
   int factor = 1;
 };
 
+// Of a matrix product.
+struct ProductShape {
+  int rows = 128, columns = 128, inner = 128;
+};
+
+// How many calls and products go together at one size.
+struct BesideAmount {
+  std::size_t bytes = 0;
+  int calls = 0, products = 0;
+};
+
+// --beside and --beside-amounts.
+struct Beside {
+  ProductShape shape;
+  std::vector<BesideAmount> amounts;  // sizes that are not named get some of their own
+};
+
 struct Plan {
   std::string program;                 // all_reduce_perf: basename of argv[0], or <collective>_perf
   std::string collective;              // all_reduce
@@ -78,6 +95,7 @@ struct Plan {
   std::optional<double> precision;  // --precision 1%: 0.01
   int batches = 1;                  // --batches: samples of each case; not with -I or --precision
   double max_seconds = 10;          // --max-seconds: longest sampling of one case under --precision
+  std::optional<Beside> beside;     // --beside: products beside the calls
   bool progress = false;            // --progress: one line on stderr that says what is being measured
   bool show_context = false;        // --context: a line on the GPUs below each row
   bool near_gpu = true;             // --affinity near: threads run on the processors near their GPU

@@ -91,6 +91,12 @@ struct CaseContext {
   std::vector<std::string> warnings;  // sentences: clocks held down, a GPU shared
 };
 
+// --beside: what so many calls and so many products take from a common start, by repetition, on the slowest rank.
+struct BesideResult {
+  int calls = 0, products = 0;
+  std::vector<double> products_alone_us{}, calls_alone_us{}, products_beside_us{}, calls_beside_us{};
+};
+
 struct CaseResult {
   Outcome outcome = Outcome::measured;
   std::string reason{};                           // a sentence for every outcome but measured
@@ -103,6 +109,7 @@ struct CaseResult {
   std::vector<std::vector<double>> batches_us{};  // by thread of all processes: mean time of a call in each batch
   std::optional<IterationStatistics> per_iteration{};
   std::optional<Interval> interval{};
+  std::optional<BesideResult> beside{};  // with --beside, out of place
   std::optional<CaseContext> context{};  // nothing where no reading was taken after this case
   std::string algorithm{};               // as the library explains it; empty: it does not
   std::string timestamp{};               // RFC 3339 UTC with milliseconds, when the case was finished

@@ -111,6 +111,12 @@ double Bench::shortest_of_all(Seconds mine) {
   return *std::min_element(all.begin(), all.end());
 }
 
+BesideResult Bench::measure_beside(const Case& the_case) {
+  if (products_.empty())
+    for (const Rank* rank : p_.ranks) products_.push_back(rank->device->make_product(p_.plan.beside->shape));
+  return busbw::measure_beside(timing_, products_, the_case.bytes);
+}
+
 CaseResult Bench::measure(const Case& the_case, Bytes previous) {
   lanes_.set_up(the_case.requested, the_case.in_place);
   describe_to_watchdog(the_case);
@@ -134,6 +140,7 @@ CaseResult Bench::measure(const Case& the_case, Bytes previous) {
       result);
   lanes_.begin_at(0);
   finish(result);
+  if (p_.plan.beside && !the_case.in_place) result.beside = measure_beside(the_case);
   barrier_.wait();
   verify(result, the_case.in_place, 0);
   return result;

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "engine/measure/beside.h"
 #include "engine/measure/lanes.h"
 #include "engine/measure/precise_way.h"
 
@@ -56,6 +57,7 @@ class Bench {
   void fill_inputs(std::uint32_t seed, bool in_place);
   void describe_to_watchdog(const Case& the_case);
   void finish(CaseResult& result);
+  BesideResult measure_beside(const Case& the_case);
   // After the operation whose inputs were made with check_seed_.
   std::uint64_t count_wrong_of_all(bool in_place);
   double shortest_of_all(Seconds mine);
@@ -69,6 +71,7 @@ class Bench {
   TeamBarrier barrier_;
   Timing timing_;
   std::uint32_t check_seed_ = 0;
+  Products products_;  // one a rank, made by the first case with --beside
 };
 
 }  // namespace busbw

@@ -212,6 +212,12 @@ class CudaGpu : public Device {
     return kernels_->count_wrong(data, expected, count, pattern, stream.handle());
   }
 
+  std::unique_ptr<Product> make_product(const ProductShape&) override {
+    throw Error(ExitCode::not_implemented,
+                "--beside computes on processors only; bench/gpu_library measures products of PyTorch beside GPU "
+                "collectives");
+  }
+
   Bytes memory_used() override {
     context_->use();
     std::size_t free = 0;

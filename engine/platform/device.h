@@ -13,6 +13,7 @@
 #include "busbw/nccl_abi.h"
 #include "engine/core/error.h"
 #include "engine/core/pattern.h"
+#include "engine/core/plan.h"
 #include "engine/core/units.h"
 
 namespace busbw {
@@ -57,6 +58,16 @@ class Stream {
   virtual std::unique_ptr<Graph> end_capture() = 0;
 };
 
+// Work of its own that runs beside what the rank does on its stream.
+class Product {
+ public:
+  virtual ~Product() = default;
+  // Begins `count` products, one after the other, and returns at once. Not before the last ones are finished.
+  virtual void start(int count) = 0;
+  // Waits for them. Seconds from `start` to the end of the last.
+  virtual Seconds finish() = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -83,6 +94,9 @@ class Device {
   // result.
   virtual std::uint64_t count_wrong(const void* data, const void* expected, std::size_t count, const Pattern& pattern,
                                     Stream& stream) = 0;
+
+  // Throws Error(not_implemented) where the platform has none.
+  virtual std::unique_ptr<Product> make_product(const ProductShape& shape) = 0;
 
   // Bytes in use on the device, for the memory report.
   virtual Bytes memory_used() = 0;

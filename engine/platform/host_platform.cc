@@ -9,8 +9,10 @@
 #include <fstream>
 #include <vector>
 
+#include "engine/platform/affinity.h"
 #include "engine/platform/device.h"
 #include "engine/platform/host_pattern.h"
+#include "engine/platform/host_product.h"
 
 namespace busbw {
 namespace {
@@ -84,6 +86,14 @@ class HostDevice : public Device {
   std::uint64_t count_wrong(const void* data, const void* expected, std::size_t count, const Pattern& pattern,
                             Stream&) override {
     return count_wrong_on_host(data, expected, count, pattern);
+  }
+
+  std::unique_ptr<Product> make_product(const ProductShape& shape) override {
+    // From the last processor on, so that ranks, which are placed from the first on, keep theirs where there are
+    // enough for both.
+    const std::vector<int> cpus = allowed_cpus();
+    const std::size_t mine = cpus.empty() ? 0 : static_cast<std::size_t>(info_.index) % cpus.size();
+    return make_host_product(shape, cpus.empty() ? cpus : std::vector<int>{cpus[cpus.size() - 1 - mine]});
   }
 
   Bytes memory_used() override {

@@ -179,6 +179,14 @@ void write_iterations(JsonText& json, const IterationStatistics& statistics) {
     json.member("iterations_us", statistics.per_process_maximum);
 }
 
+void write_beside(JsonText& json, const BesideResult& beside, const ProductShape& shape) {
+  json.key("beside").begin_object().member("product", format("%dx%dx%d", shape.rows, shape.columns, shape.inner));
+  json.member("calls", beside.calls).member("products", beside.products);
+  json.member("products_alone_us", beside.products_alone_us).member("calls_alone_us", beside.calls_alone_us);
+  json.member("products_beside_us", beside.products_beside_us).member("calls_beside_us", beside.calls_beside_us);
+  json.end_object();
+}
+
 void write_interval(JsonText& json, const std::optional<Interval>& interval) {
   if (!interval || interval->batches < 1) {
     json.null_member("interval");
@@ -250,6 +258,7 @@ void RecordWriter::write_case(const std::string& collective, int ranks, const Pl
   json.member("graph_launches", plan.graph_launches).member("batches_us", result.batches_us);
   if (result.per_iteration) write_iterations(json, *result.per_iteration);
   write_interval(json, result.interval);
+  if (result.beside) write_beside(json, *result.beside, plan.beside->shape);
   if (!result.algorithm.empty()) json.member("algorithm", result.algorithm);
   if (result.context) write_context(json, *result.context);
   write_line(member_or_null(json, "timestamp", result.timestamp).end_object());

@@ -13,10 +13,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from beside_steps import STEPS, Build, Place, Shape
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "python"))
+from busbw.analysis.overlap import efficiency, lost_processor_time
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 MULTIPROCESSORS_OF_HOST = 1  # a host has none; its figures mean nothing
@@ -166,10 +170,10 @@ def _overlap(place: Place, amount: Amount, sizes: list[float]) -> Iterator[dict[
             alone = pair.settled(products, call, 0, amount.repeats)[0]
             calls_alone = pair.settled(0, call, calls, amount.repeats)[1]
             beside = pair.settled(products, call, calls, amount.repeats)
-            lost = max(0.0, beside[0] - alone) * 1e3 * processors / calls
+            lost = lost_processor_time(alone * 1e3, beside[0] * 1e3, processors, calls)
             yield {"what": f"overlap {collective} {mib:g} MiB", "call_us": calls_alone / calls * 1e3,
                    "products_ms": alone, "calls_ms": calls_alone, "both_ms": max(beside),
-                   "efficiency": max(alone, calls_alone) / max(beside), "slowdown": beside[0] / alone,
+                   "efficiency": efficiency(alone, calls_alone, max(beside)), "slowdown": beside[0] / alone,
                    "processor_us": lost, "calls": calls, "products": products}  # fmt: skip
 
 

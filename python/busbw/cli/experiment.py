@@ -53,7 +53,11 @@ def run(args: Args) -> int:
     if args.dry_run:
         print("\n".join(_dry(plan)))
         return 0
-    folder = args.resume or _new_folder(args.runs)
+    folder = args.resume or new_folder(args.runs)
+    if args.beside and not args.resume:
+        from busbw.experiment.beside import with_amounts
+
+        plan = with_amounts(plan, args.beside, folder)
     save(plan, folder)
     print(f"busbw: {len(plan.variants)} variants; the experiment is kept in {folder}", file=sys.stderr)
     with progress(f"{len(plan.variants)} variants, at most {plan.limits.seconds:g} s") as tell:
@@ -83,17 +87,25 @@ def _plan(args: Args) -> Plan:
         if args.vary or args.vary_library or args.vary_arguments:
             raise UsageError("a plan in a file says itself what is varied; --vary has no place beside it")
         return check(_limited(read_plan(Path(words[0])), args))
-    return check(_limited(_from_words(args, words), args))
+    return check(_limited(from_words(args, words), args))
 
 
-def _from_words(args: Args, words: list[str]) -> Plan:
+def from_words(args: Args, words: list[str]) -> Plan:
+    """The plan of --vary and its like."""
     from busbw.experiment import factors
     from busbw.experiment.plan import Plan
 
     found = [factors.variable(text) for text in args.vary]
     found += [factors.library(args.vary_library)] if args.vary_library else []
     found += [factors.arguments(text, number) for number, text in enumerate(args.vary_arguments, start=1)]
-    return Plan(tuple(found), tuple(words), args.ranks, _launch_words(args.launch), args.one_at_a_time, args.seed)
+    return Plan(
+        tuple(found),
+        tuple(words),
+        args.ranks,
+        _launch_words(args.launch),
+        getattr(args, "one_at_a_time", False),
+        getattr(args, "seed", 1),
+    )
 
 
 def _launch_words(text: str) -> tuple[str, ...]:
@@ -109,10 +121,11 @@ def _limited(plan: Plan, args: Args) -> Plan:
     return replace(plan, limits=replace(plan.limits, **changed))
 
 
-def _new_folder(runs: str | None) -> Path:
+def new_folder(runs: str | None, what: str = "experiment") -> Path:
+    """Of an experiment that begins."""
     from busbw.runs.destination import new_run_id, runs_directory
 
-    return runs_directory(runs) / f"experiment-{new_run_id()}"
+    return runs_directory(runs) / f"{what}-{new_run_id()}"
 
 
 def _dry(plan: Plan) -> list[str]:

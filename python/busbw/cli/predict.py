@@ -33,6 +33,8 @@ examples:
       --nics 4 --nic-gbps 400
   busbw predict all_reduce --topology matrix.txt --gpu H100
   busbw predict --limits --machine dgx-h100 --nodes 1,2
+  busbw predict step layers.toml --machine dgx-h100 --nodes 1,2,16
+  busbw predict step layers.toml --parallel fsdp --times RUN
   busbw predict --list
   busbw predict --against-catalogue
 """
@@ -51,6 +53,12 @@ def run(args: Args) -> int:
         checked = list(all_entries())
         print(text.page(checked) if args.markdown else text.check_text(checked), end="")
         return 0
+    if args.collective and args.collective[0] == "step":
+        from busbw.cli.predict_step import run as predict_step
+
+        return predict_step(args, lambda: _adjusted(_fabric(args), args), lambda fabric: _terms(args, fabric))
+    if args.parallel or args.times:
+        raise UsageError("--parallel and --times belong to a step: busbw predict step FILE")
     fabric = _adjusted(_fabric(args), args)
     if args.limits:
         print(text.limits_text(fabric, args.nodes, multicast=not args.no_nvls), end="")
@@ -67,16 +75,19 @@ def run(args: Args) -> int:
 def _predictions(args: Args, fabric: Fabric, terms: Terms) -> list[Prediction]:
     from busbw.expect.model import Question, predict
 
-    if args.collective is None:
+    if len(args.collective) > 1:
+        raise UsageError(f"'{args.collective[1]}' is one word too many: one collective is predicted at a time")
+    if not args.collective:
         raise UsageError("say what to predict, such as all_reduce; `busbw predict --help` has examples")
-    if args.collective not in get_args(Collective):
+    collective = args.collective[0]
+    if collective not in get_args(Collective):
         from difflib import get_close_matches
 
-        near = get_close_matches(args.collective, get_args(Collective), n=1)
-        raise UsageError(f"there is no collective '{args.collective}'" + (f"; did you mean {near[0]}?" if near else ""))
+        near = get_close_matches(collective, get_args(Collective), n=1)
+        raise UsageError(f"there is no collective '{collective}'" + (f"; did you mean {near[0]}?" if near else ""))
     gpus = fabric.gpus if args.gpus_per_node is None else args.gpus_per_node
     return [
-        predict(Question(args.collective, size, gpus, nodes, not args.no_nvls), fabric, terms)
+        predict(Question(collective, size, gpus, nodes, not args.no_nvls), fabric, terms)
         for nodes in args.nodes
         for size in args.sizes or _DEFAULT_SIZES
     ]

@@ -51,6 +51,8 @@ VERBS: tuple[Verb, ...] = (
     Verb("with", "start any program with busbw's collectives in front of its NCCL", "busbw.cli.with_", "Launch"),
     Verb("azureml", "measure as a job of Azure Machine Learning", "busbw.cli.azureml", "Launch", raw=True),
     Verb("experiment", "which setting is faster: variants in turns until it is sure", "busbw.cli.experiment", "Know"),
+    Verb("overlap", "a collective beside a product: efficiency, exposed time, slowdowns", "busbw.cli.overlap", "Know"),
+    Verb("bisect", "from which release, setting or machine on it got slower", "busbw.cli.bisect", "Know"),
     Verb("tune", "from which size on is which of our GPU algorithms the fastest here", "busbw.cli.tune", "Know"),
     Verb("predict", "time and bandwidth for sizes and node counts that nobody has run", "busbw.cli.predict", "Know"),
     Verb("import", "read other tools' results into runs", "busbw.cli.import_", "Know"),

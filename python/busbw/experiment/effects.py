@@ -165,7 +165,7 @@ def find(plan: Plan, trials: Sequence[Trial]) -> Findings:
     table = Table(trials)
     variants = plan.variants
     # Two ways to a verdict share the chance of a false one.
-    alpha = plan.limits.alpha / (len(variants) - 1) / (2 if plan.limits.any_point else 1)
+    alpha = plan.limits.alpha / max(1, len(variants) - 1) / (2 if plan.limits.any_point else 1)
     effects = tuple(_effect(plan, table, number, alpha) for number in range(1, len(variants)))
     best, rivals = _best(plan, table, effects)
     main = _main(plan, table, variants)

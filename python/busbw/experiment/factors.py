@@ -21,7 +21,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Level:
     """One value of a factor: what it changes in the launch. A variable that is None is removed.
 
-    `unbind` runs the ranks on every processor, whatever this process is bound to.
+    `unbind` runs the ranks on every processor, whatever this process is bound to. `launch` are launch options.
     """
 
     label: str
@@ -29,6 +29,7 @@ class Level:
     library: str | None = None
     arguments: tuple[str, ...] = ()
     unbind: bool = False
+    launch: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,23 @@ class Variant:
         return (*words, *(("--library", libraries[-1]) if libraries else ()))
 
     @property
+    def launch(self) -> tuple[str, ...]:
+        """Launch options to add to those of the plan."""
+        return tuple(word for level in self.levels for word in level.launch)
+
+    @property
     def unbind(self) -> bool:
         return any(level.unbind for level in self.levels)
 
 
-def variants(factors: Sequence[Factor], *, one_at_a_time: bool = False) -> tuple[Variant, ...]:
+def variants(factors: Sequence[Factor], *, one_at_a_time: bool = False, fewest: int = 2) -> tuple[Variant, ...]:
     """Every combination, the baseline first; or the baseline and each level by itself."""
     counts = [len(factor.levels) for factor in factors]
     choices = _singly(counts) if one_at_a_time else itertools.product(*(range(count) for count in counts))
     found = tuple(_variant(factors, choice) for choice in itertools.islice(choices, MAX_VARIANTS + 1))
     if len(found) > MAX_VARIANTS:
         raise UsageError(f"these values combine to more than {MAX_VARIANTS} variants; vary fewer, or --one-at-a-time")
-    if len(found) < 2:
+    if len(found) < fewest:
         raise UsageError("an experiment needs something to vary: --vary NAME=VALUE,VALUE")
     return found
 

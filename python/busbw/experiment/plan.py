@@ -55,10 +55,12 @@ class Plan:
     one_at_a_time: bool = False
     seed: int = 1
     limits: Limits = Limits()
+    alone: bool = False
+    """Whether things as they are may be all that is measured: nothing needs to vary."""
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        return variants(self.factors, one_at_a_time=self.one_at_a_time)
+        return variants(self.factors, one_at_a_time=self.one_at_a_time, fewest=1 if self.alone else 2)
 
     def order(self, number: int, among: list[int]) -> list[int]:
         """The order of one round: the same for the same seed, so that a resumed experiment goes on as it would have."""
@@ -144,11 +146,14 @@ def _plan(raw: Mapping[str, Any]) -> Plan:
     )
     return Plan(
         factors, tuple(raw["words"]), raw["ranks"], tuple(raw["launch"]), raw["one_at_a_time"], raw["seed"],
-        Limits(**raw["limits"]),
+        Limits(**raw["limits"]), bool(raw.get("alone", False)),
     )  # fmt: skip
 
 
 def _level(raw: Mapping[str, Any]) -> Level:
     environment = {str(name): None if value is None else str(value) for name, value in raw["environment"].items()}
     library = None if raw["library"] is None else str(raw["library"])
-    return Level(str(raw["label"]), environment, library, tuple(map(str, raw["arguments"])), bool(raw["unbind"]))
+    return Level(
+        str(raw["label"]), environment, library, tuple(map(str, raw["arguments"])), bool(raw["unbind"]),
+        tuple(map(str, raw.get("launch", ()))),
+    )  # fmt: skip

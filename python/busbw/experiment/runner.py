@@ -51,7 +51,7 @@ def command_of(plan: Plan, variant: Variant, record: Path, limit_s: float) -> li
     verb, words = (TORCH, plan.words[1:]) if plan.words[0] == TORCH else ("run", plan.words)
     return [
         sys.executable, "-m", "busbw", verb, "--ranks", str(plan.ranks), "--time-limit", f"{limit_s:g}",
-        *plan.launch, *words, *variant.arguments, "--record", str(record),
+        *plan.launch, *variant.launch, *words, *variant.arguments, "--record", str(record),
     ]  # fmt: skip
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from busbw.analysis.overlap import overlap_of
 from busbw.base.errors import UserError
 from busbw.records import Case, Record
 
@@ -63,12 +64,35 @@ def times_of(record: Record) -> tuple[dict[Point, float], dict[Point, float]]:
     """Times and bus bandwidths of the measured cases; a point measured in several cycles is their mean."""
     times: dict[Point, list[float]] = {}
     rates: dict[Point, list[float]] = {}
+    together = beside_times(record)
     for case in record.cases:
+        if together:
+            break
         if case.outcome == "measured" and case.time_us and case.time_us > 0:
             times.setdefault(point_of(case), []).append(case.time_us)
             rates.setdefault(point_of(case), []).append(case.busbw_GBps or 0.0)
+    for point, (time_us, rate) in together.items():
+        times[point], rates[point] = [time_us], [rate]
     mean = {point: sum(values) / len(values) for point, values in times.items()}
     return mean, {point: sum(values) / len(values) for point, values in rates.items()}
+
+
+BESIDE = "beside"
+"""As a placement: calls and products together."""
+
+
+def beside_times(record: Record) -> dict[Point, tuple[float, float]]:
+    """Of a run with --beside: the time of both together for each call, and the bus bandwidth that it comes to."""
+    found = {}
+    for case in record.cases:
+        if case.outcome == "measured" and case.beside and case.time_us:
+            each = overlap_of(case.beside).together_us
+            per_call = each / int(case.beside["calls"])
+            found[replace(point_of(case), placement=BESIDE)] = (
+                per_call,
+                (case.busbw_GBps or 0) * case.time_us / per_call,
+            )
+    return found
 
 
 def to_json(trial: Trial) -> str:

@@ -254,7 +254,7 @@ _CASE = Fields(
      "range": _ranges, "average": _optional(_one_of(Average)), "wrong": _maybe_number, "checks": _maybe_integer,
      "iterations": _maybe_integer, "aggregated": _maybe_integer, "graph_launches": _maybe_integer,
      "batches_us": _samples, "iterations_us": _samples, "interval": _optional(_interval), "algorithm": _maybe_text,
-     "variant": _maybe_text, "timestamp": _maybe_text, "context": _mapping,
+     "variant": _maybe_text, "timestamp": _maybe_text, "context": _mapping, "beside": _mapping,
      "conversion": _maybe_text, "best": _optional(_boolean), "source": _source},
     keep_unknown=True,
 )  # fmt: skip

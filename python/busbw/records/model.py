@@ -157,6 +157,7 @@ class Case:
     variant: str | None = None
     timestamp: str | None = None
     context: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Any] = field(default_factory=dict)
     conversion: str | None = None
     best: bool | None = None
     source: Source | None = None

@@ -1,0 +1,204 @@
+"""The time of a training step from its layers: DDP, FSDP, tensor, pipeline and expert parallelism as two queues.
+
+Work of a layer is the longer of its operations and its memory traffic (roofline: Williams, Waterman, Patterson,
+Communications of the ACM 52(4), 2009); backward is twice forward where nothing else is said, since each product has two
+gradients. What is called when:
+
+ddp   gradients are summed bucket by bucket in backward, 25 MB each (Li et al., "PyTorch Distributed", VLDB 2020).
+fsdp  parameters are gathered before forward and again before backward, one layer ahead, and gradients scattered behind
+      backward (Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023).
+tp    two all-reduces of the activations in forward and two in backward, which work waits for (Shoeybi et al.,
+      "Megatron-LM", 2019).
+pp    m microbatches through p stages: (m + p - 1) times one microbatch, the bubble being (p - 1) / (m + p - 1)
+      (Huang et al., "GPipe", 2019; Narayanan et al., "Efficient Large-Scale Language Model Training", SC 2021).
+ep    two all-to-alls in forward and two in backward, which work waits for (Lepikhin et al., "GShard", ICLR 2021).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from busbw.expect.schedule import Outcome, Slowdown, Task, simulate
+
+KINDS = ("ddp", "fsdp", "tp", "pp", "ep")
+BUCKET = 25 << 20
+"""PyTorch's bucket_cap_mb, in bytes."""
+FIRST_BUCKET = 1 << 20
+"""PyTorch's first bucket (kDefaultFirstBucketBytes), so that communication begins early."""
+
+TimeOf = Callable[[str, int], float]
+"""Microseconds of a collective of so many bytes, as nccl-tests counts them."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Times of work in microseconds; bytes of its parameters (and gradients) on one rank, and of its activations.
+
+    `calls` are collectives with sizes that stand in the file: they are waited for, in forward (False) or backward.
+    """
+
+    name: str
+    forward_us: float
+    backward_us: float
+    parameter_bytes: int = 0
+    activation_bytes: int = 0
+    calls: tuple[tuple[bool, str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of `kind` on `ranks`; the layers are those of one rank (of one stage under pp)."""
+
+    kind: str
+    layers: tuple[Layer, ...]
+    bucket_bytes: int = BUCKET
+    first_bucket_bytes: int = FIRST_BUCKET
+    microbatches: int = 1
+    stages: int = 1
+    optimizer_us: float = 0.0
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A step's time and its parts in microseconds; `bubble_us` is what stages of a pipeline wait for each other."""
+
+    step_us: float
+    work_us: float
+    calls_us: float
+    exposed_us: float
+    bubble_us: float = 0.0
+
+
+class _Tasks:
+    """A list of tasks that grows; each piece of work needs what blocks it."""
+
+    def __init__(self, time_of: TimeOf) -> None:
+        self.tasks: list[Task] = []
+        self._time_of = time_of
+        self.last_work: int | None = None
+
+    def work(self, name: str, us: float, *needs: int | None) -> int:
+        self.last_work = self._add(Task(name, us, False, tuple(each for each in needs if each is not None)))
+        return self.last_work
+
+    def call(self, name: str, size: int, *needs: int | None) -> int:
+        us = self._time_of(name, size) if size else 0.0
+        return self._add(Task(name, us, True, tuple(each for each in needs if each is not None)))
+
+    def blocking(self, name: str, size: int) -> int:
+        """A call that needs the work before it; the work after it has to name it."""
+        return self.call(name, size, self.last_work)
+
+    def _add(self, task: Task) -> int:
+        self.tasks.append(task)
+        return len(self.tasks) - 1
+
+
+def predict(step: Step, time_of: TimeOf, slowdown: Slowdown | None = None) -> Predicted:
+    """What the step takes."""
+    tasks = _Tasks(time_of)
+    if step.kind == "pp":
+        return _pipeline(step, time_of, slowdown)
+    {"ddp": _ddp, "fsdp": _fsdp, "tp": _waited, "ep": _waited}[step.kind](step, tasks)
+    if step.optimizer_us:
+        tasks.work("optimizer", step.optimizer_us, *range(len(tasks.tasks)))
+    return _predicted(simulate(tasks.tasks, slowdown))
+
+
+def _predicted(found: Outcome) -> Predicted:
+    return Predicted(found.step_us, found.work_us, found.calls_us, found.exposed_us)
+
+
+def _said_calls(tasks: _Tasks, layer: Layer, *, backward: bool) -> list[int]:
+    return [tasks.blocking(name, size) for when, name, size in layer.calls if when is backward]
+
+
+def _ddp(step: Step, tasks: _Tasks) -> None:
+    waits: list[int] = []
+    for layer in step.layers:
+        tasks.work(layer.name, layer.forward_us, *waits)
+        waits = _said_calls(tasks, layer, backward=False)
+    bucket, full = 0, step.first_bucket_bytes
+    for layer in reversed(step.layers):
+        ready = tasks.work(layer.name, layer.backward_us, *waits)
+        waits = _said_calls(tasks, layer, backward=True)
+        bucket += layer.parameter_bytes
+        while bucket >= full > 0:
+            tasks.call("all_reduce", full, ready)
+            bucket, full = bucket - full, step.bucket_bytes
+    if bucket:
+        tasks.call("all_reduce", bucket, tasks.last_work)
+
+
+def _fsdp(step: Step, tasks: _Tasks) -> None:
+    """One gather ahead: that of layer i + 1 may begin when layer i does, whose own gather is done by then."""
+    for backward in (False, True):
+        layers = list(reversed(step.layers)) if backward else list(step.layers)
+        gathers = [tasks.call("all_gather", layers[0].parameter_bytes, tasks.last_work)] if layers else []
+        waits: list[int] = []
+        scatter: tuple[int, int] | None = None
+        for number, layer in enumerate(layers):
+            if number + 1 < len(layers):
+                gathers.append(tasks.call("all_gather", layers[number + 1].parameter_bytes, tasks.last_work))
+            if scatter is not None:
+                tasks.call("reduce_scatter", *scatter)
+            work = tasks.work(layer.name, layer.backward_us if backward else layer.forward_us, gathers[number], *waits)
+            waits = _said_calls(tasks, layer, backward=backward)
+            scatter = (layer.parameter_bytes, work) if backward else None
+        if scatter is not None:
+            tasks.call("reduce_scatter", *scatter)
+
+
+def _waited(step: Step, tasks: _Tasks) -> None:
+    """Two calls in forward and two in backward, each between halves of the layer's work."""
+    name = "all_reduce" if step.kind == "tp" else "alltoall"
+    waits: list[int] = []
+    for backward in (False, True):
+        for layer in reversed(step.layers) if backward else step.layers:
+            us = layer.backward_us if backward else layer.forward_us
+            for _ in range(2):
+                tasks.work(layer.name, us / 2, *waits)
+                waits = [tasks.blocking(name, layer.activation_bytes)]
+            waits += _said_calls(tasks, layer, backward=backward)
+
+
+def _pipeline(step: Step, time_of: TimeOf, slowdown: Slowdown | None) -> Predicted:
+    """The slowest stage sets the pace; activations go from stage to stage, and their gradients back."""
+    tasks = _Tasks(time_of)
+    waits: list[int] = []
+    for backward in (False, True):
+        for layer in reversed(step.layers) if backward else step.layers:
+            tasks.work(layer.name, layer.backward_us if backward else layer.forward_us, *waits)
+            waits = _said_calls(tasks, layer, backward=backward)
+    one = simulate(tasks.tasks, slowdown)
+    size = step.layers[-1].activation_bytes if step.layers else 0
+    sent = 2 * time_of("sendrecv", size) if step.stages > 1 and size else 0.0
+    each = one.step_us + sent
+    m, p = step.microbatches, step.stages
+    bubble = (p - 1) * each
+    whole = m * each + bubble + step.optimizer_us
+    work = m * one.work_us + step.optimizer_us
+    return Predicted(whole, work, m * (one.calls_us + sent), m * (one.exposed_us + sent), bubble)
+
+
+def table_times(points: Sequence[tuple[str, int, float]]) -> TimeOf:
+    """Measured times by collective and bytes: between two sizes on a straight line, beyond the largest in proportion.
+
+    Below the smallest size its own time; KeyError for a collective that was not measured.
+    """
+    by: dict[str, list[tuple[int, float]]] = {}
+    for name, size, us in sorted(points):
+        by.setdefault(name, []).append((size, us))
+
+    def time_of(name: str, size: int) -> float:
+        known = by[name]
+        if size <= known[0][0]:
+            return known[0][1]
+        for (low, first), (high, last) in itertools.pairwise(known):
+            if size <= high:
+                return first + (last - first) * (size - low) / max(1, high - low)
+        return known[-1][1] * size / known[-1][0]
+
+    return time_of

@@ -1,0 +1,85 @@
+"""`busbw bisect` as a user types it: wrong words, settings and profiles with an engine whose times are known."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from busbw.cli.main import main
+from busbw.records import read_record
+
+FAKE = Path(__file__).parents[1] / "experiment" / "fake_engine.py"
+BUILD = Path(os.environ.get("BUSBW_BUILD") or Path(__file__).resolve().parents[3] / "build")
+STAND_IN = BUILD / "lib" / "libbusbw_test_tuned_nccl.so"
+
+
+@pytest.fixture(autouse=True)
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "engine"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {FAKE} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("BUSBW_ENGINE", str(program))
+
+
+def test_a_setting_is_bisected(capsys: pytest.CaptureFixture[str], runs_of_this_test: Path) -> None:
+    assert main(["bisect", "--setting", "FAKE_US=100,101,100,130,130", "--", "all_reduce"]) == 2
+    assert "names '100' twice" in capsys.readouterr().err
+    words = ["bisect", "--setting", "FAKE_US=100,100.1,130", "--json", "--", "all_reduce"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    (change,) = found["changes"]
+    assert (change["before"], change["at"], change["sure"]) == ("100.1", "130", True)
+    (folder,) = runs_of_this_test.iterdir()
+    assert main(["bisect", "--setting", "FAKE_US=1,2", "--resume", str(folder), "--", "all_reduce"]) == 2
+    assert "holds another bisection" in capsys.readouterr().err
+
+
+def test_nothing_slower_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bisect", "--setting", "FAKE_US=100,100.1", "--", "all_reduce"]) == 1
+    assert "no difference above" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--", "all_reduce"], "say what to bisect"),
+        (["--setting", "A=1,2", "--libraries", "2.27.3..2.28.9", "--", "all_reduce"], "one of --libraries"),
+        (["--setting", "A=1,2", "--from-folder", "x", "--", "all_reduce"], "nothing else comes from a folder"),
+        (["--setting", "A=1,2", "--", "all_redux"], "'all_redux' is none"),
+        (["--libraries", "2.27.3", "--", "all_reduce"], "write it as 2.27.3..2.32.3"),
+        (["--libraries", "2.28.9..2.27.3", "--", "all_reduce"], "the first release is the older one"),
+        (["--profile", "one=--nodes 2", "--", "all_reduce"], "between 2 and"),
+        (["--setting", "A=1,2", "--launch", "'", "--", "all_reduce"], "cannot be split"),
+    ],
+)
+def test_words_that_mean_nothing_are_refused(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bisect", *words]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not STAND_IN.exists(), reason="the stand-in for NCCL is not built; `make build` builds it")
+def test_releases_of_a_stand_in_are_measured_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs_of_this_test: Path
+) -> None:
+    monkeypatch.setenv("BUSBW_ENGINE", str(BUILD / "bin" / "busbw-engine"))
+    folder = tmp_path / "nccl"
+    folder.mkdir()
+    for version, code in (("2.27.3", 22703), ("2.30.7", 23007)):
+        library = folder / f"libnccl.so.{version}"
+        shutil.copy(STAND_IN, library)
+        with library.open("a") as stream:
+            stream.write(f"\nbusbw-test-release {code} 100 4096 4096\n")
+    words = ["bisect", "--libraries", "2.27.3..2.30.7", "--from-folder", str(folder), "--ranks", "2", "--rounds", "3",
+             "--", "all_reduce", "-b", "4K", "-e", "4K", "-n", "2", "-w", "1", "-c", "0"]  # fmt: skip
+    # Which of them is faster depends on what else the machine does; bench/settings measures that.
+    assert main(words) in {0, 1, 3}
+    records = [read_record(path) for path in runs_of_this_test.glob("bisect-*/000-001/trials/*/record.jsonl")]
+    libraries = [record.run.library for record in records]
+    assert {each.version for each in libraries if each} == {"2.27.3", "2.30.7"} and len(libraries) == 6

@@ -1,0 +1,122 @@
+"""Releases come from pip or a folder, are kept by their hash, and files that are none are refused with a sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from busbw.base.errors import UsageError, UserError
+from busbw.experiment.bisect import wheels
+from busbw.experiment.bisect.wheels import MEMBER, Folder, Published, published, run_pip, unpack
+
+INDEX = "nvidia-nccl-cu12 (2.32.3)\nAvailable versions: 2.32.3, 2.28.9, 2.26.2.post1, 2.26.2\n  INSTALLED: 2.28.9\n"
+
+
+def wheel(folder: Path, version: str, content: bytes = b"\x7fELF", member: str = MEMBER) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"nvidia_nccl_cu12-{version}-py3-none-manylinux_2_18_x86_64.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo(member), content)  # of 1980: the same bytes each time
+    return path
+
+
+class Pip:
+    """Answers as pip does; `asked` are the words of every call."""
+
+    def __init__(self) -> None:
+        self.asked: list[Sequence[str]] = []
+
+    def __call__(self, words: Sequence[str], limit_s: float) -> str:
+        assert limit_s > 0
+        self.asked.append(words)
+        if words[0] == "index":
+            return INDEX
+        wheel(Path(words[words.index("--dest") + 1]), words[-1].partition("==")[2], f"release {words[-1]}".encode())
+        return ""
+
+
+def test_a_release_is_fetched_once_and_kept_by_its_hash(tmp_path: Path) -> None:
+    pip = Pip()
+    source = Published("nvidia-nccl-cu12", "2.26.2", "2.32.3", tmp_path, pip)
+    assert source.versions == ["2.26.2", "2.26.2.post1", "2.28.9", "2.32.3"]
+    first = source.fetch("2.28.9")
+    assert first.library.read_bytes() == b"release nvidia-nccl-cu12==2.28.9"
+    assert first.library.parent.name == first.sha256 and len(first.sha256) == 64
+    assert "--no-deps" in pip.asked[-1] and source.fetch("2.28.9") == first and len(pip.asked) == 2
+    assert not list((tmp_path / "nvidia-nccl-cu12" / "downloads").iterdir()), "what was downloaded stays behind"
+    # A library that was changed in the cache is not measured: it is fetched again.
+    first.library.write_bytes(b"something else")
+    first.library.unlink()
+    assert source.fetch("2.28.9") == first and len(pip.asked) == 3
+
+
+def test_a_changed_library_in_the_cache_is_replaced(tmp_path: Path) -> None:
+    source = Published("nvidia-nccl-cu12", "2.26.2", "2.32.3", tmp_path, Pip())
+    found = source.fetch("2.28.9")
+    found.library.write_bytes(b"something else")
+    assert source.fetch("2.28.9").library.read_bytes() == b"release nvidia-nccl-cu12==2.28.9"
+
+
+def test_what_pip_says_of_a_failure_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"pip index failed: .*--from-folder"):
+        run_pip(["index", "versions"], 60)
+    with pytest.raises(UserError, match="did not answer"):
+        run_pip(["--version"], 1e-6)
+    with pytest.raises(UserError, match="lists no release"):
+        published("nvidia-nccl-cu12", lambda *_: "nothing")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "none"))
+    with pytest.raises(UserError, match="did not answer"):
+        run_pip(["--version"], 60)
+
+
+def test_releases_in_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "nccl"
+    packed = wheel(folder, "2.28.9", b"packed")
+    (folder / "2.27.3").mkdir()
+    (folder / "2.27.3" / "libnccl.so.2").write_bytes(b"plain")
+    (folder / "libnccl.so.2.32.3").write_bytes(b"named")
+    (folder / "libnccl.so.2.32.3.txt.gz").mkdir()
+    source = Folder(folder, "2.27.3", "2.32.3", tmp_path / "cache")
+    assert source.versions == ["2.27.3", "2.28.9", "2.32.3"]
+    assert [source.fetch(version).library.read_bytes() for version in source.versions] == [
+        b"plain",
+        b"packed",
+        b"named",
+    ]
+    assert source.fetch("2.28.9").sha256 == hashlib.sha256(packed.read_bytes()).hexdigest()
+    assert source.fetch("2.27.3").level.library == str(folder / "2.27.3" / "libnccl.so.2")
+    with pytest.raises(UsageError, match=r"2\.30\.3 is not in"):
+        Folder(folder, "2.27.3", "2.30.3", tmp_path)
+    (folder / "other-2.27.3").mkdir()
+    (folder / "other-2.27.3" / "libnccl.so.2").write_bytes(b"twice")
+    with pytest.raises(UserError, match=r"2\.27\.3 twice"):
+        Folder(folder, "2.27.3", "2.32.3", tmp_path)
+
+
+def test_folders_and_wheels_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no folder"):
+        Folder(tmp_path / "none", "2.27.3", "2.32.3", tmp_path)
+    with pytest.raises(UserError, match="holds no release"):
+        Folder(tmp_path, "2.27.3", "2.32.3", tmp_path)
+    whole = wheel(tmp_path, "2.28.9", bytes(range(256)) * 100)
+    cut = tmp_path / "cut.whl"
+    cut.write_bytes(whole.read_bytes()[:200])
+    other = wheel(tmp_path / "other", "2.28.9", member="nvidia/other.so")
+    broken = tmp_path / "broken.whl"
+    data = bytearray(whole.read_bytes())
+    data[60:90] = bytes(30)
+    broken.write_bytes(data)
+    for path in (cut, other, broken):
+        with pytest.raises(UserError, match="is no wheel with"):
+            unpack(path, tmp_path / "into" / path.name)
+        assert not list((tmp_path / "into" / path.name).iterdir())
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheels, "MOST_BYTES", 1 << 20)
+    with pytest.raises(UserError, match="which no NCCL is"):
+        unpack(wheel(tmp_path, "2.28.9", bytes(2 << 20)), tmp_path / "into")
