@@ -31,6 +31,8 @@ _WORDS = (
     r"error initializing an OpenFabrics device|help-mpi-btl-openib|help message help-",
     # NCCL's RAS only watches; its port may be taken by another job of the host.
     r"ras/\w+\.\w{1,2}:\d+ NCCL WARN",
+    r"NCCL INFO RAS \w",
+    r"NCCL INFO.{0,10}NET/MLX5: Call to \w+ failed",
     # Said by drivers at each boot of a healthy machine.
     r"insufficient power on the PCIe slot",
     r"module verification failed: signature and/or required key missing",

@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         r"uncorrectable hardware errors? ?(?:\(|detected)",
         r"XGMI.{0,80}(?:error|fail|link down)",
         r"hipErrorECCNotCorrectable",
+        r"VM_L2_PROTECTION_FAULT|VM_CONTEXT\d+_PROTECTION",
     ),
     confirm="`dmesg | grep -i amdgpu`; rocm-smi --showrasinfo; amd-smi ras; rocminfo",
     cure=(

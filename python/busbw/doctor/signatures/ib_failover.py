@@ -8,9 +8,9 @@ SIGNATURE = Signature(
     title="a NIC failed and NCCL could not move its traffic to another one (RDMA resiliency)",
     patterns=(
         r"p2p_resiliency\w*\.\w{1,2}:\d+ NCCL WARN",
-        r"NET/IB: .{0,60}(?:functional device|replacement QP|probing attempts|Resiliency)",
-        r"NET/IB: .{0,40}(?:failed request|stale CQE|request reposting|alive message)",
-        r"NET/IB: .{0,40}The error is fatal",
+        r"NCCL WARN.{0,10}NET/IB: .{0,60}(?:functional device|replacement QP|probing attempts|Resiliency)",
+        r"NCCL WARN.{0,10}NET/IB: .{0,40}(?:failed request|stale CQE|request reposting|alive message)",
+        r"NCCL WARN.{0,10}NET/IB: .{0,40}The error is fatal",
     ),
     confirm="the first completion error before it names the NIC; `dmesg | grep mlx5`; ibstat; mlxlink -d DEVICE",
     cure=(

@@ -19,6 +19,7 @@ SIGNATURE = Signature(
         r"local (?:length|QP operation|EE context operation|protection|access) error",
         r"memory (?:management operation|bind operation) error",
     ),
+    unless=("got probing completion",),
     explains=("ib-flush", "ib-completion-error"),
     confirm=(
         "run with NCCL_NET_GDR_LEVEL=LOC, then with ACS and IOMMU off; compare counts of the ranks "

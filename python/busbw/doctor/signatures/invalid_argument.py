@@ -23,7 +23,7 @@ SIGNATURE = Signature(
         r"(?P<what>No backend type associated with device type cpu)",
         r"(?P<what>Invalid scalar type)",
         r"(?P<what>CUDA error: invalid argument)",
-        r"(?P<what>ncclCommGrow: .{5,80})",
+        r"NCCL WARN.{0,20}(?P<what>ncclCommGrow: .{5,80})",
         r"(?P<what>Invali[dg] (?:arguments comm|config graphUsageMode|handle 0x|argument (?:comm|desc)).{0,60})",
         r"(?P<what>(?:i|I)nvalid device count.{0,30})",
         r"(?P<what>ncclRedOpDestroy ?: .{5,60})",

@@ -7,7 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="suspend or resume of NCCL's memory failed: {what}",
     patterns=(
-        r"MemManager: (?P<what>.{5,120})",
+        r"NCCL WARN.{0,20}MemManager: (?P<what>.{5,120})",
         r"(?P<what>Memory (?:suspend|resume) not supported.{0,60})",
     ),
     confirm="the calls of ncclCommSuspend and ncclCommResume of all ranks, in their order",

@@ -18,6 +18,8 @@ SIGNATURE = Signature(
         r"rank \d+ exceeds",
         r"invalid rank \d+",
         r"global rank .{0,40}(?:must be|out of)",
+        r"train_batch_size is not equal to micro_batch_per_gpu",
+        r"world.?size \(?\d+\)? is not divisible",
     ),
     confirm="print RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT on every node",
     cure=(

@@ -8,7 +8,7 @@ SIGNATURE = Signature(
     title=("the variables of the launcher are missing: the program was not started by torchrun, srun or mpirun"),
     patterns=(
         r"environment variable \w+ expected, but not set",
-        r"(?:RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK).{0,40}(?:not set|is missing|KeyError)",
+        r"(?:\bRANK['\"]?|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK)['\"]? .{0,30}(?:not set|is missing)",
         r"KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
         r"Error initializing torch\.distributed using",
         r"Default process group has not been initialized",

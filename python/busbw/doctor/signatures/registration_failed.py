@@ -8,7 +8,7 @@ SIGNATURE = Signature(
     title="a buffer of the program could not be registered with NICs or peers: {what}",
     patterns=(
         r"(?P<what>rank \d+ (?:de)?register \w+ buffer.{0,80}failed)",
-        r"(?P<what>failed to (?:NET|IPC) register userbuff.{0,60})",
+        r"NCCL WARN.{0,40}(?P<what>failed to (?:NET|IPC) register userbuff.{0,60})",
         r"(?P<what>register fails, buffer \S+.{0,60})",
         r"(?P<what>Deregister: Could not find handle)",
         r"(?P<what>rank \d+ invalid IPC peer\w+.{0,60})",

@@ -31,6 +31,7 @@ SIGNATURE = Signature(
         r"Error while \w+ shared memory segment",
         r"failed to extend \S{1,80} to \d+ bytes",
         r"(?:open|map) (?:shared memory mapping|view of file)",
+        r"Fatal Python error: Bus error",
     ),
     explains=("bad-shm-attach",),
     unless=(

@@ -28,6 +28,8 @@ SIGNATURE = Signature(
         r"srun: error:.{0,60}(?:launch failed|Task launch)",
         r"slurmstepd: error:.{0,80}(?:cgroup|execve|chdir)",
         r"error: Memory specification",
+        r"Invalid account or account/partition",
+        r"(?:sbatch|srun|salloc): error: .{0,60}(?:[Ii]nvalid (?:partition|qos|user|account|time limit|feature))",
     ),
     unless=(
         "couldn't chdir",

@@ -8,7 +8,8 @@ SIGNATURE = Signature(
     title="NCCL chose an interface that other hosts cannot reach: {interface}",
     patterns=(
         r"(?:Using(?: \[0\]|:)?\s*|OOB )(?:\[0\])?(?P<interface>docker\d*|virbr\d+|br-[0-9a-f]{6,}"
-        r"|veth\w+|cni\d*|flannel\S*?|cali\w+|podman\d*|lxcbr\d+|tailscale\d*|kube-\S+?|vmnet\d+|weave|nerdctl\d+):\d",
+        r"|veth\w+|cni\d*|flannel\S*?|cali\w+|podman\d*|lxcbr\d+|tailscale\d*|kube-\S+?|vmnet\d+"
+        r"|weave|nerdctl\d+|tunl\d+|vxlan\S*?|genev_\S*?|wg\d+|zt\w+|cilium_\w+|antrea\S*?|ovn\S*?):\d",
         r"(?P<interface>docker0|virbr0)\b.{0,60}(?:fail|refused|timed out|unreachable)",
         r"connect(?:ion)? to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)\S* (?:failed|returned)",
         r"Connect to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)<\d+>",
