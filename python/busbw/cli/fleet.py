@@ -91,7 +91,7 @@ def _judge(args: Args) -> int:
             raise UserError(f"{args.file} holds no results; `busbw fleet run` measures")
         known = results.knowledge()
         verdicts = judge(fabric, known, options)
-        return _tell(args, fabric, options, known, verdicts)
+        return _tell(args, fabric, options, known, _with_levels(args, results, options, verdicts))
 
 
 def _run(args: Args) -> int:
@@ -108,7 +108,22 @@ def _run(args: Args) -> int:
     known = measure(
         Asked(fabric, options, results), how, file, limits, lambda said: print(said, file=sys.stderr, flush=True)
     )
-    return _tell(args, fabric, options, known, judge(fabric, known, options))
+    return _tell(args, fabric, options, known, _with_levels(args, results, options, judge(fabric, known, options)))
+
+
+def _with_levels(args: Args, results: Results, options: Options, verdicts: list[Verdict]) -> list[Verdict]:
+    """With what peers cannot show: expected bandwidths and earlier results."""
+    from busbw.base.files import read_text
+    from busbw.fleet.level import Before, judge_levels, read_expected
+    from busbw.fleet.results import MOST_BYTES, read
+
+    earlier = []
+    for file in args.earlier or ():
+        text = read_text(file, MOST_BYTES, hint="it is hardly the results of a fleet")
+        earlier.append((file, read(text, file)[2]))
+    before = Before(read_expected(args.expected) if args.expected else {}, earlier)
+    found = judge_levels(results, before, options, verdicts)
+    return sorted([*verdicts, *found], key=lambda verdict: (-verdict.loss, verdict.name))
 
 
 def _tell(args: Args, fabric: Fabric, options: Options, known: Knowledge, verdicts: list[Verdict]) -> int:
@@ -120,6 +135,11 @@ def _tell(args: Args, fabric: Fabric, options: Options, known: Knowledge, verdic
     if args.junit:
         with writing(args.junit):
             args.junit.write_bytes(show.junit(fabric, verdicts))
+    if args.page:
+        from busbw.fleet.page import page
+
+        with writing(args.page):
+            args.page.write_text(page(fabric, known, verdicts, options), encoding="utf-8")
     if args.prometheus:
         write_exposition(Path(args.prometheus), show.metrics(fabric, known, verdicts))
     if args.exclude:

@@ -5,6 +5,7 @@ group is as slow as the slowest component that it uses. The set is built by maxi
 explains most is added, and each that is no longer needed taken back, as long as the logarithm of the likelihood gains
 more than a fault costs. The cost bounds false alarms: with C candidates it is ln(C) + 7, so that noise invents one
 fault in about a thousand rails. Then each is exchanged for every other: what explains nearly as much is the runner-up.
+What was in the very same tests cannot be told apart by them: then all are named together, and none is accused.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ SHAPES = 0.05  # groups of different shapes lose a twentieth more or less of the
 
 @dataclass(frozen=True)
 class Verdict:
-    """One fault. `kind` is nvlink, pcie, nic, cable, link (NIC or cable), leaf, uplink, spine or broken (a node)."""
+    """One fault. `kind` is nvlink, pcie, nic, cable, link (NIC or cable), leaf, uplink, spine, broken (a node), either
+    (one of several that were never measured apart) or level (all are slower than expected, or than earlier)."""
 
     kind: str
-    place: str  # node or pod; "" for spines
+    place: str  # node or pod; "" or "second" for spines; "link a or link b" for either
     channel: str  # nvlink, pcie3, nic3, rail3; "" for a whole node
     loss: float  # 0.03: 3 % slower than its peers; 1: does not work
     error: float  # one standard error
@@ -39,6 +41,8 @@ class Verdict:
     @property
     def name(self) -> str:
         """Unique among verdicts: `rail3 cable of node0007`."""
+        if self.kind == "spine":
+            return f"{self.channel} {self.place} spine".replace("  ", " ")
         kind = "" if self.kind in {"nvlink", "pcie", "nic"} else self.kind
         words = [self.channel, kind, f"of {self.place}" if self.place else ""]
         return " ".join(word for word in words if word)
@@ -58,7 +62,12 @@ class _Test(NamedTuple):
 
 class _Spine(NamedTuple):
     loss: float
-    share: float  # of the pairs that meet it
+    share: float  # of the pairs that meet it, and no worse one
+
+
+_Spines = tuple[_Spine, ...]
+SPINES = (_Candidate("spine", ""), _Candidate("spine", "second"))
+"""Of the spines of a rail up to two may be slow, each in its own way; which of them they are is not seen."""
 
 
 class _Gain(NamedTuple):
@@ -121,7 +130,7 @@ def _users(fabric: Fabric, kind: str, nodes: Sequence[str]) -> Iterator[_Candida
     yield from (_Candidate("leaf", pod) for pod in pods)
     if kind == ACROSS:
         yield from (_Candidate("uplink", pod) for pod in pods)
-        yield _Candidate("spine", "")
+        yield from SPINES
 
 
 class _Rail:
@@ -143,33 +152,44 @@ class _Rail:
                     losses[number] = max(losses[number], loss)
         return losses
 
-    def penalties(self, chosen: dict[_Candidate, float]) -> tuple[list[float], _Spine]:
+    def penalties(self, chosen: dict[_Candidate, float]) -> tuple[list[float], _Spines]:
         """Minus the logarithm of the likelihood of each test, and what is supposed of the spines."""
         losses = self.predicted(chosen)
-        spine = self.spine(chosen.get(_Candidate("spine", ""), 0.0), losses)
-        return [self.penalty(number, loss, spine) for number, loss in enumerate(losses)], spine
+        spines = self.spines([chosen.get(spine, 0.0) for spine in SPINES], losses)
+        return [self.penalty(number, loss, spines) for number, loss in enumerate(losses)], spines
 
-    def spine(self, loss: float, losses: Sequence[float]) -> _Spine:
-        """A slow spine of that loss, which as many pairs meet as is likeliest: flows are spread by a hash."""
-        if loss <= 0:
-            return _Spine(0.0, 0.0)
-        pairs = [n for n in self.of[_Candidate("spine", "")] if not self.tests[n].certain and losses[n] < loss]
-        hit = sum(_penalty(self.tests[n].one, loss) < _penalty(self.tests[n].one, losses[n]) for n in pairs)
-        return _Spine(loss, min(0.95, max(0.05, hit / len(pairs))) if pairs else 0.5)
+    def spines(self, slow: Sequence[float], losses: Sequence[float]) -> _Spines:
+        """Slow spines of these losses, worst first, which as many pairs meet as is likeliest: a hash spreads flows."""
+        worst = sorted((loss for loss in slow if loss > 0), reverse=True)
+        if not worst:
+            return ()
+        hits, pairs = [0] * len(worst), 0
+        for number in self.of.get(SPINES[0], ()):
+            test, other = self.tests[number], losses[number]
+            if test.certain or other >= worst[0]:
+                continue
+            pairs += 1
+            beside = [_penalty(test.one, max(loss, other)) for loss in worst]
+            least = min(beside)
+            if least < _penalty(test.one, other):
+                hits[beside.index(least)] += 1
+        shares = [min(0.95, max(0.05, hit / pairs)) if pairs else 0.5 for hit in hits]
+        total = max(1.0, sum(shares) / 0.95)
+        return tuple(_Spine(loss, share / total) for loss, share in zip(worst, shares, strict=True))
 
-    def penalty(self, number: int, loss: float, spine: _Spine) -> float:
+    def penalty(self, number: int, loss: float, spines: _Spines) -> float:
         """Of one test, whose components but the spines lose `loss`."""
         test = self.tests[number]
-        if spine.loss <= loss or not test.across:
+        if not test.across or not spines or spines[0].loss <= loss:
             return _penalty(test.one, loss)
-        with_it = _penalty(test.one, spine.loss)
         if test.certain:
-            return with_it
-        a, b = with_it - math.log(spine.share), _penalty(test.one, loss) - math.log(1 - spine.share)
-        low = min(a, b)
-        return low - math.log(math.exp(low - a) + math.exp(low - b))
+            return _penalty(test.one, spines[0].loss)
+        ways = [_penalty(test.one, max(loss, spine.loss)) - math.log(spine.share) for spine in spines]
+        ways.append(_penalty(test.one, loss) - math.log(1 - sum(spine.share for spine in spines)))
+        low = min(ways)
+        return low - math.log(sum(math.exp(low - way) for way in ways))
 
-    def best_loss(self, candidate: _Candidate, now: tuple[list[float], _Spine], losses: Sequence[float]) -> _Gain:
+    def best_loss(self, candidate: _Candidate, now: tuple[list[float], _Spines], losses: Sequence[float]) -> _Gain:
         """What adding this candidate gains at its likeliest loss; `now` are the penalties without it."""
         mine = self.of[candidate]
         seen = sorted({round(self.tests[n].one.loss, 3) for n in mine if self.tests[n].one.loss > losses[n]})
@@ -177,11 +197,12 @@ class _Rail:
         if mine and seen:
             tried.append(_mean(self.tests[n].one for n in mine))
         best = _Gain(0.0, 0.0)
+        spine = candidate.kind == "spine"
         for loss in tried:
             if loss > 0:
-                spine = self.spine(loss, losses) if candidate.kind == "spine" else now[1]
-                own = 0.0 if candidate.kind == "spine" else loss
-                gain = sum(now[0][n] - self.penalty(n, max(own, losses[n]), spine) for n in mine)
+                spines = self.spines([loss, *(each.loss for each in now[1])], losses) if spine else now[1]
+                own = 0.0 if spine else loss
+                gain = sum(now[0][n] - self.penalty(n, max(own, losses[n]), spines) for n in mine)
                 best = max(best, _Gain(gain, min(1.0, loss)))
         return best
 
@@ -213,8 +234,19 @@ def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator
             members = [tests[n].one for n in rail.of[candidate]]
             error = 1 / math.sqrt(sum(1 / max(one.error, 0.001) ** 2 for one in members))
             reason = next((one.reason for one in members if one.reason), "") if loss >= 1 else ""
-            runner = _runner_up(rail, chosen, candidate, base)
-            yield Verdict(candidate.kind, candidate.place, channel, loss, max(0.001, error), reason, runner)
+            kind, place = _as_told(rail, candidate)
+            runner = "" if kind == "either" else _runner_up(rail, chosen, candidate, base)
+            yield Verdict(kind, place, channel, loss, max(0.001, error), reason, runner)
+
+
+def _as_told(rail: _Rail, one: _Candidate) -> tuple[str, str]:
+    """Kind and place of a fault; of what was in the very same tests all are named: nobody knows which it is."""
+    if one.kind == "spine":
+        return one
+    same = [other for other in rail.of if other.kind != "spine" and rail.of[other] == rail.of[one]]
+    if len(same) == 1:
+        return one
+    return "either", " or ".join(f"{kind} {place}" for kind, place in sorted(same))
 
 
 def _choose(rail: _Rail, cost: float, options: Options) -> dict[_Candidate, float]:
@@ -230,11 +262,11 @@ def _choose(rail: _Rail, cost: float, options: Options) -> dict[_Candidate, floa
 
 
 def _best(
-    rail: _Rail, chosen: dict[_Candidate, float], now: tuple[list[float], _Spine], losses: Sequence[float]
+    rail: _Rail, chosen: dict[_Candidate, float], now: tuple[list[float], _Spines], losses: Sequence[float]
 ) -> tuple[_Gain, _Candidate | None]:
     found: tuple[_Gain, _Candidate | None] = (_Gain(0.0, 0.0), None)
     for candidate in rail.of:
-        if candidate not in chosen:
+        if candidate not in chosen and (candidate != SPINES[1] or SPINES[0] in chosen):
             gain = rail.best_loss(candidate, now, losses)
             if gain.gain > found[0].gain + 1e-9:
                 found = (gain, candidate)
@@ -257,7 +289,8 @@ def _prune(rail: _Rail, chosen: dict[_Candidate, float], cost: float) -> None:
 def _runner_up(rail: _Rail, chosen: dict[_Candidate, float], one: _Candidate, base: float) -> str:
     without = {c: loss for c, loss in chosen.items() if c != one}
     now, losses = rail.penalties(without), rail.predicted(without)
-    (gain, _), other = _best(rail, {**without, one: 0.0}, now, losses)
+    out = {one: 0.0, SPINES[1]: 0.0}  # a second spine is nothing else than a first
+    (gain, _), other = _best(rail, {**without, **{c: without.get(c, loss) for c, loss in out.items()}}, now, losses)
     if other is None or sum(now[0]) - gain - base > CLOSE:
         return ""
     return f"{other.kind} {other.place}".strip()

@@ -69,10 +69,12 @@ def deviations(outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, Deviation
 
 def _beside(group: Sequence[Outcome]) -> Iterator[tuple[Outcome, Deviation]]:
     medians = [statistics.median(o.samples) if o.samples else 0.0 for o in group]
-    usual = reference([m for m, o in zip(medians, group, strict=True) if m > 0],
-                      [m for m, o in zip(medians, group, strict=True) if m > 0 and o.trial.control])  # fmt: skip
     controls = sum(o.trial.control for o in group)
     spread = _spread([(o.samples, m) for o, m in zip(group, medians, strict=True) if m > 0 and len(o.samples) >= 3])
+    repeats = max(1, min((len(o.samples) for o in group if o.samples), default=1))
+    usual = reference([m for m, o in zip(medians, group, strict=True) if m > 0],
+                      [m for m, o in zip(medians, group, strict=True) if m > 0 and o.trial.control],
+                      1.2533 * spread / math.sqrt(repeats))  # fmt: skip
     for outcome, median in zip(group, medians, strict=True):
         if median <= 0 or usual <= 0:
             yield outcome, Deviation(1.0, 0.0, outcome.reason or "nothing was measured")
@@ -82,11 +84,12 @@ def _beside(group: Sequence[Outcome]) -> Iterator[tuple[Outcome, Deviation]]:
             yield outcome, Deviation(1 - median / (usual * (1 - shift)), max(0.001, math.hypot(own, wrong)))
 
 
-def reference(levels: Sequence[float], controls: Sequence[float]) -> float:
-    """What is usual among peers.
+def reference(levels: Sequence[float], controls: Sequence[float], error: float = 0.0) -> float:
+    """What is usual among peers, each with this standard error as a share.
 
     Known good ones say it where there are three. Of few peers most may be slow: the upper quarter says it then. Else
-    the median, taken again without those far below it.
+    the median of those that are not far below the upper quarter: half of all may be slow, as all rings of a rail are
+    whose pod has a slow uplink.
     """
     if len(controls) >= 3:
         return statistics.median(controls)
@@ -94,8 +97,8 @@ def reference(levels: Sequence[float], controls: Sequence[float]) -> float:
         return 0.0
     if len(levels) < 16:
         return sorted(levels)[max(0, math.ceil(0.8 * len(levels)) - 1)]
-    first = statistics.median(levels)
-    return statistics.median([level for level in levels if level > 0.985 * first])
+    upper = sorted(levels)[math.ceil(0.75 * len(levels)) - 1]
+    return statistics.median([level for level in levels if level > (1 - max(0.015, 4 * error)) * upper])
 
 
 def _of_reference(peers: int, controls: int, error: float) -> tuple[float, float]:

@@ -10,6 +10,7 @@ import pytest
 from busbw.fleet.judge import Verdict, judge
 from busbw.fleet.plan import Options, inside_of, next_round
 from busbw.fleet.score import component, play
+from busbw.fleet.show import nodes_to_exclude
 from busbw.fleet.simulate import Fault, World, draw_faults, make_fabric, run
 from busbw.fleet.trial import INSIDE, Knowledge, reference
 
@@ -84,12 +85,25 @@ def test_without_the_loopback_nic_and_cable_cannot_be_told_apart() -> None:
     assert [(v.kind, v.place) for v in found] == [("link", "node0033")]
 
 
-def test_the_runner_up_is_named_where_two_explain_the_results_alike() -> None:
+def test_of_two_nodes_none_is_accused_since_they_cannot_be_told_apart() -> None:
     # Two nodes in a pod of their own: whatever is slow between them may be either, or their leaf.
-    fabric = make_fabric(2, 2, 4)
+    found, _ = verdicts([Fault("cable2@node0001", 0.2)], fabric=make_fabric(2, 2, 4), options=Options())
+    assert [(v.kind, v.place) for v in found] == [("either", "leaf pod00 or link node0000 or link node0001")]
+    assert nodes_to_exclude(make_fabric(2, 2, 4), found) == {}
+
+
+def test_with_a_third_node_the_slow_one_of_two_is_named() -> None:
+    fabric = replace(make_fabric(3, 3, 4), pod_of={})
     found, _ = verdicts([Fault("cable2@node0001", 0.2)], fabric=fabric, options=Options())
-    assert len(found) == 1
-    assert found[0].runner_up
+    assert [(v.kind, v.place) for v in found] == [("link", "node0001")]
+
+
+def test_two_slow_spines_of_a_rail_are_no_uplinks() -> None:
+    # The dead one hides the other wherever both are met.
+    fabric = make_fabric(512, 32, 4)
+    found, _ = verdicts([Fault("spine2.3", 0.05), Fault("spine2.0", 1.0)], fabric=fabric)
+    assert {(v.kind, v.place) for v in found} == {("spine", ""), ("spine", "second")}
+    assert len({v.name for v in found}) == 2
 
 
 def test_fleets_of_one_rail_and_without_pods_are_judged_by_pairs() -> None:
