@@ -162,8 +162,8 @@ void check_together(Plan& plan) {
 }
 
 // A mask is the operation AND; it wins over NCCL_TESTS_SPLIT.
-std::string split_of(const Environment& environment) {
-  const char* mask = environment("NCCL_TESTS_SPLIT_MASK");
+std::string split_of(const ReadVariable& read_variable) {
+  const char* mask = read_variable("NCCL_TESTS_SPLIT_MASK");
   if (mask && *mask) {
     std::string digits = mask;
     if (digits.starts_with("0x") || digits.starts_with("0X")) digits.erase(0, 2);
@@ -171,15 +171,15 @@ std::string split_of(const Environment& environment) {
       refuse("NCCL_TESTS_SPLIT_MASK takes a hexadecimal number such as 0x7, not '" + std::string(mask) + "'");
     return "AND 0x" + digits;
   }
-  const char* split = environment("NCCL_TESTS_SPLIT");
+  const char* split = read_variable("NCCL_TESTS_SPLIT");
   if (!split || !*split) return {};
   split_colour(split, 0);
   return split;
 }
 
-void take_defaults(Plan& plan, const Environment& environment) {
-  if (plan.split.empty()) plan.split = split_of(environment);
-  const char* run_id = environment("BUSBW_RUN_ID");
+void take_defaults(Plan& plan, const ReadVariable& read_variable) {
+  if (plan.split.empty()) plan.split = split_of(read_variable);
+  const char* run_id = read_variable("BUSBW_RUN_ID");
   if (plan.run_id.empty() && run_id) plan.run_id = run_id;
 }
 
@@ -187,7 +187,7 @@ std::string version_text(const std::string& program) {
   return program + " of busbw " + version + ", with the options and the table of nccl-tests 2.19.6\n";
 }
 
-Command parse_options(Plan plan, const std::string& called_as, const Environment& environment) {
+Command parse_options(Plan plan, const std::string& called_as, const ReadVariable& read_variable) {
   Words words(plan.arguments);
   while (const std::optional<Given> given = words.next()) {
     if (given->option.name == "help") return {.kind = Command::Kind::help, .plan = {}, .text = usage(called_as)};
@@ -196,7 +196,7 @@ Command parse_options(Plan plan, const std::string& called_as, const Environment
     given->option.apply(plan, *given);
   }
   check_together(plan);
-  take_defaults(plan, environment);
+  take_defaults(plan, read_variable);
   return {.kind = Command::Kind::measure, .plan = std::move(plan), .text = {}};
 }
 
@@ -245,7 +245,7 @@ const char* process_environment(const char* name) { return std::getenv(name); }
 
 bool stands_in(const char* argv0) { return argv0 != nullptr && !collective_of(base_name(argv0)).empty(); }
 
-Command parse_command_line(int argc, const char* const* argv, const Environment& environment) {
+Command parse_command_line(int argc, const char* const* argv, const ReadVariable& read_variable) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::string program = argc > 0 ? base_name(argv[0]) : "busbw-engine";
   Plan plan;
@@ -253,7 +253,7 @@ Command parse_command_line(int argc, const char* const* argv, const Environment&
   if (!plan.collective.empty()) {
     plan.program = program;
     plan.arguments = std::move(words);
-    return parse_options(std::move(plan), program, environment);
+    return parse_options(std::move(plan), program, read_variable);
   }
   const std::string first = words.empty() ? std::string() : words.front();
   if (first == "-h" || first == "--help") return {.kind = Command::Kind::help, .plan = {}, .text = usage(program)};
@@ -266,7 +266,7 @@ Command parse_command_line(int argc, const char* const* argv, const Environment&
   plan.program = plan.collective + "_perf";
   plan.batches = plain_batches;
   plan.arguments.assign(words.begin() + 1, words.end());
-  return parse_options(std::move(plan), program + " " + plan.collective, environment);
+  return parse_options(std::move(plan), program + " " + plan.collective, read_variable);
 }
 
 void check_ranks(const Plan& plan, int ranks) {
@@ -275,8 +275,8 @@ void check_ranks(const Plan& plan, int ranks) {
     refuse(format("the root (-r) is rank %d, but the communicator has ranks 0 to %d", plan.root, ranks - 1));
 }
 
-std::optional<double> required_busbw(const Environment& environment) {
-  const char* text = environment("NCCL_TESTS_MIN_BW");
+std::optional<double> required_busbw(const ReadVariable& read_variable) {
+  const char* text = read_variable("NCCL_TESTS_MIN_BW");
   if (!text || !*text) return std::nullopt;
   char* rest = nullptr;
   const double required = std::strtod(text, &rest);

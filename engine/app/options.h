@@ -11,7 +11,7 @@
 namespace busbw {
 
 // Looks up one variable: std::getenv, or a map in tests. Null where it is not set.
-using Environment = std::function<const char*(const char* name)>;
+using ReadVariable = std::function<const char*(const char* name)>;
 const char* process_environment(const char* name);
 
 struct Command {
@@ -23,7 +23,7 @@ struct Command {
 
 // The collective is named by argv[0] (all_reduce_perf, all_reduce_perf_mpi), else by the first word. Throws
 // Error(bad_arguments) with one sentence for everything it does not understand.
-Command parse_command_line(int argc, const char* const* argv, const Environment& environment = process_environment);
+Command parse_command_line(int argc, const char* const* argv, const ReadVariable& read_variable = process_environment);
 
 // Whether a program of this name stands in for one of nccl-tests: all_reduce_perf does, busbw-engine does not.
 bool stands_in(const char* argv0);
@@ -32,7 +32,7 @@ bool stands_in(const char* argv0);
 void check_ranks(const Plan& plan, int ranks);
 
 // NCCL_TESTS_MIN_BW in GB/s: an average below 0.9 of it fails the run.
-std::optional<double> required_busbw(const Environment& environment = process_environment);
+std::optional<double> required_busbw(const ReadVariable& read_variable = process_environment);
 
 // The communicator that a rank belongs to. `split` is Plan::split: AND or &, OR or |, MOD or %, DIV or /, then a
 // decimal, 0x, 0b or octal number. An empty one gives colour 0. Throws Error(bad_arguments) for one that cannot be

@@ -50,7 +50,7 @@ HostArea::HostArea(int descriptor, int local_processes, int processes)
 HostArea::HostArea(int local_processes, int processes) : HostArea(-1, local_processes, processes) {}
 
 HostArea HostArea::create(Kind kind, int local_processes, int processes, std::string& name, const std::string& nonce) {
-  const auto fill = [&](const Descriptor& file) {
+  const auto fill = [&](const FileDescriptor& file) {
     // posix_fallocate, unlike ftruncate, says so now when memory is short, instead of SIGBUS later.
     if (errno = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes(local_processes, processes))); errno != 0) {
       area_failed("sized", name);
@@ -60,7 +60,7 @@ HostArea HostArea::create(Kind kind, int local_processes, int processes, std::st
     return area;
   };
   if (kind == Kind::unnamed) {
-    Descriptor file(memfd_create("busbw-rendezvous", MFD_CLOEXEC));
+    FileDescriptor file(memfd_create("busbw-rendezvous", MFD_CLOEXEC));
     name = std::string(descriptor_folder) + std::to_string(getpid()) + "/fd/" + std::to_string(file.get());
     if (!file.open()) area_failed("created", name);
     HostArea area = fill(file);
@@ -69,7 +69,7 @@ HostArea HostArea::create(Kind kind, int local_processes, int processes, std::st
   }
   for (const char* folder : {"/dev/shm", "/tmp"}) {
     name = std::string(folder) + "/busbw-" + std::to_string(getuid()) + "-" + hex(sha256(nonce)).substr(0, 24);
-    const Descriptor file(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    const FileDescriptor file(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file.open()) continue;
     try {
       return fill(file);
@@ -84,7 +84,7 @@ HostArea HostArea::open(int local_processes, int processes, const std::string& n
   // What stands in /proc/PID/fd is a link by nature; size, owner and nonce say whether it is ours. O_NONBLOCK: it may
   // be a FIFO of a stranger.
   const int no_link = name.starts_with(descriptor_folder) ? 0 : O_NOFOLLOW;
-  const Descriptor file(::open(name.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | no_link));
+  const FileDescriptor file(::open(name.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | no_link));
   struct stat status{};
   if (!file.open() || fstat(file.get(), &status) != 0) area_failed("opened", name);
   if (status.st_uid != getuid() || !S_ISREG(status.st_mode) ||

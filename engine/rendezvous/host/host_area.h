@@ -45,7 +45,7 @@ class HostArea {
 
   int local_processes_ = 0, processes_ = 0;
   void* memory_ = nullptr;
-  Descriptor door_;  // of an unnamed area, on the process that made it
+  FileDescriptor door_;  // of an unnamed area, on the process that made it
 };
 
 // The barrier on such an area. Its waits call `poll`, which throws when a peer has failed or the wait is too long.

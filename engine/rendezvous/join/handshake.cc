@@ -77,7 +77,7 @@ Member read_proof(std::string_view secret, std::string_view newcomer_nonce, std:
   return read_member(fields);
 }
 
-std::optional<Frame> wait_frame(const Descriptor& socket, FrameReader& reader, Clock::time_point deadline,
+std::optional<Frame> wait_frame(const FileDescriptor& socket, FrameReader& reader, Clock::time_point deadline,
                                 const BetweenLooks& between) {
   std::array<char, 65536> buffer;
   for (;;) {
@@ -94,7 +94,7 @@ std::optional<Frame> wait_frame(const Descriptor& socket, FrameReader& reader, C
   }
 }
 
-bool send_all(const Descriptor& socket, std::string_view data, Clock::time_point deadline) {
+bool send_all(const FileDescriptor& socket, std::string_view data, Clock::time_point deadline) {
   while (!data.empty()) {
     if (!wait_ready(socket, POLLOUT, deadline)) return false;
     const long count = write_some(socket, data);
@@ -104,7 +104,7 @@ bool send_all(const Descriptor& socket, std::string_view data, Clock::time_point
   return true;
 }
 
-Knock knock(const Descriptor& socket, FrameReader& reader, std::string_view secret, const Member& member,
+Knock knock(const FileDescriptor& socket, FrameReader& reader, std::string_view secret, const Member& member,
             Clock::time_point deadline, std::string& why, const BetweenLooks& between) {
   try {
     const std::string nonce = random_bytes(nonce_bytes);

@@ -38,12 +38,12 @@ using BetweenLooks = std::function<void()>;
 
 // The newcomer's half, up to its proof; the answer (start, refusal or failure) is the next frame. `why` says what kind
 // of stranger answered.
-Knock knock(const Descriptor& socket, FrameReader& reader, std::string_view secret, const Member& member,
+Knock knock(const FileDescriptor& socket, FrameReader& reader, std::string_view secret, const Member& member,
             Clock::time_point deadline, std::string& why, const BetweenLooks& between = {});
 
 // The next frame, or nothing at the deadline. Throws WireError for garbage and when the connection closes.
-std::optional<Frame> wait_frame(const Descriptor& socket, FrameReader& reader, Clock::time_point deadline,
+std::optional<Frame> wait_frame(const FileDescriptor& socket, FrameReader& reader, Clock::time_point deadline,
                                 const BetweenLooks& between = {});
-bool send_all(const Descriptor& socket, std::string_view data, Clock::time_point deadline);
+bool send_all(const FileDescriptor& socket, std::string_view data, Clock::time_point deadline);
 
 }  // namespace busbw

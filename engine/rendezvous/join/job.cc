@@ -61,19 +61,19 @@ class Job final : public Rendezvous {
   const Placement& placement() const override { return placement_; }
 
   std::vector<std::string> all_gather(std::string_view mine) override {
-    return joined_.spoke->exchange(Channel::all, Call::bytes, size(), mine);
+    return joined_.spoke->exchange(Channel::all, Exchange::bytes, size(), mine);
   }
 
   // Twice: in the first meeting a waiter may have gone to sleep, and it needs tens of microseconds to wake; in the
   // second all are awake, and are released together.
   void barrier() override {
-    meet_all(Call::barrier, [this] { exchange_between_hosts(Call::barrier, ""); });
-    meet_all(Call::barrier, nullptr);
+    meet_all(Exchange::barrier, [this] { exchange_between_hosts(Exchange::barrier, ""); });
+    meet_all(Exchange::barrier, nullptr);
   }
 
   std::vector<double> all_gather(double mine) override {
     barrier_->next_numbers()[placement_.process].store(mine, std::memory_order_relaxed);
-    meet_all(Call::numbers, [this] { fill_numbers_of_other_hosts(); });
+    meet_all(Exchange::numbers, [this] { fill_numbers_of_other_hosts(); });
     std::vector<double> all(size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = barrier_->last_numbers()[i].load(std::memory_order_relaxed);
     return all;
@@ -143,12 +143,12 @@ class Job final : public Rendezvous {
   }
 
   std::vector<std::string> setup_exchange(const std::string& mine) {
-    return joined_.spoke->exchange(Channel::all, Call::setup, size(), mine);
+    return joined_.spoke->exchange(Channel::all, Exchange::setup, size(), mine);
   }
 
-  std::vector<std::string> exchange_between_hosts(Call call, const std::string& mine) {
+  std::vector<std::string> exchange_between_hosts(Exchange kind, const std::string& mine) {
     if (groups_.size() == 1) return {};
-    return joined_.spoke->exchange(Channel::leaders, call, groups_.size(), mine);
+    return joined_.spoke->exchange(Channel::leaders, kind, groups_.size(), mine);
   }
 
   void fill_numbers_of_other_hosts() {
@@ -159,7 +159,7 @@ class Job final : public Rendezvous {
       mine.append(reinterpret_cast<const char*>(&number), sizeof number);
     }
     // The leaders' parts come in the order of their processes, which is the order of the groups.
-    const std::vector<std::string> parts = exchange_between_hosts(Call::numbers, mine);
+    const std::vector<std::string> parts = exchange_between_hosts(Exchange::numbers, mine);
     for (std::size_t g = 0; g < parts.size(); ++g) {
       for (std::size_t i = 0; i < groups_[g].size() && (i + 1) * sizeof(double) <= parts[g].size(); ++i) {
         double number = 0;
@@ -169,22 +169,22 @@ class Job final : public Rendezvous {
     }
   }
 
-  void meet_all(Call call, const std::function<void()>& across_hosts) {
+  void meet_all(Exchange kind, const std::function<void()>& across_hosts) {
     const auto deadline = Clock::now() + wait_limit;
     bool saw_left = false;
     const auto poll = [&] {
       check();
       // Seen twice, with a look at the barrier in between: whoever left after this meeting had released us before.
       if (joined_.spoke->left_process() >= 0 && std::exchange(saw_left, true)) joined_.spoke->throw_left();
-      if (Clock::now() > deadline) throw_late(call);
+      if (Clock::now() > deadline) throw_late(kind);
     };
     barrier_->meet(across_hosts, std::ref(poll));
   }
 
-  [[noreturn]] void throw_late(Call call) const {
+  [[noreturn]] void throw_late(Exchange kind) const {
     throw Error(ExitCode::timeout, format("Process %d waited %ld s for the others in %s; one of them hangs",
                                           placement_.process, static_cast<long>(wait_limit.count()),
-                                          call == Call::barrier ? "a barrier" : "an exchange of numbers"));
+                                          kind == Exchange::barrier ? "a barrier" : "an exchange of numbers"));
   }
 
   Placement placement_;

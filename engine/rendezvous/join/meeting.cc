@@ -116,7 +116,7 @@ std::vector<Endpoint> read_addresses(const std::string& list) {
 }
 
 // Waits for the start of the job on a connection whose other end has proved itself.
-std::unique_ptr<Spoke> await_start(Descriptor socket, FrameReader reader, int process, Clock::time_point deadline) {
+std::unique_ptr<Spoke> await_start(FileDescriptor socket, FrameReader reader, int process, Clock::time_point deadline) {
   reader.set_limit(result_limit);
   try {
     SiblingWatch siblings;
@@ -149,7 +149,7 @@ std::unique_ptr<Spoke> await_start(Descriptor socket, FrameReader reader, int pr
 Joined meet_as_process_0(const JoinPlan& plan, const std::string& runtime_folder, Clock::time_point deadline) {
   const MeetingPlan& how = plan.meeting;
   const bool one_host = !how.meeting.empty() || plan.placement.local_processes == plan.placement.processes;
-  Descriptor door;
+  FileDescriptor door;
   if (!how.meeting.empty()) door = listen_at_door(door_name(runtime_folder, how.meeting));
   const bool by_door = door.open();
   const std::string secret = secret_of(how, by_door);
@@ -225,7 +225,7 @@ class Search {
  private:
   void try_doors() {
     for (int place = 0; place < door_places && !found_.open(); ++place) {
-      Descriptor socket = connect_to_door(door_, place);
+      FileDescriptor socket = connect_to_door(door_, place);
       if (socket.open()) try_knock(std::move(socket), secret_of(how_, true));
     }
   }
@@ -245,7 +245,7 @@ class Search {
   }
 
   // One that stands still answers nothing: the others look for it meanwhile.
-  void try_knock(Descriptor socket, const std::string& secret) {
+  void try_knock(FileDescriptor socket, const std::string& secret) {
     FrameReader reader(greeting_limit);
     std::string stranger;
     const auto until = std::min(deadline_, Clock::now() + knock_limit);
@@ -266,7 +266,7 @@ class Search {
       return;
     }
     for (const SocketAddress& address : addresses) {
-      Descriptor socket = connect_to(address, std::min(deadline_, Clock::now() + connect_limit), why_);
+      FileDescriptor socket = connect_to(address, std::min(deadline_, Clock::now() + connect_limit), why_);
       if (socket.open()) try_knock(std::move(socket), secret);
       if (found_.open()) return;
     }
@@ -289,7 +289,7 @@ class Search {
   Clock::time_point deadline_;
   std::string door_, runtime_folder_;  // empty: not by a meeting place of this host
   std::string why_ = "it has not come";
-  Descriptor found_;
+  FileDescriptor found_;
   FrameReader reader_{greeting_limit};
   SiblingWatch siblings_;
 };

@@ -80,7 +80,7 @@ std::string meeting_path(const std::string& folder, const std::string& identity)
 }
 
 std::optional<Meeting> read_meeting(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (!file.open() || fstat(file.get(), &status) != 0) return std::nullopt;
   if (!S_ISREG(status.st_mode) || status.st_uid != getuid() || (status.st_mode & 077) != 0) return std::nullopt;
@@ -95,7 +95,7 @@ std::optional<Meeting> read_meeting(const std::string& path) {
 }
 
 void remove_if_abandoned(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   struct stat status{}, named{};
   if (!file.open() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != getuid()) return;
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return;
@@ -122,7 +122,7 @@ void sweep_abandoned(const std::string& folder) {
 PublishedMeeting::PublishedMeeting(const std::string& path, const Meeting& meeting) {
   const std::string draft = path + "." + std::to_string(getpid());
   unlink(draft.c_str());  // of a process that died with this number
-  Descriptor file(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  FileDescriptor file(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   // Where the file system has no locks nobody can take the file for abandoned.
   if (file.open()) flock(file.get(), LOCK_EX | LOCK_NB);
   const std::string text = format("busbw meeting 1\nport %d\nsecret %s\n", meeting.port, meeting.secret.c_str());

@@ -49,7 +49,7 @@ class PublishedMeeting {
  private:
   std::string path_;
   unsigned long inode_ = 0;
-  Descriptor lock_;
+  FileDescriptor lock_;
 };
 
 }  // namespace busbw

@@ -13,7 +13,7 @@ namespace busbw {
 
 class Connection {
  public:
-  Connection(Descriptor socket, std::size_t body_limit) : socket_(std::move(socket)), reader_(body_limit) {}
+  Connection(FileDescriptor socket, std::size_t body_limit) : socket_(std::move(socket)), reader_(body_limit) {}
 
   int descriptor() const { return socket_.get(); }
   bool closed() const { return closed_; }
@@ -33,7 +33,7 @@ class Connection {
   void flush();
 
  private:
-  Descriptor socket_;
+  FileDescriptor socket_;
   FrameReader reader_;
   std::deque<std::shared_ptr<const std::string>> queue_;
   std::size_t sent_ = 0;  // of the queue's front

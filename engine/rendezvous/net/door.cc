@@ -28,29 +28,29 @@ struct DoorAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-Descriptor unix_socket() { return Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
+FileDescriptor unix_socket() { return FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
 
 }  // namespace
 
-Descriptor listen_at_door(const std::string& name) {
+FileDescriptor listen_at_door(const std::string& name) {
   for (int place = 0; place < door_places; ++place) {
     const DoorAddress at(name, place);
-    Descriptor door = unix_socket();
+    FileDescriptor door = unix_socket();
     if (door.open() && bind(door.get(), at.get(), at.length) == 0 && listen(door.get(), waiting_callers) == 0)
       return door;
   }
   return {};
 }
 
-Descriptor connect_to_door(const std::string& name, int place) {
+FileDescriptor connect_to_door(const std::string& name, int place) {
   const DoorAddress at(name, place);
-  Descriptor socket = unix_socket();
+  FileDescriptor socket = unix_socket();
   // A full queue is EAGAIN: the next round comes again.
   if (!socket.open() || connect(socket.get(), at.get(), at.length) != 0 || of_another_user(socket)) return {};
   return socket;
 }
 
-bool of_another_user(const Descriptor& socket) {
+bool of_another_user(const FileDescriptor& socket) {
   int domain = 0;
   socklen_t size = sizeof domain;
   if (getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) return false;

@@ -12,12 +12,12 @@ namespace busbw {
 inline constexpr int door_places = 4;
 
 // Listens at the first free place of this name. Not open where all are taken or the kernel has no such sockets.
-Descriptor listen_at_door(const std::string& name);
+FileDescriptor listen_at_door(const std::string& name);
 
 // Not open where nobody of this user listens at that place.
-Descriptor connect_to_door(const std::string& name, int place);
+FileDescriptor connect_to_door(const std::string& name, int place);
 
 // Whether the other end of a Unix socket is another user's; false for every other kind of socket.
-bool of_another_user(const Descriptor& socket);
+bool of_another_user(const FileDescriptor& socket);
 
 }  // namespace busbw

@@ -37,7 +37,7 @@ std::string versions_differ(const Member& member) {
 
 }  // namespace
 
-Hub::Hub(Listener listener, Descriptor own, HubOptions options)
+Hub::Hub(Listener listener, FileDescriptor own, HubOptions options)
     : options_(std::move(options)), listener_(std::move(listener.socket)) {
   allow_descriptors(options_.processes);
   guests_.emplace_back(Connection(std::move(own), greeting_limit));
@@ -83,7 +83,7 @@ void Hub::poll_once() {
 void Hub::accept_newcomers() {
   // A few a turn, so that those who went away again are noticed in between.
   for (int turn = 0; turn < 16; ++turn) {
-    Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     const bool crowded = !socket.open() && (errno == EMFILE || errno == ENFILE);
     if (!socket.open() && !crowded) return;
     const auto pending = [](const Guest& guest) {

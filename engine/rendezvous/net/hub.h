@@ -32,7 +32,7 @@ struct HubOptions {
 class Hub {
  public:
   // `own` is the hub's end of the pair that process 0 itself speaks through.
-  Hub(Listener listener, Descriptor own, HubOptions options);
+  Hub(Listener listener, FileDescriptor own, HubOptions options);
   // Sends out what is queued (bounded) and tells the others that process 0 ends in order.
   ~Hub();
 
@@ -80,8 +80,8 @@ class Hub {
   int joined() const;
 
   HubOptions options_;
-  Descriptor listener_;
-  Descriptor wake_ = make_event();
+  FileDescriptor listener_;
+  FileDescriptor wake_ = make_event();
   std::list<Guest> guests_;
   std::map<std::uint8_t, Gathering> gatherings_;
   std::optional<Failure> failure_;

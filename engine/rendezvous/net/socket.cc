@@ -50,8 +50,8 @@ SocketAddress any_address(int family) {
 }
 
 // Nothing, with errno set, when the address cannot be bound here.
-Descriptor bind_and_listen(const SocketAddress& address) {
-  Descriptor socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+FileDescriptor bind_and_listen(const SocketAddress& address) {
+  FileDescriptor socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.open()) return {};
   set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.storage.ss_family == AF_INET6) set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
@@ -89,7 +89,7 @@ std::vector<SocketAddress> listening_addresses(const std::string& host, const st
 
 }  // namespace
 
-Descriptor::~Descriptor() {
+FileDescriptor::~FileDescriptor() {
   if (number_ >= 0) ::close(number_);
 }
 
@@ -157,7 +157,7 @@ std::optional<Listener> listen_at(const std::string& host, int port, const std::
   bool in_use = false;
   for (SocketAddress& address : listening_addresses(host, interface)) {
     set_port(address, port);
-    Descriptor socket = bind_and_listen(address);
+    FileDescriptor socket = bind_and_listen(address);
     if (socket.open()) {
       const int bound = port_of(socket.get());
       return Listener{std::move(socket), bound};
@@ -179,14 +179,14 @@ Listener inherited_listener(int descriptor) {
     throw Error(ExitCode::bad_arguments,
                 format("BUSBW_LISTEN_FD is %d, but that is no listening socket in this process; unset it", descriptor));
   }
-  Descriptor socket(descriptor);
+  FileDescriptor socket(descriptor);
   fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
   return Listener{std::move(socket), port_of(descriptor)};
 }
 
-Descriptor connect_to(const SocketAddress& address, Clock::time_point deadline, std::string& why) {
-  Descriptor socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+FileDescriptor connect_to(const SocketAddress& address, Clock::time_point deadline, std::string& why) {
+  FileDescriptor socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.open()) socket_failed("open a socket");
   int error = 0;
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
@@ -208,30 +208,30 @@ Descriptor connect_to(const SocketAddress& address, Clock::time_point deadline, 
   return socket;
 }
 
-std::pair<Descriptor, Descriptor> socket_pair() {
+std::pair<FileDescriptor, FileDescriptor> socket_pair() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
     socket_failed("open a socket pair");
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-Descriptor make_event() {
-  Descriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+FileDescriptor make_event() {
+  FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.open()) socket_failed("open an event descriptor");
   return event;
 }
 
-void signal_event(const Descriptor& event) {
+void signal_event(const FileDescriptor& event) {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = write(event.get(), &one, sizeof one);
 }
 
-void clear_event(const Descriptor& event) {
+void clear_event(const FileDescriptor& event) {
   std::uint64_t count = 0;
   [[maybe_unused]] const auto taken = read(event.get(), &count, sizeof count);
 }
 
-void prepare_stream(const Descriptor& socket) {
+void prepare_stream(const FileDescriptor& socket) {
   set_option(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket.get(), IPPROTO_TCP, TCP_KEEPIDLE, 4);
@@ -241,7 +241,7 @@ void prepare_stream(const Descriptor& socket) {
   set_option(socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, 8000);
 }
 
-bool wait_ready(const Descriptor& socket, short events, Clock::time_point deadline) {
+bool wait_ready(const FileDescriptor& socket, short events, Clock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd waiting{.fd = socket.get(), .events = events, .revents = 0};
@@ -252,13 +252,13 @@ bool wait_ready(const Descriptor& socket, short events, Clock::time_point deadli
   }
 }
 
-long read_some(const Descriptor& socket, char* buffer, std::size_t size) {
+long read_some(const FileDescriptor& socket, char* buffer, std::size_t size) {
   const ssize_t count = recv(socket.get(), buffer, size, 0);
   if (count >= 0) return count;
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? -1 : 0;
 }
 
-long write_some(const Descriptor& socket, std::string_view data) {
+long write_some(const FileDescriptor& socket, std::string_view data) {
   const ssize_t count = send(socket.get(), data.data(), data.size(), MSG_NOSIGNAL);
   if (count >= 0) return count;
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;

@@ -17,20 +17,20 @@ namespace busbw {
 using Clock = std::chrono::steady_clock;
 
 // Owns one open file descriptor.
-class Descriptor {
+class FileDescriptor {
  public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
+  FileDescriptor() = default;
+  explicit FileDescriptor(int number) : number_(number) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(number_, other.number_);
     return *this;
   }
-  ~Descriptor();
+  ~FileDescriptor();
 
   int get() const { return number_; }
   bool open() const { return number_ >= 0; }
-  void close() { *this = Descriptor(); }
+  void close() { *this = FileDescriptor(); }
 
  private:
   int number_ = -1;
@@ -50,7 +50,7 @@ std::vector<SocketAddress> resolve(const Endpoint& endpoint);
 std::vector<SocketAddress> interface_addresses(const std::string& interface);
 
 struct Listener {
-  Descriptor socket;
+  FileDescriptor socket;
   int port = 0;
 };
 
@@ -60,24 +60,24 @@ std::optional<Listener> listen_at(const std::string& host, int port, const std::
 Listener inherited_listener(int descriptor);
 
 // Nothing, with the reason in `why`, when nobody answers there before the deadline.
-Descriptor connect_to(const SocketAddress& address, Clock::time_point deadline, std::string& why);
+FileDescriptor connect_to(const SocketAddress& address, Clock::time_point deadline, std::string& why);
 
 // A pair of connected sockets within this process, and an event that wakes a poll.
-std::pair<Descriptor, Descriptor> socket_pair();
-Descriptor make_event();
-void signal_event(const Descriptor& event);
-void clear_event(const Descriptor& event);
+std::pair<FileDescriptor, FileDescriptor> socket_pair();
+FileDescriptor make_event();
+void signal_event(const FileDescriptor& event);
+void clear_event(const FileDescriptor& event);
 
 // Small messages at once, and a vanished host noticed by the kernel too.
-void prepare_stream(const Descriptor& socket);
+void prepare_stream(const FileDescriptor& socket);
 
 // False at the deadline, true when ready or when the connection has an error to be read.
-bool wait_ready(const Descriptor& socket, short events, Clock::time_point deadline);
+bool wait_ready(const FileDescriptor& socket, short events, Clock::time_point deadline);
 
 // -1 nothing yet, 0 closed or broken, otherwise the bytes read.
-long read_some(const Descriptor& socket, char* buffer, std::size_t size);
+long read_some(const FileDescriptor& socket, char* buffer, std::size_t size);
 // -1 broken, otherwise the bytes the kernel took. Never raises SIGPIPE.
-long write_some(const Descriptor& socket, std::string_view data);
+long write_some(const FileDescriptor& socket, std::string_view data);
 
 std::string random_bytes(std::size_t count);
 

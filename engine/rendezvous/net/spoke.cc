@@ -14,7 +14,7 @@
 
 namespace busbw {
 
-Spoke::Spoke(Descriptor socket, FrameReader reader, std::vector<Member> members, int process)
+Spoke::Spoke(FileDescriptor socket, FrameReader reader, std::vector<Member> members, int process)
     : members_(std::move(members)), process_(process), socket_(std::move(socket)), reader_(std::move(reader)) {
   reader_.set_limit(result_limit);
   watcher_ = std::thread([this] { watch(); });
@@ -26,14 +26,14 @@ Spoke::~Spoke() {
   watcher_.join();
 }
 
-std::vector<std::string> Spoke::exchange(Channel channel, Call call, std::size_t members, std::string_view mine) {
+std::vector<std::string> Spoke::exchange(Channel channel, Exchange kind, std::size_t members, std::string_view mine) {
   if (mine.size() > contribution_limit) {
     throw Error(ExitCode::internal, format("A contribution of %zu bytes is above the limit of %zu of one exchange",
                                            mine.size(), contribution_limit));
   }
   const auto number = static_cast<std::uint8_t>(channel);
   const Contribution contribution{.channel = number,
-                                  .call = static_cast<std::uint8_t>(call),
+                                  .call = static_cast<std::uint8_t>(kind),
                                   .sequence = sequences_[number]++,
                                   .members = static_cast<std::uint32_t>(members),
                                   .data = std::string(mine)};

@@ -17,20 +17,20 @@
 namespace busbw {
 
 // Which call of Rendezvous a contribution belongs to, so that a mix-up is noticed.
-enum class Call : std::uint8_t { setup = 1, bytes, numbers, barrier };
+enum class Exchange : std::uint8_t { setup = 1, bytes, numbers, barrier };
 // Calls of all processes and calls of one process per host are counted apart.
 enum class Channel : std::uint8_t { all = 0, leaders = 1 };
 
 class Spoke {
  public:
   // `reader` holds what arrived behind the start frame.
-  Spoke(Descriptor socket, FrameReader reader, std::vector<Member> members, int process);
+  Spoke(FileDescriptor socket, FrameReader reader, std::vector<Member> members, int process);
   ~Spoke();
 
   const std::vector<Member>& members() const { return members_; }
 
   // The contributions of `members` processes in process order. Throws PeerFailure, or Error after wait_limit.
-  std::vector<std::string> exchange(Channel channel, Call call, std::size_t members, std::string_view mine);
+  std::vector<std::string> exchange(Channel channel, Exchange kind, std::size_t members, std::string_view mine);
 
   void announce(const Failure& failure) noexcept;
   const Failure* failure() const noexcept { return failure_.load(std::memory_order_acquire); }
@@ -56,9 +56,9 @@ class Spoke {
 
   const std::vector<Member> members_;
   const int process_;
-  Descriptor socket_;
+  FileDescriptor socket_;
   FrameReader reader_;
-  Descriptor wake_ = make_event();
+  FileDescriptor wake_ = make_event();
 
   std::mutex send_mutex_;
   std::mutex mutex_;  // of what follows, up to the next blank line

@@ -16,7 +16,7 @@ namespace {
 using Words = std::vector<std::string>;
 using Variables = std::map<std::string, std::string>;
 
-Environment environment_of(const Variables& variables) {
+ReadVariable environment_of(const Variables& variables) {
   return [variables](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();

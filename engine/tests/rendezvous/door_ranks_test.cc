@@ -22,9 +22,9 @@ std::string own_name(const char* test) { return std::string("busbw-test-") + tes
 TEST(Doorway, IsFoundByItsNameUntilItCloses) {
   const std::string name = own_name("found");
   EXPECT_FALSE(connect_to_door(name, 0).open());
-  Descriptor door = listen_at_door(name);
+  FileDescriptor door = listen_at_door(name);
   ASSERT_TRUE(door.open());
-  const Descriptor caller = connect_to_door(name, 0);
+  const FileDescriptor caller = connect_to_door(name, 0);
   EXPECT_TRUE(caller.open());
   EXPECT_FALSE(of_another_user(caller));
   door.close();
@@ -33,7 +33,7 @@ TEST(Doorway, IsFoundByItsNameUntilItCloses) {
 
 TEST(Doorway, TakesTheNextPlaceWhereOneIsTakenAndNoneWhereAllAre) {
   const std::string name = own_name("places");
-  std::vector<Descriptor> doors;
+  std::vector<FileDescriptor> doors;
   for (int place = 0; place < door_places; ++place) {
     doors.push_back(listen_at_door(name));
     EXPECT_TRUE(connect_to_door(name, place).open());
@@ -47,7 +47,7 @@ TEST(Doorway, OfAKilledProcessIsFreeAtOnce) {
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();
   if (child == 0) {
-    const Descriptor door = listen_at_door(name);
+    const FileDescriptor door = listen_at_door(name);
     [[maybe_unused]] const auto written = write(ready[1], "", 1);
     pause();
   }
@@ -69,7 +69,7 @@ TEST(Doorway, OfAnotherUserIsPassedBy) {
   if (child == 0) {
     close(ready[0]);
     if (setuid(65534) != 0) _exit(1);
-    const Descriptor door = listen_at_door(name);
+    const FileDescriptor door = listen_at_door(name);
     [[maybe_unused]] const auto written = write(ready[1], "", 1);
     pause();
   }
@@ -82,7 +82,7 @@ TEST(Doorway, OfAnotherUserIsPassedBy) {
     GTEST_SKIP() << "this root may not become another user";
   }
   EXPECT_FALSE(connect_to_door(name, 0).open());
-  const Descriptor own = listen_at_door(name);
+  const FileDescriptor own = listen_at_door(name);
   EXPECT_TRUE(connect_to_door(name, 1).open());
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
@@ -137,7 +137,7 @@ TEST_F(MeetingPlace, OfOneHostIsNoFile) {
 
 TEST_F(MeetingPlace, IsAFileWhereAllPlacesAreTaken) {
   Child first = Child([folder = folder_] {
-    std::vector<Descriptor> taken;
+    std::vector<FileDescriptor> taken;
     for (int place = 0; place < door_places; ++place) taken.push_back(listen_at_door(door_of_test(folder, getppid())));
     const auto rendezvous = join_job(of_mpirun(0, folder));
     rendezvous->leave();
@@ -154,7 +154,7 @@ TEST_F(MeetingPlace, IsAFileWhereAllPlacesAreTaken) {
 TEST_F(MeetingPlace, OfAStoppedProcessIsNamedByTheOneThatKnocks) {
   const std::string door = door_of_test(folder_, getpid());
   Child stopped = Child([door] {
-    const Descriptor listening = listen_at_door(door);
+    const FileDescriptor listening = listen_at_door(door);
     raise(SIGSTOP);
     return std::string("woken");
   });

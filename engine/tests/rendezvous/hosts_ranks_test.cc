@@ -81,7 +81,7 @@ class Networks : public ::testing::Test {
   static bool run(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
 
   static void enter(const std::string& network, const std::string& host) {
-    const Descriptor space(open(("/run/netns/" + network).c_str(), O_RDONLY | O_CLOEXEC));
+    const FileDescriptor space(open(("/run/netns/" + network).c_str(), O_RDONLY | O_CLOEXEC));
     if (setns(space.get(), CLONE_NEWNET) != 0 || !rename_this_host(host)) throw std::runtime_error("cannot enter");
   }
 

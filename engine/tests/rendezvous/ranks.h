@@ -40,7 +40,7 @@ class Child {
       _exit(0);
     }
     close(ends[1]);
-    out_ = Descriptor(ends[0]);
+    out_ = FileDescriptor(ends[0]);
   }
   ~Child() {
     if (pid_ <= 0) return;
@@ -70,7 +70,7 @@ class Child {
 
  private:
   pid_t pid_ = -1;
-  Descriptor out_;
+  FileDescriptor out_;
 };
 
 // A job of our own launcher on a free port of this machine.

@@ -34,7 +34,7 @@ class Door : public ::testing::Test {
                                             }});
   }
 
-  Descriptor call() const {
+  FileDescriptor call() const {
     std::string why;
     return connect_to(resolve({"127.0.0.1", port_}).front(), Clock::now() + 5s, why);
   }
@@ -49,7 +49,7 @@ class Door : public ::testing::Test {
   }
 
   // What process 0 answers to a newcomer: "start", a refusal's or failure's sentence, or why it was a stranger.
-  std::string answer(const Descriptor& socket, const Member& who, const std::string& secret = "right") const {
+  std::string answer(const FileDescriptor& socket, const Member& who, const std::string& secret = "right") const {
     FrameReader reader(1 << 20);
     std::string why;
     const auto deadline = Clock::now() + 20s;
@@ -64,7 +64,7 @@ class Door : public ::testing::Test {
     }
   }
 
-  void expect_dropped(const Descriptor& socket) const {
+  void expect_dropped(const FileDescriptor& socket) const {
     char byte;
     const auto deadline = Clock::now() + 20s;
     for (;;) {
@@ -74,7 +74,7 @@ class Door : public ::testing::Test {
   }
 
   void expect_job_meets() {
-    Descriptor other = call();
+    FileDescriptor other = call();
     std::string said;
     std::thread second([&] { said = answer(other, member(1)); });
     EXPECT_EQ(answer(own_, member(0)), "start");
@@ -91,13 +91,13 @@ class Door : public ::testing::Test {
   std::mutex mutex_;
   std::vector<std::string> notices_;
   int port_ = 0;
-  Descriptor own_;
+  FileDescriptor own_;
   std::unique_ptr<Hub> hub_;
 };
 
 TEST_F(Door, DropsOtherProtocolsAndSaysSoOnce) {
   for (int round = 0; round < 5; ++round) {
-    const Descriptor stranger = call();
+    const FileDescriptor stranger = call();
     write_some(stranger, "GET / HTTP/1.1\r\nHost: busbw\r\n\r\n");
     expect_dropped(stranger);
   }
@@ -112,7 +112,7 @@ TEST_F(Door, DropsAPortScannerThatConnectsAndGoes) {
 }
 
 TEST_F(Door, DropsWhoSpeaksTooSlowlyOrNotAtAll) {
-  const Descriptor silent = call(), slow = call();
+  const FileDescriptor silent = call(), slow = call();
   const std::string hello = encode_hello(std::string(nonce_bytes, 'x'));
   const auto start = Clock::now();
   for (std::size_t i = 0; i < 5; ++i) {
@@ -127,7 +127,7 @@ TEST_F(Door, DropsWhoSpeaksTooSlowlyOrNotAtAll) {
 }
 
 TEST_F(Door, StaysOpenToTheJobWhenStrangersCrowdIt) {
-  std::vector<Descriptor> crowd;
+  std::vector<FileDescriptor> crowd;
   for (int i = 0; i < 150; ++i) crowd.push_back(call());
   expect_job_meets();
 }
@@ -135,7 +135,7 @@ TEST_F(Door, StaysOpenToTheJobWhenStrangersCrowdIt) {
 TEST_F(Door, DropsWhoDoesNotKnowTheSecret) {
   EXPECT_NE(answer(call(), member(1), "wrong").find("does not know this job's secret"), std::string::npos);
   // And who answers the challenge without having looked at it.
-  const Descriptor stranger = call();
+  const FileDescriptor stranger = call();
   send_all(stranger, encode_hello(std::string(nonce_bytes, 'x')), Clock::now() + 1s);
   send_all(stranger, encode_proof("wrong", std::string(nonce_bytes, 'x'), std::string(nonce_bytes, 'y'), member(1)),
            Clock::now() + 1s);
@@ -151,7 +151,7 @@ TEST_F(Door, RefusesAnotherSizeOfTheJob) {
 }
 
 TEST_F(Door, RefusesASecondProcessOfTheSameRank) {
-  const Descriptor first = call();
+  const FileDescriptor first = call();
   FrameReader reader(1 << 20);
   std::string why;
   ASSERT_EQ(knock(first, reader, "right", member(1), Clock::now() + 5s, why), Knock::welcome);
@@ -175,7 +175,7 @@ TEST_F(Door, EndsTheJobOnBothSidesWhenVersionsDiffer) {
 TEST_F(Door, EndsTheJobWhenAMemberIsLostBeforeAllHaveCome) {
   FrameReader reader(1 << 20);
   std::string why;
-  Descriptor other = call();
+  FileDescriptor other = call();
   Member one = member(1);
   ASSERT_EQ(knock(other, reader, "right", one, Clock::now() + 5s, why), Knock::welcome);
   std::this_thread::sleep_for(50ms);
