@@ -20,6 +20,7 @@ constexpr int ranks = 2;
 struct Options {
   bool threads = false;
   bool plain_memory = false;
+  bool in_place = false;
   std::size_t min_bytes = 8;
   std::size_t max_bytes = 256u << 20;
 };
@@ -57,7 +58,7 @@ void run_rank(const Options& options, const ncclUniqueId& id, int rank) {
   ncclComm_t comm;
   check(ncclCommInitRank(&comm, ranks, id, rank));
   auto* send = static_cast<char*>(allocate(options));
-  auto* recv = static_cast<char*>(allocate(options));
+  auto* recv = options.in_place ? send : static_cast<char*>(allocate(options));
   const sweep_backend backend{
       .barrier =
           [](void* context) {
@@ -90,6 +91,8 @@ int main(int argc, char** argv) {
       options.threads = true;
     } else if (argument == "--plain-memory") {
       options.plain_memory = true;
+    } else if (argument == "--in-place") {
+      options.in_place = true;
     } else {
       (numbers++ == 0 ? options.min_bytes : options.max_bytes) = std::strtoull(argv[i], nullptr, 10);
     }

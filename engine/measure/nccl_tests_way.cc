@@ -1,30 +1,11 @@
 // One batch of -n iterations per case, and the samples that can be had beside or within it.
 #include "engine/measure/nccl_tests_way.h"
 
-#include <algorithm>
-
+#include "engine/measure/iteration_times.h"
 #include "engine/measure/statistics.h"
 
 namespace busbw {
 namespace {
-
-// -I: the slowest rank of each iteration, and of each process where there are several.
-void gather_iterations(const Timing& timing, const Batch& batch, CaseResult& result) {
-  const auto threads = static_cast<std::size_t>(timing.plan.threads);
-  std::vector<std::vector<double>> by_process;
-  std::vector<double> maximum(batch.iterations.size(), 0.0);
-  for (std::size_t i = 0; i < batch.iterations.size(); ++i) {
-    const std::vector<double> all = timing.barrier.all_gather(batch.iterations[i]);
-    by_process.resize(all.size() / threads, std::vector<double>(batch.iterations.size(), 0.0));
-    for (std::size_t t = 0; t < all.size(); ++t) {
-      double& slot = by_process[t / threads][i];
-      slot = std::max(slot, all[t]);
-      maximum[i] = std::max(maximum[i], all[t]);
-    }
-  }
-  result.per_iteration = summarize_iterations(maximum, timing.plan.per_iteration_skip);
-  if (by_process.size() > 1) result.per_iteration->per_process_maximum = std::move(by_process);
-}
 
 // Each thread's time over the batches that are nccl-tests' one, in microseconds per call, then combined as -a says.
 double time_of_case(const Cut& cut, const CaseResult& result, Average average) {
@@ -47,6 +28,7 @@ void sample_as_nccl_tests(const Timing& timing, const Cut& cut, const BeforeBatc
   result.iterations = plan.iterations;
   double launch = 0;
   int done = 0;
+  IterationTimes iterations;
   for (std::size_t b = 0; b < cut.parts.size(); ++b) {
     const int part = cut.parts[b];
     before_batch(static_cast<int>(b), done);
@@ -55,11 +37,12 @@ void sample_as_nccl_tests(const Timing& timing, const Cut& cut, const BeforeBatc
     add_batch(timing, batch, result);
     // The launch time of graphs is that of all launches by the calls of one: it adds up as it is.
     if (cut.shared || b == 0) launch += batch.launch * (graphs.empty() ? part : 1);
-    if (plan.per_iteration) gather_iterations(timing, batch, result);
+    iterations.add(timing, batch);
     done += part * (graphs.empty() ? 1 : plan.iterations) * plan.aggregated;
   }
   result.cpu_time_us = launch / (graphs.empty() ? plan.iterations : 1) * 1e6;
   result.time_us = time_of_case(cut, result, plan.average);
+  iterations.summarize(plan, result);
 }
 
 void set_bandwidths(CaseResult& result, double bytes, double bus_factor) {

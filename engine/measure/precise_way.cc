@@ -21,6 +21,7 @@ double sample_once(const Timing& timing, Sampling& sampling, const BatchShape& s
                           : run_graph_batch(timing, sampling.graphs, shape.iterations, shape.launches);
   if (number == 0) sampling.result.cpu_time_us = batch.launch * 1e6;
   const double seconds_per_call = add_batch(timing, batch, sampling.result);
+  sampling.iterations.add(timing, batch);
   sampling.combined.add(seconds_per_call);
   return seconds_per_call * shape.iterations * shape.launches * timing.plan.aggregated;
 }
@@ -82,8 +83,10 @@ void sample_until_precise(const Timing& timing, const BatchShape& shape, bool mo
     unseen = 0;
     done = is_time_up(timing, begin);
   }
-  to_microseconds(out_of_place);
-  to_microseconds(in_place);
+  for (Sampling* sampling : {&out_of_place, &in_place}) {
+    to_microseconds(*sampling);
+    sampling->iterations.summarize(timing.plan, sampling->result);
+  }
 }
 
 }  // namespace busbw

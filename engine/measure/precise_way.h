@@ -5,6 +5,7 @@
 
 #include "engine/measure/batch.h"
 #include "engine/measure/batch_shape.h"
+#include "engine/measure/iteration_times.h"
 #include "engine/measure/statistics.h"
 
 namespace busbw {
@@ -16,6 +17,7 @@ struct Sampling {
   CaseResult result{};
   GrowingSamples combined{};  // seconds per call, by batch
   Graphs graphs{};
+  IterationTimes iterations{};  // of -I, the first -n of all batches
 };
 
 // How far a batch of `calls` calls starts behind the one before it. In nccl-tests, which makes one batch of each size,

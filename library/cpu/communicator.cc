@@ -3,6 +3,7 @@
 
 #include "library/common/failure.h"
 #include "library/cpu/algorithms.h"
+#include "library/cpu/settings.h"
 
 namespace busbw::cpu {
 namespace {
@@ -30,11 +31,12 @@ constexpr std::uint64_t flag_of(Epoch epoch, std::uint32_t what) { return std::u
 Communicator::Communicator(const UniqueId& id, int ranks, int rank) : rank_(rank), ranks_(ranks) {
   const Meeting meeting = meet(id, ranks, rank);
   segment_ = meeting.segment;
-  const WatchOptions options{.rank = rank,
-                             .spins = ranks <= meeting.processors ? spins_alone : spins_crowded,
-                             .limit_seconds = 10 * meeting.timeout_seconds};
+  crowded_ = ranks > meeting.processors;
+  const WatchOptions options{
+      .rank = rank, .spins = crowded_ ? spins_crowded : spins_alone, .limit_seconds = 10 * meeting.timeout_seconds};
   watch_ = std::make_unique<Watch>(segment_, options);
   short_max_bytes_ = segment_->header().short_max_bytes;
+  short_before_direct_bytes_ = segment_->header().short_before_direct_bytes;
   sent.resize(std::size_t(ranks));
   received.resize(std::size_t(ranks));
   one_process_ = true;
@@ -57,7 +59,8 @@ void Communicator::abort() {
 void Communicator::run(const Collective& call) {
   watch_->check();
   const std::size_t bytes = send_elements(call, ranks_) * element_size(call.type);
-  if (bytes <= short_max_bytes_) return run_short(*this, call, bytes);
+  if (bytes <= short_limit(short_max_bytes_, short_before_direct_bytes_, call.kind, one_process_, crowded_))
+    return run_short(*this, call, bytes);
   if (use_direct(*this, call) && run_direct(*this, call)) return;
   run_staged(*this, call);
 }

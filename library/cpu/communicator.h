@@ -73,6 +73,8 @@ class Communicator {
   std::unique_ptr<Watch> watch_;
   Epoch published_ = 0;
   std::size_t short_max_bytes_ = 0;
+  std::size_t short_before_direct_bytes_ = 0;
+  bool crowded_ = false;  // more ranks than processors
   std::vector<unsigned char> same_process_;
   bool one_process_ = false;
 };

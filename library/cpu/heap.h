@@ -1,4 +1,4 @@
-// Memory of ncclMemAlloc: from memory files that other processes of the same user can map, for the direct algorithm.
+// Memory of ncclMemAlloc: of this process alone.
 #pragma once
 
 #include <cstddef>

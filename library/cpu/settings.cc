@@ -25,12 +25,16 @@ double number(const char* name, double otherwise, double least) {
 Settings Settings::from_environment() {
   Settings settings;
   settings.timeout_seconds = number("BUSBW_CPU_TIMEOUT", settings.timeout_seconds, 0.001);
-  settings.short_max_bytes = std::size_t(number("BUSBW_CPU_THRESHOLD", double(settings.short_max_bytes), 0));
+  if (const char* threshold = std::getenv("BUSBW_CPU_THRESHOLD"); threshold && *threshold) {
+    settings.short_max_bytes = std::size_t(number("BUSBW_CPU_THRESHOLD", 0, 0));
+    settings.short_before_direct_bytes = settings.short_max_bytes;
+  }
   settings.chunk_bytes = std::size_t(number("BUSBW_CPU_CHUNK", double(settings.chunk_bytes), 1024));
   const char* algorithm = std::getenv("BUSBW_CPU_ALGO");
   const std::string name = algorithm ? algorithm : "";
   if (name == "staged") {
     settings.force_staged = true;
+    settings.short_before_direct_bytes = settings.short_max_bytes;
   } else if (name == "direct") {
     settings.short_max_bytes = 0;
   } else if (!name.empty() && name != "auto") {

@@ -304,6 +304,7 @@ std::shared_ptr<SharedSegment> SharedSegment::make(const std::string& name, int 
   header.ranks = ranks;
   header.total_bytes = layout.total_bytes();
   header.short_max_bytes = std::min(settings.short_max_bytes, layout.slot_bytes);
+  header.short_before_direct_bytes = std::min(settings.short_before_direct_bytes, layout.slot_bytes);
   header.chunk_bytes = settings.chunk_bytes;
   header.force_staged = settings.force_staged;
   header.magic.store(segment_magic, std::memory_order_release);

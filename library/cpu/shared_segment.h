@@ -14,15 +14,11 @@
 
 namespace busbw::cpu {
 
-enum class Attendance : std::uint32_t { absent = 0, arriving = 1, present = 2, ready = 3, left = 4 };
+enum class Attendance : std::uint32_t { absent = 0, arriving = 1, present = 2, left = 3 };
 
-// What one rank tells the others about itself; written before `attendance` becomes present, `can_map_peers`
-// before it becomes ready.
+// What one rank tells the others about itself; written before `attendance` becomes present.
 struct RankRecord {
   std::atomic<Attendance> attendance;
-  std::int32_t can_map_peers;
-  // A descriptor that holds the process's token, for peers to try whether they can reach this process's memory.
-  std::int32_t probe_descriptor;
   ProcessIdentity process;
   CpuSet cpus;
 };
@@ -36,6 +32,7 @@ struct SegmentHeader {
   std::uint64_t total_bytes;
   // Rank 0's settings hold for all: ranks that disagreed on an algorithm would wait for each other for ever.
   std::uint64_t short_max_bytes;
+  std::uint64_t short_before_direct_bytes;
   std::uint64_t chunk_bytes;
   std::uint32_t force_staged;
   std::atomic<std::uint32_t> attached;
@@ -47,7 +44,7 @@ struct SegmentHeader {
 static_assert(sizeof(SegmentHeader) <= page);
 
 inline constexpr std::uint64_t segment_magic = 0x7570632d77627362;  // "bsbw-cpu"
-inline constexpr std::uint32_t segment_version = 1;
+inline constexpr std::uint32_t segment_version = 2;
 
 // The first line of a slot. `flag` is epoch << 32 | what and is stored last; the rest is its payload.
 struct alignas(64) HeaderLine {

@@ -334,6 +334,29 @@ TEST_F(TimingTest, UnderPrecisionTheTimeIsTheMedianOfTheBatchesOfAllThreads) {
   }
 }
 
+TEST_F(TimingTest, UnderPrecisionTheFirstIterationsOfAllBatchesHaveTimesOfTheirOwn) {
+  plan.precision = 0.5;
+  plan.per_iteration = true;
+  plan.iterations = 20;
+  plan.per_iteration_skip = 5;
+  world.factors = {2.0};
+  Sampling samplings[] = {{.in_place = false}, {.in_place = true}};
+  const double usual = world.call;
+  sample_until_precise(
+      timing, {.iterations = 8, .launches = 1}, false, samplings[0], samplings[1],
+      [&](const Sampling& sampling, int number) { world.call = (sampling.in_place ? 3 : 1) * (1 + number) * usual; });
+  for (const Sampling& sampling : samplings) {
+    const auto& statistics = sampling.result.per_iteration;
+    ASSERT_TRUE(statistics.has_value());
+    ASSERT_EQ(statistics->times.size(), 20U);  // -n, over batches of 8, 8 and 4
+    EXPECT_EQ(statistics->skipped, 5);
+    const double slowest = 2 * 10 * (sampling.in_place ? 3 : 1);  // of both ranks, in the first batch
+    EXPECT_NEAR(statistics->times[1], slowest, 1e-6);
+    EXPECT_NEAR(statistics->times[9], 2 * slowest, 1e-6);
+    EXPECT_NEAR(statistics->times[17], 3 * slowest, 1e-6);
+  }
+}
+
 TEST_F(TimingTest, PrecisionEndsWhenTheSlowestClockSaysThatTimeIsUp) {
   plan.precision = 1e-9;
   plan.max_seconds = 0.01;

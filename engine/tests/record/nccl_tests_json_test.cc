@@ -77,6 +77,15 @@ TEST_F(NcclTestsJsonFile, ListsOneDevicePerProcessAndEveryRankBeside) {
   EXPECT_TRUE(has(all, R"({"rank":1,"group":0,"pid":11,)"));
 }
 
+// An integer in nccl-tests, however many elements are wrong.
+TEST_F(NcclTestsJsonFile, CountsWrongElementsWithoutAPointOrExponent) {
+  json_.begin(sample_plan(), sample_run(), {});
+  CaseResult wrong = sample_result();
+  wrong.wrong = 12'345'678'901;
+  json_.row(sample_case(), wrong, wrong);
+  EXPECT_TRUE(has(text(), R"("nwrong":12345678901})")) << text();
+}
+
 TEST_F(NcclTestsJsonFile, WritesNoInfinityAndNoFiguresThatWereNotMeasured) {
   json_.begin(sample_plan(), sample_run(), {});
   CaseResult odd = sample_result();

@@ -1,5 +1,6 @@
 // What goes wrong between ranks ends in an error that names the rank, on every other rank, within seconds.
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -335,6 +336,52 @@ TEST(Init, RefusesTheSameRankTwice) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Init, RefusesACommunicatorOfNobodyOrOfTooMany) {
+  ncclComm_t comm = nullptr;
+  for (const int ranks : {0, -1, max_ranks + 1}) {
+    EXPECT_EQ(ncclCommInitAll(&comm, ranks, nullptr), ncclInvalidArgument) << ranks;
+    EXPECT_TRUE(contains(ncclGetLastError(nullptr), std::to_string(ranks) + " ranks")) << ncclGetLastError(nullptr);
+    EXPECT_EQ(ncclCommInitRank(&comm, ranks, new_id(), 0), ncclInvalidArgument) << ranks;
+  }
+  EXPECT_EQ(ncclCommInitAll(nullptr, 2, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(comm, nullptr);
+}
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+// Stacks that no address space can hold: the system then gives no thread.
+TEST(Group, SaysWhereTheSystemGivesNoThread) {
+  pthread_attr_t usual, hopeless;
+  ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(::pthread_getattr_default_np(&hopeless), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&hopeless, std::size_t{1} << 50), 0);
+  ASSERT_EQ(::pthread_setattr_default_np(&hopeless), 0);
+  ncclComm_t comms[3] = {};
+  EXPECT_EQ(ncclCommInitAll(comms, 3, nullptr), ncclSystemError);
+  EXPECT_TRUE(contains(ncclGetLastError(nullptr), "needs a thread for each")) << ncclGetLastError(nullptr);
+  ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
+  ASSERT_EQ(ncclCommInitAll(comms, 3, nullptr), ncclSuccess) << ncclGetLastError(nullptr);
+  for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+#endif
+
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
+TEST(Memory, OfNcclMemAllocHoldsNoDescriptor) {
+  const auto before = open_descriptors();
+  std::vector<void*> blocks(200);
+  for (void*& block : blocks) ASSERT_EQ(ncclMemAlloc(&block, 1 << 16), ncclSuccess);
+  EXPECT_EQ(open_descriptors(), before);
+  run_placed({1, 2}, [&](ncclComm_t comm, int rank) {
+    void* mine = blocks[std::size_t(rank)];
+    EXPECT_EQ(ncclAllReduce(mine, mine, 1 << 14, ncclFloat32, ncclSum, comm, nullptr), ncclSuccess);
+  });
+  for (void* block : blocks) EXPECT_EQ(ncclMemFree(block), ncclSuccess);
+  EXPECT_EQ(open_descriptors(), before) << "nor does a communicator that has gone";
 }
 
 TEST(Init, RefusesAnIdThatIsNotOurs) {

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <vector>
+
+#include "library/cpu/settings.h"
 
 namespace busbw::cpu {
 namespace {
@@ -90,6 +93,40 @@ TEST(Chunks, CoverEveryElementOnceAndAnEmptyCallTakesOne) {
     }
     EXPECT_EQ(next, count);
   }
+}
+
+// Threads with a processor each split the work from 1 KiB on; all others exchange whole contributions up to 16 KiB.
+TEST(ShortLimit, IsLowOnlyWhereTheDirectWayFollowsAndPays) {
+  const Settings settings;
+  const auto limit = [&](CollectiveKind kind, bool one_process, bool crowded) {
+    return short_limit(settings.short_max_bytes, settings.short_before_direct_bytes, kind, one_process, crowded);
+  };
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::broadcast}) {
+    EXPECT_EQ(limit(kind, true, false), 1024U);
+    EXPECT_EQ(limit(kind, true, true), 16384U);
+    EXPECT_EQ(limit(kind, false, false), 16384U);
+  }
+  EXPECT_EQ(limit(CollectiveKind::all_to_all, true, false), 16384U);
+}
+
+TEST(ShortLimit, OfTheEnvironmentHoldsForAll) {
+  ::setenv("BUSBW_CPU_THRESHOLD", "4096", 1);
+  Settings settings = Settings::from_environment();
+  EXPECT_EQ(settings.short_max_bytes, 4096U);
+  EXPECT_EQ(settings.short_before_direct_bytes, 4096U);
+  ::unsetenv("BUSBW_CPU_THRESHOLD");
+  ::setenv("BUSBW_CPU_ALGO", "direct", 1);
+  settings = Settings::from_environment();
+  EXPECT_EQ(
+      short_limit(settings.short_max_bytes, settings.short_before_direct_bytes, CollectiveKind::reduce, true, false),
+      0U);
+  ::setenv("BUSBW_CPU_ALGO", "staged", 1);
+  settings = Settings::from_environment();
+  EXPECT_EQ(
+      short_limit(settings.short_max_bytes, settings.short_before_direct_bytes, CollectiveKind::reduce, true, false),
+      16384U);
+  ::unsetenv("BUSBW_CPU_ALGO");
 }
 
 }  // namespace
