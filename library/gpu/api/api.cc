@@ -87,6 +87,7 @@ ncclResult_t in_order(ncclComm_t comm, const std::shared_ptr<Communicator>& ours
     return result;
   }
   const Turn turn = ours->before(stream);
+  const AsideWhereNcclMayConnect aside(turn.capture != 0);
   const ncclResult_t result = real();
   if (result == ncclInProgress) ours->after_later(turn);
   if (result == ncclSuccess) ours->after(turn);

@@ -89,7 +89,12 @@ ncclResult_t Group::run(Contents& contents) {
     sentence = thrown.what();
   }
   // Whatever happened: NCCL's group must be closed.
-  const ncclResult_t result = call_nccl(real_nccl().group_end);
+  const bool captured = std::any_of(contents.parts.begin(), contents.parts.end(),
+                                    [](const Part& part) { return !part.nccl.empty() && part.turn.capture != 0; });
+  const ncclResult_t result = [&] {
+    const AsideWhereNcclMayConnect aside(captured);
+    return call_nccl(real_nccl().group_end);
+  }();
   if (failure != ncclSuccess) return sentence.empty() ? failure : remember(failure, sentence);
   if (result == ncclSuccess || result == ncclInProgress) {
     for (const Part& part : contents.parts) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -177,6 +178,19 @@ class AsideFromCaptures {
  private:
   static constexpr int relaxed = 2;
   int before_;
+};
+
+// Around a call that NCCL does in a capture. NCCL connects to a peer at the first call that wants it, which CUDA
+// refuses in a capture; a program warms NCCL up before, but of its calls then we may have taken all that would have
+// connected.
+class AsideWhereNcclMayConnect {
+ public:
+  explicit AsideWhereNcclMayConnect(bool captured) {
+    if (captured) aside_.emplace();
+  }
+
+ private:
+  std::optional<AsideFromCaptures> aside_;
 };
 
 // Index in kernel_kinds, or -1.

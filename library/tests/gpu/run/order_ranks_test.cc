@@ -445,6 +445,39 @@ TEST_F(Captures, TheExchangeOverNcclRunsAside) {
   expect_unbroken();
 }
 
+// A program warms NCCL up before it captures; what would have connected may all have been ours.
+TEST_F(Captures, NcclMayConnectInThem) {
+  static std::vector<int> modes;
+  auto& real = const_cast<RealNccl&>(real_nccl());
+  static decltype(real.group_end) end_of_nccl = nullptr;
+  end_of_nccl = real.group_end;
+  real.group_end = [] {
+    modes.push_back(capture_mode_here());
+    return end_of_nccl();
+  };
+  modes.clear();
+  reduce_by_nccl(7);
+  for (int rank = 0; rank < 2; ++rank) device(rank).captures = {{stream(8), 100}};
+  reduce_by_nccl(8);
+  real.group_end = end_of_nccl;
+  EXPECT_EQ(modes, (std::vector<int>{0, 2})) << "eagerly, and in a capture";
+  // Outside of a group too. The answer of an NCCL of one rank's is enough.
+  static decltype(real.reduce) by_nccl = nullptr;
+  by_nccl = real.reduce;
+  real.reduce = [](const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, ncclStream_t) {
+    modes.push_back(capture_mode_here());
+    return ncclSuccess;
+  };
+  modes.clear();
+  for (const std::uintptr_t on : {7, 8}) {
+    EXPECT_EQ(ncclReduce(values, results[0], 4, ncclFloat32, ncclSum, 0, comms[0], stream(on)), ncclSuccess);
+  }
+  real.reduce = by_nccl;
+  EXPECT_EQ(modes, (std::vector<int>{0, 2}));
+  for (int rank = 0; rank < 2; ++rank) device(rank).captures.clear();
+  expect_unbroken();
+}
+
 TEST_F(Captures, WindowsOpenAndCloseBesideThem) {
   const std::size_t bytes = 1 << 20;
   void* memory[2];
