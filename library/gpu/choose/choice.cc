@@ -258,11 +258,7 @@ Shape shape_by_size(const KernelKind& kind, const Request& request) {
   if (kind.algorithm == Algorithm::staged) return {ceil_div(vector_bytes(request), staged_piece), 32};
   if (kind.protocol == Protocol::copy) return {1, 32};
   if (kind.protocol == Protocol::simple) {
-    // Gradients are reduced while the next ones are computed: half of the multiprocessors are the program's
-    // (docs/decisions/0022).
-    const bool beside = kind.collective == Collective::all_reduce && request.ranks == 2;
-    const bool half = beside && size_bytes(request) <= 96 * MiB;
-    return {std::min<std::uint64_t>(ceil_div(size_bytes(request), 16 * KiB), half ? 64 : max_channels),
+    return {std::min<std::uint64_t>(ceil_div(size_bytes(request), 16 * KiB), max_channels),
             reduces(kind.collective) ? 512 : 384};
   }
   const std::uint64_t packs =

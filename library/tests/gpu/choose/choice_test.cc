@@ -186,11 +186,13 @@ TEST(Choices, OpenChannelsWithTheSizeAndNoneWithoutWork) {
   EXPECT_EQ(forced.choose(all_reduce(1 * KiB)).channels, 2);  // 64 packs, 32 a channel
 }
 
-TEST(Choices, LeaveHalfOfTheGpuToTheProgramBesideGradients) {
-  const Choices choices = free_choices();
-  EXPECT_EQ(choices.choose(all_reduce(64 * MiB, 2)).channels, 64);
-  EXPECT_EQ(choices.choose(all_reduce(128 * MiB, 2)).channels, 128);
-  EXPECT_EQ(choices.choose(all_reduce(64 * MiB, 4)).channels, 128);
+TEST(Choices, TakeTheWholeGpuForLongSumsOnlyWhereNothingRunsBesideThem) {
+  const Choices alone = free_choices();
+  const Choices beside = Choices::from_settings("", "", h200, Preference::overlap);
+  for (const int ranks : {2, 4}) {
+    EXPECT_EQ(alone.choose(all_reduce(64 * MiB, ranks)).channels, 128);
+    EXPECT_EQ(chosen(beside, all_reduce(64 * MiB, ranks)), "nccl");
+  }
 }
 
 TEST(Choices, GivePipelinesThreeWarpsForEachStage) {
