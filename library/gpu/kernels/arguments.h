@@ -7,6 +7,9 @@
 
 namespace busbw::gpu {
 
+// Two, four or eight channels may share a row of a norm.
+inline constexpr int norm_widths = 3;
+
 // What a channel of one rank remembers from one kernel to the next, in that rank's own device memory. It lives there
 // and not in arguments, because a CUDA graph replays the arguments of its capture. All zero before the first kernel.
 struct alignas(128) ChannelState {
@@ -16,6 +19,10 @@ struct alignas(128) ChannelState {
   std::uint32_t sent[ports][max_ranks];      // steps of the Simple protocol sent to a peer
   std::uint32_t received[ports][max_ranks];  // and received from it
   std::uint32_t meetings;                    // of the rank; channel 0 counts them
+  // Of norms whose rows so many channels share: calls that this channel was part of, and in each 8 bytes the sum of its
+  // squares (below) and the number of the last of these calls.
+  std::uint32_t norm_calls[norm_widths];
+  alignas(16) std::uint64_t norm_squares[norm_widths][2];
 };
 
 // NCCL's numbers.
@@ -63,6 +70,9 @@ struct NormArguments {
   std::uint64_t rows = 0;
   std::uint32_t row_packs = 0;
   std::uint32_t row_elements = 0;
+  // Channels that share each row: 1, or 2, 4 or 8 where none of them has two rows. They are on the GPU together, as all
+  // channels of a kernel are.
+  std::uint32_t members = 1;
   float epsilon = 0;
 };
 

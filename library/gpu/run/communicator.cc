@@ -182,6 +182,7 @@ bool Communicator::launch_norm(const NormCall& call) {
   all.recv = norm.all.recv;
   all.count = norm.all.count;
   norm.all = all;
+  norm.members = std::uint32_t(shape.members);
   const std::lock_guard lock(guard_);
   parts_.health->check();
   settle_later();

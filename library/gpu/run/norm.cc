@@ -22,6 +22,18 @@ int threads_for(std::size_t packs_at_once, std::size_t row_packs) {
   return int(std::clamp<std::size_t>((std::max(packs_at_once, least) + 31) / 32 * 32, 128, max_threads));
 }
 
+// Rows that are fewer than channels are shared out. A member of fewer packs than this is not worth the word to the
+// others.
+constexpr std::size_t least_packs_of_a_member = 128;
+
+int members_for(std::size_t rows, std::size_t row_packs, std::size_t channels) {
+  std::size_t members = 1;
+  while (members < 8 && 2 * members * rows <= channels && row_packs / (2 * members) >= least_packs_of_a_member) {
+    members *= 2;
+  }
+  return int(members);
+}
+
 bool aligned(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % pack == 0; }
 
 }  // namespace
@@ -62,15 +74,20 @@ NormShape norm_alone_shape(std::size_t rows, std::size_t row_bytes) {
 NormShape norm_shape(std::size_t rows, std::size_t row_bytes, const Layout& layout, int channel_limit) {
   const std::size_t row_packs = row_bytes / pack;
   const auto ranks = std::size_t(layout.ranks);
-  const std::size_t channels = std::min({rows, std::size_t(layout.channels), std::size_t(channel_limit)});
-  const std::size_t packs = (rows + channels - 1) / channels * row_packs;  // of the largest channel
+  const auto most = std::size_t(std::min(layout.channels, channel_limit));
+  const int members = members_for(rows, row_packs, most);
+  const std::size_t channels = std::min(rows * std::size_t(members), most);
+  // Of the largest channel.
+  const std::size_t packs = members > 1 ? (row_packs + std::size_t(members) - 1) / std::size_t(members)
+                                        : (rows + channels - 1) / channels * row_packs;
+  const std::size_t of_a_row = std::min(packs, row_packs);
   const std::size_t share = (packs + ranks - 1) / ranks;
   if (rows * row_bytes <= most_in_one_shot(layout.ranks) && packs <= layout.sentinel_packs) {
-    return {NormWay::one_shot, int(channels), threads_for(packs, row_packs)};
+    return {NormWay::one_shot, int(channels), threads_for(packs, of_a_row), members};
   }
   // Every rank must have a share of each row's packs, or a set of slots is filled while it is read.
   if (share <= layout.sentinel_packs && row_packs >= ranks) {
-    return {NormWay::two_shot, int(channels), threads_for(share, row_packs)};
+    return {NormWay::two_shot, int(channels), threads_for(share, of_a_row), members};
   }
   return norm_alone_shape(rows, row_bytes);
 }

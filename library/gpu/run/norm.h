@@ -30,6 +30,7 @@ struct NormShape {
   NormWay way = NormWay::alone;
   int channels = 0;
   int threads = 0;
+  int members = 1;  // channels that share a row
   bool operator==(const NormShape&) const = default;
 };
 

@@ -210,26 +210,36 @@ struct NormOfRank {
   }
 };
 
+// Adds to `shared` the calls in which channels shared rows.
 template <typename T>
-void check_norms(std::uint32_t seed) {
+void check_norms(std::uint32_t seed, int& shared) {
   std::mt19937 random(seed);
   const int ranks = 2 + int(seed % 4);
-  const Layout layout = Layout::with(ranks, 3, 64, 64);
+  constexpr int most_channels = 4;
+  const Layout layout = Layout::with(ranks, most_channels, 64, 64);
   Machine machine(layout, seed);
   HostArena arena;
   std::deque<NormCase<T>> cases;
   std::deque<std::deque<NormOfRank<T>>> made;
   for (int call = 0; call < 6; ++call) {
     const std::size_t of_a_pack = 16 / NormCase<T>::element;
-    const NormCase<T>& one = cases.emplace_back(NormOfRank<T>::type(), ranks, 1 + random() % 5,
-                                                of_a_pack * (std::size_t(ranks) + random() % 12), seed + 7 * call);
+    const NormCase<T>& one = cases.emplace_back(NormOfRank<T>::type(), ranks, 1 + random() % 4,
+                                                of_a_pack * (std::size_t(ranks) + random() % 20), seed + 7 * call);
     auto& of_call = made.emplace_back();
     const bool one_hop = random() % 2;
     const bool in_place = random() % 2;
-    const int channels = std::min<int>(int(one.rows), 3);
+    // One or two rows may be shared by two or four channels, if each of them has a pack for every rank.
+    const std::size_t packs = one.hidden / of_a_pack;
+    int members = int(1u << random() % 3);
+    while (members > 1 &&
+           (int(one.rows) * members > most_channels || packs / std::size_t(members) < std::size_t(ranks)))
+      members /= 2;
+    const int channels = members > 1 ? int(one.rows) * members : std::min<int>(int(one.rows), most_channels);
+    shared += members > 1;
     const int threads = 8 * (1 + int(random() % 2));
     for (int rank = 0; rank < ranks; ++rank) {
       auto& mine = of_call.emplace_back(one, rank, in_place, arena);
+      mine.n.members = std::uint32_t(members);
       test::Launch launch{
           .kernel = one_hop ? by_pointer<NormArguments, one_shot<T>> : by_pointer<NormArguments, two_shot<T>>,
           .channels = channels,
@@ -260,12 +270,14 @@ void check_norms(std::uint32_t seed) {
 }
 
 TEST(Norms, GiveTheReferenceOnAllRanksInAnyOrderOfEvents) {
+  int shared = 0;
   for (std::uint32_t seed = 0; seed < 3; ++seed) {
-    check_norms<float>(seed);
-    check_norms<Half>(100 + seed);
-    check_norms<Bfloat16>(200 + seed);
+    check_norms<float>(seed, shared);
+    check_norms<Half>(100 + seed, shared);
+    check_norms<Bfloat16>(200 + seed, shared);
     if (::testing::Test::HasFatalFailure()) return;
   }
+  EXPECT_GE(shared, 9) << "calls in which channels shared a row";
 }
 
 // How they are started
@@ -279,19 +291,25 @@ TEST(NormShapes, KeepEveryRowInTheScratchAndInRegisters) {
         for (std::size_t rows = 1; rows <= 70000; rows = rows * 3 / 2 + 1) {
           const std::size_t packs_of_a_row = hidden * element / 16;
           const NormShape shape = norm_shape(rows, hidden * element, layout, 132);
-          ASSERT_LE(packs_of_a_row, std::size_t(most_packs_of_a_norm * shape.threads)) << hidden;
+          const auto members = std::size_t(shape.members);
+          ASSERT_LE((packs_of_a_row + members - 1) / members, std::size_t(most_packs_of_a_norm * shape.threads))
+              << hidden;
           ASSERT_TRUE(shape.threads >= 128 && shape.threads <= 512 && shape.threads % 32 == 0);
           if (shape.way == NormWay::alone) continue;
-          ASSERT_LE(std::size_t(shape.channels), rows);
+          ASSERT_LE(std::size_t(shape.channels), rows * members);
+          if (members > 1) ASSERT_EQ(std::size_t(shape.channels), rows * members) << "no member has two rows";
           const std::size_t packs =
-              (rows + std::size_t(shape.channels) - 1) / std::size_t(shape.channels) * packs_of_a_row;
+              members > 1 ? (packs_of_a_row + members - 1) / members
+                          : (rows + std::size_t(shape.channels) - 1) / std::size_t(shape.channels) * packs_of_a_row;
           const std::size_t sharers = shape.way == NormWay::two_shot ? std::size_t(ranks) : 1;
           ASSERT_LE((packs + sharers - 1) / sharers, layout.sentinel_packs);
         }
       }
     }
   }
-  EXPECT_EQ(norm_shape(1, 8192, Layout::of(4), 132), (NormShape{NormWay::one_shot, 1, 512}));
+  EXPECT_EQ(norm_shape(1, 8192, Layout::of(4), 132), (NormShape{NormWay::one_shot, 4, 128, 4}));
+  EXPECT_EQ(norm_shape(1, 32768, Layout::of(4), 132), (NormShape{NormWay::one_shot, 8, 256, 8}));
+  EXPECT_EQ(norm_shape(1, 32768, Layout::of(4), 3), (NormShape{NormWay::one_shot, 2, 512, 2})) << "few blocks";
   EXPECT_EQ(norm_shape(128, 8192, Layout::of(4), 132).way, NormWay::two_shot);
   EXPECT_EQ(norm_shape(20000, 8192, Layout::of(4), 132).way, NormWay::alone);
   EXPECT_EQ(norm_shape(100, 8192, Layout::of(4), 20).channels, 20) << "no more blocks than run at once";
