@@ -33,6 +33,11 @@ def run(args: Args) -> int:
     nccl = in_front.check_nccl(args.nccl) if args.nccl else None
     environ = in_front.environment(front, os.environ, nccl)
     if args.check:
+        if front.library.name != in_front.FILES["busbw"]:
+            raise UsageError(
+                f"--check compares busbw's GPU library with NCCL; {front.library.name} compares nothing: "
+                "leave out --library or --check"
+            )
         environ["BUSBW_CHECK"] = "1"
     if args.quiet:
         environ["BUSBW_WITH_QUIET"] = "1"

@@ -185,3 +185,12 @@ def test_a_script_for_a_missing_interpreter_is_named(
     script.chmod(0o755)
     assert main(["with", "--", str(script)]) == 1
     assert "is a script for 'no-such-python'" in capsys.readouterr().err
+
+
+def test_a_check_is_refused_of_a_library_that_does_not_know_it(tmp_path: Path) -> None:
+    other = tmp_path / "libother_nccl.so"
+    shutil.copy(NCCL, other)
+    done = start("--check", "--library", other, "--", "true")
+    assert done.returncode == 2
+    assert "libother_nccl.so compares nothing" in done.stderr
+    assert start("--check", "--dry-run", "--", "true").stdout.count("BUSBW_CHECK=1") == 1
