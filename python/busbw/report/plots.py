@@ -60,12 +60,18 @@ def _draw(axes: Any, plot: Plot) -> None:
         _line(axes, line, several=len({each.placement for each in plot.lines}) > 1)
     axes.set_title(_wrapped(f"{plot.title}, {plot.unit}", 60), loc="left", fontsize=9)
     axes.set_xscale("log", base=2)
+    sizes = {point.bytes for line in plot.lines for point in line.points}
+    if len(sizes) == 1:
+        # Of one size matplotlib finds no good limits of a logarithmic axis.
+        axes.set_xlim(*(size * by for size in sizes for by in (0.5, 2.0)))
     if plot.id == "ratio":
         axes.axhline(1, color=_NEUTRAL, linewidth=1.0)
     if plot.logarithmic:
         axes.set_yscale("log")
     elif plot.id != "ratio":
-        axes.set_ylim(bottom=0)
+        marks = [mark for line in plot.lines for mark in (*line.points, *line.expected)]
+        most = max((end for mark in marks for end in (mark.value, mark.high) if end), default=1.0)
+        axes.set_ylim(0, 1.06 * most)  # the marker of the highest point is whole
     _ticks(axes, plot)
     axes.grid(visible=True, color="#e4e7eb", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
@@ -73,17 +79,19 @@ def _draw(axes: Any, plot: Plot) -> None:
 
 def _line(axes: Any, line: Line, *, several: bool) -> None:
     colour, points = LIGHT[line.colour], [point for point in line.points if point.value is not None]
-    axes.plot(
-        [p.bytes for p in points], [p.value for p in points], color=colour, linewidth=1.6, markersize=4,
-        linestyle=_DASHES if several and line.placement == "in place" else "-",
-        marker=_MARKERS[line.marker % MARKERS], markevery=max(1, len(points) // 8),
-    )  # fmt: skip
-    band = [(p.bytes, p.low, p.high) for p in points if p.low and p.high]
+    if points:
+        axes.plot(
+            [p.bytes for p in points], [p.value for p in points], color=colour, linewidth=1.6, markersize=4,
+            linestyle=_DASHES if several and line.placement == "in place" else "-",
+            marker=_MARKERS[line.marker % MARKERS], markevery=max(1, len(points) // 8),
+        )  # fmt: skip
+    band = [(p.bytes, p.low, p.high) for p in line.points if p.low and p.high]
     if len(band) == 1:
         # Beside each other where several columns have one size alone.
         axes.plot([band[0][0] * 1.03**line.column] * 2, band[0][1:], color=colour, linewidth=4, alpha=0.5)
-    sizes, low, high = zip(*band, strict=True) if band else ((), (), ())
-    axes.fill_between(sizes, low, high, color=colour, alpha=0.18, lw=0)
+    if band:
+        sizes, low, high = zip(*band, strict=True)
+        axes.fill_between(sizes, low, high, color=colour, alpha=0.18, lw=0)
     if line.expected:
         axes.plot([p.bytes for p in line.expected], [p.value for p in line.expected], color=colour, linestyle=":",
                   linewidth=1.6)  # fmt: skip

@@ -188,10 +188,12 @@ return [wrong, document.documentElement.scrollWidth, document.querySelectorAll('
 """
 
 
-@pytest.mark.parametrize("width", [1280, 400])
-def test_no_label_is_cut_and_no_tick_covers_another(browser: Any, pages: list[Path], width: int) -> None:
+@pytest.mark.parametrize(("width", "media"), [(1280, "screen"), (400, "screen"), (718, "print")])
+def test_no_label_is_cut_and_no_tick_covers_another(browser: Any, pages: list[Path], width: int, media: str) -> None:
+    """718 pixels: a page of A4 with margins of a centimetre."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
     try:
         for page in pages:
             browser.get(page.as_uri())
@@ -202,7 +204,76 @@ def test_no_label_is_cut_and_no_tick_covers_another(browser: Any, pages: list[Pa
                 assert across <= width and plots > 0, page.stem
                 browser.execute_script("document.querySelectorAll('.axis-kind').forEach((each) => each.click())")
     finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+FAINT = """
+const channel = (value) => { const c = value / 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+const light = (text) => {
+  const [r, g, b] = numbers(text);
+  return 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+};
+const ground = (element) => {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = getComputedStyle(at).backgroundColor;
+    if ((numbers(colour)[3] ?? 1) > 0) return colour;
+  }
+  return 'rgb(255, 255, 255)';
+};
+const faint = [];
+for (const each of document.querySelectorAll('h1, h2, p, td, th, li, summary, button, figcaption, svg text')) {
+  if (!each.textContent.trim() || !each.getClientRects().length) continue;
+  const style = getComputedStyle(each);
+  const [one, two] = [light(each instanceof SVGElement ? style.fill : style.color), light(ground(each))];
+  const contrast = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+  if (contrast < 4.5) faint.push(`${contrast.toFixed(1)}: ${each.tagName} ${each.textContent.trim().slice(0, 40)}`);
+}
+return [...new Set(faint)];
+"""
+
+
+@pytest.mark.parametrize(("media", "scheme"), [("screen", "light"), ("screen", "dark"), ("print", "light")])
+def test_all_text_can_be_read_on_its_ground(browser: Any, pages: list[Path], media: str, scheme: str) -> None:
+    """A contrast of 4.5 to 1, which the Web Content Accessibility Guidelines 2.1 ask for (1.4.3)."""
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+    try:
+        for page in pages[1:4:2]:  # two columns, and ranges: all kinds of text
+            browser.get(page.as_uri())
+            wait_for(lambda: browser.execute_script("return document.querySelectorAll('.tick-y').length") > 0)
+            assert browser.execute_script(FAINT) == [], page.stem
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+CUT_IN_PICTURE = """
+const frame = document.documentElement.getBoundingClientRect();
+const texts = [...document.querySelectorAll('text')].map((each) => [each.textContent, each.getBoundingClientRect()]);
+const wrong = [];
+texts.forEach(([text, box], i) => {
+  if (box.left < frame.left - 0.5 || box.right > frame.right + 0.5 || box.top < frame.top - 0.5
+      || box.bottom > frame.bottom + 0.5) wrong.push(`${text} is cut`);
+  texts.slice(i + 1).forEach(([other, there]) => {
+    if (box.left + 0.5 < there.right && there.left + 0.5 < box.right && box.top + 2 < there.bottom
+        && there.top + 2 < box.bottom) wrong.push(`${text} covers ${other}`);
+  });
+});
+return [wrong, texts.length];
+"""
+
+
+@pytest.mark.parametrize(("run", "bars"), [("nc48v4", 0), ("torch-bandwidth", 4)])
+def test_no_text_of_the_picture_is_cut_or_covered(browser: Any, run: str, bars: int, tmp_path: Path) -> None:
+    """The PNG is drawn from the same model by the same places."""
+    picture = tmp_path / "plot.svg"
+    assert main(["report", f"catalogue:{run}", "--output", str(picture)]) == 0
+    assert picture.read_text().count("stroke-opacity: 0.5;") == bars, "ranges of one size are drawn as bars"
+    browser.get(picture.as_uri())
+    wrong, texts = browser.execute_script(CUT_IN_PICTURE)
+    assert texts > 10
+    assert wrong == []
 
 
 def test_bandwidth_starts_at_nothing_and_latency_is_logarithmic_until_asked(opened: Any) -> None:
