@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "engine/platform/lifeline.h"
 
@@ -145,7 +146,12 @@ void Watchdog::watch() {
       team_.fail(ExitCode::interrupted, format("stopped by %s", spelled(signal)));
     if (cut_off_.load(std::memory_order_acquire)) team_.fail(ExitCode::interrupted, cut_off_sentence_);
     if (team_.failure() == nullptr || stop_.load()) continue;
-    std::thread aborting([this] { abort_switch_.abort_all(); });
+    std::thread aborting;
+    try {
+      aborting = std::thread([this] { abort_switch_.abort_all(); });
+    } catch (const std::system_error&) {
+      end_by_force();  // no thread to be had: the process ends without the library's help
+    }
     const auto end = Clock::now() + patience;
     while (!stop_.load() && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (!stop_.load()) end_by_force();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
@@ -35,8 +36,11 @@ std::unique_ptr<Turns> Turns::join(const char* setting) {
   const std::string path = rest + 1;
   if (path.empty() || path.size() >= sizeof address.sun_path) refuse(setting, "no socket can have that path");
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const bool abstract = path.front() == '@';  // in no file system
+  if (abstract) address.sun_path[0] = '\0';
+  const std::size_t size = abstract ? offsetof(sockaddr_un, sun_path) + path.size() : sizeof address;
   std::unique_ptr<Turns> turns(new Turns(static_cast<int>(players), ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)));
-  if (::connect(turns->socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  if (::connect(turns->socket_, reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(size)) != 0)
     refuse(setting, std::string("nobody answers there (") + std::strerror(errno) + ")");
   return turns;
 }

@@ -1,8 +1,9 @@
 // Taking turns with other engines: several libraries measured by one command, case by case, each in its own processes.
 //
-// BUSBW_TURNS is "PLAYERS SOCKET": how many engines take part, and the Unix socket of whoever hands out the turns. The
-// main process sends a byte when it wants a turn: 'c' where a cycle over all cases begins, 'r' for a row in it. It has
-// the turn when 'g' comes back, until it asks again or ends. 'e' says that enough is known: it ends in order.
+// BUSBW_TURNS is "PLAYERS SOCKET": how many engines take part, and the Unix socket of whoever hands out the turns
+// ("@name": one in no file system). The main process sends a byte when it wants a turn: 'c' where a cycle over all
+// cases begins, 'r' for a row in it. It has the turn when 'g' comes back, until it asks again or ends. 'e' says that
+// enough is known: it ends in order.
 #pragma once
 
 #include <functional>

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import select
 import socket
-import tempfile
+import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 
 VARIABLE = "BUSBW_TURNS"
@@ -30,24 +31,24 @@ class _Player:
 
 
 class Turns:
-    """A Unix socket for each engine in a folder of its own; it connects once and then asks for each turn with a byte.
+    """A Unix socket for each engine, without a file; it connects once and then asks for each turn with a byte.
 
     Nobody has a turn before all that run have asked for one: one that starts up would disturb the others.
     """
 
     def __init__(self, players: int) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="busbw-turns-")
+        self._name = f"busbw-turns-{secrets.token_hex(16)}"
         self._players = [self._player(number, players) for number in range(players)]
         self.settings = [each.setting for each in self._players]
         self.late: set[int] = set()
         """Those that kept a turn longer than the limit."""
 
     def _player(self, number: int, players: int) -> _Player:
-        path = Path(self._folder.name) / str(number)
+        name = f"{self._name}-{number}"
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(str(path))
+        listener.bind("\0" + name)  # in no file system: a kill leaves nothing
         listener.listen(1)
-        return _Player(listener, f"{players} {path}")
+        return _Player(listener, f"{players} @{name}")
 
     def __enter__(self) -> Turns:
         return self
@@ -58,14 +59,17 @@ class Turns:
         for each in self._players:
             each.listener.close()
             self._forget(each)
-        self._folder.cleanup()
 
     def gather(self, still_runs: StillRuns) -> list[int]:
         """Wait until every engine has asked for its first turn or ended; those that did ask."""
         for number, player in enumerate(self._players):
             while player.end is None and still_runs(number):
                 if self._readable(player.listener):
-                    player.end, _ = player.listener.accept()
+                    end, _ = player.listener.accept()
+                    if not _is_own_user(end):
+                        end.close()
+                        continue
+                    player.end = end
                     self._asks(number, still_runs, time.monotonic() + 1e9)
         return [number for number, player in enumerate(self._players) if player.wants]
 
@@ -128,3 +132,11 @@ class Turns:
     @staticmethod
     def _readable(end: socket.socket) -> bool:
         return bool(select.select([end], [], [], _CHECK_EVERY_S)[0])
+
+
+def _is_own_user(end: socket.socket) -> bool:
+    """Whether the kernel says that this user is at the other end: such a socket has no permissions."""
+    credentials = struct.Struct("3i")  # struct ucred: process, user, group
+    return bool(
+        credentials.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))[1] == os.geteuid()
+    )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 import threading
 import time
+from pathlib import Path
+
+import pytest
 
 from busbw.launch.turns import Turns
 
@@ -23,7 +27,7 @@ class Player(threading.Thread):
         time.sleep(self.start_up_s)
         _, path = self.setting.split(" ", 1)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
-            end.connect(path)
+            end.connect(path.replace("@", "\0", 1))
             for number in range(self.rows * self.cycles):
                 try:
                     end.sendall(b"r" if number % self.rows else b"c")
@@ -96,3 +100,10 @@ def test_one_that_keeps_its_turn_is_left_out_and_named() -> None:
         turns.cycle(there, lambda _: True, 0.3)
         assert "".join(log) == "abaaa"
         turns.end()
+
+
+def test_turns_make_no_file_that_a_kill_could_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Turns(2) as turns:
+        assert [setting.split(" ")[1][:13] for setting in turns.settings] == ["@busbw-turns-"] * 2
+        assert not list(tmp_path.iterdir())
