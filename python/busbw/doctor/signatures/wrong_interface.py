@@ -14,10 +14,12 @@ SIGNATURE = Signature(
         r"connect(?:ion)? to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)\S* (?:failed|returned)",
         r"Connect to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)<\d+>",
         r"NET/Socket : Using .{0,200}\](?P<interface>docker\d+|virbr\d+|br-[0-9a-f]{6,}|veth\w+|cali\w+|flannel\S*?):",
+        r"[Cc]onnect to fe80:[0-9a-f:]+%(?P<interface>veth\w+|docker\d*|virbr\d+|br-[0-9a-f]{6,}|cali\w+)",
         r"[Cc]onnect to (?P<interface>169\.254\.\d+\.\d+)<\d+>",
         r"NET/Socket : Using .{0,200}\](?P<interface>[\w.-]{1,30}):169\.254\.\d",
     ),
     explains=(
+        "socket-failed",
         "connection-refused",
         "connection-timeout",
         "no-route",
