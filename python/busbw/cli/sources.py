@@ -138,7 +138,9 @@ def _read_file(path: Path, collective: Collective | None) -> list[Record]:
     if not path.is_file():
         raise UserError(f"{path} is no regular file; save what it gives into one first")
     start = read_start(path, 4096).lstrip()
-    if start.startswith(b'{"schema"') or (start.startswith(b"{") and b'"kind"' in start and b'"run"' in start):
+    if re.match(rb'\{"schema"\s*:\s*\d', start) or (
+        start.startswith(b"{") and b'"kind"' in start and b'"run"' in start
+    ):
         return read_records(path)
     return list(import_module("busbw.importers").load(path, collective))
 

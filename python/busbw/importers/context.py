@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from busbw.base.secrets import hide, hide_random, is_secret_name
-from busbw.importers.shape import ranks_of_command
+from busbw.importers.shape import expanded, ranks_of_command
 from busbw.importers.values import collective_named, whole
 from busbw.records import Collective, Placement
 
@@ -18,11 +18,22 @@ MAX_COMMAND = 4000
 _MATTERS = re.compile(r"(?:NCCL|CUDA|UCX|OMPI|SLURM|RCCL|MSCCL|MSCCLPP|BUSBW)_[A-Z0-9_]{1,80}")
 _ASSIGNMENT = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{2,80})=("[^"\n]{0,400}"|'[^'\n]{0,400}'|[^\s;&|)"']{0,400})""")
 _PROGRAM = re.compile(
-    r"\b([a-z_]{3,20})_perf(?:_mpi)?\b|\b(all_reduce)_bench\b|\bosu_([a-z_]{3,30})\b|communication/(\w{3,20})\.py"
-    r"|\bIMB-[A-Z0-9]{2,6}\b|\bucc_perftest\b|\bcomms\.py\b"
+    r"\b([a-z_]{3,20})_perf(?:_mpi)?\b|\b(all_?reduce|all_?gather)_bench\b|\bosu_([a-z_]{3,30})\b|communication/(\w{3,20})\.py"
+    r"|\b([a-z_]{3,20})_test(?= +-[a-z] )|\bIMB-[A-Z0-9]{2,6}\b|\bucc_perftest\b|\bcomms\.py\b"
 )
 _MSCCLPP_PROGRAM = re.compile(r"\b([a-z]{3,15})_test_perf\b")
-SIGNS = ("_perf", "_bench", "osu_", "communication/", "nccl.conf", "Standard_N", "IMB-", "ucc_perf", "comms.py")
+SIGNS = (
+    "_perf",
+    "_bench",
+    "osu_",
+    "communication/",
+    "nccl.conf",
+    "Standard_N",
+    "IMB-",
+    "ucc_perf",
+    "comms.py",
+    "_test -",
+)
 """One of these is in every line that a block is read for."""
 _SETS = re.compile(r"\s*(?:export\s+|setenv\s+|set\s+)?[A-Z][A-Z0-9_]*=\S*\s*$|\s*export\s")
 _LAUNCHES = re.compile(r"\s*(?:[$+] )?(?:srun|mpirun|mpiexec|torchrun)\b")
@@ -91,6 +102,7 @@ def read_command(lines: list[str]) -> Command | None:
     program = _MSCCLPP_PROGRAM.search(command) or _PROGRAM.search(command) or program
     exported = "\n".join(each for each in statements if _SETS.match(each))
     assigned = {name: value.strip("\"'") for name, value in _ASSIGNMENT.findall(f"{exported}\n{command}")}
+    variables = {name: value.strip("\"'") for name, value in _ASSIGNMENT.findall(text)}
     directives = "\n".join(each for each in statements if each.startswith("#"))
     return Command(
         text=without_secrets(command.strip().removeprefix("$ ").removeprefix("+ ")[:MAX_COMMAND]),
@@ -99,7 +111,7 @@ def read_command(lines: list[str]) -> Command | None:
         environment={
             name: hide_random(value) for name, value in assigned.items() if is_kept(name) and name != "NCCL_TESTS_EXE"
         },
-        ranks=ranks_of_command(command, directives),
+        ranks=ranks_of_command(expanded(command, variables, directives), directives),
         machine=machine_named("\n".join(lines)),
         library_path=assigned["LD_PRELOAD"] if "libnccl" in assigned.get("LD_PRELOAD", "") else None,
     )

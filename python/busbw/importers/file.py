@@ -17,7 +17,7 @@ from busbw.importers.collective import ALL, Columns, asking
 from busbw.importers.context import SIGNS, Document, NcclMessages, Surroundings
 from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
 from busbw.importers.formats import DOCUMENT_FORMATS
-from busbw.importers.lines import GZIP_MAGIC, Progress, Source, open_source
+from busbw.importers.lines import PACKED, Progress, Source, open_source
 from busbw.importers.nccl_tests_rows import OPS
 from busbw.importers.prefixes import Peeler, before_anchor, split_prefix
 from busbw.importers.recordings import Jobs as Recordings
@@ -46,6 +46,7 @@ _INTEREST = tuple(
 """One of these is in every line that starts a table, names a command, or is a row without a header: without digits."""
 _WITHOUT_PREFIX = ("       ", "#", "|")
 """Rows of tables are indented further than any launcher's prefix is, and no prefix starts as comments and tables do."""
+_RECORD = re.compile(r'\s*\{"schema"\s*:\s*\d')
 _NUMBER = re.compile(r"(\d+)", re.ASCII)
 _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
 _FENCE = re.compile(r"^[\s>]*```", re.MULTILINE)
@@ -77,7 +78,7 @@ def _bounded(name: str, stream: IO[bytes]) -> AbstractContextManager[None]:
     state = os.fstat(stream.fileno())
     if not stat.S_ISREG(state.st_mode):
         return bounded(name, None)
-    return bounded(name, state.st_size, packed=os.pread(stream.fileno(), 2, 0) == GZIP_MAGIC)
+    return bounded(name, state.st_size, packed=os.pread(stream.fileno(), 8, 0).startswith(tuple(PACKED)))
 
 
 def import_folder(
@@ -156,7 +157,7 @@ def import_stream(  # noqa: PLR0913 - options that are named
     report = FileReport(name)
     head = source.beginning
     reading = _Reading(source, report, take, collective, url)
-    if head.lstrip()[:40].startswith('{"schema"'):
+    if _RECORD.match(head):
         _take_records(source, report, take)
     else:
         if not reading.as_document(head):

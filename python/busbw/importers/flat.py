@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from busbw.importers.collective import collective_of_file
+from busbw.importers.collective import collective_of_file, named_in
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.json_values import json_values, whole_number
 from busbw.importers.torch_names import torch_type
 from busbw.importers.values import collective_named, number, size_in_bytes, type_named
-from busbw.records import Case, Collective, Placement, Tool
+from busbw.records import Case, Collective, Library, Placement, Tool
 
 FORMAT = "flat table of results"
 RCCL_FORMAT = "rccl-tests CSV or JSON"
@@ -69,7 +69,10 @@ class Runs:
         self._is_rccl = {"gpusperrank", "ranksperrank", "ranksPerNode".lower()} & {key.lower() for key in keys} != set()
         self._drafts: dict[tuple[Any, ...], Draft] = {}
         self._around = sink.sweep_starts()
-        self._told = sink.collective or collective_of_file(self._around.file)
+        commanded = self._around.command.collective if self._around.command else None
+        self._told = (
+            sink.collective or commanded or named_in(self._around.heading) or collective_of_file(self._around.file)
+        )
         self.nameless = 0
 
     def add(self, row: Mapping[str, Any], line: int) -> bool:
@@ -93,6 +96,7 @@ class Runs:
                 return False
             tool = "rccl-tests" if self._is_rccl else "unknown"
             draft = Draft(RCCL_FORMAT if self._is_rccl else FORMAT, Tool(tool), line, collective, size=ranks)
+            draft.library = Library(str(row["library"])[:40]) if row.get("library") else None
             self._drafts[key] = draft
         time = next(
             (value * _TO_US[name] for name, value in figures.items() if name in _TO_US and value is not None), None
@@ -146,15 +150,19 @@ class Parser:
         self._runs: Runs | None = None
         self._names: list[str | None] = []
         self._mark = ","
+        self._beside: dict[str, dict[int, str]] = {}
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
         if self._runs is not None:
             cells = self._cells(line)
-            if self._mark == "|" and set(line) <= set("|-: \t"):
+            if self._mark == "|" and set(line) <= set("|-+=: \t"):
                 return True
             if len(cells) == len(self._names):
                 row = {name: cell for name, cell in zip(self._names, cells, strict=True) if name and cell}
+                for library, columns in self._beside.items():
+                    others = {field: cells[at] for at, field in columns.items()}
+                    self._runs.add({**_without_figures(row), **others, "library": library}, number_)
                 if not self._runs.add(row, number_) and not row.get("bytes", "").isalpha():
                     self._sink.problem(number_, f"a row of the table that cannot be read: {line.strip()[:80]!r}")
                 return True
@@ -172,11 +180,20 @@ class Parser:
                 names = {cell: field for cell in cells if (field := field_of(cell))}
                 if is_table(names) and len(cells) < 100:
                     self._names = [field_of(cell) for cell in cells]
+                    self._beside = {}
+                    for at, cell in enumerate(cells):
+                        named = _BESIDE.match(cell)
+                        field = field_of(named["column"]) if named else None
+                        if named and field in _FIGURES:
+                            self._beside.setdefault(named["library"], {})[at] = str(field)
                     self._runs = Runs(self._sink, frozenset(cells))
                     return True
         return False
 
     def _cells(self, line: str) -> list[str]:
+        return [_without_groups(cell, self._mark) for cell in self._raw_cells(line)]
+
+    def _raw_cells(self, line: str) -> list[str]:
         if self._mark == "|":
             return [cell.strip(" *`") for cell in line.strip().strip("|").split("|")]
         if '"' not in line:
@@ -191,6 +208,27 @@ class Parser:
         if self._runs is not None:
             self._runs.close()
         self._runs = None
+
+
+_BESIDE = re.compile(r"(?P<library>NCCL|RCCL|MSCCL|MSCCL\+\+) (?P<column>\w[^\n]{0,60})")
+"""A column of another library beside the table's own, as MSCCL++'s Python benchmark prints them."""
+
+
+def _without_figures(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in _FIGURES and name != "wrong"}
+
+
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d{1,9})?|\d{1,3}(?:[ \u00a0\u202f'_]\d{3})+(?:\.\d{1,9})?")
+_DECIMAL_COMMA = re.compile(r"\d{1,3}(?:[. ]\d{3})*,\d{1,9}|\d{1,15},\d{1,9}|\d{1,3}(?:\.\d{3}){2,}")
+
+
+def _without_groups(cell: str, mark: str) -> str:
+    """A number without what groups its digits; where commas do not part cells, 34,8 is 34.8 and 1.048.576 a million."""
+    if not cell[:1].isdecimal() or len(cell) > 40:
+        return cell
+    if mark in (";", "\t") and _DECIMAL_COMMA.fullmatch(cell):
+        return cell.replace(".", "").replace(" ", "").replace(",", ".")
+    return re.sub(r"[^\d.]", "", cell) if _GROUPED.fullmatch(cell) else cell
 
 
 _OBJECT = re.compile(r'"(?:size|bytes|msg_?size)[^"]{0,30}"\s*:', re.IGNORECASE)

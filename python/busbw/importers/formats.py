@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from busbw.importers import (
+    comms_json,
     comms_logger,
     deepspeed,
+    et_replay,
     flat,
     flight_recorder,
+    hccl,
     imb,
     inspector,
     kineto,
@@ -74,6 +77,7 @@ LINE_FORMATS: tuple[LineFormat, ...] = (
     LineFormat(comms_logger.FORMAT, comms_logger.Parser, ("Comm. Op", "comm op: ")),
     LineFormat(inspector.FORMAT, inspector.Parser, ('"coll_perf"', '"p2p_perf"')),
     LineFormat(nccom.FORMAT, nccom.Parser, ("nccom-test", "count(elems)")),
+    LineFormat(hccl.FORMAT, hccl.Parser, ("data_size",)),
     LineFormat(flat.FORMAT, flat.Parser, ("algbw", "busbw", "algBw", "busBw", "BusBW", "AlgBW", "bus_bw", "alg_bw")),
     LineFormat(tables.FORMAT, tables.Parser, ("**", "|", "#"), markdown_only=True),
 )  # fmt: skip
@@ -85,8 +89,10 @@ DOCUMENT_FORMATS: tuple[DocumentFormat, ...] = (
     DocumentFormat(
         flight_recorder.FORMAT, flight_recorder.looks_like, flight_recorder.parse, flight_recorder.MAX_BYTES
     ),
+    DocumentFormat(et_replay.FORMAT, et_replay.looks_like, et_replay.parse, et_replay.MAX_BYTES),
     DocumentFormat(kineto.FORMAT, kineto.looks_like, kineto.parse, kineto.MAX_BYTES),
     DocumentFormat(inspector.FORMAT, inspector.looks_like, inspector.parse, inspector.MAX_BYTES),
     DocumentFormat(superbench.FORMAT, superbench.looks_like, superbench.parse, superbench.MAX_BYTES),
+    DocumentFormat(comms_json.FORMAT, comms_json.looks_like, comms_json.parse, comms_json.MAX_BYTES),
     DocumentFormat(flat.FORMAT, flat.looks_like, flat.parse, flat.MAX_BYTES),
 )

@@ -1,4 +1,4 @@
-"""Intel MPI Benchmarks: the tables of collectives, blocking and non-blocking, one for each number of processes."""
+"""Intel MPI Benchmarks and oneCCL's benchmark: tables of collectives, one for each number of processes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from busbw.importers.values import collective_named, number, whole
 from busbw.records import Case, Collective, Library, Tool
 
 FORMAT = "Intel MPI Benchmarks"
+CCL_FORMAT = "oneCCL benchmark"
 
 _VERSION = re.compile(r"\s*#\s*Intel\(R\) MPI Benchmarks (\S{1,40}),")
-_BENCHMARK = re.compile(r"\s*#\s*Benchmarking (?:Multi-)?(\S{1,60})\s*$")
-_PROCESSES = re.compile(r"\s*# #processes = (\d{1,7})|\s*# \( (\d{1,6}) groups of (\d{1,7}) processes")
+_BENCHMARK = re.compile(r"\s*#\s*Benchmarking(?P<ccl>:)? (?:Multi-)?(?P<name>\S{1,60})\s*$")
+_PROCESSES = re.compile(r"\s*# #processes(?: =|:) (\d{1,7})|\s*# \( (\d{1,6}) groups of (\d{1,7}) processes")
 _COLUMN = re.compile(
     r"#bytes|#repetitions|t_min|t_max|t_avg|t_ovrl|t_pure|t_CPU|overlap|Mbytes/sec|Msg/sec|defects|t\[usec\]"
 )
@@ -32,7 +33,7 @@ class Parser:
         self._line = 0
         self._ranks: int | None = None
         self._columns: list[str] = []
-        self._unknown = False
+        self._is_ccl = False
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
@@ -60,7 +61,8 @@ class Parser:
         benchmark = _BENCHMARK.match(line)
         if benchmark:
             self.close()
-            self._name, self._line, self._ranks = benchmark[1], number_, None
+            self._name, self._line, self._ranks = benchmark["name"], number_, None
+            self._is_ccl = benchmark["ccl"] is not None
             return True
         processes = _PROCESSES.match(line) if self._name else None
         if processes:
@@ -83,13 +85,13 @@ class Parser:
             )
             return
         draft = Draft(
-            FORMAT,
-            Tool("Intel MPI Benchmarks", self._version),
+            CCL_FORMAT if self._is_ccl else FORMAT,
+            Tool("oneCCL benchmark" if self._is_ccl else "Intel MPI Benchmarks", self._version),
             number_,
             collective,
             size=self._ranks,
-            library=Library("MPI"),
-            program=f"IMB {self._name}",
+            library=Library("oneCCL" if self._is_ccl else "MPI"),
+            program=f"{'' if self._is_ccl else 'IMB '}{self._name}",
         )
         if not blocking:
             draft.notes.append(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import gzip
 import html
 import io
+import json
+import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -28,14 +31,41 @@ MAX_RATIO = 100
 FREE_UNPACKED = 16 << 20
 """A file beyond this may unpack to so many times its size: logs give 10 to 40."""
 
-GZIP_MAGIC = b"\x1f\x8b"
+
+class Readable(Protocol):
+    """Whatever bytes can be read from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes."""
+
+
+PACKED: dict[bytes, Callable[[BinaryIO], Readable]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ": lzma.LZMAFile,
+}
+"""What a compressed file starts with, and what unpacks it while it is read."""
 
 _CHUNK = 1 << 20
 _MAGIC = {b"\x7fELF": "a program", b"PK\x03\x04": "a zip archive", b"%PDF": "a PDF", b"\x89PNG": "a picture",
-          b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}  # fmt: skip
+          b"\x28\xb5\x2f\xfd": "zstd"}  # fmt: skip
+
+_PICKLE = re.compile(rb"\x80[\x02-\x05](?:[}\]\x95c(]|X|\x8c)")
+PICKLE_SAID = (
+    "as PyTorch's flight recorder writes; unpickling runs what a file says, so busbw does not. Where you trust it: "
+    "python3 -c 'import json, pickle, sys; json.dump(pickle.load(sys.stdin.buffer), sys.stdout, default=str)' "
+    "< FILE > FILE.json, and import that"
+)
+_WRAPPED = re.compile(
+    r'^[ \t]*(?:[^\n"]{0,80}\{[^\n]{0,1000}?)?"(?:message|MESSAGE|textPayload|log|stdout|line|body)"\s*:\s*"(?=[^"])',
+    re.MULTILINE,
+)
+"""A log whose lines are values of JSON, as services keep them."""
+_VALUE = re.compile(r'"(?:message|MESSAGE|textPayload|log|stdout|line|body)"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
 _HTML = re.compile(r"<!doctype html|<html\b|<pre\b", re.IGNORECASE)
+_BREAK = re.compile(r"(?i)<br ?/?>(?!\s*$)")
 _CELL = re.compile(r"<t[dh]\b[^<>]{0,400}>", re.IGNORECASE)
 MIN_CELLS = 3
 """Cells of a row of figures; pages that number the lines of a log have two."""
@@ -43,13 +73,6 @@ _TAG = re.compile(r"</?(?!std(?:out|err|diag)>)[A-Za-z][^<>]{0,2000}>")
 
 Progress = Callable[[int], None]
 """Takes the bytes that were read so far, unpacked."""
-
-
-class Readable(Protocol):
-    """Whatever bytes can be read from."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Up to `size` bytes."""
 
 
 class Source:
@@ -61,13 +84,15 @@ class Source:
         self._stream: Readable = stream
         self.head = _read(stream, SNIFFED, name)
         self._packed: _Rejoined | None = None
-        if self.head.startswith(GZIP_MAGIC):
+        unpack = next((each for magic, each in PACKED.items() if self.head.startswith(magic)), None)
+        if unpack is not None:
             self._packed = _Rejoined(self.head, stream)
-            self._stream = gzip.GzipFile(fileobj=io.BufferedReader(self._packed))
+            self._stream = unpack(io.BufferedReader(self._packed))
             self.head = _read(self._stream, SNIFFED, name)
         self._encoding = _encoding(self.head)
         self._refuse_binary()
         self._is_html = _HTML.search(self.beginning) is not None
+        self._is_wrapped = _WRAPPED.search(self.beginning) is not None
         self.too_long: list[int] = []
 
     def _refuse_binary(self) -> None:
@@ -76,6 +101,8 @@ class Source:
         for magic, what in _MAGIC.items():
             if self.head.startswith(magic):
                 raise UserError(f"{self.name} is {what}, not a log: nothing to import; unpack or convert it first")
+        if _PICKLE.match(self.head):
+            raise UserError(f"{self.name} is a Python pickle, {PICKLE_SAID}")
         if self._encoding == "utf-8" and b"\0" in self.head:
             raise UserError(f"{self.name} is a binary file (it holds zero bytes): nothing to import")
 
@@ -119,20 +146,25 @@ class Source:
             whole = (pending + text).replace("\r\n", "\n")
             lines = whole.split("\n")
             pending = lines.pop()
+            read = len(lines)
             if self._is_html:
-                lines = [_without_tags(line) for line in lines]
+                lines = [_without_tags(part) for line in lines for part in _BREAK.split(line)]
+            if self._is_wrapped:
+                lines = [part for line in lines for part in _unwrapped(line)]
+                whole = "\x1b" if any("\x1b" in line or "\r" in line for line in lines) else ""
             if "\x1b" in whole or "\r" in whole or "\b" in whole:
                 lines = [as_shown(line) for line in lines]
             yield from self._without_long(number, lines, skip_first=skipping)
-            number += len(lines)
-            skipping = skipping and not lines
+            number += read
+            skipping = skipping and not read
             if len(pending) > MAX_LINE:
                 pending = ""
                 skipping = True
         if skipping:
             self._note_too_long(number)
         elif pending:
-            yield number, [as_shown(_without_tags(pending) if self._is_html else pending)]
+            text = _without_tags(pending) if self._is_html else pending
+            yield number, [as_shown(each) for each in (_unwrapped(text) if self._is_wrapped else [text])]
 
     def _without_long(self, number: int, lines: list[str], *, skip_first: bool) -> Iterator[tuple[int, list[str]]]:
         """The lines in blocks between those that are too long; the first may be the end of one that is."""
@@ -184,6 +216,18 @@ def _without_tags(line: str) -> str:
     return html.unescape(_TAG.sub("", line))
 
 
+def _unwrapped(line: str) -> list[str]:
+    """The lines that a line of JSON holds as its message; the line itself where it holds none."""
+    found = _VALUE.search(line) if len(line) <= MAX_LINE else None
+    if found is None:
+        return [line]
+    try:
+        text = json.loads(found[1])
+    except ValueError:
+        return [line]
+    return str(text).removesuffix("\n").replace("\r\n", "\n").split("\n")
+
+
 def open_source(path: Path) -> IO[bytes]:
     """The file opened for reading, or a sentence why it cannot be."""
     if path.is_dir():
@@ -194,7 +238,7 @@ def open_source(path: Path) -> IO[bytes]:
 def _read(stream: Readable, size: int, name: str) -> bytes:
     try:
         return stream.read(size)
-    except (OSError, EOFError, zlib.error) as problem:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
         reason = getattr(problem, "strerror", None) or problem
         raise UserError(f"cannot read {name} to its end: {reason}") from problem
 

@@ -24,6 +24,16 @@ OPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum"})
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)\s+(\d\d:\d\d:\d\d)\s*$")
 
 
+ROW_START = re.compile(r"#?\s*\d{1,20}\s+\d{1,20}(?:\s|$)")
+FRAGMENT = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s[^\n]{1,200}?(?=[A-Za-z][\w.-]{0,100}:\d{1,10}:\d{1,10} \[)")
+
+BROKEN = re.compile(
+    rf"\s*\d{{1,20}}\s+\d{{1,20}}\s+(?:{'|'.join(ELEMENT_BYTES)})\s+(?:(?:{'|'.join(sorted(OPS))}|none)\s+)?-?\d{{1,7}}"
+    r"(?=[A-Za-z#\[<(])"
+)
+"""A row that other output broke before its first figure: alltoallv's own summary lands there, and warnings."""
+
+
 class Layout(NamedTuple):
     """The columns of a table as its header names them."""
 
@@ -113,6 +123,16 @@ def cut(line: str, layout: Layout, *, one_placement: bool = False) -> Row | None
         return None
     sound = all(_group_is_sound(dict(zip(layout.groups[0], group, strict=False))) for group in row.groups)
     return row if sound else None
+
+
+def begins(line: str, layout: Layout) -> bool:
+    """Whether a line is the beginning of a row, as terminals of 80 columns and cut logs leave it."""
+    words, width = line.split(), len(layout.lead)
+    if not width < len(words) < width + sum(len(group) for group in layout.groups) or len(line) > 400:
+        return False
+    return _lead_is_sound(dict(zip(layout.lead, words, strict=False))) and all(
+        number(word) is not None or "N/A".startswith(word) for word in words[width:]
+    )
 
 
 def _split(words: list[str], groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:

@@ -20,19 +20,22 @@ from busbw.importers.nccl_tests_preamble import (
     kind_of,
 )  # fmt: skip
 from busbw.importers.nccl_tests_rows import (
+    BROKEN,
     DEFAULT_LAYOUT,
+    FRAGMENT,
     HALF_LAYOUT,
-    OPS,
+    ROW_START,
     Layout,
     Row,
     Sweep,
+    begins,
     cases_of,
     cut,
     layout_of,
 )
 from busbw.importers.nccl_tests_runs import PER_RANK, breaks_of, columns_of_row, largest_row
 from busbw.importers.shape import ranks_fit, size_of_list
-from busbw.importers.values import ELEMENT_BYTES, number
+from busbw.importers.values import number
 from busbw.records import Collective, End, Tool
 
 FORMAT = "nccl-tests text"
@@ -41,17 +44,11 @@ RCCL_FORMAT = "rccl-tests text"
 MAX_ROWS = 20_000
 """Rows of one record: an endless sweep (-N 0) goes on in a further record."""
 MAX_REMEMBERED = 400
+REST_MISSING = "a row was broken by other output and its rest not found"
+NO_FIT = "looks like a row, but does not fit the header"
 ERROR_NOTE = "the error column is the largest deviation, not a count of wrong elements: kept as context.max_error"
 
 _UNIT = re.compile(r"\s*\((?:us|GB/s|B|bytes|elements)\)|\s*\[(?:us|GB/s|B)\]")
-_ROW_START = re.compile(r"#?\s*\d{1,20}\s+\d{1,20}(?:\s|$)")
-_FRAGMENT = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s[^\n]{1,200}?(?=[A-Za-z][\w.-]{0,100}:\d{1,10}:\d{1,10} \[)")
-
-_BROKEN = re.compile(
-    rf"\s*\d{{1,20}}\s+\d{{1,20}}\s+(?:{'|'.join(ELEMENT_BYTES)})\s+(?:(?:{'|'.join(sorted(OPS))}|none)\s+)?-?\d{{1,7}}"
-    r"(?=[A-Za-z#\[<(])"
-)
-"""A row that other output broke before its first figure: alltoallv's own summary lands there, and warnings."""
 
 
 class Parser:
@@ -69,7 +66,7 @@ class Parser:
         self._rows: list[Row] = []
         self._content: list[str] = []
         self._start = 0
-        self._fragment: tuple[int, str] | None = None
+        self._fragment: tuple[int, str, str] | None = None
         self._out_of_bounds: int | None = None
         self._average: float | None = None
         self._saw_footer = False
@@ -116,7 +113,7 @@ class Parser:
         if self._plain and self._plain(line):
             self._take(line, None)
             return True
-        if _ROW_START.match(line):
+        if ROW_START.match(line):
             return self._row_line(line, number_)
         # The oldest versions print the footer without a #.
         stripped = line.lstrip()
@@ -138,26 +135,28 @@ class Parser:
     def interrupted(self, line: str, number_: int) -> None:
         """A message of NCCL came; where it broke into a row, keep the row's beginning."""
         if self._layout is not None:
-            fragment = _FRAGMENT.match(line)
+            fragment = FRAGMENT.match(line)
             if fragment:
                 self._complain_of_fragment()
-                self._fragment = (number_, fragment[0])
+                self._fragment = (number_, fragment[0], REST_MISSING)
 
     def _rest_of_row(self, layout: Layout, line: str, number_: int) -> bool:
         """Whether the line completes the row that another message broke; it may come several lines later."""
         assert self._fragment is not None
-        joined = f"{self._fragment[1]} {line}"
-        if self._cut(joined, layout):
-            self._fragment = None
-            return self._row_line(joined, number_)
-        if _ROW_START.match(line):
+        # A terminal's width breaks rows within numbers too, a message between them.
+        for between in ("", " ") if self._fragment[2] == NO_FIT else (" ", ""):
+            joined = f"{self._fragment[1]}{between}{line}"
+            if self._cut(joined, layout):
+                self._fragment = None
+                return self._row_line(joined, number_)
+        if ROW_START.match(line):
             self._complain_of_fragment()
         return False
 
     def _complain_of_fragment(self) -> None:
         if self._fragment:
-            number_, text = self._fragment
-            self._sink.problem(number_, f"a row was broken by other output and its rest not found: {text.strip()!r}")
+            number_, text, why = self._fragment
+            self._sink.problem(number_, f"{why}: {text.strip()[:160]!r}")
         self._fragment = None
 
     def _row_line(self, line: str, number_: int) -> bool:
@@ -165,11 +164,12 @@ class Parser:
         assert layout is not None
         row = self._cut(line, layout)
         if row is None:
-            broken = _BROKEN.match(line)
-            if broken:
-                self._fragment = (number_, broken[0])
+            broken = BROKEN.match(line)
+            if broken or begins(line, layout):
+                self._complain_of_fragment()
+                self._fragment = (number_, broken[0], REST_MISSING) if broken else (number_, line, NO_FIT)
                 return True
-            self._sink.problem(number_, f"looks like a row, but does not fit the header: {line.strip()[:80]!r}")
+            self._sink.problem(number_, f"{NO_FIT}: {line.strip()[:80]!r}")
             return True
         self._take(line, row)
         return True

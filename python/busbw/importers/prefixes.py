@@ -29,7 +29,7 @@ _ATOM = rf"""
   | \[(?P<hydra>\d{{1,7}})\]\ (?!NCCL\ )
   | \((?P<ray>[A-Za-z_][\w.]{{0,60}}\ pid=\d{{1,9}}(?:,\ ip=[\d.:a-f]{{1,45}})?)\)\ ?
   | \[(?P<kubectl>pod/[\w.-]{{1,253}}/[\w.-]{{1,80}})\]\ 
-  | (?P<compose>[\w.-]{{1,80}}?)\ {{1,20}}\|\ (?=[#\ ]|\d)
+  | (?P<compose>(?=[\w.-]{{0,79}}[A-Za-z])[\w.-]{{1,80}}?)\ {{1,20}}\|\ (?=[#\ ]|\d)
   | \ {{0,6}}(?P<srun>\d{{1,7}}):\ (?=.)
   | (?P<pdsh>[A-Za-z](?=[\w.-]{{0,62}}\d)[\w.-]{{0,62}}):\ (?!Test\ )
 """  # noqa: W291 - the space after a pod's name is a part of the pattern
@@ -83,7 +83,7 @@ class Peeler:
                 who = "".join(token for at, token in enumerate(match.groups()) if at not in counters and token)
                 rest = line[match.end() :]
                 # A line within quotes, as lists of lines in JSON or YAML are.
-                return who, rest.rstrip('", ') if match[0].rstrip().endswith('"') else rest
+                return who, rest.rstrip('", ').removesuffix("\\n") if match[0].rstrip().endswith('"') else rest
         return split_prefix(line)
 
     def learn(self, lines: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ import re
 
 _KINDS: tuple[tuple[str, str], ...] = (
     (
-        r"nvbandwidth Version|memcpy [CS]\w GPU\(row\)",
+        r'nvbandwidth Version|"nvbandwidth" *: *\{|memcpy [CS]\w GPU\(row\)',
         "nvbandwidth's copies between GPUs, which are no collectives: `busbw sendrecv` measures pairs through NCCL",
     ),
     (
@@ -20,6 +20,26 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "CUDA's p2pBandwidthLatencyTest, copies between pairs of GPUs and no collective: "
         "`busbw sendrecv` measures pairs through NCCL",
     ),
+    (
+        r"Performance of replayed comms|^ *Replayed \d+ \w+ \(",
+        "what et_replay prints, which has no sizes beside its times: import its replayedCommsPerf.rank-*.json",
+    ),
+    (
+        r'"schema" *: *"[\d.]+-chakra',
+        "a Chakra execution trace, which has no times of collectives: replay it with et_replay and import "
+        "replayedCommsPerf.rank-*.json, or import the profiler's trace of the same job",
+    ),
+    (
+        r"\[ ID\] Interval +Transfer +Bi?tr?a",
+        "iperf3's TCP streams, which are no collectives: `busbw predict` expects rates",
+    ),
+    (r"^TransferBench v|Executor: +GPU \d+ *\|", "TransferBench's copies between GPUs, which are no collectives"),
+    (r"^#?shmem_\w+_(?:bw|latency)|NVSHMEM", "NVSHMEM's own performance tests, which busbw does not compare"),
+    (
+        r"DCGM Version|^dcgmi |Successfully ran diagnostic",
+        "DCGM's diagnosis of GPUs: `busbw doctor` looks at collectives",
+    ),
+    (r"\\begin\{tabular|\\hline", "a LaTeX table: export it as CSV or Markdown"),
     (
         r"^nccl_(?:bus_bandwidth_gbs|collective_exec_time_microseconds|p2p_\w+)\{",
         "NCCL Inspector's Prometheus output, which keeps ranges of sizes only: "

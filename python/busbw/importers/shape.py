@@ -7,7 +7,7 @@ messages, the launcher's command, and last bus over algorithm bandwidth. Where n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
@@ -153,12 +153,36 @@ def ranks_of_ratio(algbw: float, busbw: float, scale: float) -> int | None:
 # -- the launcher's words --------------------------------------------------------------------------------------------
 
 _PROGRAM_WORD = re.compile(
-    r"\S*(?:[a-z]_(?:test_)?perf(?:_mpi)?|osu_[a-z_]+|IMB-\w+|ucc_perftest|nccom-test|\w+\.py)(?=\s|$|\"|')"
+    r"\S*(?:[a-z]_(?:test_)?perf(?:_mpi)?|osu_[a-z_]+|IMB-\w+|ucc_perftest|nccom-test|[a-z]_test|\w+\.py)(?=\s|$|\"|')"
 )
 _RUNS = re.compile(
     r"\b(?P<torch>torchrun|torch\.distributed\.(?:run|launch))\b|\b(?P<deepspeed>deepspeed)\b|\b(?P<srun>srun)\b|\b(?P<jsrun>jsrun)\b"
     r"|\b(?P<mpi>mpirun\w*|mpiexec[\w.]*|orterun|prterun|prun|aprun|flux)\b"
 )
+
+
+_HIDDEN = re.compile(
+    r"\b(?:ba|z)?sh +-l?c +[\"']? *\\?\$"
+    r"|(?<!\S)(?:-np?|-N|--np|--n?nodes|--ntasks|-ppn|-npernode|--[a-z]+[_-]per[_-]node|--num_(?:gpus|nodes))[= ]*\\?\$"
+)
+"""A number of ranks, or the command itself, is in a variable that is not shown."""
+_VARIABLE = re.compile(r"\\?\$(?:\{(?P<braced>\w{1,80})\}|(?P<plain>\w{1,80}))")
+MAX_EXPANDED = 20_000
+
+
+def expanded(command: str, assigned: Mapping[str, str], directives: str) -> str:
+    """The command with the variables that the script sets, and those of Slurm that its directives give."""
+    nodes, tasks = option(directives, "-N", "--nodes"), option(directives, "--ntasks-per-node")
+    all_tasks = option(directives, "-n", "--ntasks") or (nodes * tasks if nodes and tasks else None)
+    slurm = {"SLURM_NNODES": nodes, "SLURM_JOB_NUM_NODES": nodes, "SLURM_NTASKS_PER_NODE": tasks,
+             "SLURM_NTASKS": all_tasks}  # fmt: skip
+    values = {**{name: str(value) for name, value in slurm.items() if value}, **assigned}
+    for _ in range(3):
+        found = _VARIABLE.sub(lambda match: values.get(match["braced"] or match["plain"], match[0]), command)
+        if found == command or len(found) > MAX_EXPANDED:
+            break
+        command = found
+    return command
 
 
 def option(text: str, *names: str) -> int | None:
@@ -182,10 +206,13 @@ def ranks_of_command(command: str, directives: str = "") -> int | None:
     if program and "_perf" in program[0]:
         given = option(after, "-g", "--ngpus"), option(after, "-t", "--nthreads")
         each = (given[0] or 1) * (given[1] or 1)
-    runs = _RUNS.search(before)
+    # The innermost starts the ranks: srun bash -c 'torchrun ...'
+    runs = next(reversed(list(_RUNS.finditer(before))), None)
     if runs is None:
         told = option(after, "-r", "--nworkers") if program and "nccom" in program[0] else None
         return told or (each if program and each > 1 else None)
+    if _HIDDEN.search(before[runs.start() :]):
+        return None  # a variable that nobody shows may start several on each
     processes = _PROCESSES[str(runs.lastgroup)](before[runs.start() :], directives)
     return processes * each if processes else None
 

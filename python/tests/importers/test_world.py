@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from world_corpus import Fact, Shape, nccl_tests_shapes
 from world_others import other_shapes
+from world_strangers import stranger_shapes
 
 from busbw.base.errors import UserError
 from busbw.importers import ImportedSweep, import_stream
 from busbw.records import Record, parse_records
 
-SHAPES = [*nccl_tests_shapes(), *other_shapes()]
+SHAPES = [*nccl_tests_shapes(), *other_shapes(), *stranger_shapes()]
 
 
 def is_held_out(name: str) -> bool:
@@ -31,7 +32,7 @@ def imported(shape: Shape) -> tuple[list[Record], str]:
     records: list[Record] = []
     try:
         report = import_stream(
-            io.BytesIO(shape.text.encode()),
+            io.BytesIO(shape.bytes),
             shape.file,
             lambda sweep: records.append(sweep.record()),
             collective=shape.collective,  # type: ignore[arg-type]
@@ -64,6 +65,9 @@ def differences(shape: Shape) -> list[str]:
             wrong.append(f"{have} instead of {want}; {said[:300]}")
         elif want.busbw is not None and (have.busbw is None or abs(have.busbw - want.busbw) > 0.011):
             wrong.append(f"busbw {have.busbw} instead of {want.busbw}")
+    counted = sum(int(case.wrong or 0) for record in records for case in record.cases)
+    if counted != shape.wrong:
+        wrong.append(f"{counted} wrong elements instead of {shape.wrong}")
     if shape.says.lower() not in said.lower():
         wrong.append(f"{shape.says!r} is not in: {said[:600]}")
     return wrong
@@ -75,7 +79,18 @@ def shapes_to_try() -> Sequence[Shape]:
     return [shape for shape in SHAPES if half is None or is_held_out(shape.name) == (half == "held-out")]
 
 
-@pytest.mark.parametrize("shape", shapes_to_try(), ids=lambda shape: shape.name)
+NOT_YET = ("markdown-sizes-across",)
+"""Forms that give nothing yet, and are named as text."""
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(shape, marks=[pytest.mark.xfail(strict=True)] if shape.name in NOT_YET else [])
+        for shape in shapes_to_try()
+    ],
+    ids=lambda shape: shape.name,
+)
 def test_a_log_of_the_world_gives_its_facts(shape: Shape) -> None:
     assert differences(shape) == []
 
@@ -90,13 +105,13 @@ def test_there_are_enough_shapes_and_no_two_of_a_name() -> None:
 def test_what_a_log_of_the_world_gives_can_be_written_and_read_back(shape: Shape) -> None:
     sweeps: list[ImportedSweep] = []
     with suppress(UserError):
-        import_stream(io.BytesIO(shape.text.encode()), shape.file, sweeps.append)
+        import_stream(io.BytesIO(shape.bytes), shape.file, sweeps.append)
     for sweep in sweeps:
         assert parse_records(io.BytesIO("".join(sweep.lines()).encode()), "again") == [sweep.record()]
 
 
 NAMES = st.sampled_from(["a.md", "a.log", "a.json", "a.html", "all_reduce.csv"])
-TEXTS = st.sampled_from([shape.text.encode() for shape in SHAPES])
+TEXTS = st.sampled_from([shape.bytes for shape in SHAPES])
 
 
 @settings(max_examples=150, deadline=None)

@@ -47,6 +47,15 @@ class Shape:
     file: str = "job.log"
     says: str = ""
     collective: str | None = None
+    data: bytes | None = None
+    """The file's bytes, where they are not the text in UTF-8."""
+    wrong: int = 0
+    """Wrong elements that must come out, summed over all cases."""
+
+    @property
+    def bytes(self) -> bytes:
+        """What lies in the file."""
+        return self.text.encode() if self.data is None else self.data
 
 
 def fact(job: Job, ranks: int | None = -1) -> Fact:

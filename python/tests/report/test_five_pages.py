@@ -40,8 +40,8 @@ TITLES = {
     "aml-nccl-test.md": "AML_NCCL_Test",
     "bandwidth-tests.md": "Bandwidth tests", "ndmv4-mscclpp-performance.md": "NDmv4 Performance",
 }  # fmt: skip
-CLUSTERS = ["1 node of 4 GPUs, V100, 16gb", "1 node of 4 GPUs, V100, 32gb", "16 nodes, V100 32GB", "4 nodes, V100 32GB",
-            "4 nodes, A100 80GB"]  # fmt: skip
+CLUSTERS = ["1 node of 4 GPUs, V100, 16gb", "1 node of 4 GPUs, V100, 32gb", "16 nodes of 4 GPUs, V100 32GB",
+            "4 nodes, V100 32GB", "4 nodes, A100 80GB"]  # fmt: skip
 KERNELS = ["NCCL AllGather", "NCCL AllReduce", "NCCL AllToAll", "MSCCL AllToAll LL", "MSCCL AllToAll LL128",
            "MSCCL AllToAll Simple", "MSCCL++ AllGather K0", "MSCCL++ AllGather K1", "MSCCL++ AllGather K2",
            "MSCCL++ AllReduce"]  # fmt: skip
