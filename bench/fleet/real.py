@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -57,9 +58,8 @@ class Played:
 def draw(seed: int, nodes: tuple[str, ...], cut: int) -> dict[str, float]:
     """One to three links, each worse by 10 to 50 %, and some that are cut (1.0)."""
     rng = random.Random(f"links {seed}")
-    slow = rng.randint(1, min(3, len(nodes)))
-    losses = [round(rng.uniform(0.10, 0.50), 3) for _ in range(slow)] + [1.0] * cut
-    return dict(zip(rng.sample(nodes, len(losses)), losses, strict=True))
+    faults = {node: round(rng.uniform(0.10, 0.50), 3) for node in rng.sample(nodes, rng.randint(1, min(3, len(nodes))))}
+    return faults | dict.fromkeys(rng.sample([node for node in nodes if node not in faults], cut), 1.0)
 
 
 def play(seed: int, args: argparse.Namespace, folder: Path) -> Played:
@@ -135,6 +135,8 @@ def main() -> int:
     if reason := missing((MPIRUN, *(PROGRAMS if args.launcher == "srun" else ()))):
         print(f"skipped: {reason}")
         return SKIPPED
+    # Ended from outside, the namespaces are taken down as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     first, _, last = args.seeds.partition("-")
     played: list[Played] = []
     with tempfile.TemporaryDirectory() as folder:

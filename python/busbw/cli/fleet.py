@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from busbw.fleet.judge import Verdict
     from busbw.fleet.plan import Options
     from busbw.fleet.results import Results
+    from busbw.fleet.run import Limits
     from busbw.fleet.trial import Knowledge
     from busbw.fleet.words import Launching
 
@@ -27,13 +28,14 @@ examples:
   busbw fleet plan --hosts gpu[001-128] --topology /etc/slurm/topology.conf
   busbw fleet run accept.jsonl --hosts gpu[001-128] --rails 8
   busbw fleet judge accept.jsonl --exclude slurm
+  busbw fleet watch turns --hosts gpu[001-128] --idle --every 30m
   busbw fleet simulate --nodes 1024 --faults 8 --seed 3
 """
 MOST_TOPOLOGY = 16 << 20
 
 
 def run(args: Args) -> int:
-    return {"plan": _plan, "simulate": _simulate, "judge": _judge, "run": _run}[args.action](args)
+    return {"plan": _plan, "simulate": _simulate, "judge": _judge, "run": _run, "watch": _watch}[args.action](args)
 
 
 def _plan(args: Args) -> int:
@@ -96,19 +98,76 @@ def _judge(args: Args) -> int:
 
 def _run(args: Args) -> int:
     from busbw.fleet.judge import judge
-    from busbw.fleet.run import Asked, Limits, measure
+    from busbw.fleet.run import Asked, measure
     from busbw.launch.request import find_program
 
     file = Path(args.file)
+    goes_on = file.exists() and file.stat().st_size > 0
+    if args.idle and goes_on:  # its head has the nodes that were idle when it was begun
+        args.hosts = args.hostfile = args.topology = None
     fabric, options, results = _given(args, may_miss=True)
     how = _launching(args)
     if how.launcher != "local":
         find_program(how.launcher_program or how.launcher, how.launcher)
-    limits = Limits(args.budget, args.trial_limit, args.nodes_at_once, args.steps_at_once)
-    known = measure(
-        Asked(fabric, options, results), how, file, limits, lambda said: print(said, file=sys.stderr, flush=True)
-    )
+    if args.idle and not goes_on:
+        from busbw.fleet.watch import idle_nodes, part_of
+
+        fabric = part_of(fabric, idle_nodes(fabric.nodes))
+    limits = _limits(args, args.budget)
+    known = measure(Asked(fabric, options, results), how, file, limits, _say)
     return _tell(args, fabric, options, known, _with_levels(args, results, options, judge(fabric, known, options)))
+
+
+def _limits(args: Args, seconds: float) -> Limits:
+    from busbw.fleet.run import Limits
+
+    if args.traffic is not None and args.program:
+        raise UsageError("--traffic counts what the engine sends; what --program sends is not known")
+    return Limits(seconds, args.trial_limit, args.nodes_at_once, args.steps_at_once,
+                  float("inf") if args.traffic is None else args.traffic)  # fmt: skip
+
+
+def _watch(args: Args) -> int:
+    import os
+
+    from busbw.base.prometheus import write_exposition
+    from busbw.fleet import show
+    from busbw.fleet.level import read_expected
+    from busbw.fleet.watch import Turn, Turns, Watcher, not_queued
+    from busbw.launch.request import find_program
+
+    folder, args.file = Path(args.folder), None
+    fabric, options, _ = _given(args)
+    how = not_queued(_launching(args), "SLURM_JOB_ID" in os.environ)
+    if how.launcher != "local":
+        find_program(how.launcher_program or how.launcher, how.launcher)
+
+    def tell(turn: Turn) -> None:
+        for line in show.table(turn.verdicts):
+            print(line)
+        print(show.summary(turn.fabric, turn.known, turn.verdicts, options), flush=True)
+        _write_page(args, turn.fabric, options, turn.known, turn.verdicts)
+        if args.prometheus:
+            write_exposition(Path(args.prometheus), show.metrics(turn.fabric, turn.known, turn.verdicts))
+
+    turns = Turns(args.every, args.turns, args.at_most, read_expected(args.expected) if args.expected else {})
+    watcher = Watcher(
+        fabric, options, how, folder, _limits(args, max(args.every, args.trial_limit)), turns, args.idle, _say, tell
+    )
+    return watcher.run()
+
+
+def _say(said: str) -> None:
+    print(said, file=sys.stderr, flush=True)
+
+
+def _write_page(args: Args, fabric: Fabric, options: Options, known: Knowledge, verdicts: list[Verdict]) -> None:
+    from busbw.base.files import writing
+    from busbw.fleet.page import page
+
+    if args.page:
+        with writing(args.page):
+            args.page.write_text(page(fabric, known, verdicts, options), encoding="utf-8")
 
 
 def _with_levels(args: Args, results: Results, options: Options, verdicts: list[Verdict]) -> list[Verdict]:
@@ -135,11 +194,7 @@ def _tell(args: Args, fabric: Fabric, options: Options, known: Knowledge, verdic
     if args.junit:
         with writing(args.junit):
             args.junit.write_bytes(show.junit(fabric, verdicts))
-    if args.page:
-        from busbw.fleet.page import page
-
-        with writing(args.page):
-            args.page.write_text(page(fabric, known, verdicts, options), encoding="utf-8")
+    _write_page(args, fabric, options, known, verdicts)
     if args.prometheus:
         write_exposition(Path(args.prometheus), show.metrics(fabric, known, verdicts))
     if args.exclude:

@@ -18,7 +18,7 @@ from busbw.fleet.fabric import Fabric
 from busbw.fleet.plan import Options, next_round
 from busbw.fleet.results import MOST_SAMPLES, Results, head_line, result_line, unfinished
 from busbw.fleet.trial import INSIDE, Knowledge, Outcome, Trial
-from busbw.fleet.words import Launching, launch
+from busbw.fleet.words import Launching, launch, traffic
 from busbw.launch.execute import prepare
 from busbw.launch.supervise import Child, Patience, Process, Rules, Supervisor
 from busbw.records import read_records
@@ -34,6 +34,7 @@ class Limits:
     trial_seconds: float = 180.0
     nodes_at_once: int = 100_000
     steps_at_once: int = 256
+    traffic: float = float("inf")  # bytes that nodes send to each other; nothing is begun that would pass it
 
 
 class Asked(NamedTuple):
@@ -51,7 +52,7 @@ class StoppedError(UserError):
 def measure(asked: Asked, how: Launching, file: Path, limits: Limits, say: Callable[[str], object]) -> Knowledge:
     """All rounds; those that the results have are not measured again. The file has each group when it has ended."""
     fabric, options, results = asked
-    deadline = time.monotonic() + limits.seconds
+    deadline, sent = time.monotonic() + limits.seconds, 0
     known = Knowledge()
     with writing(file, update=True), file.open("a", encoding="utf-8") as stream:
         if not file.stat().st_size:
@@ -67,6 +68,10 @@ def measure(asked: Asked, how: Launching, file: Path, limits: Limits, say: Calla
             for wave in waves(left, limits):
                 if time.monotonic() >= deadline:
                     raise StoppedError(f"the budget of {limits.seconds:g} s has passed in round {number + 1}; "
+                                       f"the same command goes on from {file}", exit_code=124)  # fmt: skip
+                sent += sum(traffic(trial, how) for trial in wave)
+                if sent > limits.traffic:
+                    raise StoppedError(f"the next groups would pass the limit of traffic in round {number + 1}; "
                                        f"the same command goes on from {file}", exit_code=124)  # fmt: skip
                 outcomes = _measure(wave, how, file, limits)
                 _write(stream, [result_line(number, outcome) for outcome in outcomes])

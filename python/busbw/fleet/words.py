@@ -12,6 +12,9 @@ from busbw.launch.job import Host, JobSpec, SlurmOptions
 from busbw.launch.launchers import planner
 from busbw.launch.plan import LaunchPlan
 
+ITERATIONS = 20
+WARMUPS = 2
+
 
 @dataclass(frozen=True)
 class Launching:
@@ -72,8 +75,14 @@ def _variables(trial: Trial, how: Launching, output: Path) -> dict[str, str]:
 
 def _words(trial: Trial, how: Launching, output: Path) -> tuple[str, ...]:
     size = str(how.size)
-    return ("all_reduce", "-b", size, "-e", size, "-n", "20", "-w", "2", "-c", "0", "-N", str(trial.repeats),
-            "--record", str(output))  # fmt: skip
+    return ("all_reduce", "-b", size, "-e", size, "-n", str(ITERATIONS), "-w", str(WARMUPS), "-c", "0",
+            "-N", str(trial.repeats), "--record", str(output))  # fmt: skip
+
+
+def traffic(trial: Trial, how: Launching) -> int:
+    """Bytes that the nodes of a trial send to each other: an all-reduce over n ranks sends 2 (n - 1) times its size."""
+    calls = WARMUPS + ITERATIONS * trial.repeats
+    return 0 if trial.kind == INSIDE else 2 * (len(trial.nodes) - 1) * how.size * calls
 
 
 def compressed(nodes: Sequence[str]) -> str:

@@ -13,10 +13,10 @@ SKIPPED = 77
 
 
 def test_links_that_are_shaped_worse_are_named() -> None:
-    words = [sys.executable, str(REAL), "--seeds", "5"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    words = [sys.executable, str(REAL), "--seeds", "24"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode == SKIPPED:
         pytest.skip(done.stdout.strip().removeprefix("skipped: "))
     said = done.stdout + done.stderr
-    assert "named                3 of 3" in said, said
-    assert "named without fault  0 of 5" in said, said
+    assert "named                2 of 2" in said, said
+    assert "named without fault  0 of 6" in said, said
