@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from busbw.analysis.changes import Change
     from busbw.runs.history import Seen, Series
 
@@ -25,6 +27,7 @@ examples:
   busbw history --export prometheus | curl --data-binary @- \\
       http://gateway:9091/metrics/job/busbw
   busbw history --export otlp > metrics.json
+  busbw history --page history.html
 """
 
 
@@ -44,6 +47,10 @@ def run(args: Args) -> int:
             (number, change.at): differed(index, each.runs[change.at - 1], each.runs[change.at])
             for number, (each, found) in enumerate(every) for change in found
         }  # fmt: skip
+    if args.page is not None:
+        _page(args.page, every, why)
+    if args.push:
+        _push(args.push, [each for each, _ in every])
     if args.export:
         print({"prometheus": _prometheus, "otlp": _otlp}[args.export]([each for each, _ in every]), end="")
     elif args.json:
@@ -56,6 +63,62 @@ def run(args: Args) -> int:
         if not every:
             print("no kept run has a time and a date; `busbw runs` lists what is kept")
     return 1 if any(found and found[-1].ratio > 1 for _, found in every) else 0
+
+
+def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[int, int], list[str]]) -> None:
+    """A page with a curve for each series over time, its changes as sentences."""
+    from busbw.base.files import writing
+    from busbw.report.html import Page, page
+    from busbw.report.picture import LIGHT, Line, Mark, Plot, View
+
+    views, said = [], []
+    machines = dict.fromkeys((each.machine, each.collective) for each, _ in every)
+    for machine, collective in machines:
+        members = [each for each, _ in every if (each.machine, each.collective) == (machine, collective)]
+        lines = []
+        for column, each in enumerate(members):
+            # Runs of one second stand beside each other.
+            marks = {_nanoseconds(seen.started) // 10**9: seen.time_us for seen in each.runs}
+            points = tuple(Mark(second, value) for second, value in sorted(marks.items()) if second > 0)
+            lines.append(Line(column, "", column % len(LIGHT), column % len(LIGHT), points))
+        names = tuple(_line(each).partition(": ")[0] for each in members)
+        title = f"{machine or 'a machine without a name'}, {collective}"
+        plot = Plot("history", "Time of a call", "us", True, tuple(lines), over="time")
+        views.append(View(title, names, tuple(column % len(LIGHT) for column in range(len(names))), None, (plot,)))
+    for number, (each, found) in enumerate(every):
+        name = _line(each).partition(": ")[0]
+        said += [f"{name}: {_change(each.runs[c.at], c, why[number, c.at]).strip()}" for c in found]
+    measured = ("Each point is the shortest time out of place of a run.", "Changes are found by Pettitt's test (1979).")
+    said = said or ["no change was found"]
+    content = page(Page("Kept runs over time", tuple(said), tuple(views), (), (), measured, ("busbw history",)))
+    with writing(path):
+        path.write_text(content, encoding="utf-8")
+
+
+PUSH_S = 10.0
+
+
+def _push(url: str, every: list[Series]) -> None:
+    """The newest time of each series to a push gateway, by Prometheus' own client."""
+    from importlib import import_module
+
+    from busbw.base.errors import UserError
+
+    try:
+        client = import_module("prometheus_client")
+    except ImportError:
+        raise UserError(
+            "--push needs Prometheus' client: pip install 'busbw[history]'; --export needs nothing"
+        ) from None
+    registry = client.CollectorRegistry()
+    labels = ["machine", "collective", "type", "ranks", "bytes"]
+    gauge = client.Gauge("busbw_time_seconds", "Time of one call in the newest kept run.", labels, registry=registry)
+    for each in every:
+        gauge.labels(**_labels(each)).set(each.runs[-1].time_us * 1e-6)
+    try:
+        client.push_to_gateway(url, job="busbw", registry=registry, timeout=PUSH_S)
+    except (OSError, ValueError) as problem:
+        raise UserError(f"the push gateway {url} took nothing: {problem}") from None
 
 
 def _line(each: Series) -> str:

@@ -125,6 +125,7 @@ def _view(view: View) -> dict[str, Any]:
 def _plot(plot: Plot) -> dict[str, Any]:
     return {
         "id": plot.id, "title": clean(plot.title), "unit": plot.unit, "logarithmic": plot.logarithmic,
+        "over": plot.over,
         "lines": [_line(line) for line in plot.lines],
     }  # fmt: skip
 

@@ -30,6 +30,8 @@
     while (size >= 1024 && power < units.length - 1) { size /= 1024; power += 1; }
     return `${Number.isInteger(size) ? size : size.toFixed(1)} ${units[power]}`;
   }
+  // What the horizontal axis says at a place: a size, or a day where the plot is over time (seconds since 1970).
+  const place = (plot, at) => (plot.over === "time" ? new Date(at * 1000).toISOString().slice(0, 10) : bytes(at));
   function number(value) {
     if (value === null || value === undefined) return "-";
     return value >= 1000 ? value.toFixed(0) : value >= 100 ? value.toFixed(1) : value >= 0.1 ? value.toFixed(2) : value.toPrecision(2);
@@ -42,6 +44,10 @@
 
   // Axes -------------------------------------------------------------------------------------------------------------
   // Sizes as many as stand beside each other: each label has its own width and a gap.
+  function ticksOfDays(low, high, room) {
+    const count = Math.max(1, Math.min(6, Math.floor(room / 110)));
+    return low === high ? [low] : Array.from({ length: count + 1 }, (_, i) => low + ((high - low) * i) / count);
+  }
   function ticksOfSizes(low, high, x) {
     const first = Math.ceil(Math.log2(low) - 1e-9), last = Math.floor(Math.log2(high) + 1e-9);
     if (last < first) return [low];
@@ -105,10 +111,10 @@
     const levels = (logarithmic ? ticksOfLogs : ticksOfValues)(low, high, bottom - top).map((value) => ({ value, text: tick(value, plot.unit) }));
     // The longest number at the left decides where the axis stands; half of the last size stands right of its tick.
     const left = Math.max(48, 14 + CHARACTER * Math.max(0, ...levels.map((level) => level.text.length)));
-    const right = 8 + (bytes(highSize).length * CHARACTER) / 2;
+    const right = 8 + (place(plot, highSize).length * CHARACTER) / 2;
     const box = { left, right: width - right, top, bottom };
-    const one = lowSize === highSize;
-    const x = scale(one ? lowSize / 2 : lowSize, one ? highSize * 2 : highSize, box.left + 6, box.right, true);
+    const one = lowSize === highSize, timed = plot.over === "time";
+    const x = scale(one ? lowSize / 2 : lowSize, one ? highSize * 2 : highSize, box.left + 6, box.right, !timed);
     const y = scale(low, high, box.bottom, box.top, logarithmic);
     for (const { value, text } of levels) {
       element("line", { class: "grid", x1: box.left, x2: box.right, y1: y(value), y2: y(value) }, svg);
@@ -116,9 +122,9 @@
     }
     if (plot.id === "ratio") element("line", { class: "equal", x1: box.left, x2: box.right, y1: y(1), y2: y(1) }, svg);
     element("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }, svg);
-    for (const size of ticksOfSizes(lowSize, highSize, x)) {
+    for (const size of timed ? ticksOfDays(lowSize, highSize, box.right - box.left) : ticksOfSizes(lowSize, highSize, x)) {
       element("line", { class: "axis", x1: x(size), x2: x(size), y1: box.bottom, y2: box.bottom + 4 }, svg);
-      element("text", { class: "tick-x", x: x(size), y: box.bottom + 19, "text-anchor": "middle" }, svg, bytes(size));
+      element("text", { class: "tick-x", x: x(size), y: box.bottom + 19, "text-anchor": "middle" }, svg, place(plot, size));
     }
     for (const line of lines) drawLine(svg, line, x, y);
     figure.axes = { x, y, box, cross: element("g", { class: "hover" }, svg), width, height };
@@ -182,7 +188,7 @@
     values.hidden = !rows.length;
     if (!rows.length) return;
     element("line", { class: "cross", x1: x(state.size), x2: x(state.size), y1: box.top, y2: box.bottom }, cross);
-    element("div", { class: "soft" }, values, `${bytes(state.size)}, ${plot.unit}`);
+    element("div", { class: "soft" }, values, `${place(plot, state.size)}, ${plot.unit}`);
     const table = element("table", {}, values);
     const both = new Set(rows.map((row) => row.line.placement)).size > 1;
     const most = (p) => p[1] || p[3];

@@ -55,6 +55,8 @@ class Plot:
     unit: str
     logarithmic: bool
     lines: tuple[Line, ...]
+    over: str = "size"
+    """`time`: the bytes of its marks are seconds since 1970."""
 
 
 @dataclass(frozen=True)

@@ -261,15 +261,22 @@ def _enter(connection: sqlite3.Connection, name: str, path: Path, state: tuple[i
     tags = dict.fromkeys([*_texts(kept.run.get("tags")), *kept.labels.tags])
     connection.execute(f"INSERT INTO files VALUES ({_marks(4)})", (name, *state))
     connection.execute(f"INSERT INTO runs VALUES ({_marks(19)})", tuple(map(_scalar, _run_row(name, kept))))
-    connection.executemany(
-        f"INSERT INTO cases VALUES ({_marks(1 + len(_CASE_KEYS))})",
-        [(name, *(_scalar(case.get(key)) for key in _CASE_KEYS)) for case in kept.cases],
-    )
+    _enter_cases(connection, name, kept.cases)
     connection.executemany("INSERT INTO tags VALUES (?, ?)", [(name, _scalar(tag)) for tag in tags])
     variables = _dictionary(kept.run.get("environment")).items()
     connection.executemany(
         "INSERT INTO environment VALUES (?, ?, ?)", [(name, _scalar(key), _scalar(value)) for key, value in variables]
     )
+
+
+def _enter_cases(connection: sqlite3.Connection, name: str, cases: list[dict[str, Any]]) -> None:
+    """As they are, which is what nearly all cases can be; one by one where SQLite cannot hold a value."""
+    insert = f"INSERT INTO cases VALUES ({_marks(1 + len(_CASE_KEYS))})"
+    try:
+        connection.executemany(insert, [(name, *map(case.get, _CASE_KEYS)) for case in cases])
+    except (sqlite3.Error, OverflowError, ValueError):
+        connection.execute("DELETE FROM cases WHERE run = ?", (name,))
+        connection.executemany(insert, [(name, *(_scalar(case.get(key)) for key in _CASE_KEYS)) for case in cases])
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], str | None]:

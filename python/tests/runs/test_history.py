@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -92,3 +97,51 @@ def test_it_is_exported(slower: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_no_runs_are_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "--runs", str(tmp_path)]) == 0
     assert "no kept run" in capsys.readouterr().out
+
+
+def test_a_page_has_a_curve_over_time_and_the_change(slower: Path, tmp_path: Path) -> None:
+    path = tmp_path / "history.html"
+    assert main(["history", "--runs", str(slower), "--page", str(path)]) == 1
+    text = path.read_text()
+    (data,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', text)
+    (view,) = json.loads(data)["views"]
+    (plot,) = view["plots"]
+    assert plot["over"] == "time" and [len(line["points"]) for line in plot["lines"]] == [24, 24]
+    assert plot["lines"][0]["points"][0][0] == 1767240000  # 2026-01-01T04:00:00Z
+    assert "slower from run run0012 on: library NCCL 2.27.3" in text
+
+
+class Gateway(BaseHTTPRequestHandler):
+    """Keeps what was sent to it."""
+
+    taken: ClassVar[list[tuple[str, str]]] = []
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.taken.append((self.path, body))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_a_push_gateway_gets_the_newest_times(slower: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("prometheus_client")
+    server = HTTPServer(("127.0.0.1", 0), Gateway)
+    thread = threading.Thread(target=server.handle_request, daemon=True)
+    thread.start()
+    assert main(["history", "--runs", str(slower), "--push", f"http://127.0.0.1:{server.server_port}"]) == 1
+    thread.join(10)
+    server.server_close()
+    ((path, body),) = Gateway.taken
+    assert path == "/metrics/job/busbw" and 'bytes="1073741824",collective="all_reduce",machine="ndv5"' in body
+    assert main(["history", "--runs", str(slower), "--push", f"http://127.0.0.1:{server.server_port}"]) == 1
+    assert "took nothing" in capsys.readouterr().err
+
+
+def test_a_push_without_the_client_is_a_sentence(
+    slower: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    assert main(["history", "--runs", str(slower), "--push", "http://127.0.0.1:1"]) == 1
+    assert "pip install 'busbw[history]'" in capsys.readouterr().err
