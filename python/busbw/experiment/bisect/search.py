@@ -136,8 +136,8 @@ class Bisection:
             if not track.good < probe.value < track.bad:
                 continue
             found = probe.judgements.get(track.key)
+            track.skipped.add(probe.value)  # never asked for again, whatever it says: a search ends
             if probe.failed or found is None or found.ratio is None:
-                track.skipped.add(probe.value)
                 continue
             half_way = _shifted(found, track.target, self.plan.limits.margin)
             if self.over and half_way is None:
