@@ -27,6 +27,7 @@ HELD_BYTES = 64 << 10
 MAX_SWEEPS = 1000
 BLOCK_BYTES = 4 << 20
 _TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
+LONGEST_WORD = max(map(len, _TABLE))
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _TOPOLOGY = re.compile(
     r"^\s*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
@@ -157,9 +158,12 @@ def _tables(name: str) -> tuple[Record, ...]:
 
 def _holds_table(name: str) -> bool:
     with files.open_to_read(name) as file:
+        before = b""
         while block := file.read(BLOCK_BYTES):
+            block = before + block
             if any(word in block for word in _TABLE):
                 return True
+            before = block[-LONGEST_WORD:]
     return False
 
 

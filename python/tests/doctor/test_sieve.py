@@ -11,7 +11,7 @@ from busbw.cli.main import main
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.inputs import BLOCK_BYTES, Inputs, holding_tables, read_inputs
 from busbw.doctor.scan import Scanning, scan
 from busbw.doctor.sieve import MAX_LINE, Sieve, is_json_log, lines_in, numbered
 from busbw.doctor.signatures import SIGNATURES
@@ -158,3 +158,11 @@ def test_a_writer_whose_sentence_nobody_knows_is_named(line: str, name: str, tmp
 def test_a_writer_is_the_last_resort(tmp_path: Path) -> None:
     text = "srun: error: Node failure on n12\nsrun: error: The moon is in the wrong phase\n"
     assert [each.name for each in loud(text.encode(), tmp_path)] == ["job-cancelled"]
+
+
+@pytest.mark.parametrize("before", [0, BLOCK_BYTES - 2], ids=["at the start", "over the edge of a block"])
+def test_a_file_with_a_table_is_looked_into(before: int, tmp_path: Path) -> None:
+    (tmp_path / "with").write_bytes(b" " * before + b"busbw")
+    (tmp_path / "without").write_bytes(b" " * before + b"busy")
+    names = [str(tmp_path / each) for each in ("with", "without")]
+    assert holding_tables(names) == names[:1]
