@@ -175,3 +175,25 @@ def test_the_cluster_of_parallelcluster_has_slurm_efa_and_a_shared_folder() -> N
         queue["Networking"]["PlacementGroup"] == {"Enabled": True}
         and cluster["SharedStorage"][0]["MountDir"] == "/shared"
     )
+
+
+CHECK = """\
+import sys, yaml
+from pcluster.schemas.cluster_schema import ClusterSchema
+ClusterSchema(cluster_name="busbw").load(yaml.safe_load(sys.stdin))
+"""
+
+
+def test_parallelclusters_own_schema_accepts_the_cluster() -> None:
+    python = os.environ.get("BUSBW_TEST_PCLUSTER")
+    if not python:
+        pytest.skip("skipped: no ParallelCluster; BUSBW_TEST_PCLUSTER names a Python with aws-parallelcluster")
+    text = (FOLDER / "parallelcluster.yaml").read_text(encoding="utf-8")
+    named = re.sub("SUBNET-(PUBLIC|PRIVATE)", "subnet-0123456789abcdef0", text)
+    for cluster, fits in ((named, True), (named.replace("MinCount", "MinimumCount"), False)):
+        environ = {**os.environ, "AWS_DEFAULT_REGION": "us-east-2"}
+        argv = [python, "-W", "ignore", "-c", CHECK]
+        done = subprocess.run(
+            argv, input=cluster, env=environ, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert (done.returncode == 0) is fits, done.stderr[-500:]
