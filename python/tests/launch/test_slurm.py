@@ -226,7 +226,7 @@ def test_every_task_of_an_array_keeps_its_own_record(user: dict[str, str], tmp_p
     )
     out = tmp_path / "%a.out"
     slurm(user, "sbatch", f"--output={out}", str(script))
-    wait_until(lambda: not slurm(user, "squeue", "-h"), limit=60)
+    wait_until(lambda: not slurm(user, "squeue", "-h"), limit=180)
     records = [read_record(path) for path in Path(user["BUSBW_RUNS"]).glob("*/record.jsonl")]
     assert sorted(each.run.environment["NCCL_NOTE"] for each in records) == ["0", "1", "2"]
     assert {len(each.run.ranks) for each in records} == {2}
@@ -235,7 +235,7 @@ def test_every_task_of_an_array_keeps_its_own_record(user: dict[str, str], tmp_p
 
 
 def test_exclusive_waits_for_whole_nodes_and_says_so(user: dict[str, str]) -> None:
-    held = ["sbatch", "--parsable", "-p", "low", "-N", "2", "-n", "2", "-o", "/dev/null", "--wrap", "sleep 60"]
+    held = ["sbatch", "--parsable", "-p", "low", "-N", "2", "-n", "2", "-o", "/dev/null", "--wrap", "sleep 900"]
     holder = slurm(user, *held).strip()
     argv = [sys.executable, "-m", "busbw", "all_reduce", *SHORT, "--launcher", "slurm", *TWO_NODES]
     words = ("--partition", "low", "--exclusive")
@@ -245,7 +245,7 @@ def test_exclusive_waits_for_whole_nodes_and_says_so(user: dict[str, str]) -> No
         while b"(Resources)" not in said and (line := process.stderr.readline()):
             said += line
         slurm(user, "scancel", holder)
-        said += process.communicate(timeout=60)[1]
+        said += process.communicate(timeout=120)[1]
     assert process.returncode == 0 and b"waits in the queue (Resources)" in said, said
     assert len(the_record(user).run.ranks) == 2
 
@@ -262,8 +262,10 @@ def test_a_preempted_job_starts_again_and_its_record_holds_both_starts(user: dic
         [*argv, *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         wait_until(lambda: b'"case"' in b"".join(p.read_bytes() for p in Path(user["BUSBW_RUNS"]).glob("*/rec*")))
-        slurm(user, "srun", "--partition=high", "--nodes=2", "--exclusive", "true")
-        _, err = process.communicate(timeout=90)
+        subprocess.run(
+            ["srun", "--partition=high", "--nodes=2", "--exclusive", "true"], env=user, timeout=120, check=True
+        )
+        _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert "was put back into the queue and will start again" in err
     [path] = Path(user["BUSBW_RUNS"]).glob("*/record.jsonl*")

@@ -95,7 +95,7 @@ def test_a_document_that_the_schema_does_not_know_is_one_sentence(cloud: Cloud) 
 def test_a_job_is_followed_to_its_end(status: str, code: int, settings: Settings, cloud: Cloud, azure: StandIn) -> None:
     name = steps.submit(settings, cloud, MEASUREMENT, yes, print)
     finishing_as(azure, name, status)
-    assert following.follow(cloud, name, following.Limits(10), print).code == code
+    assert following.follow(cloud, name, following.Limits(900), print).code == code
 
 
 def test_a_job_that_does_not_end_is_not_waited_for_without_end(

@@ -44,7 +44,7 @@ def test_a_jobs_log_is_shown_as_it_grows_and_each_line_once(
     azure.history |= {"startTimeUtc": "2026-11-22T10:00:00Z", "endTimeUtc": "2026-11-22T10:10:00Z"}
     said: list[str] = []
     shown: list[str] = []
-    ended = following.follow(cloud, name, following.Limits(30), said.append, shown.append)
+    ended = following.follow(cloud, name, following.Limits(900), said.append, shown.append)
     assert "".join(shown) == "# table\n   64  1.0\n# end\n"
     assert any(each != "bytes=0-" for each in azure.ranges), "the whole log was fetched again and again"
     assert (ended.code, ended.nodes, ended.seconds) == (0, 2, 600.0)
@@ -58,7 +58,7 @@ def test_a_failed_job_says_why(
     finishing_as(azure, name, "Failed")
     azure.history["error"] = {"error": {"code": "UserError", "message": "Process 3 ended with 139\x1b[31m\nmore"}}
     said: list[str] = []
-    assert following.follow(cloud, name, following.Limits(30), said.append).code == 1
+    assert following.follow(cloud, name, following.Limits(900), said.append).code == 1
     assert said == [f"job {name} ended as Failed (Process 3 ended with 139[31m); what was measured until then is kept"]
 
 
@@ -77,8 +77,11 @@ def test_a_quota_ends_the_wait_at_once_and_nothing_is_left_running(
     name = submitted(settings, cloud, azure, monkeypatch)
     finishing_as(azure, name, "Queued")
     without_nodes(azure, "ClusterCoreQuotaReached", "the quota for this family of machines is reached", have=0)
-    with pytest.raises(UserError, match=r"has 0 of 2 nodes \(ClusterCoreQuotaReached: .*ask Azure for more quota"):
-        following.follow(cloud, name, following.Limits(30, 20), lambda _: None)
+    with pytest.raises(
+        UserError,
+        match=r"cannot start: the cluster ndv4 has 0 of 2 nodes \(ClusterCoreQuotaReached: .*ask Azure for more quota",
+    ):
+        following.follow(cloud, name, following.Limits(900, 600), lambda _: None)
     assert kept(azure, f"/jobs/{name}")["properties"]["status"] == "Canceled"
 
 
@@ -90,7 +93,7 @@ def test_a_job_that_gets_a_part_of_its_nodes_is_cancelled_after_its_time_to_star
     without_nodes(azure, "AllocationFailed", "there is no capacity now")
     said: list[str] = []
     with pytest.raises(UserError, match=r"did not start within 0.2 s: the cluster ndv4 has 1 of 2 nodes .*no capacity"):
-        following.follow(cloud, name, following.Limits(30, 0.2), said.append)
+        following.follow(cloud, name, following.Limits(900, 0.2), said.append)
     assert kept(azure, f"/jobs/{name}")["properties"]["status"] == "Canceled"
     told = f"job {name}: Queued; the cluster ndv4 has 1 of 2 nodes (AllocationFailed: there is no capacity now)"
     assert said.count(told) == 1
@@ -102,7 +105,7 @@ def test_a_running_job_is_not_cancelled_for_its_time_to_start(
     name = submitted(settings, cloud, azure, monkeypatch)
     finishing_as(azure, name, "Running")
     azure.steps = [lambda: None] * 4 + [lambda: finishing_as(azure, name, "Completed")]
-    assert following.follow(cloud, name, following.Limits(30, 0.0), lambda _: None).code == 0
+    assert following.follow(cloud, name, following.Limits(900, 0.0), lambda _: None).code == 0
 
 
 def test_a_quota_in_setup_says_what_was_made_and_how_it_goes(settings: Settings, cloud: Cloud, azure: StandIn) -> None:
