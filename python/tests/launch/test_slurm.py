@@ -40,7 +40,7 @@ def cluster() -> Iterator[dict[str, str]]:
     # Sockets have short names: pytest's own folders are too deep for them.
     with tempfile.TemporaryDirectory(prefix="busbw-slurm-") as folder:
         control = str(ROOT / "tools" / "slurm_cluster")
-        started = subprocess.run([control, "start", folder], capture_output=True, text=True, timeout=90, check=False)
+        started = subprocess.run([control, "start", folder], capture_output=True, text=True, timeout=150, check=False)
         try:
             assert started.returncode == 0, started.stderr
             yield {**os.environ, "SLURM_CONF": started.stdout.strip(), "PYTHONPATH": str(ROOT / "python")}
