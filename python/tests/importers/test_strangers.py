@@ -16,6 +16,8 @@ from world_strangers import LINES, TEXT, replayed
 
 from busbw.base.errors import UserError
 from busbw.importers import FileReport, import_folder, import_stream
+from busbw.importers.nccl_tests_plain import PlainRows
+from busbw.importers.nccl_tests_rows import DEFAULT_LAYOUT, Sweep
 from busbw.records import Record
 
 
@@ -158,3 +160,31 @@ def test_the_statistics_of_deepspeed_take_its_bandwidth_and_one_ranks_part() -> 
     (case,) = record.cases
     assert (case.bytes, case.busbw_GBps, case.algbw_GBps, case.iterations) == (8 << 20, 0.875, 1.0, 3)
     assert len(report.problems) >= 2
+
+
+def test_a_quoted_comma_groups_digits_where_commas_part_cells() -> None:
+    (record,), _ = read(b'size,algbw,busbw\n"1,024",10,17.5\n', "all_reduce.csv")
+    assert record.cases[0].bytes == 1024
+
+
+def test_a_second_library_without_a_time_has_none() -> None:
+    table = "| Size | Time (us) | AlgBW (GB/s) | NCCL AlgBW (GB/s) |\n|--|--|--|--|\n| 1 MiB | 9.5 | 110.38 | 53.77 |\n"
+    both, _ = read(table.encode(), "all_reduce.txt")
+    assert [record.cases[0].time_us for record in both if record.run.library] == [None]
+
+
+@pytest.mark.parametrize(
+    ("figures", "keeps"),
+    [
+        ("100.0 10.49 18.35 0 100.0 10.49 18.35 0", True),
+        ("100.0 10.49 18.35 0 0.10 10.49 18.35 0", False),  # too short in place alone
+        ("0.10 10.49 18.35 0 100.0 10.49 18.35 0", False),
+        ("100.0 10.49 900.0 0 100.0 10.49 18.35 0", False),
+        ("100.0 10.49 18.35 0 100.0 10.49 900.0 0", False),
+        ("1.00 10.49 18.35 0 100.0 10.49 18.35 0", False),  # the rate by size over time
+    ],
+)
+def test_the_bounds_of_a_sweep_look_at_every_figure_of_a_row(figures: str, keeps: bool) -> None:
+    sweep = Sweep(DEFAULT_LAYOUT, "all_reduce", {}, is_mscclpp=False)
+    rows = PlainRows([f" 1048576 262144 float sum -1 {figures}"], sweep)
+    assert rows.keep(450.0, 0.3, 8) is keeps
