@@ -136,6 +136,10 @@ def test_of_few_peers_most_may_be_slow() -> None:
     assert reference([9.0, 9.1, 8.9, 9.0], [10.0, 10.1, 9.9]) == 10.0
 
 
+def test_half_of_many_peers_may_be_slow_as_all_rings_of_a_rail_with_a_slow_uplink_are() -> None:
+    assert reference([8.5] * 18 + [10.0] * 16, []) == 10.0
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_fleets_with_several_faults_reach_the_figures(seed: int) -> None:
     world = World(make_fabric(256, 32, 8), seed=seed + 7000)
