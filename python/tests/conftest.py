@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# The same examples every time, however busy the machine is; tools/fuzz_importers is there to find new ones.
+# The same examples every time, however busy the machine is; tools/fuzz_parsers is there to find new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+MOST_CHARACTERS = 1500
+"""Of a sentence: what it quotes may come from a file, and have any length."""
+
 
 class UserError(Exception):
     """What was wrong, where, and what to try, in one sentence; `busbw` prints it on stderr and exits non-zero."""
 
     def __init__(self, sentence: str, *, exit_code: int = 1) -> None:
-        super().__init__(sentence)
+        super().__init__(_short(sentence))
         self.exit_code = exit_code
 
 
@@ -19,6 +22,13 @@ class UsageError(UserError):
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence, exit_code=2)
+
+
+def _short(sentence: str) -> str:
+    sentence = " ".join(filter(None, map(str.strip, sentence.splitlines())))
+    if len(sentence) <= MOST_CHARACTERS:
+        return sentence
+    return f"{sentence[: MOST_CHARACTERS - 400]} ... {sentence[-300:]}"
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def destination_for(choice: RecordChoice, environ: Mapping[str, str]) -> Destina
 def own_rank(environ: Mapping[str, str]) -> int:
     """The rank that a launcher gave this process, 0 without a launcher."""
     for name in RANK_VARIABLES:
-        if environ.get(name, "").isdigit():
+        if environ.get(name, "").isdecimal():
             return int(environ[name])
     return 0
 

@@ -92,7 +92,7 @@ def _expand_one(part: str) -> Iterator[str]:
         return
     for piece in found[1].split(","):
         first, dash, last = piece.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()) or max(len(first), len(last)) > 9:
+        if not first.isdecimal() or (dash and not last.isdecimal()) or max(len(first), len(last)) > 9:
             raise UserError(f"'{part[:60]}' has no range of numbers in its brackets; write gpu[001-016]")
         low, high = int(first), int(last) if dash else int(first)
         if high < low or high - low >= MOST_NODES:

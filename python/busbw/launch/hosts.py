@@ -14,7 +14,7 @@ from busbw.base.files import read_bytes
 from busbw.launch.job import Host
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]")
-_LINE = re.compile(r"(?P<host>[^\s:]+|\[[^\]]*\])(?::(?P<colon>\d+))?(?P<rest>(?:\s+\S+)*)")
+_LINE = re.compile(r"(?P<host>[^\s:]+|\[[^\]]*\])(?::(?P<colon>\d{1,7}))?(?P<rest>(?:\s+\S+)*)")
 MOST_BYTES = 4 << 20
 MOST_LOOKUPS = 64
 RESOLVE_SECONDS = 2.0
@@ -76,7 +76,7 @@ def _host(text: str, where: str) -> Host:
     slots = found["colon"]
     for word in found["rest"].split():
         key, _, value = word.partition("=")
-        if key == "slots" and value.isdigit():
+        if key == "slots" and value.isdecimal() and len(value) < 8:
             slots = value
     if slots is not None and int(slots) < 1:
         raise UsageError(f"{where}: '{text}' leaves no room for a rank")

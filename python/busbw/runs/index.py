@@ -65,6 +65,10 @@ class Changed:
     dropped: int = 0
 
 
+# SQLite quotes a damaged schema in its complaint, and Python cannot decode the complaint.
+_DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)
+
+
 class Index:
     """A connection to an index that is up to date as of its opening."""
 
@@ -86,7 +90,7 @@ class Index:
             return self.connection.execute(query, values).fetchall()
         except sqlite3.OperationalError as problem:
             raise UserError(f"the index of {self.root} cannot be read: {problem}") from problem
-        except sqlite3.DatabaseError:
+        except _DAMAGED:
             # A damaged page, which only those who ask for its rows meet.
             self.connection.close()
             self.connection = self._open(rebuild=True)
@@ -121,7 +125,7 @@ class Index:
                 return self._opened(path)
             except sqlite3.OperationalError:
                 raise
-            except sqlite3.DatabaseError:
+            except _DAMAGED:
                 # Not a database, or a damaged one: the folders know everything that it knew.
                 _discard(path)
                 return self._opened(path)

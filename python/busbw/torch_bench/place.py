@@ -56,6 +56,6 @@ def _store(environ: Mapping[str, str]) -> str:
 
 def _number(environ: Mapping[str, str], name: str) -> int:
     text = environ[name]
-    if not text.isdigit() or len(text) > 6:
+    if not text.isdecimal() or len(text) > 6:
         raise UserError(f"{name} is '{text}', which is no rank or size; correct the launcher's environment")
     return int(text)

@@ -1,0 +1,365 @@
+"""Changed seeds for every reader of foreign files, from one table: they may raise a sentence and nothing else."""
+# ruff: noqa: E501 - seeds stand as their tools write them
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from made_recordings import Made, Row
+from made_recordings import write as write_recording
+from world_corpus import nccl_tests_shapes
+from world_others import other_shapes
+
+from busbw.base.errors import UserError
+from busbw.base.secrets import hidden, hide
+from busbw.base.toml import parse_toml
+from busbw.doctor.bundle import read_bundle
+from busbw.doctor.examine import examine
+from busbw.doctor.facts import gather
+from busbw.doctor.flight import read_flights
+from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.expect.published import read as read_published
+from busbw.experiment.file import read_plan
+from busbw.experiment.tune.table import parse_table
+from busbw.experiment.tune_nccl.rules import read_table as read_nccl_table
+from busbw.fleet.fabric import read_pods
+from busbw.fleet.results import read as read_fleet
+from busbw.gate.thresholds import parse as parse_thresholds
+from busbw.importers import ImportedSweep, import_path
+from busbw.launch.clouds.azureml.settings import EXAMPLE as AZUREML_EXAMPLE
+from busbw.launch.clouds.azureml.settings import load as load_azureml
+from busbw.launch.elf import read_elf
+from busbw.launch.hosts import parse_hostfile, parse_hosts
+from busbw.machine.nccl.conf import read_conf
+from busbw.machine.nccl.graph_file import read_graph
+from busbw.machine.nccl.topology_file import read_topology
+from busbw.machine.topology.load import from_bytes
+from busbw.records import parse_records
+from busbw.runs.index import Index
+from busbw.runs.store import read_labels
+from busbw.watch.recording import Recording
+
+ROOT = Path(__file__).resolve().parents[3]
+SAMPLES = ROOT / "python" / "tests" / "importers" / "samples"
+CORPUS = ROOT / "python" / "tests" / "doctor" / "corpus"
+LONGEST = 20_000  # bytes of an input
+TOKENS = (
+    b"0", b"-1", b"1e400", b"nan", b"N/A", b"99999999999999999999999", b"\xff", b"\xc3", b"\0", b"#", b"|", b"\t",
+    b"\r\n", b"\n", b"{", b"}", b"[", b"]", b'"', b"\\", b"=", b"<", b"/>", b"null", b"true", b"1" * 5000,
+    b"[" * 2000, b'{"a":' * 500, b"a." * 500, "²".encode(), "٣".encode(), b"\xed\xa0\x80", b"&lt;", b"h[1-99999999]",
+)  # fmt: skip
+
+
+class TooSlowError(Exception):
+    """One input took longer than it may."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A reader: the modules whose reading it tries, what reads an input in a folder of its own, and its seeds."""
+
+    modules: tuple[str, ...]
+    read: Callable[[bytes, Path], object]
+    seeds: Callable[[Path], list[bytes]]
+
+
+def _file(read: Callable[[Path], object], name: str = "input") -> Callable[[bytes, Path], object]:
+    def of(data: bytes, folder: Path) -> object:
+        path = folder / name
+        path.write_bytes(data)
+        return read(path)
+
+    return of
+
+
+def _text(read: Callable[[str, str], object]) -> Callable[[bytes, Path], object]:
+    return lambda data, _: read(data.decode("utf-8", "replace"), "input")
+
+
+def _these(*texts: str) -> Callable[[Path], list[bytes]]:
+    return lambda _: [text.encode() for text in texts]
+
+
+def _samples(_: Path) -> list[bytes]:
+    found = [path.read_bytes() for path in sorted(SAMPLES.iterdir()) if path.is_file() and "expected" not in path.name]
+    shapes = [shape.text.encode() for shape in (*nccl_tests_shapes(), *other_shapes())]
+    return [each[:LONGEST] for each in (*found, *shapes)]
+
+
+def _examples(_: Path) -> list[bytes]:
+    return [path.read_bytes()[:LONGEST] for path in sorted((ROOT / "schema").rglob("*.jsonl"))]
+
+
+def _corpus(_: Path) -> list[bytes]:
+    return [part.encode() for path in sorted(CORPUS.glob("*.txt")) for part in path.read_text().split("\n\n")[:40]]
+
+
+def _packed(folder: Path) -> list[bytes]:
+    return [gzip.compress(each, mtime=0) for each in _samples(folder)[:6]]
+
+
+def _bundles(folder: Path) -> list[bytes]:
+    from busbw.doctor.bundle import write_bundle
+    from busbw.doctor.snapshot import Snapshot, TextFile
+
+    path = folder / "seed.tar.gz"
+    write_bundle(Snapshot("seed", logs=(TextFile("a.log", LOG),), confs=(TextFile("nccl.conf", CONF),)), path)
+    whole = path.read_bytes()
+    return [whole, gzip.decompress(whole)]
+
+
+def _read_bundle(data: bytes, folder: Path) -> object:
+    # A change of packed bytes ends at the checksum: half of the inputs are packed after the change.
+    path = folder / "bundle.tar.gz"
+    path.write_bytes(data if data[:2] == b"\x1f\x8b" else gzip.compress(data, 1, mtime=0))
+    return examine(gather(read_bundle(path)))
+
+
+def _recordings(folder: Path) -> list[bytes]:
+    path = write_recording(folder, 0, [Row(0, 2)], [Made(1000 * n, sequence=n) for n in range(40)], capacity=64)
+    return [path.read_bytes()]
+
+
+def _read_recording(path: Path) -> object:
+    with Recording(path) as recording:
+        return recording.communicators(), len(list(recording.calls())), recording.overwritten()
+
+
+def _keep(sweep: ImportedSweep) -> None:
+    again = parse_records(io.BytesIO("".join(sweep.lines()).encode("utf-8", "strict")), "again")
+    assert again == [sweep.record()], "a record changes when it is written and read back"
+
+
+def _read_doctor(path: Path) -> object:
+    return hidden(examine(gather(*read_inputs(Inputs(None, None, (), (), (str(path),))))))
+
+
+def _read_runs(data: bytes, folder: Path) -> object:
+    run = folder / "runs" / "some-run"
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "record.jsonl").write_bytes(data)
+    (run / "labels.json").write_bytes(data[:500])
+    read_labels(run)
+    with Index(folder / "runs", rebuild=True, progress=False) as index:
+        return index.rows("SELECT count(*) FROM sqlite_master")
+
+
+def _indexes(folder: Path) -> list[bytes]:
+    root = folder / "seed-runs"
+    (root / "a").mkdir(parents=True)
+    (root / "a" / "record.jsonl").write_bytes(_examples(folder)[0])
+    with Index(root, rebuild=True, progress=False):
+        pass
+    return [path.read_bytes() for path in root.glob(".index*") if path.stat().st_size]
+
+
+def _read_index(data: bytes, folder: Path) -> object:
+    root = folder / "index-runs"
+    root.mkdir(exist_ok=True)
+    for path in root.glob(".index*"):
+        path.unlink()
+    (root / ".index.sqlite").write_bytes(data)
+    with Index(root, progress=False) as index:
+        return index.rows("SELECT * FROM sqlite_master")
+
+
+LOG = (
+    "h:1:2 [0] NCCL INFO NCCL_DEBUG set by environment to INFO.\nh:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 "
+    "busId 1000 - Init COMPLETE\nh:1:2 [0] NCCL INFO Channel 00/08 : 0 1\nh:1:2 [0] NCCL WARN Call to ibv_poll_cq failed\n"
+)
+CONF = "NCCL_ALGO=Ring\n# x\nNCCL_IB_HCA = mlx5\nNCCL_BUFFSIZE=4194304\n"
+MATRIX = (
+    "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV12\t0-23\t0\nGPU1\tNV12\t X \t24-47\t1\n"
+    "\nLegend:\n  X = Self\n"
+)
+TOPOLOGY = (
+    '<system version="1"><cpu numaid="0" affinity="00ff" arch="x86_64" vendor="AuthenticAMD" familyid="23" modelid="49">'
+    '<pci busid="0001:00:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="80" rank="0" '
+    'gdr="1"><nvlink target="0002:00:00.0" count="12" tclass="0x030200"/></gpu></pci><nic><net name="mlx5_0" dev="0" '
+    'speed="200000" port="1" guid="0x1" maxconn="131072" gdr="1"/></nic></cpu></system>'
+)
+GRAPH = (
+    '<graphs version="1"><graph id="0" pattern="4" crossnic="0" nchannels="1" speedintra="20" speedinter="20" latencyinter='
+    '"0" typeintra="NVL" typeinter="PIX" samechannels="1"><channel><net dev="0"/><gpu dev="0"/><gpu dev="1"/><net dev="0"/>'
+    "</channel></graph></graphs>"
+)
+QUERY = (
+    "<nvidia_smi_log><driver_version>550.1</driver_version><cuda_version>12.4</cuda_version><gpu id='00000001:00:00.0'>"
+    "<product_name>NVIDIA H100</product_name><uuid>GPU-1</uuid><pci><pci_gpu_link_info><pcie_gen><max_link_gen>5"
+    "</max_link_gen><current_link_gen>5</current_link_gen></pcie_gen></pci_gpu_link_info></pci></gpu></nvidia_smi_log>"
+)
+LSPCI = (
+    "0001:00:00.0 3D controller: NVIDIA Corporation GA100 (rev a1)\n\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n"
+    "\tLnkSta:\tSpeed 16GT/s, Width x16\n\tKernel driver in use: nvidia\n"
+)
+LINKS = "GPU 0: NVIDIA A100 (UUID: GPU-1)\n\t Link 0: 25 GB/s\n\t Link 1: <inactive>\n"
+FLIGHT = json.dumps({"version": "2.4", "rank": 0, "entries": [
+    {"collective_seq_id": number, "profiling_name": "nccl:all_reduce", "state": "completed", "process_group": ["0", "x"],
+     "input_sizes": [[4]]} for number in range(5)
+]})  # fmt: skip
+FLEET = (
+    '{"busbw_fleet": 1, "nodes": ["a", "b"], "pods": {"a": "p", "b": "p"}, "rails": 1}\n'
+    '{"round": 0, "kind": "within", "channel": "rail0", "nodes": ["a", "b"], "samples": [1.0, 1.1]}\n'
+)
+THRESHOLDS = '[[threshold]]\ncollective = "all_reduce"\nbytes = "1G"\nmin_busbw_GBps = 200.0\nranks = 8\nsource = "x"\n'
+PLAN = 'command = ["all_reduce", "-b", "8"]\nranks = 2\n[[vary]]\nvariable = "NCCL_ALGO"\nvalues = ["Ring", "Tree"]\n'
+PUBLISHED = '[[table]]\nmachine = "nc48v4"\nsource = "x"\nheld_out = true\ncollective = "all_reduce"\ngpus = 2\nnodes = 1\nrows = "1M 10 12,4M 30 31"\n'
+TABLE = "busbw-table 1\ngpu any\nall_reduce ranks=4 from=0 to=65536 one_shot/ll\n"
+NCCL_TABLE = (
+    "busbw-tuner 1\nmeasured\nnccl 2.28.9\ngpu H100\ndriver 550\ntopology x\nranks 8\nnodes 1\n"
+    "rule all_reduce 0 1048576 ring/simple channels=16 gain=1.1..1.2\nend 1\n"
+)
+TOML = 'a.b.c = 1\n[x."y z"]\nd = [1, 2.5, "é", {e = 2026-11-22T00:00:00Z}]\n[[t]]\nf = """\nline"""\n'
+
+ENTRIES = {
+    "importers": Entry(
+        ("importers.lines", "importers.flat", "importers.flight_recorder", "importers.inspector",
+         "importers.mscclpp_json", "importers.file"),
+        _file(lambda path: import_path(path, _keep)), _samples,
+    ),
+    "packed logs": Entry(
+        ("importers.lines",), _file(lambda path: import_path(path, lambda _: None), "x.log.gz"), _packed
+    ),
+    "records": Entry(("records.reader",), lambda data, _: parse_records(io.BytesIO(data), "input"), _examples),
+    "runs": Entry(("runs.store", "runs.index"), _read_runs, _examples),
+    "index": Entry(("runs.index",), _read_index, _indexes),
+    "recordings": Entry(("watch.recording",), _file(_read_recording), _recordings),
+    "doctor": Entry(("doctor.inputs", "doctor.read_logs"), _file(_read_doctor), _corpus),
+    "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
+    "bundles": Entry(("doctor.bundle",), _read_bundle, _bundles),
+    "nccl.conf": Entry(("machine.nccl.conf",), _text(read_conf), _these(CONF)),
+    "graphs": Entry(("machine.nccl.safe_xml",), lambda data, _: read_graph(data, "input"), _these(GRAPH)),
+    "topology files": Entry(("machine.nccl.safe_xml",), lambda data, _: read_topology(data, "input"), _these(TOPOLOGY)),
+    "topologies": Entry(
+        ("machine.topology.load", "cli.topo"), lambda data, _: from_bytes(data, "input"),
+        _these(MATRIX, TOPOLOGY, QUERY, LSPCI, LINKS),
+    ),
+    "fleet results": Entry(("fleet.results", "cli.fleet"), _text(read_fleet), _these(FLEET)),
+    "pods": Entry(
+        (), _text(read_pods), _these("SwitchName=a Nodes=n[1-4]\nSwitchName=b Switches=a\n", "n1 p1\nn2 p1\n")
+    ),
+    "host files": Entry(("launch.hosts",), _text(parse_hostfile), _these("a slots=8\nb:8\n# c\n")),
+    "hosts": Entry(("launch.hosts",), _text(parse_hosts), _these("a:8,b:8", "gpu1:4")),
+    "thresholds": Entry(("gate.thresholds",), _text(parse_thresholds), _these(THRESHOLDS)),
+    "experiments": Entry(("experiment.file",), _file(read_plan, "plan.toml"), _these(PLAN)),
+    "published figures": Entry(("expect.published",), _text(read_published), _these(PUBLISHED)),
+    "azureml": Entry(
+        ("launch.clouds.azureml.settings",), _file(lambda path: load_azureml(path, {}), "azureml.toml"), _these(AZUREML_EXAMPLE)
+    ),
+    "tables of algorithms": Entry(("experiment.tune.table",), _text(parse_table), _these(TABLE)),
+    "tables for NCCL": Entry(("experiment.tune_nccl.rules",), _file(read_nccl_table), _these(NCCL_TABLE)),
+    "toml": Entry(("base.toml",), _text(parse_toml), _these(TOML, PLAN, THRESHOLDS)),
+    "programs": Entry(("launch.elf",), _file(read_elf), lambda _: [Path("/bin/true").read_bytes()[:LONGEST]]),
+    "secrets": Entry(
+        ("base.secrets",), lambda data, _: hide(data.decode("utf-8", "replace")), _these(LOG, CONF, AZUREML_EXAMPLE)
+    ),
+}  # fmt: skip
+"""By name: every reader of what others made."""
+
+
+def changed(chance: random.Random, seeds: list[bytes]) -> bytes:
+    """A seed with a few changes, or two seeds joined."""
+    data = bytearray(chance.choice(seeds))
+    if chance.random() < 0.2:
+        other = chance.choice(seeds)
+        data = data[: chance.randrange(len(data) + 1)] + other[chance.randrange(len(other) + 1) :]
+    for _ in range(chance.choice((1, 1, 2, 3, 8))):
+        chance.choice((_flip, _insert, _cut, _repeat, _swap_lines, _digit))(chance, data)
+    return bytes(data[: max(LONGEST, 70_000 if data[:4] == b"SQLi" else 0)])
+
+
+def _flip(chance: random.Random, data: bytearray) -> None:
+    if data:
+        data[chance.randrange(len(data))] = chance.randrange(256)
+
+
+def _insert(chance: random.Random, data: bytearray) -> None:
+    at = chance.randrange(len(data) + 1)
+    data[at:at] = chance.choice(TOKENS)
+
+
+def _cut(chance: random.Random, data: bytearray) -> None:
+    at = chance.randrange(len(data) + 1)
+    del data[at : at + chance.choice((1, 3, 20, 200, len(data)))]
+
+
+def _repeat(chance: random.Random, data: bytearray) -> None:
+    at = chance.randrange(len(data) + 1)
+    part = data[at : at + chance.choice((5, 50, 500))]
+    data[at:at] = part * chance.choice((1, 2, 3))
+
+
+def _swap_lines(chance: random.Random, data: bytearray) -> None:
+    lines = data.split(b"\n")
+    a, b = chance.randrange(len(lines)), chance.randrange(len(lines))
+    lines[a], lines[b] = lines[b], lines[a]
+    data[:] = b"\n".join(lines)
+
+
+def _digit(chance: random.Random, data: bytearray) -> None:
+    digits = [at for at in range(len(data)) if 48 <= data[at] < 58]
+    if digits:
+        data[chance.choice(digits)] = chance.choice(b"0123456789.-e ")
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Processor time; the readers' own bound (SIGPROF) is lower for most inputs, so this one has another clock."""
+
+    def over(*_: object) -> None:
+        raise TooSlowError(f"more than {seconds:g} s of processor time")
+
+    before = signal.signal(signal.SIGVTALRM, over)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@dataclass
+class Outcome:
+    """What a campaign over one reader came to."""
+
+    inputs: int = 0
+    sentences: int = 0
+    slowest: float = 0.0
+
+
+def campaign(name: str, folder: Path, chance: random.Random, go_on: Callable[[int], bool]) -> Outcome:
+    """Feed one reader until `go_on` says no; raises InputError with the input that broke it."""
+    entry, outcome = ENTRIES[name], Outcome()
+    seeds = entry.seeds(folder)
+    while go_on(outcome.inputs):
+        data = seeds[outcome.inputs] if outcome.inputs < len(seeds) else changed(chance, seeds)
+        before = time.process_time()
+        try:
+            with limited(5.0):
+                entry.read(data, folder)
+        except UserError as sentence:
+            outcome.sentences += 1
+            if "\n" in str(sentence) or len(str(sentence)) > 2000:
+                raise InputError(name, outcome.inputs, data, sentence) from sentence
+        except (Exception, SystemExit) as problem:
+            raise InputError(name, outcome.inputs, data, problem) from problem
+        outcome.inputs += 1
+        outcome.slowest = max(outcome.slowest, time.process_time() - before)
+    return outcome
+
+
+class InputError(Exception):
+    """An input that ended in something else than a value or a sentence."""
+
+    def __init__(self, name: str, number: int, data: bytes, problem: BaseException) -> None:
+        super().__init__(f"{name}: input {number}: {type(problem).__name__}: {str(problem)[:200]}")
+        self.name, self.number, self.data, self.problem = name, number, data, problem

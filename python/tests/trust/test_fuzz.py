@@ -1,0 +1,84 @@
+"""Each reader of foreign files is in the table of the fuzzer and takes changed seeds; tools/fuzz_parsers takes more."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from fuzzing import ENTRIES, InputError, campaign
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / "python" / "busbw"
+READS = re.compile(
+    r"open_to_read\(|read_start\(|\bread_text\(|read_bytes\(|\bjson\.loads?\(|parse_toml\(|ParserCreate|\btarfile\.open|gzip\.(?:open|GzipFile|decompress)|zlib\.decompress"
+    r"|sqlite3\.connect|\.unpack\(|mmap\.mmap\(|os\.pread\("
+)
+"""What a module that reads a file of others calls."""
+OURS = {
+    "base.files": "opens for all others",
+    "base.bounds": "/proc",
+    "base.lifeline": "/proc",
+    "base.options": "the table of options that is shipped",
+    "cli.arguments.reference": "documents of the checkout",
+    "cli.libraries": "the JSON of a child",
+    "cli.replay": "a file that was just written",
+    "cli.sources": "looks at the first bytes and hands on to importers",
+    "cli.tune_nccl": "proc and our own table, by its reader",
+    "doctor.collect": "/proc, /sys and files of the system",
+    "doctor.libraries": "looks for one pattern in a library",
+    "expect.machines": "tables that are shipped",
+    "experiment.loop": "an experiment of ours, by experiment.trial",
+    "experiment.plan": "an experiment of ours",
+    "experiment.runner": "the record of a child, by records.reader",
+    "experiment.trial": "an experiment of ours",
+    "launch.affinity": "/sys",
+    "launch.kubernetes_queue": "the JSON of kubectl",
+    "launch.local": "/sys",
+    "launch.supervise": "/proc",
+    "records.catalogue": "figures that are shipped",
+    "report.html": "parts of the page that are shipped",
+    "fleet.run": "figures of a program that the user names, a number a line",
+    "torch_bench.worker": "what its own ranks said",
+    "watch.replay_rank": "a file of its own rank 0",
+    "watch.verdict": "/proc",
+}
+"""Modules that read nothing of others, or hand it to a reader of the table."""
+
+
+def test_every_module_that_reads_is_in_the_table_of_the_fuzzer() -> None:
+    named = {module for entry in ENTRIES.values() for module in entry.modules}
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        if READS.search(path.read_text(encoding="utf-8")):
+            found.add(".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"))
+    assert found - named - OURS.keys() == set(), (
+        "add the reader to ENTRIES in fuzzing.py, or say why it reads nothing foreign"
+    )
+    unused = set(OURS) - found
+    assert unused == set(), "these read nothing any more"
+    for module in named:
+        assert (PACKAGE / (module.replace(".", "/") + ".py")).exists(), module
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_reader_takes_changed_seeds(name: str, tmp_path: Path) -> None:
+    most = 15 if name == "doctor" else 60 if name in {"importers", "runs", "index", "bundles"} else 120
+    found = campaign(name, tmp_path, random.Random(f"{name} ci"), lambda inputs: inputs < most)
+    assert found.inputs == most
+    # Seeds that a reader refuses try nothing but its first line.
+    assert found.sentences < most
+
+
+def test_a_reader_that_breaks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = ENTRIES["toml"]
+
+    def broken(data: bytes, folder: Path) -> object:
+        if b"[[[[" in data:
+            raise RecursionError
+        return entry.read(data, folder)
+
+    monkeypatch.setitem(ENTRIES, "toml", type(entry)(entry.modules, broken, entry.seeds))
+    with pytest.raises(InputError, match="RecursionError"):
+        campaign("toml", tmp_path, random.Random(1), lambda inputs: inputs < 3000)
