@@ -7,6 +7,7 @@
 #include <regex>
 #include <span>
 
+#include "engine/record/random_words.h"
 #include "secret_rules.h"
 
 namespace busbw {
@@ -46,8 +47,9 @@ std::string hide_values(std::string text) {
       made.emplace_back(value.begin(), value.end(), std::regex::ECMAScript | std::regex::icase | std::regex::optimize);
     return made;
   }();
+  if (is_long_hexadecimal(text)) return "***";
   for (const std::regex& pattern : patterns) text = std::regex_replace(text, pattern, "$1***");
-  return text;
+  return hide_random_words(text);
 }
 
 Variables every_variable(const char* const* environment) {

@@ -6,10 +6,14 @@ The rule is data, in secret_rules.txt; the engine is built from the same file.
 from __future__ import annotations
 
 import re
-from functools import cache
+import string
+from dataclasses import fields, is_dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 HIDDEN = "***"
+Shown = TypeVar("Shown")
 RULES = Path(__file__).with_name("secret_rules.txt")
 
 # NAME=value, NAME: value, "name": "value", --name value: one that names a secret loses its value.
@@ -18,18 +22,35 @@ _NAME = re.compile(
     r"""(?<![\w-])(["']?)(-{0,2}[A-Za-z_][\w.-]{0,100})\1"""
     r"""([ \t]{0,20}[=:][ \t]{0,20}| set (?:by environment )?to |[ \t]{1,20})"""
 )
+# A manifest's pair: `- name: NAME` and `value: ...` on the next line, or both in one JSON object.
+_PAIR = re.compile(
+    r"""(\bname["']?:\s{0,20}["']?([\w.-]{1,100})["']?,?\s{1,80}["']?value["']?:[ \t]{0,20})"""
+    r"""("[^"\n]*"|'[^'\n]*'|[^\s,}]+)"""
+)
 _VALUE = re.compile(r"""(?P<quote>["'])[^"'\n]*(?P=quote)|[^\s"',;&|)]+""")
 # Without one of these there is nothing to hide: most lines of a log end here.
-_SUSPECT = re.compile(
-    r"token|secret|pass|cred|jwt|cookie|auth|private|signature|precondition|sas|pwd|pat|dsn|key|:/|bearer|basic|sig="
-    r"|eyJ|gh[pousr]_|glpat|hf_|npm_|xox|sk-|AKIA|ASIA",
-    re.IGNORECASE,
-)
+_SUSPECT = (
+    "token", "secret", "pass", "cred", "jwt", "cookie", "auth", "private", "signature", "precondition", "sas", "pwd",
+    "pat", "dsn", "key", ":/", "bearer", "basic", "sig=", "code=", "login", "mysql", " -u", "--user", "eyj", "ghp_",
+    "gho_", "ghu_", "ghs_", "ghr_", "glpat", "glrt", "glptt", "gldt", "glcbt", "hf_", "npm_", "xox", "xapp", "sk-",
+    "sk_", "rk_", "hvs.", "hvb.", "hvr.", "nvapi", "pypi", "aiza", "ya29", "gocspx", "sg.", "gla_", "glc_", "glsa_",
+    "glsc_", "wandb_v", "hooks", "a3t", "akia", "asia",
+)  # fmt: skip
+_HEX_PART = re.compile(r"[0-9a-f]{32}|[0-9A-F]{32}")
 _SPLIT = re.compile(r"[^A-Z0-9]+")
-# Letters of both cases and digits in one long word are seldom anything else; the names of GPUs are.
-_RANDOM = re.compile(
-    r"(?<![\w/.+=-])(?!(?:GPU|MIG)-)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])(?=(?:[\w-]*\d){4})[\w-]{40,}(?![\w/.])"
+# Words that may be random, in base 62, 64 or its form for addresses.
+_LONG = re.compile(r"[A-Za-z0-9_~+/-]{20,}")
+_DIGEST = re.compile(r"(?:sha\d{1,3}|md5)[:-]?$", re.IGNORECASE)
+_HEX = re.compile(r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
+_HEX_VALUE = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
+_DIGITS_APART = re.compile(r"[0-9][^0-9]+[0-9]")
+_PIECES = re.compile(r"[^A-Za-z0-9]+")
+_CLASSES = str.maketrans(
+    string.ascii_lowercase + string.ascii_uppercase + string.digits, "a" * 26 + "A" * 26 + "0" * 10
 )
+_RUNS = re.compile(r"a+|A+|0+")
+_SHORTEST = 20
+_SHORTEST_ONE_CASE = 32
 
 
 @cache
@@ -61,14 +82,56 @@ def hide_values(text: str) -> str:
     """The text without what looks like a secret wherever it stands: credentials in addresses, tokens, private keys."""
     for pattern in _values():
         text = pattern.sub(lambda found: f"{found[1]}{HIDDEN}", text)
-    return text
+    return _hide_words(text)
+
+
+def _hide_words(text: str) -> str:
+    return _LONG.sub(lambda found: _word_hidden(found[0], text[max(0, found.start() - 8) : found.start()]), text)
+
+
+def _word_hidden(word: str, before: str) -> str:
+    if not _DIGITS_APART.search(word):
+        return word
+    # What a C++ compiler makes of names looks random, and digests in base 64 are no secrets.
+    if word.startswith("_Z") or _DIGEST.search(before) or _DIGEST.match(word.partition("-")[0]):
+        return word
+    marks = word.count("/") + word.count("+")
+    if word[0] not in "/~" and marks * 8 <= len(word) and is_random(word, of_one_case=marks == 0):
+        return HIDDEN
+    if not marks:
+        return word
+    # A part of a path: one of lower case alone may be a package's hash.
+    return re.sub(r"[^/+]{20,}", lambda part: HIDDEN if is_random(part[0], of_one_case=False) else part[0], word)
+
+
+def is_random(word: str, *, of_one_case: bool) -> bool:
+    """Whether a word has letters of both cases and digits in no order, or (if asked) one case and digits so.
+
+    In base 62 two neighbours are of different classes (capital, small, digit) 62 times of 100; in names that people
+    make of words less often. Pieces of hexadecimal digits are left out: they name GPUs, commits and containers.
+    engine/record/random_words.cc says the same in C++.
+    """
+    if not _DIGITS_APART.search(word):
+        return False
+    body = "".join(piece for piece in _PIECES.split(word) if not _HEX.fullmatch(piece))
+    classes = body.translate(_CLASSES)
+    runs = _RUNS.findall(classes)
+    groups = sum(run[0] == "0" for run in runs)
+    changes_in_100 = 100 * (len(runs) - 1)
+    small, capital = classes.count("a"), classes.count("A")
+    if small and capital:
+        beyond_hex = sum("g" <= c <= "z" for c in body)
+        mixed = min(capital, beyond_hex) >= 2 and groups >= 2 and changes_in_100 >= 42 * (len(body) - 1)
+        return mixed and len(body) >= _SHORTEST
+    return of_one_case and len(body) >= _SHORTEST_ONE_CASE and groups >= 4 and changes_in_100 >= 15 * (len(body) - 1)
 
 
 def hide(text: str) -> str:
     """A command, a script or a log without secrets, those that a name announces too."""
-    if not _SUSPECT.search(text):
-        return text
-    text = hide_values(text)
+    lowered = text.lower()
+    if not any(each in lowered for each in _SUSPECT) and not _HEX_PART.search(text):
+        return _hide_words(text)
+    text = _PAIR.sub(lambda found: f"{found[1]}{HIDDEN}" if is_secret_name(found[2]) else found[0], hide_values(text))
     parts: list[str] = []
     at = 0
     for name in _NAME.finditer(text):
@@ -89,6 +152,35 @@ def _announces(text: str, found: re.Match[str]) -> bool:
     return (not sign.isspace() or name.startswith("-") or set_so) and is_secret_name(name.lstrip("-"))
 
 
+@lru_cache(maxsize=4096)
+def hide_variable(name: str, value: str) -> str:
+    """The value of a variable as it may be shown."""
+    return HIDDEN if is_secret_name(name) else hide_random(value)
+
+
+def hide_printed(text: str) -> str:
+    """As `hide_values`, at the cost of a look where there is nothing to hide: for all that busbw prints."""
+    lowered = text.lower()
+    if any(each in lowered for each in _SUSPECT) or _HEX_PART.search(text):
+        return hide_values(text)
+    return _hide_words(text)
+
+
+def hidden(value: Shown) -> Shown:
+    """A value with `hide` over every text in it: tuples, dictionaries and dataclasses too."""
+    made: Any = value
+    if isinstance(value, str):
+        made = hide(value)
+    elif isinstance(value, tuple):
+        made = tuple(hidden(each) for each in value)
+    elif isinstance(value, dict):
+        made = {key: hidden(each) for key, each in value.items()}
+    elif is_dataclass(value) and not isinstance(value, type):
+        changed = {each.name: hidden(getattr(value, each.name)) for each in fields(value) if each.init}
+        made = replace(value, **changed)
+    return cast("Shown", made)
+
+
 def hide_random(text: str) -> str:
-    """As `hide_values`, and without long random words: for values of variables, not where hashes may stand."""
-    return _RANDOM.sub(HIDDEN, hide_values(text))
+    """As `hide`, and without values that are one long hexadecimal number: for variables, not where hashes may stand."""
+    return HIDDEN if _HEX_VALUE.fullmatch(text) else hide(text)

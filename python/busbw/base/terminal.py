@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from busbw.base.secrets import hide_printed
+
 # Cc: ESC, BEL, C1 (an 8-bit CSI or OSC); Cf: marks that turn the direction of writing, or join and hide;
 # Cs: halves of a pair; Zl, Zp: ends of lines that are no newline.
 _SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
@@ -44,8 +46,8 @@ class Guarded:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write what is safe of the text."""
-        self._stream.write(guarded(text))
+        """Write what is safe of the text, without secrets that are known by their form."""
+        self._stream.write(guarded(hide_printed(text)))
         return len(text)
 
     def writelines(self, lines: Iterator[str]) -> None:

@@ -84,6 +84,7 @@ def _side_by_side(args: Args, bundles: list[str]) -> int:
     """Bundles of several machines: what differs. Exit code 1 where something does."""
     from pathlib import Path
 
+    from busbw.base.secrets import hidden
     from busbw.doctor.bundle import read_bundle
     from busbw.doctor.facts import gather
     from busbw.doctor.side_by_side import as_json, compare, lines
@@ -103,7 +104,7 @@ def _side_by_side(args: Args, bundles: list[str]) -> int:
         raise UserError("bundles of several machines are compared by themselves: give nothing beside them")
     if len(set(bundles)) < len(bundles):
         raise UserError("the same bundle is given twice")
-    found = compare({name: gather(read_bundle(Path(name))) for name in bundles})
+    found = hidden(compare({name: gather(read_bundle(Path(name))) for name in bundles}))
     print(json.dumps(as_json(found), indent=1) if args.json else "\n".join(lines(found)))
     return 1 if found.differences else 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from busbw.base.secrets import hidden
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import FINDINGS, below_expected
@@ -17,7 +18,10 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = [finding for examination in FINDINGS.values() for finding in examination(facts)]
     found += recognise(facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts))
     found = _with_causes(found)
-    return tuple(sorted(found, key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0))))
+    # Evidence quotes logs and settings of others.
+    return tuple(
+        sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))
+    )
 
 
 def _whole(facts: Facts) -> frozenset[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
+from busbw.base.secrets import hide
 from busbw.importers.context import Surroundings, machine_named
 from busbw.importers.shape import Said, decide
 from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
@@ -193,9 +194,9 @@ def complete(draft: Draft, around: Surroundings, said: NcclSaid, origin: Origin)
             file=origin.file,
             format=draft.format,
             line=draft.line,
-            heading=around.heading,
+            heading=hide(around.heading) if around.heading else None,
             command=around.command.text if around.command else None,
-            url=origin.url,
+            url=hide(origin.url) if origin.url else None,
         ),
     )  # fmt: skip
     count = len(draft.figures) if draft.figures else len(draft.cases)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw.base.secrets import HIDDEN, hide, is_secret_name
+from busbw.base.secrets import HIDDEN, hide, hide_variable
 
 
 @dataclass(frozen=True)
@@ -87,4 +87,5 @@ class LaunchPlan:
 def _shown(name: str, value: str) -> str:
     if value in {"<chosen at start>", "<made at start>", "<inherited>"}:
         return value
-    return HIDDEN if is_secret_name(name) else shlex.quote(value)
+    shown = hide_variable(name, value)
+    return HIDDEN if shown == HIDDEN else shlex.quote(shown)

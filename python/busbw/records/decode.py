@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, TypeVar, get_args
 
+from busbw.base.secrets import hide, hide_variable
 from busbw.records.model import (
     SCHEMA,
     Average,
@@ -117,8 +118,13 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _texts_by_name(value: Any) -> Mapping[str, str]:
-    return {key: _text(item) for key, item in _mapping(value).items()}
+def _environment(value: Any) -> Mapping[str, str]:
+    # A record of somebody else may hold what ours leave out.
+    return {key: hide_variable(key, _text(item)) for key, item in _mapping(value).items()}
+
+
+def _public(value: Any) -> str | None:
+    return None if value is None else hide(_text(value))
 
 
 def _items(value: Any) -> list[Any]:
@@ -203,7 +209,7 @@ _samples = _list_of(_list_of(_number))
 _source = _object(
     Source,
     Fields({"file": _text, "format": _text},
-           {"line": _optional(_count), "heading": _maybe_text, "command": _maybe_text, "url": _maybe_text}),
+           {"line": _optional(_count), "heading": _public, "command": _public, "url": _public}),
 )  # fmt: skip
 _tool = _object(Tool, Fields({"name": _text}, {"version": _maybe_text}))
 _lack = _object(Lack, Fields({"feature": _text, "reason": _text}, {}))
@@ -239,7 +245,7 @@ _interval = _object(
 
 _RUN = Fields(
     {"run": _identifier, "started": _maybe_text, "tool": _tool, "library": _optional(_library),
-     "ranks": _list_of(_rank), "environment": _texts_by_name},
+     "ranks": _list_of(_rank), "environment": _environment},
     {"program": _maybe_text, "arguments": _list_of(_text), "options": _mapping, "launcher": _maybe_text,
      "processes": _maybe_integer, "threads_per_process": _maybe_integer, "devices_per_thread": _maybe_integer,
      "machine": _maybe_text, "tags": _list_of(_text), "notes": _list_of(_text), "source": _source},

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UserError
+from busbw.base.secrets import hide
 from busbw.launch.clouds.azureml.documents import RECORD, Measurement, Resource, job, resources
 from busbw.launch.clouds.azureml.prices import before
 from busbw.launch.yaml_text import to_yaml
@@ -28,11 +29,11 @@ def shown(settings: Settings, measurement: Measurement | None) -> Iterator[str]:
     if measurement is None:
         for each in resources(settings):
             yield f"# {each.kind} {each.name}" + (f"  (costs: {each.costs})" if each.costs else "")
-            yield to_yaml([each.document])
+            yield hide(to_yaml([each.document]))
     else:
         yield f"# job on {measurement.nodes} nodes, {measurement.nodes * measurement.ranks_per_node} ranks"
         yield f"# {cost(settings, measurement)}"
-        yield to_yaml([job(settings, measurement)])
+        yield hide(to_yaml([job(settings, measurement)]))
 
 
 def cost(settings: Settings, measurement: Measurement) -> str:
