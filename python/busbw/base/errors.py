@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MOST_CHARACTERS = 1500
-"""Of a sentence: what it quotes may come from a file, and have any length."""
+"""Of a line of a sentence: what it quotes may come from a file, and have any length."""
 
 
 class UserError(Exception):
@@ -25,10 +25,10 @@ class UsageError(UserError):
 
 
 def _short(sentence: str) -> str:
-    sentence = " ".join(filter(None, map(str.strip, sentence.splitlines())))
-    if len(sentence) <= MOST_CHARACTERS:
-        return sentence
-    return f"{sentence[: MOST_CHARACTERS - 400]} ... {sentence[-300:]}"
+    return "\n".join(
+        line if len(line) <= MOST_CHARACTERS else f"{line[: MOST_CHARACTERS - 400]} ... {line[-300:]}"
+        for line in sentence.split("\n")
+    )
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def require(name: str) -> Fabric:
         every = [*names(), *(other for row in _table() for other in row.get("names", []))]
         near = get_close_matches(name, every, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names())}"
-        raise UserError(f"there is no machine type '{name}'; {hint}", exit_code=2)
+        raise UserError(f"there is no machine type {name!r}; {hint}", exit_code=2)
     return found
 
 

@@ -145,7 +145,7 @@ def _add(results: Results, found: dict[str, Any], known: frozenset[str], place: 
     if number > len(results.rounds) or number < len(results.rounds) - 1:
         raise UserError(f"{place}: round {number} follows round {len(results.rounds) - 1}; results stand in order")
     if kind not in KINDS:
-        raise UserError(f"{place}: `kind` is one of {', '.join(KINDS)}, not {str(kind)[:40]}")
+        raise UserError(f"{place}: `kind` is one of {', '.join(KINDS)}, not {str(kind)[:40]!r}")
     channel = _check_channel(found.get("channel"), kind, place)
     if not _texts(nodes) or not nodes or (len(nodes) == 1) != (kind == INSIDE):
         raise UserError(f"{place}: `nodes` is a list of names: one inside a node, two or more between nodes")

@@ -72,12 +72,12 @@ def check_names(names: Sequence[str], limit_s: float = RESOLVE_SECONDS) -> None:
 def _host(text: str, where: str) -> Host:
     found = _LINE.fullmatch(text)
     if not found or not _NAME.fullmatch(found["host"]):
-        raise UsageError(f"{where}: '{text}' is no host; write NAME, NAME:RANKS or, in a file, `NAME slots=RANKS`")
+        raise UsageError(f"{where}: {text!r} is no host; write NAME, NAME:RANKS or, in a file, `NAME slots=RANKS`")
     slots = found["colon"]
     for word in found["rest"].split():
         key, _, value = word.partition("=")
         if key == "slots" and value.isdecimal() and len(value) < 8:
             slots = value
     if slots is not None and int(slots) < 1:
-        raise UsageError(f"{where}: '{text}' leaves no room for a rank")
+        raise UsageError(f"{where}: {text!r} leaves no room for a rank")
     return Host(found["host"], int(slots) if slots else None)

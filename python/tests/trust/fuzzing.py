@@ -28,6 +28,7 @@ from busbw.doctor.facts import gather
 from busbw.doctor.flight import read_flights
 from busbw.doctor.inputs import Inputs, read_inputs
 from busbw.expect.published import read as read_published
+from busbw.expect.step_file import read_step
 from busbw.experiment.file import read_plan
 from busbw.experiment.tune.table import parse_table
 from busbw.experiment.tune_nccl.rules import read_table as read_nccl_table
@@ -101,6 +102,14 @@ def _examples(_: Path) -> list[bytes]:
 
 def _corpus(_: Path) -> list[bytes]:
     return [part.encode() for path in sorted(CORPUS.glob("*.txt")) for part in path.read_text().split("\n\n")[:40]]
+
+
+def _logs(folder: Path) -> list[bytes]:
+    said = LOG.splitlines()
+    return [
+        *_corpus(folder),
+        "".join(json.dumps({"log": f"{line}\n", "stream": "stdout"}) + "\n" for line in said).encode(),
+    ]
 
 
 def _packed(folder: Path) -> list[bytes]:
@@ -213,6 +222,10 @@ FLEET = (
 THRESHOLDS = '[[threshold]]\ncollective = "all_reduce"\nbytes = "1G"\nmin_busbw_GBps = 200.0\nranks = 8\nsource = "x"\n'
 PLAN = 'command = ["all_reduce", "-b", "8"]\nranks = 2\n[[vary]]\nvariable = "NCCL_ALGO"\nvalues = ["Ring", "Tree"]\n'
 PUBLISHED = '[[table]]\nmachine = "nc48v4"\nsource = "x"\nheld_out = true\ncollective = "all_reduce"\ngpus = 2\nnodes = 1\nrows = "1M 10 12,4M 30 31"\n'
+STEP = (
+    '[step]\nparallel = "fsdp"\nflops_per_s = 400e12\nbytes_per_s = 2.5e12\n[[layer]]\nname = "block"\ncount = 3\nforward_flops = 3.3e12\n'
+    'parameter_bytes = "404M"\ncollectives = [{name = "alltoall", bytes = "16M", when = "forward"}]\n'
+)
 TABLE = "busbw-table 1\ngpu any\nall_reduce ranks=4 from=0 to=65536 one_shot/ll\n"
 NCCL_TABLE = (
     "busbw-tuner 1\nmeasured\nnccl 2.28.9\ngpu H100\ndriver 550\ntopology x\nranks 8\nnodes 1\n"
@@ -233,7 +246,7 @@ ENTRIES = {
     "runs": Entry(("runs.store", "runs.index"), _read_runs, _examples),
     "index": Entry(("runs.index",), _read_index, _indexes),
     "recordings": Entry(("watch.recording",), _file(_read_recording), _recordings),
-    "doctor": Entry(("doctor.inputs", "doctor.read_logs"), _file(_read_doctor), _corpus),
+    "doctor": Entry(("doctor.inputs", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
     "bundles": Entry(("doctor.bundle",), _read_bundle, _bundles),
     "nccl.conf": Entry(("machine.nccl.conf",), _text(read_conf), _these(CONF)),
@@ -252,6 +265,7 @@ ENTRIES = {
     "thresholds": Entry(("gate.thresholds",), _text(parse_thresholds), _these(THRESHOLDS)),
     "experiments": Entry(("experiment.file",), _file(read_plan, "plan.toml"), _these(PLAN)),
     "published figures": Entry(("expect.published",), _text(read_published), _these(PUBLISHED)),
+    "steps": Entry(("expect.step_file",), _file(read_step, "step.toml"), _these(STEP)),
     "azureml": Entry(
         ("launch.clouds.azureml.settings",), _file(lambda path: load_azureml(path, {}), "azureml.toml"), _these(AZUREML_EXAMPLE)
     ),

@@ -133,7 +133,7 @@ def test_launches_packed_logs_and_errors_show_no_secrets(tmp_path: Path) -> None
     assert seen(said) == seen(everything(out)) == []
 
 
-@pytest.mark.skipif(not (BUILD / "lib" / "libbusbw_record.so").exists(), reason="the recorder is not built")
+@pytest.mark.skipif(not (BUILD / "lib" / "libbusbw_with.so").exists(), reason="the recorder is not built")
 def test_recordings_metrics_and_timelines_of_a_job_hold_no_secret_of_its_environment(tmp_path: Path) -> None:
     said = busbw(
         "watch", "--output", str(tmp_path / "w"), "--prometheus", str(tmp_path / "w.prom"), "--trace",
