@@ -47,12 +47,13 @@ class Turn:
 
 def idle_nodes(nodes: Sequence[str]) -> tuple[str, ...]:
     """Those that Slurm calls idle, in the order given."""
-    answer = ask(["sinfo", "--noheader", "--states=idle", "--format=%N", f"--nodes={compressed(nodes)}"], ASK_S)
+    answer = ask(["sinfo", "--noheader", "--Node", "--format=%N %T", f"--nodes={compressed(nodes)}"], ASK_S)
     if answer.returncode:
         said = (answer.stderr.strip().splitlines() or ["it said nothing"])[0]
         raise UserError(f"sinfo does not say which nodes are idle: {said[:200]}; --idle needs Slurm")
-    # Names come in lists of partitions; a node of several stands in each. `%N` has nodes on which a job ends left out.
-    idle = {name for line in answer.stdout.split() for name in expand(line)}
+    # --states=idle would name drained nodes too, on which a step waits for ever; `idle*` does not answer.
+    lines = [line.split() for line in answer.stdout.splitlines()]
+    idle = {name for words in lines if len(words) == 2 and words[1] == "idle" for name in expand(words[0])}
     return tuple(node for node in nodes if node in idle)
 
 

@@ -25,7 +25,7 @@ with open(os.environ["BUSBW_FLEET_SAMPLES"], "w") as out:
 """
 SINFO = """\
 #!/bin/sh
-case "$*" in *--states=idle*) cat {idle};; *) exit 1;; esac
+case "$*" in *--format=%N\\ %T*) sed 's/$/ idle/' {idle}; echo 'n0 drained'; echo 'n7 idle*';; *) exit 1;; esac
 """
 
 
