@@ -23,13 +23,14 @@ ONE_SHOT_MOST = 1 << 20
 
 
 class Turn:
-    """A place in the round of engines that take turns: BUSBW_TURNS is `PLAYERS SOCKET`."""
+    """A place in the round of engines that take turns: BUSBW_TURNS is `PLAYERS SOCKET`; @NAME is one without a file."""
 
     def __init__(self, setting: str | None) -> None:
         self._socket = None
         if setting:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self._socket.connect(setting.partition(" ")[2])
+            name = setting.partition(" ")[2]
+            self._socket.connect("\0" + name[1:] if name.startswith("@") else name)
 
     def take(self, *, cycle_begins: bool) -> None:
         """Asks for the next turn and waits until it comes; until the next call it is ours."""
