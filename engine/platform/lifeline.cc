@@ -26,7 +26,7 @@ namespace busbw {
 namespace {
 
 constexpr int look_every_ms = 500;         // without pidfds
-constexpr std::chrono::seconds to_end{8};  // for the action, before the process is ended: all must be gone within 10 s
+constexpr std::chrono::seconds to_end{6};  // for the action, before the process is ended: all must be gone within 10 s
 constexpr int interrupted_code = 130;      // ExitCode::interrupted
 constexpr std::size_t longest_ancestry = 16;  // wrappers and shells
 constexpr std::size_t most_named = 8;         // in BUSBW_PARENT

@@ -35,7 +35,7 @@ namespace lifeline {
 void hold();
 
 // What happens when one of them has ended; nullptr: a sentence on stderr and the end of this process with exit code
-// 130, which also comes 8 s after any action.
+// 130, which also comes 6 s after any action.
 void on_cut(std::function<void(const std::string& sentence)> action);
 
 // A file to be removed where this process ends by SIGINT, SIGTERM, SIGHUP or its lifeline; empty: none. At most 255

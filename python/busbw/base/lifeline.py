@@ -18,6 +18,9 @@ VARIABLE = "BUSBW_PARENT"
 """`BOOT/PIDNAMESPACE/PID.START,...`: on whose behalf the processes below run."""
 
 LONGEST = 16
+FOREGROUND = ("mpirun", "mpiexec", "orterun", "prterun", "torchrun", "python", "pt_")
+"""What a person starts in a shell and waits for, as the kernel names it."""
+
 LOOK_EVERY_S = 0.5
 ENDED = 130
 """The exit code of a process that ends because those above it have: as after Ctrl-C."""
@@ -55,6 +58,13 @@ def ignores_hangup(pid: int) -> bool:
     return False
 
 
+def _command(pid: int) -> str:
+    """The name of a process, at most 15 characters."""
+    with suppress(OSError):
+        return _read(f"/proc/{pid}/comm").decode(errors="replace").strip()
+    return ""
+
+
 def _place() -> str:
     """Where process numbers mean what they mean here; empty where that cannot be told."""
     try:
@@ -90,6 +100,8 @@ class Lifeline:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.watched: dict[int, int] = dict(named(environ))
+        self._orphaned: int | None = None  # who had ended before it could be watched
+        self._of_rank = False
         if ignores_hangup(os.getpid()):
             return
         if not self.watched and os.getsid(0) != os.getpid():
@@ -97,19 +109,36 @@ class Lifeline:
         for pid in list(self.watched):
             self._climb(pid)
 
-    def _climb(self, pid: int) -> None:
-        first = stat_of(pid)
+    def _climb(self, pid: int) -> int:
+        """Watch this one and those above it in its session; the topmost of them."""
+        first, below = stat_of(pid), 0
         for _ in range(LONGEST):
             found = stat_of(pid) if pid > 1 else None
             if found is None or first is None or found.session != first.session:
-                return
+                break
             self.watched[pid] = found.start
             if pid == found.session or ignores_hangup(pid):
-                return
-            pid = found.parent
+                return pid
+            below, pid = pid, found.parent
+        # Its shell was killed while it started. A launcher that is a daemon by nature (slurmstepd) always looks so.
+        session = first.session if first else 0
+        if below and session > 1 and stat_of(session) is None and _command(below).startswith(FOREGROUND):
+            self._orphaned = session
+        return below
+
+    def add_launcher(self) -> None:
+        """For a rank: watch its launcher too, which may have given it a session of its own, as torchrun does."""
+        self._of_rank = True
+        top = self._climb(os.getppid())
+        found = stat_of(top) if top else None
+        # Hydra's proxy has a session of its own; on the host of its mpiexec that one is right above it.
+        if found is not None and _command(top).startswith("hydra") and _command(found.parent).startswith(FOREGROUND):
+            self._climb(found.parent)
 
     def gone(self) -> int | None:
         """The number of one that has ended, or None."""
+        if self._orphaned is not None and self._of_rank:
+            return self._orphaned
         for pid, start in self.watched.items():
             found = stat_of(pid)
             if found is None or found.start != start:
@@ -140,6 +169,8 @@ def refuse_orphans() -> None:
 def hold(environ: Mapping[str, str], end: Callable[[int], object] = os._exit) -> None:
     """End this process within a second of those above it: for ranks that are written in Python."""
     line, parent = begin(environ), os.getppid()
+    if not ignores_hangup(os.getpid()):
+        line.add_launcher()
 
     def watch() -> None:
         while line.gone() is None and os.getppid() == parent:
@@ -149,3 +180,64 @@ def hold(environ: Mapping[str, str], end: Callable[[int], object] = os._exit) ->
     import threading
 
     threading.Thread(target=watch, name="busbw lifeline", daemon=True).start()
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def ends_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
+    """What a new child does to itself, before it becomes another program: the signal comes when we are gone.
+
+    The kernel sends it when the thread that started the child ends, so that thread has to wait for the child.
+    """
+    prctl, parent = _prctl(), os.getpid()  # before the fork, where locks are still sound
+
+    def prepare() -> None:
+        if prctl is not None:
+            prctl(PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:  # gone before it could be asked for
+            os._exit(1)
+
+    return prepare
+
+
+def end_with(parent: int) -> None:
+    """In a worker of a pool: end with the process that this one works for; Ctrl-C is that one's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    prctl = _prctl()
+    if prctl is not None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if stat_of(parent) is None and prctl is not None:
+        os._exit(1)
+
+
+def end_with_shell() -> None:
+    """For verbs that compute for long and start nobody: when the shell above has ended, unwind and exit with 130.
+
+    No thread looks: the kernel wakes us when our parent's thread ends, which need not be its process.
+    """
+    prctl = _prctl()
+    if prctl is None or threading_beside():
+        return
+
+    def look(_number: int, _frame: object) -> None:
+        if begin(os.environ).gone() is not None:
+            raise SystemExit(ENDED)
+
+    signal.signal(signal.SIGCONT, look)
+    prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+    look(0, None)
+
+
+def threading_beside() -> bool:
+    """Whether this is not the main thread, where signals cannot be handled."""
+    import threading
+
+    return threading.current_thread() is not threading.main_thread()
+
+
+def _prctl() -> Callable[[int, int], int] | None:
+    import ctypes
+
+    found: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "prctl", None)
+    return found

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from busbw.base.lifeline import ends_with_parent
+
 KILL_PATIENCE_S = 5.0
 """A killed process is collected within this; one that hangs in the kernel (on a dead file server) is left to it."""
 
@@ -26,7 +28,7 @@ def ask(
     try:
         popen = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-            env=environment, start_new_session=True,
+            env=environment, start_new_session=True, preexec_fn=ends_with_parent(),  # noqa: PLW1509 - it takes no lock
         )  # fmt: skip
     except OSError as problem:
         return subprocess.CompletedProcess(argv, 1, "", f"{argv[0]} cannot be started: {problem.strerror}")

@@ -188,7 +188,7 @@ def _collect(args: Args, names: Settings, job: str, submitted_by: Cloud | None =
         raise UserError(f"{problem}; job {job} may still run: `busbw azureml cancel {job}` ends it") from None
     _say(prices.after(names.price, ended.nodes, ended.seconds))
     with scratch() as folder:
-        steps.collect(cloud, job, target, Path(folder))
+        steps.collect(cloud, job, target, folder)
     _say(f"the record of this run is {target}")
     return ended.code
 

@@ -18,6 +18,8 @@ from busbw.base.terminal import guarding
 from busbw.cli.verbs import VERBS, Verb
 
 INTERRUPTED = 128 + signal.SIGINT
+LONG = ("doctor", "import", "report", "predict", "history", "fleet")
+"""Verbs that may read or compute for long with nobody else who watches the shell above."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,6 +116,8 @@ def _run(verb: Verb, words: list[str]) -> int:
 
         print(verb_help(verb.name, module.EPILOG), end="")
         return 0
+    if verb.name in LONG:
+        lifeline.end_with_shell()
     done: int = module.run(args)
     return done
 

@@ -6,7 +6,6 @@ import ctypes
 import json
 import os
 import sys
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -84,14 +83,15 @@ def _library(name: str | None) -> Path:
 
 def _start(library: Path, plans: list[dict[str, Any]], limit_s: float) -> list[dict[str, Any]]:
     """A process for each rank; when one fails or the time is over, all end."""
+    from busbw.base.scratch import scratch_folder
     from busbw.launch.supervise import Child, Patience, Rules, Supervisor
 
-    with tempfile.TemporaryDirectory(prefix="busbw-replay-") as folder:
+    with scratch_folder("busbw-replay-") as folder:
         children, results = [], []
         for number, plan in enumerate(plans):
-            given, out = Path(folder) / f"plan{number}", Path(folder) / f"out{number}"
+            given, out = folder / f"plan{number}", folder / f"out{number}"
             given.write_text(json.dumps(plan))
-            words = [sys.executable, "-m", "busbw.watch.replay_rank", str(library), folder, str(given), str(out)]
+            words = [sys.executable, "-m", "busbw.watch.replay_rank", str(library), str(folder), str(given), str(out)]
             children.append(Child(f"rank {number}", words, with_this_package(os.environ)))
             results.append(out)
         supervisor = Supervisor(children, Rules(limit_s, Patience(to_stop=0.0), speaker="busbw replay", quiet=True))

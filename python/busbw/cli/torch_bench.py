@@ -31,10 +31,8 @@ def run(args: Args) -> int:
     if _is_rank(os.environ) and not (args.ranks or args.nodes or args.gpus_per_node or args.ranks_per_node):
         return _as_rank(words, choice)
     python = Path(chosen_python(args.python)) if args.dry_run else _python(args.python)
-    program = Program(python, ("-m", "busbw.torch_bench.worker", *words))
+    program = Program(python, ("-m", "busbw.torch_bench.rank", *words))
     extra = {"PYTHONPATH": with_this_package(os.environ)["PYTHONPATH"]}
-    # torch complains of a missing numpy, which nothing here needs.
-    extra["PYTHONWARNINGS"] = os.environ.get("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
     return launch(args, program, choice, extra=extra, folder=FOLDER)
 
 
@@ -63,7 +61,7 @@ def _as_rank(words: list[str], choice: RecordChoice) -> int:
         raise UserError(
             f"{sys.executable} has no torch, and a launcher started us as a rank; install it there (pip install torch)"
         )
-    from busbw.torch_bench.worker import main
+    from busbw.torch_bench.rank import main
 
     destination = destination_for(choice, os.environ)
     if destination is None:

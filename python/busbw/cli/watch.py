@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -176,8 +175,10 @@ class _Watching:
 @contextmanager
 def _folder(out: str | None) -> Iterator[Path]:
     if out is None:
-        with tempfile.TemporaryDirectory(prefix="busbw-watch-", ignore_cleanup_errors=True) as made:
-            yield Path(made)
+        from busbw.base.scratch import scratch_folder
+
+        with scratch_folder("busbw-watch-") as made:
+            yield made
         return
     folder = Path(out)
     try:
@@ -244,10 +245,12 @@ def _signals_for(job: subprocess.Popen[bytes]) -> Iterator[None]:
         job.send_signal(number)
 
     handlers = {number: signal.signal(number, hand_on) for number in (signal.SIGTERM, signal.SIGHUP)}
-    handlers[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # _wait looks who sent it
     try:
         yield
     finally:
+        signal.sigtimedwait({signal.SIGINT}, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
@@ -255,6 +258,9 @@ def _signals_for(job: subprocess.Popen[bytes]) -> Iterator[None]:
 def _wait(job: subprocess.Popen[bytes]) -> None:
     with suppress(subprocess.TimeoutExpired):
         job.wait(_POLL_S)
+    sent = signal.sigtimedwait({signal.SIGINT}, 0)
+    if sent is not None and sent.si_code <= 0:  # by a process, to us alone; the terminal sends it to the job too
+        job.send_signal(signal.SIGINT)
 
 
 def _end(job: subprocess.Popen[bytes], watcher: Watcher) -> None:

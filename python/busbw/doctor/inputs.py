@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.base import files
 from busbw.base.errors import UserError
+from busbw.base.pool import mapped
 from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.flight import looks_like
@@ -144,9 +144,8 @@ def holding_tables(names: Sequence[str]) -> list[str]:
     processes = min(MAX_PROCESSES, len(names), len(os.sched_getaffinity(0)))
     if processes < 2 or sum(Path(name).stat().st_size for name in names) < ALONE_BYTES:
         return [name for name in names if _holds_table(name)]
-    with ProcessPoolExecutor(processes) as pool:
-        held = pool.map(_holds_table, names, chunksize=max(1, len(names) // (processes * 8)))
-        return [name for name, holds in zip(names, held, strict=True) if holds]
+    held = mapped(_holds_table, names, processes)
+    return [name for name, holds in zip(names, held, strict=True) if holds]
 
 
 def _tables(name: str) -> tuple[Record, ...]:

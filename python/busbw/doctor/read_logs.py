@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +12,7 @@ from typing import BinaryIO
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.base.files import open_to_read
+from busbw.base.pool import mapped
 from busbw.doctor.scan import Scan, Scanning
 from busbw.doctor.sieve import Sieve, lines_in, numbered
 from busbw.doctor.signatures import SIGNATURES
@@ -34,8 +34,7 @@ def read_logs(files: Sequence[TextFile]) -> list[tuple[NcclLog, Scan]]:
         return [_read(each) for each in readable]
     # What all processes need is made once, before they are forked.
     Scanning("", tuple(SIGNATURES.values()))
-    with ProcessPoolExecutor(processes) as pool:
-        return list(pool.map(_read, readable, chunksize=max(1, len(readable) // (processes * 8))))
+    return mapped(_read, readable, processes)
 
 
 def _size(file: TextFile) -> int:

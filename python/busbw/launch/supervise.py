@@ -7,7 +7,6 @@ busbw.base.lifeline.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import selectors
 import signal
@@ -23,10 +22,10 @@ from typing import IO
 
 from busbw.base.errors import UserError
 from busbw.base.lifeline import begin, refuse_orphans, setting
+from busbw.launch.newborn import before_exec, no_signal
 
 TIMED_OUT = 124  # as timeout(1) has it
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PR_SET_PDEATHSIG = 1
 KILL_PATIENCE_S = 5.0
 """A killed process is collected within this; one that hangs in the kernel (on a dead file server) is left to it."""
 
@@ -35,7 +34,7 @@ KILL_PATIENCE_S = 5.0
 class Patience:
     """How long the others may take once one process is lost; the sum stays below the promised 10 s."""
 
-    to_stop: float = 8.0  # by themselves
+    to_stop: float = 6.0  # by themselves; the rest of the 10 s is for machines that are busy
     after_terminate: float = 1.5  # then they are killed
     to_name: float = 0.4  # a process that gave up may be collected before the killed one that made it give up
     stopped: float = 4.0  # how long one may stand still (SIGSTOP) before it is named and the launch ends
@@ -164,18 +163,19 @@ class Supervisor:
     def _start_one(self, child: Child) -> Process:
         piped = subprocess.PIPE if child.labelled else child.output
         try:
-            popen = subprocess.Popen(
-                child.argv,
-                # Python (3.11 on) takes no module from the current folder, which may be a stranger's.
-                env={**child.environment, "PYTHONSAFEPATH": "1", **setting(os.environ)},
-                stdin=subprocess.DEVNULL,
-                stdout=piped,
-                stderr=subprocess.STDOUT if piped is not None else None,
-                pass_fds=child.inherits,
-                # A group of its own: Ctrl-C reaches the ranks once, from here, and not a second time from the terminal.
-                start_new_session=True,
-                preexec_fn=_before_exec(child),  # noqa: PLW1509 - it takes no lock, which the thread of progress may hold
-            )
+            with no_signal(FORWARDED) as mask:
+                popen = subprocess.Popen(
+                    child.argv,
+                    # Python (3.11 on) takes no module from the current folder, which may be a stranger's.
+                    env={**child.environment, "PYTHONSAFEPATH": "1", **setting(os.environ)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=piped,
+                    stderr=subprocess.STDOUT if piped is not None else None,
+                    pass_fds=child.inherits,
+                    # A group of its own: Ctrl-C reaches the ranks once, from here, and not again from the terminal.
+                    start_new_session=True,
+                    preexec_fn=before_exec(mask, child.cpus, any_cpu=child.any_cpu),  # noqa: PLW1509 - takes no lock
+                )
         except OSError as error:
             raise UserError(f"{child.argv[0]} cannot be started as {child.name}: {error.strerror}") from None
         process = Process(child, popen)
@@ -370,22 +370,3 @@ class Supervisor:
 
 def _ended(processes: list[Process]) -> list[Process]:
     return [process for process in processes if process.popen.poll() is not None]
-
-
-def _before_exec(child: Child) -> Callable[[], None]:
-    """What the new process does to itself: keep to its processors, and end when we are killed."""
-    prctl = ctypes.CDLL(None).prctl  # looked up before the fork, where locks are still sound
-    parent = os.getpid()
-
-    def prepare() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # we were killed before it had asked to be told
-            os._exit(1)
-        if child.any_cpu:
-            # A process may widen its own set of processors, up to what its container allows.
-            with suppress(OSError):
-                os.sched_setaffinity(0, range(os.cpu_count() or 1))
-        if child.cpus:
-            os.sched_setaffinity(0, child.cpus)
-
-    return prepare

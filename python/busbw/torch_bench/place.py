@@ -12,7 +12,7 @@ FOLDER = "BUSBW_RUN_FOLDER"
 """Folder of the run, which all ranks share: busbw sets it, and the ranks meet through a file in it."""
 
 # launcher, rank, size, local rank: the one that started this very process counts, not one around it.
-_LAUNCHERS = (
+LAUNCHERS = (
     ("busbw", "BUSBW_RANK", "BUSBW_WORLD_SIZE", "BUSBW_LOCAL_RANK"),
     ("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
     ("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
@@ -34,7 +34,7 @@ class Place:
 
 def find_place(environ: Mapping[str, str]) -> Place | None:
     """The place that a launcher gave us, None without a launcher."""
-    for launcher, rank, size, local in _LAUNCHERS:
+    for launcher, rank, size, local in LAUNCHERS:
         if rank in environ and size in environ:
             numbers = [_number(environ, name) for name in (rank, size, local) if name in environ]
             if not numbers[0] < numbers[1]:

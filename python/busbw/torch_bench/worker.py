@@ -15,7 +15,6 @@ import torch
 import torch.distributed as dist
 
 from busbw import __version__
-from busbw.base import lifeline
 from busbw.base.errors import UserError
 from busbw.base.words import Args, parse
 from busbw.records import Case, Device, End, Library, Rank, Run, Tool, new_run_id
@@ -39,7 +38,6 @@ def main(words: list[str]) -> int:
     place = find_place(os.environ)
     if place is None:
         raise UserError("no launcher started this rank; use `busbw torch-bench --ranks N`, or torchrun")
-    lifeline.hold(os.environ)
     with _joined(args, place) as device:
         return _Bench(args, place, device).run()
 
@@ -259,11 +257,3 @@ def _first_line(problem: BaseException) -> str:
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except UserError as error:
-        print(f"busbw torch-bench: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)

@@ -132,4 +132,4 @@ def test_a_dry_run_of_torch_bench_needs_no_torch(capsys: pytest.CaptureFixture[s
         "--dry-run",
     ]
     assert main(words) == 0
-    assert "/no/python -m busbw.torch_bench.worker" in capsys.readouterr().out
+    assert "/no/python -m busbw.torch_bench.rank" in capsys.readouterr().out

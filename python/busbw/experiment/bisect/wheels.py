@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.base.lifeline import ends_with_parent
 from busbw.experiment.bisect.values import version_in, version_key, within
 from busbw.experiment.factors import Level
 
@@ -49,7 +50,9 @@ def run_pip(words: Sequence[str], limit_s: float) -> str:
     """What pip prints; its own last words where it fails. pip checks every download against the index's hash."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit_s, check=False, preexec_fn=ends_with_parent()
+        )
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise UserError(
             f"pip did not answer ({problem}); with --from-folder releases come from files that are here"

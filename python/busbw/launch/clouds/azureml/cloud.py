@@ -6,14 +6,15 @@ import io
 import logging
 import re
 import sys
-import tempfile
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from busbw.base.errors import UserError
+from busbw.base.scratch import scratch_folder
 from busbw.launch.clouds.azureml.documents import TAGS, Resource
 from busbw.launch.clouds.azureml.settings import Settings
 from busbw.launch.yaml_text import to_yaml
@@ -300,6 +301,6 @@ def _first_sentence(problem: BaseException | str) -> str:
     return "" if isinstance(problem, str) else type(problem).__name__
 
 
-def scratch() -> tempfile.TemporaryDirectory[str]:
+def scratch() -> AbstractContextManager[Path]:
     """A folder for what is downloaded, gone afterwards."""
-    return tempfile.TemporaryDirectory(prefix="busbw-azureml-")
+    return scratch_folder("busbw-azureml-")

@@ -1,0 +1,193 @@
+"""Who is killed at an awkward moment: between fork and program, with workers, with a folder, below a launcher."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from busbw.base import lifeline
+from busbw.base.scratch import scratch_folder
+from busbw.launch.newborn import before_exec, no_signal
+from busbw.torch_bench.siblings import stopped
+
+ROOT = Path(__file__).resolve().parents[3]
+SOON_S = 10.0
+INT_ALONE = frozenset({signal.SIGINT})
+
+
+def started(code: str, **more: str) -> subprocess.Popen[str]:
+    """A Python that runs this and says what it does."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **more},
+    )  # fmt: skip
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    return process.stdout.readline().strip()
+
+
+def soon(holds: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + SOON_S
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+def gone(pid: int) -> Callable[[], bool]:
+    return lambda: lifeline.stat_of(pid) is None
+
+
+def test_a_signal_between_fork_and_program_is_not_lost() -> None:
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # as the supervisor's own handler, which notes it
+    try:
+        with no_signal(INT_ALONE) as mask:
+            prepare = before_exec(mask, frozenset(), any_cpu=False)
+
+            def struck() -> None:
+                os.kill(os.getpid(), signal.SIGINT)
+                prepare()
+
+            try:
+                child = subprocess.Popen(["sleep", "30"], preexec_fn=struck)  # noqa: PLW1509
+            except subprocess.SubprocessError:
+                return  # it died of it before there was a program
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        assert child.wait(SOON_S) == -signal.SIGINT
+    finally:
+        child.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_scratch_folder_goes_with_its_killed_owner(tmp_path: Path, number: signal.Signals) -> None:
+    code = (
+        "import time\nfrom busbw.base.scratch import scratch_folder\n"
+        "with scratch_folder('busbw-test-') as folder:\n"
+        "    (folder / 'inside').mkdir(); (folder / 'inside' / 'file').write_text('x')\n"
+        "    print(folder, flush=True); time.sleep(60)"
+    )
+    with started(code, TMPDIR=str(tmp_path)) as owner:
+        folder = Path(line_of(owner))
+        assert folder.parent == tmp_path
+        assert folder.stat().st_mode & 0o777 == 0o700
+        owner.send_signal(number)
+    soon(lambda: not folder.exists(), f"{folder} is left")
+
+
+def test_a_scratch_folder_is_gone_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with scratch_folder("busbw-test-") as folder:
+        assert folder.is_dir()
+    assert list(tmp_path.iterdir()) == []
+
+
+POOL = (
+    "import os, time\nfrom busbw.base.errors import UserError\nfrom busbw.base.pool import mapped\n"
+    "def work(_):\n    os.write(1, f'{os.getpid()}\\n'.encode()); time.sleep(60)\n"
+    "try: mapped(work, [1, 2], 2)\nexcept UserError as error: print(error)"
+)
+
+
+def test_workers_end_with_their_killed_master_and_a_killed_worker_is_said() -> None:
+    with started(POOL) as master:
+        workers = [int(line_of(master)), int(line_of(master))]
+        master.kill()
+    for pid in workers:
+        soon(gone(pid), "a worker outlives its master")
+    with started(POOL) as master:
+        workers = [int(line_of(master)), int(line_of(master))]
+        os.kill(workers[0], signal.SIGKILL)
+        assert "was killed" in master.communicate(timeout=SOON_S)[0]
+        assert master.returncode == 0
+    soon(gone(workers[1]), "the other worker is left")
+
+
+def shell(code: str, first: str = "", **more: str) -> subprocess.Popen[str]:
+    """A shell in a session of its own that waits for a Python."""
+    return subprocess.Popen(
+        ["bash", "-c", f'{first} {sys.executable} -c "$CODE"; exit $?'], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "CODE": code, "PYTHONPATH": str(ROOT / "python"), **more}, start_new_session=True,
+    )  # fmt: skip
+
+
+def test_a_verb_that_computes_ends_with_its_shell() -> None:
+    code = (
+        "import os, time; from busbw.base import lifeline; lifeline.begin(os.environ); lifeline.end_with_shell(); "
+        "os.write(1, f'{os.getpid()}\\n'.encode()); time.sleep(60)"
+    )
+    with shell(code) as above:
+        pid = int(line_of(above))
+        above.kill()
+    soon(gone(pid), "it computes on for nobody")
+
+
+LAUNCHER = """
+import os, subprocess, sys, time
+rank = ("import os, time; from busbw.base import lifeline; lifeline.hold(os.environ); "
+        "os.write(1, f'{os.getpid()}\\\\n'.encode()); time.sleep(60)")
+time.sleep(float(os.environ["LATE"]))
+child = subprocess.Popen([sys.executable, "-c", rank], start_new_session=True)  # as torchrun starts its ranks
+print(child.pid, flush=True)
+child.wait()
+print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("late", [0.0, 0.5])
+def test_a_rank_in_a_session_of_its_own_ends_with_the_shell_above_its_launcher(late: float) -> None:
+    with shell(LAUNCHER, "echo ready;", LATE=str(late)) as above:
+        assert line_of(above) == "ready"
+        if late:
+            time.sleep(0.2)  # its launcher has begun, its rank has not
+        else:
+            assert line_of(above) == line_of(above), "the rank is the launcher's child"
+        above.kill()
+        assert above.stdout
+        assert "ended" in above.stdout.read()  # to the end of the launcher, which holds it open
+
+
+def test_a_stopped_rank_of_the_same_launcher_is_found() -> None:
+    ranks = [subprocess.Popen(["sleep", "60"], env={"RANK": str(number)}) for number in range(2)]
+    try:
+        soon(lambda: all(Path(f"/proc/{each.pid}/comm").read_text() == "sleep\n" for each in ranks), "no start")
+        assert list(stopped(os.getpid(), ranks[0].pid, "RANK")) == []
+        ranks[1].send_signal(signal.SIGSTOP)
+        soon(lambda: list(stopped(os.getpid(), ranks[0].pid, "RANK")) == [(ranks[1].pid, "1")], "not found")
+        assert list(stopped(os.getpid(), ranks[1].pid, "RANK")) == [], "not itself"
+        assert list(stopped(os.getpid(), ranks[0].pid, "PMI_RANK")) == [], "not who is no rank"
+    finally:
+        for each in ranks:
+            each.kill()
+            each.wait()
+
+
+def test_the_watcher_passes_on_an_interrupt_that_was_for_it_alone() -> None:
+    from busbw.cli.watch import _signals_for, _wait
+
+    job = subprocess.Popen(["sleep", "60"])
+    try:
+        with _signals_for(job):
+            os.kill(os.getpid(), signal.SIGINT)
+            _wait(job)
+            assert job.wait(SOON_S) == -signal.SIGINT
+    finally:
+        job.kill()
+
+
+def test_no_setting_makes_python_forget_a_signal() -> None:
+    """CPython swallows a KeyboardInterrupt while it reads PYTHONWARNINGS: busbw sets that for nobody."""
+    files = [path for path in (ROOT / "python" / "busbw").rglob("*.py")
+             if re.search(r"[\"']PYTHONWARNINGS[\"']", path.read_text())]  # fmt: skip
+    assert files == []
