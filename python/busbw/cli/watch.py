@@ -17,9 +17,8 @@ from busbw.base.words import Args
 from busbw.watch.screen import Screen
 
 if TYPE_CHECKING:
+    from busbw.watch.following import Wishes
     from busbw.watch.live import Watcher
-    from busbw.watch.recording import Recording
-    from busbw.watch.verdict import Verdict
 
 EPILOG = """\
 examples:
@@ -27,12 +26,12 @@ examples:
   busbw watch --hang-after 60 --on-hang abort -- python train.py
   busbw watch --output recordings -- all_reduce_perf -b 8 -e 1G -f 2
   busbw watch --live --output recordings -- python train.py
+  srun busbw watch --share /shared/me/job -- torchrun ... train.py
   busbw watch --read recordings
   busbw watch --read recordings --live
 """
 HUNG = 124
 _POLL_S = 0.2
-_TABLE_S = 1.0
 _GRACE_S = 5.0
 
 
@@ -43,6 +42,8 @@ def run(args: Args) -> int:
         print("busbw watch: --live needs a terminal of 12 lines or more on stderr; no table is drawn", file=sys.stderr)
         args.live = False
     if args.read:
+        if args.share:
+            raise UsageError("--share is for the watchers of a job's hosts, each with the program that it starts")
         if words:
             raise UsageError("--read summarises recordings, and starts no program")
         return _follow(args, Path(args.read)) if args.live else _read(args, Path(args.read))
@@ -91,10 +92,11 @@ def _summary(paths: Iterable[Path], late_s: float) -> str:
 
 def _follow(args: Args, folder: Path) -> int:
     """The live table of a job that somebody else started, until its processes have ended."""
+    from busbw.watch.following import Watching
     from busbw.watch.live import Watcher
     from busbw.watch.verdict import EXITED, GONE, state_now
 
-    with suppress(KeyboardInterrupt), _Watching(args, Watcher(folder, args.hang_after)) as watching:
+    with suppress(KeyboardInterrupt), Watching(_wishes(args), Watcher(folder, args.hang_after)) as watching:
         while True:
             watching.look()
             headers = [recording.header() for recording in watching.watcher.recordings.values()]
@@ -104,72 +106,11 @@ def _follow(args: Args, folder: Path) -> int:
     return _read(args, folder)
 
 
-class _Watching:
-    """What is said while the job runs: hangs, late ranks, and the table where one is asked for."""
+def _wishes(args: Args) -> Wishes:
+    from busbw.watch.following import Wishes
 
-    def __init__(self, args: Args, watcher: Watcher) -> None:
-        from busbw.watch.live import Follower
-
-        self.watcher = watcher
-        self._follower = Follower(args.late)
-        self._screen = Screen(sys.stderr) if args.live else None
-        self._next_table = 0.0
-        self._signals = args.on_hang == "signal"
-        self._metrics = Path(args.prometheus) if args.prometheus else None
-
-    def __enter__(self) -> _Watching:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._write_metrics(list(self.watcher.recordings.values()))
-        if self._screen:
-            self._screen.close()
-
-    def look(self) -> Verdict | None:
-        """Once; a verdict where the job hangs."""
-        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        verdict = self.watcher.poll(now)
-        if verdict:
-            self._say(f"no progress for {self.watcher.threshold_s():g} s. {verdict.text}")
-            self._ask(verdict)
-        recordings = list(self.watcher.recordings.values())
-        for late in self._follower.look(recordings):
-            self._say(late.text)
-        if time.monotonic() >= self._next_table:
-            self._next_table = time.monotonic() + _TABLE_S
-            if self._screen:
-                self._screen.draw(self._follower.table(recordings, now, self._screen.width))
-            self._write_metrics(recordings)
-        return verdict
-
-    def _write_metrics(self, recordings: list[Recording]) -> None:
-        """For Prometheus; a file that cannot be written is told once, and the job goes on."""
-        from busbw.base.prometheus import write_exposition
-
-        if self._metrics is None:
-            return
-        follower = self._follower
-        try:
-            write_exposition(self._metrics, follower.sums.families(
-                recordings, follower.stragglers, follower.lates, follower.arrivals.skipped))  # fmt: skip
-        except UserError as error:
-            self._say(str(error))
-            self._metrics = None
-
-    def _ask(self, verdict: Verdict) -> None:
-        """Where the accused processes are, and a signal to all where that was wanted."""
-        from busbw.watch.stacks import signal_all, stacks
-        from busbw.watch.verdict import is_here
-
-        here = [head for each in self.watcher.recordings.values() if is_here(head := each.header()) and not head.ended]
-        for line in stacks([head for head in here if head.pid in verdict.pids]):
-            self._say(line)
-        if self._signals:
-            self._say(signal_all(here))
-
-    @staticmethod
-    def _say(text: str) -> None:
-        print(f"busbw watch: {text}", file=sys.stderr, flush=True)
+    metrics = Path(args.prometheus) if args.prometheus else None
+    return Wishes(args.late, bool(args.live), args.on_hang == "signal", metrics)
 
 
 @contextmanager
@@ -189,21 +130,27 @@ def _folder(out: str | None) -> Iterator[Path]:
 
 
 def _watch(args: Args, words: list[str], folder: Path) -> int:
+    from busbw.watch.following import Watching
     from busbw.watch.live import Watcher
     from busbw.watch.recording import find
+    from busbw.watch.shared_folder import SharedFolder
 
     environ = _environment(args, words, folder)
     before = set(find(folder))
+    share = SharedFolder(Path(args.share)) if args.share else None
     try:
         job = subprocess.Popen(words, env=environ)
     except OSError as error:
+        if share:
+            share.close(keep=False)
         raise UserError(f"{words[0]} cannot be started: {error.strerror}") from error
-    watcher = Watcher(folder, args.hang_after)
+    watcher = Watcher(folder, args.hang_after, share=share)
     hung = False
-    with _signals_for(job), _Watching(args, watcher) as watching:
+    with _signals_for(job), Watching(_wishes(args), watcher) as watching:
         while job.poll() is None:
             if watching.look() and args.on_hang == "abort":
                 hung = True
+                watching.hear_out()
                 _end(job, watcher)
                 break
             _wait(job)
@@ -211,11 +158,11 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
     if code != 0 and not hung and (verdict := watcher.after_the_end()):
         print(f"busbw watch: the job failed. {verdict.text}", file=sys.stderr)
     watcher.look_once_more()
-    watcher.close()
+    watcher.close(keep=code != 0)
     print(_summary((path for path in find(folder) if path not in before), args.late), file=sys.stderr)
     if args.trace:
         _trace([path for path in find(folder) if path not in before], Path(args.trace))
-    for reason in watcher.refused.values():
+    for reason in [*watcher.refused.values(), *(share.refused.values() if share else ())]:
         print(f"busbw watch: {reason}", file=sys.stderr)
     if hung:
         return HUNG

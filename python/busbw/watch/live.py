@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw.base.errors import UserError
@@ -11,15 +11,18 @@ from busbw.watch.arrivals import Arrivals, Meeting
 from busbw.watch.late import LATE_S, Late, Stragglers
 from busbw.watch.metrics import Sums
 from busbw.watch.recording import Recording, find
+from busbw.watch.share import Summary, merged
+from busbw.watch.shared_folder import SharedFolder, wait_for_others
 from busbw.watch.table import Window, draw
-from busbw.watch.verdict import Verdict, after_the_end, judge, progress, snapshot, waits
+from busbw.watch.verdict import Process, Verdict, after_the_end, judge, monotonic_ns, progress, snapshot, waits
 
 LEAST_S = 10.0
 MOST_S = 600.0
 _GAPS = 10
 MAX_RECORDINGS = 4096
-
-
+_SOON_NS = 2_000_000_000
+_PATIENCE_S = 2.5
+"""So long the last words of other hosts are waited for when a job has failed."""
 NEWEST = 1024
 """Calls of one process that a look reads while the job runs: some 5,000 a second are followed, of more the newest."""
 MAX_LATES = 1000
@@ -76,13 +79,21 @@ class Watcher:
     hang_after_s: float | None = None
     recordings: dict[Path, Recording] = field(default_factory=dict)
     refused: dict[Path, str] = field(default_factory=dict)
+    share: SharedFolder | None = None
+    """Where the watchers of the job's other hosts write."""
+    said: str = ""
+    """The verdict on the stall that lasts."""
+    _history: list[Process] | None = None
+    _stacks: tuple[tuple[int, str], ...] = ()
     _seen: object = None
     _since_ns: int = 0
     _longest_ns: int = 0
     _told: bool = False
 
-    def close(self) -> None:
-        """Give the files back."""
+    def close(self, *, keep: bool = False) -> None:
+        """Give the files back; `keep` leaves our summary to the watchers of other hosts."""
+        if self.share:
+            self.share.close(keep=keep)
         for recording in self.recordings.values():
             recording.close()
         self.recordings.clear()
@@ -98,22 +109,101 @@ class Watcher:
         self._open_new()
         processes = snapshot(self.recordings.values())
         seen = progress(processes)
-        if seen != self._seen:
+        moved = seen != self._seen
+        if moved:
             if self._seen and not self._told:
                 self._longest_ns = max(self._longest_ns, now_ns - self._since_ns)
             self._seen, self._since_ns, self._told = seen, now_ns, False
+            self._history, self.said = None, ""
+        quiet_ns = now_ns - self._since_ns
+        if self.share:
+            self._publish(processes, now_ns, quiet_ns)
+        if moved or self._told or quiet_ns < self.threshold_s() * 1e9:
             return None
-        if self._told or now_ns - self._since_ns < self.threshold_s() * 1e9 or not waits(processes):
+        if self.share and not self._is_quiet_elsewhere(now_ns):
+            return None
+        if not waits(self._with_others(processes, now_ns)):
             return None
         # With what each rank called, which is read for a verdict only.
-        verdict = judge(snapshot(self.recordings.values(), with_history=True), now_ns)
+        verdict = judge(self._with_others(self._with_history(), now_ns), now_ns, self._where)
         self._told = verdict is not None
+        if verdict:
+            self.said = verdict.text
+            if self.share:
+                self.publish_now()
         return verdict
 
     def after_the_end(self) -> Verdict | None:
         """Of a job that failed."""
         self._open_new()
-        return after_the_end(snapshot(self.recordings.values(), with_history=True))
+        if self.share:
+            self.publish_now(is_final=True)
+            wait_for_others(self.share, _PATIENCE_S)
+        now_ns = monotonic_ns()
+        if self.share:
+            told = {summary.said for summary, _ in self.share.others(now_ns) if summary.said}
+            if told:
+                return Verdict("told", (), min(told))
+        return after_the_end(self._with_others(self._with_history(), now_ns))
+
+    def publish_now(self, *, is_final: bool = False, stacks: Sequence[tuple[int, str]] | None = None) -> None:
+        """Tell the other hosts, with what each rank called."""
+        now_ns = monotonic_ns()
+        if stacks is not None:
+            self._stacks = tuple(stacks)
+        if self.share:
+            mine = tuple(process for process in self._with_history() if process.is_here)
+            quiet_ns = now_ns - self._since_ns
+            self.share.publish(Summary(now_ns, quiet_ns, is_final, self.said, mine, self._stacks))
+
+    def stacks_elsewhere(self, accused: Iterable[tuple[str, int]]) -> list[str]:
+        """What other hosts' watchers have written of these processes' stacks."""
+        if not self.share:
+            return []
+        wanted = set(accused)
+        return [
+            f"{line} (on {process.host})"
+            for summary, _ in self.share.others(monotonic_ns())
+            for process in summary.processes
+            if (process.host, process.pid) in wanted
+            for pid, line in summary.stacks
+            if pid == process.pid
+        ]
+
+    @property
+    def _where(self) -> str:
+        return f"on this host, nor by a watcher that shares {self.share.path}" if self.share else "on this host"
+
+    def _with_others(self, ours: list[Process], now_ns: int) -> list[Process]:
+        return merged(ours, self.share.processes(now_ns)) if self.share else ours
+
+    def _with_history(self) -> list[Process]:
+        return snapshot(self.recordings.values(), with_history=True)
+
+    def _is_quiet_elsewhere(self, now_ns: int) -> bool:
+        """Whether nothing moves on the other hosts of this job either, as far as their watchers wrote."""
+        assert self.share is not None
+        ours = snapshot(self.recordings.values())
+        job = {process.key for process in merged(ours, self.share.processes(now_ns))}
+        return all(
+            summary.quiet_ns + age_ns >= self.threshold_s() * 1e9
+            for summary, age_ns in self.share.others(now_ns)
+            if not summary.is_final and any(process.key in job for process in summary.processes)
+        )
+
+    def _publish(self, processes: list[Process], now_ns: int, quiet_ns: int) -> None:
+        """Each second, and at once when nothing has moved for so long that others may soon want to know why."""
+        assert self.share is not None
+        if quiet_ns >= min(_SOON_NS, self.threshold_s() * 5e8) and self._history is None:
+            self._history = [process for process in self._with_history() if process.is_here]
+        elif not self.share.is_due(now_ns):
+            return
+        # While nothing moves, what was called stays the same; what runs may not.
+        states = {process.key: process.state for process in processes}
+        mine = [process for process in processes if process.is_here] if self._history is None else [
+            replace(process, state=states.get(process.key, process.state)) for process in self._history
+        ]  # fmt: skip
+        self.share.publish(Summary(now_ns, quiet_ns, False, self.said, tuple(mine), self._stacks))
 
     def look_once_more(self) -> None:
         """A process that was just beginning at the last look has written its header since."""

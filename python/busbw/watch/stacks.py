@@ -18,14 +18,14 @@ MAX_LINES = 40
 _LIMIT_S = 5.0
 
 
-def stacks(headers: Sequence[Header]) -> list[str]:
-    """Lines on each of these processes of this host that is still there."""
-    found: list[str] = []
+def stacks(headers: Sequence[Header]) -> list[tuple[int, str]]:
+    """Lines on each of these processes of this host that is still there, with its pid."""
+    found: list[tuple[int, str]] = []
     for header in headers[:MAX_PROCESSES]:
         if state_of(header.pid, header.process_start) == GONE:
             continue
         lines = _by_py_spy(header.pid) or _by_the_kernel(header.pid)
-        found += [f"pid {header.pid}: {visible(line)[:200]}" for line in lines[:MAX_LINES]]
+        found += [(header.pid, f"pid {header.pid}: {visible(line)[:200]}") for line in lines[:MAX_LINES]]
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw.watch.recording import COLLECTIVES, Communicator, Header, Recording, Shape
+from busbw.watch.recording import COLLECTIVES, Communicator, Header, Recording, Shape, shape_of
 
 HISTORY = 4096
 """So many of a process's newest calls are compared with those of others."""
@@ -29,6 +29,19 @@ class Process:
     communicators: tuple[Communicator, ...]
     history: Mapping[int, Mapping[int, Shape]] = field(default_factory=dict)
     """Of each communicator's place, the newest collectives by their number."""
+    gpus: bool = False
+    """Its communicators' devices are GPUs."""
+    start: int = 0
+    """Clock ticks after boot, by which the process is told from another one of that number."""
+    is_here: bool = True
+    """/proc of this host speaks of it."""
+    silent_s: float = 0.0
+    """For so long the watcher of its host has written nothing; 0 while it writes."""
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """Equal for one process, wherever it is read of."""
+        return self.host, self.pid, self.start
 
 
 @dataclass(frozen=True)
@@ -38,8 +51,8 @@ class Verdict:
     cause: str
     ranks: tuple[int, ...]
     text: str
-    pids: tuple[int, ...] = ()
-    """Processes of those ranks, on whatever host."""
+    accused: tuple[tuple[str, int], ...] = ()
+    """Host and pid of those ranks."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,8 @@ class _Member:
         return self.row.entered > self.row.returned
 
     def __str__(self) -> str:
-        return f"rank {self.row.rank} ({self.process.host}, pid {self.process.pid})"
+        gpu = f", GPU {self.row.device}" if self.process.gpus and self.row.device >= 0 else ""
+        return f"rank {self.row.rank} ({self.process.host}, pid {self.process.pid}{gpu})"
 
 
 def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> list[Process]:
@@ -63,15 +77,21 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
         rows = tuple(row for row in recording.communicators() if row.ended == "alive" and row.ranks > 1)
         state = state_now(header)
         history = _history(recording, header.calls) if with_history else {}
-        found.append(Process(str(header.launched_rank), header.pid, header.host, state, rows, history))
+        found.append(
+            Process(
+                str(header.launched_rank), header.pid, header.host, state, rows, history,
+                gpus=not header.synchronous, start=header.process_start, is_here=is_here(header),
+            )
+        )  # fmt: skip
     return found
 
 
 def _history(recording: Recording, calls: int) -> Mapping[int, Mapping[int, Shape]]:
     history: dict[int, dict[int, Shape]] = defaultdict(dict)
-    for call in recording.calls(calls - HISTORY + 1):
-        if call.shape.kind in COLLECTIVES:
-            history[call.communicator][call.sequence] = call.shape
+    for _, (_, sequence, what, _, how) in recording.raw_calls(calls - HISTORY + 1):
+        shape = shape_of(what, how)
+        if shape.kind in COLLECTIVES:
+            history[what >> 48][sequence] = shape
     return history
 
 
@@ -104,9 +124,9 @@ def state_of(pid: int, start: int) -> str:
     return {"T": STOPPED, "t": TRACED, "Z": GONE, "X": GONE}.get(letter, RUNNING)
 
 
-def progress(processes: Iterable[Process]) -> tuple[tuple[int, int, int, int], ...]:
+def progress(processes: Iterable[Process]) -> tuple[tuple[object, ...], ...]:
     """Changes whenever a call begins or returns anywhere, or a communicator comes or goes."""
-    return tuple((p.pid, row.place, row.entered, row.returned) for p in processes for row in p.communicators)
+    return tuple((*p.key, row.place, row.entered, row.returned) for p in processes for row in p.communicators)
 
 
 def waits(processes: Sequence[Process]) -> bool:
@@ -117,8 +137,11 @@ def waits(processes: Sequence[Process]) -> bool:
     return False
 
 
-def judge(processes: Sequence[Process], now_ns: int) -> Verdict | None:
-    """The root of a wait, or None where nobody waits; `now_ns` by the host's monotonic clock."""
+def judge(processes: Sequence[Process], now_ns: int, where: str = "on this host") -> Verdict | None:
+    """The root of a wait, or None where nobody waits; `now_ns` by the host's monotonic clock.
+
+    `where` says in which place ranks were looked for.
+    """
     groups = {key: members for key, members in _by_communicator(processes).items() if _holds(members)}
     if not groups:
         return None
@@ -126,7 +149,7 @@ def judge(processes: Sequence[Process], now_ns: int) -> Verdict | None:
     if found:
         return found
     behind = {key: _behind(members) for key, members in groups.items()}
-    return _crossed(groups, behind, now_ns) or _late(groups, behind, now_ns) or _of_all(groups, now_ns)
+    return _crossed(groups, behind, now_ns) or _late(groups, behind, now_ns) or _of_all(groups, now_ns, where)
 
 
 def after_the_end(processes: Sequence[Process]) -> Verdict | None:
@@ -144,7 +167,7 @@ def after_the_end(processes: Sequence[Process]) -> Verdict | None:
                 f"{who} called #{late[0].row.collectives:,} of {_number(members)} as the last one, {late[0].row.last}; "
                 f"rank {first.row.rank} went on to #{first.row.collectives:,}, {first.row.last}."
             )
-            return Verdict("ended", tuple(member.row.rank for member in late), _sentence(text), _pids(late))
+            return Verdict("ended", tuple(member.row.rank for member in late), _sentence(text), _accused(late))
     return None
 
 
@@ -172,10 +195,10 @@ def _late(
     return None
 
 
-def _of_all(groups: Mapping[int, Sequence[_Member]], now_ns: int) -> Verdict:
+def _of_all(groups: Mapping[int, Sequence[_Member]], now_ns: int, where: str) -> Verdict:
     for members in groups.values():
         if len(members) < members[0].row.ranks:
-            return _unseen(members, now_ns)
+            return _unseen(members, now_ns, where)
     return _all_called(next(iter(groups.values())), now_ns)
 
 
@@ -220,7 +243,11 @@ def _last(member: _Member, now_ns: int) -> str:
     if not row.entered:
         return "it has called nothing there"
     back = "has not come back" if member.inside else "came back"
-    return f"its last call there was #{row.collectives:,}, {row.last}, {_ago(now_ns, row.entered_ns)}, and {back}"
+    silent = member.process.silent_s
+    since = f"; its host's watcher has written nothing for {silent:.0f} s" if silent else ""
+    return (
+        f"its last call there was #{row.collectives:,}, {row.last}, {_ago(now_ns, row.entered_ns)}, and {back}{since}"
+    )
 
 
 def _not_running(member: _Member, members: Sequence[_Member], now_ns: int) -> Verdict:
@@ -232,7 +259,7 @@ def _not_running(member: _Member, members: Sequence[_Member], now_ns: int) -> Ve
         state,
         (member.row.rank,),
         f"{member}: the process {how}{then}. {_sentence(_last(member, now_ns))}.",
-        _pids([member]),
+        _accused([member]),
     )
 
 
@@ -256,7 +283,7 @@ def _unlike(members: Sequence[_Member]) -> Verdict | None:
             f"Call #{number:,} of {_number(members)} is not the same on all ranks, but another {what}: {called}; "
             f"{times} called {usual}."
         )
-        return Verdict("unlike", tuple(member.row.rank for member, _ in others), text, _pids([m for m, _ in others]))
+        return Verdict("unlike", tuple(member.row.rank for member, _ in others), text, _accused([m for m, _ in others]))
     return None
 
 
@@ -278,7 +305,7 @@ def _crossed(
                     f"while rank {', '.join(str(m.row.rank) for m in theirs[:8])} waits in #{wanted:,} of the former, "
                     f"{theirs[0].row.last}. {_sentence(_last(member, now_ns))}."
                 )
-                return Verdict("order", tuple(m.row.rank for m in late), text, _pids(late))
+                return Verdict("order", tuple(m.row.rank for m in late), text, _accused(late))
     return None
 
 
@@ -293,17 +320,17 @@ def _did_not_call(member: _Member, members: Sequence[_Member], late: Sequence[_M
         f"rank {first.row.rank} called #{first.row.collectives:,} {_ago(now_ns, first.row.entered_ns)}. "
         f"{_sentence(_last(member, now_ns))}."
     )
-    return Verdict("missing", tuple(other.row.rank for other in late), text, _pids(late))
+    return Verdict("missing", tuple(other.row.rank for other in late), text, _accused(late))
 
 
-def _unseen(members: Sequence[_Member], now_ns: int) -> Verdict:
+def _unseen(members: Sequence[_Member], now_ns: int, where: str) -> Verdict:
     there = {member.row.rank for member in members}
     missing = [rank for rank in range(min(members[0].row.ranks, 1 << 20)) if rank not in there]
     shown = ", ".join(map(str, missing[:8])) + (" and more" if len(missing) > 8 else "")
     first = _newest(members)
     text = (
         f"All ranks seen here called #{first.row.collectives:,} of {_number(members)}, the last one "
-        f"{_ago(now_ns, first.row.entered_ns)}; rank {shown} was not seen on this host."
+        f"{_ago(now_ns, first.row.entered_ns)}; rank {shown} was not seen {where}."
     )
     return Verdict("unseen", tuple(missing[:1024]), text)
 
@@ -314,11 +341,11 @@ def _all_called(members: Sequence[_Member], now_ns: int) -> Verdict:
         f"All ranks called #{first.row.collectives:,} of {_number(members)}, {first.row.last}, "
         f"{_ago(now_ns, first.row.entered_ns)}, and it has not come back: what moves the data stands still."
     )
-    return Verdict("stuck", (), text, _pids(members))
+    return Verdict("stuck", (), text, _accused(members))
 
 
-def _pids(members: Iterable[_Member]) -> tuple[int, ...]:
-    return tuple(member.process.pid for member in members)
+def _accused(members: Iterable[_Member]) -> tuple[tuple[str, int], ...]:
+    return tuple((member.process.host, member.process.pid) for member in members)
 
 
 def _sentence(text: str) -> str:

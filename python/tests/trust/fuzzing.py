@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import random
@@ -48,6 +49,10 @@ from busbw.records import parse_records
 from busbw.runs.index import Index
 from busbw.runs.store import read_labels
 from busbw.watch.recording import Recording
+from busbw.watch.share import Summary
+from busbw.watch.share import decode as decode_summary
+from busbw.watch.share import encode as encode_summary
+from busbw.watch.verdict import snapshot
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "python" / "tests" / "importers" / "samples"
@@ -141,6 +146,20 @@ def _recordings(folder: Path) -> list[bytes]:
 def _read_recording(path: Path) -> object:
     with Recording(path) as recording:
         return recording.communicators(), len(list(recording.calls())), recording.overwritten()
+
+
+def _summaries(folder: Path) -> list[bytes]:
+    path = write_recording(folder, 0, [Row(0, 2)], [Made(1000 * n) for n in range(40)], ended=False)
+    with Recording(path) as recording:
+        raw = encode_summary(Summary(1, 2, False, "", tuple(snapshot([recording], with_history=True))))
+    return [raw, raw.partition(b"\n")[2]]
+
+
+def _read_summary(data: bytes, _: object) -> object:
+    # A change ends at the checksum: half of the inputs get theirs after the change.
+    if not data.startswith(b"busbw-share"):
+        data = f"busbw-share 1 {len(data)} {hashlib.sha256(data).hexdigest()}\n".encode() + data
+    return encode_summary(decode_summary(data))
 
 
 def _keep(sweep: ImportedSweep) -> None:
@@ -246,6 +265,7 @@ ENTRIES = {
     "runs": Entry(("runs.store", "runs.index"), _read_runs, _examples),
     "index": Entry(("runs.index",), _read_index, _indexes),
     "recordings": Entry(("watch.recording",), _file(_read_recording), _recordings),
+    "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
     "doctor": Entry(("doctor.inputs", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
     "bundles": Entry(("doctor.bundle",), _read_bundle, _bundles),

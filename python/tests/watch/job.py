@@ -1,22 +1,26 @@
 """A job for tests: RANKS processes that all-reduce through whatever stands for NCCL at the path given, with one fault.
 
-    job.py NCCL RANKS STEPS FAULT FOLDER
+    job.py NCCL RANKS STEPS FAULT FOLDER [FIRST END]
 
-The first process starts the others. NCCL works in host memory. A fault happens in rank 2 at two thirds of the steps.
+The first process forks the ranks; with FIRST and END only these, where other hosts have the rest. NCCL works in host
+memory. A fault happens in rank 2 at two thirds of the steps.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
-import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
+from typing import NoReturn
 
 FLOAT32, INT32, SUM, MAX = 7, 2, 0, 2
 FAULTY = 2
+PTRACE_ATTACH = 16
 
 
 class UniqueId(ctypes.Structure):
@@ -31,11 +35,45 @@ def shared_id(nccl: ctypes.CDLL, file: Path, first: bool) -> UniqueId:
         part.write_bytes(bytes(made))
         part.rename(file)
         return made
-    for _ in range(1000):
+    for _ in range(6000):
         if file.exists():
             return UniqueId.from_buffer_copy(file.read_bytes())
         time.sleep(0.01)
     raise SystemExit("no unique id")
+
+
+def attach_debugger() -> None:
+    """A process of its own attaches to this one, which stops as under gdb, and looks on until it goes."""
+    me = os.getpid()
+    if os.fork():
+        time.sleep(600)
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    try:
+        if libc.ptrace(PTRACE_ATTACH, me, None, None) == 0:
+            os.waitpid(me, 0x40000000)  # __WALL
+            while Path(f"/proc/{me}").exists() and os.getppid() != 1:
+                time.sleep(0.1)
+    finally:
+        os._exit(0)
+
+
+def run_out_of_memory() -> None:
+    """As under a limit of the address space: the next large piece of memory is not to be had."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+    kept = [bytearray(1 << 20) for _ in range(1 << 20)]
+    raise AssertionError(f"there was room for {len(kept)} MiB")
+
+
+def compute_for_ever() -> None:
+    while True:
+        sum(range(10_000))
+
+
+def fail() -> None:
+    raise RuntimeError("the data loader has no more data")
 
 
 def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> None:
@@ -60,34 +98,62 @@ def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> No
     faults = {
         "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
         "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+        "debugger": attach_debugger,
+        "memory": run_out_of_memory,
+        "exception": fail,
         "exit": lambda: sys.exit(3),
         "sleep": lambda: time.sleep(600),
+        "busy": compute_for_ever,
         "count": lambda: all_reduce(comms[0], 32),
         "type": lambda: all_reduce(comms[0], 64, INT32),
         "operator": lambda: all_reduce(comms[0], 64, FLOAT32, MAX),
         "collective": broadcast,
-        "pause": lambda: time.sleep(1.0),
+        "pause": lambda: time.sleep(float(os.environ.get("PAUSE_S", "1"))),
+        # The group is opened and never closed, so that nothing in it is started.
+        "group": nccl.ncclGroupStart,
     }
     orders = {"order": comms[::-1], "skip": comms[1:]}
+    at = int(os.environ.get("FAULT_AT", str(steps * 2 // 3)))
     for step in range(steps):
-        faulty = me == FAULTY and step == steps * 2 // 3
+        faulty = me == FAULTY and step == at
         if faulty and fault in faults:
             faults[fault]()
         for comm in orders.get(fault, comms) if faulty else comms:
             all_reduce(comm)
+        if fault == "group" and me == FAULTY and step == at:
+            # As a program that wants its result before it goes on.
+            time.sleep(600)
     for comm in comms:
         nccl.ncclCommDestroy(comm)
 
 
-def main() -> int:
+def child(number: int) -> NoReturn:
     path, ranks, steps, fault, folder = sys.argv[1:6]
-    if "RANK" in os.environ:
+    os.environ["RANK"] = str(number)
+    # With its process that forked it, which a watcher may end.
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    # Any process of this user may look on, as where Yama is not.
+    ctypes.CDLL(None).prctl(0x59616D61, -1)
+    try:
         rank(path, int(ranks), int(steps), fault, Path(folder))
-        return 0
-    processes = [
-        subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, "RANK": str(i)}) for i in range(int(ranks))
-    ]
-    return max(abs(process.wait()) for process in processes)
+    except SystemExit as ended:
+        sys.exit(ended.code)
+    except Exception:  # noqa: BLE001 - as any program's end by an exception, in a process that was forked
+        traceback.print_exc()
+        sys.exit(1)
+    sys.exit(0)
+
+
+def main() -> int:
+    first, end = (int(word) for word in (*sys.argv[6:8], "0", sys.argv[2])[:2])
+    children = []
+    for number in range(first, end):
+        made = os.fork()
+        if made == 0:
+            child(number)
+        children.append(made)
+    codes = [os.waitpid(each, 0)[1] for each in children]
+    return max(abs(os.waitstatus_to_exitcode(code)) for code in codes)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def test_a_signal_goes_to_a_process_that_handles_it_only(tmp_path: Path) -> None
 def test_the_kernel_says_where_a_process_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with sleeping(tmp_path, "") as (job, header):
-        (line,) = stacks.stacks([header])
+        ((_, line),) = stacks.stacks([header])
         assert line.startswith(f"pid {job.pid}: it ")
         assert "py-spy would show" in line
 
@@ -71,13 +71,13 @@ def test_py_spy_is_asked_with_a_limit_and_its_words_do_nothing(tmp_path: Path, m
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     with sleeping(tmp_path, "") as (job, header):
         assert stacks.stacks([header]) == [
-            f"pid {job.pid}: Thread 1 (idle)",
-            f"pid {job.pid}:   step (train.py:7)\\x1b[2J",
+            (job.pid, f"pid {job.pid}: Thread 1 (idle)"),
+            (job.pid, f"pid {job.pid}:   step (train.py:7)\\x1b[2J"),
         ]
         program.write_text("#!/bin/sh\nexec sleep 60\n")
         monkeypatch.setattr(stacks, "_LIMIT_S", 0.3)
         begun = time.monotonic()
-        (line,) = stacks.stacks([header])
+        ((_, line),) = stacks.stacks([header])
         assert time.monotonic() - begun < 10
         assert "py-spy would show" in line
 

@@ -1,0 +1,138 @@
+"""What is said while a job runs: hangs, late ranks, a table where one is asked for, and metrics for other programs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.base.errors import UserError
+from busbw.base.prometheus import Family, write_exposition
+from busbw.watch.late import LATE_S
+from busbw.watch.live import Follower, Watcher
+from busbw.watch.recording import Recording
+from busbw.watch.screen import Screen
+from busbw.watch.stacks import signal_all, stacks
+from busbw.watch.verdict import Verdict, is_here, monotonic_ns
+
+TABLE_S = 1.0
+_STACKS_S = 10.0
+"""So long after a verdict another host's stacks are looked for."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user wants to be told, and where."""
+
+    late_s: float = LATE_S
+    live: bool = False
+    signals: bool = False
+    metrics: Path | None = None
+
+
+class Watching:
+    """Takes a Watcher's findings to stderr, and to whom else asked for them."""
+
+    def __init__(self, wishes: Wishes, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self._follower = Follower(wishes.late_s)
+        self._screen = Screen(sys.stderr) if wishes.live else None
+        self._next_table = 0.0
+        self._signals = wishes.signals
+        self._metrics = wishes.metrics
+        self._accused: tuple[tuple[str, int], ...] = ()
+        self._asked_until = 0.0
+
+    def __enter__(self) -> Watching:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write_metrics(list(self.watcher.recordings.values()))
+        if self._screen:
+            self._screen.close()
+
+    def look(self) -> Verdict | None:
+        """Once; a verdict where the job hangs."""
+        now = monotonic_ns()
+        verdict = self._poll(now)
+        if verdict:
+            self._say(f"no progress for {self.watcher.threshold_s():g} s. {verdict.text}")
+            self._ask(verdict)
+        self._hear()
+        recordings = list(self.watcher.recordings.values())
+        for late in self._follower.look(recordings):
+            self._say(late.text)
+        if time.monotonic() >= self._next_table:
+            self._next_table = time.monotonic() + TABLE_S
+            if self._screen:
+                self._screen.draw(self._follower.table(recordings, now, self._screen.width))
+            self._write_metrics(recordings)
+        return verdict
+
+    def _poll(self, now_ns: int) -> Verdict | None:
+        """A folder that cannot be written is told once; then this host is watched alone."""
+        try:
+            return self.watcher.poll(now_ns)
+        except UserError as error:
+            if self.watcher.share is None:
+                raise
+            self._say(f"{error}; from here on this host is watched alone")
+            self.watcher.share = None
+            return self.watcher.poll(now_ns)
+
+    def families(self) -> list[Family]:
+        """Sums since the start, for programs that draw them."""
+        return self._families(list(self.watcher.recordings.values()))
+
+    def _families(self, recordings: list[Recording]) -> list[Family]:
+        follower = self._follower
+        return follower.sums.families(recordings, follower.stragglers, follower.lates, follower.arrivals.skipped)
+
+    def _write_metrics(self, recordings: list[Recording]) -> None:
+        """For Prometheus; a file that cannot be written is told once, and the job goes on."""
+        if self._metrics is None:
+            return
+        try:
+            write_exposition(self._metrics, self._families(recordings))
+        except UserError as error:
+            self._say(str(error))
+            self._metrics = None
+
+    def _ask(self, verdict: Verdict) -> None:
+        """Where the accused processes are, and a signal to all where that was wanted."""
+        here = [head for each in self.watcher.recordings.values() if is_here(head := each.header()) and not head.ended]
+        lines = stacks([head for head in here if (head.host, head.pid) in verdict.accused])
+        for _, line in lines:
+            self._say(line)
+        if lines and self.watcher.share:
+            self.watcher.publish_now(stacks=lines)
+        if self._signals:
+            self._say(signal_all(here))
+        ours = {(head.host, head.pid) for head in here}
+        self._accused = tuple(each for each in verdict.accused if each not in ours)
+        self._asked_until = time.monotonic() + _STACKS_S
+
+    def _hear(self) -> None:
+        """Stacks that the accused ranks' own hosts have written since."""
+        if not self._accused:
+            return
+        if time.monotonic() > self._asked_until:
+            self._accused = ()
+            return
+        lines = self.watcher.stacks_elsewhere(self._accused)
+        for line in lines:
+            self._say(line)
+        if lines:
+            self._accused = ()
+
+    def hear_out(self, limit_s: float = 2.0) -> None:
+        """Before the job is ended: what the accused ranks' own hosts have still to say."""
+        end = time.monotonic() + limit_s
+        while self._accused and time.monotonic() < end:
+            self._hear()
+            time.sleep(0.05)
+
+    @staticmethod
+    def _say(text: str) -> None:
+        print(f"busbw watch: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,215 @@
+"""What one host's watcher tells the others of its processes: a summary as bytes, hostile until it was decoded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import Any
+
+from busbw.base.errors import UserError
+from busbw.base.terminal import visible
+from busbw.watch.recording import KINDS, MADE, OPS, TYPES, Communicator, Shape
+from busbw.watch.verdict import EXITED, GONE, HISTORY, RUNNING, STOPPED, TRACED, Process
+
+MAGIC = "busbw-share 1"
+MAX_BYTES = 8 << 20
+MAX_PROCESSES = 4096
+MAX_LINES = 400
+_MAX_TEXT = 4000
+_STATES = (RUNNING, STOPPED, TRACED, GONE, EXITED)
+_OWN_OP = "an operator of the program"
+_DIGEST = 64
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of one watcher; `written_ns` is by the monotonic clock of its host."""
+
+    written_ns: int
+    quiet_ns: int
+    """How long nothing had moved in its processes when it was written."""
+    is_final: bool
+    """The watcher's program has ended."""
+    said: str
+    """The verdict that it gave, or ""."""
+    processes: tuple[Process, ...]
+    stacks: tuple[tuple[int, str], ...] = ()
+    """Lines of the stacks of accused processes, with their pid."""
+
+
+def encode(summary: Summary) -> bytes:
+    """A line with length and checksum, so that half of a summary is known as such, and JSON."""
+    shapes: dict[Shape, int] = {}
+    body = json.dumps({
+        "written_ns": summary.written_ns, "quiet_ns": summary.quiet_ns, "final": summary.is_final,
+        "said": summary.said[:_MAX_TEXT], "stacks": [list(line) for line in summary.stacks[:MAX_LINES]],
+        "processes": [_of_process(process, shapes) for process in summary.processes],
+        "shapes": [list(astuple(shape)) for shape in shapes],
+    }, separators=(",", ":")).encode()  # fmt: skip
+    # `shapes` is filled while the processes are written: a dict keeps the order of its keys.
+    return f"{MAGIC} {len(body)} {hashlib.sha256(body).hexdigest()}\n".encode() + body
+
+
+def _of_process(process: Process, shapes: dict[Shape, int]) -> dict[str, object]:
+    def number_of(shape: Shape) -> int:
+        return shapes.setdefault(shape, len(shapes))
+
+    return {
+        "pid": process.pid, "host": process.host, "rank": process.name, "state": process.state, "gpus": process.gpus,
+        "start": process.start,
+        "rows": [
+            [row.place, row.identity, row.parent, row.rank, row.ranks, row.device,
+             MADE.index(row.made) if row.made in MADE else 0, row.color, row.last_error, row.made_ns, row.entered,
+             row.returned, row.collectives, row.entered_ns, row.returned_ns, number_of(row.last)]
+            for row in process.communicators
+        ],
+        "history": [
+            [place, [[first, [number_of(calls[first + at]) for at in range(many)]] for first, many in _runs(calls)]]
+            for place, calls in process.history.items()
+        ],
+    }  # fmt: skip
+
+
+def _runs(calls: Mapping[int, Shape]) -> list[tuple[int, int]]:
+    """Numbers that follow each other, as first and how many."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(calls):
+        if found and sum(found[-1]) == number:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((number, 1))
+    return found
+
+
+def decode(raw: bytes) -> Summary:
+    """UserError where it is none, where half of it is missing, or where a field is not what it has to be."""
+    head, _, body = raw.partition(b"\n")
+    words = head[:200].decode("ascii", errors="replace").rsplit(" ", 2)
+    if len(words) != 3 or words[0] != MAGIC or len(words[2]) != _DIGEST:
+        raise UserError("it is no summary of `busbw watch`, or one of another version")
+    if words[1] != str(len(body)) or words[2] != hashlib.sha256(body).hexdigest():
+        raise UserError("it is not whole")
+    try:
+        found = json.loads(body)
+        shapes = [_shape(each) for each in _list(found["shapes"], 1 << 20)]
+        return Summary(
+            _whole(found["written_ns"]),
+            _whole(found["quiet_ns"]),
+            found["final"] is True,
+            _text(found["said"], _MAX_TEXT),
+            tuple(_process(each, shapes) for each in _list(found["processes"], MAX_PROCESSES)),
+            tuple((_whole(pid), _text(line, 400)) for pid, line in _list(found["stacks"], MAX_LINES)),
+        )
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise UserError(f"it is damaged: {type(error).__name__}") from error
+
+
+def _whole(value: object, bits: int = 64) -> int:
+    """From 0 on."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << bits:
+        raise ValueError("no such number")
+    return value
+
+
+def _signed(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) <= value < 1 << 31:
+        raise ValueError("no such number")
+    return value
+
+
+def _text(value: object, longest: int) -> str:
+    if not isinstance(value, str):
+        raise ValueError("no text")
+    return visible(value)[:longest]
+
+
+def _list(value: object, most: int) -> list[Any]:
+    if not isinstance(value, list) or len(value) > most:
+        raise ValueError("no list, or too long")
+    return value
+
+
+def _of(value: object, names: Sequence[str]) -> str:
+    if isinstance(value, str) and (value in names or (value.startswith("number ") and value[7:].isdecimal())):
+        return value[:30]
+    raise ValueError("no such name")
+
+
+def _shape(raw: object) -> Shape:
+    kind, count, type_, op, root = _list(raw, 5)
+    return Shape(
+        _of(kind, KINDS), _whole(count), _of(type_, TYPES), _of(op, (*OPS, _OWN_OP)),
+        None if root is None else _whole(root),
+    )  # fmt: skip
+
+
+def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
+    history: dict[int, dict[int, Shape]] = {}
+    left = HISTORY
+    for place, runs in _list(raw["history"], 1 << 16):
+        calls = history.setdefault(_whole(place, 16), {})
+        for first, numbers in _list(runs, HISTORY):
+            left -= len(_list(numbers, left))
+            calls.update({_whole(first) + at: shapes[_whole(number, 20)] for at, number in enumerate(numbers)})
+    return Process(
+        _text(raw["rank"], 20),
+        _whole(raw["pid"], 32),
+        _text(raw["host"], 64),
+        _of(raw["state"], _STATES),
+        tuple(_row(row, shapes) for row in _list(raw["rows"], 1 << 16)),
+        history,
+        gpus=raw["gpus"] is True,
+        start=_whole(raw["start"]),
+        is_here=False,
+    )
+
+
+def _row(raw: object, shapes: Sequence[Shape]) -> Communicator:
+    (
+        place, identity, parent, rank, ranks, device, made, color, error, made_ns, entered, returned, collectives,
+        entered_ns, returned_ns, last,
+    ) = _list(raw, 16)  # fmt: skip
+    if not 0 <= _signed(rank) < _signed(ranks) <= 1 << 20:
+        raise ValueError("no such rank")
+    return Communicator(
+        _whole(place, 16), _whole(identity), _whole(parent), rank, ranks, _signed(device), MADE[_whole(made, 8)],
+        _signed(color), _signed(error), _whole(made_ns), "alive", _whole(entered), _whole(returned),
+        _whole(collectives), _whole(entered_ns), _whole(returned_ns), shapes[_whole(last, 20)],
+    )  # fmt: skip
+
+
+def shifted(process: Process, by_ns: int, silent_s: float) -> Process:
+    """By the reader's clock: a host's monotonic clock means nothing on another one."""
+    rows = tuple(
+        replace(
+            row,
+            made_ns=row.made_ns + by_ns,
+            entered_ns=row.entered_ns + by_ns if row.entered_ns else 0,
+            returned_ns=row.returned_ns + by_ns if row.returned_ns else 0,
+        )
+        for row in process.communicators
+    )
+    return replace(process, communicators=rows, silent_s=silent_s)
+
+
+def merged(ours: Iterable[Process], theirs: Iterable[Process]) -> list[Process]:
+    """Ours, and those of other hosts that share a communicator with one of ours, or with one that does."""
+    found = {process.key: process for process in ours}
+    left = []
+    for process in theirs:
+        if process.key in found and not found[process.key].is_here:
+            # Its recording lies here too, but only its host knows its state.
+            found[process.key] = process
+        elif process.key not in found:
+            left.append(process)
+    known = {row.identity for process in found.values() for row in process.communicators}
+    while True:
+        joined = [each for each in left if any(row.identity in known for row in each.communicators)]
+        if not joined:
+            return list(found.values())
+        for process in joined:
+            found.setdefault(process.key, process)
+            known |= {row.identity for row in process.communicators}
+        left = [each for each in left if each.key not in found]
