@@ -94,7 +94,7 @@ def _follow(args: Args, folder: Path) -> int:
     """The live table of a job that somebody else started, until its processes have ended."""
     from busbw.watch.following import Watching
     from busbw.watch.live import Watcher
-    from busbw.watch.verdict import EXITED, GONE, state_now
+    from busbw.watch.processes import EXITED, GONE, state_now
 
     with suppress(KeyboardInterrupt), Watching(_wishes(args), Watcher(folder, args.hang_after)) as watching:
         while True:
@@ -212,7 +212,7 @@ def _wait(job: subprocess.Popen[bytes]) -> None:
 
 def _end(job: subprocess.Popen[bytes], watcher: Watcher) -> None:
     """Ends the program and every process that records for it, and nothing else."""
-    from busbw.watch.verdict import GONE, is_here, state_of
+    from busbw.watch.processes import GONE, is_here, state_of
 
     mine = [header for recording in watcher.recordings.values() if is_here(header := recording.header())]
     for number in (signal.SIGTERM, signal.SIGKILL):

@@ -11,10 +11,11 @@ from busbw.base.errors import UserError
 from busbw.base.prometheus import Family, write_exposition
 from busbw.watch.late import LATE_S
 from busbw.watch.live import Follower, Watcher
+from busbw.watch.members import Verdict
+from busbw.watch.processes import is_here, monotonic_ns
 from busbw.watch.recording import Recording
 from busbw.watch.screen import Screen
 from busbw.watch.stacks import signal_all, stacks
-from busbw.watch.verdict import Verdict, is_here, monotonic_ns
 
 TABLE_S = 1.0
 _STACKS_S = 10.0

@@ -9,12 +9,16 @@ from pathlib import Path
 from busbw.base.errors import UserError
 from busbw.watch.arrivals import Arrivals, Meeting
 from busbw.watch.late import LATE_S, Late, Stragglers
+from busbw.watch.links import links_of
+from busbw.watch.members import Verdict
+from busbw.watch.memory import kills
 from busbw.watch.metrics import Sums
+from busbw.watch.processes import GONE, RUNNING, Process, monotonic_ns, processor_s, progress, snapshot
 from busbw.watch.recording import Recording, find
 from busbw.watch.share import Summary, merged
 from busbw.watch.shared_folder import SharedFolder, wait_for_others
 from busbw.watch.table import Window, draw
-from busbw.watch.verdict import Process, Verdict, after_the_end, judge, monotonic_ns, progress, snapshot, waits
+from busbw.watch.verdict import after_the_end, judge, waits
 
 LEAST_S = 10.0
 MOST_S = 600.0
@@ -84,6 +88,9 @@ class Watcher:
     said: str = ""
     """The verdict on the stall that lasts."""
     _history: list[Process] | None = None
+    _used: dict[tuple[str, int, int], tuple[int, float]] = field(default_factory=dict)
+    """Processor time of each process when it last moved, in s, and when that was."""
+    _kills: int = field(default_factory=kills)
     _stacks: tuple[tuple[int, str], ...] = ()
     _seen: object = None
     _since_ns: int = 0
@@ -115,6 +122,8 @@ class Watcher:
                 self._longest_ns = max(self._longest_ns, now_ns - self._since_ns)
             self._seen, self._since_ns, self._told = seen, now_ns, False
             self._history, self.said = None, ""
+            self._used = {each.key: (now_ns, used) for each in processes
+                          if each.is_here and (used := processor_s(each.pid)) is not None}  # fmt: skip
         quiet_ns = now_ns - self._since_ns
         if self.share:
             self._publish(processes, now_ns, quiet_ns)
@@ -125,7 +134,7 @@ class Watcher:
         if not waits(self._with_others(processes, now_ns)):
             return None
         # With what each rank called, which is read for a verdict only.
-        verdict = judge(self._with_others(self._with_history(), now_ns), now_ns, self._where)
+        verdict = self._with_kills(judge(self._with_others(self._with_history(), now_ns), now_ns, self._where))
         self._told = verdict is not None
         if verdict:
             self.said = verdict.text
@@ -144,7 +153,7 @@ class Watcher:
             told = {summary.said for summary, _ in self.share.others(now_ns) if summary.said}
             if told:
                 return Verdict("told", (), min(told))
-        return after_the_end(self._with_others(self._with_history(), now_ns))
+        return self._with_kills(after_the_end(self._with_others(self._with_history(), now_ns)))
 
     def publish_now(self, *, is_final: bool = False, stacks: Sequence[tuple[int, str]] | None = None) -> None:
         """Tell the other hosts, with what each rank called."""
@@ -178,7 +187,25 @@ class Watcher:
         return merged(ours, self.share.processes(now_ns)) if self.share else ours
 
     def _with_history(self) -> list[Process]:
-        return snapshot(self.recordings.values(), with_history=True)
+        """What each rank called, and what its process does meanwhile."""
+        return [self._at_rest(process) for process in snapshot(self.recordings.values(), with_history=True)]
+
+    def _at_rest(self, process: Process) -> Process:
+        now_ns, used = monotonic_ns(), processor_s(process.pid) if process.is_here else None
+        if used is None or process.state != RUNNING or process.key not in self._used:
+            return process
+        since_ns, before = self._used[process.key]
+        busy = max(0.0, used - before) / max((now_ns - since_ns) / 1e9, 1e-3)
+        return replace(process, busy=busy, links=links_of(process.pid))
+
+    def _with_kills(self, verdict: Verdict | None) -> Verdict | None:
+        """Whether a process that ended without a word may have had to for its memory."""
+        if verdict is None or verdict.cause not in {GONE, "ended"} or kills() <= self._kills:
+            return verdict
+        return replace(
+            verdict,
+            text=f"{verdict.text} Meanwhile the kernel has ended a process of this control group for lack of memory.",
+        )
 
     def _is_quiet_elsewhere(self, now_ns: int) -> bool:
         """Whether nothing moves on the other hosts of this job either, as far as their watchers wrote."""
@@ -201,7 +228,7 @@ class Watcher:
         # While nothing moves, what was called stays the same; what runs may not.
         states = {process.key: process.state for process in processes}
         mine = [process for process in processes if process.is_here] if self._history is None else [
-            replace(process, state=states.get(process.key, process.state)) for process in self._history
+            self._at_rest(replace(process, state=states.get(process.key, process.state))) for process in self._history
         ]  # fmt: skip
         self.share.publish(Summary(now_ns, quiet_ns, False, self.said, tuple(mine), self._stacks))
 

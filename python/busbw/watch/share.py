@@ -10,8 +10,9 @@ from typing import Any
 
 from busbw.base.errors import UserError
 from busbw.base.terminal import visible
+from busbw.watch.links import MAX_LINKS, Link
+from busbw.watch.processes import EXITED, GONE, HISTORY, RUNNING, STOPPED, TRACED, Process
 from busbw.watch.recording import KINDS, MADE, OPS, TYPES, Communicator, Shape
-from busbw.watch.verdict import EXITED, GONE, HISTORY, RUNNING, STOPPED, TRACED, Process
 
 MAGIC = "busbw-share 1"
 MAX_BYTES = 8 << 20
@@ -65,6 +66,9 @@ def _of_process(process: Process, shapes: dict[Shape, int]) -> dict[str, object]
              row.returned, row.collectives, row.entered_ns, row.returned_ns, number_of(row.last)]
             for row in process.communicators
         ],
+        "grouped": [[place, length] for place, length in process.grouped.items()],
+        "busy": None if process.busy is None else round(process.busy * 1000),
+        "links": [list(astuple(link)) for link in process.links],
         "history": [
             [place, [[first, [number_of(calls[first + at]) for at in range(many)]] for first, many in _runs(calls)]]
             for place, calls in process.history.items()
@@ -161,9 +165,17 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
         tuple(_row(row, shapes) for row in _list(raw["rows"], 1 << 16)),
         history,
         gpus=raw["gpus"] is True,
+        grouped={_whole(place, 16): _whole(length, 32) for place, length in _list(raw["grouped"], 1 << 16)},
+        busy=None if raw["busy"] is None else _whole(raw["busy"], 32) / 1000,
+        links=tuple(_link(link) for link in _list(raw["links"], MAX_LINKS)),
         start=_whole(raw["start"]),
         is_here=False,
     )
+
+
+def _link(raw: object) -> Link:
+    local, remote, queued, again, waited = _list(raw, 5)
+    return Link(_text(local, 60), _text(remote, 60), _whole(queued), _whole(again), waited is True)
 
 
 def _row(raw: object, shapes: Sequence[Shape]) -> Communicator:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.watch.processes import GONE, Process, state_of
 from busbw.watch.share import MAX_BYTES, Summary, decode, encode, shifted
-from busbw.watch.verdict import GONE, Process, state_of
 
 SUFFIX = ".busbwshare"
 MAX_FILES = 4096

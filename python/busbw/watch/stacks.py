@@ -10,8 +10,8 @@ from pathlib import Path
 
 from busbw.base.programs import ask
 from busbw.base.terminal import visible
+from busbw.watch.processes import GONE, state_of
 from busbw.watch.recording import Header
-from busbw.watch.verdict import GONE, state_of
 
 MAX_PROCESSES = 8
 MAX_LINES = 40

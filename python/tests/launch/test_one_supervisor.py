@@ -34,6 +34,7 @@ ALLOWED = {
     "bench/gpu/stages.py": "a neighbour on the GPU that lasts as long as the measurement beside it",
     "bench/gpu_library/program.py": "sessions that are killed and stopped in the middle, which is what they test",
     "bench/gpu_library/programs/symm_mem.py": "ranks of a program that imports nothing of ours",
+    "bench/watch/faults.py": "watchers whose words are timed as they come, and a proxy that is stopped",
     "bench/import/measure.py": "its figures are those of the child: the less stands in between, the better",
 }
 """Why each of these starts processes by itself."""

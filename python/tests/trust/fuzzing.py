@@ -48,11 +48,11 @@ from busbw.machine.topology.load import from_bytes
 from busbw.records import parse_records
 from busbw.runs.index import Index
 from busbw.runs.store import read_labels
+from busbw.watch.processes import snapshot
 from busbw.watch.recording import Recording
 from busbw.watch.share import Summary
 from busbw.watch.share import decode as decode_summary
 from busbw.watch.share import encode as encode_summary
-from busbw.watch.verdict import snapshot
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "python" / "tests" / "importers" / "samples"

@@ -47,7 +47,9 @@ OURS = {
     "torch_bench.siblings": "/proc, of processes beside ours",
     "torch_bench.worker": "what its own ranks said",
     "watch.replay_rank": "a file of its own rank 0",
-    "watch.verdict": "/proc",
+    "watch.links": "/proc",
+    "watch.memory": "/proc and counters of the control group",
+    "watch.processes": "/proc",
 }
 """Modules that read nothing of others, or hand it to a reader of the table."""
 

@@ -3,7 +3,8 @@
     job.py NCCL RANKS STEPS FAULT FOLDER [FIRST END]
 
 The first process forks the ranks; with FIRST and END only these, where other hosts have the rest. NCCL works in host
-memory. A fault happens in rank 2 at two thirds of the steps.
+memory. A fault happens in rank 2 at two thirds of the steps, or at FAULT_AT. FAULT_AFTER_S lets another process stop,
+kill or debug rank 2 so long after its first step, wherever it is then.
 """
 
 from __future__ import annotations
@@ -42,21 +43,35 @@ def shared_id(nccl: ctypes.CDLL, file: Path, first: bool) -> UniqueId:
     raise SystemExit("no unique id")
 
 
-def attach_debugger() -> None:
-    """A process of its own attaches to this one, which stops as under gdb, and looks on until it goes."""
-    me = os.getpid()
-    if os.fork():
-        time.sleep(600)
-        return
+def attach_debugger(pid: int) -> None:
+    """As gdb does: the process stops until this one goes."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    if libc.ptrace(PTRACE_ATTACH, pid, None, None) == 0:
+        os.waitpid(pid, 0x40000000)  # __WALL
+        while Path(f"/proc/{pid}").exists() and os.getppid() != 1:
+            time.sleep(0.1)
+
+
+def from_outside(fault: str, after_s: float, folder: Path) -> None:
+    """A process of its own does it to this one."""
+    me = os.getpid()
+    if os.fork():
+        return
     try:
-        if libc.ptrace(PTRACE_ATTACH, me, None, None) == 0:
-            os.waitpid(me, 0x40000000)  # __WALL
-            while Path(f"/proc/{me}").exists() and os.getppid() != 1:
-                time.sleep(0.1)
+        time.sleep(after_s)
+        tell(folder)
+        if fault == "debugger":
+            attach_debugger(me)
+        else:
+            os.kill(me, signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
     finally:
         os._exit(0)
+
+
+def tell(folder: Path) -> None:
+    """When the fault happens, for those who measure the delay."""
+    (folder / "fault").write_text(str(time.monotonic()), encoding="ascii")
 
 
 def run_out_of_memory() -> None:
@@ -98,12 +113,14 @@ def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> No
     faults = {
         "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
         "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
-        "debugger": attach_debugger,
+        "debugger": lambda: (from_outside("debugger", 0.0, folder), time.sleep(600)),
         "memory": run_out_of_memory,
         "exception": fail,
         "exit": lambda: sys.exit(3),
         "sleep": lambda: time.sleep(600),
         "busy": compute_for_ever,
+        "inside": lambda: os.environ.update({"BUSBW_FAULT": "busy"}),
+        "link": lambda: os.kill(int(os.environ["PROXY"]), signal.SIGSTOP),
         "count": lambda: all_reduce(comms[0], 32),
         "type": lambda: all_reduce(comms[0], 64, INT32),
         "operator": lambda: all_reduce(comms[0], 64, FLOAT32, MAX),
@@ -114,13 +131,17 @@ def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> No
     }
     orders = {"order": comms[::-1], "skip": comms[1:]}
     at = int(os.environ.get("FAULT_AT", str(steps * 2 // 3)))
+    outside = os.environ.get("FAULT_AFTER_S")
     for step in range(steps):
-        faulty = me == FAULTY and step == at
-        if faulty and fault in faults:
-            faults[fault]()
+        faulty = me == FAULTY and step == at and not outside
+        if me == FAULTY and step == 1 and outside:
+            from_outside(fault, float(outside), folder)
+        if faulty and fault != "none":
+            tell(folder)
+            faults.get(fault, int)()
         for comm in orders.get(fault, comms) if faulty else comms:
             all_reduce(comm)
-        if fault == "group" and me == FAULTY and step == at:
+        if fault == "group" and faulty:
             # As a program that wants its result before it goes on.
             time.sleep(600)
     for comm in comms:

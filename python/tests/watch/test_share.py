@@ -16,10 +16,11 @@ from made_recordings import Made, Row, write
 
 from busbw.base.errors import UserError
 from busbw.watch.live import Watcher
+from busbw.watch.processes import STOPPED, Process
 from busbw.watch.recording import Communicator, Shape
 from busbw.watch.share import MAX_BYTES, Summary, decode, encode, merged, shifted
 from busbw.watch.shared_folder import SILENT_NS, SharedFolder
-from busbw.watch.verdict import STOPPED, Process, judge
+from busbw.watch.verdict import judge
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from made_recordings import Made, Row, write
 
-from busbw.watch import stacks, verdict
+from busbw.watch import processes, stacks
 from busbw.watch.recording import Header, Recording
 
 HANDLER = "signal.signal(signal.SIGUSR1, lambda *_: print('asked', flush=True)); "
@@ -86,6 +86,6 @@ def test_a_process_of_another_host_is_not_said_to_have_ended(tmp_path: Path) -> 
     far = write(tmp_path, 0, [Row(0, 2)], [Made(0)], host="elsewhere", pid=1 << 22, ended=False)
     near = write(tmp_path, 1, [Row(1, 2)], [Made(0)], host=os.uname().nodename, pid=(1 << 22) + 1, ended=False)
     with Recording(far) as recording:
-        assert verdict.state_now(recording.header()) == verdict.RUNNING
+        assert processes.state_now(recording.header()) == processes.RUNNING
     with Recording(near) as recording:
-        assert verdict.state_now(recording.header()) == verdict.GONE
+        assert processes.state_now(recording.header()) == processes.GONE

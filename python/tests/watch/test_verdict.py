@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
-from busbw.watch.recording import Communicator, Shape
-from busbw.watch.verdict import EXITED, GONE, RUNNING, STOPPED, TRACED, Process, after_the_end, judge, waits
+import pytest
+from made_recordings import Made, Row, write
+
+from busbw.watch import memory
+from busbw.watch.links import Link, links_of
+from busbw.watch.members import Verdict
+from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process, snapshot
+from busbw.watch.recording import Communicator, Recording, Shape, find
+from busbw.watch.verdict import after_the_end, judge, waits
 
 USUAL = Shape("all_reduce", 64, "float32", "sum", None)
 NOW = 100_000_000_000
@@ -139,3 +151,139 @@ def test_messages_between_two_ranks_are_not_compared() -> None:
     send, recv = Shape("send", 8, "int8", "sum", 1), Shape("recv", 8, "int8", "sum", 0)
     processes = [process(0, row(0, 0, inside=False, last=send)), process(1, row(1, 0, inside=False, last=recv))]
     assert not waits(processes)
+
+
+def stuck(**more: Mapping[int, object]) -> Verdict:
+    """Four ranks in #11, of which some differ: by name of a field of Process, the values of ranks."""
+    processes = [
+        replace(
+            process(rank, row(rank, 11, inside=True)),
+            **{name: values[rank] for name, values in more.items() if rank in values},  # type: ignore[arg-type]
+        )
+        for rank in range(4)
+    ]
+    verdict = judge(processes, NOW)
+    assert verdict is not None
+    return verdict
+
+
+def test_a_call_in_a_group_that_was_not_closed_is_named() -> None:
+    verdict = stuck(grouped={2: {0: 2}})
+    assert (verdict.cause, verdict.ranks) == ("groups", (2,))
+    assert "rank 2 (node, pid 1002) in a group of 2 calls, and 3 ranks outside of a group" in verdict.text
+    assert stuck(grouped={rank: {0: 2} for rank in range(4)}).cause == "stuck"
+    short = stuck(grouped={rank: {0: 1 if rank == 1 else 3} for rank in range(4)})
+    assert "rank 1 (node, pid 1001) in a group of 1 call, and 3 ranks in a group of 3 calls" in short.text
+
+
+@pytest.mark.parametrize(
+    ("shares", "cause"),
+    [
+        ((0.01, 0.0, 0.9, 0.02), "busy"),
+        ((0.004, 0.004, 0.05, 0.006), "busy"),
+        ((0.9, 0.9, 0.9, 0.9), "stuck"),
+        ((0.02, 0.02, 0.07, 0.02), "stuck"),
+        ((0.9, 0.9, 0.01, 0.01), "stuck"),
+        ((0.01, 0.01, 0.9, 0.5), "stuck"),
+        ((None, 0.01, 0.9, 0.01), "stuck"),
+    ],
+)
+def test_a_rank_that_computes_within_the_call_is_named_where_all_others_wait(
+    shares: tuple[float | None, ...], cause: str
+) -> None:
+    verdict = stuck(busy=dict(enumerate(shares)))
+    assert (verdict.cause, verdict.ranks) == (cause, (2,) if cause == "busy" else ())
+
+
+def test_a_connection_without_acknowledgements_is_named_before_those_that_are_waited_for() -> None:
+    waited = (Link("10.0.0.1:1", "10.0.0.2:2", is_waited_for=True),)
+    full = (Link("10.0.0.3:1", "10.0.0.4:2", 4096, 5),)
+    verdict = stuck(links={0: waited, 3: full})
+    assert (verdict.cause, verdict.ranks) == ("link", (3,))
+    assert "10.0.0.3:1 to 10.0.0.4:2 holds 4,096 bytes that were not acknowledged, sent again 5 times" in verdict.text
+    assert stuck(links={0: waited}).ranks == (0,)
+    # All wait for data where the link is behind them all.
+    assert stuck(links=dict.fromkeys(range(4), waited)).cause == "stuck"
+
+
+def message(kind: str, peer: int) -> Shape:
+    return Shape(kind, 8, "int8", "sum", peer)
+
+
+def test_a_message_that_nobody_answers_names_who_should() -> None:
+    waiting = process(0, row(0, 0, inside=False, ranks=3, last=message("recv", 1)))
+    waiting = replace(waiting, communicators=(replace(waiting.communicators[0], entered=1),))
+    idle = [process(rank, row(rank, 0, inside=False, ranks=3)) for rank in (1, 2)]
+    verdict = judge([waiting, *idle], NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks, verdict.accused) == ("message", (1,), (("node", 1001),))
+    assert "waits in recv of 8 int8, peer 1" in verdict.text
+
+
+def test_two_ranks_that_both_receive_from_each_other_are_named() -> None:
+    both = [process(rank, row(rank, 0, inside=False, ranks=2, last=message("recv", 1 - rank))) for rank in range(2)]
+    both = [replace(each, communicators=(replace(each.communicators[0], entered=1),)) for each in both]
+    verdict = judge(both, NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("message", (0, 1))
+    assert "neither sends" in verdict.text
+
+
+def after(*states: str, errors: tuple[int, ...] = (0, 0, 0, 0)) -> Verdict | None:
+    return after_the_end([
+        process(rank, replace(row(rank, 11, inside=state == GONE), last_error=errors[rank]), state=state)
+        for rank, state in enumerate(states)
+    ])  # fmt: skip
+
+
+def test_a_process_that_was_killed_within_the_call_is_named_after_the_end() -> None:
+    verdict = after(EXITED, EXITED, GONE, EXITED)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == (GONE, (2,))
+    assert "Rank 2 (node, pid 1002) ended without a word, its last call #11" in verdict.text
+    # A launcher ends all of them so: that tells nothing.
+    assert after(GONE, GONE, GONE, EXITED) is None
+
+
+def test_a_process_that_left_without_an_error_of_its_own_is_named_after_the_end() -> None:
+    verdict = after(EXITED, EXITED, EXITED, EXITED, errors=(6, 6, 6, 0))
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == (EXITED, (3,))
+    assert after(EXITED, EXITED, EXITED, EXITED, errors=(6, 6, 0, 0)) is None
+    assert after(EXITED, EXITED, EXITED, EXITED) is None
+
+
+def test_the_length_of_the_newest_group_of_each_communicator_is_read(tmp_path: Path) -> None:
+    groups = [(0, 4), (1, 4), (0, 0), (1, 5), (0, 5), (0, 5)]
+    calls = [Made(n * 1000, place=place, group=group) for n, (place, group) in enumerate(groups)]
+    write(tmp_path, 0, [Row(0, 2), Row(0, 2, identity=8)], calls, ended=False)
+    (path,) = find(tmp_path)
+    with Recording(path) as recording:
+        (found,) = snapshot([recording], with_history=True)
+    assert found.grouped == {0: 3, 1: 3}
+    assert sorted(found.history[0]) == [1, 2, 3, 4]
+
+
+def test_a_connection_to_one_that_reads_no_more_is_found() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door, socket.create_connection(door.getsockname()) as link:
+        end, _ = door.accept()
+        with end:
+            assert not links_of(os.getpid())
+            link.setblocking(False)
+            with suppress(BlockingIOError):
+                while link.send(bytes(1 << 16)):
+                    pass
+            found = [each for each in links_of(os.getpid()) if each.queued]
+            assert [each.remote for each in found] == [f"127.0.0.1:{door.getsockname()[1]}"]
+            assert "not acknowledged" in str(found[0])
+
+
+def test_the_kernel_counts_processes_that_it_ended_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
+    (tmp_path / "cgroup").write_text("0::/job\n")
+    monkeypatch.setattr(memory, "ROOT", tmp_path)
+    monkeypatch.setattr(memory, "PROC", tmp_path / "cgroup")
+    assert memory.kills() == 2
+    (tmp_path / "cgroup").write_text("nothing\n")
+    assert memory.kills() == 0

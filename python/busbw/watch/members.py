@@ -1,0 +1,85 @@
+"""Ranks of communicators, grouped to be compared, and how a verdict speaks of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from busbw.watch.processes import Process
+from busbw.watch.recording import Communicator
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What holds the job up: a code for programs, and a paragraph for people."""
+
+    cause: str
+    ranks: tuple[int, ...]
+    text: str
+    accused: tuple[tuple[str, int], ...] = ()
+    """Host and pid of those ranks."""
+
+
+@dataclass(frozen=True)
+class Member:
+    process: Process
+    row: Communicator
+
+    @property
+    def inside(self) -> bool:
+        return self.row.entered > self.row.returned
+
+    def __str__(self) -> str:
+        gpu = f", GPU {self.row.device}" if self.process.gpus and self.row.device >= 0 else ""
+        return f"rank {self.row.rank} ({self.process.host}, pid {self.process.pid}{gpu})"
+
+
+def by_communicator(processes: Iterable[Process]) -> dict[int, list[Member]]:
+    groups: dict[int, list[Member]] = defaultdict(list)
+    for process in processes:
+        for row in process.communicators:
+            groups[row.identity].append(Member(process, row))
+    for members in groups.values():
+        members.sort(key=lambda member: member.row.rank)
+    return dict(sorted(groups.items(), key=lambda item: min(member.row.made_ns for member in item[1])))
+
+
+def behind_of(members: Sequence[Member]) -> list[Member]:
+    most = max(member.row.collectives for member in members)
+    return [member for member in members if member.row.collectives < most]
+
+
+def inside_of(groups: Mapping[int, Sequence[Member]], process: Process) -> list[Member]:
+    return [m for members in groups.values() for m in members if m.process is process and m.inside]
+
+
+def newest(members: Sequence[Member]) -> Member:
+    return max(members, key=lambda member: (member.row.collectives, -member.row.rank))
+
+
+def name_of(members: Sequence[Member]) -> str:
+    first = members[0].row
+    return f"the communicator of {first.ranks} ranks that was made as {first.made} ({first.identity:016x})"
+
+
+def ago(now_ns: int, then_ns: int) -> str:
+    return f"{max(0, now_ns - then_ns) / 1e9:.1f} s ago" if then_ns else "never"
+
+
+def last_of(member: Member, now_ns: int) -> str:
+    row = member.row
+    if not row.entered:
+        return "it has called nothing there"
+    back = "has not come back" if member.inside else "came back"
+    silent = member.process.silent_s
+    since = f"; its host's watcher has written nothing for {silent:.0f} s" if silent else ""
+    return f"its last call there was #{row.collectives:,}, {row.last}, {ago(now_ns, row.entered_ns)}, and {back}{since}"
+
+
+def accused(members: Iterable[Member]) -> tuple[tuple[str, int], ...]:
+    return tuple((member.process.host, member.process.pid) for member in members)
+
+
+def sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,131 @@
+"""The processes of a job at one moment: how far each has come, by its recording, and what /proc says of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from busbw.watch.links import Link
+from busbw.watch.recording import COLLECTIVES, Communicator, Header, Recording, Shape, shape_of
+
+HISTORY = 4096
+"""So many of a process's newest calls are compared with those of others."""
+RUNNING, STOPPED, TRACED, GONE, EXITED = "running", "stopped", "in a debugger", "gone", "exited"
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of the job at one moment."""
+
+    name: str
+    pid: int
+    host: str
+    state: str
+    communicators: tuple[Communicator, ...]
+    history: Mapping[int, Mapping[int, Shape]] = field(default_factory=dict)
+    """Of each communicator's place, the newest collectives by their number."""
+    gpus: bool = False
+    """Its communicators' devices are GPUs."""
+    start: int = 0
+    """Clock ticks after boot, by which the process is told from another one of that number."""
+    is_here: bool = True
+    """/proc of this host speaks of it."""
+    grouped: Mapping[int, int] = field(default_factory=dict)
+    """Of each place, how many calls the group of its newest call has so far; 0 outside of groups."""
+    busy: float | None = None
+    """Part of a processor that it has used since nothing moves."""
+    links: tuple[Link, ...] = ()
+    """Its connections that do not get on."""
+    silent_s: float = 0.0
+    """For so long the watcher of its host has written nothing; 0 while it writes."""
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """Equal for one process, wherever it is read of."""
+        return self.host, self.pid, self.start
+
+
+def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> list[Process]:
+    """What the recordings and /proc say now; history is for a verdict, and costs more."""
+    found = []
+    for recording in recordings:
+        header = recording.header()
+        rows = tuple(row for row in recording.communicators() if row.ended == "alive" and row.ranks > 1)
+        state = state_now(header)
+        history, grouped = _history(recording, header.calls) if with_history else ({}, {})
+        found.append(
+            Process(
+                str(header.launched_rank), header.pid, header.host, state, rows, history,
+                gpus=not header.synchronous, start=header.process_start, is_here=is_here(header), grouped=grouped,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _history(recording: Recording, calls: int) -> tuple[dict[int, dict[int, Shape]], dict[int, int]]:
+    """Shapes of the newest collectives of each place, and how long the group of its newest call is."""
+    history: dict[int, dict[int, Shape]] = defaultdict(dict)
+    group_of: dict[int, int] = {}
+    lengths: dict[int, int] = {}
+    last = 0
+    for _, (_, sequence, what, _, how) in recording.raw_calls(calls - HISTORY + 1):
+        shape = shape_of(what, how)
+        group = how >> 36 & 0xFFF
+        # Numbers of groups come round: what is not the newest group is over.
+        lengths[group] = lengths[group] + 1 if group == last and group in lengths else 1
+        last = group_of[what >> 48] = group
+        if shape.kind in COLLECTIVES:
+            history[what >> 48][sequence] = shape
+    return history, {place: lengths[group] if group else 0 for place, group in group_of.items()}
+
+
+def state_now(header: Header) -> str:
+    """Of the process of a recording. What runs on another host, or among other process numbers, is taken to run."""
+    if header.ended:
+        return EXITED
+    return state_of(header.pid, header.process_start) if is_here(header) else RUNNING
+
+
+def is_here(header: Header) -> bool:
+    """Whether /proc of this host speaks of the recording's process."""
+    if header.host != os.uname().nodename:
+        return False
+    try:
+        return header.pid_namespace in (0, Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        return True
+
+
+def state_of(pid: int, start: int) -> str:
+    """What /proc says of a process; `start` tells it from another one that has its number now."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        letter, begun = words[0].decode(), int(words[19])
+    except (OSError, IndexError, ValueError):
+        return GONE
+    if start and begun != start:
+        return GONE
+    return {"T": STOPPED, "t": TRACED, "Z": GONE, "X": GONE}.get(letter, RUNNING)
+
+
+def processor_s(pid: int) -> float | None:
+    """Processor time that a process has used."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def progress(processes: Iterable[Process]) -> tuple[tuple[object, ...], ...]:
+    """Changes whenever a call begins or returns anywhere, or a communicator comes or goes."""
+    return tuple((*p.key, row.place, row.entered, row.returned) for p in processes for row in p.communicators)
+
+
+def monotonic_ns() -> int:
+    """The clock of the recordings."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)

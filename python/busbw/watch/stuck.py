@@ -1,0 +1,110 @@
+"""A job whose ranks have all called: messages that nobody answers, groups that differ, a rank that computes, a link."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from busbw.watch.members import Member, Verdict, accused, ago, inside_of, last_of, name_of, sentence
+
+_COMPUTES, _TIMES_MORE = 0.03, 4.0
+"""A process computes that uses so much of a processor, and so many times what each waiting one uses: those look for
+data now and then, and on a machine with much other load nobody gets a processor alone."""
+_PAIRS = frozenset({"send", "recv"})
+
+
+def unanswered(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | None:
+    """A rank that waits in a message for one that has called nothing, or each of two for the other."""
+    for members in groups.values():
+        for member in members:
+            if not member.inside or member.row.last.kind not in _PAIRS or member.row.last.root is None:
+                continue
+            peer = next((each for each in members if each.row.rank == member.row.last.root), None)
+            if peer is None or peer is member:
+                continue
+            mine = f"{member} waits in {member.row.last} {ago(now_ns, member.row.entered_ns)}"
+            if not inside_of(groups, peer.process):
+                text = (
+                    f"{sentence(mine)}, of {name_of(members)}, but {peer} is in no call. For it, "
+                    f"{last_of(peer, now_ns)}."
+                )
+                return Verdict("message", (peer.row.rank,), text, accused([peer]))
+            theirs = next((each for each in members if each is peer and each.inside), None)
+            if theirs and theirs.row.last.kind == member.row.last.kind and theirs.row.last.root == member.row.rank:
+                other = "receives" if member.row.last.kind == "send" else "sends"
+                text = (
+                    f"{sentence(mine)}, and {peer} in {peer.row.last}, of {name_of(members)}: "
+                    f"both {member.row.last.kind}, and neither {other}."
+                )
+                ranks = tuple(sorted((member.row.rank, peer.row.rank)))
+                return Verdict("message", ranks, text, accused([member, peer]))
+    return None
+
+
+def all_called(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict:
+    """The call has not come back on ranks that all made it."""
+    members = next((each for each in groups.values() if any(member.inside for member in each)), None)
+    members = members or next(iter(groups.values()))
+    first = next((member for member in members if member.inside), members[0])
+    number = min(member.row.collectives for member in members)
+    text = f"All ranks called #{number:,} of {name_of(members)}, {first.row.last}, {ago(now_ns, first.row.entered_ns)}"
+    still = f"{text}, and it has not come back: what moves the data stands still."
+    return (
+        _of_groups(members, text)
+        or _of_one_that_computes(members, text)
+        or _of_links(members, text)
+        or Verdict("stuck", (), still, accused(members))
+    )
+
+
+def _of_groups(members: Sequence[Member], text: str) -> Verdict | None:
+    """The newest call lies in groups of different lengths, as where one rank's ncclGroupEnd is missing."""
+    inside = [member for member in members if member.inside]
+    lengths = {id(member): member.process.grouped.get(member.row.place, 0) for member in inside}
+    counts = Counter(lengths.values())
+    if len(counts) < 2:
+        return None
+    usual = counts.most_common(1)[0][0]
+    others = [member for member in inside if lengths[id(member)] != usual]
+
+    def of(length: int) -> str:
+        return f"in a group of {length} call{'s' * (length != 1)}" if length else "outside of a group"
+
+    who = ", ".join(f"{member} {of(lengths[id(member)])}" for member in others[:8])
+    return Verdict(
+        "groups", tuple(member.row.rank for member in others),
+        f"{text}, but {who}, and {counts[usual]} rank{'s' * (counts[usual] != 1)} {of(usual)}: an ncclGroupEnd is "
+        "missing, or the groups of the ranks differ.",
+        accused(others),
+    )  # fmt: skip
+
+
+def _of_one_that_computes(members: Sequence[Member], text: str) -> Verdict | None:
+    """Fewer than half of the processes compute, and all others are known to wait."""
+    known = [(member, member.process.busy) for member in members if member.process.busy is not None]
+    # The median's: ranks that wait are alike.
+    usual = sorted(share for _, share in known)[len(known) // 2] if known else 0.0
+    busy = [(member, share) for member, share in known if share >= max(_COMPUTES, _TIMES_MORE * usual)]
+    rest = [share for member, share in known if not any(member is each for each, _ in busy)]
+    if not busy or len(known) < len(members) or 2 * len(busy) >= len(members):
+        return None
+    if _TIMES_MORE * max(rest) > min(share for _, share in busy):
+        return None
+    who = ", ".join(f"{member} computes ({100 * share:.0f} % of a processor)" for member, share in busy[:8])
+    return Verdict(
+        "busy", tuple(member.row.rank for member, _ in busy),
+        f"{text}, and it has not come back: in it {who}, while the other ranks wait.", accused([m for m, _ in busy]),
+    )  # fmt: skip
+
+
+def _of_links(members: Sequence[Member], text: str) -> Verdict | None:
+    """Connections with data that were not acknowledged; else those that fewer than half of the ranks wait for."""
+    sent = [member for member in members if any(link.queued or link.again for link in member.process.links)]
+    found = sent or [member for member in members if member.process.links]
+    if not found or (not sent and 2 * len(found) >= len(members)):
+        return None
+    who = "; ".join(f"{member}: {member.process.links[0]}" for member in found[:8])
+    return Verdict(
+        "link", tuple(member.row.rank for member in found),
+        f"{text}, and it has not come back. Connections stand still: {who}.", accused(found),
+    )  # fmt: skip
