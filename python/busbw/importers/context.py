@@ -12,6 +12,8 @@ from busbw.importers.values import collective_named, whole
 from busbw.records import Collective, Placement
 
 MAX_BLOCK_LINES = 400
+ABOVE = 14
+"""Lines above a table among which its title is looked for."""
 MAX_VARIABLES = 500
 MAX_COMMAND = 4000
 
@@ -175,6 +177,7 @@ class Document:
         self.library_versions: dict[str, str] = {}
         self._headings: list[tuple[int, str]] = []
         self._block: list[str] = []
+        self._said: list[str] = []
         self._unread = False
         self._command: tuple[int, Command] | None = None
         self._commands: dict[str, tuple[int, Command]] = {}
@@ -198,6 +201,11 @@ class Document:
                     break
         self.pass_by(line)
 
+    def above(self) -> list[str]:
+        """The last few lines of text before this place, the nearest last."""
+        lines = self._said if self.is_markdown and not self.fenced else self._block[-ABOVE:]
+        return [line.strip()[:300] for line in lines if line.strip(" \t-=#*|+")]
+
     def pass_by(self, line: str) -> None:
         """A line that no sign stands in: a command that follows or went before may go on here."""
         if len(self._block) < MAX_BLOCK_LINES:
@@ -207,6 +215,8 @@ class Document:
             self._block.append(line[:MAX_COMMAND])
 
     def _prose(self, line: str) -> None:
+        if line.strip():
+            self._said = [*self._said[1 - ABOVE :], line[:300]]
         heading = _HEADING.match(line)
         if heading:
             self._enter(len(heading[1]), heading[2].strip())

@@ -100,6 +100,9 @@ class Sink(Protocol):
     def sweep_starts(self) -> Surroundings:
         """A sweep starts at this line: the context as of here."""
 
+    def above(self) -> list[str]:
+        """The last lines that are no results, the nearest last: the title of a table may be among them."""
+
     def shared(self, kind: type[Collected]) -> Collected:
         """The file's one collector of that kind."""
 

@@ -227,6 +227,9 @@ class _Reading:
         self._messages.sweep_starts()
         return self._document.here()
 
+    def above(self) -> list[str]:
+        return self._document.above()
+
     def shared(self, kind: type[Collected]) -> Collected:
         found = self._shared.get(kind)
         if found is None:

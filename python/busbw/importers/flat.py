@@ -1,19 +1,24 @@
-"""Figures in flat form: CSV, JSON objects or JSON lines with columns of size, time and bandwidths, whoever wrote them.
+"""Figures in flat form on their way to runs, whoever wrote them; and JSON with sizes, times and bandwidths.
 
 rccl-tests writes such files (-Z csv or json), so do nccom-test and many scripts.
 """
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from busbw.importers.cells import has_decimal_comma, plain_number, split_unit
 from busbw.importers.collective import collective_of_file, named_in
+from busbw.importers.columns import FIGURES, Column, column_of, is_table
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.json_values import json_values, whole_number
+from busbw.importers.nccl_tests_rows import OPS
+from busbw.importers.shape import agrees, derived_ranks
 from busbw.importers.torch_names import torch_type
+from busbw.importers.units import Figure, Row, Units, units_of
 from busbw.importers.values import collective_named, number, size_in_bytes, type_named
 from busbw.records import Case, Collective, Library, Placement, Tool
 
@@ -21,218 +26,238 @@ FORMAT = "flat table of results"
 RCCL_FORMAT = "rccl-tests CSV or JSON"
 MAX_BYTES = 64 << 20
 MAX_RUNS = 2_000
+MAX_ROWS = 20_000
 
-_NAMES = {
-    "bytes": "size bytes sizeb sizebytes msgsize messagesize msgsizebytes messagesizebytes sizeinbytes nbytes msgbytes",
-    "count": "count elements countelems countelements",
-    "type": "type dtype datatype",
-    "op": "redop op reduction",
-    "root": "root",
-    "time_us": "time timeus latencyus latency timeavgus avgtimeus",
-    "time_ms": "timems latencyms avglatencyms",
-    "time_ns": "timens",
-    "time_s": "times seconds",
-    "algbw": "algbw algbwgbs algbwgbps algobw algobwgbs algorithmbandwidth",
-    "busbw": "busbw busbwgbs busbwgbps busbandwidth busbandwidthgbs",
-    "wrong": "wrong nwrong errors",
-    "in_place": "inplace placement",
-    "collective": "name collective operation coll test",
-    "ranks": "ranks nranks worldsize gpus ngpus numgpus np",
-    "library": "library",
-    "cycle": "numcycle cycle",
-}
-"""Names of columns without signs and case, by our field."""
-_FIELDS = {name: field for field, names in _NAMES.items() for name in names.split()}
-_FIGURES = frozenset({"time_us", "time_ms", "time_ns", "time_s", "algbw", "busbw"})
-_TO_US = {"time_us": 1.0, "time_ms": 1e3, "time_ns": 1e-3, "time_s": 1e6}
+Cells = Sequence[tuple[Column, str]]
+"""The cells of a row whose columns are known."""
+
+_RCCL = frozenset({"gpusperrank", "ranksperrank", "ranksPerNode".lower()})
+_TOLD_RANKS = re.compile(
+    r"(?i)\b(\d{1,6}) ?(?:x ?)?(?:[\w-]{1,12} )?(?:gpus?|ranks|devices|processes)\b(?! ?(?:/|per|a|each)\b)"
+    r"|\b(?:world[ _]?size|n_?ranks)\W{1,3}(\d{1,6})\b"
+)
 
 
-def field_of(name: str) -> str | None:
-    """Our field of a column, whatever its case, signs and units."""
-    plain = re.sub(r"[^a-z]", "", name.lower())
-    if plain in _FIELDS:
-        return "algbw_Gbps" if plain == "algbwgbps" and "Gb" in name else _FIELDS[plain]
-    return _FIELDS.get(re.sub(r"[^a-z]", "", re.sub(r"\(.*?\)|\[.*?\]", "", name).lower()))
+@dataclass
+class _Raw:
+    """A row that waits for the units of its table."""
+
+    row: Row
+    placement: Placement | None
+    cells: dict[str, str]
+    variant: str | None
 
 
-def is_table(names: Mapping[str, str]) -> bool:
-    """Whether columns are those of results: a size, and a time or bandwidth."""
-    fields = set(names.values())
-    return "bytes" in fields and bool(fields & _FIGURES)
+@dataclass
+class _Run:
+    """Rows of one collective, number of ranks and library."""
+
+    collective: Collective
+    ranks: int | None
+    library: str | None
+    line: int
+    raws: list[_Raw] = field(default_factory=list)
+    content: list[str] = field(default_factory=list)
 
 
 class Runs:
     """Rows on their way to runs: another collective, number of ranks or library is another run."""
 
-    def __init__(self, sink: Sink, keys: frozenset[str]) -> None:
+    def __init__(self, sink: Sink, names: Sequence[str] = ()) -> None:
         self._sink = sink
-        self._is_rccl = {"gpusperrank", "ranksperrank", "ranksPerNode".lower()} & {key.lower() for key in keys} != set()
-        self._drafts: dict[tuple[Any, ...], Draft] = {}
+        self._is_rccl = not _RCCL.isdisjoint(name.lower() for name in names)
+        self._runs: dict[tuple[Any, ...], _Run] = {}
         self._around = sink.sweep_starts()
+        above = sink.above()[-6:]
         commanded = self._around.command.collective if self._around.command else None
         self._told = (
-            sink.collective or commanded or named_in(self._around.heading) or collective_of_file(self._around.file)
-        )
+            sink.collective or _caption(above[-1:]) or commanded or named_in(self._around.heading) or _caption(above)
+            or collective_of_file(self._around.file)
+        )  # fmt: skip
+        self._told_ranks = _ranks_in(" / ".join([self._around.heading or "", *above]))
+        self.commas = False
+        """Whether decimals follow commas, so that dots group digits."""
+        self.mark = ""
         self.nameless = 0
 
-    def add(self, row: Mapping[str, Any], line: int) -> bool:
-        """One row by our fields; whether it could be read."""
-        size = whole_number(row.get("bytes"))
-        size = size_in_bytes(str(row.get("bytes"))[:40]) if size is None else size
-        named = str(row.get("collective", ""))[:80]
-        collective = collective_named(re.sub(r"_perf$", "", named)) or self._told
-        figures = {name: _figure(row.get(name)) for name in _FIGURES if name in row}
-        if size is None or all(value is None for value in figures.values()):
+    def add(self, cells: Cells, line: int, content: str) -> bool:
+        """One row; whether it could be read."""
+        plain: dict[str, str] = {}
+        figures: dict[tuple[str | None, Collective | None, Placement | None], dict[str, tuple[str, str]]] = {}
+        for column, cell in cells:
+            if column.field in FIGURES or column.field == "wrong":
+                mine = figures.setdefault((column.library, column.collective, column.placement), {})
+                mine.setdefault(column.field, (cell, column.unit))
+            elif column.field in ("variant",) and plain.get("variant"):
+                plain["variant"] += f" {cell}"
+            elif column.field == "bytes":
+                plain.setdefault("bytes", f"{cell}\0{column.unit}")
+            else:
+                plain.setdefault(column.field, cell)
+        shared = figures.pop((None, None, None), {})
+        found = {
+            key: {**({} if any(name in each for name in FIGURES) else shared), **each} for key, each in figures.items()
+        }
+        if not found or any(name in FIGURES for name in shared):
+            found[None, None, None] = shared
+        read = [self._measured(plain, key, each, line, content) for key, each in found.items()]
+        return any(read)
+
+    def _measured(
+        self,
+        plain: Mapping[str, str],
+        key: tuple[str | None, Collective | None, Placement | None],
+        figures: Mapping[str, tuple[str, str]],
+        line: int,
+        content: str,
+    ) -> bool:
+        size = self._size(plain.get("bytes", ""))
+        values = {name: self._figure(*figures[name]) for name in FIGURES if name in figures}
+        if size is None or all(value is None for value in values.values()):
             return False
+        library, of_column, placement = key
+        collective = of_column or self._collective(plain)
         if collective is None:
             self.nameless += 1
             return True
-        ranks = whole_number(row.get("ranks"))
-        key = (collective, ranks, row.get("library"))
-        draft = self._drafts.get(key)
-        if draft is None or draft.rows >= 20_000:
-            self._end(key)
-            if len(self._drafts) >= MAX_RUNS:
-                return False
-            tool = "rccl-tests" if self._is_rccl else "unknown"
-            draft = Draft(RCCL_FORMAT if self._is_rccl else FORMAT, Tool(tool), line, collective, size=ranks)
-            draft.library = Library(str(row["library"])[:40]) if row.get("library") else None
-            self._drafts[key] = draft
-        time = next(
-            (value * _TO_US[name] for name, value in figures.items() if name in _TO_US and value is not None), None
-        )
-        draft.cases.append(_case(row, collective, size, time, figures))
-        draft.rows += 1
-        draft.content.append(str(sorted(row.items()))[:500])
+        ranks = whole_number(plain.get("ranks"))
+        run = self._run((collective, ranks, library or plain.get("library")), line)
+        if run is None:
+            return False
+        row = Row(size, values.get("time"), values.get("algbw"), values.get("busbw"))
+        cells = {**plain, **{name: cell for name, (cell, _) in figures.items() if name not in FIGURES}}
+        run.raws.append(_Raw(row, placement or _placement(plain), cells, plain.get("variant")))
+        run.content.append(content[:500])
         return True
 
-    def _end(self, key: tuple[Any, ...]) -> None:
-        draft = self._drafts.pop(key, None)
-        if draft is not None:
-            self._sink.sweep_ends(draft, self._around)
+    def _collective(self, plain: Mapping[str, str]) -> Collective | None:
+        for name in ("collective", "op"):
+            named = re.sub(r"(?i)[_-]?(?:perf|test|bench(?:mark)?)$", "", plain.get(name, "")[:80])
+            found = collective_named(re.sub(r"^(?:nccl|rccl|mpi|MPI)[_ ]?(?=[A-Za-z])", "", named))
+            if found:
+                return found
+        return self._told
+
+    def _run(self, key: tuple[Collective, int | None, str | None], line: int) -> _Run | None:
+        run = self._runs.get(key)
+        if run is not None and len(run.raws) >= MAX_ROWS:
+            self._end(self._runs.pop(key))
+            run = None
+        if run is None:
+            if len(self._runs) >= MAX_RUNS:
+                return None
+            run = self._runs[key] = _Run(*key, line)
+        return run
+
+    def _size(self, text: str) -> Figure | None:
+        cell, _, unit = text.partition("\0")
+        plain = plain_number(cell[:40], self.mark, commas=self.commas)
+        figure = Figure.of(plain, unit)
+        if figure is None:
+            size = size_in_bytes(plain)
+            figure = None if size is None else Figure(float(size), "", 0.0)
+        return figure if figure is not None and 0 <= figure.value < 1 << 63 else None
+
+    def _figure(self, cell: str, unit: str) -> Figure | None:
+        value, own = split_unit(cell[:40])
+        plain = plain_number(value, self.mark, commas=self.commas)
+        figure = Figure.of(plain, own or unit)
+        # -1 and the like say that there is no figure.
+        return figure if figure is not None and figure.value >= 0 and number(plain) is not None else None
+
+    def _end(self, run: _Run) -> None:
+        groups: dict[tuple[str, ...], list[_Raw]] = {}
+        for raw in run.raws:
+            row = raw.row
+            groups.setdefault(
+                tuple(each.unit if each else "-" for each in (row.size, row.time, row.algbw, row.busbw)), []
+            ).append(raw)
+        cases: list[Case] = []
+        notes: list[str] = []
+        variants = list(dict.fromkeys(raw.variant for raw in run.raws))
+        for raws in groups.values():
+            units = units_of([raw.row for raw in raws])
+            if isinstance(units, str):
+                self._sink.problem(run.line, units)
+                continue
+            notes += [units.note] if units.note and units.note not in notes else []
+            cases += [_case(raw, run.collective, units, many=len(variants) > 1) for raw in raws]
+        if not cases:
+            return
+        if len(variants) > 1:
+            shown = ", ".join(str(each)[:40] for each in variants[:8])
+            notes.append(f"rows of {len(variants)} variants: {shown}")
+        tool = "rccl-tests" if self._is_rccl else "unknown"
+        library = Library(run.library[:40]) if run.library else None
+        draft = Draft(
+            RCCL_FORMAT if self._is_rccl else FORMAT, Tool(tool), run.line, run.collective, cases=cases,
+            rows=len(cases), content=run.content, size=run.ranks, notes=notes, library=library,
+        )  # fmt: skip
+        told = self._told_ranks
+        if draft.size is None and told is not None and derived_ranks(cases) in (None, told) and agrees(cases, told):
+            draft.size = told
+            notes.append(f"{told} ranks: from the words above the table")
+        self._sink.sweep_ends(draft, self._around)
 
     def close(self) -> None:
         """The table ends."""
-        for key in list(self._drafts):
-            self._end(key)
+        for run in self._runs.values():
+            self._end(run)
+        self._runs = {}
         if self.nameless:
             self._sink.problem(None, f"nothing names the collective of {self.nameless} rows; name it with --collective")
         self.nameless = 0
 
 
-def _figure(value: Any) -> float | None:
-    return None if isinstance(value, bool) else number(str(value)[:40])
+def _caption(lines: Sequence[str]) -> Collective | None:
+    """The collective of the nearest of the lines that names one only, where it is a title and no prose."""
+    for line in reversed(lines):
+        found = named_in(line) if len(line) < 100 and len(line.split()) <= 12 else None
+        if found:
+            return found
+    return None
 
 
-def _case(
-    row: Mapping[str, Any], collective: Collective, size: int, time: float | None, figures: Mapping[str, float | None]
-) -> Case:
-    place: Placement | None = None
-    if "in_place" in row:
-        text = str(row["in_place"]).lower().replace("-", "_")
-        place = "in_place" if text in ("1", "true", "in_place", "inplace") else "out_of_place"
-    op, wrong, root = row.get("op"), _figure(row.get("wrong")), whole_number(row.get("root"))
-    dtype = row.get("type")
+def _ranks_in(text: str) -> int | None:
+    found = {int(match[1] or match[2]) for match in _TOLD_RANKS.finditer(text)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _placement(plain: Mapping[str, str]) -> Placement | None:
+    if "in_place" not in plain:
+        return None
+    text = plain["in_place"].lower().replace("-", "_").replace(" ", "_")
+    return "in_place" if text in ("1", "true", "in_place", "inplace", "yes") else "out_of_place"
+
+
+def _case(raw: _Raw, collective: Collective, units: Units, *, many: bool) -> Case:
+    row, cells = raw.row, raw.cells
+    op, dtype = cells.get("op"), cells.get("type")
+    is_op = op and (op.lower() in OPS or collective_named(op) is None) and op not in ("none", "N/A")
+    size = row.size.value * units.size
+    wrong = number(cells.get("wrong", "")[:40])
     return Case(
-        run="", case=0, collective=collective, bytes=size, placement=place, outcome="measured", time_us=time,
-        algbw_GBps=figures.get("algbw"), busbw_GBps=figures.get("busbw"), count=whole_number(row.get("count")),
-        type=(torch_type(str(dtype)[:40]) or type_named(str(dtype)[:40])) if dtype else None,
-        op=str(op)[:20] if op not in (None, "", "none", "N/A") else None, root=root, wrong=wrong,
-        cycle=whole_number(row.get("cycle")) or None,
+        run="", case=0, collective=collective, bytes=round(size), placement=raw.placement, outcome="measured",
+        time_us=_scaled(row.time, units.time), algbw_GBps=_scaled(row.algbw, units.rate),
+        busbw_GBps=_scaled(row.busbw, units.rate), count=whole_number(cells.get("count")),
+        type=(torch_type(dtype[:40]) or type_named(dtype[:40])) if dtype else None, op=str(op)[:20] if is_op else None,
+        root=whole_number(cells.get("root")), wrong=wrong, cycle=whole_number(cells.get("cycle")) or None,
+        variant=raw.variant[:80] if many and raw.variant else None,
     )  # fmt: skip
 
 
-class Parser:
-    """Reads CSV and tables between pipes: a header of known columns, then rows of as many cells."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._runs: Runs | None = None
-        self._names: list[str | None] = []
-        self._mark = ","
-        self._beside: dict[str, dict[int, str]] = {}
-
-    def feed(self, line: str, number_: int) -> bool:
-        """Whether the line belongs to this format."""
-        if self._runs is not None:
-            cells = self._cells(line)
-            if self._mark == "|" and set(line) <= set("|-+=: \t"):
-                return True
-            if len(cells) == len(self._names):
-                row = {name: cell for name, cell in zip(self._names, cells, strict=True) if name and cell}
-                for library, columns in self._beside.items():
-                    others = {field: cells[at] for at, field in columns.items()}
-                    self._runs.add({**_without_figures(row), **others, "library": library}, number_)
-                if not self._runs.add(row, number_) and not row.get("bytes", "").isalpha():
-                    self._sink.problem(number_, f"a row of the table that cannot be read: {line.strip()[:80]!r}")
-                return True
-            if line.strip():
-                self.close()
-        return self._header(line)
-
-    def _header(self, line: str) -> bool:
-        if len(line) > 4000 or line.lstrip()[:1] in "{[<":
-            return False
-        for mark in ("|",) if line.lstrip().startswith("|") else (",", ";", "\t"):
-            if line.count(mark) >= 2:
-                self._mark = mark
-                cells = self._cells(line)
-                names = {cell: field for cell in cells if (field := field_of(cell))}
-                if is_table(names) and len(cells) < 100:
-                    self._names = [field_of(cell) for cell in cells]
-                    self._beside = {}
-                    for at, cell in enumerate(cells):
-                        named = _BESIDE.match(cell)
-                        field = field_of(named["column"]) if named else None
-                        if named and field in _FIGURES:
-                            self._beside.setdefault(named["library"], {})[at] = str(field)
-                    self._runs = Runs(self._sink, frozenset(cells))
-                    return True
-        return False
-
-    def _cells(self, line: str) -> list[str]:
-        return [_without_groups(cell, self._mark) for cell in self._raw_cells(line)]
-
-    def _raw_cells(self, line: str) -> list[str]:
-        if self._mark == "|":
-            return [cell.strip(" *`") for cell in line.strip().strip("|").split("|")]
-        if '"' not in line:
-            return [cell.strip() for cell in line.split(self._mark)]
-        try:
-            return [cell.strip() for cell in next(csv.reader([line], delimiter=self._mark), [])]
-        except csv.Error:
-            return []
-
-    def close(self) -> None:
-        """The table ends."""
-        if self._runs is not None:
-            self._runs.close()
-        self._runs = None
+def _scaled(figure: Figure | None, factor: float) -> float | None:
+    if figure is None:
+        return None
+    return figure.value if factor == 1.0 else round(figure.value * factor, 9)
 
 
-_BESIDE = re.compile(r"(?P<library>NCCL|RCCL|MSCCL|MSCCL\+\+) (?P<column>\w[^\n]{0,60})")
-"""A column of another library beside the table's own, as MSCCL++'s Python benchmark prints them."""
+# -- JSON ------------------------------------------------------------------------------------------------------------
 
-
-def _without_figures(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in _FIGURES and name != "wrong"}
-
-
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d{1,9})?|\d{1,3}(?:[ \u00a0\u202f'_]\d{3})+(?:\.\d{1,9})?")
-_DECIMAL_COMMA = re.compile(r"\d{1,3}(?:[. ]\d{3})*,\d{1,9}|\d{1,15},\d{1,9}|\d{1,3}(?:\.\d{3}){2,}")
-
-
-def _without_groups(cell: str, mark: str) -> str:
-    """A number without what groups its digits; where commas do not part cells, 34,8 is 34.8 and 1.048.576 a million."""
-    if not cell[:1].isdecimal() or len(cell) > 40:
-        return cell
-    if mark in (";", "\t") and _DECIMAL_COMMA.fullmatch(cell):
-        return cell.replace(".", "").replace(" ", "").replace(",", ".")
-    return re.sub(r"[^\d.]", "", cell) if _GROUPED.fullmatch(cell) else cell
-
-
-_OBJECT = re.compile(r'"(?:size|bytes|msg_?size)[^"]{0,30}"\s*:', re.IGNORECASE)
-_BANDWIDTH = re.compile(r'"(?:alg|algo|bus)_?(?:bw|bandwidth)[^"]{0,20}"\s*:', re.IGNORECASE)
+_OBJECT = re.compile(r'"(?:size|bytes|msg_?(?:size|bytes)|message_?size|n_?bytes)[^"]{0,30}"\s*:', re.IGNORECASE)
+_BANDWIDTH = re.compile(
+    r'"(?:(?:oop|ip|op|out_of_place|in_place)_)?(?:alg|algo|bus)_?(?:bw|bandwidth)[^"]{0,20}"\s*:', re.IGNORECASE
+)
 
 
 def looks_like(head: str) -> bool:
@@ -249,15 +274,18 @@ def parse(text: str, sink: Sink) -> None:
     for line, value in json_values(text):
         for raw in _objects(value, {}, 0):
             if runs is None:
-                runs = Runs(sink, frozenset(raw))
-            row = {field: raw[key] for key in raw if (field := field_of(key))}
-            unread += not runs.add(row, line)
+                runs = Runs(sink, list(raw))
+            cells = [(column, str(each)[:80]) for name, each in raw.items() if (column := column_of(name)) is not None]
+            unread += not runs.add(cells, line, str(sorted((column.field, cell) for column, cell in cells)))
     if runs is None:
         sink.problem(1, "JSON with sizes and bandwidths that cannot be read")
         return
     runs.close()
     if unread:
         sink.problem(None, f"{unread} objects with sizes that cannot be read")
+
+
+_AROUND = frozenset({"collective", "ranks", "type", "library", "op", "variant", "in_place"})
 
 
 def _objects(value: Any, above: Mapping[str, Any], depth: int) -> list[Mapping[str, Any]]:
@@ -269,14 +297,35 @@ def _objects(value: Any, above: Mapping[str, Any], depth: int) -> list[Mapping[s
     if not isinstance(value, dict):
         return []
     plain = {key: each for key, each in value.items() if isinstance(each, (str, int, float)) and len(key) < 80}
-    if is_table({key: field for key in plain if (field := field_of(key))}):
-        return [{**above, **plain}]
-    around = {
-        **above,
-        **{
-            key: each
-            for key, each in plain.items()
-            if field_of(key) in ("collective", "ranks", "type", "library", "op")
-        },
-    }
+    plain = {key: each for key, each in plain.items() if not isinstance(each, bool) or column_of(key)}
+    placed = _of_placements(value)
+    if is_table([column_of(key) for key in (*plain, *placed)]):
+        return [{**above, **plain, **placed}]
+    around = {**above}
+    for key, each in plain.items():
+        column = column_of(key)
+        if column is not None and column.field in _AROUND:
+            around[key] = each
     return [row for each in value.values() for row in _objects(each, around, depth + 1)]
+
+
+def _of_placements(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures that lie in objects named out_of_place and in_place, by one name each."""
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        if (
+            isinstance(inner, dict)
+            and len(key) < 40
+            and re.fullmatch(r"(?i)(?:out[_-]?of[_-]?place|oop|in[_-]?place|ip)", key)
+        ):
+            found |= {
+                f"{key} {name}": each
+                for name, each in inner.items()
+                if isinstance(each, (str, int, float)) and len(name) < 40
+            }
+    return found
+
+
+def decimal_commas(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether decimals follow commas in a table."""
+    return any(has_decimal_comma(cell) for row in rows for cell in row)

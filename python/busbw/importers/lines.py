@@ -5,9 +5,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
-import html
 import io
-import json
 import lzma
 import re
 import zlib
@@ -17,6 +15,17 @@ from typing import IO, BinaryIO, Protocol
 
 from busbw.base.errors import UserError
 from busbw.base.files import open_to_read
+from busbw.importers import zstd
+from busbw.importers.unwrap import (
+    HTML,
+    WRAPPED,
+    HtmlText,
+    Unwrapper,
+    cast_text,
+    is_cast,
+    is_quoted_printable,
+    quoted_printable,
+)
 
 MAX_LINE = 1 << 16
 """Characters of one line; no benchmark prints more, JSON files are read by their own reader."""
@@ -43,12 +52,17 @@ PACKED: dict[bytes, Callable[[BinaryIO], Readable]] = {
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ": lzma.LZMAFile,
+    zstd.MAGIC: zstd.unpacking,
 }
 """What a compressed file starts with, and what unpacks it while it is read."""
 
+MAX_DOCUMENT = 32 << 20
+"""Bytes of one document whose lines are told only by all of it."""
+
 _CHUNK = 1 << 20
+_LINE_OF_JSON = re.compile(r"\s*\{[^\n]*\}[ \t\r]*(?:\n|$)")
 _MAGIC = {b"\x7fELF": "a program", b"PK\x03\x04": "a zip archive", b"%PDF": "a PDF", b"\x89PNG": "a picture",
-          b"\x28\xb5\x2f\xfd": "zstd"}  # fmt: skip
+          b"SQLite format 3\0": "an SQLite database"}  # fmt: skip
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05](?:[}\]\x95c(]|X|\x8c)")
 PICKLE_SAID = (
@@ -56,20 +70,7 @@ PICKLE_SAID = (
     "python3 -c 'import json, pickle, sys; json.dump(pickle.load(sys.stdin.buffer), sys.stdout, default=str)' "
     "< FILE > FILE.json, and import that"
 )
-_WRAPPED = re.compile(
-    r'^[ \t]*(?:[^\n"]{0,80}\{[^\n]{0,1000}?)?"(?:message|MESSAGE|textPayload|log|stdout|line|body)"\s*:\s*"(?=[^"])',
-    re.MULTILINE,
-)
-"""A log whose lines are values of JSON, as services keep them."""
-_VALUE = re.compile(r'"(?:message|MESSAGE|textPayload|log|stdout|line|body)"\s*:\s*("(?:[^"\\]|\\.)*")')
-
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
-_HTML = re.compile(r"<!doctype html|<html\b|<pre\b", re.IGNORECASE)
-_BREAK = re.compile(r"(?i)<br ?/?>(?!\s*$)")
-_CELL = re.compile(r"<t[dh]\b[^<>]{0,400}>", re.IGNORECASE)
-MIN_CELLS = 3
-"""Cells of a row of figures; pages that number the lines of a log have two."""
-_TAG = re.compile(r"</?(?!std(?:out|err|diag)>)[A-Za-z][^<>]{0,2000}>")
 
 Progress = Callable[[int], None]
 """Takes the bytes that were read so far, unpacked."""
@@ -91,8 +92,8 @@ class Source:
             self.head = _read(self._stream, SNIFFED, name)
         self._encoding = _encoding(self.head)
         self._refuse_binary()
-        self._is_html = _HTML.search(self.beginning) is not None
-        self._is_wrapped = _WRAPPED.search(self.beginning) is not None
+        self._html = HtmlText() if HTML.search(self.beginning) else None
+        self._wrapped = Unwrapper() if WRAPPED.search(self.beginning) else None
         self.too_long: list[int] = []
 
     def _refuse_binary(self) -> None:
@@ -139,6 +140,10 @@ class Source:
 
         A line longer than MAX_LINE is left out, ends its block, and is noted in `too_long`.
         """
+        whole_file = self._whole()
+        if whole_file is not None:
+            yield from self._without_long(1, [as_shown(line) for line in whole_file], skip_first=False)
+            return
         number = 1
         pending = ""
         skipping = False
@@ -147,13 +152,15 @@ class Source:
             lines = whole.split("\n")
             pending = lines.pop()
             read = len(lines)
-            if self._is_html:
-                lines = [_without_tags(part) for line in lines for part in _BREAK.split(line)]
-            if self._is_wrapped:
-                lines = [part for line in lines for part in _unwrapped(line)]
+            if self._html is not None:
+                lines = [part for line in lines for part in self._html.lines(line)]
+            if self._wrapped is not None:
+                lines = [part for line in lines for part in self._unwrapped(line)]
                 whole = "\x1b" if any("\x1b" in line or "\r" in line for line in lines) else ""
             if "\x1b" in whole or "\r" in whole or "\b" in whole:
                 lines = [as_shown(line) for line in lines]
+            if not whole.isascii() and "\u2212" in whole:
+                lines = [line.replace("\u2212", "-") for line in lines]
             yield from self._without_long(number, lines, skip_first=skipping)
             number += read
             skipping = skipping and not read
@@ -163,8 +170,35 @@ class Source:
         if skipping:
             self._note_too_long(number)
         elif pending:
-            text = _without_tags(pending) if self._is_html else pending
-            yield number, [as_shown(each) for each in (_unwrapped(text) if self._is_wrapped else [text])]
+            texts = self._html.lines(pending) if self._html is not None else [pending]
+            if self._wrapped is not None:
+                texts = [part for text in texts for part in self._unwrapped(text)]
+            yield number, [as_shown(each).replace("\u2212", "-") for each in texts]
+
+    def _unwrapped(self, line: str) -> list[str]:
+        assert self._wrapped is not None
+        return self._wrapped.lines_of(line) if len(line) <= MAX_LINE else [line]
+
+    def _whole(self) -> list[str] | None:
+        """The lines of a file that has to be read as a whole before it has any; None where it need not."""
+        beginning = self.beginning
+        cast, mail = is_cast(beginning), is_quoted_printable(self.head)
+        document = (
+            self._wrapped is not None and beginning.lstrip()[:1] in ("{", "[") and not _LINE_OF_JSON.match(beginning)
+        )
+        if not (cast or mail or document):
+            return None
+        while len(self.head) <= MAX_DOCUMENT and (block := _read(self._stream, _CHUNK, self.name)):
+            self.head += block
+            self._check_ratio(len(self.head))
+        if len(self.head) > MAX_DOCUMENT:
+            return None
+        data = quoted_printable(self.head) if mail else self.head
+        text = data.decode(self._encoding, "replace")
+        if document:
+            assert self._wrapped is not None
+            return self._wrapped.document(text)
+        return (cast_text(text) if cast else text).replace("\r\n", "\n").split("\n")
 
     def _without_long(self, number: int, lines: list[str], *, skip_first: bool) -> Iterator[tuple[int, list[str]]]:
         """The lines in blocks between those that are too long; the first may be the end of one that is."""
@@ -207,25 +241,6 @@ def as_shown(line: str) -> str:
         parts = [part for part in line.split("\r") if part.strip()]
         line = parts[-1] if parts else ""
     return line.replace("\b", "")
-
-
-def _without_tags(line: str) -> str:
-    """The text of a line of HTML; the rows of a table get pipes between their cells."""
-    if len(_CELL.findall(line)) >= MIN_CELLS:
-        line = _CELL.sub("|", line.replace("</tr>", "|"))
-    return html.unescape(_TAG.sub("", line))
-
-
-def _unwrapped(line: str) -> list[str]:
-    """The lines that a line of JSON holds as its message; the line itself where it holds none."""
-    found = _VALUE.search(line) if len(line) <= MAX_LINE else None
-    if found is None:
-        return [line]
-    try:
-        text = json.loads(found[1])
-    except ValueError:
-        return [line]
-    return str(text).removesuffix("\n").replace("\r\n", "\n").split("\n")
 
 
 def open_source(path: Path) -> IO[bytes]:

@@ -13,12 +13,13 @@ from busbw.records import Case, Collective, Library, Tool
 FORMAT = "OSU micro-benchmarks"
 
 _TITLE = re.compile(
-    r"\s*#\s*OSU (?P<kind>MPI|NCCL|RCCL|xCCL|XCCL|UPC\+{0,2}|OpenSHMEM|UCC)(?P<device>-CUDA|-ROCM|-OPENACC|-SYCL|-XPU)?"
+    r"\s*#\s*(?:OSU|OMB-Py) (?P<kind>MPI|NCCL|RCCL|xCCL|XCCL|UPC\+{0,2}|OpenSHMEM|UCC)"
+    r"(?P<device>-CUDA|-ROCM|-OPENACC|-SYCL|-XPU)?"
     r"(?P<blocking> Non-[Bb]locking)?(?P<before> Persistent)? "
     r"(?P<name>[A-Za-z][A-Za-z_-]{2,60}?)(?: Personalized Exchange)?"
     r"(?P<persistent> Persistent)? (?P<what>Latency|Bandwidth) Test(?: v(?P<version>[\d.]{1,20}))?\s*$"
 )
-_OTHER_TITLE = re.compile(r"\s*#\s*OSU (.{1,100}?) Test(?: v[\d.]{1,20})?\s*$")
+_OTHER_TITLE = re.compile(r"\s*#\s*(?:OSU|OMB-Py) (.{1,100}?) Test(?: v[\d.]{1,20})?\s*$")
 _DATATYPE = re.compile(r"\s*#\s*Datatype: MPI_(\w{3,20})")
 _CELL = r"(?:[\d.]{1,30}|nan|-nan|inf|Pass|Fail|PASS|FAIL)"
 _ROW = re.compile(rf"\s*\d{{1,20}}(?:\s+{_CELL}){{1,14}}\s*$")
@@ -79,7 +80,7 @@ class Parser:
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
-        if "OSU " in line:
+        if "OSU " in line or "OMB-Py " in line:
             title, other = _TITLE.match(line), _OTHER_TITLE.match(line)
             if title:
                 self._open(title, number_)

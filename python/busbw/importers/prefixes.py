@@ -55,6 +55,10 @@ _TIMES = re.compile(
 _TOKEN = re.compile(r"(?P<space>\s+)|(?P<number>\d+)|(?P<word>[^\W\d]+|[.-]+)|(?P<sign>.)", re.DOTALL)
 
 
+_CLOSING = {mark: re.compile(rf"{mark}?[\])}}, ]{{0,8}}$") for mark in "\"'"}
+"""What ends a line within quotes."""
+
+
 def split_prefix(line: str) -> tuple[str, str]:
     """(who, the line without its prefix) for the forms of the usual launchers; who is "" where none is named."""
     match = _PREFIX.match(line)
@@ -83,7 +87,10 @@ class Peeler:
                 who = "".join(token for at, token in enumerate(match.groups()) if at not in counters and token)
                 rest = line[match.end() :]
                 # A line within quotes, as lists of lines in JSON or YAML are.
-                return who, rest.rstrip('", ').removesuffix("\\n") if match[0].rstrip().endswith('"') else rest
+                quote = match[0].rstrip()[-1:]
+                if quote in ('"', "'"):
+                    rest = _CLOSING[quote].sub("", rest).removesuffix("\\n")
+                return who, rest
         return split_prefix(line)
 
     def learn(self, lines: Sequence[str]) -> bool:

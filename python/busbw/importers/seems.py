@@ -6,6 +6,63 @@ import re
 
 _KINDS: tuple[tuple[str, str], ...] = (
     (
+        r'"benchmarks" *: *\[[^\0]{0,4000}"(?:real_time|cpu_time)"|^Benchmark +Time +CPU +Iterations',
+        "Google Benchmark's times, whose names only say what was measured: "
+        "write size, time and collective as columns of CSV",
+    ),
+    (
+        r"^ *\[-{3,} .{1,80} -{3,}\]$|^Times are in (?:micro|milli|nano)?seconds \(\w+\)\.$",
+        "the output of torch.utils.benchmark, which does not say what its rows are: "
+        "write size, time and collective as columns of CSV, or measure with `busbw torch-bench`",
+    ),
+    (r"^@ mpiP$|^@ MPIP Build", "mpiP's profile of an application, which has sums over calls and no sizes of each"),
+    (
+        r"cuda_gpu_kern_sum|CUDA GPU Kernel Summary|CUDA Kernel Statistics|nccl_sum",
+        "a summary of Nsight Systems, which has times of kernels and no sizes: import PyTorch's profiler trace "
+        "or NCCL Inspector's JSON of the same job",
+    ),
+    (
+        r"Self CPU %|CUDA time avg|Self CUDA",
+        "the table of PyTorch's profiler, which has no sizes: export the trace (export_chrome_trace) and import that",
+    ),
+    (
+        r"\| +overhead \(usec\) +\||^\[thread \d+\] +\d+",
+        "ucx_perftest's test of one pair, which is no collective: `busbw sendrecv` measures pairs through NCCL",
+    ),
+    (r"^bytes +iters +total +time +MB/sec", "fabtests' test of one pair over libfabric, which is no collective"),
+    (r"RocmBandwidthTest|rocm[-_]bandwidth[-_]test", "rocm_bandwidth_test's copies, which are no collectives"),
+    (
+        r"Isolated Network Tests|Network Tests v\d|Congestion Impact",
+        "GPCNeT's summary of a loaded network, which has one size of each and no table",
+    ),
+    (
+        r"^# Format: coll|^coll(?:ective)?_?[tT]ype,min|^(?:all|reduce|broad)[a-z]{3,8},\d+,\d+,\w+,\w+,",
+        "a table of choices for NCCL's tuner plugin, which has no measurements: `busbw tune` makes such tables",
+    ),
+    (
+        r"\|ReFrame [\d.]+\||\"session_info\" *: *\{[^\0]{0,4000}\"(?:runs|perfvalues)\"",
+        "ReFrame's record, which keeps a single figure of each test: import the test's own output (rfm_job.out)",
+    ),
+    (
+        r'"NEGOTIATE_\w+"|NCCL_ALLREDUCE"[^\n]{0,80}"ts"',
+        "Horovod's timeline, which has no sizes: import PyTorch's profiler trace or NCCL Inspector's JSON",
+    ),
+    (
+        r'"cat": *"(?:COLL|P2P|GROUP|NET)"[^\n]{0,200}"ph"|"(?:SeqNum|CommHash)":[^\n]{0,200}"Datatype"',
+        "the trace of NCCL's example profiler plugin, whose times are the host's: import NCCL Inspector's JSON instead",
+    ),
+    (r"\d+ times +--> +[\d.]+ Mbps in|NetPIPE", "NetPIPE's test of one pair, which is no collective"),
+    (
+        r"check_nccl|Health [Cc]heck|health check passed|nhc: ",
+        "the verdict of a node's health check, which keeps one figure: import the output of its nccl-tests",
+    ),
+    (r"nccom-test: error|usage: nccom-test", "a failed call of nccom-test: it printed its usage and no results"),
+    (
+        r'"traceEvents"|^\[?\s*\{[^\n]{0,200}"ph" *: *"[BEXbe]"',
+        "a trace without collectives that busbw knows: PyTorch 2.4 and later write sizes beside NCCL's kernels",
+    ),
+    (r"<testsuites?\b|<testcase\b", "a report of tests (JUnit's XML) without the output of a benchmark"),
+    (
         r'nvbandwidth Version|"nvbandwidth" *: *\{|memcpy [CS]\w GPU\(row\)',
         "nvbandwidth's copies between GPUs, which are no collectives: `busbw sendrecv` measures pairs through NCCL",
     ),

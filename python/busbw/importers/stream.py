@@ -37,6 +37,10 @@ class RankSink:
         """A sweep starts at this line."""
         return self._sink.sweep_starts()
 
+    def above(self) -> list[str]:
+        """The last lines that are no results."""
+        return self._sink.above()
+
     def shared(self, kind: type[Collected]) -> Collected:
         """The file's one collector of that kind."""
         return self._sink.shared(kind)

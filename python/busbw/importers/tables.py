@@ -21,6 +21,7 @@ _METRICS: tuple[tuple[re.Pattern[str], Metric], ...] = (
     (re.compile(r"\balg(?:o|orithm)?[ _]?(?:bw|bandwidth)\b.*GB(?:/s|ps)", re.I), "algbw_GBps"),
 )
 _CAPTION = re.compile(r"\s*\*\*(.{1,200}?)\*\*[\s:,.]{0,4}(.{0,200})$")
+_ABOUT = re.compile(r"(?i)all[-_ ]?reduce|all[-_ ]?gather|reduce[-_ ]?scatter|all[-_ ]?to[-_ ]?all|[nr]ccl")
 _SIZE_HEADER = re.compile(r"(?:message )?size(?: \((?:b|bytes)\))?", re.I)
 _COLUMN = re.compile(r"(?:(?P<library>\S+) )?(?P<collective>[A-Za-z_-]+)(?: (?P<variants>\S.*))?")
 _SHAPE = re.compile(r"(\d{1,6}) nodes?,? ?(?:of|x|with)? ?(\d{1,6}) gpus?(?:/| per |\b) ?(?:node)?", re.I)
@@ -74,6 +75,7 @@ class Parser:
         self._metric: Metric | None = None
         self._caption = ""
         self._open: _Open | None = None
+        self._unnamed: list[str] = []
         self._sections: dict[str | None, _Section] = {}
 
     def feed(self, line: str, number_: int) -> bool:
@@ -87,14 +89,18 @@ class Parser:
             if caption:
                 self._metric = metric_of(caption[1])
                 self._caption = f"{caption[1]} {caption[2]}"
-            return caption is not None and self._metric is not None
+            return False  # whoever reads another table below it needs the caption too
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if self._open is not None:
             return self._row(cells, number_)
         return self._header(cells, number_)
 
     def _header(self, cells: list[str], number_: int) -> bool:
-        if not _SIZE_HEADER.fullmatch(cells[0]) or self._metric is None or len(cells) < 2 or len(cells) > 200:
+        if not _SIZE_HEADER.fullmatch(cells[0]) or len(cells) < 2 or len(cells) > 200:
+            self._without_unit(cells, number_)
+            return False
+        if self._metric is None:
+            self._unnamed = cells[1:]
             return False
         columns = [column_of(cell) for cell in cells[1:]]
         if not any(columns):
@@ -108,6 +114,20 @@ class Parser:
         )
         self._sections.setdefault(self._open.around.heading, _Section(self._open.around))
         return True
+
+    def _without_unit(self, cells: list[str], number_: int) -> None:
+        """Say of sizes and figures that nobody names a unit for that they are no results yet."""
+        if not self._unnamed or all(set(cell) <= set("-: ") for cell in cells):
+            return
+        names, self._unnamed = self._unnamed, []
+        figures = [number(cell.strip("* ")) for cell in cells[1:]]
+        about = f"{self._sink.sweep_starts().heading or ''} {' '.join(self._sink.above())}"
+        if size_in_bytes(cells[0]) is not None and any(each is not None for each in figures) and _ABOUT.search(about):
+            self._sink.problem(
+                number_,
+                f"the columns {', '.join(names)[:120]!r} name no time or bandwidth with its unit: write them as "
+                "`NCCL time (us)`, or a caption such as **AllReduce latency (us)** above the table",
+            )
 
     def _row(self, cells: list[str], number_: int) -> bool:
         table = self._open

@@ -11,15 +11,17 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from world_abroad import abroad_shapes
 from world_corpus import Fact, Shape, nccl_tests_shapes
 from world_others import other_shapes
 from world_strangers import stranger_shapes
+from world_tables import table_shapes
 
 from busbw.base.errors import UserError
 from busbw.importers import ImportedSweep, import_stream
 from busbw.records import Record, parse_records
 
-SHAPES = [*nccl_tests_shapes(), *other_shapes(), *stranger_shapes()]
+SHAPES = [*nccl_tests_shapes(), *other_shapes(), *stranger_shapes(), *table_shapes(), *abroad_shapes()]
 
 
 def is_held_out(name: str) -> bool:
@@ -50,7 +52,9 @@ def found_in(record: Record) -> list[Fact]:
         largest = max(case.bytes for case in cases)
         best = next((each.busbw_GBps for each in cases if each.bytes == largest and each.busbw_GBps is not None), None)
         (ranks,) = {case.ranks for case in cases}
-        facts.append(Fact(collective, ranks, len({case.bytes for case in cases}), best))
+        time = next((each.time_us for each in cases if each.bytes == largest and each.time_us is not None), None)
+        inside = [each.busbw_GBps for each in cases if each.bytes == largest and each.placement == "in_place"]
+        facts.append(Fact(collective, ranks, len({case.bytes for case in cases}), best, largest, time, *inside[:1]))
     return facts
 
 
@@ -65,6 +69,12 @@ def differences(shape: Shape) -> list[str]:
             wrong.append(f"{have} instead of {want}; {said[:300]}")
         elif want.busbw is not None and (have.busbw is None or abs(have.busbw - want.busbw) > 0.011):
             wrong.append(f"busbw {have.busbw} instead of {want.busbw}")
+        elif want.largest not in (None, have.largest):
+            wrong.append(f"{have.largest} bytes instead of {want.largest}")
+        elif want.time is not None and (have.time is None or abs(have.time / want.time - 1) > 0.002):
+            wrong.append(f"{have.time} us instead of {want.time}")
+        elif want.in_place is not None and (have.in_place is None or abs(have.in_place - want.in_place) > 0.011):
+            wrong.append(f"in place {have.in_place} instead of {want.in_place}")
     counted = sum(int(case.wrong or 0) for record in records for case in record.cases)
     if counted != shape.wrong:
         wrong.append(f"{counted} wrong elements instead of {shape.wrong}")
@@ -79,18 +89,7 @@ def shapes_to_try() -> Sequence[Shape]:
     return [shape for shape in SHAPES if half is None or is_held_out(shape.name) == (half == "held-out")]
 
 
-NOT_YET = ("markdown-sizes-across",)
-"""Forms that give nothing yet, and are named as text."""
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [
-        pytest.param(shape, marks=[pytest.mark.xfail(strict=True)] if shape.name in NOT_YET else [])
-        for shape in shapes_to_try()
-    ],
-    ids=lambda shape: shape.name,
-)
+@pytest.mark.parametrize("shape", shapes_to_try(), ids=lambda shape: shape.name)
 def test_a_log_of_the_world_gives_its_facts(shape: Shape) -> None:
     assert differences(shape) == []
 

@@ -35,6 +35,12 @@ class Fact:
     ranks: int | None
     sizes: int = 3
     busbw: float | None = None
+    largest: int | None = None
+    """Bytes of the largest size, where that is looked at."""
+    time: float | None = None
+    """Its first time in microseconds, within 0.2 %."""
+    in_place: float | None = None
+    """Its bus bandwidth in place."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,10 @@ from pathlib import Path
 
 from made_recordings import Made, Row
 from made_recordings import write as write_recording
+from world_abroad import abroad_shapes
 from world_corpus import nccl_tests_shapes
 from world_others import other_shapes
+from world_tables import table_shapes
 
 from busbw.base.errors import UserError
 from busbw.base.secrets import hidden, hide
@@ -97,7 +99,9 @@ def _these(*texts: str) -> Callable[[Path], list[bytes]]:
 
 def _samples(_: Path) -> list[bytes]:
     found = [path.read_bytes() for path in sorted(SAMPLES.iterdir()) if path.is_file() and "expected" not in path.name]
-    shapes = [shape.text.encode() for shape in (*nccl_tests_shapes(), *other_shapes())]
+    shapes = [
+        shape.text.encode() for shape in (*nccl_tests_shapes(), *other_shapes(), *table_shapes(), *abroad_shapes())
+    ]
     return [each[:LONGEST] for each in (*found, *shapes)]
 
 
@@ -254,7 +258,7 @@ TOML = 'a.b.c = 1\n[x."y z"]\nd = [1, 2.5, "é", {e = 2026-11-22T00:00:00Z}]\n[[
 
 ENTRIES = {
     "importers": Entry(
-        ("importers.lines", "importers.flat", "importers.flight_recorder", "importers.inspector",
+        ("importers.lines", "importers.unwrap", "importers.flat", "importers.flight_recorder", "importers.inspector",
          "importers.mscclpp_json", "importers.file"),
         _file(lambda path: import_path(path, _keep)), _samples,
     ),
