@@ -110,7 +110,8 @@ def _wishes(args: Args) -> Wishes:
     from busbw.watch.following import Wishes
 
     metrics = Path(args.prometheus) if args.prometheus else None
-    return Wishes(args.late, bool(args.live), args.on_hang == "signal", metrics)
+    port = args.prometheus_port
+    return Wishes(args.late, bool(args.live), args.on_hang == "signal", metrics, port, args.otlp)
 
 
 @contextmanager

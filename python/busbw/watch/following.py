@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.base.errors import UserError
-from busbw.base.prometheus import Family, write_exposition
+from busbw.base.prometheus import write_exposition
+from busbw.watch.endpoint import Endpoint, Pusher
 from busbw.watch.late import LATE_S
 from busbw.watch.live import Follower, Watcher
 from busbw.watch.members import Verdict
@@ -30,6 +31,10 @@ class Wishes:
     live: bool = False
     signals: bool = False
     metrics: Path | None = None
+    port: int | None = None
+    """Of 127.0.0.1, for Prometheus."""
+    collector: str | None = None
+    """Address of one of OpenTelemetry's."""
 
 
 class Watching:
@@ -44,6 +49,10 @@ class Watching:
         self._metrics = wishes.metrics
         self._accused: tuple[tuple[str, int], ...] = ()
         self._asked_until = 0.0
+        self._endpoint = Endpoint(wishes.port) if wishes.port is not None else None
+        if self._endpoint:
+            self._say(f"metrics are at {self._endpoint.url} for processes of this user")
+        self._pusher = Pusher(wishes.collector, self._say) if wishes.collector else None
 
     def __enter__(self) -> Watching:
         return self
@@ -52,6 +61,10 @@ class Watching:
         self._write_metrics(list(self.watcher.recordings.values()))
         if self._screen:
             self._screen.close()
+        if self._endpoint:
+            self._endpoint.close()
+        if self._pusher:
+            self._pusher.close()
 
     def look(self) -> Verdict | None:
         """Once; a verdict where the job hangs."""
@@ -82,23 +95,21 @@ class Watching:
             self.watcher.share = None
             return self.watcher.poll(now_ns)
 
-    def families(self) -> list[Family]:
-        """Sums since the start, for programs that draw them."""
-        return self._families(list(self.watcher.recordings.values()))
-
-    def _families(self, recordings: list[Recording]) -> list[Family]:
-        follower = self._follower
-        return follower.sums.families(recordings, follower.stragglers, follower.lates, follower.arrivals.skipped)
-
     def _write_metrics(self, recordings: list[Recording]) -> None:
-        """For Prometheus; a file that cannot be written is told once, and the job goes on."""
-        if self._metrics is None:
+        """For Prometheus and OpenTelemetry; a file that cannot be written is told once, and the job goes on."""
+        if not (self._metrics or self._endpoint or self._pusher):
             return
-        try:
-            write_exposition(self._metrics, self._families(recordings))
-        except UserError as error:
-            self._say(str(error))
-            self._metrics = None
+        follower = self._follower
+        families = follower.sums.families(recordings, follower.stragglers, follower.lates, follower.arrivals.skipped)
+        for one in (self._endpoint, self._pusher):
+            if one:
+                one.show(families)
+        if self._metrics:
+            try:
+                write_exposition(self._metrics, families)
+            except UserError as error:
+                self._say(str(error))
+                self._metrics = None
 
     def _ask(self, verdict: Verdict) -> None:
         """Where the accused processes are, and a signal to all where that was wanted."""

@@ -103,12 +103,20 @@ def _first(verdicts: Iterable[Verdict | None]) -> Verdict | None:
 
 
 def _of_processes(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | None:
-    """A process that is gone or stopped holds up whatever it takes part in."""
-    for members in groups.values():
-        for member in members:
-            if member.process.state != RUNNING:
-                return _not_running(member, members, now_ns)
-    return None
+    """A process that is gone or stopped holds up whatever it takes part in.
+
+    Of several the one to which NCCL gave no error, and that is furthest behind: the others went because of it.
+    """
+    found = [
+        (member.row.last_error != 0, member.row.collectives - newest(members).row.collectives, key, member.row.rank)
+        for key, members in groups.items()
+        for member in members
+        if member.process.state != RUNNING
+    ]
+    if not found:
+        return None
+    *_, key, rank = min(found)
+    return _not_running(next(member for member in groups[key] if member.row.rank == rank), groups[key], now_ns)
 
 
 def _late(

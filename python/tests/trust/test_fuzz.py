@@ -47,6 +47,7 @@ OURS = {
     "torch_bench.siblings": "/proc, of processes beside ours",
     "torch_bench.worker": "what its own ranks said",
     "watch.replay_rank": "a file of its own rank 0",
+    "watch.endpoint": "/proc; questions are read by wsgiref and Prometheus' client",
     "watch.links": "/proc",
     "watch.memory": "/proc and counters of the control group",
     "watch.processes": "/proc",

@@ -68,6 +68,15 @@ def test_a_process_that_does_not_run_is_the_cause(state: str, words: str) -> Non
     assert f"rank 2 (node, pid 1002): the process {words}; rank 0, 1, 3 of" in verdict.text
 
 
+def test_of_several_that_have_ended_the_first_is_named() -> None:
+    # Rank 2 left; the others got an error from NCCL by it, and one has gone through its exit already.
+    ended = [replace(row(rank, 10 if rank == 2 else 11, inside=False), last_error=6 * (rank != 2)) for rank in range(4)]
+    states = (EXITED, RUNNING, EXITED, RUNNING)
+    verdict = judge([process(rank, ended[rank], state=states[rank]) for rank in range(4)], NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == (EXITED, (2,))
+
+
 @pytest.mark.parametrize(
     ("other", "what"),
     [

@@ -1,0 +1,137 @@
+"""Metrics by port and by push, with the world's own clients: who may read, what they get, and what nobody waits for."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from busbw.base.errors import UserError
+from busbw.base.prometheus import Family
+from busbw.watch import endpoint
+from busbw.watch.endpoint import Endpoint, Pusher
+
+FAMILIES = [
+    Family("busbw_calls_total", "counter", "Calls.", [({"rank": '0"\n'}, 7), ({"rank": "1"}, 8)]),
+    Family("busbw_waited_seconds_total", "counter", "Waits.", [({}, 0.5)]),
+]
+
+
+def get(url: str) -> str:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=5) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def test_prometheus_reads_what_was_shown_last() -> None:
+    pytest.importorskip("prometheus_client")
+    from prometheus_client.parser import text_string_to_metric_families
+
+    served = Endpoint(0)
+    try:
+        assert served.url.startswith("http://127.0.0.1:")
+        served.show(FAMILIES)
+        read = {family.name: family for family in text_string_to_metric_families(get(served.url))}
+        assert [(s.labels, s.value) for s in read["busbw_calls"].samples] == [({"rank": '0"\n'}, 7), ({"rank": "1"}, 8)]
+        assert read["busbw_waited_seconds"].samples[0].value == 0.5
+    finally:
+        served.close()
+    with pytest.raises(OSError, match="refused"):
+        get(served.url)
+
+
+@pytest.mark.parametrize("uid", [None, 4_000_000_000])
+def test_nobody_else_gets_a_byte(monkeypatch: pytest.MonkeyPatch, uid: int | None) -> None:
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr(endpoint, "uid_of_peer", lambda *_: uid)
+    served = Endpoint(0)
+    try:
+        served.show(FAMILIES)
+        with pytest.raises(OSError, match=r"closed|reset"):
+            get(served.url)
+    finally:
+        served.close()
+
+
+def test_the_kernel_says_whose_a_connection_is() -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as door, socket.create_connection(door.getsockname()) as link:
+        here, there = door.getsockname()[1], link.getsockname()[1]
+        assert endpoint.uid_of_peer(there, here) == os.geteuid()
+        assert endpoint.uid_of_peer(there, here + 1) is None
+
+
+def test_a_port_that_is_taken_is_a_sentence() -> None:
+    pytest.importorskip("prometheus_client")
+    served = Endpoint(0)
+    try:
+        with pytest.raises(UserError, match="0 takes a free one"):
+            Endpoint(int(served.url.rsplit(":", 1)[1].split("/")[0]))
+    finally:
+        served.close()
+
+
+@pytest.mark.parametrize("make", [lambda: Endpoint(0), lambda: Pusher("http://localhost", print)])
+def test_a_missing_client_is_a_sentence(monkeypatch: pytest.MonkeyPatch, make: type) -> None:
+    for name in ("prometheus_client", "opentelemetry.exporter.otlp.proto.http.metric_exporter"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UserError, match=r"pip install 'busbw\[(watch|otlp)\]'"):
+        make()
+
+
+@contextmanager
+def collector(status: int) -> Iterator[tuple[str, list[bytes]]]:
+    """Takes what OpenTelemetry's clients send."""
+    got: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            got.append(gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body)
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1/metrics", got
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_collector_gets_the_last_sums() -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http.metric_exporter")
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+    said: list[str] = []
+    with collector(200) as (url, got):
+        pusher = Pusher(url, said.append)
+        pusher.show([Family("busbw_calls_total", "counter", "Calls.", [({"rank": "0"}, 1)])])
+        pusher.show(FAMILIES)
+        pusher.close()
+    request = ExportMetricsServiceRequest()
+    request.ParseFromString(got[-1])
+    metrics = {each.name: each for each in request.resource_metrics[0].scope_metrics[0].metrics}
+    assert {name: each.unit for name, each in metrics.items()} == {"busbw_calls": "1", "busbw_waited_seconds": "s"}
+    points = metrics["busbw_calls"].sum.data_points
+    assert metrics["busbw_calls"].sum.is_monotonic
+    assert sorted(point.as_int or point.as_double for point in points) == [7, 8]
+    assert said == []
+
+
+def test_an_address_that_is_none_is_a_sentence() -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http.metric_exporter")
+    with pytest.raises(UserError, match="give the collector's address"):
+        Pusher("localhost:4318", print)
