@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import socket
 import sys
@@ -120,12 +121,22 @@ class Pusher:
         self._observation = import_module("opentelemetry.metrics").Observation
         if not url.startswith(("http://", "https://")):
             raise UserError(f"--otlp {url}: give the collector's address, such as http://localhost:4318/v1/metrics")
+        # Its client tells each try; what matters is told at the end, by us.
+        logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+        logging.getLogger("opentelemetry").propagate = False
         self._families: dict[str, Family] = {}
         self._known: set[str] = set()
-        self._say = say
-        reader = export.PeriodicExportingMetricReader(
-            exporter.OTLPMetricExporter(endpoint=url, timeout=_PUSH_S), export_interval_millis=_PUSH_S * 1000
-        )
+        self._say, self._url = say, url
+        sender = exporter.OTLPMetricExporter(endpoint=url, timeout=_PUSH_S)
+        sent, self._took = sender.export, True
+
+        def heard(*args: object, **more: object) -> object:
+            result = sent(*args, **more)
+            self._took = result is export.MetricExportResult.SUCCESS
+            return result
+
+        sender.export = heard
+        reader = export.PeriodicExportingMetricReader(sender, export_interval_millis=_PUSH_S * 1000)
         resource = resources.Resource.create({"service.name": "busbw watch"})
         self._provider = sdk.MeterProvider(metric_readers=[reader], resource=resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter("busbw")
@@ -151,11 +162,12 @@ class Pusher:
     def close(self) -> None:
         """Send the last sums; a collector that is gone is told, and no job fails by it."""
         try:
-            if not self._provider.force_flush(_PUSH_S * 1000):
-                self._say("the collector took no metrics within 10 s")
+            self._took = self._provider.force_flush(_PUSH_S * 1000) and self._took
             self._provider.shutdown(timeout_millis=1000)
-        except Exception as error:  # noqa: BLE001 - whatever the client raises, the job goes on
-            self._say(f"the collector took no metrics: {type(error).__name__}")
+        except Exception:  # noqa: BLE001 - whatever the client raises, the job goes on
+            self._took = False
+        if not self._took:
+            self._say(f"--otlp {self._url}: the collector did not take the last metrics")
 
 
 def _client(name: str, option: str, extra: str, instead: str) -> Any:

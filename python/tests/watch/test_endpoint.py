@@ -10,18 +10,35 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
+from made_recordings import Made, Row, write
 
 from busbw.base.errors import UserError
 from busbw.base.prometheus import Family
 from busbw.watch import endpoint
 from busbw.watch.endpoint import Endpoint, Pusher
+from busbw.watch.live import Follower
+from busbw.watch.recording import Recording, find
 
 FAMILIES = [
     Family("busbw_calls_total", "counter", "Calls.", [({"rank": '0"\n'}, 7), ({"rank": "1"}, 8)]),
     Family("busbw_waited_seconds_total", "counter", "Waits.", [({}, 0.5)]),
 ]
+
+
+def test_what_a_job_called_is_all_there(tmp_path: Path) -> None:
+    pytest.importorskip("prometheus_client")
+    write(tmp_path, 0, [Row(0, 2)], [Made(n * 10**6, 100_000) for n in range(20)])
+    served, follower = Endpoint(0), Follower(newest=None)
+    try:
+        read = [Recording(path) for path in find(tmp_path)]
+        follower.read_all(read)
+        served.show(follower.sums.families(read, follower.stragglers, follower.lates, follower.arrivals.skipped))
+        assert 'busbw_calls_total{host="node",pid="1000",rank="0"} 20.0\n' in get(served.url)
+    finally:
+        served.close()
 
 
 def get(url: str) -> str:
@@ -129,6 +146,17 @@ def test_a_collector_gets_the_last_sums() -> None:
     assert metrics["busbw_calls"].sum.is_monotonic
     assert sorted(point.as_int or point.as_double for point in points) == [7, 8]
     assert said == []
+
+
+def test_a_collector_that_refuses_is_told_once() -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http.metric_exporter")
+    said: list[str] = []
+    with collector(400) as (url, got):
+        pusher = Pusher(url, said.append)
+        pusher.show(FAMILIES)
+        pusher.close()
+    assert got
+    assert said == [f"--otlp {url}: the collector did not take the last metrics"]
 
 
 def test_an_address_that_is_none_is_a_sentence() -> None:
