@@ -2,10 +2,13 @@
 // exception leaves this file.
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
+#include <type_traits>
 
 #include "library/common/failure.h"
 #include "library/common/nccl/last_error.h"
@@ -13,6 +16,7 @@
 #include "library/gpu/api/group.h"
 #include "library/gpu/api/registry.h"
 #include "library/gpu/check/ledger.h"
+#include "library/gpu/watch/background.h"
 
 #define BUSBW_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -47,7 +51,8 @@ ncclResult_t forward(Names names, const char* name, Function* RealFunctions::* m
   const ncclResult_t result = call_nccl(function, arguments...);
   if (result != ncclSuccess && result != ncclInProgress) {
     forget();
-    Group::of_this_thread().note_failure(result);
+    // Who asks how a communicator is adds nothing to a group: NCCL does not let it fail for that.
+    if constexpr (!std::is_same_v<Function, ncclCommGetAsyncError_t>) Group::of_this_thread().note_failure(result);
   }
   return result;
 }
@@ -63,6 +68,7 @@ std::shared_ptr<Entry> known(ncclComm_t comm) {
     call_nccl(real_nccl().get_async_error, comm, &state);
     if (entry->pending->with_nccl() && state != ncclSuccess) return entry;
     entry->pending->wait();
+    if (process_ends()) return entry;
     entry = registry().find(comm);
   }
   return entry;
@@ -114,6 +120,26 @@ ncclResult_t by_nccl(const char* function, ncclComm_t comm, ncclStream_t stream,
   return in_order(comm, entry ? entry->ours : nullptr, stream, real);
 }
 
+// A call that was counted and does not take place is not counted: its peers may never make it, as where a program tries
+// what NCCL refuses.
+class Counted {
+ public:
+  explicit Counted(Communicator* ours) : ours_(ours) {}
+  ~Counted() {
+    if (ours_) ours_->take_back(1);
+  }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+  ncclResult_t keep(ncclResult_t result) {
+    if (result == ncclSuccess || result == ncclInProgress) ours_ = nullptr;
+    return result;
+  }
+
+ private:
+  Communicator* ours_;
+};
+
 template <class Real>
 ncclResult_t collective(ncclComm_t comm, const Call& call, Real real) {
   const std::shared_ptr<Entry> entry = usable(comm);
@@ -122,18 +148,18 @@ ncclResult_t collective(ncclComm_t comm, const Call& call, Real real) {
     return real();
   }
   const Choice choice = entry->ours->decide_next(call);
-  if (Group::of_this_thread().open()) Group::of_this_thread().count(comm, entry->ours);
-  if (!choice.accelerated) {
-    note_handed_on(entry, [&] { return std::string(name(call.collective)) + ": " + choice.reason; });
-    return in_order(comm, entry->ours, call.stream, real);
-  }
   Group& group = Group::of_this_thread();
   if (group.open()) {
-    group.defer(comm, entry->ours, call, choice);
-  } else {
-    entry->ours->launch(call, choice);
+    group.count(comm, entry->ours);
+    if (choice.accelerated) return group.defer(comm, entry->ours, call, choice), ncclSuccess;
   }
-  return ncclSuccess;
+  Counted counted(group.open() ? nullptr : entry->ours.get());
+  if (choice.accelerated) {
+    entry->ours->launch(call, choice);
+    return counted.keep(ncclSuccess);
+  }
+  note_handed_on(entry, [&] { return std::string(name(call.collective)) + ": " + choice.reason; });
+  return counted.keep(in_order(comm, entry->ours, call.stream, real));
 }
 
 // `make` asks the real NCCL for communicators, which it may make from a parent.
@@ -158,7 +184,11 @@ enum class End { orderly, abort };
 // One that is on its way gets there, or gives up where it is aborted or its ranks have not begun to meet.
 void settle(ncclComm_t comm, End how) {
   const std::shared_ptr<Entry> entry = registry().find(comm);
-  if (!entry || !entry->pending) return;
+  if (!entry) return;
+  // Its children are on their way on threads that ask NCCL about it.
+  if (how == End::abort) entry->aborted = true;
+  while (entry->making > 0 && !process_ends()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (!entry->pending) return;
   if (how == End::abort || entry->pending->with_nccl()) entry->pending->cancel();
   entry->pending->wait();
 }
@@ -175,11 +205,11 @@ ncclResult_t destroy(Names names, ncclComm_t comm, End how) {
     if (entry && entry->ours) Communicator::retire(std::move(entry->ours));
     return result;
   }
-  if (entry && entry->ours) {
-    entry->ours->drain();
-    entry->ours.reset();
-  }
-  return forward(names, "ncclCommDestroy", &RealFunctions::destroy, comm);
+  if (entry && entry->ours) entry->ours->drain();
+  const ncclResult_t result = forward(names, "ncclCommDestroy", &RealFunctions::destroy, comm);
+  // Peers' kernels may write to our memory until they have come here too, and NCCL's returns when they have.
+  if (entry && entry->ours) Group::of_this_thread().let_go(std::move(entry->ours));
+  return result;
 }
 
 // Ends what runs on a communicator. Only an abort concerns the other ranks: they revoke and shrink it themselves.

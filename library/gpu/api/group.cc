@@ -64,8 +64,10 @@ ncclResult_t Group::simulate_end(const std::function<ncclResult_t()>& by_nccl) {
 void Group::launch_ours(Contents& contents) {
   std::stable_sort(contents.parts.begin(), contents.parts.end(),
                    [](const Part& a, const Part& b) { return a.ours->kin() < b.ours->kin(); });
-  for (const Part& part : contents.parts) {
-    if (!part.calls.empty()) part.ours->launch(part.calls, part.streams);
+  for (Part& part : contents.parts) {
+    if (part.calls.empty()) continue;
+    part.ours->launch(part.calls, part.streams);
+    part.started = true;
   }
   for (Part& part : contents.parts) {
     if (part.ours->asks_nccl()) {
@@ -95,7 +97,12 @@ ncclResult_t Group::run(Contents& contents) {
     const AsideWhereNcclMayConnect aside(captured);
     return call_nccl(real_nccl().group_end);
   }();
-  if (failure != ncclSuccess) return sentence.empty() ? failure : remember(failure, sentence);
+  if (failure != ncclSuccess) {
+    for (const Part& part : contents.parts) {
+      if (!part.started) part.ours->take_back(part.counted);
+    }
+    return sentence.empty() ? failure : remember(failure, sentence);
+  }
   if (result == ncclSuccess || result == ncclInProgress) {
     for (const Part& part : contents.parts) {
       if (part.nccl.empty()) continue;
@@ -136,6 +143,10 @@ void Group::note_window(const RegisteredWindow& window) {
   } else {
     open_windows_of({window});
   }
+}
+
+void Group::let_go(std::shared_ptr<Communicator> ours) {
+  if (open()) contents_.gone.push_back(std::move(ours));
 }
 
 Group::Part& Group::part_of(ncclComm_t comm, const std::shared_ptr<Communicator>& ours) {

@@ -47,6 +47,8 @@ class Group {
     const ncclWindow_t* handle;
   };
   void note_window(const RegisteredWindow& window);
+  // One that NCCL has destroyed, or destroys when the group ends.
+  void let_go(std::shared_ptr<Communicator> ours);
   // The group ends with this, and none of ours starts.
   void note_failure(ncclResult_t code);
 
@@ -60,11 +62,13 @@ class Group {
     std::vector<DeviceStream> nccl;     // of calls that NCCL has taken
     Turn turn;                          // of those
     int counted = 0;                    // collectives, NCCL's too
+    bool started = false;               // ours
   };
   struct Contents {
     std::vector<Part> parts;
     std::vector<New> made;
     std::vector<RegisteredWindow> windows;
+    std::vector<std::shared_ptr<Communicator>> gone;
     ncclResult_t failure = ncclSuccess;
   };
 

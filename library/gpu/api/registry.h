@@ -26,6 +26,8 @@ struct Entry {
   // Set while a non-blocking communicator is on its way, and how many that are made from it are not known here yet.
   std::shared_ptr<Pending> pending;
   std::atomic<int> making{0};
+  // Threads of ours that ask NCCL about it stop: its memory goes.
+  std::atomic<bool> aborted{false};
   // What a lost exchange may still write to.
   std::shared_ptr<void> parked;
 

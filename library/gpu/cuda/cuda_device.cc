@@ -80,6 +80,7 @@ CudaDevice::CudaDevice(const Driver& driver, int ordinal) : driver_(driver) {
   check(driver_.device_get(&device_, ordinal), "cuDeviceGet");
   // Kept until the process ends, as NCCL and CUDA's runtime do.
   check(driver_.primary_context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
+  context_id_ = id_of(context_);
   const Aside aside(*this);
   learn_facts(device_);
   check(driver_.stream_create(&stream_, cuda::stream_non_blocking), "cuStreamCreate");
@@ -88,6 +89,20 @@ CudaDevice::CudaDevice(const Driver& driver, int ordinal) : driver_(driver) {
     return;
   }
   load_kernels();
+}
+
+unsigned long long CudaDevice::id_of(CudaContext context) const {
+  unsigned long long id = 0;
+  if (!driver_.context_get_id || driver_.context_get_id(context, &id) != cuda::success) return 0;
+  return id;
+}
+
+bool CudaDevice::lives() const {
+  if (context_id_ == 0) return true;
+  CudaContext now = nullptr;
+  // Once more for each communicator: it is kept until the process ends anyway.
+  if (driver_.primary_context_retain(&now, device_) != cuda::success) return true;
+  return now == context_ && id_of(now) == context_id_;
 }
 
 void CudaDevice::check(CudaResult result, const char* what) const { driver_.check(result, what, facts_.ordinal); }
@@ -311,9 +326,10 @@ std::uint64_t CudaDevice::capture(DeviceStream stream) {
   const Current current(*this);
   cuda::CaptureStatus status = cuda::capture_none;
   std::uint64_t id = 0;
-  // The legacy stream cannot be asked while another one captures; it captures nothing itself.
   const CudaResult result = driver_.stream_get_capture_info(stream, &status, &id, nullptr, nullptr, nullptr);
-  return result == cuda::success && status == cuda::capture_active ? id : 0;
+  if (result == cuda::stream_capture_implicit) return lost_capture;
+  if (result != cuda::success) return 0;
+  return status == cuda::capture_active ? id : status == cuda::capture_invalidated ? lost_capture : 0;
 }
 
 std::uint64_t CudaDevice::identity(DeviceStream stream) {
@@ -592,8 +608,8 @@ class CudaDevices : public Devices {
 
   std::shared_ptr<Device> open(int ordinal) override {
     const std::lock_guard lock(guard_);
-    std::shared_ptr<Device>& device = opened_[ordinal];
-    if (!device) {
+    std::shared_ptr<CudaDevice>& device = opened_[ordinal];
+    if (!device || !device->lives()) {
       std::string why_not;
       const Driver* loaded = driver(why_not);
       if (!loaded) throw Failure(ncclSystemError, why_not);
@@ -611,7 +627,7 @@ class CudaDevices : public Devices {
 
  private:
   std::mutex guard_;
-  std::map<int, std::shared_ptr<Device>> opened_;
+  std::map<int, std::shared_ptr<CudaDevice>> opened_;
 };
 
 }  // namespace

@@ -14,6 +14,9 @@ class CudaDevice : public Device {
  public:
   CudaDevice(const Driver& driver, int ordinal);
 
+  // False once the program has reset the GPU (cudaDeviceReset): streams and kernels of the old context are gone, and
+  // another object must be made. Memory and events of that time are never touched again.
+  bool lives() const;
   const DeviceFacts& facts() const override { return facts_; }
   std::string why_not() const override { return why_not_; }
   void* allocate(std::size_t bytes) override;
@@ -68,6 +71,7 @@ class CudaDevice : public Device {
     std::vector<void*> behind;
   };
   Captured captured(DeviceStream stream) const;
+  unsigned long long id_of(CudaContext context) const;
   void learn_facts(int device);
   void load_kernels();
   CudaFunction find_kernel(const std::vector<CudaModule>& modules, const std::string& name, int threads) const;
@@ -77,6 +81,7 @@ class CudaDevice : public Device {
   const Driver& driver_;
   int device_ = 0;
   CudaContext context_ = nullptr;
+  unsigned long long context_id_ = 0;  // no two contexts of a process have the same; 0 where the driver does not say
   // Filling and the like, apart from what the program does.
   ncclStream_t stream_ = nullptr;
   DeviceFacts facts_;

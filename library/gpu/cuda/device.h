@@ -49,6 +49,8 @@ struct HostMemory {
 using DeviceStream = ncclStream_t;
 using DeviceEvent = void*;
 
+inline constexpr std::uint64_t lost_capture = ~std::uint64_t{0};
+
 // The node of a graph under capture that records an event for all that runs outside of that graph, and the nodes that
 // it comes behind.
 struct OutsideRecord {
@@ -116,7 +118,8 @@ class Device {
   // Not of a stream that is being captured: the question would end the capture.
   virtual std::uint64_t identity(DeviceStream stream) = 0;
 
-  // A number of the capture that `stream` is part of; 0 where it captures nothing.
+  // A number of the capture that `stream` is part of; 0 where it captures nothing, lost_capture where nothing can be
+  // put into it: its capture was broken and has yet to be ended, or it is the legacy stream while another one captures.
   virtual std::uint64_t capture(DeviceStream stream) = 0;
   // Of a stream under capture: each launch of the graph waits here for whatever has recorded the event last.
   virtual void wait_outside(DeviceStream stream, DeviceEvent event) = 0;

@@ -23,6 +23,7 @@ enum : CudaResult {
   peer_access_already_enabled = 704,
   not_ready = 600,
   not_found = 500,
+  stream_capture_implicit = 906,
 };
 enum Attribute : int {
   multiprocessor_count = 16,
@@ -49,7 +50,7 @@ struct AccessDescription {
   int id;
   int flags;
 };
-enum CaptureStatus : int { capture_none = 0, capture_active = 1 };
+enum CaptureStatus : int { capture_none = 0, capture_active = 1, capture_invalidated = 2 };
 enum : int { capture_mode_relaxed = 2 };
 enum : unsigned { wait_external = 1 };  // for an event that is recorded outside of the graph
 // Of an object that a graph owns: its end need not be waited for, and the graph takes the caller's reference.
@@ -147,6 +148,7 @@ struct Uuid {
 // Newer still: the library does without.
 #define BUSBW_OPTIONAL_DRIVER_FUNCTIONS(X)                                                                  \
   X(stream_get_id, cuStreamGetId, (ncclStream_t stream, unsigned long long* id))                            \
+  X(context_get_id, cuCtxGetId, (CudaContext context, unsigned long long* id))                              \
   X(stream_get_capture_edges, cuStreamGetCaptureInfo_v3,                                                    \
     (ncclStream_t stream, cuda::CaptureStatus * status, std::uint64_t* id, void* graph, void* dependencies, \
      void* edges, void* dependency_count))

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
 #include "library/common/failure.h"
@@ -25,12 +24,6 @@ int ordinal_of(ncclComm_t comm) {
 std::uint64_t mix(std::uint64_t hash, const std::string& bytes) {
   for (const unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
   return hash;
-}
-
-// As NCCL reads it: any number but 0 keeps its default, graphs and eager calls side by side.
-bool mixes_graphs() {
-  const char* setting = std::getenv("NCCL_GRAPH_MIXING_SUPPORT");
-  return !setting || !*setting || std::strtol(setting, nullptr, 0) != 0;
 }
 
 }  // namespace
@@ -60,6 +53,7 @@ void Attachment::prepare() {
   take_room();
   try {
     if (const std::string why_not = device_->why_not(); !why_not.empty()) throw Failure(ncclSystemError, why_not);
+    if (const std::string why_not = what_bars_ours(); !why_not.empty()) throw Failure(ncclInvalidUsage, why_not);
     make_memory();
   } catch (const std::exception& error) {
     refuse(error.what());
@@ -102,7 +96,7 @@ void Attachment::make_memory() {
             .ranks = ranks_,
             .health = std::make_shared<Health>(),
             .log = settings_.log,
-            .mixes_graphs = mixes_graphs()};
+            .mixes_graphs = wishes_.mixes_graphs};
   parts_.choices = std::make_shared<const Choices>(
       Choices::from_settings(settings_.algorithm, settings_.table, device_->facts().name, settings_.prefer));
   record_.settings = mix(parts_.choices->fingerprint(), settings_.check ? BUSBW_VERSION " checked" : BUSBW_VERSION);
@@ -147,6 +141,7 @@ void Attachment::open_peers() {
     parts_.checker.reset();
     parts_.why_unchecked = "a non-blocking communicator";
   }
+  parts_.blocking = agreement.blocking;
   std::memcpy(&parts_.kin, &everyone_.front().watch_secret, sizeof parts_.kin);
   try {
     share_->settle(agreement.channel_limit, everyone_.front().watch_name, ranks_);

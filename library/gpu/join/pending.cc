@@ -1,38 +1,27 @@
 // Threads that wait for non-blocking communicators.
 #include "library/gpu/join/pending.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <chrono>
 #include <memory>
 #include <thread>
 
 #include "library/common/nccl/real_nccl.h"
 #include "library/gpu/api/registry.h"
+#include "library/gpu/watch/background.h"
 
 namespace busbw::gpu {
 namespace {
 
 using std::chrono::milliseconds;
 
-// The program's signals are for the program's threads.
-template <class Body>
-void on_a_thread(Body body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread(std::move(body)).detach();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
 // What NCCL says when it is no longer at it. It takes as long as it takes: ranks may come late.
 ncclResult_t wait_for_nccl(ncclComm_t comm, const std::atomic<bool>* cancelled) {
   for (;;) {
+    rest_if_the_process_ends();
+    if (cancelled && *cancelled) return ncclInProgress;
     ncclResult_t state = ncclSuccess;
     if (call_nccl(real_nccl().get_async_error, comm, &state) != ncclSuccess) return ncclInternalError;
     if (state != ncclInProgress) return state;
-    if (cancelled && *cancelled) return ncclInProgress;
     std::this_thread::sleep_for(milliseconds(1));
   }
 }
@@ -41,7 +30,7 @@ ncclResult_t wait_for_nccl(ncclComm_t comm, const std::atomic<bool>* cancelled) 
 
 void Pending::wait() {
   std::unique_lock lock(guard_);
-  changed_.wait(lock, [&] { return done_.load(); });
+  while (!done_ && !process_ends()) changed_.wait_for(lock, milliseconds(20));
 }
 
 void Pending::finish() {
@@ -57,7 +46,7 @@ void attach_later(const NewCommunicator& made) {
   entry->reason = "it is not ready yet";
   entry->pending = pending;
   registry().put(made.comm, entry);
-  on_a_thread([made, entry, pending] {
+  in_background([made, entry, pending] {
     const ncclResult_t state = wait_for_nccl(made.comm, &pending->cancelled());
     if (state == ncclSuccess) {
       pending->reach_ours();
@@ -77,9 +66,9 @@ void attach_when_filled(const ncclComm_t* place, ncclComm_t parent, const Wishes
     return;
   }
   ++entry->making;
-  on_a_thread([=] {
-    wait_for_nccl(parent, nullptr);
-    if (*place) attach_later({*place, wishes});
+  in_background([=] {
+    // Where NCCL has not made it, nobody has written there; and where the parent is aborted, neither may be looked at.
+    if (wait_for_nccl(parent, &entry->aborted) == ncclSuccess && *place) attach_later({*place, wishes});
     --entry->making;
   });
 }

@@ -15,6 +15,7 @@ class Pending {
   bool done() const { return done_; }
   // Only NCCL knows of it so far, and answers calls itself.
   bool with_nccl() const { return !ours_; }
+  // Not for longer than the process goes on.
   void wait();
   // Its ranks need not meet any more: the communicator is aborted.
   void cancel() { cancelled_ = true; }

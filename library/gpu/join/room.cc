@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <map>
+
+#include "library/gpu/watch/background.h"
 
 namespace busbw::gpu {
 namespace {
@@ -37,8 +40,8 @@ int Share::limit_at(std::uint64_t call) const {
 }
 
 int Share::next() {
-  const std::lock_guard turn(turn_);
-  const std::lock_guard lock(guard_);
+  std::unique_lock lock(guard_);
+  while (frozen_ > 0 && !process_ends()) thawed_.wait_for(lock, std::chrono::milliseconds(20));
   const std::uint64_t call = calls_++;
   if (changes_.empty()) return limit_;
   return limit_at(call);
@@ -72,16 +75,31 @@ void Share::settle(int limit, std::uint64_t identity, int ranks) {
 }
 
 std::uint64_t Share::freeze() {
-  turn_.lock();
   const std::lock_guard lock(guard_);
+  ++frozen_;
   return calls_;
 }
 
-void Share::thaw() { turn_.unlock(); }
+void Share::thaw() {
+  {
+    const std::lock_guard lock(guard_);
+    --frozen_;
+  }
+  thawed_.notify_all();
+}
 
+// Only what still makes a difference is kept: a program may make communicators for as long as it runs.
 void Share::narrow(std::uint64_t from, int limit) {
   const std::lock_guard lock(guard_);
-  changes_.push_back({from, limit});
+  const auto has_no_effect = [](const Change& later, const Change& earlier) {
+    return earlier.from <= later.from && earlier.limit <= later.limit;
+  };
+  const Change made{from, limit};
+  for (const Change& one : changes_) {
+    if (has_no_effect(made, one)) return;
+  }
+  std::erase_if(changes_, [&](const Change& one) { return has_no_effect(one, made); });
+  changes_.push_back(made);
 }
 
 // Room

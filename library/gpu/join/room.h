@@ -5,6 +5,7 @@
 // make anyway on smaller grids for the new one and, from an agreed call on, for those that are there already.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -48,7 +49,8 @@ class Share {
   std::uint64_t identity() const { return identity_; }
   int ranks() const { return ranks_; }
 
-  // Calls that were counted; further ones wait until thaw().
+  // Calls that were counted; further ones wait until thaw(). Several communicators that are made at once, each on a
+  // thread of its own, may freeze one side by side: none waits for another, as the ranks' threads come in any order.
   std::uint64_t freeze();
   void thaw();
   // Calls from number `from` on, counted from 0, take `limit` blocks at most.
@@ -63,11 +65,12 @@ class Share {
   };
   std::shared_ptr<Room> room_;
   mutable std::mutex guard_;
-  std::mutex turn_;  // held while frozen
+  std::condition_variable thawed_;
+  int frozen_ = 0;
   int limit_;
   int kept_ = 0;
   std::uint64_t calls_ = 0;
-  std::vector<Change> changes_;
+  std::vector<Change> changes_;  // later ones are smaller ones
   std::uint64_t identity_ = 0;
   int ranks_ = 0;
 };

@@ -21,6 +21,7 @@
 #include "library/common/failure.h"
 #include "library/common/nccl/real_nccl.h"
 #include "library/gpu/join/exchange.h"
+#include "library/gpu/watch/background.h"
 
 namespace busbw::gpu {
 
@@ -40,6 +41,7 @@ class Together {
     start(all, patience, cancelled, records, [](const One& one) -> auto& { return one.own_record(); }, lose_records);
     wait(all, patience, cancelled, records, [](const One& one) { return one.knows_records(); }, lose_records);
     for (const auto& one : all) {
+      rest_if_the_process_ends();
       if (one->knows_records()) one->open_peers();
     }
     // Who has sent its record comes here within moments; who cannot come shall not hold up the others for long.
@@ -81,6 +83,7 @@ class Together {
         while (result == ncclInProgress && !which(*one).in_its_stream()) {
           if (cancelled && *cancelled) throw Failure(ncclInternalError, "the communicator was aborted");
           if (Clock::now() > deadline) throw Failure(ncclInternalError, "NCCL's all-gather did not start in time");
+          rest_if_the_process_ends();
           std::this_thread::sleep_for(std::chrono::microseconds(100));
         }
         which(*one).fetch();
@@ -96,6 +99,7 @@ class Together {
     const auto deadline = after(patience);
     for (const auto& one : all) {
       while (known(*one)) {
+        rest_if_the_process_ends();
         try {
           if (which(*one).done()) break;
           if (cancelled && *cancelled) lose(*one, "the communicator was aborted");

@@ -10,6 +10,7 @@
 
 #include "library/common/failure.h"
 #include "library/gpu/check/ledger.h"
+#include "library/gpu/watch/background.h"
 
 namespace busbw::gpu {
 namespace {
@@ -156,7 +157,7 @@ void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams st
   settle_later();
   const StreamOrder::Streams others = streams.subspan(1);
   const Turn turn = order_.turn(streams.front(), others);
-  if (turn.capture != 0) parts_.share->keep();
+  note_capture(turn);
   try {
     order_.before(turn, others);
     if (parts_.counts) [[unlikely]] {
@@ -170,6 +171,20 @@ void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams st
     if (turn.capture == 0) fail(failure.code(), failure.what());
     throw;
   }
+}
+
+// With a node of ours at the end of the graph, the line tells whether the graph runs. Without, the graph holds this
+// communicator, as it holds NCCL's: what is destroyed while the graph runs, or before it, goes when the graph has gone.
+// That is on a thread of the driver's, where nothing may be asked of CUDA.
+void Communicator::note_capture(const Turn& turn) {
+  if (turn.capture == 0) return;
+  parts_.share->keep();
+  if (parts_.mixes_graphs || held_capture_ == turn.capture) return;
+  const auto let_go = [ours = shared_from_this()](Communicator*) mutable {
+    in_background([ours = std::move(ours)] {});
+  };
+  device()->keep(turn.stream, std::shared_ptr<Communicator>(this, let_go));
+  held_capture_ = turn.capture;
 }
 
 bool Communicator::launch_norm(const NormCall& call) {
@@ -187,7 +202,7 @@ bool Communicator::launch_norm(const NormCall& call) {
   parts_.health->check();
   settle_later();
   const Turn turn = order_.turn(call.stream);
-  if (turn.capture != 0) parts_.share->keep();
+  note_capture(turn);
   try {
     order_.before(turn);
     device()->norm(shape.way, call.type, shape.channels, shape.threads, norm, turn.stream);
@@ -378,6 +393,7 @@ class Communicator::Releaser {
     DeviceStream stream = nullptr;
     while (!ends_) {
       const bool poisoned = health_->code() != ncclSuccess;
+      if (poisoned && process_ends()) return;
       if (poisoned) {
         try {
           if (!stream) stream = memory_->device()->create_stream();
@@ -452,6 +468,12 @@ void Communicator::after_later(const Turn& turn, StreamOrder::Streams others) {
   later_.emplace_back(turn, std::vector<DeviceStream>(others.begin(), others.end()));
 }
 
+// Another thread that holds the lock is in a call, which settles too. Who asks if all is well never waits for it.
+void Communicator::settle() {
+  const std::unique_lock lock(guard_, std::try_to_lock);
+  if (lock.owns_lock()) settle_later();
+}
+
 // The program may not use the communicator again before NCCL is done with the call, so that it is in its stream now.
 void Communicator::settle_later() {
   for (const auto& [turn, others] : std::exchange(later_, {})) {
@@ -467,6 +489,7 @@ bool Communicator::idle_within(milliseconds patience) {
   const AsideFromCaptures aside;
   const auto give_up = std::chrono::steady_clock::now() + patience;
   for (;;) {
+    rest_if_the_process_ends();
     {
       const std::lock_guard lock(guard_);
       try {
@@ -484,11 +507,10 @@ void Communicator::retire(std::shared_ptr<Communicator> ours) {
   // What runs ends by itself or by the abort word; behind the program's own work it may have to wait for longer, and
   // its memory with it.
   if (ours->idle_within(milliseconds(400))) return;
-  std::thread([ours = std::move(ours)]() mutable {
+  in_background([ours = std::move(ours)] {
     while (!ours->idle_within(seconds(1))) {
     }
-    ours.reset();
-  }).detach();
+  });
 }
 
 void Communicator::drain() {

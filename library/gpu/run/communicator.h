@@ -86,13 +86,14 @@ struct CommunicatorParts {
   // The same on all ranks of the communicator, and on no other one.
   std::uint64_t kin = 0;
   bool mixes_graphs = true;  // StreamOrder
+  bool blocking = true;      // on all ranks
   // BUSBW_CHECK=1; null where calls are counted only, for this reason.
   bool counts = false;
   std::unique_ptr<Checker> checker;
   std::string why_unchecked;
 };
 
-class Communicator {
+class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
   explicit Communicator(CommunicatorParts parts);
   ~Communicator();
@@ -127,6 +128,8 @@ class Communicator {
 
   // For a call of NCCL's that it has taken and may put into the stream later (ncclInProgress).
   void after_later(const Turn& turn, StreamOrder::Streams others = {});
+  // NCCL has said that it is done with such calls: from now on the program may destroy their streams.
+  void settle();
 
   // Symmetric windows that all ranks reach, by NCCL's handle. Taking one away waits for what runs.
   void add_window(ncclWindow_t handle, std::unique_ptr<Window> window);
@@ -137,6 +140,7 @@ class Communicator {
   int ranks() const { return parts_.ranks; }
   LogLevel log_level() const { return parts_.log; }
   std::uint64_t kin() const { return parts_.kin; }
+  bool blocking() const { return parts_.blocking; }
 
   Health& health() { return *parts_.health; }
   // This rank cannot go on: poisons the communicator everywhere.
@@ -162,6 +166,8 @@ class Communicator {
   void launch_in(const Turn& turn, const Call& call, const Choice& choice);
   void launch_copies(const Call& call, std::uint64_t capture);
   void launch_staged(const Call& call, const Choice& choice, std::uint64_t capture);
+  // Where a call of ours is captured.
+  void note_capture(const Turn& turn);
   DeviceStream side_stream(std::uint64_t capture, int nth = 0);
   void settle_later();
   void log(const Call& call, const Choice& choice);
@@ -178,6 +184,7 @@ class Communicator {
   DeviceEvent join_ = nullptr;
   class Releaser;
   std::unique_ptr<Releaser> releaser_;  // from the first staged copies on
+  std::uint64_t held_capture_ = 0;
   std::string logged_;
   std::uint64_t launched_ = 0;  // calls
 };

@@ -48,6 +48,11 @@ StreamOrder::Capture& StreamOrder::begin(std::uint64_t id) {
 
 Turn StreamOrder::turn(DeviceStream stream, Streams others) {
   Turn turn{.stream = stream, .capture = device_->capture(stream)};
+  if (turn.capture == lost_capture) {
+    throw Failure(ncclUnhandledCudaError,
+                  "A stream takes no calls now: its capture was broken and has yet to be ended, or it is the legacy "
+                  "stream while another stream captures.");
+  }
   turn.identity = turn.capture ? identity_in_capture(stream) : device_->identity(stream);
   for (const DeviceStream other : others) {
     if (device_->capture(other) == turn.capture) continue;

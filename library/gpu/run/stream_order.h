@@ -38,7 +38,7 @@ class StreamOrder {
   StreamOrder& operator=(const StreamOrder&) = delete;
 
   // Throws a Failure with ncclInvalidUsage, as NCCL does, where only some of the streams are captured, or by two
-  // graphs.
+  // graphs; and with ncclUnhandledCudaError where nothing can be put into one of them now (lost_capture).
   Turn turn(DeviceStream stream, Streams others = {});
   void before(const Turn& turn, Streams others = {});
   void after(const Turn& turn, Streams others = {});

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "library/common/failure.h"
+#include "library/gpu/watch/background.h"
 
 namespace busbw::gpu {
 namespace {
@@ -193,7 +193,7 @@ void WatchSeat::Place::finish() {
   connections.clear();
   listener = Descriptor();
   // On a thread of its own: giving GPU memory back can wait for kernels, and the watch must not.
-  if (release) std::thread(std::move(release)).detach();
+  if (release) in_background(std::move(release));
 }
 
 }  // namespace busbw::gpu

@@ -173,6 +173,7 @@ class FakeDevice : public Device {
   }
   bool done(DeviceStream on) override {
     forbidden_in_captures();
+    if (driver_is_gone()) ++asked_after_its_end();
     return on != stuck;
   }
 
@@ -299,6 +300,16 @@ class FakeDevice : public Device {
     return opened_.size();
   }
 
+  // The process ends, and the driver has taken itself apart.
+  static std::atomic<bool>& driver_is_gone() {
+    static std::atomic<bool> gone{false};
+    return gone;
+  }
+  static std::atomic<int>& asked_after_its_end() {
+    static std::atomic<int> count{0};
+    return count;
+  }
+
   static std::atomic<int>& live_allocations() {
     static std::atomic<int> count{0};
     return count;
@@ -366,6 +377,7 @@ class FakeDevices : public Devices {
   std::string why_none() override { return none; }
   std::shared_ptr<Device> open(int ordinal) override {
     if (one_for_each_thread && !opened_here().empty()) return opened_here().back();
+    if (of_this_rank()) return of_this_rank();
     auto device = std::make_shared<FakeDevice>(ordinal);
     if (prepare) prepare(*device);
     opened_here().push_back(device);
@@ -377,6 +389,12 @@ class FakeDevices : public Devices {
   static std::vector<std::shared_ptr<FakeDevice>>& opened_here() {
     static thread_local std::vector<std::shared_ptr<FakeDevice>> devices;
     return devices;
+  }
+
+  // For threads of one rank, which share its GPU.
+  static std::shared_ptr<FakeDevice>& of_this_rank() {
+    static thread_local std::shared_ptr<FakeDevice> device;
+    return device;
   }
 
   std::string none;

@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,6 +32,24 @@ struct Slow {
 
 Slow* slow(ncclComm_t comm) { return reinterpret_cast<Slow*>(comm); }
 ncclComm_t handle(Slow* comm) { return reinterpret_cast<ncclComm_t>(comm); }
+
+// Those that there are: NCCL's memory of others is gone, and a question about one reads what is another's by now.
+std::mutex living_guard;
+std::set<const Slow*>& living() {
+  static auto* const all = new std::set<const Slow*>;
+  return *all;
+}
+Slow* make() {
+  const std::lock_guard lock(living_guard);
+  auto* const made = new Slow;
+  living().insert(made);
+  return made;
+}
+void unmake(Slow* comm) {
+  const std::lock_guard lock(living_guard);
+  living().erase(comm);
+  delete comm;
+}
 
 template <class Function>
 Function* real(const char* name) {
@@ -121,27 +141,34 @@ EXPORT const char* ncclGetLastError(ncclComm_t) { return REAL(ncclGetLastError)(
 
 EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                            ncclConfig_t* config) {
-  auto* made = new Slow;
+  auto* made = make();
   *comm = handle(made);
   made->blocking = !config || config->blocking != 0;
-  const auto make = [=] { return REAL(ncclCommInitRank)(&made->real, ranks, id, rank); };
-  return made->blocking ? make() : in_background({made}, make);
+  const auto begin = [=] { return REAL(ncclCommInitRank)(&made->real, ranks, id, rank); };
+  return made->blocking ? begin() : in_background({made}, begin);
 }
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   return ncclCommInitRankConfig(comm, ranks, id, rank, nullptr);
 }
 EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* result, ncclConfig_t* config) {
   if (slow(comm)->state == ncclInProgress) return ncclInvalidArgument;
-  auto* made = new Slow;
+  auto* made = make();
   made->blocking = config ? config->blocking != 0 : slow(comm)->blocking;
-  const auto make = [=] {
+  const auto begin = [=] {
     const ncclResult_t outcome = REAL(ncclCommSplit)(slow(comm)->real, color, key, &made->real, nullptr);
     *result = handle(made);
     return outcome;
   };
-  return made->blocking ? make() : in_background({slow(comm)}, make);
+  return made->blocking ? begin() : in_background({slow(comm)}, begin);
 }
 EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  {
+    const std::lock_guard lock(living_guard);
+    if (!living().contains(slow(comm))) {
+      std::fprintf(stderr, "asked about a communicator that is gone\n");
+      std::abort();
+    }
+  }
   *error = slow(comm)->state;
   return *error == ncclSuccess ? REAL(ncclCommGetAsyncError)(slow(comm)->real, error) : ncclSuccess;
 }
@@ -156,7 +183,7 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) { return REAL(ncclCommFina
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   wait_for_pending(*slow(comm), std::chrono::seconds(60));
   const ncclResult_t result = slow(comm)->real ? REAL(ncclCommDestroy)(slow(comm)->real) : ncclSuccess;
-  delete slow(comm);
+  unmake(slow(comm));
   return result;
 }
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
@@ -165,7 +192,7 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   wait_for_pending(*slow(comm), std::chrono::milliseconds(50));
   const ncclResult_t result = slow(comm)->real ? REAL(ncclCommAbort)(slow(comm)->real) : ncclSuccess;
   wait_for_pending(*slow(comm), std::chrono::seconds(60));
-  delete slow(comm);
+  unmake(slow(comm));
   return result;
 }
 EXPORT ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,

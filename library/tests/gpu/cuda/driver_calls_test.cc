@@ -224,5 +224,30 @@ TEST_F(DriverCalls, AnIdentityOfZeroMeansThatTheDriverDoesNotTell) {
   EXPECT_EQ(device->identity(stream()), 0u);
 }
 
+TEST_F(DriverCalls, ABrokenCaptureAndTheLegacyStreamBesideOneAreTold) {
+  EXPECT_EQ(device->capture(stream()), 42u);
+  driver.stream_get_capture_info = [](ncclStream_t, cuda::CaptureStatus* status, std::uint64_t* id, void*, void*,
+                                      void*) {
+    *status = cuda::capture_invalidated;
+    return *id = 42, fine;
+  };
+  EXPECT_EQ(device->capture(stream()), lost_capture);
+  driver.stream_get_capture_info = [](ncclStream_t, cuda::CaptureStatus*, std::uint64_t*, void*, void*, void*) {
+    return CudaResult(cuda::stream_capture_implicit);
+  };
+  EXPECT_EQ(device->capture(stream()), lost_capture);
+}
+
+// cudaDeviceReset: the handle of the new context is that of the old one.
+TEST_F(DriverCalls, AGpuThatWasResetIsAnotherOne) {
+  EXPECT_TRUE(device->lives()) << "a driver that tells no contexts apart";
+  static unsigned long long context = 5;
+  driver.context_get_id = [](CudaContext, unsigned long long* id) { return *id = context, fine; };
+  const CudaDevice made(driver, 0);
+  EXPECT_TRUE(made.lives());
+  ++context;
+  EXPECT_FALSE(made.lives());
+}
+
 }  // namespace
 }  // namespace busbw::gpu::test

@@ -23,6 +23,15 @@ void check_reach(ncclComm_t comm, int rank, int ranks) {
   barrier(comm);
 }
 
+TEST(NotAccelerated, WhereAVariableOfNcclForbidsIt) {
+  FakeDevices devices;
+  ::setenv("NCCL_P2P_DISABLE", "1", 1);
+  run_threads(2, [](ncclComm_t comm, int) {
+    EXPECT_TRUE(contains(explain(comm, Collective::all_reduce, 256), "NCCL_P2P_DISABLE is 1"));
+  });
+  ::unsetenv("NCCL_P2P_DISABLE");
+}
+
 TEST(Accelerated, ThreadsReachEachOthersMemory) {
   FakeDevices devices;
   run_threads(4, [](ncclComm_t comm, int rank) { check_reach(comm, rank, 4); });

@@ -1,6 +1,11 @@
 // Non-blocking communicators are accelerated too, and keep the program no longer than NCCL's do.
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <latch>
+#include <mutex>
 
+#include "library/common/nccl/real_nccl.h"
 #include "library/tests/gpu/ranks.h"
 
 namespace busbw::gpu::test {
@@ -157,6 +162,146 @@ TEST(NonBlocking, ACallThatNcclTakesLaterKeepsItsPlaceAmongOurs) {
     EXPECT_EQ(all_reduce(comm), ncclSuccess);
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   });
+}
+
+// Once NCCL has said that it is done, the program may destroy the stream: what orders the next call is there by then.
+TEST(NonBlocking, ACallThatNcclTakesLaterIsInTheLineWhenNcclSaysSo) {
+  FakeDevices devices;
+  std::mutex guard;
+  std::vector<FakeDevice*> made;
+  devices.prepare = [&](FakeDevice& device) {
+    const std::lock_guard lock(guard);
+    made.push_back(&device);
+  };
+  std::latch asked(2);
+  run(2, [&](ncclComm_t comm, int rank) {
+    ASSERT_TRUE(ready(comm));
+    float values[2] = {};
+    EXPECT_EQ(ncclReduce(values, values + 1, 1, ncclFloat32, ncclSum, 0, comm, stream(8)), ncclInProgress);
+    ASSERT_TRUE(ready(comm));
+    asked.arrive_and_wait();
+    if (rank == 0) {
+      for (FakeDevice* device : made) {
+        const std::vector<std::string> notes = device->take_notes();
+        EXPECT_EQ(std::count(notes.begin(), notes.end(), "record e1 s8"), 1);
+      }
+    }
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  });
+}
+
+TEST(NonBlocking, AnAbortOfAParentLeavesNobodyToAskAboutIt) {
+  FakeDevices devices;
+  run(2, [](ncclComm_t comm, int rank) {
+    ASSERT_TRUE(ready(comm));
+    const Pace pace(30);
+    ncclComm_t half = nullptr;
+    ASSERT_EQ(ncclCommSplit(comm, 0, rank, &half, nullptr), ncclInProgress);
+    ::usleep(static_cast<useconds_t>(rank) * 20'000);
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  });
+}
+
+// Ranks of one communicator may differ in this, and then NCCL may register a window later on some of them.
+TEST(NonBlocking, WindowsAreLeftToNccl) {
+  FakeDevices devices;
+  const ncclUniqueId id = new_id();
+  std::latch both(2);
+  auto& real = const_cast<RealNccl&>(real_nccl());
+  const auto with_windows = [](ncclComm_t, void*, size_t, ncclWindow_t* window, int) {
+    return *window = reinterpret_cast<ncclWindow_t>(std::uintptr_t{1}), ncclSuccess;
+  };
+  const auto before = std::exchange(real.window_register, with_windows);
+  const auto body = [&](int rank) {
+    ncclConfig_t config = non_blocking();
+    config.blocking = rank;
+    ncclComm_t comm = nullptr;
+    ncclCommInitRankConfig(&comm, 2, id, rank, &config);
+    ASSERT_TRUE(ready(comm));
+    both.arrive_and_wait();
+    const auto begin = Clock::now();
+    ncclWindow_t window = nullptr;
+    if (rank == 1) {
+      EXPECT_EQ(ncclCommWindowRegister(comm, &window, 8, &window, NCCL_WIN_COLL_SYMMETRIC), ncclSuccess);
+    }
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10)) << "the other rank does not come";
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  };
+  ::setenv("BUSBW_GPU_TIMEOUT", "20", 1);
+  std::thread other([&] { body(1); });
+  body(0);
+  other.join();
+  ::unsetenv("BUSBW_GPU_TIMEOUT");
+  real.window_register = before;
+}
+
+// Ranks whose threads have opened a second and a third communicator in different orders.
+TEST(NonBlocking, SeveralAtOnceBesideOneThatIsThereAlready) {
+  FakeDevices devices;
+  const ncclUniqueId ids[] = {new_id(), new_id(), new_id()};
+  ::setenv("BUSBW_GPU_TIMEOUT", "20", 1);
+  const auto begin = Clock::now();
+  std::latch first(2);
+  const auto rank = [&](int me) {
+    const auto gpu = std::make_shared<FakeDevice>(me);
+    const auto make = [&](int which, ncclComm_t& comm) {
+      FakeDevices::of_this_rank() = gpu;
+      ASSERT_EQ(ncclCommInitRank(&comm, 2, ids[which], me), ncclSuccess) << ncclGetLastError(nullptr);
+    };
+    ncclComm_t comms[3] = {};
+    make(0, comms[0]);
+    first.arrive_and_wait();
+    std::thread one([&] { make(1 + me, comms[1 + me]); });
+    ::usleep(1000);
+    std::thread other([&] { make(2 - me, comms[2 - me]); });
+    one.join();
+    other.join();
+    for (ncclComm_t comm : comms) EXPECT_TRUE(accelerated(comm)) << explain(comm, Collective::all_reduce, 256);
+    for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  };
+  std::thread other([&] { rank(1); });
+  rank(0);
+  other.join();
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(15)) << "they have waited for each other";
+  ::unsetenv("BUSBW_GPU_TIMEOUT");
+}
+
+// The program ends while its ranks still meet on threads of ours, as where one of them is late.
+[[noreturn]] void end_while_ranks_meet() {
+  // Registered before ours, it runs behind it, as the driver's own handler does.
+  std::atexit([] {
+    FakeDevice::driver_is_gone() = true;
+    ::usleep(100'000);
+    if (FakeDevice::asked_after_its_end() > 0) ::_exit(3);
+  });
+  auto* const devices = new FakeDevices;
+  static std::atomic<int> asked{0};
+  devices->prepare = [](FakeDevice& device) {
+    device.stuck = stream(1001);
+    ++asked;
+  };
+  const ncclUniqueId id = new_id();
+  ncclComm_t comms[2] = {};
+  for (int rank = 0; rank < 2; ++rank) {
+    ncclConfig_t config = non_blocking();
+    ncclCommInitRankConfig(&comms[rank], 2, id, rank, &config);
+  }
+  if (!eventually([] { return asked == 2; })) ::_exit(4);
+  ::usleep(50'000);
+  std::exit(0);
+}
+
+TEST(NonBlocking, NothingIsAskedOfTheDriverWhenTheProgramHasEnded) {
+  if (std::getenv("BUSBW_TEST_ENDS")) end_while_ranks_meet();
+  // In a process that has done nothing yet: exit handlers run in the order of the first uses.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("BUSBW_TEST_ENDS", "1", 1);
+    ::execl("/proc/self/exe", "ends", "--gtest_filter=NonBlocking.NothingIsAskedOfTheDriverWhenTheProgramHasEnded",
+            static_cast<char*>(nullptr));
+    ::_exit(127);
+  }
+  EXPECT_EQ(wait_for(child), 0);
 }
 
 }  // namespace

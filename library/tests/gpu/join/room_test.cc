@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <deque>
 #include <numeric>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "library/gpu/choose/names.h"
 #include "library/gpu/join/wishes.h"
@@ -94,6 +97,40 @@ TEST(Share, ChangesAtTheCallThatWasAgreed) {
   EXPECT_EQ(share->next(), 32);
   EXPECT_EQ(share->next(), 16);
   EXPECT_EQ(share->next(), 16);
+}
+
+TEST(Share, KeepsOnlyChangesThatMakeADifference) {
+  const auto room = h200();
+  const auto share = room->enter(no_limit, 1);
+  share->narrow(4, 16);
+  share->narrow(6, 32);  // no smaller
+  share->narrow(2, 32);
+  share->narrow(5, 8);
+  share->narrow(3, 8);  // and so the last one says nothing any more
+  std::vector<int> limits;
+  for (int i = 0; i < 7; ++i) limits.push_back(share->next());
+  EXPECT_EQ(limits, (std::vector<int>{128, 128, 32, 8, 8, 8, 8}));
+}
+
+// Two communicators that are made at once, each on a thread of its own, on ranks where these come in other orders.
+TEST(Share, IsFrozenByTwoSideBySide) {
+  const auto room = h200();
+  const auto share = room->enter(no_limit, 1);
+  share->next();
+  EXPECT_EQ(share->freeze(), 1u);
+  std::thread other([&] { EXPECT_EQ(share->freeze(), 1u) << "waits for nobody"; });
+  other.join();
+  std::atomic<bool> gone{false};
+  std::thread call([&] {
+    share->next();
+    gone = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  share->thaw();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(gone) << "the other one is not ready";
+  share->thaw();
+  call.join();
 }
 
 // Where the blocks of any kernels go
@@ -206,13 +243,26 @@ TEST(Orders, NoneHangsForAnyMixtureWithNcclsKernelsThatNcclSurvives) {
   }
 }
 
+// NCCL takes 32 channels at most on NVLink, and fewer for a short message.
+TEST(Orders, UpToFourCommunicatorsFitInAnyMixture) {
+  constexpr int most_channels = 32;
+  for (int communicators = 2; communicators <= 4; ++communicators) {
+    for (int by_nccl = 0; by_nccl <= communicators; ++by_nccl) {
+      const int ours = (communicators - by_nccl) * fair_share(132, communicators);
+      EXPECT_LE(by_nccl * most_channels + ours, 132) << by_nccl << " of " << communicators;
+    }
+  }
+}
+
 // Wishes
 // ---------------------------------------------------------------------------------------------------
 
 class WishesOf : public ::testing::Test {
  protected:
   ~WishesOf() override {
-    for (const char* name : {"NCCL_MAX_CTAS", "NCCL_MIN_CTAS", "NCCL_CTA_POLICY", "NCCL_COMM_BLOCKING"})
+    for (const char* name :
+         {"NCCL_MAX_CTAS", "NCCL_MIN_CTAS", "NCCL_CTA_POLICY", "NCCL_COMM_BLOCKING", "NCCL_P2P_DISABLE",
+          "NCCL_P2P_LEVEL", "NCCL_CHECK_POINTERS", "NCCL_CHECK_MODE", "NCCL_GRAPH_MIXING_SUPPORT"})
       ::unsetenv(name);
   }
   static ncclConfig_t config() {
@@ -268,6 +318,41 @@ TEST_F(WishesOf, APolicyThatSparesMultiprocessorsAreNoMoreThanNcclsChannels) {
   ncclConfig_t given = config();
   given.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
   EXPECT_EQ(wishes_of(&given).ceiling(), 32);
+}
+
+// As NCCL: 2 and nothing at all are graphs and eager calls side by side, and the environment overrules it.
+TEST_F(WishesOf, GraphsAndEagerCallsSideBySideAreTheDefault) {
+  ncclConfig_t given = config();
+  EXPECT_TRUE(wishes_of(&given).mixes_graphs);
+  for (const int mode : {0, 1, 2}) {
+    given.graphUsageMode = mode;
+    EXPECT_EQ(wishes_of(&given).mixes_graphs, mode == 2);
+    EXPECT_EQ(wishes_of(nullptr, wishes_of(&given)).mixes_graphs, mode == 2) << "a child is like its parent";
+    ::setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 1);
+    EXPECT_FALSE(wishes_of(&given).mixes_graphs);
+    ::setenv("NCCL_GRAPH_MIXING_SUPPORT", "1", 1);
+    EXPECT_TRUE(wishes_of(&given).mixes_graphs);
+    ::unsetenv("NCCL_GRAPH_MIXING_SUPPORT");
+  }
+}
+
+TEST_F(WishesOf, SettingsThatForbidOursAreNcclsOwn) {
+  using Setting = std::pair<const char*, const char*>;
+  EXPECT_EQ(what_bars_ours(), "");
+  for (const auto& [name, value] :
+       {Setting("NCCL_P2P_DISABLE", "1"), Setting("NCCL_P2P_LEVEL", "LOC"), Setting("NCCL_P2P_LEVEL", "0"),
+        Setting("NCCL_CHECK_POINTERS", "1"), Setting("NCCL_CHECK_MODE", "DEBUG_GLOBAL")}) {
+    ::setenv(name, value, 1);
+    EXPECT_NE(what_bars_ours().find(name), std::string::npos) << name << '=' << value;
+    ::unsetenv(name);
+  }
+  for (const auto& [name, value] :
+       {Setting("NCCL_P2P_DISABLE", "0"), Setting("NCCL_P2P_LEVEL", "NVL"), Setting("NCCL_P2P_LEVEL", "5"),
+        Setting("NCCL_P2P_LEVEL", ""), Setting("NCCL_CHECK_POINTERS", "0"), Setting("NCCL_CHECK_MODE", "DEFAULT")}) {
+    ::setenv(name, value, 1);
+    EXPECT_EQ(what_bars_ours(), "") << name << '=' << value;
+    ::unsetenv(name);
+  }
 }
 
 // Blocks of at most half a multiprocessor, which all of the above counts on: 65536 registers and 2048 threads, and a

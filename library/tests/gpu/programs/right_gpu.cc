@@ -607,6 +607,33 @@ void graph_is_updated(Rank& r) {
   destroy(r, b);
 }
 
+// A question that a capture of this mode forbids breaks it. What the program calls then is refused, and its eager calls
+// go on.
+void broken_capture(Rank& r) {
+  const Slot slot = slots_of(r, 0, 1).front();
+  const Stream one = r.stream();
+  call(r, slot, one);
+  r.wait(one);
+  expect(r, slot, "a call before the capture");
+  clear(r, slot);
+  settle(r);
+  r.cuda.check(r.cuda.begin_capture(one, capture_thread), "cuStreamBeginCapture");
+  if (r.cuda.stream_query(one) == cuda_success) throw Skip("this driver answers about a stream that is captured");
+  if (r.nccl.all_reduce(reinterpret_cast<void*>(slot.in), reinterpret_cast<void*>(slot.out), slot.elements, ncclFloat32,
+                        ncclSum, r.comm(), one) == ncclSuccess) {
+    throw std::runtime_error("a call into a broken capture was taken");
+  }
+  Graph nothing = nullptr;
+  r.cuda.end_capture(one, &nothing);
+  for (int i = 0; i < 3; ++i) {
+    call(r, slot, one);
+    r.wait(one);
+    expect(r, slot, "a call after a broken capture");
+    clear(r, slot);
+    settle(r);
+  }
+}
+
 void graph_into_windows(Rank& r) {
   if (!r.nccl.mem_alloc || !r.nccl.window_register) throw Skip("this NCCL has no windows");
   constexpr std::size_t bytes = std::size_t{128} << 20;
@@ -794,6 +821,7 @@ std::vector<Case> all_cases(int random_epochs) {
       {"graph-waits-for-graph", [](Rank& r) { later_waits(r, Before::graph, Before::graph, false); }},
       {"eager-waits-for-graph-that-is-gone", [](Rank& r) { later_waits(r, Before::graph, Before::eager, true); }},
       {"graph-is-updated", graph_is_updated},
+      {"broken-capture", broken_capture},
       {"graph-into-windows", graph_into_windows},
   };
   static const char* const names[] = {

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "library/common/nccl/real_nccl.h"
+#include "library/gpu/api/registry.h"
 #include "library/tests/gpu/ranks.h"
 
 namespace busbw::gpu::test {
@@ -198,10 +199,138 @@ TEST_F(WithoutMixing, GraphsHaveNoNodeOfOurs) {
   ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
   EXPECT_EQ(device(0).take_notes(), (Notes{"launch s8", "record e5 s8", "wait s9 e5", "launch s9", "record e5 s9",
                                            "launch s7", "record e1 s7"}));
-  EXPECT_TRUE(device(0).kept.empty());
+}
+
+// Nothing says whether such a graph runs.
+TEST_F(WithoutMixing, TheMemoryOfACommunicatorGoesWithItsGraphs) {
+  ncclComm_t more[2] = {};
+  ASSERT_EQ(ncclCommInitAll(more, 2, nullptr), ncclSuccess);
+  FakeDevice& mine = device(2);
+  mine.captures = {{stream(8), 100}, {stream(9), 200}};
+  for (const std::uintptr_t on : {8, 8, 9}) {
+    ASSERT_EQ(ncclAllReduce(values, values, 4, ncclFloat32, ncclSum, more[0], stream(on)), ncclSuccess);
+  }
+  EXPECT_EQ(mine.kept.size(), 2u) << "one in each graph";
+  const std::weak_ptr<Communicator> ours = registry().find(more[0])->ours;
+  for (ncclComm_t comm : more) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  EXPECT_FALSE(ours.expired());
+  mine.kept.erase(200);
+  EXPECT_FALSE(ours.expired());
+  mine.kept.erase(100);
+  EXPECT_TRUE(eventually([&] { return ours.expired(); }));
+}
+
+// A program may give up a graph and go on without: NCCL alone survives it.
+TEST_F(Order, ABrokenCaptureIsTheCallersErrorAndPoisonsNothing) {
+  for (int rank = 0; rank < 2; ++rank) device(rank).captures = {{stream(8), lost_capture}};
+  EXPECT_EQ(all_reduce(0, 8), ncclUnhandledCudaError);
+  EXPECT_EQ(ncclReduce(values, results[0], 4, ncclFloat32, ncclSum, 0, comms[0], stream(8)), ncclUnhandledCudaError);
+  EXPECT_EQ(device(0).take_notes(), Notes{});
+  device(0).captures.clear();
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);
+  ASSERT_EQ(all_reduce(1, 7), ncclSuccess) << "nor on the other ranks";
+}
+
+TEST_F(Order, AConfigWithoutMixingLeavesGraphsAlone) {
+  const ncclUniqueId id = new_id();
+  ncclConfig_t config;
+  std::fill_n(reinterpret_cast<int*>(&config), sizeof config / sizeof(int), int(NCCL_CONFIG_UNDEF_INT));
+  config.size = sizeof config;
+  config.magic = unsigned(NCCL_API_MAGIC);
+  config.netName = config.commName = nullptr;
+  config.graphUsageMode = 1;
+  ncclComm_t more[2] = {};
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(ncclCommInitRankConfig(&more[rank], 2, id, rank, &config), ncclSuccess) << ncclGetLastError(nullptr);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  FakeDevice& mine = device(2);
+  mine.captures = {{stream(8), 100}};
+  mine.take_notes();
+  ASSERT_EQ(ncclAllReduce(values, values, 4, ncclFloat32, ncclSum, more[0], stream(8)), ncclSuccess);
+  for (const std::string& note : mine.take_notes()) EXPECT_FALSE(contains(note, "outside")) << note;
+  for (ncclComm_t comm : more) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+// Ranks change to smaller grids at the same call, so that they count alike: what one of them tries alone, and NCCL
+// refuses, is none.
+class Count : public TwoRanks {
+ protected:
+  std::uint64_t calls(int rank) {
+    Share& share = *registry().find(comms[rank])->share;
+    const std::uint64_t count = share.freeze();
+    share.thaw();
+    return count;
+  }
+};
+
+TEST_F(Count, IsOfCallsThatTakePlace) {
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  EXPECT_EQ(calls(0), 1u);
+  EXPECT_EQ(ncclAllReduce(values, values, 4, ncclDataType_t(77), ncclSum, comms[0], stream(7)), ncclInvalidArgument);
+  EXPECT_EQ(calls(0), 1u) << "refused by NCCL";
+  device(0).captures = {{stream(8), lost_capture}};
+  EXPECT_EQ(all_reduce(0, 8), ncclUnhandledCudaError);
+  EXPECT_EQ(calls(0), 1u) << "into a broken capture";
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  EXPECT_EQ(calls(0), 2u);
+  EXPECT_EQ(ncclSend(values, 1, ncclFloat32, 99, comms[0], stream(7)), ncclInvalidArgument);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  EXPECT_EQ(calls(0), 1u) << "of a group that NCCL refused";
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclUnhandledCudaError);
+  EXPECT_EQ(calls(0), 1u) << "of a group that did not start";
+}
+
+// Of one process, and of processes too where NCCL's end of a communicator waits for the other ranks of the host: what
+// their kernels still write to must be there until then.
+TEST_F(Order, MemoryGoesBehindNcclsOwnEndOfACommunicator) {
+  static std::weak_ptr<Communicator> ours;
+  static bool there = false;  // when NCCL ended the first one
+  static decltype(real_nccl().destroy) by_nccl = nullptr;
+  auto& real = const_cast<RealNccl&>(real_nccl());
+  by_nccl = real.destroy;
+  real.destroy = [](ncclComm_t comm) {
+    there = there || !ours.expired();
+    return by_nccl(comm);
+  };
+  ncclComm_t more[2] = {};
+  for (const bool grouped : {false, true}) {
+    ASSERT_EQ(ncclCommInitAll(more, 2, nullptr), ncclSuccess);
+    ours = registry().find(more[0])->ours;
+    there = false;
+    if (grouped) {
+      ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    }
+    for (ncclComm_t comm : more) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    if (grouped) {
+      EXPECT_FALSE(ours.expired()) << "NCCL's own end comes with that of the group";
+      ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+    }
+    EXPECT_TRUE(there);
+    EXPECT_TRUE(ours.expired());
+  }
+  real.destroy = by_nccl;
 }
 
 using GroupOfCalls = TwoRanks;
+
+TEST_F(GroupOfCalls, GoesOnWhereAQuestionIsRefused) {
+  auto& real = const_cast<RealNccl&>(real_nccl());
+  // As NCCL, whose group goes on.
+  const auto by_nccl = std::exchange(real.get_async_error,
+                                     [](ncclComm_t, ncclResult_t*) -> ncclResult_t { return ncclInvalidArgument; });
+  ncclResult_t error = ncclSuccess;
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 7), ncclSuccess);
+  EXPECT_EQ(ncclCommGetAsyncError(nullptr, &error), ncclInvalidArgument);
+  real.get_async_error = by_nccl;
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(device(0).take_notes(), (Notes{"launch s7", "record e1 s7"}));
+}
 
 TEST_F(GroupOfCalls, StartsAtItsEndOnEveryGpu) {
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);

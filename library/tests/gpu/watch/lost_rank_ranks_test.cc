@@ -130,6 +130,32 @@ TEST(AbortedRank, TellsTheOthers) {
   EXPECT_TRUE(eventually([] { return FakeDevice::live_allocations() == 0; })) << FakeDevice::live_allocations();
 }
 
+// The ranks' kernels wait on their GPUs, which know nothing of each other's processes.
+TEST(AbortedRank, EndsTheKernelsOfOtherProcesses) {
+  FakeDevices devices;
+  const ncclUniqueId id = new_id();
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 3; ++rank) {
+    children.push_back(start_process([&, rank] {
+      ncclComm_t comm = nullptr;
+      ASSERT_EQ(ncclCommInitRank(&comm, 3, id, rank), ncclSuccess);
+      const std::uint32_t* word = nullptr;
+      my_device().kernel = [&](const Launch& launch) { word = launch.arguments.abort; };
+      my_device().events_done = false;
+      ASSERT_EQ(all_reduce(comm), ncclSuccess);
+      if (rank != 1) {
+        expect_poisoned(comm, "rank 1 (pid ", "ncclCommAbort");
+        EXPECT_TRUE(eventually([&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0; }, 2000));
+      }
+      my_device().events_done = rank != 1;
+      EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+      EXPECT_TRUE(eventually([&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0; }));
+      my_device().events_done = true;
+    }));
+  }
+  for (const pid_t child : children) EXPECT_EQ(wait_for(child), 0);
+}
+
 TEST(AbortedRank, IsGoneWithinHalfASecondWhateverRunsAndItsMemoryOnlyWhenThatHasEnded) {
   FakeDevices devices;
   const ncclUniqueId id = new_id();

@@ -1,0 +1,99 @@
+// Threads in the background, and an exit handler that brings them to rest.
+#include "library/gpu/watch/background.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace busbw::gpu {
+namespace {
+
+// A single question to the driver takes no longer.
+constexpr std::chrono::seconds patience{1};
+
+thread_local bool in_the_background = false;
+
+class Background {
+ public:
+  static Background& of_this_process() {
+    // Never destroyed: its threads may go on as long as the process.
+    static auto* const all = new Background;
+    return *all;
+  }
+
+  void begin() {
+    const std::lock_guard lock(guard_);
+    ++busy_;
+  }
+  void end() {
+    {
+      const std::lock_guard lock(guard_);
+      --busy_;
+    }
+    changed_.notify_all();
+  }
+  bool ends() const { return ends_; }
+  void rest() {
+    std::unique_lock lock(guard_);
+    --busy_;
+    changed_.notify_all();
+    changed_.wait(lock, [] { return false; });
+  }
+
+ private:
+  // The first thread is started when CUDA is in use, so that this handler runs before CUDA's.
+  Background() {
+    ::pthread_atfork([] { of_this_process().guard_.lock(); }, [] { of_this_process().guard_.unlock(); },
+                     // A forked child has none of the threads.
+                     [] {
+                       of_this_process().busy_ = 0;
+                       of_this_process().guard_.unlock();
+                     });
+    std::atexit([] { of_this_process().bring_to_rest(); });
+  }
+
+  void bring_to_rest() {
+    std::unique_lock lock(guard_);
+    ends_ = true;
+    changed_.wait_for(lock, patience, [&] { return busy_ == 0; });
+  }
+
+  std::mutex guard_;
+  std::condition_variable changed_;
+  int busy_ = 0;
+  std::atomic<bool> ends_{false};
+};
+
+}  // namespace
+
+void in_background(std::function<void()> body) {
+  Background& background = Background::of_this_process();
+  background.begin();
+  sigset_t all, before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([&background, body = std::move(body)]() mutable {
+    in_the_background = true;
+    rest_if_the_process_ends();
+    body();
+    // With what it holds.
+    body = nullptr;
+    background.end();
+  }).detach();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void rest_if_the_process_ends() {
+  if (in_the_background && process_ends()) Background::of_this_process().rest();
+}
+
+bool process_ends() { return Background::of_this_process().ends(); }
+
+}  // namespace busbw::gpu
