@@ -6,6 +6,7 @@
 #include "engine/app/options.h"
 #include "engine/app/run.h"
 #include "engine/core/error.h"
+#include "engine/core/visible.h"
 #include "engine/platform/lifeline.h"
 
 int main(int argc, char** argv) {
@@ -24,10 +25,10 @@ int main(int argc, char** argv) {
     busbw::lifeline::hold();
     return busbw::run(std::move(command.plan));
   } catch (const busbw::Error& error) {
-    std::fprintf(stderr, "busbw: %s\n", error.what());
+    std::fprintf(stderr, "busbw: %s\n", busbw::visible(error.what()).c_str());
     return busbw::exit_status(error.code());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "busbw: internal error: %s\n", error.what());
+    std::fprintf(stderr, "busbw: internal error: %s\n", busbw::visible(error.what()).c_str());
     return static_cast<int>(busbw::ExitCode::internal);
   }
 }

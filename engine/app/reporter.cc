@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "engine/app/options.h"
+#include "engine/core/visible.h"
 #include "engine/record/time.h"
 
 namespace busbw {
@@ -18,7 +19,7 @@ Reporter::Reporter(const Job& job, bool speaks)
 
 void Reporter::header() {
   if (!speaks_) return;
-  for (const std::string& warning : job_.plan.warnings) std::fprintf(stderr, "busbw: %s\n", warning.c_str());
+  for (const std::string& warning : job_.plan.warnings) std::fprintf(stderr, "busbw: %s\n", visible(warning).c_str());
   if (record_) record_->write_run(job_.plan, job_.description);
   if (json_)
     json_->begin(job_.plan, job_.description,
@@ -124,9 +125,12 @@ void Reporter::lap(const std::string& name) {
 void Reporter::footer() {
   if (!speaks_) return;
   summary_.phases = laps_.list();
+  summary_.strangers = job_.rendezvous->strangers();
   table_.footer(summary_);
   if (record_) record_->write_end(summary_);
   if (json_) json_->end(summary_);
+  if (const std::string refused = sentence_of(summary_.strangers); !refused.empty())
+    std::fprintf(stderr, "busbw: %s\n", refused.c_str());
 }
 
 }  // namespace busbw

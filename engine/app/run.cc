@@ -11,6 +11,7 @@
 #include "engine/app/job.h"
 #include "engine/app/reporter.h"
 #include "engine/app/sweep.h"
+#include "engine/core/visible.h"
 #include "engine/measure/bench.h"
 #include "engine/measure/context.h"
 #include "engine/platform/affinity.h"
@@ -43,18 +44,19 @@ const char* failure_kind(ExitCode code) {
 // The line that scripts search for on stdout, and the sentence for a person on stderr.
 void print_failure(const Failure& failure, int process) {
   const char* kind = failure_kind(failure.code);
+  const std::string sentence = visible(failure.sentence);
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   if (failure.code != ExitCode::interrupted && failure.code != ExitCode::bad_arguments) {
-    std::printf("%s: Test %s '%s'\n", host, kind, failure.sentence.c_str());
+    std::printf("%s: Test %s '%s'\n", host, kind, sentence.c_str());
     std::printf(" .. %s pid %ld: Test failure\n", host, static_cast<long>(getpid()));
     std::fflush(stdout);
   }
   if (failure.process == process || failure.process < 0) {
-    std::fprintf(stderr, "busbw: %s\n", failure.sentence.c_str());
+    std::fprintf(stderr, "busbw: %s\n", sentence.c_str());
   } else {
     std::fprintf(stderr, "busbw: process %d stops because of process %d: %s\n", process, failure.process,
-                 failure.sentence.c_str());
+                 sentence.c_str());
   }
 }
 

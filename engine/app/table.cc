@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "engine/core/error.h"
+#include "engine/core/visible.h"
 #include "engine/record/summary.h"
 #include "engine/record/time.h"
 
@@ -97,7 +98,7 @@ std::string readable(Bytes bytes) {
 }
 
 void Table::line(const std::string& text) {
-  std::fprintf(out_, "%s\n", text.c_str());
+  std::fprintf(out_, "%s\n", visible(text).c_str());
   std::fflush(out_);
 }
 

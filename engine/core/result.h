@@ -10,6 +10,7 @@
 #include "engine/core/data_type.h"
 #include "engine/core/gpu_snapshot.h"
 #include "engine/core/plan.h"
+#include "engine/core/strangers.h"
 #include "engine/core/units.h"
 
 namespace busbw {
@@ -131,6 +132,7 @@ struct RunSummary {
   // Where the time of the main process went, in order.
   std::vector<std::pair<std::string, Seconds>> phases;
   std::size_t cases_with_warnings = 0;
+  StrangerCounts strangers{};  // who called at the meeting place and was not of the job
 };
 
 }  // namespace busbw

@@ -16,6 +16,9 @@ using Clock = std::chrono::steady_clock;
 
 // A library gets this long to give up after an abort before the process is ended: all ranks must be gone within 10 s.
 constexpr std::chrono::seconds patience{4};
+// Where no communicator has been made yet there is nothing to abort: whoever waits for the others in its making is not
+// let go by the library, and this only leaves time to threads that see the failure for themselves.
+constexpr std::chrono::seconds patience_without_communicator{1};
 
 std::atomic<int> caught_signal{0};
 std::atomic<sem_t*> signal_wakes{nullptr};
@@ -68,6 +71,11 @@ bool AbortSwitch::take(ncclComm_t comm) {
   if (found == comms_.end()) return false;
   comms_.erase(found);
   return true;
+}
+
+bool AbortSwitch::empty() {
+  const std::lock_guard lock(lock_);
+  return comms_.empty();
 }
 
 void AbortSwitch::abort_all() noexcept {
@@ -146,13 +154,14 @@ void Watchdog::watch() {
       team_.fail(ExitCode::interrupted, format("stopped by %s", spelled(signal)));
     if (cut_off_.load(std::memory_order_acquire)) team_.fail(ExitCode::interrupted, cut_off_sentence_);
     if (team_.failure() == nullptr || stop_.load()) continue;
+    const auto limit = abort_switch_.empty() ? patience_without_communicator : patience;
     std::thread aborting;
     try {
       aborting = std::thread([this] { abort_switch_.abort_all(); });
     } catch (const std::system_error&) {
       end_by_force();  // no thread to be had: the process ends without the library's help
     }
-    const auto end = Clock::now() + patience;
+    const auto end = Clock::now() + limit;
     while (!stop_.load() && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (!stop_.load()) end_by_force();
     aborting.join();
@@ -163,7 +172,7 @@ void Watchdog::watch() {
 void Watchdog::end_by_force() {
   const Failure failure = *team_.failure();
   if (forced_end_) forced_end_(failure);
-  _exit(static_cast<int>(failure.code));
+  _exit(exit_status(failure.code));
 }
 
 Watchdog::Wait::Wait(Watchdog& watchdog, int thread, const char* what) : watchdog_(watchdog), thread_(thread) {

@@ -24,6 +24,7 @@ class AbortSwitch {
   void add(ncclComm_t comm);
   // True when the caller may destroy the communicator, false when it has been aborted.
   bool take(ncclComm_t comm);
+  bool empty();
   void abort_all() noexcept;
 
  private:

@@ -108,10 +108,10 @@ NcclTestsJson::NcclTestsJson(const std::string& path) : file_(create(path)) {
   try {
     file_.extend("{", "}");
   } catch (const Error&) {
+    const std::string reason = std::strerror(errno);
     ::unlink(file_.path().c_str());  // an empty file says nothing, and its name would be taken
-    throw Error(ExitCode::bad_arguments,
-                "the JSON file '" + file_.path() +
-                    "' (-J) can be created but not written, as on a full disk; name a file where there is room");
+    throw Error(ExitCode::bad_arguments, "the JSON file '" + file_.path() + "' (-J) can be created but not written: " +
+                                             reason + "; name a file where there is room");
   }
 }
 

@@ -276,6 +276,12 @@ void RecordWriter::write_end(const RunSummary& summary) {
     for (const auto& [name, spent] : summary.phases) json.member(name, spent.count());
     json.end_object();
   }
+  if (total(summary.strangers) > 0) {
+    json.key("strangers").begin_object();
+    for (std::size_t kind = 0; kind < summary.strangers.size(); ++kind)
+      if (summary.strangers[kind] > 0) json.member(stranger_words[kind].first, summary.strangers[kind]);
+    json.end_object();
+  }
   if (large_hash_.valid()) member_or_null(json, "library_sha256", large_hash_.get());
   write_line(json.end_object());
 }

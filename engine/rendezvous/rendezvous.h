@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/core/error.h"
+#include "engine/core/strangers.h"
 
 namespace busbw {
 
@@ -71,6 +72,9 @@ class Rendezvous {
   // Called once, from a watching thread, when another process fails or vanishes, so that calls stuck in a library can
   // be aborted. Set before the first call that may hang; nullptr clears it.
   virtual void on_failure(std::function<void(const Failure&)> action) = 0;
+
+  // Who called at the meeting place and was not of the job: known to the process that opened it, nobody elsewhere.
+  virtual StrangerCounts strangers() const { return {}; }
 
   // Throws PeerFailure if any process of the job has failed.
   void check() const {

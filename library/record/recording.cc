@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,6 +99,13 @@ Recording::Recording(const Settings& settings) {
   // Nobody else reads it, and what lies there is not followed.
   file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file_ < 0) fail(path_ + " cannot be made");
+  // Beyond a limit of file sizes (ulimit -f) the system sends a signal that would end the program.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+    ::unlink(path_.c_str());
+    errno = EFBIG;
+    fail(path_ + " cannot be made so long");
+  }
   if (::ftruncate(file_, off_t(bytes)) != 0) fail(path_ + " cannot be made so long");
   // A hole that cannot be filled would end the program with SIGBUS.
   if (const int error = ::posix_fallocate(file_, 0, off_t(calls_at)); error != 0) {

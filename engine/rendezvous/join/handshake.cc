@@ -71,7 +71,7 @@ Member read_proof(std::string_view secret, std::string_view newcomer_nonce, std:
   const Digest digest = reader.digest();
   reader.expect_end();
   if (!equal_in_constant_time(digest, prove(secret, "newcomer", newcomer_nonce, hub_nonce, introduction))) {
-    throw WireError("a caller that does not know this job's secret");
+    throw SecretError("a caller that does not know this job's secret");
   }
   BodyReader fields(introduction);
   return read_member(fields);

@@ -83,6 +83,7 @@ class Job final : public Rendezvous {
   const Failure* failure() const noexcept override { return joined_.spoke->failure(); }
   void on_failure(std::function<void(const Failure&)> action) override { joined_.spoke->on_failure(std::move(action)); }
   void leave() override { joined_.spoke->leave(); }
+  StrangerCounts strangers() const override { return joined_.hub ? joined_.hub->strangers() : StrangerCounts{}; }
 
  private:
   std::size_t size() const { return static_cast<std::size_t>(placement_.processes); }

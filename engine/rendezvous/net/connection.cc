@@ -16,6 +16,7 @@ void Connection::receive() {
       return;
     }
     heard_ = Clock::now();
+    spoken_ = true;
     reader_.feed({buffer.data(), static_cast<std::size_t>(count)});
   }
 }

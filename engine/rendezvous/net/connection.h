@@ -16,6 +16,7 @@ class Connection {
   Connection(FileDescriptor socket, std::size_t body_limit) : socket_(std::move(socket)), reader_(body_limit) {}
 
   int descriptor() const { return socket_.get(); }
+  bool silent() const { return !spoken_; }  // not a byte has come
   bool closed() const { return closed_; }
   bool sending() const { return !queue_.empty(); }
   Clock::time_point opened() const { return opened_; }
@@ -38,6 +39,7 @@ class Connection {
   std::deque<std::shared_ptr<const std::string>> queue_;
   std::size_t sent_ = 0;  // of the queue's front
   bool closed_ = false;
+  bool spoken_ = false;
   Clock::time_point opened_ = Clock::now();
   Clock::time_point heard_ = opened_;
 };

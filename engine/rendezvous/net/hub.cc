@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "engine/core/version.h"
+#include "engine/core/visible.h"
 #include "engine/platform/process.h"
 #include "engine/rendezvous/join/handshake.h"
 #include "engine/rendezvous/net/door.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int spare_guests = 64;  // strangers that may stand at the door at once
 constexpr std::chrono::milliseconds farewell_limit{1'000};
+constexpr int most_counted_in_line = 4096;  // who waits to be let in when the job starts
 
 // Most systems allow 1024 descriptors at first and many more on request: one per process is needed here.
 void allow_descriptors(int processes) {
@@ -94,10 +96,12 @@ void Hub::accept_newcomers() {
       if (oldest == guests_.end()) return;
       notice_once("crowd",
                   "Too many callers that are not of this job stand at process 0's port; the oldest is dropped");
+      strangers_.add(Stranger::crowded);
       guests_.erase(oldest);
     }
     if (!socket.open()) return;
     if (of_another_user(socket)) {
+      strangers_.add(Stranger::another_user);
       notice_once("user", "A process of another user called at process 0's door and was dropped");
       continue;
     }
@@ -117,10 +121,11 @@ void Hub::serve(Guest& guest) {
     }
     if (guest.connection.closed() && !guest.dropped) closed(guest);
   } catch (const WireError& error) {
-    guest.dropped = true;
     if (guest.state == State::member) {
       closed(guest);
     } else {
+      const bool knows_the_words = dynamic_cast<const SecretError*>(&error) != nullptr;
+      drop_stranger(guest, knows_the_words ? Stranger::wrong_secret : Stranger::not_busbw);
       notice_once(error.what(),
                   format("Process 0's port was called by a stranger, which was dropped: %s", error.what()));
     }
@@ -176,7 +181,29 @@ void Hub::admit(Guest& guest, const Frame& frame) {
 void Hub::refuse(Guest& guest, const std::string& sentence) {
   notice_once("refused " + std::to_string(guest.member.process), sentence);
   guest.connection.send(encode(FrameKind::refusal, sentence));
+  // After a failure of the job itself, those who come late are of the job.
+  failure_ ? void(guest.dropped = true) : drop_stranger(guest, Stranger::another_job);
+}
+
+void Hub::drop_stranger(Guest& guest, Stranger kind) {
   guest.dropped = true;
+  if (!guest.own) strangers_.add(kind);
+}
+
+// All of the job have come: who still stands at the door, or in the line before it, is not of it.
+void Hub::drop_whoever_waits() {
+  for (Guest& guest : guests_) {
+    if (guest.state == State::member || guest.dropped) continue;
+    drop_stranger(guest, guest.connection.silent() ? Stranger::silent : Stranger::unfinished);
+  }
+  for (int waiting = 0; waiting < most_counted_in_line; ++waiting) {
+    const FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.open()) break;
+    char byte;
+    const bool spoke = recv(socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+    strangers_.add(spoke ? Stranger::unfinished : Stranger::silent);
+  }
+  listener_.close();
 }
 
 void Hub::start() {
@@ -184,12 +211,9 @@ void Hub::start() {
   for (const Guest& guest : guests_) {
     if (guest.state == State::member) members[static_cast<std::size_t>(guest.member.process)] = guest.member;
   }
-  listener_.close();
+  drop_whoever_waits();
   started_ = true;
-  for (Guest& guest : guests_) {
-    if (guest.state != State::member) guest.dropped = true;
-    guest.connection.pretend_heard(Clock::now());
-  }
+  for (Guest& guest : guests_) guest.connection.pretend_heard(Clock::now());
   send_to_members(encode_start(members));
 }
 
@@ -265,8 +289,10 @@ void Hub::fail(const Failure& failure) {
 }
 
 void Hub::closed(Guest& guest) {
+  if (guest.state != State::member)
+    return drop_stranger(guest, guest.connection.silent() ? Stranger::silent : Stranger::unfinished);
   guest.dropped = true;
-  if (guest.state != State::member || guest.left || failure_) return;
+  if (guest.left || failure_) return;
   fail({.process = guest.member.process,
         .code = ExitCode::internal,
         .sentence = describe(guest.member) + " was lost: its connection closed " +
@@ -281,7 +307,7 @@ void Hub::tick(Clock::time_point now) {
     if (slept) guest.connection.pretend_heard(now);
     if (guest.state != State::member && !guest.dropped && !guest.own &&
         now - guest.connection.opened() > options_.greeting_limit) {
-      guest.dropped = true;
+      drop_stranger(guest, guest.connection.silent() ? Stranger::silent : Stranger::unfinished);
       notice_once("slow", "Process 0's port was called by a stranger, which was dropped: it did not introduce itself");
     }
   }
@@ -339,6 +365,7 @@ std::string Hub::missing_sentence() const {
                                 missing == 1 ? "process" : "processes", names.c_str(), missing > 8 ? " and more" : "");
   if (!silent_hosts.empty()) sentence += "; nobody came from host " + silent_hosts;
   if (!last_notice_.empty()) sentence += "; " + last_notice_;
+  if (const std::string refused = sentence_of(strangers()); !refused.empty()) sentence += "; " + refused;
   return sentence + "; look at their own messages, or raise BUSBW_JOIN_TIMEOUT";
 }
 
@@ -348,7 +375,7 @@ void Hub::notice_once(const std::string& cause, const std::string& sentence) {
   if (options_.notice) {
     options_.notice(sentence);
   } else {
-    std::fprintf(stderr, "busbw: %s\n", sentence.c_str());
+    std::fprintf(stderr, "busbw: %s\n", visible(sentence).c_str());
   }
 }
 

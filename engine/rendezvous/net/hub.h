@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/core/strangers.h"
 #include "engine/rendezvous/limits.h"
 #include "engine/rendezvous/net/connection.h"
 #include "engine/rendezvous/net/sibling_watch.h"
@@ -35,6 +36,9 @@ class Hub {
   Hub(Listener listener, FileDescriptor own, HubOptions options);
   // Sends out what is queued (bounded) and tells the others that process 0 ends in order.
   ~Hub();
+
+  // Who called and was not of the job; does not change any more once the job has started.
+  StrangerCounts strangers() const { return strangers_.counts(); }
 
  private:
   enum class State { greeting, proving, member };
@@ -70,6 +74,8 @@ class Hub {
   void start();
   void fail(const Failure& failure);
   void closed(Guest& guest);
+  void drop_stranger(Guest& guest, Stranger kind);
+  void drop_whoever_waits();
   void tick(Clock::time_point now);
   void beat(Clock::time_point now, bool slept);
   void give_up_waiting();
@@ -85,6 +91,7 @@ class Hub {
   std::list<Guest> guests_;
   std::map<std::uint8_t, Gathering> gatherings_;
   std::optional<Failure> failure_;
+  StrangerCounter strangers_;
   std::set<std::string> noticed_;
   std::string last_notice_;
   std::string host_identity_;  // of process 0

@@ -18,6 +18,11 @@ struct WireError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Raised where a caller speaks as it should and does not know the job's secret.
+struct SecretError : WireError {
+  using WireError::WireError;
+};
+
 // The handshake (hello to refusal) keeps its layout in every protocol version, so that different versions can tell
 // each other so; everything after it belongs to the protocol version.
 inline constexpr std::uint16_t protocol_version = 1;

@@ -323,5 +323,16 @@ TEST(TableFooter, SumsTheMemoryWhereAsked) {
           "1.09 GB\n#\n"));
 }
 
+TEST(Table, ShowsWhatALibraryOrADeviceSaysAndDoesNotDoIt) {
+  Plan plan;
+  plan.collective = "all_reduce";
+  RunSummary summary;
+  summary.last_error =
+      "a\x1b[31mb\rc\nd\xc2\x9b"
+      "2J\x7f \xc3\xa9";
+  const std::string text = printed(plan, [&](Table& table) { table.footer(summary); });
+  EXPECT_NE(text.find("# error: a\\x1b[31mb c d\\x9b2J\\x7f \xc3\xa9\n"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace busbw

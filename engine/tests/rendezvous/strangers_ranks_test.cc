@@ -82,6 +82,19 @@ class Door : public ::testing::Test {
     EXPECT_EQ(said, "start");
   }
 
+  // The hub counts on its own thread: what it has seen by now, once it is that many or 10 s have passed.
+  StrangerCounts counted(long at_least) const {
+    const auto deadline = Clock::now() + 10s;
+    while (total(hub_->strangers()) < at_least && Clock::now() < deadline) std::this_thread::sleep_for(1ms);
+    return hub_->strangers();
+  }
+
+  static StrangerCounts only(Stranger kind, int count) {
+    StrangerCounts counts{};
+    counts[static_cast<std::size_t>(kind)] = count;
+    return counts;
+  }
+
   int notices_with(const std::string& part) {
     const std::lock_guard lock(mutex_);
     return static_cast<int>(std::count_if(notices_.begin(), notices_.end(),
@@ -103,12 +116,14 @@ TEST_F(Door, DropsOtherProtocolsAndSaysSoOnce) {
   }
   expect_job_meets();
   EXPECT_EQ(notices_with("called by a stranger, which was dropped"), 1);
+  EXPECT_EQ(counted(5), only(Stranger::not_busbw, 5));
 }
 
 TEST_F(Door, DropsAPortScannerThatConnectsAndGoes) {
   for (int round = 0; round < 200; ++round) call();
   expect_job_meets();
   EXPECT_EQ(notices_.size(), 0u);
+  EXPECT_EQ(counted(200), only(Stranger::silent, 200));
 }
 
 TEST_F(Door, DropsWhoSpeaksTooSlowlyOrNotAtAll) {
@@ -124,12 +139,18 @@ TEST_F(Door, DropsWhoSpeaksTooSlowlyOrNotAtAll) {
   EXPECT_LT(Clock::now() - start, 15s);
   expect_job_meets();
   EXPECT_EQ(notices_with("did not introduce itself"), 1);
+  StrangerCounts expected = only(Stranger::silent, 1);
+  expected[static_cast<std::size_t>(Stranger::unfinished)] = 1;
+  EXPECT_EQ(counted(2), expected);
 }
 
 TEST_F(Door, StaysOpenToTheJobWhenStrangersCrowdIt) {
   std::vector<FileDescriptor> crowd;
   for (int i = 0; i < 150; ++i) crowd.push_back(call());
   expect_job_meets();
+  const StrangerCounts counts = counted(150);
+  EXPECT_EQ(total(counts), 150);
+  EXPECT_GT(counts[static_cast<std::size_t>(Stranger::crowded)], 0);
 }
 
 TEST_F(Door, DropsWhoDoesNotKnowTheSecret) {
@@ -142,12 +163,60 @@ TEST_F(Door, DropsWhoDoesNotKnowTheSecret) {
   expect_dropped(stranger);
   EXPECT_EQ(notices_with("does not know this job's secret"), 1);
   expect_job_meets();
+  StrangerCounts expected = only(Stranger::wrong_secret, 1);
+  // The first one saw that the hub's proof is another job's, and went away in mid-greeting.
+  expected[static_cast<std::size_t>(Stranger::unfinished)] = 1;
+  EXPECT_EQ(counted(2), expected);
+}
+
+// What one process said in another meeting is worth nothing in this one: the hub's nonce is another.
+TEST_F(Door, DropsAReplay) {
+  const std::string nonce(nonce_bytes, 'x');
+  std::string recorded;
+  for (int round = 0; round < 2; ++round) {
+    const FileDescriptor socket = call();
+    send_all(socket, encode_hello(nonce), Clock::now() + 1s);
+    FrameReader reader(greeting_limit);
+    const auto challenge = wait_frame(socket, reader, Clock::now() + 5s);
+    ASSERT_TRUE(challenge);
+    if (round == 0) recorded = encode_proof("right", nonce, read_challenge(challenge->body).nonce, member(1));
+    if (round == 1) send_all(socket, recorded, Clock::now() + 1s);
+    if (round == 1) expect_dropped(socket);
+  }
+  expect_job_meets();
+  EXPECT_EQ(counted(2)[static_cast<std::size_t>(Stranger::wrong_secret)], 1);
+}
+
+TEST_F(Door, CountsWhoStandsThereWhenTheJobStarts) {
+  const FileDescriptor silent = call(), unfinished = call();
+  write_some(unfinished, encode_hello(std::string(nonce_bytes, 'x')));
+  expect_job_meets();
+  StrangerCounts expected = only(Stranger::silent, 1);
+  expected[static_cast<std::size_t>(Stranger::unfinished)] = 1;
+  EXPECT_EQ(counted(2), expected);
+}
+
+TEST_F(Door, CountsNobodyWhereNobodyCame) {
+  expect_job_meets();
+  EXPECT_EQ(hub_->strangers(), StrangerCounts{});
+  EXPECT_EQ(sentence_of(hub_->strangers()), "");
+}
+
+TEST(Sentence, NamesEachKindThatCame) {
+  StrangerCounts counts{};
+  counts[static_cast<std::size_t>(Stranger::wrong_secret)] = 8;
+  counts[static_cast<std::size_t>(Stranger::silent)] = 4;
+  EXPECT_EQ(sentence_of(counts), "12 connections that were not of this job were refused (8 wrong secret, 4 silent)");
+  counts = {};
+  counts[static_cast<std::size_t>(Stranger::crowded)] = 1;
+  EXPECT_EQ(sentence_of(counts), "1 connection that was not of this job was refused (1 dropped in a crowd)");
 }
 
 TEST_F(Door, RefusesAnotherSizeOfTheJob) {
   const std::string said = answer(call(), member(1, 3));
   EXPECT_NE(said.find("says that the job has 3 processes, but process 0 says 2"), std::string::npos) << said;
   expect_job_meets();
+  EXPECT_EQ(counted(1), only(Stranger::another_job, 1));
 }
 
 TEST_F(Door, RefusesASecondProcessOfTheSameRank) {

@@ -122,7 +122,8 @@ def open_standard_descriptors() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+            # The lowest free number is this one. What is started gets it too: it may not open its own.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     sys.stdin = sys.stdin or os.fdopen(0, "r")
     sys.stdout = sys.stdout or os.fdopen(1, "w")
     sys.stderr = sys.stderr or os.fdopen(2, "w")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import unicodedata
@@ -14,8 +15,18 @@ from busbw.base.secrets import hide_printed
 # Cc: ESC, BEL, C1 (an 8-bit CSI or OSC); Cf: marks that turn the direction of writing, or join and hide;
 # Cs: halves of a pair; Zl, Zp: ends of lines that are no newline.
 _SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-# What busbw itself sends: its colours (busbw.base.text), and for progress the return to the start and the erasing.
-_OURS = re.compile(r"(\x1b\[(?:(?:0|1|2|31|32|33|36)m|K)|\r(?!\n))")
+# Drawn anew by each process, so that no file can hold it: what stands behind it is busbw's own.
+_MARK = "\x1b" + "".join(chr(0xE000 + byte) for byte in os.urandom(12))
+_OURS = re.compile(_MARK + r"(\x1b\[(?:[0-9]{1,2}m|K)|\r)")
+
+
+def own(sequence: str) -> str:
+    """A colour, `\\r` or an erasing of busbw's own, which `guarded` lets through; foreign ones it spells out."""
+    return _MARK + sequence
+
+
+START_OF_LINE = own("\r")
+EMPTY_LINE = START_OF_LINE + own("\x1b[K")
 
 
 def visible(text: str) -> str:
@@ -32,7 +43,7 @@ def _spelled(c: str) -> str:
 
 
 def guarded(text: str) -> str:
-    """As `visible`, but for the few sequences that busbw's own colours and progress are made of."""
+    """As `visible`, but for the sequences of busbw's own colours and progress, which `own` marked."""
     if text.isascii() and text.isprintable():
         return text
     parts = _OURS.split(text)

@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
+from busbw.base.terminal import own
+
 WIDTH = 80
 _CODES: Mapping[str, str] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -23,7 +25,7 @@ def wants_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> boo
 
 
 def paint(text: str, style: str, *, colour: bool) -> str:
-    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour and style in _CODES else text
+    return own(f"\x1b[{_CODES[style]}m") + text + own("\x1b[0m") if colour and style in _CODES else text
 
 
 def display_width(text: str) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from busbw.base.errors import UserError
 from busbw.base.files import writing
 from busbw.base.secrets import hide
+from busbw.base.terminal import EMPTY_LINE, START_OF_LINE
 from busbw.base.words import Args
 from busbw.importers import FileReport, ImportedSweep, import_folder, import_path, import_stream
 
@@ -83,7 +84,7 @@ class _Progress:
 
     def __exit__(self, *_: object) -> None:
         if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print(EMPTY_LINE, end="", file=sys.stderr, flush=True)
 
     def told(self, read: int) -> None:
         """Show it, where that is due."""
@@ -92,7 +93,7 @@ class _Progress:
             return
         self._next = now + 0.2
         self._shown = True
-        print(f"\r{read / 1e6:.0f} MB read", end="", file=sys.stderr, flush=True)
+        print(f"{START_OF_LINE}{read / 1e6:.0f} MB read", end="", file=sys.stderr, flush=True)
 
 
 def _tell(report: FileReport, *, quiet: bool) -> None:

@@ -22,6 +22,7 @@ FORMATS = ("text", "md", "csv", "json", "html", "svg", "png", "latex")
 _SUFFIXES = {
     ".txt": "text", ".markdown": "md", ".htm": "html", ".tex": "latex", **{f".{name}": name for name in FORMATS}
 }  # fmt: skip
+_DOCUMENTS = frozenset({"html", "svg", "png"})
 EPILOG = f"""\
 {SOURCES_HELP}
 A+B names runs that repeat each other; the folder of an experiment is a column
@@ -48,8 +49,12 @@ def run(args: Args) -> int:
         raise UsageError("a PNG is nothing for a terminal; add --output FILE")
     content = _content(kind, args, colour=args.output is None and wants_colour(sys.stdout))
     if args.output is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
+        # A page or a picture is for a file. On a terminal it is text, which goes through the guard like every other.
+        if kind not in _DOCUMENTS or sys.stdout.isatty():
+            sys.stdout.write(content.decode())
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content)
         return 0
     with writing(args.output):
         args.output.write_bytes(content)

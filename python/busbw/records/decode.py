@@ -267,6 +267,7 @@ _CASE = Fields(
 _END = Fields(
     {"run": _identifier, "outcome": _one_of(EndOutcome), "cases": _count},
     {"finished": _maybe_text, "reason": _maybe_text, "exit_code": _maybe_integer, "out_of_bounds": _count,
-     "average_busbw_GBps": _maybe_number, "library_sha256": _maybe_text, "phases_s": _numbers_by_name},
+     "average_busbw_GBps": _maybe_number, "library_sha256": _maybe_text, "phases_s": _numbers_by_name,
+     "strangers": _numbers_by_name},
     keep_unknown=True,
 )  # fmt: skip

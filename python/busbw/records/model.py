@@ -185,6 +185,7 @@ class End:
     average_busbw_GBps: float | None = None
     library_sha256: str | None = None
     phases_s: Mapping[str, float] = field(default_factory=dict)
+    strangers: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 

@@ -173,7 +173,7 @@ def _over(over: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _embolden(line: str) -> str:
     """Stars to bold face; a star inside a name is no mark, because marks stand before a digit or a factor."""
-    return re.sub(r"\*(x? ?\d[\d.]*)", "\x1b[1m\\1\x1b[0m ", line)
+    return re.sub(r"\*(x? ?\d[\d.]*)", lambda found: paint(found[1], "bold", colour=True) + " ", line)
 
 
 # Documents ------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from typing import Any
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.base.files import open_to_read
+from busbw.base.terminal import START_OF_LINE
 from busbw.records.reader import MAX_LINE_BYTES
 from busbw.runs.destination import RECORD_NAME
 from busbw.runs.store import Labels, read_labels, record_states
@@ -166,7 +167,8 @@ class Index:
 
     def _tell(self, done: int, total: int) -> None:
         if self._progress and total >= _PROGRESS_FROM and (done % 100 == 0 or done == total):
-            print(f"\rindexing {done} of {total} runs", end="\n" if done == total else "", file=sys.stderr, flush=True)
+            told = f"{START_OF_LINE}indexing {done} of {total} runs"
+            print(told, end="\n" if done == total else "", file=sys.stderr, flush=True)
 
 
 def _is_own_file(path: Path) -> bool:

@@ -7,6 +7,8 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ RUN = {"schema": 1, "kind": "run", "run": "r", "started": "2026-01-01T00:00:00Z"
 CASE = {"schema": 1, "kind": "case", "run": "r", "case": 0, "collective": "all_reduce", "bytes": 1024, "ranks": 2,
         "placement": "in_place", "outcome": "measured", "time_us": 1.0, "algbw_GBps": 1.0,
         "busbw_GBps": 1.0}  # fmt: skip
+MEASURE = ("-f", "2", "-n", "2", "-w", "1", "--library", "cpu")
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 needs_engine = pytest.mark.skipif(not ENGINE.exists(), reason="the engine is not built")
@@ -105,19 +108,71 @@ def test_a_file_where_the_folder_of_runs_should_be_is_one_sentence(tmp_path: Pat
     sentence(busbw("import", str(good), folder=tmp_path), "cannot be kept")
 
 
-@needs_engine
-def test_a_small_file_system_keeps_what_it_can_hold(tmp_path: Path) -> None:
-    tiny = tmp_path / "runs"
-    tiny.mkdir()
-    if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(tiny)], capture_output=True, check=False
-    ).returncode:
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 KiB, where the runs are kept."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(folder)]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
         pytest.skip("no file system can be mounted here")
     try:
-        done = busbw("all_reduce", "-b", "8", "-e", "1M", "-f", "2", "-n", "2", "-w", "1", "-t", "2", folder=tmp_path)
-        sentence(done, "No space left on device")
-        (kept,) = tiny.glob("*/record.jsonl")
-        assert kept.read_bytes().count(b"\n") > 1
-        assert busbw("report", str(kept), folder=tmp_path).returncode == 0
+        yield folder
     finally:
-        subprocess.run(["umount", str(tiny)], check=False)
+        subprocess.run(["umount", str(folder)], check=False)
+
+
+@needs_engine
+def test_a_small_file_system_keeps_what_it_can_hold(tmp_path: Path, tiny: Path) -> None:
+    done = busbw("all_reduce", "-b", "8", "-e", "1M", *MEASURE, "-t", "2", folder=tmp_path)
+    sentence(done, "No space left on device")
+    (kept,) = tiny.glob("*/record.jsonl")
+    assert kept.read_bytes().count(b"\n") > 1
+    assert busbw("report", str(kept), folder=tmp_path).returncode == 0
+
+
+@needs_engine
+@pytest.mark.parametrize("state", ["full", "read-only"])
+def test_where_nothing_can_be_kept_each_says_why_and_leaves_what_was_there(
+    state: str, tmp_path: Path, tiny: Path
+) -> None:
+    assert busbw("import", str(record(tmp_path)), folder=tmp_path).returncode == 0
+    before = (tiny / "r" / "record.jsonl").read_bytes()
+    if state == "full":
+        with (tiny / "fill").open("wb", buffering=0) as fill, suppress(OSError):
+            while fill.write(b"\0" * 1024):
+                pass
+    else:
+        subprocess.run(["mount", "-o", "remount,ro", str(tiny)], check=True)
+    other = tmp_path / "other.jsonl"
+    other.write_text((tmp_path / "good.jsonl").read_text().replace('"r"', '"another"'))
+    reason = {"full": "No space left on device", "read-only": "Read-only file system"}[state]
+    for words in (
+        ("run", "--ranks", "2", "all_reduce", "-b", "8", "-e", "64", *MEASURE),
+        ("all_reduce", "-b", "8", "-e", "64", *MEASURE, "-t", "2", "-J", str(tiny / "out.json"), "--no-record"),
+        ("import", str(other)),
+        ("report", str(other), "--output", str(tiny / "page.html")),
+    ):
+        sentence(busbw(*words, folder=tmp_path), reason)
+    assert (tiny / "r" / "record.jsonl").read_bytes() == before
+    assert not (tiny / "another").exists()
+
+
+@needs_engine
+@pytest.mark.parametrize("words", [("all_reduce", "-t", "2"), ("run", "--ranks", "2", "all_reduce")])
+def test_a_full_dev_shm_is_no_obstacle_and_no_memory_at_all_is_one_sentence(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    fill = "mount -t tmpfs -o size=64k tmpfs /dev/shm && head -c 65536 /dev/zero >/dev/shm/fill; "
+    if subprocess.run(["unshare", "--mount", "sh", "-c", f"{fill} true"], capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUSBW_ENGINE": str(ENGINE)}
+    command = [sys.executable, "-m", "busbw", *words, "-b", "8", "-e", "64", *MEASURE, "--no-record"]
+    for limit, code in (("unlimited", 0), ("4", 3)):
+        # No file of more than 4 KiB, memory without a name included.
+        script = f'{fill} ulimit -f {limit}; exec "$@"'
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *command], capture_output=True,
+                              env=environment, timeout=120, check=False, cwd=tmp_path)  # fmt: skip
+        said = done.stderr.decode()
+        assert done.returncode == code, said
+        assert ("the shared memory" in said and "File too large" in said) == (code != 0), said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -9,22 +10,61 @@ from pathlib import Path
 
 import pytest
 
-from busbw.base.terminal import guarded, visible
+from busbw.base.terminal import EMPTY_LINE, guarded, visible
+from busbw.base.text import paint
+from busbw.cli import report
+from busbw.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[3]
-HOSTILE = "\x1b]0;title\x07\x9b31m\x1b[2J\u202e\u2066\x7f\x08\x85\u2028"
+HOSTILE = "\x1b[31m\x1b[K\r\x1b]0;title\x07\x9b31m\x1b[2J\u202e\u2066\x7f\x08\x85\u2028"
 
 
-@pytest.mark.parametrize("mark", sorted(set(HOSTILE) - set("]0;title31m[2J")))
+@pytest.mark.parametrize("mark", sorted(set(HOSTILE) - set("]0;title31m[2JK")))
 def test_a_mark_is_spelled_out(mark: str) -> None:
     shown = visible(f"a{mark}b")
     assert mark not in shown and shown.startswith("a\\") and shown.endswith("b")
 
 
-def test_our_own_colours_and_progress_pass_and_nothing_else() -> None:
-    assert guarded("\x1b[31mred\x1b[0m\r\x1b[K") == "\x1b[31mred\x1b[0m\r\x1b[K"
-    for foreign in ("\x1b[2J", "\x1b[38;5;1m", "\x1b]8;;x\x07", "\x1b[31;1m", "\x1b", "\x1b[H", "\x1bc"):
-        assert "\x1b" not in guarded(foreign), foreign
+def test_our_own_colours_and_progress_pass() -> None:
+    assert guarded(paint("red", "red", colour=True) + EMPTY_LINE) == "\x1b[31mred\x1b[0m\r\x1b[K"
+    assert guarded(paint("a\x1b[31mb", "bold", colour=True)) == "\x1b[1ma\\x1b[31mb\x1b[0m"
+
+
+def test_foreign_sequences_are_spelled_out_even_where_they_look_like_ours() -> None:
+    mark = EMPTY_LINE.partition("\r")[0]
+    for foreign in (
+        "\x1b[31mred\x1b[0m", "\x1b[K", "\x1b[1m", "\r", "a\rb",
+        mark[1:] + "\x1b[31m", mark[:-1] + "\x1b[31m", mark + "\x1b[2J",
+        mark + "\x1b]0;t\x07", "\x1b[2J", "\x1b[38;5;1m", "\x1b]8;;x\x07", "\x1b[31;1m", "\x1b", "\x1b[H", "\x1bc",
+    ):  # fmt: skip
+        assert not set(guarded(foreign)) & set("\x1b\r\x07"), foreign
+
+
+def test_the_mark_of_our_own_is_another_in_each_process() -> None:
+    show = "import sys; from busbw.base.terminal import EMPTY_LINE; sys.stdout.write(ascii(EMPTY_LINE))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    said = {subprocess.check_output([sys.executable, "-c", show], env=environment) for _ in range(2)}
+    assert len(said) == 2
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "json", "html"])
+def test_a_report_on_a_terminal_goes_through_the_guard_in_every_form(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a form forgot to clean: what came from the file does nothing."""
+    monkeypatch.setattr(report, "_content", lambda *_, **__: "\x1b[31mfl\x9b2J".encode())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stdout", Terminal(raw := io.BytesIO(), write_through=True))
+    assert main(["report", "any", "--format", form]) == 0
+    said = raw.getvalue().decode()
+    assert "[31mfl" in said
+    assert not [mark for mark in ("\x1b[31m", "\x9b", "\x1b[2J") if mark in said]
 
 
 @pytest.mark.parametrize("text", ["plain", "gr\u00fc\u00dfe \u4e2d\u6587 \U0001f600", "a\tb\n", "\u00b5s"])
@@ -47,4 +87,4 @@ def test_a_hostile_log_and_a_hostile_name_do_nothing_to_the_terminal(tmp_path: P
             env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUSBW_RUNS": str(tmp_path / "runs")},
         )  # fmt: skip
         text = (done.stdout + done.stderr).decode(errors="surrogateescape")
-        assert not set(text) & set("\x1b\x07\x9b\u202e\u2066\x08\x85\u2028"), words
+        assert not set(text) & set("\r\x1b\x07\x9b\u202e\u2066\x08\x85\u2028"), words

@@ -101,6 +101,14 @@ def test_a_full_disk_loses_calls_and_not_the_program(tmp_path: Path) -> None:
     assert 0 < lost < calls
 
 
+def test_a_limit_of_file_sizes_is_a_sentence_and_no_signal(tmp_path: Path) -> None:
+    """The system's answer to a longer file is a signal, which ends a program that does not expect it."""
+    words = ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", str(CALLS), str(tmp_path), "4096", "2000", "1"]
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 1 and b"cannot be made so long: File too large" in done.stdout + done.stderr, done
+    assert not find(tmp_path)
+
+
 def whole(folder: Path) -> bytes:
     (folder / "made").mkdir()
     content = record(folder / "made", 1024, 500, 1).read_bytes()
