@@ -73,6 +73,8 @@ def _cause_of(name: str, merged: Mapping[str, object], *, aborted: bool) -> Sign
         other
         for other in others
         if name in other.explains
+        # A last resort names who reports; whoever knows what happened stands before it.
+        or (mine.last and not other.last and other.stage <= mine.stage and other.severity is not Severity.NOTE)
         or (
             mine.stage >= Stage.CRASH
             and other.stage < mine.stage

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import BinaryIO
 
 from busbw.doctor.scan import DIGITS, Scanning
@@ -15,8 +16,8 @@ BLOCK = 1 << 20
 MAX_DULL = 20_000
 MAX_SEEN = 50_000
 _SILENT, _NCCL, _ALIVE = 0, 1, 2
-_CALL = b" opCount "
-"""In each line about one call of a collective (NCCL_DEBUG_SUBSYS=COLL), of which nothing is read."""
+_CALL, _VIA, _CHANNEL = b" opCount ", b" via ", b"NCCL INFO Channel "
+"""In each line about one call of a collective (NCCL_DEBUG_SUBSYS=COLL), of which nothing is read; in connections."""
 
 
 def lines_in(stream: BinaryIO) -> Iterator[bytes]:
@@ -51,11 +52,23 @@ def is_json_log(start: bytes) -> bool:
 
 def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers; of a log of JSON objects what each says, which may be several lines."""
-    known: bool | None = None
-    for number, raw in enumerate(lines, 1):
-        if known is None and raw:
+    counted = enumerate(lines, 1)
+    for number, raw in counted:
+        if raw:
             known = is_json_log(raw)
-        if not known or not raw.startswith(b"{"):
+            yield from chain(_objects(((number, raw),)) if known else ((number, raw),), _rest(counted, known))
+            return
+        yield number, raw
+
+
+def _rest(counted: Iterator[tuple[int, bytes]], known: bool) -> Iterable[tuple[int, bytes]]:
+    """The lines after the first: those of a plain log pass without a step of Python for each."""
+    return _objects(counted) if known else counted
+
+
+def _objects(counted: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    for number, raw in counted:
+        if not raw.startswith(b"{"):
             yield number, raw
             continue
         for part in _said(raw).split("\n"):
@@ -86,26 +99,31 @@ class Sieve:
         """Those lines, with their numbers, that a reader of NCCL's messages and of tables must see."""
         scanning, dull, seen = self.scanning, dict[bytes, int](), set[bytes]()
         kinds = scanning.kinds
-        number = 0
+        number = repeated = 0
         for number, raw in lines:
+            # The looks are in the order of what they cost: a call or a connection once more, then the shape.
+            if (_CALL in raw or raw in seen) and b"NCCL INFO " in raw:
+                repeated += 1
+                continue
+            if _VIA in raw and _CHANNEL in raw and not scanning.ignored:
+                # Which pair talks by what: nothing for signatures, but a reader of NCCL's messages must see it once.
+                repeated += 1
+                if len(seen) < MAX_SEEN:
+                    seen.add(raw)
+                yield number, raw.decode("utf-8", "replace")
+                continue
             shape = raw.translate(None, DIGITS)
             state = dull.get(shape)
             if state is not None and not scanning.ignored:
                 if state == _ALIVE:
                     scanning.alive = number
                 continue
-            said = b"NCCL " in raw
-            if said and (_CALL in raw or raw in seen) and b"NCCL INFO " in raw:
-                kinds["nccl"] += 1
-                continue
             line = raw.decode("utf-8", "replace")
             before = scanning.alive
             silent = scanning.look(line, number)
-            if said or line.lstrip().startswith("#"):
-                # The same connection of the same process once more; other messages are counted.
-                if " via " in line and "NCCL INFO Channel" in line and len(seen) < MAX_SEEN:
-                    seen.add(raw)
+            if b"NCCL " in raw or line.lstrip().startswith("#"):
                 yield number, line
             elif silent and len(dull) < MAX_DULL:
                 dull[shape] = _ALIVE if scanning.alive == number != before else _SILENT
+        kinds["nccl"] += repeated
         self.lines = number

@@ -164,6 +164,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "built-without-mpi": lambda: healthy(logs=(log(*[START] * 2),)),
     "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN The moon is in the wrong phase"),)),
     "below-expected": healthy,
+    "one-rail": healthy,
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
     "nvlinks-down": lambda: healthy(machine=machine(links=17)),
     "nvlink-errors": lambda: with_gpu(nvlink_errors=3),
@@ -192,5 +193,13 @@ def slow_record(busbw: float = 98.0, **variables: str) -> Record:
     return Record(run, (case,))
 
 
-RECORDS: Mapping[str, tuple[Record, ...]] = {"below-expected": (slow_record(),)}
+def rail_record(busbw: float = 49.0, gpus: int = 8, name: str = "NVIDIA H100 80GB HBM3", hosts: int = 2) -> Record:
+    """All-reduce of 1 GiB over hosts with eight GPUs each."""
+    ranks = tuple(Rank(i, f"n{i // gpus}", device=Device("gpu", i % gpus, name)) for i in range(gpus * hosts))
+    run = Run("r2", None, Tool("busbw"), Library("NCCL", version="2.28.9"), ranks, {})
+    case = Case("r2", 0, "all_reduce", 1 << 30, "out_of_place", "measured", busbw_GBps=busbw, ranks=gpus * hosts)
+    return Record(run, (case,))
+
+
+RECORDS: Mapping[str, tuple[Record, ...]] = {"below-expected": (slow_record(),), "one-rail": (rail_record(),)}
 """What some cases need beside their snapshot."""

@@ -32,6 +32,7 @@ from .cases import (
     host,
     log,
     machine,
+    rail_record,
     said,
     slow_record,
     state,
@@ -419,3 +420,32 @@ def test_short_messages_that_take_far_too_long_are_named_and_healthy_ones_are_no
     assert "short messages of all_reduce take up to" in finding.title and len(finding.evidence) == 3
     one = {size: 8 * time if size == 1 << 10 else time for size, time in SMALL.items()}
     assert found(Snapshot("files"), records=(small_record(one),)) == []
+
+
+@pytest.mark.parametrize(
+    ("record", "tells"),
+    [
+        (rail_record(), True),
+        (rail_record(60.5), False),
+        (rail_record(gpus=4), False),
+        (rail_record(hosts=1), False),
+        (rail_record(name="NVIDIA A100-SXM4-80GB"), False),
+        (rail_record(name="NVIDIA H100 PCIe"), False),
+    ],
+    ids=["one port", "more than a port", "four GPUs", "one host", "A100", "no SXM"],
+)
+def test_one_port_of_many_is_told_for_large_hosts_alone(record: Record, tells: bool) -> None:
+    assert bool(found(healthy(), "one-rail", (record,))) is tells
+
+
+def test_sockets_that_somebody_asked_for_matter_where_ranks_use_them() -> None:
+    asked = said("NCCL_IB_DISABLE set by environment to 1.")
+    channel = said("Channel 00/0 : 1[1] -> 2[0] [send] via NET/Socket/0")
+
+    def severity(*lines: str) -> Severity:
+        text = "\n".join(lines) + "\n"
+        bare = Snapshot(source="logs", logs=(TextFile("job.log", text),))
+        return found(bare, "ib-disabled")[0].severity
+
+    assert severity(asked, channel) is Severity.WARNING
+    assert severity(asked) is Severity.NOTE

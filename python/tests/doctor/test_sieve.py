@@ -157,7 +157,12 @@ def test_a_writer_whose_sentence_nobody_knows_is_named(line: str, name: str, tmp
 
 def test_a_writer_is_the_last_resort(tmp_path: Path) -> None:
     text = "srun: error: Node failure on n12\nsrun: error: The moon is in the wrong phase\n"
-    assert [each.name for each in loud(text.encode(), tmp_path)] == ["job-cancelled"]
+    assert [each.name for each in loud(text.encode(), tmp_path)] == ["node-lost"]
+
+
+def test_a_last_resort_stands_behind_others_of_its_stage(tmp_path: Path) -> None:
+    text = "torch.distributed.DistBackendError: The moon is wrong\nRuntimeError: NCCL Error 5: invalid usage\n"
+    assert [each.name for each in loud(text.encode(), tmp_path)] == ["nccl-error"]
 
 
 @pytest.mark.parametrize("before", [0, BLOCK_BYTES - 2], ids=["at the start", "over the edge of a block"])

@@ -17,7 +17,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     setting = _off(facts)
     if setting is None:
         return
-    matters = facts.has_rdma or facts.several_nodes
+    matters = facts.has_rdma or facts.several_nodes or _through_sockets(facts)
     proofs = [evidence(setting)]
     if facts.machine is not None:
         rdma = [nic for nic in facts.machine.nics if nic.rdma][:8]
@@ -39,6 +39,14 @@ def _off(facts: Facts) -> Setting | None:
         return facts.settings["NCCL_IB_DISABLE"]
     net = facts.settings.get("NCCL_NET")
     return net if net is not None and net.value.strip().lower() == "socket" else None
+
+
+def _through_sockets(facts: Facts) -> bool:
+    """Whether ranks talk through sockets, and no log shows that they all are on one node."""
+    if facts.ran_on_one_node:
+        return False
+    communicators = (each for log in facts.logs for each in log.communicators)
+    return any(each.detail.lower() == "socket" for comm in communicators for each in comm.transports)
 
 
 def _rate(nic: Nic) -> str:

@@ -9,6 +9,8 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.machine.topology.model import Gpu, Nic
 
 NAME = "pcie-link"
+WIDE = 16
+"""Lanes of a device that carries traffic between nodes, whatever it is called; those of small adapters are fewer."""
 _PROOF = Proof(instruction="measure host-to-device copies before and after reseating or a firmware update")
 
 
@@ -28,9 +30,10 @@ def examine(facts: Facts) -> Iterator[Finding]:
         # An idle GPU lowers its generation to save power, never its width.
         resting = not narrow and isinstance(device, Gpu) and device.index in idle
         rdma_or_gpu = isinstance(device, Gpu) or device.rdma
+        wide = narrow and (link.max_width or 0) >= WIDE
         yield Finding(
             NAME,
-            Severity.WARNING if rdma_or_gpu and not resting else Severity.NOTE,
+            Severity.WARNING if (rdma_or_gpu or wide) and not resting else Severity.NOTE,
             f"PCIe of {device.key} runs at generation {link.generation or '?'} x{link.width or '?'} of "
             f"{link.max_generation or '?'} x{link.max_width or '?'}" + (" while idle" if resting else ""),
             (Evidence(f"now {_rate(now)}, at most {_rate(most)}", f"{facts.machine.source}: {device.bus_id}"),),

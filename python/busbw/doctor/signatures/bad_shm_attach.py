@@ -9,6 +9,7 @@ SIGNATURE = Signature(
         "ranks of one host do not share /dev/shm or it cannot be written: their containers have an IPC namespace each"
     ),
     patterns=(
+        r"\[Errno 13\] Permission denied: ./dev/shm",
         r"Error while attaching to shared memory segment",
         r"shared memory file .{0,80}(?:No such file|Permission denied)",
         r"Could not map .{0,80}/?(?:dev/shm|nccl-)",

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
         "connections between nodes get no answer: a firewall or security group drops them, or the interface is wrong"
     ),
     patterns=(
+        r"TimeoutError: \[Errno 110\]",
         r"socketPollConnect\b.{0,80}(?:no POLLOUT|failed with error|returned \d)",
         r"Gloo connectFullMesh failed",
         r"gloo.{0,80}connect timeout",

@@ -16,6 +16,8 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title="the container does not start: image, runtime, mounts or hooks",
     patterns=(
+        r"(?P<what>unresolvable CDI devices.{0,80})",
+        r"(?P<what>failed to (?:generate spec|inject (?:CDI )?devices).{0,100})",
         r"pyxis: .{0,12}\[ERROR\] (?P<what>.{5,160})",
         r"pyxis: (?:container start failed|couldn't|failed to|child \d+ failed|.{0,10}mkdir: cannot)",
         r"\benroot\b.{0,60}(?:\[ERROR\]|failed|command not found|unbound variable)",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="a file system is full (not shared memory)",
     patterns=(
+        r"low on resource: ephemeral-storage",
+        r"DiskPressure",
         r"No space left on device",
         r"Disk quota exceeded",
         r"\[Errno 28\]",

@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the NVIDIA driver is not loaded or cannot start a GPU on this host",
     patterns=(
+        r"is not supported by the NVIDIA \S+ driver release",
+        r"requires use of the NVIDIA open kernel modules",
+        r"NVIDIA kernel module .{0,60}(?:missing|not loaded|unloaded)",
         r"\bNo devices (?:were )?found\b",
         r"PCI I/O region assigned to your NVIDIA device is invalid",
         r"rm_init_adapter failed",

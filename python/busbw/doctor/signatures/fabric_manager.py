@@ -9,6 +9,9 @@ SIGNATURE = Signature(
         "the NVLink fabric is not initialised: the fabric manager does not run or is of another version than the driver"
     ),
     patterns=(
+        r"fabric manager config file item: \w+ has an invalid value",
+        r"nv-fabricmanager.{0,80}failed! Exit code",
+        r"(?:NVLSM|nvlsm)\b.{0,100}(?:fail|fatal|could not|unable)",
         r"\u00d7.{0,4}nvidia-fabricmanager",
         r"nv-fabricmanager.{0,160}code=(?:killed|dumped|exited, status=[1-9])",
         r"NV_WARN_NOTHING_TO_DO",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="a file system fails under the job",
     patterns=(
+        r"nvme\d+: I/O .{0,40}(?:timeout|aborting)",
+        r"I/O error, dev (?:nvme|sd)",
         r"Stale file handle",
         r"Transport endpoint is not connected",
         r"Read-only file system",

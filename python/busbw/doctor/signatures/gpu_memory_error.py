@@ -7,6 +7,10 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="a GPU's memory has errors that ECC could not correct (ECC, Xid {xid})",
     patterns=(
+        r"Pending {2,}: Yes",
+        r"Pending Page Blacklist {2,}: Yes",
+        r"PENDING_ROW_REMAP|row remap\w* pending",
+        r"diag\w*.{0,40}\bMemory (?:bandwidth )?.{0,30}\bFail\b",
         r"Contained memory error",
         r"Xid.{0,60}?\): (?P<xid>48|63|64|92|94|95|140|171|172)\b",
         r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>48|63|64|92|94|95|140|171|172)\b",

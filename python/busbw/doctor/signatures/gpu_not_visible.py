@@ -10,6 +10,11 @@ SIGNATURE = Signature(
         "GPUs, more ranks than GPUs)"
     ),
     patterns=(
+        r"You requested (?:gpu|GPU)s?: ?\[",
+        r"But your machine only has:",
+        r"Attempting to deserialize object on CUDA device \d",
+        r"no supported devices found for platform CUDA",
+        r"Torch not compiled with CUDA enabled",
         r"No HIP GPUs are available",
         r"Unable to determine the number of GPUs",
         r"no CUDA-capable device",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="a GPU fell off the PCIe bus: the driver no longer reaches it",
     patterns=(
+        r"Reset Required {2,}: Yes",
+        r"(?:drain|GPU) (?:and )?reset (?:is )?required",
         r"GPU Recovery Action *: *(?!None|N/A)\w+",
         r"GPU requires reset",
         r"\bERR!",

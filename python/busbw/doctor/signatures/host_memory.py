@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="the host ran out of memory: a process was killed or could not allocate",
     patterns=(
+        r"low on resource: memory",
+        r"OSError: \[Errno 12\]",
         r"\b(?:exit|return)\w*(?: with)?(?: exit| return)?[ _-]?(?:code|status)?\W{1,4}(?:-9|137)\b",
         r"Signals\.SIGKILL|code=killed, signal=KILL|killed by signal 9\b",
         r"EXIT CODE: (?:9|137)\b",

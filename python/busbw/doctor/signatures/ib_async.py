@@ -7,6 +7,10 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="the NIC reports an error event: {event}",
     patterns=(
+        r"bnxt_re\S* .{0,60}(?:Fail|fail|error)",
+        r"irdma .{0,60}(?:overflow|error|fail)",
+        r"infiniband mlx\S+ create_qp:.{0,40}failed",
+        r"assert_var\[\d\]",
         r"mlx5_cmd_out_err",
         r"mlx5_core.{0,160}(?:bad resource|syndrome)",
         r"Got async error event",

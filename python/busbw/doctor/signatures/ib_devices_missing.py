@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title=("the RDMA devices cannot be opened: /dev/infiniband or its rights are missing in the container"),
     patterns=(
+        r"No matched device found",
+        r"NIXL_ERR_BACKEND",
         r"NET/IB : Unable to query (?:device|port)",
         r"ibv_query_(?:device|port).{0,60}Operation not permitted",
         r"IB device \S{1,40} not found",

@@ -7,6 +7,10 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="an RDMA port is down or lost its link",
     patterns=(
+        r"^\s{0,8}state:\s{1,8}\d: (?:DOWN|INIT)",
+        r"^\s{0,8}phys state:\s{1,8}\d: (?:Polling|Disabled|Sleep)",
+        r"no active ports detected|there are no active ports",
+        r"Port module event\[error\]",
         r"no subnet manager|port \d+ state: ?(?:INIT|DOWN)",
         r"LINK_UP.{0,40}SM lid 0\b",
         r"async event ?: ?.{0,20}port (?:error|down)",

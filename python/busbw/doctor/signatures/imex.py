@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title=("the NVLink domain over hosts cannot be used: IMEX is not set up (service, channel or nodes_config)"),
     patterns=(
+        r"\bMultinodeMemoryAllocation\w+",
+        r"Domain state: *(?:DEGRADED|DOWN|INITIALIZING)",
+        r"Node #\d+ .{0,80}(?:UNAVAILABLE|INVALID|MISMATCH)",
         r"MNNVL.{0,80}(?:not working|is not supported)",
         r"\bIMEX\b.{0,80}(?:fail|error|not |missing|unavailable|timed out|timeout|down)",
         r"nvidia-caps-imex-channels",
@@ -19,6 +22,7 @@ SIGNATURE = Signature(
         r"IMEX channel.{0,60}(?:not|missing|fail)",
         r"IMEX daemon status is -?\d+ \(not READY\)",
     ),
+    explains=("nvls-multicast",),
     confirm=(
         "nvidia-imex-ctl -N; systemctl status nvidia-imex; ls /dev/nvidia-caps-imex-channels; "
         "nvidia-smi -q | grep -A6 Fabric"

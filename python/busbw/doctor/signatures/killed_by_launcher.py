@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.EFFECT,
     title="the launcher ended this process because another one failed",
     patterns=(
+        r"Received 15 death signal",
         r"STEP \S+ ON \S+ CANCELLED",
         r"Job step aborted",
         r"tasks? \d[\d,-]*: (?:Killed|Terminated)",

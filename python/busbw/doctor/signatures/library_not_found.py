@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="a shared library cannot be found: {library}",
     patterns=(
+        r"Distributed package doesn't have NCCL",
+        r"Backend nccl is not available",
+        r"NCCL_NET_PLUGIN \S+ not found",
         r"Unable to load NCCL library",
         r"Failed to load NCCL library",
         r"Could not load library \S{1,60}",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="the processor reports a hardware fault (machine check)",
     patterns=(
+        r"Hardware error from APEI",
+        r"\bGHES\b.{0,60}(?:fatal|error)",
         r"mce: \[Hardware Error\]",
         r"Machine check (?:events? logged|exception)",
         r"EDAC .{0,60}\bUE\b",

@@ -7,6 +7,10 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title="MPI could not start its processes: slots, ssh or installation differ between nodes",
     patterns=(
+        r"/kubexec\.sh: \d+: .{3,80}not found",
+        r"A process or daemon was unable to complete a TCP connection",
+        r"pmix_ptl\w*: .{0,60}(?:could not|unable|fail)",
+        r"\borted: (?:No such file|not found)",
         r"not enough slots available",
         r"ORTE (?:was unable|daemon has unexpectedly failed|does not know|has lost communication)",
         r"PRTE? (?:was unable|daemon|has lost)",

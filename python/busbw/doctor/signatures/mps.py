@@ -7,6 +7,9 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="CUDA's multi-process service (MPS) is not reachable or failed",
     patterns=(
+        r"User did not send valid credentials",
+        r"\bMPS\b.{0,60}assuming client exit",
+        r"Control +\d+\] .{0,60}(?:fail|denied|unable)",
         r"\bMPS (?:client|server|daemon|control)\b.{0,80}(?:fail|error|not|terminated|unavailable)",
         r"\bthe MPS (?:server|client|control daemon)",
         r"cudaErrorMps\w+|CUDA_ERROR_MPS_\w+",

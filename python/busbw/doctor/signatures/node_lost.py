@@ -7,6 +7,12 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="a node of the job is gone or no longer answers its launcher",
     patterns=(
+        r"Failed to connect to GCS|GCS (?:server )?(?:may have|has) (?:died|been killed|crashed)",
+        r"failed to connect to GCS within",
+        r"DUE TO NODE.{0,60}FAIL",
+        r"\bNODE_?FAIL\b",
+        r"error: Node failure",
+        r"[Nn]ode is not responding",
         r"has been marked dead because",
         r"(?:ORTE|PRTE) has lost communication",
         r"\bNodeNotReady\b|\bNode is not ready\b",
@@ -24,7 +30,6 @@ SIGNATURE = Signature(
         r"Host EC2 \(instance \S+\) terminated",
         r"[Ii]nstance (?:was )?(?:terminated|stopped|retired|reclaimed|deallocated)",
     ),
-    unless=("due to node failure",),
     confirm="ping and ssh to that node; sinfo -R, kubectl describe node, ray status; its console and power log",
     cure=(
         "find why the node went (power, kernel panic, out of memory, network, preemption) and leave it out until "

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="the container may not bind memory or threads to NUMA nodes or processors: {what}",
     patterns=(
+        r"(?P<what>failed to bind memory)",
+        r"(?P<what>tried to bind a process but failed)",
         r"(?P<what>(?:set_mempolicy|get_mempolicy|mbind|move_pages)\S*: Operation not permitted)",
         r"(?P<what>hwloc_set_(?:mem|cpu)bind)\b.{0,100}(?:fail|errno)",
         r"(?P<what>sched_[sg]etaffinity) failed",

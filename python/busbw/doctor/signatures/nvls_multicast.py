@@ -10,6 +10,8 @@ SIGNATURE = Signature(
         "confidential computing forbid it"
     ),
     patterns=(
+        r"does not support.{0,60}(?:CUDA )?Multicast",
+        r"multicast (?:object|team).{0,60}(?:fail|not (?:supported|permitted))",
         r"Failed to bind NVLink SHARP",
         r"NVLS.{0,20}Multicast memory",
         r"nvls\.cc:\d+.{0,80}(?:fail|Cuda)",

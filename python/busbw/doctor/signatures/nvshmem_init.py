@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="NVSHMEM cannot set up its transport between GPUs (IBGDA, IBRC)",
     patterns=(
+        r"\[NVSHMEM\] ERROR",
         r"init failed for transport",
         r"Unable to initialize any transports",
         r"nvshmem.{0,160}(?:initialization failed|init failed|non-zero status|NULL value|setup connections? failed)",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="PCIe reports errors on the link of a device",
     patterns=(
+        r"DPC: containment event",
+        r"pcieport .{0,60}Card not present",
         r"PCIe Bus Error: severity=",
         r"AER:.{0,60}(?:error|fatal)",
         r"pcieport .{0,60}(?:error|Link Down)",

@@ -7,6 +7,10 @@ SIGNATURE = Signature(
     stage=Stage.CRASH,
     title="a rank's process crashed ({how})",
     patterns=(
+        r"(?:[Ww]orker|scheduler|[Ee]ngine)\b.{0,60}(?:died unexpectedly|is dead\b)",
+        r"process \d+ terminated with signal (?P<how>SIG\w+)",
+        r"DataLoader worker \(pid\(s\) [\d, ]+\) exited unexpectedly",
+        r"Pin memory thread exited unexpectedly",
         r"\b(?:exit|return)\w*(?: with)?(?: exit| return)?[ _-]?(?:code|status)?\W{1,4}"
         r"(?P<how>-(?:11|6|4|8)|139|134)\b",
         r"Signals\.(?P<how>SIGSEGV|SIGABRT|SIGILL)",

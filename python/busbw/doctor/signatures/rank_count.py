@@ -7,6 +7,10 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title=("ranks disagree on their number or have the same rank: world size, rank or unique id is wrong on some"),
     patterns=(
+        r"divisible by .{0,30}(?:tensor|pipeline|data|expert)[ _-](?:model[ _-])?parallel",
+        r"Invalid world.?size",
+        r"rank should be in range \[",
+        r"trying to initialize the default process group twice",
         r"mismatch in (?:rank count|info) from procs",
         r"rank \d+ of \d+ ranks has already checked in",
         r"Invalid rank requested",

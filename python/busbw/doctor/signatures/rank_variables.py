@@ -7,11 +7,12 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title=("the variables of the launcher are missing: the program was not started by torchrun, srun or mpirun"),
     patterns=(
+        r"Horovod has not been initialized",
         r"environment variable \w+ expected, but not set",
         r"(?:\bRANK['\"]?|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK)['\"]? .{0,30}(?:not set|is missing)",
         r"KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
         r"Error initializing torch\.distributed using",
-        r"Default process group has not been initialized",
+        r"Default process group (?:has not been|is not) initialized",
     ),
     confirm="env | grep -e RANK -e WORLD_SIZE -e MASTER",
     cure=(

@@ -8,6 +8,10 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="the RDMA network loses or reorders packets (congestion, no flow control, adaptive routing)",
     patterns=(
+        r"PortXmitDiscards\W*[1-9]",
+        r"(?:LinkErrorRecovery|PortRcvErrors|ExcBufOverrunErrors|VL15Dropped)\w*\W*[1-9]",
+        r"transmit timeout: latency",
+        r"TX timeout detected",
         r"out_of_sequence\b\W*[1-9]\d*",
         r"packet_seq_err\b\W*[1-9]",
         r"local_ack_timeout_err\b\W*[1-9]",

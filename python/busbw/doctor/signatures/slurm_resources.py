@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title="the scheduler could not give the job what it asks for (GPUs, nodes, memory, quota, capacity)",
     patterns=(
+        r"available GPUs \d+ is less than .{0,20}desired GPUs",
         r"QuotaReached|exceed\w* (?:the )?quota|quota (?:limit|exceeded)",
         r"No available node types can fulfill",
         r"is forbidden: exceeded quota",

@@ -48,6 +48,7 @@ SIGNATURE = Signature(
     stage=Stage.EFFECT,
     title="a collective did not finish in its time: a rank did not join it, or the network stands still",
     patterns=(
+        r"failure detected by watchdog at work",
         r"expected \d+ threads to join the rendezvous",
         r"Termination timeout for",
         r"waiting for .?acquire clique.{0,160}may be stuck",
@@ -76,6 +77,7 @@ SIGNATURE = Signature(
         r"Timed out waiting \d+ms for (?:recv|send|all)",
         r"NCCL.{0,80}operation timed out",
     ),
+    explains=("torch-distributed-error",),
     confirm="py-spy dump --pid PID on the ranks that lag or are silent; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 keeps what "
     "each rank called (flight recorder)",
     cure=(

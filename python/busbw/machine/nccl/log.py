@@ -151,15 +151,20 @@ def _understood(reading: _Reading, line: Line) -> bool:
     return False
 
 
+_CONNECTION = re.compile(
+    r"Channel (\d{1,7})(?:/\d{1,7})? : (\d{1,7})\[\w{1,16}\] -> "
+    r"(\d{1,7})\[\w{1,16}\](?: \[\w{1,16}\])? via (\S{1,200})",
+    re.ASCII,
+)
+
+
 def _quick_transport(reading: _Reading, line: Line) -> bool:
-    """The usual spelling of a channel's connection, which is most of a log, without a regular expression."""
-    parts = line.text.split()
-    if len(parts) < 8 or parts[2] != ":" or parts[4] != "->" or parts[-2] != "via":
+    """The usual spelling of a channel's connection, which is most of a log."""
+    found = _CONNECTION.fullmatch(line.text)
+    if found is None:
         return False
-    channel, sender, receiver = parts[1].partition("/")[0], parts[3].partition("[")[0], parts[5].partition("[")[0]
-    if not (channel.isdecimal() and sender.isdecimal() and receiver.isdecimal()) or len(sender + receiver) > 14:
-        return False
-    reading.communicator(line).connection(int(channel), int(sender), int(receiver), parts[-1], line.number)
+    channel, sender, receiver, by = found.groups()
+    reading.communicator(line).connection(int(channel), int(sender), int(receiver), by, line.number)
     return True
 
 

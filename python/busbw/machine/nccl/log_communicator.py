@@ -10,6 +10,7 @@ from busbw.machine.nccl.log_model import Communicator, Counts, RankPlace, Ring, 
 
 MAX_RANKS = 200_000
 MAX_PAIRS = 200_000
+MAX_DEVICES = 64
 MAX_CHANNELS = 1024
 MAX_TREE_NODES = 500_000
 
@@ -17,6 +18,18 @@ _TREE = re.compile(
     r"\[(?P<channel>\d{1,4})\] (?P<down>-?\d{1,7}(?:/-?\d{1,7}){0,2})"
     r"->(?P<rank>\d{1,7})->(?P<up>-?\d{1,7}(?:/-?\d{1,7}){0,2})"
 )
+
+
+class _Pair:
+    """What is known of one pair's connections while lines go by: most lines of a log add a channel to one."""
+
+    __slots__ = ("channels", "devices", "gdr", "line")
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.gdr = False
+        self.channels: set[int] = set()
+        self.devices: list[str] = []
 
 
 class Builder:
@@ -32,8 +45,7 @@ class Builder:
         self._addresses: dict[int, str] = {}
         self._rings: dict[int, Ring] = {}
         self._trees: dict[tuple[int, int], TreeNode] = {}
-        self._transports: dict[tuple[int, int, str, str], Transport] = {}
-        self._channels: dict[tuple[int, int, str, str], set[int]] = {}
+        self._pairs: dict[tuple[int, int, str, str], _Pair] = {}
         self._counts: Counts | None = None
 
     def has_rank(self, rank: int) -> bool:
@@ -93,18 +105,15 @@ class Builder:
         """One channel of one pair, and by what."""
         kind, detail, device, gdr = _kind_of(by)
         key = (sender, receiver, kind, detail)
-        known = self._transports.get(key)
-        if known is None and len(self._transports) >= MAX_PAIRS:
-            return
-        channels = self._channels.setdefault(key, set())
-        if channel in channels and known is not None and (not device or device in known.devices):
-            return
-        channels.add(channel)
-        devices = known.devices if known else ()
-        if device and device not in devices and len(devices) < 64:
-            devices = (*devices, device)
-        first = known.line if known else number
-        self._transports[key] = Transport(*key, gdr or bool(known and known.gdr), len(channels), devices, first)
+        pair = self._pairs.get(key)
+        if pair is None:
+            if len(self._pairs) >= MAX_PAIRS:
+                return
+            pair = self._pairs[key] = _Pair(number)
+        pair.channels.add(channel)
+        pair.gdr |= gdr
+        if device and device not in pair.devices and len(pair.devices) < MAX_DEVICES:
+            pair.devices.append(device)
 
     def channel_counts(self, line: Line, found: re.Match[str]) -> None:
         """`24 coll channels, ...`."""
@@ -124,7 +133,10 @@ class Builder:
             ranks=tuple(self._ranks[rank] for rank in sorted(self._ranks)),
             rings=tuple(self._rings[channel] for channel in sorted(self._rings)),
             trees=tuple(self._trees[key] for key in sorted(self._trees)),
-            transports=tuple(self._transports.values()),
+            transports=tuple(
+                Transport(*key, pair.gdr, len(pair.channels), tuple(pair.devices), pair.line)
+                for key, pair in self._pairs.items()
+            ),
             counts=self._counts,
             all_direct_p2p=self.all_direct,
         )

@@ -1,0 +1,21 @@
+"""A program that checks nodes says that one is unfit."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="health-check",
+    stage=Stage.HARDWARE,
+    title="a check of the node's health failed: {what}",
+    patterns=(
+        r"Health check failed: +(?P<what>.{5,140})",
+        # The tables of `dcgmi diag`.
+        r"\| (?P<what>(?:PCIe|NVLink|NVBandwidth|Memory|Memtest|Diagnostic|SM Stress|Targeted \w+|Pulse Test|EUD"
+        r"|Denylist|NVML Library|CUDA \w+ Library|Permissions\w*|Persistence\w*|Page Retirement\S*|Graphics \w+"
+        r"|Software|Context Create|Memory Bandwidth))[ /\w]{0,30}\| +Fail\b",
+        r"(?P<what>\bnvvs\b.{0,60}(?:fail|error))",
+    ),
+    explains=("process-crashed", "slurm-error", "job-cancelled"),
+    confirm="dcgmi diag -r 3 and the check's own log on that node; dmesg",
+    cure="drain the node and follow what the check names: a missing GPU, a port that is down, memory or a link",
+    source="node health checks (LBNL NHC, Azure's), dcgmi diag",
+)
