@@ -20,7 +20,10 @@ SIGNATURE = Signature(
         r"cudaErrorStreamCapture\w+|CUDA_ERROR_STREAM_CAPTURE_\w+|operation (?:not permitted"
         r"|would make the legacy stream depend).{0,60}captur",
     ),
-    explains=("cuda-not-supported", "cuda-call-failed", ),
+    explains=(
+        "cuda-not-supported",
+        "cuda-call-failed",
+    ),
     confirm="run without CUDA graphs (vLLM: --enforce-eager)",
     cure=(
         "warm the communicator up before capturing, capture all calls of a group or none, "
