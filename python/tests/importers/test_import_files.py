@@ -13,7 +13,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from busbw.base.errors import UserError
-from busbw.importers import FileReport, ImportedSweep, import_path, import_stream, load
+from busbw.importers import (
+    FileReport,
+    ImportedSweep,
+    import_path,
+    import_stream,
+    load,
+    nccl_tests_json,
+    nccl_tests_text,
+)
 from busbw.importers.context import is_kept, machine_named, read_command, without_secrets
 from busbw.importers.formats import DOCUMENT_FORMATS, LINE_FORMATS
 from busbw.importers.lines import MAX_LINE
@@ -138,10 +146,12 @@ def test_the_same_content_has_the_same_identifier_and_other_content_another() ->
     assert twice[0].run.run != twice[1].run.run
 
 
-def test_an_endless_sweep_becomes_several_records() -> None:
-    records, report = read(HEADER + TABLE * 45_000)
-    assert [len(record.cases) for record in records] == [40_000, 40_000, 10_000]
-    assert report.rows == 45_000
+def test_an_endless_sweep_becomes_several_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert nccl_tests_text.MAX_ROWS == 20_000
+    monkeypatch.setattr(nccl_tests_text, "MAX_ROWS", 2_000)
+    records, report = read(HEADER + TABLE * 4_500)
+    assert [len(record.cases) for record in records] == [4_000, 4_000, 1_000]
+    assert report.rows == 4_500
 
 
 def json_run(results: list[dict[str, object]], **more: object) -> bytes:
@@ -152,9 +162,11 @@ def json_run(results: list[dict[str, object]], **more: object) -> bytes:
 RESULT = {"size": 8, "count": 2, "type": "float", "redop": "sum", "root": "-1", "out_of_place": {"time": 1.0}}
 
 
-def test_json_of_very_many_results_becomes_several_records() -> None:
-    records, report = read(json_run([RESULT] * 45_000), "x.json")
-    assert [len(record.cases) for record in records] == [20_000, 20_000, 5_000] and report.rows == 45_000
+def test_json_of_very_many_results_becomes_several_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert nccl_tests_json.MAX_ROWS == 20_000
+    monkeypatch.setattr(nccl_tests_json, "MAX_ROWS", 2_000)
+    records, report = read(json_run([RESULT] * 4_500), "x.json")
+    assert [len(record.cases) for record in records] == [2_000, 2_000, 500] and report.rows == 4_500
     assert len({record.run.run for record in records}) == 3
 
 
@@ -168,7 +180,7 @@ def test_json_cut_anywhere_gives_whole_figures_only(cut: int) -> None:
 
 @pytest.mark.parametrize("part", [b"[{", b'"\\', b"[", b"[],", b'\\"'])
 def test_hostile_json_is_refused_in_bounded_time_and_memory(part: bytes) -> None:
-    filler = part * 200_000
+    filler = part * 60_000
     for start in (b'{"version":3,"start_time":"', b'{"version":3,"start_time":"x","results":'):
         records, report = read(start + filler, "x.json")
         assert records == [] and len(report.problems) == 1

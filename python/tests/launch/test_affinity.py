@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from busbw.base.errors import UserError
@@ -59,6 +59,7 @@ def test_gpus_that_are_near_to_nothing_share_everything() -> None:
     assert [write_list(cpus) for cpus in cpu_sets([Near()] * 4, 4, 64)] == ["0-15", "16-31", "32-47", "48-63"]
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 16), st.integers(1, 64), st.integers(1, 256))
 def test_whatever_a_machine_says_every_rank_gets_a_processor(gpus: int, ranks: int, cpus: int) -> None:
     near = [Near(frozenset({0}), frozenset(range(gpus)))] * gpus
