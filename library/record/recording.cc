@@ -22,6 +22,7 @@ namespace busbw::record {
 namespace {
 
 constexpr std::uint64_t chunk_bytes = 1 << 20;
+constexpr int max_programs = 1000;
 
 std::uint64_t clock_ns(clockid_t clock) {
   timespec now{};
@@ -96,8 +97,13 @@ Recording::Recording(const Settings& settings) {
   const std::uint64_t calls_at =
       (header_bytes + settings.communicators * sizeof(Communicator) + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
   const std::uint64_t bytes = calls_at + settings.calls * sizeof(Call);
-  // Nobody else reads it, and what lies there is not followed.
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  // Nobody else reads it, and what lies there is not followed. A program that this process was before exec has its own.
+  for (int turn = 2;; ++turn) {
+    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file_ >= 0 || errno != EEXIST || turn > max_programs) break;
+    path_ = text("%s/%s-%d-%llu-%d.busbwrec", settings.folder.c_str(), host_name().c_str(), int(who.pid),
+                 static_cast<unsigned long long>(who.start_time), turn);
+  }
   if (file_ < 0) fail(path_ + " cannot be made");
   // Beyond a limit of file sizes (ulimit -f) the system sends a signal that would end the program.
   rlimit limit{};

@@ -133,6 +133,7 @@ def _folder(out: str | None) -> Iterator[Path]:
 def _watch(args: Args, words: list[str], folder: Path) -> int:
     from busbw.watch.following import Watching
     from busbw.watch.live import Watcher
+    from busbw.watch.processes import left_behind
     from busbw.watch.recording import find
     from busbw.watch.shared_folder import SharedFolder
 
@@ -160,6 +161,13 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
         print(f"busbw watch: the job failed. {verdict.text}", file=sys.stderr)
     watcher.look_once_more()
     watcher.close(keep=code != 0)
+    if others := left_behind(folder):
+        where = (
+            f"are recorded in {folder} still" if args.output else "are recorded no longer; --output FOLDER keeps them"
+        )
+        print(
+            f"busbw watch: {others} processes of the program go on after its end. Their calls {where}", file=sys.stderr
+        )
     print(_summary((path for path in find(folder) if path not in before), args.late), file=sys.stderr)
     if args.trace:
         _trace([path for path in find(folder) if path not in before], Path(args.trace))

@@ -50,8 +50,19 @@ def behind_of(members: Sequence[Member]) -> list[Member]:
     return [member for member in members if member.row.collectives < most]
 
 
-def inside_of(groups: Mapping[int, Sequence[Member]], process: Process) -> list[Member]:
-    return [m for members in groups.values() for m in members if m.process is process and m.inside]
+def elsewhere(groups: Mapping[int, Sequence[Member]], member: Member) -> list[Member]:
+    """Calls on other communicators in which this rank is.
+
+    A process may drive several ranks of a communicator, with a thread for each: then a rank is where its GPU is.
+    """
+    beside = [each for each in groups.get(member.row.identity, ()) if each.process is member.process]
+    return [
+        each
+        for key, members in groups.items()
+        for each in members
+        if key != member.row.identity and each.process is member.process and each.inside
+        and (len(beside) < 2 or each.row.device == member.row.device)
+    ]  # fmt: skip
 
 
 def newest(members: Sequence[Member]) -> Member:

@@ -14,6 +14,7 @@ from busbw.watch.recording import COLLECTIVES, Communicator, Header, Recording, 
 
 HISTORY = 4096
 """So many of a process's newest calls are compared with those of others."""
+_MAX_ENVIRON = 1 << 20
 RUNNING, STOPPED, TRACED, GONE, EXITED = "running", "stopped", "in a debugger", "gone", "exited"
 
 
@@ -52,8 +53,13 @@ class Process:
 def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> list[Process]:
     """What the recordings and /proc say now; history is for a verdict, and costs more."""
     found = []
-    for recording in recordings:
-        header = recording.header()
+    headers = [(recording.header(), recording) for recording in recordings]
+    newest = {(head.host, head.pid, head.process_start): head.monotonic_ns for head, _ in sorted(
+        headers, key=lambda each: each[0].monotonic_ns)}  # fmt: skip
+    for header, recording in headers:
+        # A process that called exec is another program now: what the former one recorded is over.
+        if newest[header.host, header.pid, header.process_start] != header.monotonic_ns:
+            continue
         rows = tuple(row for row in recording.communicators() if row.ended == "alive" and row.ranks > 1)
         state = state_now(header)
         history, grouped = _history(recording, header.calls) if with_history else ({}, {})
@@ -119,6 +125,21 @@ def processor_s(pid: int) -> float | None:
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, IndexError, ValueError):
         return None
+
+
+def left_behind(folder: Path) -> int:
+    """Processes of this user that were started to record into the folder and are still there, as daemons are."""
+    wanted = b"\0BUSBW_RECORD_DIR=" + os.fsencode(folder) + b"\0"
+    found = 0
+    for path in Path("/proc").iterdir():
+        if not path.name.isdecimal():
+            continue
+        try:
+            with (path / "environ").open("rb") as file:
+                found += wanted in b"\0" + file.read(_MAX_ENVIRON)
+        except OSError:
+            continue
+    return found
 
 
 def progress(processes: Iterable[Process]) -> tuple[tuple[object, ...], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from busbw.watch.members import Member, Verdict, accused, ago, inside_of, last_of, name_of, sentence
+from busbw.watch.members import Member, Verdict, accused, ago, elsewhere, last_of, name_of, sentence
 
 _COMPUTES, _TIMES_MORE = 0.03, 4.0
 """A process computes that uses so much of a processor, and so many times what each waiting one uses: those look for
@@ -23,7 +23,7 @@ def unanswered(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict |
             if peer is None or peer is member:
                 continue
             mine = f"{member} waits in {member.row.last} {ago(now_ns, member.row.entered_ns)}"
-            if not inside_of(groups, peer.process):
+            if not peer.inside and not elsewhere(groups, peer):
                 text = (
                     f"{sentence(mine)}, of {name_of(members)}, but {peer} is in no call. For it, "
                     f"{last_of(peer, now_ns)}."

@@ -15,7 +15,7 @@ from busbw.watch.members import (
     ago,
     behind_of,
     by_communicator,
-    inside_of,
+    elsewhere,
     last_of,
     name_of,
     newest,
@@ -125,7 +125,7 @@ def _late(
     """Where the late rank itself waits on another communicator, that one is nearer to the root."""
     for key, late in behind.items():
         for member in late:
-            if not inside_of(groups, member.process):
+            if not member.inside and not elsewhere(groups, member):
                 return _did_not_call(member, groups[key], late, now_ns)
     return None
 
@@ -185,7 +185,7 @@ def _crossed(
     for key, late in sorted(behind.items(), key=lambda item: len(item[1])):
         for member in late:
             for other_key, other_late in behind.items():
-                mine = next((m for m in groups[other_key] if m.process is member.process and m.inside), None)
+                mine = next((m for m in elsewhere(groups, member) if m.row.identity == other_key), None)
                 theirs = [m for m in groups[key] if m.inside and any(m.process is o.process for o in other_late)]
                 if other_key == key or mine is None or not theirs:
                     continue

@@ -162,6 +162,29 @@ def test_messages_between_two_ranks_are_not_compared() -> None:
     assert not waits(processes)
 
 
+def test_a_rank_is_a_thread_of_a_process_that_has_several() -> None:
+    # One process with a GPU for each rank; rank 2 does not call, and the others are within the call.
+    rows = [row(rank, 10 if rank == 2 else 11, inside=rank != 2) for rank in range(4)]
+    verdict = judge([process(0, *rows)], NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("missing", (2,))
+    # Here it waits on a communicator of its GPU with another process that does not call.
+    second = [replace(row(0, 5, inside=True, identity=2, ranks=2), device=2, place=4)]
+    chain = [process(0, *rows, *second), process(9, row(1, 4, inside=False, identity=2, ranks=2))]
+    verdict = judge(chain, NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks, verdict.accused) == ("missing", (1,), (("node", 1009),))
+
+
+def test_what_a_process_recorded_before_exec_is_over(tmp_path: Path) -> None:
+    for name, moment in (("before", 10**12), ("after", 2 * 10**12)):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, 0, [Row(0, 2)], [Made(0)], monotonic_ns=moment, ended=False)
+    read = [Recording(path) for path in (*find(tmp_path / "after"), *find(tmp_path / "before"))]
+    (found,) = snapshot(read)
+    assert found.communicators[0].made_ns == 2 * 10**12
+
+
 def stuck(**more: Mapping[int, object]) -> Verdict:
     """Four ranks in #11, of which some differ: by name of a field of Process, the values of ranks."""
     processes = [

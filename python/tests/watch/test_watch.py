@@ -141,3 +141,45 @@ def test_a_program_that_calls_no_nccl_is_said_so() -> None:
         env=environ, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (5, "no call of NCCL was recorded\n")
+
+
+PROGRAM = """
+import ctypes, os, sys, time
+class Id(ctypes.Structure): _fields_ = [("internal", ctypes.c_char * 128)]
+nccl, values = ctypes.CDLL(sys.argv[1]), (ctypes.c_float * 8)()
+nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]
+def call(times):
+    comm, unique = ctypes.c_void_p(), Id()
+    assert nccl.ncclGetUniqueId(ctypes.byref(unique)) == 0
+    assert nccl.ncclCommInitRank(ctypes.byref(comm), 1, unique, 0) == 0
+    for _ in range(times):
+        assert nccl.ncclAllReduce(values, values, ctypes.c_size_t(8), 7, 0, comm, None) == 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        # Three programs in one process, and a child of each.
+        (
+            "call(3)\nif os.fork() == 0:\n    call(5); os._exit(0)\nos.wait()\n"
+            "if len(sys.argv) < 4: os.execv(sys.executable, [sys.executable, *sys.argv, 'again'])",
+            "24 calls on 6 communicators' ranks in 4 processes",
+        ),
+        (
+            "call(2)\nif os.fork() == 0:\n    time.sleep(2); os._exit(0)",
+            "1 processes of the program go on after its end",
+        ),
+    ],
+)
+def test_a_program_that_forks_and_becomes_another_one_is_recorded(tmp_path: Path, body: str, said: str) -> None:
+    nccl, file = tmp_path / "libnccl.so.2", tmp_path / "program.py"
+    shutil.copy(BUILD / "lib" / "libbusbw_cpu.so", nccl)
+    file.write_text(PROGRAM + body)
+    words = [sys.executable, "-m", "busbw", "watch", "--", sys.executable, str(file), str(nccl)]
+    environ = {**os.environ, "BUSBW_ENGINE": str(BUILD / "bin" / "busbw-engine")}
+    with (tmp_path / "said").open("w+") as told:
+        # Not a pipe, which a process that goes on would hold open.
+        assert subprocess.run(words, env=environ, stderr=told, timeout=60, check=False).returncode == 0
+        told.seek(0)
+        assert said in told.read()
