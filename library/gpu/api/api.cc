@@ -186,7 +186,8 @@ void settle(ncclComm_t comm, End how) {
   const std::shared_ptr<Entry> entry = registry().find(comm);
   if (!entry) return;
   // Its children are on their way on threads that ask NCCL about it.
-  if (how == End::abort) entry->aborted = true;
+  const bool poisoned = entry->state() && entry->state()->code() != ncclSuccess;
+  if (how == End::abort || poisoned) entry->aborted = true;
   while (entry->making > 0 && !process_ends()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (!entry->pending) return;
   if (how == End::abort || entry->pending->with_nccl()) entry->pending->cancel();

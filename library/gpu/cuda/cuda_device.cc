@@ -154,7 +154,7 @@ void CudaDevice::load_kernels() {
     for (const ncclDataType_t type : {ncclFloat16, ncclBfloat16, ncclFloat32}) {
       for (std::size_t variant = 0; variant < std::size(most_ranks_of); ++variant) {
         std::string kernel = std::string("busbw_norm_") + busbw::gpu::name(way) + "_" + type_name(type);
-        if (way != NormWay::alone) kernel += "_" + std::to_string(most_ranks_of[variant]);
+        if (way != NormWay::alone) kernel += text("_%d", most_ranks_of[variant]);
         norms_[std::size_t(way)][std::size_t(type)][variant] = find_kernel(modules, kernel, max_threads);
       }
     }

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -50,13 +51,16 @@ class Background {
  private:
   // The first thread is started when CUDA is in use, so that this handler runs before CUDA's.
   Background() {
-    ::pthread_atfork([] { of_this_process().guard_.lock(); }, [] { of_this_process().guard_.unlock(); },
-                     // A forked child has none of the threads.
-                     [] {
-                       of_this_process().busy_ = 0;
-                       of_this_process().guard_.unlock();
-                     });
+    ::pthread_atfork(nullptr, nullptr, [] { of_this_process().forget_in_child(); });
     std::atexit([] { of_this_process().bring_to_rest(); });
+  }
+
+  // A forked child has none of the threads, one of which may have held the lock. Nobody holds it for the fork: the
+  // watch starts threads under a lock of its own, which it holds for a fork too, and the order of the two is not known.
+  void forget_in_child() {
+    new (&guard_) std::mutex;
+    new (&changed_) std::condition_variable;
+    busy_ = 0;
   }
 
   void bring_to_rest() {
