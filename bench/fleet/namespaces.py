@@ -25,6 +25,7 @@ AGENT = """\
 #!/bin/sh
 # Starts a command on a node, as ssh would: in its network namespace, under its name.
 node=$1; shift
+if [ -e "$0.lost.$node" ]; then echo "connect to host $node: No route to host" >&2; exit 255; fi
 exec nsenter --net=/run/netns/{prefix}-$node unshare --uts sh -c "hostname $node; $*"
 """
 
@@ -90,6 +91,10 @@ class Namespaces:
         """Pull the cable."""
         _batch(["ip", "-n", self._head], [f"link set p{node} down"])
 
+    def lose(self, node: str) -> None:
+        """From now on nothing can be started on a node."""
+        self.agent.with_name(f"{self.agent.name}.lost.{node}").touch()
+
     # --- programs ----------------------------------------------------------------------------------------------
 
     def on_head(self, words: Sequence[str]) -> list[str]:
@@ -115,6 +120,9 @@ class Namespaces:
             "OMPI_MCA_plm_rsh_num_concurrent": "256",
             "OMPI_MCA_btl": "self,tcp",
             "OMPI_MCA_btl_tcp_if_include": "10.77.0.0/16",
+            # A whole sample lies in the kernel's buffers: it moves on while a rank waits for a processor.
+            "OMPI_MCA_btl_tcp_sndbuf": "4194304",
+            "OMPI_MCA_btl_tcp_rcvbuf": "4194304",
             "OMPI_MCA_oob_tcp_if_include": "10.77.0.0/16",
             "OMPI_MCA_mpi_yield_when_idle": "1",
         }

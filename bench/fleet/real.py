@@ -67,8 +67,8 @@ def play(seed: int, args: argparse.Namespace, folder: Path) -> Played:
     with ExitStack() as stack:
         fabric = stack.enter_context(Namespaces(args.nodes, args.pod_nodes, args.mbit))
         words = fleet_words(fabric, folder, args)
-        # A sample takes 80 ms at the usual rate.
-        environment = {**os.environ, **fabric.mpi_environment(), "BUSBW_FLEET_SIZE": str(round(args.mbit * 10_000))}
+        size = round(args.mbit * 1e6 / 8 * args.sample)
+        environment = {**os.environ, **fabric.mpi_environment(), "BUSBW_FLEET_SIZE": str(size)}
         environment["PYTHONPATH"] = str(HERE.parents[1] / "python")
         if args.launcher == "srun":
             slurm = stack.enter_context(Slurm(fabric))
@@ -87,7 +87,7 @@ def play(seed: int, args: argparse.Namespace, folder: Path) -> Played:
             words, env=environment, capture_output=True, text=True, timeout=FLEET_LIMIT_S, check=False
         )
         seconds = time.monotonic() - begun
-    if done.returncode not in {0, 1}:
+    if done.returncode not in {0, 1} or not done.stdout:
         sys.exit(f"seed {seed}: busbw ended with {done.returncode}: {done.stderr.strip()[-500:]}")
     said = json.loads(done.stdout)
     found = {each["place"]: each["loss"] for each in said["faults"] if each["kind"] in {"link", "broken"}}
@@ -154,7 +154,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", default="0", help="FIRST-LAST")
     parser.add_argument("--nodes", type=int, default=8)
     parser.add_argument("--pod-nodes", type=int, default=0, help="nodes of a leaf; 0: all on one bridge")
-    parser.add_argument("--mbit", type=float, default=40.0, help="of a good link, each way")
+    parser.add_argument("--mbit", type=float, default=10.0, help="of a good link, each way")
+    parser.add_argument("--sample", type=float, default=0.4, help="seconds that one takes at that rate")
     parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--launcher", choices=["mpirun", "srun"], default="mpirun")
     parser.add_argument("--cut", type=int, default=0, help="how many more nodes have no cable")

@@ -85,6 +85,11 @@ class Slurm:
         """A command under the name that the daemons know."""
         return self._fabric.on_node("head", words)
 
+    def kill_node(self, node: str) -> None:
+        """End the slurmd of a node at once, as a crash of the node would."""
+        os.kill(int((self._folder / f"slurmd.{node}.pid").read_text()), signal.SIGKILL)
+        (self._folder / f"slurmd.{node}.pid").unlink()
+
     def _start(self) -> None:
         folder = self._folder
         self._run(["munged", "--force", "--num-threads=2", f"--key-file={folder}/munge.key",

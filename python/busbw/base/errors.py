@@ -37,4 +37,5 @@ def exiting_with(code: int) -> Iterator[None]:
     try:
         yield
     except UserError as problem:
-        raise UserError(str(problem), exit_code=code) from problem
+        # Another code than 1 says something of its own, such as that a budget has passed.
+        raise UserError(str(problem), exit_code=code if problem.exit_code == 1 else problem.exit_code) from problem

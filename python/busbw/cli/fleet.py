@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Nodes come from --hosts, --hostfile or --topology, or from the head of FILE.
-exit code of judge and run: 0 no fault, 1 faults, 2 nothing can be judged,
-124 the budget has passed
+exit code of judge, run and watch: 0 no fault, 1 faults, 2 nothing can be
+measured or judged, 124 the budget has passed
 
 examples:
   busbw fleet plan --hosts gpu[001-128] --topology /etc/slurm/topology.conf
@@ -35,7 +35,12 @@ MOST_TOPOLOGY = 16 << 20
 
 
 def run(args: Args) -> int:
-    return {"plan": _plan, "simulate": _simulate, "judge": _judge, "run": _run, "watch": _watch}[args.action](args)
+    from busbw.base.errors import exiting_with
+
+    if args.action in {"plan", "simulate"}:
+        return {"plan": _plan, "simulate": _simulate}[args.action](args)
+    with exiting_with(2):  # 1 is a verdict
+        return {"judge": _judge, "run": _run, "watch": _watch}[args.action](args)
 
 
 def _plan(args: Args) -> int:
@@ -84,16 +89,14 @@ def _simulate(args: Args) -> int:
 
 
 def _judge(args: Args) -> int:
-    from busbw.base.errors import exiting_with
     from busbw.fleet.judge import judge
 
-    with exiting_with(2):
-        fabric, options, results = _given(args)
-        if not results.rounds:
-            raise UserError(f"{args.file} holds no results; `busbw fleet run` measures")
-        known = results.knowledge()
-        verdicts = judge(fabric, known, options)
-        return _tell(args, fabric, options, known, _with_levels(args, results, options, verdicts))
+    fabric, options, results = _given(args)
+    if not results.rounds:
+        raise UserError(f"{args.file} holds no results; `busbw fleet run` measures")
+    known = results.knowledge()
+    verdicts = judge(fabric, known, options)
+    return _tell(args, fabric, options, known, _with_levels(args, results, options, verdicts))
 
 
 def _run(args: Args) -> int:

@@ -19,7 +19,8 @@ One line for each machine, collective and class of sizes (small up to 64 KiB,
 large from 64 MiB on). Change points are found by Pettitt's test (1979), with
 1 % false alarms in a series.
 
-exit code: 0 nothing is slower than before its last change, 1 something is
+exit code: 0 nothing is slower than before its last change, 1 something is,
+2 nothing could be read or sent
 
 examples:
   busbw history
@@ -27,14 +28,22 @@ examples:
   busbw history --export prometheus | curl --data-binary @- \\
       http://gateway:9091/metrics/job/busbw
   busbw history --export otlp > metrics.json
+  busbw history --push-otlp http://collector:4318/v1/metrics
   busbw history --page history.html
 """
 
 
 def run(args: Args) -> int:
     """Print, or export; 1 where the last change of a series is for the worse."""
+    from busbw.base.errors import exiting_with
+
+    with exiting_with(2):
+        return _shown(args)
+
+
+def _shown(args: Args) -> int:
     from busbw.analysis.changes import changes
-    from busbw.runs import store
+    from busbw.runs import export, store
     from busbw.runs.history import differed, series
     from busbw.runs.index import Index
 
@@ -49,10 +58,13 @@ def run(args: Args) -> int:
         }  # fmt: skip
     if args.page is not None:
         _page(args.page, every, why)
+    alone = [each for each, _ in every]
     if args.push:
-        _push(args.push, [each for each, _ in every])
+        export.push_prometheus(args.push, alone)
+    if args.push_otlp:
+        export.push_otlp(args.push_otlp, alone)
     if args.export:
-        print({"prometheus": _prometheus, "otlp": _otlp}[args.export]([each for each, _ in every]), end="")
+        print({"prometheus": export.prometheus, "otlp": export.otlp}[args.export](alone), end="")
     elif args.json:
         print(json.dumps([_as_json(each, found) for each, found in every], indent=1, ensure_ascii=False))
     else:
@@ -70,6 +82,7 @@ def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[
     from busbw.base.files import writing
     from busbw.report.html import Page, page
     from busbw.report.picture import LIGHT, Line, Mark, Plot, View
+    from busbw.runs.export import nanoseconds
 
     views, said = [], []
     machines = dict.fromkeys((each.machine, each.collective) for each, _ in every)
@@ -78,7 +91,7 @@ def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[
         lines = []
         for column, each in enumerate(members):
             # Runs of one second stand beside each other.
-            marks = {_nanoseconds(seen.started) // 10**9: seen.time_us for seen in each.runs}
+            marks = {nanoseconds(seen.started) // 10**9: seen.time_us for seen in each.runs}
             points = tuple(Mark(second, value) for second, value in sorted(marks.items()) if second > 0)
             lines.append(Line(column, "", column % len(LIGHT), column % len(LIGHT), points))
         names = tuple(_line(each).partition(": ")[0] for each in members)
@@ -93,32 +106,6 @@ def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[
     content = page(Page("Kept runs over time", tuple(said), tuple(views), (), (), measured, ("busbw history",)))
     with writing(path):
         path.write_text(content, encoding="utf-8")
-
-
-PUSH_S = 10.0
-
-
-def _push(url: str, every: list[Series]) -> None:
-    """The newest time of each series to a push gateway, by Prometheus' own client."""
-    from importlib import import_module
-
-    from busbw.base.errors import UserError
-
-    try:
-        client = import_module("prometheus_client")
-    except ImportError:
-        raise UserError(
-            "--push needs Prometheus' client: pip install 'busbw[history]'; --export needs nothing"
-        ) from None
-    registry = client.CollectorRegistry()
-    labels = ["machine", "collective", "type", "ranks", "bytes"]
-    gauge = client.Gauge("busbw_time_seconds", "Time of one call in the newest kept run.", labels, registry=registry)
-    for each in every:
-        gauge.labels(**_labels(each)).set(each.runs[-1].time_us * 1e-6)
-    try:
-        client.push_to_gateway(url, job="busbw", registry=registry, timeout=PUSH_S)
-    except (OSError, ValueError) as problem:
-        raise UserError(f"the push gateway {url} took nothing: {problem}") from None
 
 
 def _line(each: Series) -> str:
@@ -150,43 +137,3 @@ def _as_json(each: Series, found: list[Change]) -> dict[str, object]:
              "chance": change.chance} for change in found
         ],
     }  # fmt: skip
-
-
-def _labels(each: Series) -> dict[str, str]:
-    return {"machine": each.machine, "collective": each.collective, "type": each.type, "ranks": str(each.ranks),
-            "bytes": str(each.bytes)}  # fmt: skip
-
-
-def _prometheus(every: list[Series]) -> str:
-    """The text format of a push gateway: the newest time of each series."""
-    lines = ["# HELP busbw_time_seconds Time of one call in the newest kept run.", "# TYPE busbw_time_seconds gauge"]
-    for each in every:
-        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in _labels(each).items())
-        lines.append(f"busbw_time_seconds{{{labels}}} {each.runs[-1].time_us * 1e-6:.9g}")
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _otlp(every: list[Series]) -> str:
-    """OTLP's JSON for metrics (opentelemetry-proto, metrics/v1): every run of each series is a data point."""
-    points = [
-        {"attributes": [{"key": name, "value": {"stringValue": value}} for name, value in _labels(each).items()],
-         "timeUnixNano": str(_nanoseconds(seen.started)), "asDouble": seen.time_us * 1e-6}
-        for each in every for seen in each.runs
-    ]  # fmt: skip
-    metric = {"name": "busbw.time", "unit": "s", "gauge": {"dataPoints": points}}
-    scope = {"scope": {"name": "busbw"}, "metrics": [metric]}
-    return json.dumps({"resourceMetrics": [{"resource": {"attributes": []}, "scopeMetrics": [scope]}]}) + "\n"
-
-
-def _nanoseconds(started: str) -> int:
-    from datetime import datetime, timezone
-
-    try:
-        when = datetime.fromisoformat(started.replace("Z", "+00:00"))
-    except ValueError:
-        return 0
-    return int((when if when.tzinfo else when.replace(tzinfo=timezone.utc)).timestamp() * 1e9)

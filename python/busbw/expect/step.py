@@ -17,7 +17,7 @@ ep    two all-to-alls in forward and two in backward, which work waits for (Lepi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.expect.schedule import Outcome, Slowdown, Task, simulate
@@ -45,6 +45,7 @@ class Layer:
     parameter_bytes: int = 0
     activation_bytes: int = 0
     calls: tuple[tuple[bool, str, int], ...] = ()
+    tensors: tuple[int, ...] = ()  # the bytes of each parameter, where they are known
 
 
 @dataclass(frozen=True)
@@ -124,12 +125,24 @@ def _ddp(step: Step, tasks: _Tasks) -> None:
     for layer in reversed(step.layers):
         ready = tasks.work(layer.name, layer.backward_us, *waits)
         waits = _said_calls(tasks, layer, backward=True)
-        bucket += layer.parameter_bytes
-        while bucket >= full > 0:
-            tasks.call("all_reduce", full, ready)
-            bucket, full = bucket - full, step.bucket_bytes
+        # PyTorch closes a bucket behind the tensor that fills it (c10d's reducer.cpp): none is cut.
+        # A layer whose tensors are not known is taken for many small ones.
+        for size in layer.tensors or _pieces(layer.parameter_bytes, bucket, full, step.bucket_bytes):
+            bucket += size
+            if bucket >= full:
+                tasks.call("all_reduce", bucket, ready)
+                bucket, full = 0, step.bucket_bytes
     if bucket:
         tasks.call("all_reduce", bucket, tasks.last_work)
+
+
+def _pieces(size: int, bucket: int, full: int, next_full: int) -> Iterator[int]:
+    """A layer's bytes so that each bucket is full exactly; what is left is the last piece."""
+    room = full - bucket
+    while size >= room:
+        yield room
+        size, room = size - room, next_full
+    yield size
 
 
 def _fsdp(step: Step, tasks: _Tasks) -> None:

@@ -83,10 +83,16 @@ def _layer(table: Mapping[str, Any], where: str, rates: tuple[float, float]) -> 
     called = table.get("collectives", [])
     if not isinstance(called, list) or len(called) > 1000:
         raise ValueError(f"{where}: collectives is a list of tables")
+    tensors: tuple[int, ...] = ()
+    said = table.get("parameter_bytes", 0)
+    if isinstance(said, list):
+        if len(said) > 1000:
+            raise ValueError(f"{where}: more than 1000 parameters")
+        tensors = tuple(_bytes({"parameter_bytes": each}, "parameter_bytes", 0, where) for each in said)
+    whole = sum(tensors) if isinstance(said, list) else _bytes(table, "parameter_bytes", 0, where)
     return Layer(
         str(table.get("name", where)), forward, 2 * forward if backward is None else backward,
-        _bytes(table, "parameter_bytes", 0, where), _bytes(table, "activation_bytes", 0, where),
-        tuple(_call(each, where) for each in called),
+        whole, _bytes(table, "activation_bytes", 0, where), tuple(_call(each, where) for each in called), tensors,
     )  # fmt: skip
 
 

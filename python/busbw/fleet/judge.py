@@ -233,10 +233,18 @@ def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator
         if loss > options.threshold:
             members = [tests[n].one for n in rail.of[candidate]]
             error = 1 / math.sqrt(sum(1 / max(one.error, 0.001) ** 2 for one in members))
-            reason = next((one.reason for one in members if one.reason), "") if loss >= 1 else ""
+            reason = _reason(rail, chosen, candidate) if loss >= 1 else ""
             kind, place = _as_told(rail, candidate)
             runner = "" if kind == "either" else _runner_up(rail, chosen, candidate, base)
             yield Verdict(kind, place, channel, loss, max(0.001, error), reason, runner)
+
+
+def _reason(rail: _Rail, chosen: dict[_Candidate, float], one: _Candidate) -> str:
+    """Why nothing was measured: of a group without another fault first, since that may be the other's reason."""
+    dead = {candidate for candidate, loss in chosen.items() if loss >= 1}
+    tests = [rail.tests[number] for number in rail.of[one] if rail.tests[number].one.reason]
+    tests.sort(key=lambda test: len(test.users & dead))
+    return tests[0].one.reason if tests else ""
 
 
 def _as_told(rail: _Rail, one: _Candidate) -> tuple[str, str]:

@@ -10,6 +10,7 @@ ones are measured again with more repeats. The threshold is half of the smallest
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,8 @@ from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Key, Knowledge,
 TURNS = 3  # pairs with as many different partners, where nobody is known to be good
 LAST_GROUP = 4  # groups up to this size are not halved: each of their nodes is measured with a good partner
 
+
+ENOUGH_PEERS = 16  # their median is a reference without known good ones
 
 SURE = 4.0
 """Standard errors that a loss must have after three tries: 1 in 30,000 by normal noise."""
@@ -150,6 +153,7 @@ def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -
     if len(nodes) < 8 or few:
         # No group has enough peers, or the group is small: pairs say more.
         _pairs(state, WITHIN, [(node,) for node in nodes], channel)
+        _beside_good(state, nodes, channel)
         return
     halves = _halves(nodes)
     slow = [half for half in halves if state.ask(WITHIN, half, channel)]
@@ -165,7 +169,7 @@ def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -
     partners = iter([node for node in nodes if node in good])
     for group in suspects:
         for node in group:
-            _alone(state, node, next(partners, ""), channel)
+            _alone(state, node, partners, channel)
 
 
 def _halves(group: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -182,14 +186,33 @@ def _narrow(state: _State, group: tuple[str, ...], channel: str) -> Iterator[tup
             yield from _narrow(state, half, channel)
 
 
-def _alone(state: _State, node: str, partner: str, channel: str) -> None:
+def _beside_good(state: _State, nodes: tuple[str, ...], channel: str) -> None:
+    """Who only met partners that are slow or broken themselves is measured with a good one."""
+    if state.wanted:
+        return
+    good = _clean_of(state, nodes, channel)
+    settled = set(good)
+    for kind, pair, where in state.known.found[WITHIN]:
+        if where == channel and len(pair) == 2 and not good.isdisjoint(pair):
+            if state.verdict(kind, pair, where) is None:
+                state.ask(kind, pair, where)
+            settled.update(pair)
+    partners = (node for node in nodes if node in good)
+    for node in nodes:
+        if node not in settled and (partner := next(partners, "")):
+            state.ask(WITHIN, (partner, node), channel)
+
+
+def _alone(state: _State, node: str, partners: Iterator[str], channel: str) -> None:
     """With a partner that is known to be good; the one it had before, so that repeats are of the same pair."""
     earlier = [key for key in state.known.found[WITHIN] if len(key[1]) == 2 and key[1][1] == node and key[2] == channel]
     for key in earlier:
         if state.verdict(*key) is not None:
             return
-    if earlier or partner:
-        state.ask(WITHIN, earlier[0][1] if earlier else (partner, node), channel)
+    if earlier:
+        state.ask(*earlier[0])
+    elif partner := next(partners, ""):
+        state.ask(WITHIN, (partner, node), channel)
 
 
 def _clean_of(state: _State, nodes: Iterable[str], channel: str) -> set[str]:
@@ -269,6 +292,7 @@ def _disjoint(wanted: Sequence[Trial]) -> Iterator[Trial]:
 
 def _controls(state: _State, chosen: Sequence[Trial]) -> Iterator[Trial]:
     """Known good groups of the same kinds and sizes, so that a round of suspects has peers."""
+    yield from _controls_inside(state, chosen)
     shapes = {(t.kind, (len(t.nodes) - 1).bit_length()): len(t.nodes) for t in chosen if t.kind != INSIDE}
     busy = {(node, t.channel) for t in chosen for node in t.nodes}
     for (kind, _), size in shapes.items():
@@ -283,3 +307,18 @@ def _controls(state: _State, chosen: Sequence[Trial]) -> Iterator[Trial]:
                 busy.update((node, key[2]) for node in group)
                 found += 1
                 yield Trial(kind, group, key[2], state.options.repeats * 2, control=True)
+
+
+def _controls_inside(state: _State, chosen: Sequence[Trial]) -> Iterator[Trial]:
+    """The same part of nodes that are good there; none where all nodes are measured, each other's peers."""
+    asked = [t for t in chosen if t.kind == INSIDE]
+    busy = {t.key for t in asked}
+    for part in dict.fromkeys(t.channel.rstrip("0123456789") for t in asked):
+        mine = [t for t in asked if t.channel.startswith(part)]
+        if len(mine) >= ENOUGH_PEERS:
+            continue
+        repeats = max(t.repeats for t in mine)
+        good = (key for key in state.known.found[INSIDE]
+                if key not in busy and key[2].startswith(part) and state.verdict(*key) is False)  # fmt: skip
+        for key in itertools.islice(good, state.options.controls):
+            yield Trial(INSIDE, key[1], key[2], repeats, control=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -51,23 +52,30 @@ class Deviation(NamedTuple):
     reason: str = ""
 
 
-def deviations(outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, Deviation]]:
-    """Each result against its peers in the same round: same kind, channel's kind and size of group.
+Peers = tuple[str, str, int]
+"""Kind, the channel's kind, and log2 of the size of the group, rounded up: what is compared with each other."""
+DRIFT = 0.02
+"""Standard error of a level of another round: load and clocks change from round to round."""
+FEWEST_PEERS = 3
+
+
+def by_peers(outcomes: Sequence[Outcome]) -> dict[Peers, list[Outcome]]:
+    """The results of a round that are compared with each other."""
+    peers: dict[Peers, list[Outcome]] = {}
+    for outcome in outcomes:
+        trial = outcome.trial
+        size = (len(trial.nodes) - 1).bit_length()
+        peers.setdefault((trial.kind, trial.channel.rstrip("0123456789"), size), []).append(outcome)
+    return peers
+
+
+def deviations(group: Sequence[Outcome]) -> tuple[float, list[tuple[Outcome, Deviation]]]:
+    """What is usual among peers in GB/s (0: nothing was measured), and each of them beside it.
 
     A round's own peers take away what drifts over the hours. The spread of repeats is pooled over the peers, since that
     of a few samples says little: standard error = 1.2533 * median of the peers' standard deviations / sqrt(repeats)
     (the median of a normal sample, Kenney and Keeping 1962), at least 0.1 %.
     """
-    peers: dict[tuple[str, str, int], list[Outcome]] = {}
-    for outcome in outcomes:
-        trial = outcome.trial
-        size = (len(trial.nodes) - 1).bit_length()
-        peers.setdefault((trial.kind, trial.channel.rstrip("0123456789"), size), []).append(outcome)
-    for group in peers.values():
-        yield from _beside(group)
-
-
-def _beside(group: Sequence[Outcome]) -> Iterator[tuple[Outcome, Deviation]]:
     medians = [statistics.median(o.samples) if o.samples else 0.0 for o in group]
     controls = sum(o.trial.control for o in group)
     spread = _spread([(o.samples, m) for o, m in zip(group, medians, strict=True) if m > 0 and len(o.samples) >= 3])
@@ -75,13 +83,15 @@ def _beside(group: Sequence[Outcome]) -> Iterator[tuple[Outcome, Deviation]]:
     usual = reference([m for m, o in zip(medians, group, strict=True) if m > 0],
                       [m for m, o in zip(medians, group, strict=True) if m > 0 and o.trial.control],
                       1.2533 * spread / math.sqrt(repeats))  # fmt: skip
+    found = []
     for outcome, median in zip(group, medians, strict=True):
-        if median <= 0 or usual <= 0:
-            yield outcome, Deviation(1.0, 0.0, outcome.reason or "nothing was measured")
-        else:
+        one = Deviation(1.0, 0.0, outcome.reason or "nothing was measured")
+        if median > 0 and usual > 0:
             own = 1.2533 * spread / math.sqrt(len(outcome.samples))
             shift, wrong = _of_reference(len(group), controls, own)
-            yield outcome, Deviation(1 - median / (usual * (1 - shift)), max(0.001, math.hypot(own, wrong)))
+            one = Deviation(1 - median / (usual * (1 - shift)), max(0.001, math.hypot(own, wrong)))
+        found.append((outcome, one))
+    return usual, found
 
 
 def reference(levels: Sequence[float], controls: Sequence[float], error: float = 0.0) -> float:
@@ -123,20 +133,58 @@ def _spread(measured: Sequence[tuple[Sequence[float], float]]) -> float:
 
 @dataclass
 class Knowledge:
-    """Everything measured so far, by kind: repeats of the same thing are one result, weighted by their errors."""
+    """Everything measured so far, by kind: repeats of the same thing are one result, weighted by their errors.
+
+    Of fewer than three peers all may be slow. Then the best level of all rounds is the reference, and drift an error.
+    """
 
     found: Mapping[str, dict[Key, Deviation]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
     tries: dict[Key, int] = field(default_factory=dict)
     rounds: int = 0
+    _levels: dict[Peers, float] = field(default_factory=dict)
+    _alone: dict[Peers, dict[Key, list[tuple[float, Deviation]]]] = field(default_factory=dict)
+    """What few peers had: what was usual among them in GB/s, and the result beside that."""
+    _usual: dict[Key, Deviation] = field(default_factory=dict)
+    """Of groups that were also alone: what enough peers say."""
 
     def learn(self, outcomes: Sequence[Outcome]) -> None:
         """Add the results of one round."""
-        for outcome, one in deviations(outcomes):
-            key = outcome.trial.key
-            known = self.found[key[0]]
-            known[key] = _merged(known[key], one) if key in known else one
-            self.tries[key] = self.tries.get(key, 0) + (not outcome.trial.control)
+        for of, group in by_peers(outcomes).items():
+            usual, found = deviations(group)
+            rose = usual > self._levels.get(of, 0.0)
+            self._levels[of] = max(usual, self._levels.get(of, 0.0))
+            few = sum(bool(o.samples) for o in group) < FEWEST_PEERS
+            touched = set(self._alone.get(of, ())) if rose else set()
+            for outcome, one in found:
+                key = outcome.trial.key
+                self.tries[key] = self.tries.get(key, 0) + (not outcome.trial.control)
+                alone = self._alone.setdefault(of, {})
+                if few and not one.reason:
+                    before = self.found[key[0]].get(key)
+                    if before and outcome.trial.control and key not in alone:
+                        continue  # what is known of it says more
+                    if before and not before.reason and key not in alone:
+                        self._usual[key] = before
+                    alone.setdefault(key, []).append((usual, one))
+                    touched.add(key)
+                elif key in alone:
+                    self._usual[key] = _merged(self._usual[key], one) if key in self._usual else one
+                    touched.add(key)
+                else:
+                    known = self.found[key[0]]
+                    known[key] = _merged(known[key], one) if key in known else one
+            for key in touched:
+                self._judge_anew(of, key)
         self.rounds += 1
+
+    def _judge_anew(self, of: Peers, key: Key) -> None:
+        """A group that had few peers, beside the best level that is known by now."""
+        ones = [self._usual[key]] if key in self._usual else []
+        for usual, one in self._alone[of][key]:
+            level = self._levels[of]
+            error = one.error if len(self._alone[of]) == 1 and level == usual else math.hypot(one.error, DRIFT)
+            ones.append(Deviation(1 - (1 - one.loss) * usual / level, error))
+        self.found[key[0]][key] = functools.reduce(_merged, ones)
 
 
 def _merged(a: Deviation, b: Deviation) -> Deviation:

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from busbw.cli.main import main
+from busbw.experiment.bisect.wheels import MEMBER
 from busbw.records import read_record
 
 FAKE = Path(__file__).parents[1] / "experiment" / "fake_engine.py"
@@ -29,14 +31,42 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_setting_is_bisected(capsys: pytest.CaptureFixture[str], runs_of_this_test: Path) -> None:
     assert main(["bisect", "--setting", "FAKE_US=100,101,100,130,130", "--", "all_reduce"]) == 2
     assert "names '100' twice" in capsys.readouterr().err
-    words = ["bisect", "--setting", "FAKE_US=100,100.1,130", "--json", "--", "all_reduce"]
+    words = ["bisect", "--setting", "FAKE_US=100,130", "--ranks", "1", "--json", "--", "all_reduce"]
     assert main(words) == 0
     found = json.loads(capsys.readouterr().out)
     (change,) = found["changes"]
-    assert (change["before"], change["at"], change["sure"]) == ("100.1", "130", True)
+    assert (change["before"], change["at"], change["sure"]) == ("100", "130", True)
     (folder,) = runs_of_this_test.iterdir()
     assert main(["bisect", "--setting", "FAKE_US=1,2", "--resume", str(folder), "--", "all_reduce"]) == 2
     assert "holds another bisection" in capsys.readouterr().err
+
+
+def made_up(folder: Path, version: str, us: float) -> None:
+    """A wheel as NVIDIA's, whose library the stand-in for the engine takes its times from."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"nvidia_nccl_cu12-{version}-py3-none-manylinux_2_18_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(MEMBER, f"fake-us {us}")
+
+
+def test_the_release_of_a_folder_of_wheels_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, cache = tmp_path / "nccl", tmp_path / "cache"
+    for version, us in (("2.27.3", 100), ("2.27.7", 100.2), ("2.28.3", 130), ("2.29.2", 50)):
+        made_up(folder, version, us)
+    words = ["bisect", "--libraries", "2.27.3..2.28.3", "--from-folder", str(folder), "--cache", str(cache), "--ranks",
+             "1", "--", "all_reduce"]  # fmt: skip
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert "slower from release 2.28.3 on: 2.28.3 is 0.77 times as fast as 2.27.7" in said.out
+    assert "SHA-256" in said.err and "2.29.2" not in said.out
+    assert len(list(cache.rglob("libnccl.so.2"))) == 3
+
+
+def test_the_launch_profile_that_is_slower_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    profiles = [f"--profile={name}=--env FAKE_US={us}" for name, us in (("a", 100), ("c", 140))]
+    assert main(["bisect", *profiles, "--ranks", "1", "--json", "--", "all_reduce"]) == 0
+    (change,) = json.loads(capsys.readouterr().out)["changes"]
+    assert (change["before"], change["at"], change["sure"]) == ("a", "c", True)
 
 
 def test_nothing_slower_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,6 +49,25 @@ def test_ddp_exposes_what_comes_after_the_last_gradient() -> None:
     assert predict(whole, per_mib(50)).exposed_us == pytest.approx(8 * 50)
 
 
+def test_a_bucket_is_closed_behind_the_tensor_that_fills_it() -> None:
+    sizes: list[int] = []
+
+    def time_of(name: str, size: int) -> float:
+        sizes.append(size)
+        return 1.0
+
+    layers = (Layer("a", 1, 2, 3 * MIB, tensors=(2 * MIB, MIB)), Layer("b", 1, 2, 5 * MIB, tensors=(5 * MIB,)))
+    predict(Step("ddp", layers, bucket_bytes=3 * MIB, first_bucket_bytes=MIB), time_of)
+    assert sizes == [5 * MIB, 3 * MIB]
+    sizes.clear()
+    predict(Step("ddp", layers[:1] * 3, bucket_bytes=4 * MIB, first_bucket_bytes=MIB), time_of)
+    assert sizes == [2 * MIB, 4 * MIB, 3 * MIB]
+    sizes.clear()
+    # Nobody said where it may be cut: buckets are full exactly.
+    predict(Step("ddp", (Layer("a", 1, 2, 9 * MIB),), bucket_bytes=4 * MIB, first_bucket_bytes=MIB), time_of)
+    assert sizes == [MIB, 4 * MIB, 4 * MIB]
+
+
 def test_fsdp_gathers_one_layer_ahead() -> None:
     layers = tuple(Layer(str(n), 100, 200, MIB) for n in range(4))
     # Calls of 40 us: the first gather of forward is exposed, that of backward, and the last scatter.
@@ -130,6 +149,9 @@ def test_a_file_of_layers(tmp_path: Path) -> None:
     assert first.calls == ((False, "alltoall", MIB), (True, "alltoall", 64))
     assert (last.forward_us, last.backward_us) == (7, 9)
     assert read_step(path, "tp")[0].kind == "tp"
+    path.write_text("[[layer]]\nforward_us = 1\nparameter_bytes = ['2M', 1048576]\n")
+    (listed,) = read_step(path)[0].layers
+    assert listed.tensors == (2 * MIB, MIB) and listed.parameter_bytes == 3 * MIB
     (tmp_path / "layers.json").write_text('{"layer": [{"forward_us": 5}]}')
     assert read_step(tmp_path / "layers.json")[0].kind == "ddp"
 
@@ -143,7 +165,8 @@ def test_a_file_of_layers(tmp_path: Path) -> None:
     ("[step]\nbucket = 0\n[[layer]]\nforward_us = 1\n", "at least 1 KiB"),
     ("[step]\nwork_slowdown = 0.5\n[[layer]]\nforward_us = 1\n", "at least 1"),
     ("[[layer]]\nforward_us = 1\ncollectives = [{name = 'x'}]\n", "is none of"),
-    ("[[layer]]\nforward_us = 1\nparameter_bytes = 'x'\n", "parameter_bytes"), ("[[layer", "no TOML"),
+    ("[[layer]]\nforward_us = 1\nparameter_bytes = 'x'\n", "parameter_bytes"),
+    ("[[layer]]\nforward_us = 1\nparameter_bytes = [-1]\n", "parameter_bytes"), ("[[layer", "no TOML"),
 ])  # fmt: skip
 def test_files_that_are_none(text: str, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "layers.toml"

@@ -1,4 +1,4 @@
-"""Stands in for the engine in tests of experiments: writes a record with the times that its environment says."""
+"""Stands in for the engine in tests of experiments: its environment, or a made-up library, says the times it writes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ def main() -> int:
     if mode == "wrong":
         return 7
     time_us = float(os.environ.get("FAKE_US", "100"))
+    if "--library" in sys.argv:
+        said = Path(sys.argv[sys.argv.index("--library") + 1]).read_text().split()
+        assert said[0] == "fake-us"
+        time_us = float(said[1])
     run = {"schema": 1, "kind": "run", "run": "r", "started": None, "tool": {"name": "busbw", "version": "0"},
            "library": None, "ranks": [], "environment": {}}  # fmt: skip
     cases = [

@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
+from busbw.fleet.fabric import Fabric
+from busbw.fleet.judge import judge
+from busbw.fleet.plan import Options
+from busbw.fleet.trial import WITHIN, Knowledge, Outcome, Trial
 
 STAND_IN = """\
 #!{python}
@@ -74,6 +78,18 @@ def test_a_node_that_dies_hangs_or_babbles_is_a_result(tmp_path: Path, capsys, f
     assert reason in said["faults"][0]["reason"]
 
 
+def test_a_reason_is_that_of_the_node_itself() -> None:
+    known = Knowledge()
+    for pairs in (("ab", "cd"), ("ac", "bd"), ("ad", "bc")):
+        for _ in range(2):
+            known.learn([
+                Outcome(Trial(WITHIN, tuple(pair), "rail0", 4), (), f"{pair[0]} hangs") if pair[0] in "ab"
+                else Outcome(Trial(WITHIN, tuple(pair), "rail0", 4), (1.0, 1.01, 1.0, 0.99)) for pair in pairs
+            ])  # fmt: skip
+    found = judge(Fabric(tuple("abcd")), known, Options(inside=()))
+    assert {verdict.place: verdict.reason for verdict in found} == {"a": "a hangs", "b": "b hangs"}
+
+
 def test_a_killed_coordinator_goes_on_without_measuring_twice(tmp_path: Path, capsys) -> None:
     words = [*stand_in(tmp_path, pause=0.2), "--steps-at-once", "1"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -102,8 +118,8 @@ def test_the_budget_ends_it_with_what_is_there(tmp_path: Path, capsys) -> None:
 
 def test_a_program_or_launcher_that_is_not_there_is_one_sentence(tmp_path: Path, capsys) -> None:
     words = stand_in(tmp_path)
-    assert main([*words[:-3], "nowhere"]) == 1
+    assert main([*words[:-3], "nowhere"]) == 2
     assert "no program that can be run" in capsys.readouterr().err
-    assert main([*words, "--launcher", "mpirun", "--launcher-program", "/no/mpirun"]) == 1
+    assert main([*words, "--launcher", "mpirun", "--launcher-program", "/no/mpirun"]) == 2
     assert "was not found" in capsys.readouterr().err
     assert not (tmp_path / "f.jsonl").exists()

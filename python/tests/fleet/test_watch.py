@@ -93,7 +93,7 @@ def test_an_empty_partition_is_one_sentence(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "idle").write_text("")
-    assert main(["fleet", "run", str(tmp_path / "f.jsonl"), *words, "--idle"]) == 1
+    assert main(["fleet", "run", str(tmp_path / "f.jsonl"), *words, "--idle"]) == 2
     assert "no node is named" in capsys.readouterr().err
     assert not (tmp_path / "f.jsonl").exists()
 

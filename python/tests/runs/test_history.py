@@ -135,7 +135,7 @@ def test_a_push_gateway_gets_the_newest_times(slower: Path, capsys: pytest.Captu
     server.server_close()
     ((path, body),) = Gateway.taken
     assert path == "/metrics/job/busbw" and 'bytes="1073741824",collective="all_reduce",machine="ndv5"' in body
-    assert main(["history", "--runs", str(slower), "--push", f"http://127.0.0.1:{server.server_port}"]) == 1
+    assert main(["history", "--runs", str(slower), "--push", f"http://127.0.0.1:{server.server_port}"]) == 2
     assert "took nothing" in capsys.readouterr().err
 
 
@@ -143,5 +143,50 @@ def test_a_push_without_the_client_is_a_sentence(
     slower: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    assert main(["history", "--runs", str(slower), "--push", "http://127.0.0.1:1"]) == 1
+    assert main(["history", "--runs", str(slower), "--push", "http://127.0.0.1:1"]) == 2
+    assert "pip install 'busbw[history]'" in capsys.readouterr().err
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Keeps what an exporter sends."""
+
+    taken: ClassVar[list[tuple[str, bytes]]] = []
+
+    def do_POST(self) -> None:
+        self.taken.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_a_receiver_of_otlp_gets_every_run(slower: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http.metric_exporter")
+    import gzip
+    from importlib import import_module
+
+    messages = import_module("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    thread = threading.Thread(target=server.handle_request, daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}/v1/metrics"
+    assert main(["history", "--runs", str(slower), "--push-otlp", url]) == 1
+    assert "took nothing" not in capsys.readouterr().err
+    thread.join(10)
+    server.server_close()
+    ((path, body),) = Receiver.taken
+    message = messages.ExportMetricsServiceRequest.FromString(
+        gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
+    )
+    (metric,) = message.resource_metrics[0].scope_metrics[0].metrics
+    points = metric.gauge.data_points
+    assert path == "/v1/metrics" and (metric.name, metric.unit, len(points)) == ("busbw.time", "s", 48)
+    assert points[0].time_unix_nano == 1767240000 * 10**9 and 0.003 < points[-1].as_double < 0.006
+
+
+def test_a_push_of_otlp_without_the_exporter_is_a_sentence(
+    slower: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
+    assert main(["history", "--runs", str(slower), "--push-otlp", "http://127.0.0.1:1"]) == 2
     assert "pip install 'busbw[history]'" in capsys.readouterr().err
