@@ -57,7 +57,7 @@ def nanoseconds(started: str) -> int:
 
 def push_prometheus(url: str, every: Sequence[Series]) -> None:
     """The newest time of each series to a push gateway, by Prometheus' own client."""
-    client = _client("prometheus_client", "--push needs Prometheus' client")
+    client = _client("prometheus_client", "--push needs Prometheus' client: pip install 'busbw[history]'")
     registry = client.CollectorRegistry()
     gauge = client.Gauge(NAME, HELP, ["machine", "collective", "type", "ranks", "bytes"], registry=registry)
     for each in every:
@@ -70,7 +70,7 @@ def push_prometheus(url: str, every: Sequence[Series]) -> None:
 
 def push_otlp(url: str, every: Sequence[Series]) -> None:
     """Every run of each series to a receiver of OTLP over HTTP, by OpenTelemetry's own exporter."""
-    what = "--push-otlp needs OpenTelemetry's exporter"
+    what = "--push-otlp needs OpenTelemetry's exporter: pip install 'busbw[otlp]'"
     exporting = _client("opentelemetry.exporter.otlp.proto.http.metric_exporter", what)
     data = _client("opentelemetry.sdk.metrics.export", what)
     resources = _client("opentelemetry.sdk.resources", what)
@@ -95,4 +95,4 @@ def _client(name: str, what: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise UserError(f"{what}: pip install 'busbw[history]'; --export needs nothing") from None
+        raise UserError(f"{what}; --export needs nothing") from None

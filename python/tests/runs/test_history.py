@@ -189,4 +189,4 @@ def test_a_push_of_otlp_without_the_exporter_is_a_sentence(
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
     assert main(["history", "--runs", str(slower), "--push-otlp", "http://127.0.0.1:1"]) == 2
-    assert "pip install 'busbw[history]'" in capsys.readouterr().err
+    assert "pip install 'busbw[otlp]'" in capsys.readouterr().err
