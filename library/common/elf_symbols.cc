@@ -87,7 +87,10 @@ bool needs(const link_map* map, const char* dependency) {
 
 bool is_name_of_nccl_function(const char* name) {
   if (*name == 'p') ++name;
-  return std::strncmp(name, "nccl", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z';
+  const char* rest = nullptr;
+  if (std::strncmp(name, "nccl", 4) == 0) rest = name + 4;
+  if (std::strncmp(name, "msccl", 5) == 0) rest = name + 5;
+  return rest && *rest >= 'A' && *rest <= 'Z';
 }
 
 int hide_functions(const link_map* map, bool (*there)(const void* context, const char* name), const void* context) {

@@ -25,7 +25,7 @@ bool exports(const link_map* map, const char* name);
 // Whether an object names another as a dependency.
 bool needs(const link_map* map, const char* dependency);
 
-// "ncclAllReduce", "pncclAllReduce"
+// "ncclAllReduce", "pncclAllReduce", and RCCL's "mscclRunAlgo"
 bool is_name_of_nccl_function(const char* name);
 // Makes functions of NCCL's names that an object has and `there` does not know unknown to the loader, so that a program
 // which asks for them gets the answer that it gets without us. Gives how many those are, -1 where none could be hidden.

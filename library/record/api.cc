@@ -11,6 +11,9 @@
 #include "library/common/nccl/last_error.h"
 #include "library/common/nccl/real_nccl.h"
 #include "library/record/communicators.h"
+#include "library/record/cuda.h"
+#include "library/record/gpu_times.h"
+#include "library/record/graphs.h"
 
 #define BUSBW_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -51,35 +54,51 @@ ncclResult_t forward(Names names, const char* name, Function* RealFunctions::* m
 // NCCL's calls of its own functions are not the program's.
 bool inside_nccl() { return calls_inside_nccl > 0; }
 
-bool is_captured(const void* stream) {
-  using Ask = int(const void*, int*);
-  // There where the program uses CUDA, and not loaded for us.
-  static Ask* const ask = [] {
-    void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    return driver ? reinterpret_cast<Ask*>(dlsym(driver, "cuStreamIsCapturing")) : nullptr;
-  }();
-  int status = 0;
-  return ask && ask(stream, &status) == 0 && status == 1;
-}
-
 template <class Real>
 ncclResult_t call(ncclComm_t comm, Given given, Real real) {
   Rank* rank = inside_nccl() ? nullptr : find(comm);
   if (!rank) return real();
   Group& group = Group::of_this_thread();
   given.group = group.number();
-  if (is_captured(given.stream)) given.flags |= flag_captured;
+  void* graph = nullptr;
+  if (is_captured(given.stream, &graph)) {
+    given.flags |= flag_captured;
+    // What launches it may have been loaded since.
+    hook_graphs();
+    rank->recording->header().sees_launches.store(graphs_are_hooked() ? 1 : 0, std::memory_order_relaxed);
+  }
   const Ticket ticket = rank->recording->begin(rank->row, given);
+  const bool captures = given.flags & flag_captured;
+  Timed* timed = nullptr;
+  if (!captures && is_sampled(*rank, ticket.sequence)) {
+    if (group.open()) {
+      group.time(rank, ticket, given.stream);
+    } else {
+      timed = begin_time(rank, ticket, given.stream);
+    }
+  }
   ncclResult_t result = ncclInternalError;
   try {
     result = real();
   } catch (...) {
     rank->recording->end(ticket, result, true);
+    end_time(timed, false);
     throw;
   }
+  // A call of a communicator that does not block is given to the GPU later, by a thread of NCCL's.
+  end_time(timed, result == ncclSuccess);
+  if (graph && result == ncclSuccess) captured(graph, {rank, given});
   if (group.open()) group.add(rank);
   rank->recording->end(ticket, result, !group.open());
   return result;
+}
+
+// Of what this rank sends to all ranks.
+std::uint64_t sum_for(ncclComm_t comm, const size_t* counts) {
+  const Rank* rank = inside_nccl() ? nullptr : find(comm);
+  std::uint64_t sum = 0;
+  for (int i = 0; counts && rank && rank->row && i < rank->row->ranks; ++i) sum += counts[i];
+  return sum;
 }
 
 // `one` says what is known before NCCL has made it.

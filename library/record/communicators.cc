@@ -11,6 +11,9 @@
 #include <utility>
 
 #include "library/common/nccl/real_nccl.h"
+#include "library/record/cuda.h"
+#include "library/record/gpu_times.h"
+#include "library/record/graphs.h"
 
 namespace busbw::record {
 namespace {
@@ -38,6 +41,9 @@ std::uint64_t mixed(std::uint64_t value) {
 void enter(const NewRank& one) {
   Recording* recording = record::recording();
   if (!recording || !one.handle || !*one.handle) return;
+  find_cuda();
+  hook_graphs();
+  recording->header().sees_launches.store(graphs_are_hooked() ? 1 : 0, std::memory_order_relaxed);
   const ncclComm_t comm = *one.handle;
   const RealNccl& real = real_nccl();
   int rank = one.rank, ranks = one.ranks, device = -1;
@@ -102,6 +108,8 @@ Rank* find(ncclComm_t comm) {
 
 void ended(ncclComm_t comm, Ended how) {
   Rank* rank = find(comm);
+  // An abort may come where the GPU hangs.
+  if (rank && how == Ended::destroyed) look_at_times(rank->recording);
   if (rank && rank->row) {
     rank->row->ended_ns = Recording::now_ns();
     rank->row->ended.store(how, std::memory_order_release);
@@ -122,8 +130,9 @@ void Group::started() {
   if (depth_++ == 0) number_ = std::uint16_t(numbers.fetch_add(1, std::memory_order_relaxed) % 4095 + 1);
 }
 
-void Group::ended() {
+void Group::ended(bool worked) {
   if (depth_ == 0 || --depth_ > 0) return;
+  for (Timed* one : std::exchange(timed_, {})) end_time(one, worked);
   const std::uint64_t now = Recording::now_ns();
   for (const Calls& one : std::exchange(calls_, {})) Recording::count_as_returned(one.rank->row, one.calls, now);
   for (const NewRank& one : std::exchange(made_, {})) enter(one);
@@ -135,6 +144,15 @@ void Group::add(Rank* rank) {
     ++found->calls;
   } else {
     calls_.push_back({rank, 1});
+  }
+}
+
+void Group::time(Rank* rank, const Ticket& ticket, const void* stream) {
+  const auto found = std::find_if(timed_.begin(), timed_.end(), [&](Timed* one) { return is_on(one, stream); });
+  if (found != timed_.end()) {
+    add_to_time(*found, ticket);
+  } else if (Timed* one = begin_time(rank, ticket, stream)) {
+    timed_.push_back(one);
   }
 }
 

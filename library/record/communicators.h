@@ -45,8 +45,11 @@ class Group {
   // 0 outside of groups, else a number that differs from those of groups nearby.
   std::uint16_t number() const { return depth_ > 0 ? number_ : std::uint16_t(0); }
   void started();
-  void ended();
+  // `worked`: the library has given its work to the GPU.
+  void ended(bool worked);
   void add(Rank* rank);
+  // One begin for each stream of the group, and one end when it ends.
+  void time(Rank* rank, const Ticket& ticket, const void* stream);
   void add(const NewRank& made);
 
  private:
@@ -58,6 +61,7 @@ class Group {
   std::uint16_t number_ = 0;
   std::vector<Calls> calls_;
   std::vector<NewRank> made_;
+  std::vector<struct Timed*> timed_;
 };
 
 // Now, or when the group ends.

@@ -8,4 +8,6 @@ BUSBW_FORWARD(ncclCommFinalize)
 BUSBW_FORWARD(ncclCommGetAsyncError)
 BUSBW_FORWARD(ncclCommWindowRegister)
 BUSBW_FORWARD(ncclCommWindowDeregister)
+BUSBW_FORWARD(mscclLoadAlgo)
+BUSBW_FORWARD(mscclUnloadAlgo)
 // clang-format on

@@ -29,6 +29,10 @@ enum class Kind : std::uint8_t {
   put_signal = 11,
   signal = 12,
   wait_signal = 13,
+  // RCCL's: counts of its own for each peer, of which the sum of those sent stands here.
+  all_to_all_v = 14,
+  // A run of an MSCCL algorithm; any collective.
+  msccl = 15,
 };
 
 constexpr bool is_collective(Kind kind) { return kind >= Kind::all_reduce && kind <= Kind::scatter; }
@@ -51,10 +55,25 @@ struct alignas(32) Call {
   std::uint64_t what;
   // time 48 (ticks) | stream 16 (folded handle)
   std::uint64_t when;
-  // kind 6 | type 4 | op 3 | flags 3 | root or peer 20 | group 12 | duration 16, from the lowest bit on
+  // kind 5 | launched 1 | type 4 | op 3 | flags 3 | root or peer 20 | group 12 | duration 16, from the lowest bit on.
+  // Launched: not called by the program, but run by the launch of a graph that captured it.
   std::atomic<std::uint64_t> how;
 };
 static_assert(sizeof(Call) == 32);
+constexpr std::uint64_t how_launched = 1 << 5;
+
+// How long a call took on the GPU. `number` is that of the call among all of this process, and is written last.
+struct alignas(32) Time {
+  std::atomic<std::uint64_t> number;
+  // From the start of the recording, by the host's clock as far as it is known: never before the call.
+  std::uint64_t begun_ns;
+  // duration 48 (ns) | communicator's place 16. The duration of a call in a group is that of the group's stream.
+  std::uint64_t what;
+  std::uint32_t sequence;
+  // 1: in a group with other calls
+  std::uint32_t flags;
+};
+static_assert(sizeof(Time) == 32);
 
 enum class Made : std::uint32_t { none = 0, init = 1, init_all = 2, split = 3, shrink = 4, grow = 5 };
 enum class Ended : std::uint32_t { alive = 0, destroyed = 1, aborted = 2, revoked = 3 };
@@ -126,7 +145,20 @@ struct Header {
   std::atomic<std::uint32_t> ended;
   // 1: calls return when they are done, as over busbw's CPU library.
   std::uint32_t synchronous;
+  // Launches of graphs with calls of ours in them.
+  std::atomic<std::uint64_t> launches;
+  // Times on the GPU: where they lie, room for how many (a power of two), how many were written, and how many calls
+  // were asked for and got none.
+  std::uint64_t times_at;
+  std::uint64_t time_capacity;
+  std::atomic<std::uint64_t> times;
+  std::atomic<std::uint64_t> times_missed;
+  // Every how many calls of a communicator one has a time; 0 for none.
+  std::uint32_t times_every;
+  // 1: launches of graphs are seen. 0: nothing captured a call yet, or the program's CUDA cannot be looked at.
+  std::atomic<std::uint32_t> sees_launches;
 };
+static_assert(offsetof(Header, launches) == 232);
 static_assert(sizeof(Header) <= header_bytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 

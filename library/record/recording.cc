@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +24,8 @@ namespace {
 
 constexpr std::uint64_t chunk_bytes = 1 << 20;
 constexpr int max_programs = 1000;
+// Times of a sample; of all calls as many as calls.
+constexpr std::uint64_t sampled_times = 1 << 16;
 
 std::uint64_t clock_ns(clockid_t clock) {
   timespec now{};
@@ -85,6 +88,15 @@ Settings Settings::from_environment() {
     settings.calls = 1024;
     while (settings.calls < asked) settings.calls *= 2;
   }
+  if (const char* times = std::getenv("BUSBW_RECORD_TIMES"); times && *times) {
+    char* end = nullptr;
+    const std::string word = times;
+    const unsigned long long every = word == "all" ? 1 : word == "none" ? 0 : std::strtoull(times, &end, 10);
+    if ((end && (*end != '\0' || *times == '-')) || every > 1'000'000'000)
+      throw Failure(ncclInvalidUsage,
+                    text("BUSBW_RECORD_TIMES is '%s'; it takes all, none, or a number: one call of so many.", times));
+    settings.times_every = std::uint32_t(every);
+  }
   return settings;
 }
 
@@ -96,7 +108,11 @@ Recording::Recording(const Settings& settings) {
                static_cast<unsigned long long>(who.start_time));
   const std::uint64_t calls_at =
       (header_bytes + settings.communicators * sizeof(Communicator) + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
-  const std::uint64_t bytes = calls_at + settings.calls * sizeof(Call);
+  const std::uint64_t times_at = calls_at + settings.calls * sizeof(Call);
+  const std::uint64_t times = settings.times_every == 0   ? 0
+                              : settings.times_every == 1 ? settings.calls
+                                                          : std::min(settings.calls, sampled_times);
+  const std::uint64_t bytes = times_at + times * sizeof(Time);
   // Nobody else reads it, and what lies there is not followed. A program that this process was before exec has its own.
   for (int turn = 2;; ++turn) {
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -125,6 +141,7 @@ Recording::Recording(const Settings& settings) {
   header_ = reinterpret_cast<Header*>(base);
   communicators_ = reinterpret_cast<Communicator*>(base + header_bytes);
   calls_ = reinterpret_cast<Call*>(base + calls_at);
+  times_ = reinterpret_cast<Time*>(base + times_at);
   mask_ = settings.calls - 1;
   start_ns_ = now_ns();
   header_->version = version;
@@ -137,6 +154,9 @@ Recording::Recording(const Settings& settings) {
   header_->communicators_at = header_bytes;
   header_->calls_at = calls_at;
   header_->file_bytes = bytes;
+  header_->times_at = times ? times_at : 0;
+  header_->time_capacity = times;
+  header_->times_every = settings.times_every;
   header_->pid = std::uint32_t(who.pid);
   header_->uid = who.uid;
   header_->process_start = who.start_time;
@@ -176,7 +196,7 @@ bool Recording::back_up_to(std::uint64_t number) {
     const std::uint64_t backed = header_->backed.load(std::memory_order_relaxed);
     if (number < backed) return true;
     const std::uint64_t at = header_->calls_at + backed * sizeof(Call);
-    const std::uint64_t bytes = std::min(chunk_bytes, header_->file_bytes - at);
+    const std::uint64_t bytes = std::min(chunk_bytes, header_->calls_at + (mask_ + 1) * sizeof(Call) - at);
     if (::posix_fallocate(file_, off_t(at), off_t(bytes)) != 0) {
       full_.store(true, std::memory_order_relaxed);
       return false;
@@ -196,15 +216,15 @@ Call* Recording::place(std::uint64_t number) {
   return calls_ + place;
 }
 
-Ticket Recording::begin(Communicator* on, const Given& given) {
+Ticket Recording::begin(Communicator* on, const Given& given, std::uint64_t now) {
   Ticket ticket;
   ticket.on = on;
-  ticket.begun_ns = now_ns();
+  ticket.begun_ns = now;
   std::uint64_t sequence = 0;
   const std::uint64_t root = given.root < 0 ? 0xfffff : std::uint64_t(given.root) & 0xfffff;
-  ticket.how = (std::uint64_t(given.kind) & 0x3f) | (std::uint64_t(given.type) & 0xf) << 6 |
-               std::uint64_t(given.op > 4 ? 7 : given.op) << 10 | (std::uint64_t(given.flags) & 7) << 13 | root << 16 |
-               (std::uint64_t(given.group) & 0xfff) << 36;
+  ticket.how = (std::uint64_t(given.kind) & 0x1f) | (given.launched ? how_launched : 0) |
+               (std::uint64_t(given.type) & 0xf) << 6 | std::uint64_t(given.op > 4 ? 7 : given.op) << 10 |
+               (std::uint64_t(given.flags) & 7) << 13 | root << 16 | (std::uint64_t(given.group) & 0xfff) << 36;
   const std::uint64_t what = (given.count & 0xffffffffffff) | std::uint64_t(place_of(on)) << 48;
   if (on) {
     const std::uint64_t before = on->entered.fetch_add(1, std::memory_order_relaxed);
@@ -214,7 +234,9 @@ Ticket Recording::begin(Communicator* on, const Given& given) {
     on->last_how.store(ticket.how, std::memory_order_relaxed);
     on->entered_ns.store(ticket.begun_ns, std::memory_order_release);
   }
+  ticket.sequence = sequence;
   const std::uint64_t number = header_->calls.fetch_add(1, std::memory_order_relaxed);
+  ticket.number = number + 1;
   Call* call = place(number);
   if (!call) return ticket;
   ticket.call = call;
@@ -230,8 +252,7 @@ Ticket Recording::begin(Communicator* on, const Given& given) {
   return ticket;
 }
 
-void Recording::end(const Ticket& ticket, int result, bool counts_as_returned) {
-  const std::uint64_t now = now_ns();
+void Recording::end(const Ticket& ticket, int result, bool counts_as_returned, std::uint64_t now) {
   const bool failed = result != ncclSuccess && result != ncclInProgress;
   if (ticket.call) {
     const std::uint64_t how = ticket.how | (failed ? std::uint64_t(flag_failed) << 13 : 0) |
@@ -249,6 +270,32 @@ void Recording::count_as_returned(Communicator* on, std::uint64_t calls, std::ui
   if (!on) return;
   on->returned_ns.store(now_ns, std::memory_order_relaxed);
   on->returned.fetch_add(calls, std::memory_order_release);
+}
+
+bool Recording::back_times_up_to(std::uint64_t place) {
+  while (times_backed_ <= place) {
+    const std::uint64_t at = header_->times_at + times_backed_ * sizeof(Time);
+    const std::uint64_t bytes = std::min(chunk_bytes, header_->file_bytes - at);
+    if (::posix_fallocate(file_, off_t(at), off_t(bytes)) != 0) return false;
+    times_backed_ += bytes / sizeof(Time);
+  }
+  return true;
+}
+
+void Recording::time(const Ticket& ticket, std::uint64_t begun_ns, std::uint64_t took_ns, bool in_group) {
+  if (header_->time_capacity == 0) return;
+  const std::uint64_t number = header_->times.load(std::memory_order_relaxed);
+  const std::uint64_t place = number & (header_->time_capacity - 1);
+  if (!back_times_up_to(place)) return miss_time();
+  Time& time = times_[place];
+  time.number.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  time.begun_ns = begun_ns > start_ns_ ? begun_ns - start_ns_ : 0;
+  time.what = (took_ns & 0xffffffffffff) | std::uint64_t(place_of(ticket.on)) << 48;
+  time.sequence = std::uint32_t(ticket.sequence);
+  time.flags = in_group ? 1 : 0;
+  time.number.store(ticket.number, std::memory_order_release);
+  header_->times.store(number + 1, std::memory_order_release);
 }
 
 Recording* recording() {

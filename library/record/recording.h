@@ -14,8 +14,10 @@ struct Settings {
   // How many calls the ring holds: a power of two.
   std::uint64_t calls = 1 << 20;
   std::uint32_t communicators = 4096;
+  // Every how many calls of a communicator one is timed on the GPU: 1 for all, 0 for none.
+  std::uint32_t times_every = 0;
 
-  // BUSBW_RECORD_DIR, BUSBW_RECORD_CALLS. Throws a Failure for what cannot be read.
+  // BUSBW_RECORD_DIR, BUSBW_RECORD_CALLS, BUSBW_RECORD_TIMES. Throws a Failure for what cannot be read.
   static Settings from_environment();
 };
 
@@ -30,12 +32,17 @@ struct Given {
   const void* stream = nullptr;
   std::uint8_t flags = 0;
   std::uint16_t group = 0;
+  // Run by the launch of a graph.
+  bool launched = false;
 };
 
 // A call that has begun. Without a place in the ring it counts on its communicator only.
 struct Ticket {
   Call* call = nullptr;
   Communicator* on = nullptr;
+  // From 1 on: of this process, and as Call's sequence.
+  std::uint64_t number = 0;
+  std::uint64_t sequence = 0;
   std::uint32_t stamp = 0;
   std::uint64_t how = 0;
   std::uint64_t begun_ns = 0;
@@ -55,10 +62,19 @@ class Recording {
   // A new row; null where the table is full.
   Communicator* add();
   // From any thread.
-  Ticket begin(Communicator* on, const Given& given);
+  Ticket begin(Communicator* on, const Given& given) { return begin(on, given, now_ns()); }
+  Ticket begin(Communicator* on, const Given& given, std::uint64_t now);
   // `result` is NCCL's; a call inside a group has come back when its group has.
-  void end(const Ticket& ticket, int result, bool counts_as_returned);
+  void end(const Ticket& ticket, int result, bool counts_as_returned) {
+    end(ticket, result, counts_as_returned, now_ns());
+  }
+  void end(const Ticket& ticket, int result, bool counts_as_returned, std::uint64_t now);
   static void count_as_returned(Communicator* on, std::uint64_t calls, std::uint64_t now_ns);
+
+  // One writer at a time.
+  void time(const Ticket& ticket, std::uint64_t begun_ns, std::uint64_t took_ns, bool in_group);
+  void miss_time() { header_->times_missed.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t start_ns() const { return start_ns_; }
 
   static std::uint64_t now_ns();
   // Places of a row: 0xffff for none.
@@ -67,13 +83,16 @@ class Recording {
  private:
   Call* place(std::uint64_t number);
   bool back_up_to(std::uint64_t number);
+  bool back_times_up_to(std::uint64_t place);
 
   std::string path_;
   int file_ = -1;
   Header* header_ = nullptr;
   Communicator* communicators_ = nullptr;
   Call* calls_ = nullptr;
+  Time* times_ = nullptr;
   std::uint64_t mask_ = 0;
+  std::uint64_t times_backed_ = 0;
   std::uint64_t start_ns_ = 0;
   std::mutex guard_;
   std::atomic<bool> full_{false};

@@ -41,6 +41,18 @@ typedef ncclResult_t ncclPutSignal_t(const void* local, size_t count, ncclDataTy
 typedef ncclResult_t ncclSignal_t(int peer, int signal, int context, unsigned flags, ncclComm_t comm,
                                   ncclStream_t stream);
 typedef ncclResult_t ncclWaitSignal_t(int count, void* descriptions, ncclComm_t comm, ncclStream_t stream);
+// Of AMD's RCCL, which has the names of NCCL besides.
+typedef ncclResult_t ncclAllReduceWithBias_t(const void* send, void* recv, size_t count, ncclDataType_t type,
+                                             ncclRedOp_t op, ncclComm_t comm, ncclStream_t stream, const void* bias);
+typedef ncclResult_t ncclAllToAll_t(const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                    ncclStream_t stream);
+typedef ncclResult_t ncclAllToAllv_t(const void* send, const size_t* send_counts, const size_t* send_at, void* recv,
+                                     const size_t* recv_counts, const size_t* recv_at, ncclDataType_t type,
+                                     ncclComm_t comm, ncclStream_t stream);
+typedef ncclResult_t mscclRunAlgo_t(const void* send, const size_t* send_counts, const size_t* send_at, void* recv,
+                                    const size_t* recv_counts, const size_t* recv_at, size_t count, ncclDataType_t type,
+                                    int root, int peer, ncclRedOp_t op, uint64_t algorithm, ncclComm_t comm,
+                                    ncclStream_t stream);
 }
 
 // Functions with code of ours in api.cc.
@@ -89,7 +101,11 @@ typedef ncclResult_t ncclWaitSignal_t(int count, void* descriptions, ncclComm_t 
   X(scatter_config, ncclScatterConfig)              \
   X(put_signal, ncclPutSignal)                      \
   X(signal, ncclSignal)                             \
-  X(wait_signal, ncclWaitSignal)
+  X(wait_signal, ncclWaitSignal)                    \
+  X(all_reduce_with_bias, ncclAllReduceWithBias)    \
+  X(all_to_all_of_rccl, ncclAllToAll)               \
+  X(all_to_all_v, ncclAllToAllv)                    \
+  X(run_algorithm, mscclRunAlgo)
 
 // The rest of the API up to NCCL 2.32, passed on unseen by forward.cc. A library that is opened instead of preloaded
 // (busbw's engine, programs with a setting for NCCL's file) has to have them all.

@@ -17,7 +17,8 @@ thread_local int calls_inside_nccl = 0;
 
 namespace {
 
-constexpr const char* soname = "libnccl.so.2";
+// NVIDIA's, and AMD's of the same API.
+constexpr const char* sonames[] = {"libnccl.so.2", "librccl.so.1"};
 // As in library/with/audit.cc.
 constexpr const char* name_under_with = "busbw-real-nccl.so";
 // Every NCCL of the 2.x ABI has it.
@@ -92,10 +93,14 @@ Search search() {
     return result;
   }
   // A Python module's NCCL is in no scope that RTLD_NEXT sees.
-  if (void* loaded = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD)) {
-    if (result.accept(loaded, std::string("the ") + soname + " of this process")) return result;
+  for (const char* soname : sonames) {
+    if (void* loaded = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD)) {
+      if (result.accept(loaded, std::string("the ") + soname + " of this process")) return result;
+    }
   }
-  result.accept(dlopen(soname, RTLD_NOW | RTLD_LOCAL), soname);
+  for (const char* soname : sonames) {
+    if (result.accept(dlopen(soname, RTLD_NOW | RTLD_LOCAL), soname)) break;
+  }
   return result;
 }
 

@@ -97,6 +97,9 @@ int main(int count, char** arguments) {
   get_version(&version);
   // The fake NCCL lacks it, and a library in front must not seem to have it. One that is opened has all names.
   if (!library) note("ncclCommGrow is there", dlsym(RTLD_DEFAULT, "ncclCommGrow") == nullptr);
+  // Nor may RCCL's names be there.
+  if (!library) note("ncclAllToAll is there", dlsym(RTLD_DEFAULT, "ncclAllToAll") == nullptr);
+  if (!library) note("mscclRunAlgo is there", dlsym(RTLD_DEFAULT, "mscclRunAlgo") == nullptr);
   std::printf("version %d, busbw in front: %s\n", version,
               dlsym(library ? library : RTLD_DEFAULT, "busbwExplainCall") ? "yes" : "no");
   return lost == 0 ? 0 : 1;

@@ -51,6 +51,11 @@ def run(args: Args) -> int:
     )
     wrong = sum(result["wrong"] for result in results)
     print(_table([each.recorded_ns for each in made.ranks], [each.communicators for each in made.ranks], results))
+    if groups := [ns for result in results for ns in result["groups"]]:
+        middle = median(groups) / 1000
+        print(f"{len(groups):,} groups, the median one in {middle:.1f} us; recordings have no time of a group")
+    if (lanes := max(result["lanes"] for result in results)) > 1:
+        print(f"up to {lanes} streams of a rank ran beside each other")
     took = max(result["took_ns"] for result in results) / 1e9
     checks = sum(result["checks"] for result in results)
     print(f"{sum(len(each.steps) for each in made.ranks):,} calls of {len(made.ranks)} ranks in {took:.3g} s, "
@@ -99,7 +104,10 @@ def _start(library: Path, plans: list[dict[str, Any]], limit_s: float) -> list[d
         if supervisor.interrupted:
             raise SystemExit(128 + supervisor.interrupted)
         if supervisor.timed_out:
-            raise UserError(f"the replay took longer than {limit_s:.0f} s and was ended")
+            raise UserError(
+                f"the replay took longer than {limit_s:.0f} s and was ended; where a job sends before it receives, "
+                "host memory may need what its streams did beside each other"
+            )
         if code != 0:
             failed = next(each for each in supervisor.processes if each.code == code)
             raise UserError(f"{failed.name} of the replay ended with code {code}; the others were ended")

@@ -60,9 +60,27 @@ def _read(args: Args, folder: Path) -> int:
     if not paths:
         raise UserError(f"{folder} holds no recording; `busbw watch --output {folder} -- PROGRAM` makes them")
     print(_summary(paths, args.late))
+    _pictures(args, paths)
+    return 0
+
+
+def _pictures(args: Args, paths: Iterable[Path]) -> None:
+    """What was asked for besides the summary."""
     if args.trace:
         _trace(paths, Path(args.trace))
-    return 0
+    if args.timeline:
+        _timeline(paths, Path(args.timeline))
+
+
+def _timeline(paths: Iterable[Path], file: Path) -> None:
+    """The page for a browser."""
+    from busbw.watch.recording import Recording
+    from busbw.watch.timeline import write_timeline
+
+    with ExitStack() as stack:
+        written, left_out = write_timeline([stack.enter_context(Recording(path)) for path in paths], file)
+    more = f", {left_out:,} further ones are left out" if left_out else ""
+    print(f"busbw watch: {written:,} calls are in {file}{more}; a browser opens it", file=sys.stderr)
 
 
 def _trace(paths: Iterable[Path], file: Path) -> None:
@@ -78,6 +96,7 @@ def _trace(paths: Iterable[Path], file: Path) -> None:
 
 def _summary(paths: Iterable[Path], late_s: float) -> str:
     """What was called, and who waited for whom."""
+    from busbw.watch.gpu_times import sums_of
     from busbw.watch.live import Follower
     from busbw.watch.recording import Recording
     from busbw.watch.summary import summarise, who_waits
@@ -86,8 +105,10 @@ def _summary(paths: Iterable[Path], late_s: float) -> str:
     text = summarise(paths).text()
     follower = Follower(late_s, newest=None)
     with ExitStack() as stack:
-        follower.read_all([stack.enter_context(Recording(path)) for path in paths])
-    return "\n".join(filter(None, [text, who_waits(follower.stragglers, follower.lates)]))
+        recordings = [stack.enter_context(Recording(path)) for path in paths]
+        follower.read_all(recordings)
+        gpu = sums_of(recordings).text()
+    return "\n".join(filter(None, [text, who_waits(follower.stragglers, follower.lates), gpu]))
 
 
 def _follow(args: Args, folder: Path) -> int:
@@ -169,8 +190,7 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
             f"busbw watch: {others} processes of the program go on after its end. Their calls {where}", file=sys.stderr
         )
     print(_summary((path for path in find(folder) if path not in before), args.late), file=sys.stderr)
-    if args.trace:
-        _trace([path for path in find(folder) if path not in before], Path(args.trace))
+    _pictures(args, [path for path in find(folder) if path not in before])
     for reason in [*watcher.refused.values(), *(share.refused.values() if share else ())]:
         print(f"busbw watch: {reason}", file=sys.stderr)
     if hung:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.samples_of_calls import Call, Calls
 from busbw.importers.values import collective_named
 from busbw.records import Case, Library, Rank, Tool
+from busbw.watch.gpu_times import GpuSums, GpuTimes
 from busbw.watch.recording import MAGIC, SUFFIX, Header, Recording, Shape, host_ns_of, shape_of
 
 FORMAT = "busbw recording"
 MAX_RANKS = 4096
 _ELEMENT = {"float32": "float", "float16": "half", "float64": "double", "float8e4m3": "f8e4m3", "float8e5m2": "f8e5m2"}
+_ON_GPU = "median over calls of the shortest time of all ranks on the GPU: the transfer without the wait"
 _HOST_ONLY = "median over calls of the host's time in the call; the recording has no time on the GPU"
 
 
@@ -32,7 +35,8 @@ class Jobs:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._timed, self._host_only = Calls(), Calls()
+        self._timed, self._host_only, self._on_gpu = Calls(), Calls(), Calls()
+        self._times, self._sums = GpuTimes(), GpuSums()
         self._ranks: dict[int, Rank] = {}
         self._version: str | None = None
         self._over = ""
@@ -55,6 +59,20 @@ class Jobs:
             for _, (_, _, what, _, how) in recording.raw_calls():
                 row = rows.get(what >> 48)
                 self._call(shape_of(what, how), how, row.ranks if row else 0, who, synchronous=header.synchronous)
+
+            self._gpu(recording)
+
+    def _gpu(self, recording: Recording) -> None:
+        """Collectives that all ranks have timed: the transfer, without the wait for the last rank."""
+        before = -1
+        while before != self._times.seen:
+            before = self._times.seen
+            for one in self._times.look([recording]):
+                self._sums.add(one)
+                if collective := collective_named(one.shape.kind):
+                    type_ = _ELEMENT.get(one.shape.type, one.shape.type)
+                    call = Call(collective, one.shape.bytes(one.ranks), type_, one.ranks, _variant(one.shape))
+                    self._on_gpu.add(call, "all ranks", one.transfer_ns / 1000)
 
     def _call(self, shape: Shape, how: int, ranks: int, who: str, *, synchronous: bool) -> None:
         host_ns, flags = host_ns_of(how), how >> 13 & 7
@@ -84,12 +102,14 @@ class Jobs:
     def close(self) -> None:
         """All recordings are read."""
         left_out = [f"{count:,} {what} are left out" for what, count in self._left_out.items()]
-        if not len(self._timed) and not len(self._host_only):
+        if not any(len(each) for each in (self._timed, self._host_only, self._on_gpu)):
             self._sink.problem(None, "a recording without collectives" + "".join(f"; {why}" for why in left_out))
             return
         by_ranks: dict[int | None, list[Case]] = {}
         for ranks, cases in self._timed.by_ranks():
             by_ranks.setdefault(ranks, []).extend(cases)
+        for ranks, cases in self._on_gpu.by_ranks():
+            by_ranks.setdefault(ranks, []).extend(_gpu_time(case) for case in cases)
         for ranks, cases in self._host_only.by_ranks():
             by_ranks.setdefault(ranks, []).extend(_host_time(case) for case in cases)
         notes = list(left_out)
@@ -98,6 +118,8 @@ class Jobs:
             notes += self._timed.slow_ranks()
         if len(self._host_only):
             notes.append("calls came back before they had run: their cases have the host's time in the call only")
+        if share := self._sums.share():
+            notes.append(share)
         around = self._sink.sweep_starts()
         for ranks, cases in by_ranks.items():
             draft = Draft(FORMAT, Tool("busbw watch"), 1, cases[0].collective, cases=cases, rows=len(cases))
@@ -121,6 +143,11 @@ def _host_time(case: Case) -> Case:
         type=case.type, variant=case.variant, iterations=case.iterations, cpu_time_us=case.time_us,
         context={**case.context, "times": "host"}, conversion=_HOST_ONLY,
     )  # fmt: skip
+
+
+def _gpu_time(case: Case) -> Case:
+    """The wait for ranks that came later is taken off."""
+    return replace(case, context={**case.context, "times": "gpu"}, conversion=_ON_GPU)
 
 
 def _who(header: Header) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.watch.arrivals import Arrivals, Meeting
+from busbw.watch.gpu_times import GpuSums, GpuTimes
 from busbw.watch.late import LATE_S, Late, Stragglers
 from busbw.watch.links import links_of
 from busbw.watch.members import Verdict
@@ -41,12 +42,14 @@ class Follower:
         self.lates: list[Late] = []
         self.sums = Sums()
         self._window = Window()
+        self._gpu, self._gpu_sums = GpuTimes(), GpuSums()
         self._drawn_ns = 0
         self._drawn_calls = 0
 
     def look(self, recordings: Iterable[Recording]) -> list[Late]:
         """Take in what is new; ranks that have become stragglers by it."""
         found: list[Late] = []
+        recordings = list(recordings)
         for each in self.arrivals.look(recordings):
             if isinstance(each, Meeting):
                 self._window.meet(each)
@@ -54,6 +57,8 @@ class Follower:
             else:
                 self._window.see(each)
                 self.sums.see(each)
+        for timed in self._gpu.look(recordings):
+            self._gpu_sums.add(timed)
         self.lates = [*self.lates, *found][-MAX_LATES:]
         return found
 
@@ -71,7 +76,10 @@ class Follower:
         seconds = (now_ns - self._drawn_ns) / 1e9 if self._drawn_ns else 1.0
         calls = total - self._drawn_calls
         lines = draw(self._window, seconds, calls=calls, total=total, lates=self.lates, width=width)
+        if share := self._gpu_sums.share():
+            lines.insert(min(1, len(lines)), share[: max(width - 1, 20)])
         self._window, self._drawn_ns, self._drawn_calls = Window(), now_ns, total
+        self._gpu_sums = GpuSums()
         return lines
 
 

@@ -16,9 +16,12 @@ MAGIC = b"BUSBWREC"
 HEADER = struct.Struct("<8s6I4Q2I5Q2i64s5Q2I")
 COMMUNICATOR = struct.Struct("<2Q4I2i2Q2I8Q")
 CALL = struct.Struct("<2I3Q")
+TIME = struct.Struct("<3Q2I")
+GPU_HEADER = struct.Struct("<5Q2I")
+_GPU_HEADER_AT = 232
 KINDS = (
     "none", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "gather", "scatter",
-    "send", "recv", "put_signal", "signal", "wait_signal",
+    "send", "recv", "put_signal", "signal", "wait_signal", "alltoallv", "msccl",
 )  # fmt: skip
 TYPES = (
     "int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "float8e4m3",
@@ -77,6 +80,36 @@ class Call:
     failed: bool
     begun_ns: int
     host_ns: int | None
+    launched: bool = False
+    """Run by the launch of a graph that had captured it."""
+
+
+@dataclass(frozen=True)
+class GpuTime:
+    """How long a call took on the GPU; `begun_ns` from the start of the recording, by the host's clock."""
+
+    number: int
+    sequence: int
+    communicator: int
+    begun_ns: int
+    took_ns: int
+    in_group: bool
+    """With other calls: the time is that of the whole group in its stream."""
+
+
+@dataclass(frozen=True)
+class GpuHeader:
+    """What a recording has of the GPU; zeros in those of older recorders."""
+
+    launches: int
+    """Of graphs with calls in them."""
+    times_at: int
+    capacity: int
+    times: int
+    missed: int
+    """Calls of the sample that have no time."""
+    every: int
+    sees_launches: bool
 
 
 @dataclass(frozen=True)
@@ -207,6 +240,44 @@ class Recording:
                     yield at, fields
             number += amount
 
+    def gpu(self) -> GpuHeader:
+        """What there is of the GPU; UserError where it does not hold together."""
+        raw = self._read(_GPU_HEADER_AT, GPU_HEADER.size)
+        if len(raw) < GPU_HEADER.size:
+            return GpuHeader(0, 0, 0, 0, 0, 0, False)
+        launches, at, capacity, times, missed, every, sees = GPU_HEADER.unpack(raw)
+        if times and (capacity == 0 or capacity > _MAX_CALLS or capacity & (capacity - 1) or at >= 1 << 48):
+            raise UserError(f"{self.path} is a damaged recording: its times do not hold together")
+        return GpuHeader(launches, at, capacity, times, missed, every, bool(sees))
+
+    def times(self, first: int = 0) -> Iterator[tuple[int, GpuTime]]:
+        """Times on the GPU with their places in the order in which they were written, from place `first` on."""
+        gpu = self.gpu()
+        at = max(first, gpu.times - gpu.capacity, 0)
+        while at < gpu.times:
+            place = at % gpu.capacity
+            amount = min(_CHUNK, gpu.capacity - place, gpu.times - at)
+            raw = self._read(gpu.times_at + place * TIME.size, amount * TIME.size)
+            whole = raw[: len(raw) // TIME.size * TIME.size]
+            if not whole:
+                return
+            oldest = self.gpu().times - gpu.capacity
+            for number, (call, begun, what, sequence, flags) in enumerate(TIME.iter_unpack(whole), at):
+                if call and number >= oldest:
+                    in_group = bool(flags & 1)
+                    yield number, GpuTime(call, sequence, what >> 48, begun, what & 0xFFFFFFFFFFFF, in_group)
+            at += amount
+
+    def call(self, number: int) -> Call | None:
+        """One call, where the ring still holds it."""
+        header = self.header()
+        if not max(0, header.calls - header.call_capacity) < number <= header.calls:
+            return None
+        raw = self._read(header.calls_at + (number - 1) % header.call_capacity * CALL.size, CALL.size)
+        if len(raw) < CALL.size or (fields := CALL.unpack(raw))[0] != number & 0xFFFFFFFF:
+            return None
+        return _call(number, fields)
+
     def overwritten(self) -> int:
         """How many calls the ring no longer holds."""
         header = self.header()
@@ -235,12 +306,12 @@ def _named(names: tuple[str, ...], number: int) -> str:
 
 def shape_of(what: int, how: int) -> Shape:
     """Of the words of a call that say what it was."""
-    return _shape(what & 0xFFFFFFFFFFFF, how & 0xFFFFF1FFF)
+    return _shape(what & 0xFFFFFFFFFFFF, how & 0xFFFFF1FDF)
 
 
 @lru_cache(maxsize=4096)
 def _shape(what: int, how: int) -> Shape:
-    kind = _named(KINDS, how & 0x3F)
+    kind = _named(KINDS, how & 0x1F)
     root = how >> 16 & 0xFFFFF
     op = how >> 10 & 7
     return Shape(
@@ -287,4 +358,5 @@ def _call(number: int, fields: tuple[int, ...]) -> Call:
         failed=bool(flags & 4),
         begun_ns=(when & 0xFFFFFFFFFFFF) * 64,
         host_ns=host_ns_of(how),
+        launched=bool(how >> 5 & 1),
     )

@@ -13,8 +13,10 @@ MAX_BYTES = 1 << 30
 """Of one call's buffer."""
 MAX_CALLS = 4_000_000
 
-Step = tuple[int, int, str, int, int, int, int, int]
-"""begun_ns from the job's first call, communicator, kind, count, type, operator, root or peer, group."""
+MESSAGES = frozenset({"send", "recv"})
+
+Step = tuple[int, int, str, int, int, int, int, int, int]
+"""begun_ns from the job's first call, communicator, kind, count, type, operator, root or peer, group, lane."""
 
 
 @dataclass
@@ -45,6 +47,8 @@ class _Rank:
     rows: dict[int, tuple[int, int, int]]
     calls: list[Call]
     order: tuple[int, str, int]
+    is_whole: bool
+    """The ring has not come round: the first message between two ranks is there."""
 
 
 def plan(recordings: Sequence[Recording], ranks: int | None) -> Plan:
@@ -72,7 +76,7 @@ def plan(recordings: Sequence[Recording], ranks: int | None) -> Plan:
     if ranks is not None and ranks < len(all_ranks):
         notes.append(
             f"{ranks} of {len(all_ranks)} ranks: communicators have their remaining ranks, counts are as recorded, "
-            "a root that is left out becomes the first rank"
+            "a root that is left out becomes the first rank, messages to ranks that are left out are not sent"
         )
     made = Plan([RankPlan(rank.who) for rank in chosen], Counter(), notes, 0)
     _communicators(made, kept)
@@ -93,7 +97,8 @@ def _read(recording: Recording) -> _Rank:
     }
     name = f"rank {header.launched_rank}" if header.launched_rank >= 0 else f"pid {header.pid} of {header.host}"
     order = (header.launched_rank, header.host, header.pid)
-    return _Rank(name, header.synchronous, rows, list(recording.calls()), order)
+    whole = recording.overwritten() == 0 == header.lost
+    return _Rank(name, header.synchronous, rows, list(recording.calls()), order, whole)
 
 
 def _communicators(made: Plan, kept: dict[int, list[tuple[int, int]]]) -> None:
@@ -110,28 +115,87 @@ def _steps(made: Plan, chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, 
             row = rank.rows.get(call.communicator)
             if row and call.shape.kind in COLLECTIVES and not call.failed:
                 shapes[row[0], call.sequence][call.shape] += 1
+    answered = _answered(chosen, kept)
     numbers = {identity: at for at, identity in enumerate(kept)}
+    launched = 0
     for number, rank in enumerate(chosen):
         # Each host has its own clock: gaps count from the rank's own first call.
         first = rank.calls[0].begun_ns if rank.calls else 0
+        taken = []
         for call in rank.calls:
-            why = _why_not(rank, call, kept, shapes)
+            why = _why_not(rank, call, kept, shapes, answered[number])
             if why:
                 made.left_out[why] += 1
-                continue
-            identity, _, _ = rank.rows[call.communicator]
+            else:
+                taken.append(call)
+        lanes = _lanes(taken)
+        for call in taken:
+            identity = rank.rows[call.communicator][0]
             at = call.begun_ns - first
-            root = call.shape.root or 0
             where = [own for own, _ in kept[identity]]
-            root = where.index(root) if root in where else 0
+            root = where.index(call.shape.root) if call.shape.root in where else 0
             op = OPS.index(call.shape.op) if call.shape.op in OPS else 0
             type_ = TYPES.index(call.shape.type)
-            step = (at, numbers[identity], call.shape.kind, call.shape.count, type_, op, root, call.group)
+            step = (at, numbers[identity], call.shape.kind, call.shape.count, type_, op, root, call.group,
+                    lanes[call.communicator])  # fmt: skip
             made.ranks[number].steps.append(step)
             made.span_ns = max(made.span_ns, at)
+            launched += call.launched
             if rank.is_synchronous and not call.group and call.host_ns is not None:
                 key = (numbers[identity], call.shape.kind, call.shape.count, type_)
                 made.ranks[number].recorded_ns.setdefault(key, []).append(call.host_ns)
+    if launched:
+        made.notes.append(f"{launched:,} calls of launched graphs are issued one by one, as there are no graphs here")
+
+
+def _lanes(calls: Sequence[Call]) -> dict[int, int]:
+    """Which communicators' calls wait for each other, by place: those that share a stream or a group.
+
+    Streams run beside each other, so lanes may be in another order on another rank. A communicator's own calls stay in
+    one lane, as their order has to be the same on all ranks.
+    """
+    above: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def top(one: tuple[str, int]) -> tuple[str, int]:
+        while above.setdefault(one, one) != one:
+            one = above[one]
+        return one
+
+    before: Call | None = None
+    for call in calls:
+        place = ("communicator", call.communicator)
+        above[top(("stream", call.stream))] = top(place)
+        # Numbers of groups come again: those of one group follow each other.
+        if before and call.group and before.group == call.group:
+            above[top(("communicator", before.communicator))] = top(place)
+        before = call
+    numbers: dict[tuple[str, int], int] = {}
+    return {
+        one[1]: numbers.setdefault(top(one), len(numbers)) for one in list(above) if one[0] == "communicator"
+    }  # fmt: skip
+
+
+def _answered(chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, int]]]) -> list[set[int]]:
+    """Of each rank the numbers of its sends and receives whose other half is there: the n-th of a pair, and alike."""
+    halves: dict[tuple[int, int, int], tuple[list[tuple[int, Call]], list[tuple[int, Call]]]] = {}
+    for number, rank in enumerate(chosen):
+        for call in rank.calls:
+            row, peer = rank.rows.get(call.communicator), call.shape.root
+            if call.shape.kind not in MESSAGES or call.failed or call.captured or row is None or row[0] not in kept:
+                continue
+            if peer is None or not rank.is_whole:
+                continue
+            is_send = call.shape.kind == "send"
+            pair = (row[0], row[1], peer) if is_send else (row[0], peer, row[1])
+            halves.setdefault(pair, ([], []))[0 if is_send else 1].append((number, call))
+    found: list[set[int]] = [set() for _ in chosen]
+    for sends, receives in halves.values():
+        for (sender, send), (receiver, receive) in zip(sends, receives, strict=False):
+            if (send.shape.count, send.shape.type) != (receive.shape.count, receive.shape.type):
+                break
+            found[sender].add(send.number)
+            found[receiver].add(receive.number)
+    return found
 
 
 def _why_not(
@@ -139,18 +203,22 @@ def _why_not(
     call: Call,
     kept: dict[int, list[tuple[int, int]]],
     shapes: dict[tuple[int, int], Counter[object]],
+    answered: set[int],
 ) -> str | None:
     """Why a call is left out: in a sentence's words."""
     row = rank.rows.get(call.communicator)
-    if call.shape.kind not in COLLECTIVES:
-        return "sends, receives and signals"
     if call.failed or call.captured:
         return "calls that were refused, or captured into a graph"
+    if call.shape.kind not in COLLECTIVES | MESSAGES:
+        return "signals and calls that only some libraries have"
     if row is None or row[0] not in kept:
         return "calls on communicators of one rank"
-    same = shapes[row[0], call.sequence]
-    if same.total() < len(kept[row[0]]) or len(same) > 1:
-        return "calls that not all ranks made, or not alike"
     if call.shape.type not in TYPES or call.shape.bytes(row[2]) > MAX_BYTES:
         return f"calls of an unknown type, or above {MAX_BYTES >> 20} MiB"
-    return None
+    if call.shape.kind in MESSAGES:
+        why, fits = "sends and receives whose other half is not in the recordings", call.number in answered
+    else:
+        same = shapes[row[0], call.sequence]
+        why = "calls that not all ranks made, or not alike"
+        fits = same.total() >= len(kept[row[0]]) and len(same) == 1
+    return None if fits else why

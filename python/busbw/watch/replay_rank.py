@@ -10,6 +10,7 @@ import ctypes
 import json
 import struct
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,12 @@ _BFLOAT16 = 9
 FUNCTIONS = {
     "all_reduce": "ncclAllReduce", "all_gather": "ncclAllGather", "reduce_scatter": "ncclReduceScatter",
     "broadcast": "ncclBroadcast", "reduce": "ncclReduce", "alltoall": "ncclAlltoAll", "gather": "ncclGather",
-    "scatter": "ncclScatter",
+    "scatter": "ncclScatter", "send": "ncclSend", "recv": "ncclRecv",
 }  # fmt: skip
+MESSAGES = frozenset({"send", "recv"})
+REDUCING = frozenset({"all_reduce", "reduce_scatter", "reduce"})
+ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
+MAX_CHECKED = 1 << 14
 
 
 class UniqueId(ctypes.Structure):
@@ -42,23 +47,20 @@ def encoded(type_: int, value: int) -> bytes | None:
 
 
 class Rank:
-    """The library, the communicators and two buffers."""
+    """The library and the communicators; each lane has buffers of its own."""
 
-    def __init__(self, library: str, folder: Path, communicators: list[list[int]], largest: int) -> None:
-        self._nccl = ctypes.CDLL(library)
-        self._nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
+    def __init__(self, library: str, folder: Path, communicators: list[list[int]]) -> None:
+        self.nccl = ctypes.CDLL(library)
+        self.nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
         self.communicators = communicators
-        self._comms: list[ctypes.c_void_p | None] = []
+        self.comms: list[ctypes.c_void_p | None] = []
         for number, (size, rank) in enumerate(communicators):
-            self._comms.append(self._made(folder / f"id{number}", size, rank) if size else None)
-        self.send = ctypes.create_string_buffer(max(largest, 1))
-        self.receive = ctypes.create_string_buffer(max(largest, 1))
-        self._ones: int | None = None
+            self.comms.append(self._made(folder / f"id{number}", size, rank) if size else None)
 
     def _made(self, file: Path, size: int, rank: int) -> ctypes.c_void_p:
         unique = UniqueId()
         if rank == 0:
-            self.must(self._nccl.ncclGetUniqueId(ctypes.byref(unique)), "ncclGetUniqueId")
+            must(self.nccl.ncclGetUniqueId(ctypes.byref(unique)), "ncclGetUniqueId")
             file.with_suffix(".part").write_bytes(bytes(unique))
             file.with_suffix(".part").rename(file)
         else:
@@ -69,104 +71,188 @@ class Rank:
                 time.sleep(0.002)
             unique = UniqueId.from_buffer_copy(file.read_bytes())
         comm = ctypes.c_void_p()
-        self.must(self._nccl.ncclCommInitRank(ctypes.byref(comm), size, unique, rank), "ncclCommInitRank")
+        must(self.nccl.ncclCommInitRank(ctypes.byref(comm), size, unique, rank), "ncclCommInitRank")
         return comm
 
-    @staticmethod
-    def must(result: int, what: str) -> None:
-        """End where the library refuses."""
-        if result != 0:
-            raise SystemExit(f"{what} returned {result}")
 
-    def group(self, *, start: bool) -> None:
-        """Begin or end a group."""
-        self.must(self._nccl.ncclGroupStart() if start else self._nccl.ncclGroupEnd(), "a group")
+def must(result: int, what: str) -> None:
+    """End where the library refuses."""
+    if result != 0:
+        raise SystemExit(f"{what} returned {result}")
 
-    def call(self, step: list[Any]) -> int:
-        """One call; how long it took in ns."""
-        _, place, kind, count, type_, op, root, _ = step
-        function = getattr(self._nccl, FUNCTIONS[kind])
-        comm, many = self._comms[place], ctypes.c_size_t(count)
-        words: list[Any] = [self.send, self.receive, many, type_]
-        if kind in ("all_reduce", "reduce_scatter", "reduce"):
+
+def bytes_of(step: list[Any], communicators: list[list[int]]) -> int:
+    """Of the larger buffer of a call."""
+    size = 1 if step[2] in MESSAGES else max(communicators[step[1]][0], 1)
+    return int(step[3]) * WIDTHS[step[4]] * size
+
+
+class Lane:
+    """Calls that follow each other: the recorded ones of streams that share a communicator or a group."""
+
+    def __init__(self, rank: Rank, steps: list[list[Any]]) -> None:
+        self._rank = rank
+        self._parts = parts_of(steps)
+        largest = max((bytes_of(step, rank.communicators) for step in steps), default=1)
+        self.send = ctypes.create_string_buffer(max(largest, 1))
+        # Receives of a group lie one after the other.
+        group = max(
+            (sum(padded(bytes_of(step, rank.communicators)) for step in part) for part in self._parts), default=1
+        )
+        self.receive = ctypes.create_string_buffer(max(group, 1))
+        self._ones: int | None = None
+        self._seen: set[tuple[tuple[Any, ...], ...]] = set()
+        self.times: dict[str, list[int]] = {}
+        self.groups: list[int] = []
+        self.wrong = self.checks = 0
+        self.failed: BaseException | None = None
+
+    def run(self, *, gaps: bool, start_ns: int) -> None:
+        """Every call in its order; a failure is kept for the main thread."""
+        try:
+            for part in self._parts:
+                if gaps and (ahead := part[0][0] - (time.perf_counter_ns() - start_ns)) > 0:
+                    time.sleep(ahead / 1e9)
+                if part[0][7]:
+                    self._group(part)
+                else:
+                    self._single(part[0])
+        except BaseException as error:  # noqa: BLE001 - told by the main thread
+            self.failed = error
+
+    def _call(self, step: list[Any], at: int = 0) -> tuple[Any, list[Any]]:
+        _, place, kind, count, type_, op, root = step[:7]
+        many, comm = ctypes.c_size_t(count), self._rank.comms[place]
+        receive = ctypes.c_void_p(ctypes.addressof(self.receive) + at)
+        function = getattr(self._rank.nccl, FUNCTIONS[kind])
+        if kind in MESSAGES:
+            return function, [self.send if kind == "send" else receive, many, type_, root, comm, None]
+        words: list[Any] = [self.send, receive, many, type_]
+        if kind in REDUCING:
             words.append(op)
-        if kind in ("broadcast", "reduce", "gather", "scatter"):
+        if kind in ROOTED:
             words.append(root)
-        began = time.perf_counter_ns()
-        result = function(*words, comm, None)
-        took = time.perf_counter_ns() - began
-        self.must(result, FUNCTIONS[kind])
-        return took
+        return function, [*words, comm, None]
 
-    def checked(self, step: list[Any]) -> tuple[int, int]:
-        """One call whose result is looked at: how long it took, and how many of three elements are wrong."""
-        _, place, kind, count, type_, op, root, _ = step
-        size, rank = self.communicators[place]
-        one = encoded(type_, 1)
-        if one is None or count == 0:
-            return self.call(step), 0
-        if self._ones != type_:
+    def _single(self, step: list[Any]) -> None:
+        key = f"{step[1]} {step[2]} {step[3]} {step[4]}"
+        samples = self.times.setdefault(key, [])
+        check = self._is_first([step])
+        if check:
+            self._prepare(step)
+        function, words = self._call(step)
+        began = time.perf_counter_ns()
+        result = function(*words)
+        took = time.perf_counter_ns() - began
+        must(result, FUNCTIONS[step[2]])
+        if check:
+            self._look(step, 0)
+        if len(samples) < SAMPLES:
+            samples.append(took)
+
+    def _group(self, part: list[list[Any]]) -> None:
+        nccl = self._rank.nccl
+        one_type = len({step[4] for step in part}) == 1
+        check = one_type and self._is_first(part)
+        if check:
+            self._prepare(part[0])
+        places = []
+        at = 0
+        for step in part:
+            places.append(at)
+            at += padded(bytes_of(step, self._rank.communicators))
+        calls = [self._call(step, place) for step, place in zip(part, places, strict=True)]
+        began = time.perf_counter_ns()
+        must(nccl.ncclGroupStart(), "ncclGroupStart")
+        for (function, words), step in zip(calls, part, strict=True):
+            must(function(*words), FUNCTIONS[step[2]])
+        must(nccl.ncclGroupEnd(), "ncclGroupEnd")
+        if len(self.groups) < SAMPLES:
+            self.groups.append(time.perf_counter_ns() - began)
+        for step, place in zip(part, places, strict=True):
+            if check:
+                self._look(step, place)
+
+    def _is_first(self, part: list[list[Any]]) -> bool:
+        shape = tuple(tuple(step[1:7]) for step in part)
+        if shape in self._seen or len(self._seen) >= MAX_CHECKED or encoded(part[0][4], 1) is None:
+            return False
+        self._seen.add(shape)
+        return True
+
+    def _prepare(self, step: list[Any]) -> None:
+        one = encoded(step[4], 1) or b"\0"
+        if self._ones != step[4]:
             elements = len(self.send) // len(one)
             ctypes.memmove(self.send, one * elements, elements * len(one))
-            self._ones = type_
+            self._ones = step[4]
         ctypes.memset(self.receive, 0, len(self.receive))
-        took = self.call(step)
-        if kind in ("reduce", "gather") and rank != root:
-            return took, 0
-        received = count * (size if kind in ("all_gather", "alltoall", "gather") else 1)
-        sums = kind in ("all_reduce", "reduce_scatter", "reduce") and op == 0
-        bits = 8 * len(one)
-        value = size % (1 << (bits - 1)) if sums and type_ < 6 else size if sums else 1
+
+    def _look(self, step: list[Any], at: int) -> None:
+        """Three elements of what was received."""
+        _, place, kind, count, type_, op, root = step[:7]
+        size, rank = self._rank.communicators[place]
+        if count == 0 or kind == "send" or (kind in {"reduce", "gather"} and rank != root):
+            return
+        one = encoded(type_, 1) or b"\0"
+        received = count * (size if kind in {"all_gather", "alltoall", "gather"} else 1)
+        sums = kind in REDUCING and op == 0
+        value = size % (1 << (8 * len(one) - 1)) if sums and type_ < 6 else size if sums else 1
         wanted = encoded(type_, value)
-        start = ctypes.addressof(self.receive)
-        found = [ctypes.string_at(start + at * len(one), len(one)) for at in (0, received // 2, received - 1)]
-        return took, sum(each != wanted for each in found)
+        start = ctypes.addressof(self.receive) + at
+        found = [ctypes.string_at(start + each * len(one), len(one)) for each in (0, received // 2, received - 1)]
+        self.checks += 1
+        self.wrong += sum(each != wanted for each in found)
 
 
-def largest(plan: dict[str, Any]) -> int:
-    """Bytes of the larger buffer of any call."""
-    sizes = [size for size, _ in plan["communicators"]]
-    return max((step[3] * WIDTHS[step[4]] * max(sizes[step[1]], 1) for step in plan["steps"]), default=1)
+def padded(length: int) -> int:
+    """So that every type is aligned."""
+    return (length + 63) // 64 * 64
+
+
+def parts_of(steps: list[list[Any]]) -> list[list[list[Any]]]:
+    """Calls alone, and those of a group together."""
+    parts: list[list[list[Any]]] = []
+    for step in steps:
+        if step[7] and parts and parts[-1][0][7] == step[7]:
+            parts[-1].append(step)
+        else:
+            parts.append([step])
+    return parts
 
 
 def replayed(rank: Rank, steps: list[list[Any]], *, gaps: bool) -> dict[str, Any]:
-    """Every call in its order; times by communicator, kind, count and type."""
-    times: dict[str, list[int]] = {}
-    wrong = checks = 0
-    group = 0
-    start = time.perf_counter_ns()
+    """Every lane in a thread of its own; times by communicator, kind, count and type."""
+    by_lane: dict[int, list[list[Any]]] = {}
     for step in steps:
-        if step[7] != group:
-            if group:
-                rank.group(start=False)
-            if step[7]:
-                rank.group(start=True)
-            group = step[7]
-        if gaps and (ahead := step[0] - (time.perf_counter_ns() - start)) > 0:
-            time.sleep(ahead / 1e9)
-        key = f"{step[1]} {step[2]} {step[3]} {step[4]}"
-        samples = times.setdefault(key, [])
-        if group:
-            rank.call(step)
-        elif not samples:
-            took, bad = rank.checked(step)
-            wrong, checks = wrong + bad, checks + 1
-            samples.append(took)
-        else:
-            took = rank.call(step)
-            if len(samples) < SAMPLES:
-                samples.append(took)
-    if group:
-        rank.group(start=False)
-    # The first call is the one that was checked, and it waits for ranks that start later.
-    return {"times": {key: each[1:] or each for key, each in times.items()}, "wrong": wrong, "checks": checks,
-            "took_ns": time.perf_counter_ns() - start}  # fmt: skip
+        by_lane.setdefault(step[8], []).append(step)
+    lanes = [Lane(rank, each) for each in by_lane.values()]
+    start = time.perf_counter_ns()
+    threads = [threading.Thread(target=lane.run, kwargs={"gaps": gaps, "start_ns": start}) for lane in lanes[1:]]
+    for thread in threads:
+        thread.start()
+    for lane in lanes[:1]:
+        lane.run(gaps=gaps, start_ns=start)
+    for thread in threads:
+        thread.join()
+    took = time.perf_counter_ns() - start
+    for lane in lanes:
+        if lane.failed:
+            raise lane.failed
+    times: dict[str, list[int]] = {}
+    for lane in lanes:
+        for key, each in lane.times.items():
+            # The first call is checked, and waits for ranks that start later.
+            times.setdefault(key, []).extend(each[1:] or each)
+    return {"times": times, "groups": [ns for lane in lanes for ns in lane.groups], "lanes": len(lanes),
+            "wrong": sum(lane.wrong for lane in lanes), "checks": sum(lane.checks for lane in lanes),
+            "took_ns": took}  # fmt: skip
 
 
 def main() -> int:
     """Words and files as above."""
     plan = json.loads(Path(sys.argv[3]).read_text())
-    rank = Rank(sys.argv[1], Path(sys.argv[2]), plan["communicators"], largest(plan))
+    rank = Rank(sys.argv[1], Path(sys.argv[2]), plan["communicators"])
     Path(sys.argv[4]).write_text(json.dumps(replayed(rank, plan["steps"], gaps=plan["gaps"])))
     return 0
 

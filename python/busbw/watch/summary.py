@@ -39,6 +39,9 @@ class Summary:
     overwritten: int = 0
     communicators: int = 0
     unreturned: int = 0
+    launches: int = 0
+    unseen_graphs: int = 0
+    missed_times: int = 0
 
     def text(self) -> str:
         """As a table, and what is missing from it."""
@@ -74,6 +77,15 @@ class Summary:
             lines.append(f"{self.lost:,} calls were lost, as there was no room for the file")
         if self.unreturned:
             lines.append(f"{self.unreturned:,} calls had not come back")
+        if self.launches:
+            lines.append(f"{self.launches:,} launches of graphs with calls in them, each counted")
+        if self.unseen_graphs:
+            lines.append(
+                f"{self.unseen_graphs:,} processes captured calls into graphs whose launches could not be seen: "
+                "their CUDA runtime is linked in, or BUSBW_RECORD_GRAPHS=0"
+            )
+        if self.missed_times:
+            lines.append(f"{self.missed_times:,} calls of the sample have no time on the GPU")
         return "\n".join(lines)
 
 
@@ -95,6 +107,10 @@ def _add(summary: Summary, recording: Recording) -> None:
     summary.overwritten += recording.overwritten()
     summary.communicators += len(ranks)
     summary.ranks[f"{who} on {header.host}"] += header.calls
+    gpu = recording.gpu()
+    summary.launches += gpu.launches
+    summary.missed_times += gpu.missed
+    captured_before = sum(line.captured for line in summary.lines.values())
     calls: Counter[tuple[int, int]] = Counter()
     host_ns: Counter[tuple[int, int]] = Counter()
     unreturned: Counter[tuple[int, int]] = Counter()
@@ -119,6 +135,8 @@ def _add(summary: Summary, recording: Recording) -> None:
         line.host_ns += host_ns[key]
         summary.read += number
         summary.unreturned += unreturned[key]
+    captured = sum(line.captured for line in summary.lines.values()) - captured_before
+    summary.unseen_graphs += captured > 0 and not gpu.sees_launches
 
 
 def _mean_us(line: Line) -> str:

@@ -143,13 +143,16 @@ def _read_bundle(data: bytes, folder: Path) -> object:
 
 
 def _recordings(folder: Path) -> list[bytes]:
-    path = write_recording(folder, 0, [Row(0, 2)], [Made(1000 * n, sequence=n) for n in range(40)], capacity=64)
+    path = write_recording(
+        folder, 0, [Row(0, 2)], [Made(1000 * n, sequence=n, gpu_ns=900) for n in range(40)], capacity=64
+    )
     return [path.read_bytes()]
 
 
 def _read_recording(path: Path) -> object:
     with Recording(path) as recording:
-        return recording.communicators(), len(list(recording.calls())), recording.overwritten()
+        calls, times = len(list(recording.calls())), len(list(recording.times()))
+        return recording.communicators(), calls, times, recording.overwritten()
 
 
 def _summaries(folder: Path) -> list[bytes]:

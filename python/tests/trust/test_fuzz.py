@@ -51,6 +51,7 @@ OURS = {
     "watch.links": "/proc",
     "watch.memory": "/proc and counters of the control group",
     "watch.processes": "/proc",
+    "watch.timeline": "parts of the page that are shipped; recordings by their reader",
 }
 """Modules that read nothing of others, or hand it to a reader of the table."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.watch.recording import CALL, COMMUNICATOR, HEADER, KINDS, OPS, TYPES
+from busbw.watch.recording import CALL, COMMUNICATOR, GPU_HEADER, HEADER, KINDS, OPS, TIME, TYPES
 
 CALLS_AT = 8192
 
@@ -27,6 +27,8 @@ class Made:
     group: int = 0
     flags: int = 0
     stream: int = 0
+    launched: bool = False
+    gpu_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ def write(
     lost: int = 0,
     capacity: int = 0,
     ended: bool = True,
+    launches: int = 0,
+    sees_launches: bool = True,
 ) -> Path:
     """A file of one process, whose ring holds at least its calls."""
     pid = pid or 1000 + rank
@@ -82,7 +86,8 @@ def write(
     for number, call in enumerate(calls, 1):
         sequences[call.place] += 1
         how = (
-            KINDS.index(call.kind) | TYPES.index(call.type) << 6 | OPS.index(call.op) << 10 | call.flags << 13
+            KINDS.index(call.kind) | call.launched << 5
+            | TYPES.index(call.type) << 6 | OPS.index(call.op) << 10 | call.flags << 13
             | (0xFFFFF if call.root is None else call.root) << 16 | call.group << 36 | packed(call.host_ns) << 48
         )  # fmt: skip
         sequence = sequences[call.place] if call.sequence is None else call.sequence
@@ -91,6 +96,12 @@ def write(
             content, at, number, sequence, call.count | call.place << 48,
             call.begun_ns // 64 | call.stream << 48, how,
         )  # fmt: skip
+    timed = [(number, call) for number, call in enumerate(calls, 1) if call.gpu_ns is not None]
+    places = 1 << max(len(timed) - 1, 0).bit_length()
+    GPU_HEADER.pack_into(content, len(head), launches, len(content), places, len(timed), 0, 1, sees_launches)
+    for number, call in timed:
+        took = (call.gpu_ns or 0) | call.place << 48
+        content += TIME.pack(number, call.begun_ns, took, number, 1 if call.group else 0)
     path.write_bytes(content)
     return path
 

@@ -15,7 +15,7 @@ from made_recordings import Made, Row, write
 from busbw.base.errors import UserError
 from busbw.watch.recording import Recording, find
 from busbw.watch.replay import Plan, plan
-from busbw.watch.replay_rank import Rank, encoded
+from busbw.watch.replay_rank import Lane, Rank, encoded
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
@@ -65,7 +65,10 @@ def test_a_plan_holds_what_all_ranks_called_alike(tmp_path: Path) -> None:
     everything(tmp_path)
     made = planned(tmp_path)
     assert [len(rank.steps) for rank in made.ranks] == [14, 14, 11]
-    assert made.left_out == {"sends, receives and signals": 3, "calls that not all ranks made, or not alike": 2}
+    assert made.left_out == {
+        "sends and receives whose other half is not in the recordings": 3,
+        "calls that not all ranks made, or not alike": 2,
+    }
     assert [rank.communicators for rank in made.ranks] == [[(3, 0), (2, 0)], [(3, 1), (2, 1)], [(3, 2), (0, 0)]]
 
 
@@ -122,19 +125,98 @@ def test_it_replays_over_the_cpu_library_and_checks_results(tmp_path: Path, opti
 
 @pytest.mark.parametrize(
     ("kind", "type_", "written", "wrong"),
-    [("all_reduce", 7, 3.0, 0), ("all_reduce", 7, 2.0, 3), ("all_gather", 7, 1.0, 0), ("broadcast", 7, 0.0, 3)],
-)
+    [("all_reduce", 7, 3.0, 0), ("all_reduce", 7, 2.0, 3), ("all_gather", 7, 1.0, 0), ("broadcast", 7, 0.0, 3),
+     ("recv", 7, 1.0, 0), ("recv", 7, 2.0, 3), ("send", 7, 2.0, 0)],
+)  # fmt: skip
 def test_a_wrong_result_is_counted(kind: str, type_: int, written: float, wrong: int) -> None:
-    class Written(Rank):
-        def call(self, step: list[Any]) -> int:
-            value = encoded(type_, int(written)) or b""
-            ctypes.memmove(self.receive, value * (len(self.receive) // len(value)), len(self.receive))
-            return 1
+    written_bytes = (encoded(type_, int(written)) or b"") * (75 if kind == "all_gather" else 25)
+    ready = Ready(lambda receive: ctypes.memmove(receive, written_bytes, len(written_bytes)))
+    lane = Lane(ready, [[0, 0, kind, 25, type_, 0, 0, 0, 0]])
+    lane.run(gaps=False, start_ns=0)
+    assert (lane.failed, lane.wrong) == (None, wrong)
 
-    rank = Written.__new__(Written)
-    rank.communicators, rank._ones = [[3, 0]], None
-    rank.send, rank.receive = ctypes.create_string_buffer(300), ctypes.create_string_buffer(300)
-    assert rank.checked([0, 0, kind, 25, type_, 0, 0, 0]) == (1, wrong)
+
+class Ready(Rank):
+    """A library that writes what a test wants."""
+
+    def __init__(self, write: Any) -> None:
+        self.communicators, self.comms = [[3, 0]], [None]
+
+        class Library:
+            def __getattr__(self, name: str) -> Any:
+                if name in {"ncclGroupStart", "ncclGroupEnd"}:
+                    return lambda: 0
+                at = 0 if name == "ncclRecv" else 1
+
+                def call(*words: Any) -> int:
+                    if name != "ncclSend":
+                        write(words[at])
+                    return 0
+
+                return call
+
+        self.nccl: Any = Library()
+
+
+def messages(folder: Path, ranks: int = 3) -> None:
+    """An all-to-all made of sends, a ring outside of groups, a split's pair, and what hung in the middle."""
+    for rank in range(ranks):
+        rows = [Row(rank, ranks), *([Row(rank, 2, identity=9, parent=7, made=3)] if rank < 2 else [])]
+        calls = [Made(0), Made(10**5)]
+        for peer in range(ranks):
+            count = 10 + rank * ranks + peer
+            back = 10 + peer * ranks + rank
+            calls.append(Made(10**6, kind="send", root=peer, count=count, group=4, sequence=peer * 2))
+            calls.append(Made(10**6, kind="recv", root=peer, count=back, group=4, sequence=peer * 2 + 1))
+        after, before = (rank + 1) % ranks, (rank - 1) % ranks
+        ring = [Made(2 * 10**6, kind="send", root=after, count=33), Made(2 * 10**6, kind="recv", root=before, count=33)]
+        calls += ring if rank == 0 else ring[::-1]
+        if rank < 2:
+            kinds = ("send", "recv") if rank == 0 else ("recv", "send")
+            calls += [Made(3 * 10**6, kind=kind, root=1 - rank, place=1, stream=8) for kind in kinds]
+            calls += [Made(3 * 10**6, place=1, stream=8)]
+        if rank == 0:
+            calls += [Made(4 * 10**6, kind="send", root=1)]
+        write(folder, rank, rows, calls)
+
+
+def test_messages_whose_halves_are_there_are_replayed(tmp_path: Path) -> None:
+    messages(tmp_path)
+    made = planned(tmp_path)
+    assert [len(rank.steps) for rank in made.ranks] == [2 + 6 + 2 + 3, 2 + 6 + 2 + 3, 2 + 6 + 2]
+    assert made.left_out == {"sends and receives whose other half is not in the recordings": 1}
+    assert {step[8] for step in made.ranks[0].steps} == {0, 1}, "the split has a stream of its own"
+
+
+def test_messages_of_unlike_halves_are_left_out_from_there_on(tmp_path: Path) -> None:
+    for rank, kind in enumerate(("send", "recv")):
+        calls = [Made(n * 10**6, kind=kind, root=1 - rank, count=100 + (n == 2 and rank)) for n in range(5)]
+        write(tmp_path, rank, [Row(rank, 2)], [*calls, Made(9 * 10**6)])
+    assert [len(rank.steps) for rank in planned(tmp_path).ranks] == [3, 3]
+
+
+def test_communicators_that_share_a_group_or_a_stream_are_one_lane(tmp_path: Path) -> None:
+    for rank in range(2):
+        rows = [Row(rank, 2, identity=each) for each in (7, 8, 9, 10)]
+        calls = [
+            Made(0, place=0, stream=1), Made(1, place=1, stream=1), Made(2, place=2, stream=2, group=5),
+            Made(3, place=1, stream=3, group=5), Made(4, place=3, stream=4), Made(5, place=0, stream=9, group=5),
+        ]  # fmt: skip
+        write(tmp_path, rank, rows, calls)
+    lanes = [step[8] for step in planned(tmp_path).ranks[0].steps]
+    assert lanes[0] == lanes[1] == lanes[2] == lanes[3] != lanes[4]
+    assert lanes[5] == lanes[0]
+
+
+@needs_library
+@pytest.mark.parametrize("options", [(), ("--ranks", "2")])
+def test_messages_arrive_over_the_cpu_library(tmp_path: Path, options: tuple[str, ...]) -> None:
+    messages(tmp_path)
+    done = replay(tmp_path, "--library", str(CPU), *options)
+    assert done.returncode == 0, done.stderr
+    assert "0 wrong of " in done.stdout
+    assert ("3" if not options else "2") + " groups, the median one in " in done.stdout
+    assert "up to 2 streams of a rank ran beside each other" in done.stdout
 
 
 @pytest.mark.parametrize(

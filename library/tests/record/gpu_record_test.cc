@@ -1,0 +1,138 @@
+// Over a fake GPU: each launch of a graph counts its calls once, and sampled calls have their time on the GPU.
+#include <sstream>
+
+#include "library/tests/gpu/program.h"
+#include "library/tests/record/recording_file.h"
+
+namespace busbw::record::test {
+namespace {
+
+using gpu::test::Finished;
+using gpu::test::run;
+
+const std::string preloaded = "LD_PRELOAD=" BUSBW_TEST_RECORDER " ";
+
+Finished record(const Folder& folder, const std::string& what, const std::string& environment = "") {
+  return run("BUSBW_RECORD_CALLS=1024 BUSBW_RECORD_DIR=" + folder.path + " " + environment + " " + preloaded,
+             BUSBW_TEST_GPU_USER " " + what);
+}
+
+// "10 10* 20*": counts of the calls that ran, those by a graph's launch with a star.
+std::string ran(const File& file) {
+  std::ostringstream words;
+  for (std::uint64_t n = 1; n <= file.header().calls; ++n) {
+    const Call& call = file.call(n);
+    if (File::flags(call) & flag_captured) continue;
+    words << (n > 1 ? " " : "") << File::count(call) << (File::launched(call) ? "*" : "");
+  }
+  return words.str();
+}
+
+TEST(Graphs, EachLaunchCountsItsCallsOnceAndInOrder) {
+  const Folder folder;
+  const Finished done = record(folder, "graphs");
+  ASSERT_EQ(done.status, 0) << done.output;
+  const File file(folder.path);
+  EXPECT_EQ(ran(file), "1 10* 10* 10* 10* 10* 10* 10* 10* 20* 20* 30* 2");
+  EXPECT_EQ(file.header().launches, 6U);
+  EXPECT_EQ(file.header().sees_launches, 1U);
+}
+
+TEST(Graphs, LaunchedCallsTakeTheNextNumbersOfTheirCommunicators) {
+  const Folder folder;
+  ASSERT_EQ(record(folder, "graphs").status, 0);
+  const File file(folder.path);
+  std::uint32_t sequences[2] = {};
+  for (std::uint64_t n = 1; n <= file.header().calls; ++n) {
+    const Call& call = file.call(n);
+    ASSERT_LT(call.what >> 48, 2U);
+    EXPECT_EQ(call.sequence, ++sequences[call.what >> 48]) << n;
+    EXPECT_NE(call.how.load() >> 48, 0U) << "call " << n << " has come back";
+    EXPECT_EQ(File::flags(call) & flag_failed, 0);
+  }
+  for (int place : {0, 1}) {
+    EXPECT_EQ(file.row(place).entered, file.row(place).returned);
+    EXPECT_EQ(file.row(place).collectives, sequences[place]);
+  }
+}
+
+TEST(Graphs, CanBeLeftAlone) {
+  const Folder folder;
+  ASSERT_EQ(record(folder, "graphs", "BUSBW_RECORD_GRAPHS=0").status, 0);
+  const File file(folder.path);
+  EXPECT_EQ(ran(file), "1 2");
+  EXPECT_EQ(file.header().sees_launches, 0U) << "a reader learns that launches are not in it";
+}
+
+struct Span {
+  std::uint64_t number, count, begun_ns, took_ns;
+};
+
+std::vector<Span> spans(const File& file) {
+  std::vector<Span> all;
+  for (std::uint64_t n = 0; n < file.header().times; ++n) {
+    const Time& time = file.time(n);
+    all.push_back({time.number, File::count(file.call(time.number)), time.begun_ns, time.what & 0xffffffffffff});
+    EXPECT_EQ(time.sequence, file.call(time.number).sequence);
+  }
+  return all;
+}
+
+TEST(Times, AreThoseOfTheGpuForEveryCallOutsideOfCaptures) {
+  const Folder folder;
+  const Finished done = record(folder, "times", "BUSBW_RECORD_TIMES=all");
+  ASSERT_EQ(done.status, 0) << done.output;
+  const File file(folder.path);
+  const std::vector<Span> found = spans(file);
+  ASSERT_EQ(found.size(), 23U);
+  EXPECT_EQ(file.header().times_missed, 0U);
+  for (const Span& span : found) {
+    if (span.number > 20) continue;
+    // The fake GPU takes a microsecond an element, and nothing comes between the two events; a float of milliseconds.
+    EXPECT_NEAR(double(span.took_ns), double(span.count) * 1000, 200) << span.number;
+    const std::uint64_t host_ns = (file.call(span.number).when & 0xffffffffffff) * tick_ns;
+    EXPECT_GE(span.begun_ns + 1000, host_ns) << span.number;
+  }
+  // A call begins when the one before it has ended, by one clock.
+  for (std::size_t i = 1; i < 5; ++i) EXPECT_GE(found[i].begun_ns + 3000, found[i - 1].begun_ns + found[i - 1].took_ns);
+  for (const Span& span : found) {
+    const double wanted = span.number == 21 || span.number == 22 ? 500e3 : span.number == 23 ? 50e3 : 0;
+    if (wanted == 0) continue;
+    EXPECT_NEAR(double(span.took_ns), wanted, 200) << "calls of a group have the time of its stream";
+  }
+}
+
+TEST(Times, AreOfTheSameCallsOnAllRanks) {
+  const Folder folder;
+  ASSERT_EQ(record(folder, "times", "BUSBW_RECORD_TIMES=7").status, 0);
+  const File file(folder.path);
+  std::string numbers;
+  for (const Span& span : spans(file)) numbers += std::to_string(span.number) + " ";
+  EXPECT_EQ(numbers, "7 14 21 ") << "every seventh collective of a communicator";
+}
+
+TEST(Times, AreMissedAndCountedWhereAnotherGpuIsCurrent) {
+  const Folder folder;
+  ASSERT_EQ(record(folder, "times", "FAKE_CUDA_DEVICE=3 BUSBW_RECORD_TIMES=all").status, 0);
+  const File file(folder.path);
+  EXPECT_EQ(file.header().times, 0U);
+  EXPECT_EQ(file.header().times_missed, 23U);
+}
+
+TEST(Times, AreNotTakenUnlessAskedFor) {
+  const Folder folder;
+  ASSERT_EQ(record(folder, "times").status, 0);
+  const File file(folder.path);
+  EXPECT_EQ(file.header().times_at, 0U);
+  EXPECT_EQ(file.header().times + file.header().times_missed, 0U);
+}
+
+TEST(Times, AWordThatMeansNothingIsSaid) {
+  const Folder folder;
+  const Finished done = record(folder, "times", "BUSBW_RECORD_TIMES=often");
+  EXPECT_EQ(done.status, 0) << "the program goes on";
+  EXPECT_TRUE(gpu::test::contains(done.output, "BUSBW_RECORD_TIMES is 'often'; it takes all, none, or a number"));
+}
+
+}  // namespace
+}  // namespace busbw::record::test
