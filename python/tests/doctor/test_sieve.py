@@ -12,9 +12,11 @@ from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.inputs import BLOCK_BYTES, Inputs, holding_tables, read_inputs
+from busbw.doctor.read_logs import read_logs
 from busbw.doctor.scan import Scanning, scan
 from busbw.doctor.sieve import MAX_LINE, Sieve, is_json_log, lines_in, numbered
 from busbw.doctor.signatures import SIGNATURES
+from busbw.doctor.snapshot import TextFile
 from busbw.machine.nccl.log import read_log, read_numbered
 
 from .corpus import healthy
@@ -171,3 +173,24 @@ def test_a_file_with_a_table_is_looked_into(before: int, tmp_path: Path) -> None
     (tmp_path / "without").write_bytes(b" " * before + b"busy")
     names = [str(tmp_path / each) for each in ("with", "without")]
     assert holding_tables(names) == names[:1]
+
+
+def test_calls_alone_are_lines_of_nccl(tmp_path: Path) -> None:
+    call = "n0:1:2 [0] NCCL INFO AllReduce: opCount 7 sendbuff 0x7f recvbuff 0x7f count 4 [nranks=2] stream 0x5\n"
+    path = tmp_path / "job.log"
+    path.write_text(call * 3)
+    ((_, found),) = read_logs([TextFile(str(path), None)])
+    assert found.kinds["nccl"] == 3
+
+
+@pytest.mark.parametrize("first", ["", "\n"], ids=["at once", "behind an empty line"])
+def test_lines_keep_their_numbers(first: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(first + "all is well\nNVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off.\n")
+    ((_, found),) = read_logs([TextFile(str(path), None)])
+    assert found.hits["gpu-off-bus"].lines[0][0] == 2 + len(first)
+
+
+def test_a_warning_about_a_call_is_no_call(tmp_path: Path) -> None:
+    line = FAULT.format("Connection refused") + " opCount 7 \n"
+    assert [each.name for each in loud(line.encode(), tmp_path)] == ["connection-refused"]

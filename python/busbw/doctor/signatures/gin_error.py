@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="transfers that the GPU itself starts (GIN, RMA) fail: {what}",
     patterns=(
+        r"GIN (?:strong )?signals are required, but the GIN plugin does not support",
         r"(?P<what>GIN Error.{0,60})",
         r"(?P<what>DOCA (?:Error|failure).{0,40})",
         r"(?P<what>Error on GFD test.{0,40})",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title=("the RDMA devices cannot be opened: /dev/infiniband or its rights are missing in the container"),
     patterns=(
+        r"Rank \d+ on \S+ could not open \S+ \(",
+        r"channels on the extra devices of other ranks have no peer",
         r"No matched device found",
         r"NIXL_ERR_BACKEND",
         r"NET/IB : Unable to query (?:device|port)",

@@ -63,6 +63,14 @@ def test_channels_of_a_pair_are_counted_once_each_and_devices_kept() -> None:
     assert pair.channels == 3 and pair.devices == ("0", "1")
 
 
+def test_a_pair_uses_gpu_direct_rdma_where_any_of_its_channels_does() -> None:
+    text = "Channel 0{0}/0 : 0[0] -> 1[1] [send] via NET/IB/{0}{1}"
+    for suffixes in (("/GDRDMA", ""), ("", "/GDRDMA/flush=None")):
+        log = read(begin(0), *(said(text.format(channel, suffix)) for channel, suffix in enumerate(suffixes)))
+        [pair] = log.communicators[0].transports
+        assert (pair.gdr, pair.channels, pair.devices) == (True, 2, ("0", "1"))
+
+
 def test_rings_and_trees_are_read_in_old_and_new_order() -> None:
     log = read(
         begin(0),
