@@ -139,9 +139,13 @@ def test_what_a_killed_watcher_of_this_host_left_is_taken_away_and_nothing_else(
     host, namespace, _, _ = mine.rsplit("-", 3)
     gone = other(shared.path, name=f"{host}-{namespace}-4194305-1.busbwshare")
     elsewhere = other(shared.path, name="elsewhere-1-4194305-1.busbwshare")
+    parent = os.getppid()
+    start = Path(f"/proc/{parent}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
+    beside = other(shared.path, name=f"{host}-{namespace}-{parent}-{start}.busbwshare")
     SharedFolder(shared.path).close(keep=False)
     assert not gone.exists()
     assert elsewhere.exists()
+    assert beside.exists()
 
 
 def test_other_jobs_in_the_folder_are_none_of_ours() -> None:

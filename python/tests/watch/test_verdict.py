@@ -168,6 +168,11 @@ def test_a_rank_is_a_thread_of_a_process_that_has_several() -> None:
     verdict = judge([process(0, *rows)], NOW)
     assert verdict is not None
     assert (verdict.cause, verdict.ranks) == ("missing", (2,))
+    # That a neighbour's thread waits elsewhere says nothing of this rank's.
+    beside = replace(row(0, 5, inside=True, identity=2, ranks=2), device=3, place=4)
+    verdict = judge([process(0, *rows, beside), process(9, row(1, 4, inside=False, identity=2, ranks=2))], NOW)
+    assert verdict is not None
+    assert (verdict.ranks, verdict.accused) == ((2,), (("node", 1000),))
     # Here it waits on a communicator of its GPU with another process that does not call.
     second = [replace(row(0, 5, inside=True, identity=2, ranks=2), device=2, place=4)]
     chain = [process(0, *rows, *second), process(9, row(1, 4, inside=False, identity=2, ranks=2))]
@@ -286,7 +291,7 @@ def test_a_process_that_left_without_an_error_of_its_own_is_named_after_the_end(
 
 
 def test_the_length_of_the_newest_group_of_each_communicator_is_read(tmp_path: Path) -> None:
-    groups = [(0, 4), (1, 4), (0, 0), (1, 5), (0, 5), (0, 5)]
+    groups = [(0, 5), (1, 5), (0, 0), (1, 5), (0, 5), (0, 5)]
     calls = [Made(n * 1000, place=place, group=group) for n, (place, group) in enumerate(groups)]
     write(tmp_path, 0, [Row(0, 2), Row(0, 2, identity=8)], calls, ended=False)
     (path,) = find(tmp_path)
