@@ -30,7 +30,7 @@ def mark_of(line: str) -> str:
     """What parts the cells of a header: a comma, semicolon, tab or pipe; "" for blanks."""
     if line.count("|") >= 1 and line.lstrip().startswith("|"):
         return "|"
-    return next((mark for mark in ("|", ",", ";", "\t") if line.count(mark) >= (2 if mark != "|" else 1)), "")
+    return next((mark for mark in ("|", ",", ";", "\t") if mark in line), "")
 
 
 def cells_of(line: str, mark: str) -> list[str]:

@@ -137,9 +137,11 @@ class Parser:
         text = text.lstrip("# ") if text.startswith("#") and "," in text else line
         mark = mark_of(text)
         for cells in header_cells(text, mark):
-            if len(cells) > MAX_CELLS or len(cells) < (2 if mark == "|" else 3):
+            if len(cells) > MAX_CELLS or len(cells) < (2 if mark else 3):
                 continue
             columns = [column_of(cell) for cell in cells]
+            if len(cells) == 2 and mark != "|" and None in columns:
+                continue
             above = self._above if len(self._above) == len(cells) else []
             if is_table(columns) and _is_header(cells, columns, mark):
                 self._columns = with_placements(columns, above)

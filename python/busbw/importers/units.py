@@ -26,6 +26,7 @@ BUS_OVER_ALGORITHM = (0.45, 2.1)
 
 _RATES = {"": (1.0, 0.125, 1e-3, GB / 1e9), "gb/s?": (1.0, 0.125), "gbit/s": (0.125, 1.0)}
 _TIMES = {"": (1.0, 1e3, 1e6)}
+_SIZES = {"": (1.0, 1024.0, 1048576.0)}
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def units_of(rows: Sequence[Row]) -> Units | str:
 
 def _combinations(size: str, time: str | None, rate: str | None) -> Iterator[tuple[float, float, float]]:
     """Factors of size, time and rate that the header allows, what it declares first."""
-    sizes = SIZES.get(size, (1.0,))
+    sizes = _SIZES.get(size) or SIZES.get(size, (1.0,))
     times = _TIMES.get(time or "", (TIMES.get(time or "", 1.0),)) if time is not None else (1.0,)
     rates = _RATES.get(rate or "", (RATES.get(rate or "", 1.0),)) if rate is not None else (1.0,)
     yield from sorted(
@@ -144,7 +145,8 @@ def _better(rows: Sequence[Row], size: str, time: str | None, rate: str | None) 
 def _said(units: Units, declared: tuple[float, float, float], rate: str | None) -> str | None:
     said = []
     if units.size != declared[0]:
-        said.append("sizes are in powers of 1000")
+        name = {1024.0: "sizes are in KiB", 1048576.0: "sizes are in MiB"}
+        said.append(name.get(units.size, "sizes are in powers of 1000"))
     if units.time != declared[1]:
         said.append(f"times are in {'ms' if units.time == 1e3 else 's'}")
     if units.rate != declared[2] or rate == "gb/s?":

@@ -111,6 +111,15 @@ def unit_shapes() -> Iterator[Shape]:
     cells = "| Message Size | algbw | busbw | Notes |\n|---|---|---|---|\n| 512 MB | 110.91 GB/s | 110.91 GB/s | busbw = algbw for n=2 |\n| 8 GB | 112.94 GB/s | 112.94 GB/s | ~900 Gb/s |\n"
     yield Shape("markdown-units-in-cells", f"### NCCL all_reduce_perf (2 nodes of 1 GPU)\n\n{cells}",
                 (Fact("all_reduce", 2, 2, 112.94, largest=8 << 30),), "page.md")  # fmt: skip
+    yield Shape("csv-size-without-unit-in-KiB", table("size", "time_us", "algbw", "busbw", sizes=("1024", "16384", "262144")), (ONE,), "allreduce.csv")  # fmt: skip
+    yield Shape("csv-of-two-columns", "size_bytes,latency_us\n1048576,30.49\n268435456,2704.35\n", (Fact("all_reduce", None, 2, None, largest=LARGEST, time=2704.35),), "allreduce.csv")  # fmt: skip
+    yield Shape(
+        "csv-latency-without-unit",
+        "size,latency\n1048576,0.00003\n268435456,0.0027\n",
+        (),
+        "allreduce.csv",
+        says="unit",
+    )
     mixed = "| Size | Latency | AlgBW |\n|------|-----------|---------|\n| 4 KB | 13.5 µs | 0.30 GB/s |\n| 1 MB | 0.60 ms | 1.75 GB/s |\n| 1 GB | 0.26 s | 4.13 GB/s |\n"
     yield Shape("markdown-times-of-three-units", f"## all_reduce\n\n{mixed}", (Fact("all_reduce", None, 3, None, largest=1 << 30, time=260000.0),), "page.md")  # fmt: skip
     wrong = "size,time_us,algbw,busbw\n1048576,30.49,341.9,60.19\n16777216,187.77,893.5,156.36\n268435456,2704.35,992.6,173.71\n"
