@@ -3,7 +3,11 @@
 
 #include <cstdint>
 #include <cstring>
-#include <random>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "busbw/float_formats.h"
@@ -19,10 +23,26 @@ struct Inputs {
   std::vector<std::uint64_t> scalars;
 };
 
+// splitmix64 (Steele, Lea, Flood 2014): most of the time of these tests went into drawing their numbers.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t operator()() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
 // A finite value of the type, so that every bit of the result is determined: random, with rounding in floats.
-inline std::uint64_t random_element(ncclDataType_t type, std::mt19937& random) {
+inline std::uint64_t random_element(ncclDataType_t type, Draw& random) {
   std::uint64_t bits = 0;
-  const float value = std::uniform_real_distribution<float>(-2, 2)(random);
+  const std::uint64_t drawn = random();
+  const float value = float(std::int32_t(drawn >> 32)) * 0x1p-30f;  // from -2 to 2
   switch (type) {
     case ncclFloat32:
       std::memcpy(&bits, &value, 4);
@@ -41,14 +61,14 @@ inline std::uint64_t random_element(ncclDataType_t type, std::mt19937& random) {
     case ncclFloat8e5m2:
       return F8e5m2(value).bits;
     default:
-      return std::uint64_t(random()) << 32 | random();
+      return drawn;
   }
 }
 
 inline Inputs random_inputs(const Collective& call, int ranks, std::uint32_t seed) {
   Inputs inputs;
   const std::size_t element = element_size(call.type);
-  std::mt19937 random(seed);
+  Draw random(seed);
   for (int rank = 0; rank < ranks; ++rank) {
     Bytes& bytes = inputs.send.emplace_back(send_elements(call, ranks) * element);
     for (std::size_t i = 0; i < bytes.size(); i += element) {
@@ -58,6 +78,20 @@ inline Inputs random_inputs(const Collective& call, int ranks, std::uint32_t see
     inputs.scalars.push_back(random_element(call.type, random));
   }
   return inputs;
+}
+
+// The same for all ranks of a process, which ask for it at about the same time: drawn once.
+inline std::shared_ptr<const Inputs> shared_inputs(const Collective& call, int ranks, std::uint32_t seed) {
+  using Key = std::tuple<CollectiveKind, ncclDataType_t, std::size_t, int, std::uint32_t>;
+  static std::mutex guard;
+  static std::list<std::pair<Key, std::shared_ptr<const Inputs>>> recent;
+  const Key key{call.kind, call.type, call.count, ranks, seed};
+  const std::lock_guard lock(guard);
+  for (const auto& [known, inputs] : recent)
+    if (known == key) return inputs;
+  recent.emplace_front(key, std::make_shared<const Inputs>(random_inputs(call, ranks, seed)));
+  if (recent.size() > 4) recent.pop_back();
+  return recent.front().second;
 }
 
 template <class T, class Wide>

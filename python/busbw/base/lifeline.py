@@ -212,7 +212,7 @@ def end_with(parent: int) -> None:
 
 
 def end_with_shell() -> None:
-    """For verbs that compute for long and start nobody: when the shell above has ended, unwind and exit with 130.
+    """When the shell above has ended, unwind and exit with 130; who starts ranks takes SIGCONT over, to end them first.
 
     No thread looks: the kernel wakes us when our parent's thread ends, which need not be its process.
     """

@@ -18,8 +18,8 @@ from busbw.base.terminal import guarding
 from busbw.cli.verbs import VERBS, Verb
 
 INTERRUPTED = 128 + signal.SIGINT
-LONG = ("doctor", "import", "report", "predict", "history", "fleet")
-"""Verbs that may read or compute for long with nobody else who watches the shell above."""
+OUTLIVING = ("with", "watch", "azureml")
+"""Verbs that do not end with the shell above: a user's own program runs below them, or a job that costs money."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     open_standard_descriptors()
     lifeline.begin(os.environ)
+    if argv is None and words and words[0] not in OUTLIVING:
+        lifeline.end_with_shell()
     with guarding():
         return _guarded(words)
 
@@ -116,8 +118,6 @@ def _run(verb: Verb, words: list[str]) -> int:
 
         print(verb_help(verb.name, module.EPILOG), end="")
         return 0
-    if verb.name in LONG:
-        lifeline.end_with_shell()
     done: int = module.run(args)
     return done
 

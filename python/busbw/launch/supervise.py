@@ -26,6 +26,7 @@ from busbw.launch.newborn import before_exec, no_signal
 
 TIMED_OUT = 124  # as timeout(1) has it
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LOOK_EVERY_S = 0.5
 KILL_PATIENCE_S = 5.0
 """A killed process is collected within this; one that hangs in the kernel (on a dead file server) is left to it."""
 
@@ -37,7 +38,7 @@ class Patience:
     to_stop: float = 6.0  # by themselves; the rest of the 10 s is for machines that are busy
     after_terminate: float = 1.5  # then they are killed
     to_name: float = 0.4  # a process that gave up may be collected before the killed one that made it give up
-    stopped: float = 4.0  # how long one may stand still (SIGSTOP) before it is named and the launch ends
+    stopped: float = 2.0  # how long one may stand still (SIGSTOP) before it is named and the launch ends
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ class Supervisor:
     def _wait(self, deadline: float | None) -> None:
         times = [when for when, _ in self._ending[:1]] + ([deadline] if deadline is not None else [])
         # The upper bound is for the signal that arrives just before select; the wake-up descriptor brings the others.
-        patience = max(0.0, min([1.0, *(when - time.monotonic() for when in times)]))
+        patience = max(0.0, min([LOOK_EVERY_S, *(when - time.monotonic() for when in times)]))
         for key, _ in self._selector.select(patience):
             if isinstance(key.data, Process):
                 self._pass_on(key.data)
@@ -200,11 +201,11 @@ class Supervisor:
                 os.read(key.fd, 4096)
 
     def _look_around(self) -> None:
-        """Once a second: those above us, who wait for us, and children that a signal has stopped."""
+        """Twice a second: those above us, who wait for us, and children that a signal has stopped."""
         now = time.monotonic()
         if now < self._next_look:
             return
-        self._next_look = now + 1.0
+        self._next_look = now + LOOK_EVERY_S
         if self.interrupted is None and self._lifeline.gone() is not None:
             self._signals.append(signal.SIGHUP)
         for number, how in list(self._to_stop.items()):
@@ -216,7 +217,7 @@ class Supervisor:
                 process.stopped_since = None
             elif process.stopped_since is None:
                 process.stopped_since = now
-            elif now - process.stopped_since >= self._patience.stopped - 1.0 and not self._ending:
+            elif now - process.stopped_since >= self._patience.stopped and not self._ending:
                 self._say(f"{process.name} (pid {process.popen.pid}) is stopped (SIGSTOP), so the launch ends")
                 self._exit_code = self._exit_code or 1
                 process.popen.kill()  # no other signal reaches it
@@ -354,6 +355,7 @@ class Supervisor:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN  # nohup
         }
         before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
+        before[signal.SIGCONT] = signal.signal(signal.SIGCONT, self._look_now)  # our parent ended: lifeline
         wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         try:
             yield
@@ -366,6 +368,9 @@ class Supervisor:
 
     def _note(self, number: int, _frame: object) -> None:
         self._signals.append(number)
+
+    def _look_now(self, _number: int, _frame: object) -> None:
+        self._next_look = 0.0
 
 
 def _ended(processes: list[Process]) -> list[Process]:
