@@ -64,6 +64,7 @@ bool waits_in_foreground(const std::string& command) { return is_one_of(launcher
 // Whom to watch, and the reason to end at once where somebody has gone already.
 struct Ancestry {
   std::vector<Ancestor> living;
+  int parent = 0;  // whose child this process has to stay; 0: anybody's
   std::string gone;
 
   bool add(const Ancestor& ancestor) {
@@ -102,7 +103,9 @@ bool is_orphan() {
 // The launcher of a rank: the wrappers in between carry the launcher's variables too.
 int find_launcher(Ancestry& ancestry) {
   int pid = getppid();
-  if (pid == 1 && !starts_ranks(command_of(1))) ancestry.gone = "the launcher that started this rank has ended";
+  // A launcher that was killed a moment ago is a zombie for as long as its last thread takes to end.
+  if ((pid == 1 && !starts_ranks(command_of(1))) || stat_of(pid).state == 'Z')
+    ancestry.gone = "the launcher that started this rank has ended";
   for (std::size_t step = 0; step < longest_ancestry && pid > 1; ++step) {
     const ProcessStat stat = stat_of(pid);
     if (!ancestry.add({pid, stat.start}) || !is_rank_of_launcher(pid)) break;
@@ -128,13 +131,18 @@ Ancestry find_ancestry() {
         climb_session(ancestor.pid, ancestry);
     }
   }
-  if (is_rank_of_launcher(getpid())) {
+  const int parent = getppid();
+  const bool rank = is_rank_of_launcher(getpid());
+  if (rank) {
     climb_session(find_launcher(ancestry), ancestry);
   } else if (ancestry.living.empty() && !ignores_hangup(getpid()) && getsid(0) != getpid()) {
     climb_session(getppid(), ancestry);
     if (ancestry.living.empty() && is_orphan())
       ancestry.gone = "the shell or program that started this measurement has ended";
   }
+  if (rank || std::any_of(ancestry.living.begin(), ancestry.living.end(),
+                          [&](const Ancestor& ancestor) { return ancestor.pid == parent; }))
+    ancestry.parent = parent;
   return ancestry;
 }
 
@@ -197,9 +205,13 @@ std::string ended(const Ancestor& ancestor) {
          ", which started this measurement, has ended, and the measurement with it; nohup lets it go on";
 }
 
-void watch(const std::vector<Ancestor>& ancestors) {
+// A parent that may not be looked at (another user's, where /proc hides those) has ended when we are another's child.
+void watch(const std::vector<Ancestor>& ancestors, int parent) {
   std::vector<pollfd> waiting;
-  bool all_by_descriptor = true;
+  bool all_by_descriptor = parent == 0;
+  for (const Ancestor& ancestor : ancestors) {
+    if (ancestor.pid == parent) all_by_descriptor = true;
+  }
   for (const Ancestor& ancestor : ancestors) {
     const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, ancestor.pid, 0));
     if (descriptor >= 0) fcntl(descriptor, F_SETFD, FD_CLOEXEC);
@@ -209,6 +221,7 @@ void watch(const std::vector<Ancestor>& ancestors) {
   for (;;) {
     for (const Ancestor& ancestor : ancestors)
       if (stat_of(ancestor.pid).start != ancestor.start) cut_off(ended(ancestor));
+    if (parent != 0 && getppid() != parent) cut_off(ended({.pid = parent}));
     poll(waiting.data(), waiting.size(), all_by_descriptor ? -1 : look_every_ms);
   }
 }
@@ -248,14 +261,15 @@ namespace lifeline {
 void hold() {
   prctl(PR_SET_PDEATHSIG, SIGCONT);
   catch_early_signals();
+  remember_tasks();
   const Ancestry ancestry = find_ancestry();
   if (!ancestry.gone.empty()) end_now(ancestry.gone);
-  if (ancestry.living.empty()) return;
+  if (ancestry.living.empty() && ancestry.parent == 0) return;
   // Signals are for the program's own threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  std::thread([ancestors = ancestry.living] { watch(ancestors); }).detach();
+  std::thread([ancestors = ancestry.living, parent = ancestry.parent] { watch(ancestors, parent); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 namespace busbw {
 namespace {
@@ -34,6 +35,23 @@ bool runs_this_program(int pid) {
   const std::string mine = program_of("/proc/self/");
   return !mine.empty() && program_of(folder_of(pid)) == mine;
 }
+
+// The other children of this process's parent.
+std::vector<int> siblings() {
+  std::vector<int> found;
+  std::error_code error;
+  const int parent = getppid();
+  if (parent < 2) return found;
+  for (const auto& thread : std::filesystem::directory_iterator(folder_of(parent) + "task", error)) {
+    std::ifstream children(thread.path() / "children");
+    for (int pid = 0; children >> pid;)
+      if (pid != getpid()) found.push_back(pid);
+  }
+  return found;
+}
+
+// Written once, before there are threads.
+std::vector<std::pair<int, unsigned long long>> tasks_beside;
 
 }  // namespace
 
@@ -80,19 +98,26 @@ bool is_stopped_of_ours(int pid) { return pid > 1 && stat_of(pid).stopped() && r
 bool end_stopped(int pid) { return is_stopped_of_ours(pid) && kill(pid, SIGKILL) == 0; }
 
 std::optional<StoppedSibling> stopped_sibling() {
-  std::error_code error;
-  const int parent = getppid();
-  if (parent < 2) return std::nullopt;
-  for (const auto& thread : std::filesystem::directory_iterator(folder_of(parent) + "task", error)) {
-    std::ifstream children(thread.path() / "children");
-    for (int pid = 0; children >> pid;) {
-      if (pid == getpid() || !stat_of(pid).stopped() || !runs_this_program(pid)) continue;
-      StoppedSibling found{.pid = pid, .rank = ""};
-      for (const std::string& name : rank_variables())
-        if (const auto rank = variable_of(pid, name); rank && found.rank.empty()) found.rank = *rank;
-      return found;
-    }
+  for (const int pid : siblings()) {
+    if (!is_stopped_of_ours(pid)) continue;
+    StoppedSibling found{.pid = pid, .rank = ""};
+    for (const std::string& name : rank_variables())
+      if (const auto rank = variable_of(pid, name); rank && found.rank.empty()) found.rank = *rank;
+    return found;
   }
+  return std::nullopt;
+}
+
+void remember_tasks(std::string_view launcher) {
+  tasks_beside.clear();
+  if (std::getenv("SLURM_PROCID") == nullptr || std::getenv("BUSBW_RANK") != nullptr) return;
+  if (!command_of(getppid()).starts_with(launcher)) return;
+  for (const int pid : siblings()) tasks_beside.emplace_back(pid, stat_of(pid).start);
+}
+
+std::optional<int> ended_task() {
+  for (const auto& [pid, start] : tasks_beside)
+    if (stat_of(pid).start != start) return pid;
   return std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace busbw {
@@ -40,5 +41,11 @@ struct StoppedSibling {
   std::string rank;  // as its launcher counts; empty where unknown
 };
 std::optional<StoppedSibling> stopped_sibling();
+
+// Slurm starts all tasks of a host before any of them runs, and does not end the others when one is killed. Call early:
+// remembers the tasks beside this one, where the parent is `launcher` and Slurm alone numbers the ranks.
+void remember_tasks(std::string_view launcher = "slurmstepd");
+// The number of a remembered task that has ended.
+std::optional<int> ended_task();
 
 }  // namespace busbw

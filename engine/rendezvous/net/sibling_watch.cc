@@ -15,6 +15,10 @@ namespace busbw {
 std::optional<SiblingWatch::Stopped> SiblingWatch::look(Clock::time_point now) {
   if (now < next_look_) return std::nullopt;
   next_look_ = now + heartbeat_interval;
+  // What it said itself comes first.
+  if (const auto ended = ended_task(); ended && std::exchange(saw_ended_, true))
+    return Stopped{.process = -1,
+                   .sentence = format("a process of this job (pid %d) was lost: it ended before all had come", *ended)};
   const auto sibling = stopped_sibling();
   const int pid = sibling ? sibling->pid : 0;
   if (pid != std::exchange(pid_, pid)) looks_ = StoppedLooks();

@@ -17,13 +17,14 @@ class SiblingWatch {
   };
 
   // Cheap to call often: looks at /proc twice a second. Names a sibling that stood still for two seconds on stderr, and
-  // then kills it, so that its launcher can end.
+  // then kills it, so that its launcher can end. Also finds that a task of Slurm's has ended.
   std::optional<Stopped> look(Clock::time_point now);
 
  private:
   Clock::time_point next_look_{};
   StoppedLooks looks_;
   int pid_ = 0;
+  bool saw_ended_ = false;
 };
 
 // Says on stderr who is stopped, gives the launcher a moment to pass that on, and kills it: launchers end all ranks as

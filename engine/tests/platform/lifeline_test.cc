@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <thread>
 
 #include "engine/platform/process.h"
 
@@ -48,6 +51,82 @@ TEST(Process, IsSeenToLiveToStandStillAndToHaveEnded) {
   waitpid(child, &status, 0);
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
 }
+
+// A rank of a Slurm step beside one that is killed before all have come: exits with 0 where it notices that.
+int look_for_the_end_of_another(int answer, const std::string& launcher) {
+  remember_tasks(launcher);
+  if (ended_task()) return 1;
+  if (write(answer, "r", 1) != 1) return 2;
+  for (int look = 0; look < 1000; ++look, usleep(5000))
+    if (ended_task()) return 0;
+  return 3;
+}
+
+TEST(TasksOfAStep, AreRememberedAndTheirEndIsSeen) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t victim = fork();
+  if (victim == 0) {
+    for (;;) pause();
+  }
+  const pid_t rank = fork();
+  if (rank == 0) {
+    setenv("SLURM_PROCID", "0", 1);
+    unsetenv("BUSBW_RANK");
+    _exit(look_for_the_end_of_another(ready[1], command_of(getppid())));
+  }
+  char byte = 0;
+  EXPECT_EQ(read(ready[0], &byte, 1), 1);
+  kill(victim, SIGKILL);
+  int status = 0;
+  waitpid(victim, &status, 0);
+  waitpid(rank, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  for (const int end : ready) close(end);
+}
+
+TEST(TasksOfAStep, AreThoseOfSlurmAlone) {
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("SLURM_PROCID", "0", 1);
+    remember_tasks();  // the parent is no slurmstepd
+    _exit(ended_task() ? 1 : 0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+#if !defined(__SANITIZE_THREAD__)  // it takes no fork beside threads
+// A launcher that was killed is a zombie while its threads still end, and its child has the same parent as before.
+TEST(Lifeline, EndsARankWhoseLauncherIsEnding) {
+  int answer[2];
+  ASSERT_EQ(pipe(answer), 0);
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    std::thread([write_end = answer[1]] {
+      for (int look = 0; look < 1000 && stat_of(getpid()).state != 'Z'; ++look) usleep(1000);
+      const pid_t rank = fork();
+      if (rank == 0) {
+        setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+        lifeline::hold();
+        sleep(3);
+        _exit(0);
+      }
+      int status = 0;
+      waitpid(rank, &status, 0);
+      const char code = static_cast<char>(WEXITSTATUS(status));
+      _exit(write(write_end, &code, 1) == 1 ? 0 : 1);
+    }).detach();
+    syscall(SYS_exit, 0);  // this thread alone
+  }
+  char code = 0;
+  EXPECT_EQ(read(answer[0], &code, 1), 1);
+  EXPECT_EQ(static_cast<unsigned char>(code), 130);
+  waitpid(launcher, nullptr, 0);
+  for (const int end : answer) close(end);
+}
+#endif
 
 TEST(StandardDescriptors, ThatWereClosedAreOnDevNull) {
   const pid_t child = fork();
