@@ -145,8 +145,8 @@ def _better(rows: Sequence[Row], size: str, time: str | None, rate: str | None) 
 def _said(units: Units, declared: tuple[float, float, float], rate: str | None) -> str | None:
     said = []
     if units.size != declared[0]:
-        name = {1024.0: "sizes are in KiB", 1048576.0: "sizes are in MiB"}
-        said.append(name.get(units.size, "sizes are in powers of 1000"))
+        named = {1024.0: "sizes are in KiB", 1048576.0: "sizes are in MiB"}
+        said.append(named.get(units.size, "sizes are in powers of 1000"))
     if units.time != declared[1]:
         said.append(f"times are in {'ms' if units.time == 1e3 else 's'}")
     if units.rate != declared[2] or rate == "gb/s?":
