@@ -124,6 +124,18 @@ TEST(Narrowing, IsAtTheFirstCallThatNoRankHasMade) {
   EXPECT_EQ(changes[1].from, 20u);
 }
 
+// On each rank's GPU there may be others.
+TEST(Narrowing, IsToWhatTheFullestGpuLeaves) {
+  for (std::size_t full = 0; full < 3; ++full) {
+    Meeting meeting;
+    for (PeerRecord& record : meeting.all) record.population = 2;
+    meeting.all[full].population = 8;
+    const auto changes = narrow(meeting.all, meeting.verdicts, {{77, 3}});
+    ASSERT_EQ(changes.size(), 1u);
+    EXPECT_EQ(changes[0].limit, 16) << full;
+  }
+}
+
 TEST(Narrowing, IsForThoseWhoseRanksAreAllHere) {
   const Meeting meeting;
   EXPECT_TRUE(narrow(meeting.all, meeting.verdicts, {{77, 4}, {99, 1}}).empty());
