@@ -39,6 +39,9 @@ ALLOWED = {
     "bench/gpu_library/program.py": "sessions that are killed and stopped in the middle, which is what they test",
     "bench/gpu_library/programs/symm_mem.py": "ranks of a program that imports nothing of ours",
     "bench/watch/faults.py": "watchers whose words are timed as they come, and a proxy that is stopped",
+    "bench/soak/__main__.py": "whole commands of a user, and what they leave behind",
+    "bench/watch/recorder_cost.py": "a program with and without the recorder, timed",
+    "bench/watch/timeline_page.py": "a browser, and commands of a user",
     "bench/import/measure.py": "its figures are those of the child: the less stands in between, the better",
 }
 """Why each of these starts processes by itself."""
