@@ -1,6 +1,6 @@
 # Runs test suites and counts them; used by tools/test and .ci/run after common.sh. Sourced, not run.
 # shellcheck shell=bash
-# RESULTS: folder for the JUnit files, set by the script.
+# RESULTS: folder for the JUnit files, set by the script. WITHOUT: native tests that a script leaves out, as a pattern.
 
 have_gtest() { printf '#include <gtest/gtest.h>\n' | c++ -std=c++20 -E -x c++ - >/dev/null 2>&1; }
 
@@ -24,32 +24,39 @@ run_native() {
     return
   fi
   gpu=$(cd "$folder" && "$CTEST" -N -L gpu | sed -n 's/^Total Tests: //p')
-  # Unit tests share the processors; those that start ranks have them to themselves, since they wait for each other.
   run_ctest "$folder" "$name" unit "$JOBS"
-  run_ctest "$folder" "$name-ranks" ranks 1
+  # Ranks mostly wait for each other: two tests at once take little more than one. More would starve a rank that is waited for.
+  run_ctest "$folder" "$name-ranks" ranks "$((JOBS > 1 ? 2 : 1))"
   if [ "${gpu:-0}" -gt 0 ]; then note_skipped "$name-gpu" "$gpu $name tests: no GPU" "$gpu"; fi
 }
 
 # run_ctest FOLDER NAME LABEL HOW_MANY: the tests of one label, so many at once.
 run_ctest() {
-  (cd "$1" && "$CTEST" -L "$3" -LE gpu --output-junit "$RESULTS/$2.xml" --output-on-failure --no-tests=error \
+  (cd "$1" && "$CTEST" -L "$3" -LE gpu -E "${WITHOUT:-^$}" --output-junit "$RESULTS/$2.xml" --output-on-failure --no-tests=error \
     --parallel "$4" --quiet) || true
   grep -qs '<testcase' "$RESULTS/$2.xml" || broken "$2" "ctest ran no $3 test in ${1#"$ROOT"/}"
   failures "$RESULTS/$2.xml"
 }
 
-# Rooms whose tests start no ranks run on all processors, but for the files that measure time; all others, one by one.
-QUIET_ROOMS=(analysis base doctor expect gate importers machine report runs cli/arguments)
+# Rooms whose tests start no ranks run on all processors, but for the files that measure time. Tests with ranks wait more
+# than they work: two files at once. What kills and counts processes, or holds a cluster's ports, runs one by one.
+QUIET_ROOMS=(analysis base doctor expect gate importers machine records report runs cli/arguments)
+RANKS_ROOMS=(bench cli experiment fleet library tools torch_bench watch)
 run_python() {
-  local room quiet=() loud=() timed=()
+  local room quiet=() ranks=() loud=() timed=()
   for room in "${QUIET_ROOMS[@]}"; do
     quiet+=("python/tests/$room")
+    loud+=("--ignore=python/tests/$room")
+  done
+  for room in "${RANKS_ROOMS[@]}"; do
+    ranks+=("python/tests/$room")
     loud+=("--ignore=python/tests/$room")
   done
   mapfile -t timed < <(cd "$ROOT" && grep -rlE 'perf_counter|monotonic\(|process_time' "${quiet[@]}" --include='test_*.py')
   say "busbw: running the Python tests"
   run_pytest python-quiet -n "$JOBS" --dist loadfile "${quiet[@]}" "${timed[@]/#/--ignore=}"
   run_pytest python-timed "${timed[@]}"
+  run_pytest python-ranks -n "$((JOBS > 1 ? 2 : 1))" --dist loadfile --ignore=python/tests/cli/arguments "${ranks[@]}"
   run_pytest python "${loud[@]}"
 }
 
