@@ -29,7 +29,8 @@ constexpr Type types[ncclNumTypes] = {{"int8", 1},   {"uint8", 1},    {"int32", 
                                       {"double", 8}, {"bfloat16", 2}, {"f8e4m3", 1}, {"f8e5m2", 1}};
 
 // For a sentence: a file may hold anything.
-std::string quoted(std::string_view part) {
+// Not `quoted`: std::quoted would be found beside it wherever <iomanip> is read.
+std::string in_quotes(std::string_view part) {
   std::string out = "'";
   for (const char c : part.substr(0, 60)) out += c >= ' ' && c <= '~' ? c : '?';
   return out + (part.size() > 60 ? "...'" : "'");
@@ -57,7 +58,7 @@ std::optional<std::uint64_t> number(std::string_view digits) {
 int number_within(std::string_view digits, int least, int most, const std::string& where, const char* what) {
   const std::optional<std::uint64_t> value = number(digits);
   if (!value || *value < std::uint64_t(least) || *value > std::uint64_t(most)) {
-    refuse(where, text("%s is %s; it takes a number from %d to %d.", what, quoted(digits).c_str(), least, most));
+    refuse(where, text("%s is %s; it takes a number from %d to %d.", what, in_quotes(digits).c_str(), least, most));
   }
   return int(*value);
 }
@@ -71,7 +72,7 @@ std::optional<Collective> collective_of(std::string_view word) {
 
 Collective collective_or_refuse(std::string_view word, const std::string& where) {
   if (const std::optional<Collective> found = collective_of(word)) return *found;
-  refuse(where, quoted(word) +
+  refuse(where, in_quotes(word) +
                     " is no collective; there are all_reduce, all_gather, reduce_scatter, all_to_all and "
                     "broadcast.");
 }
@@ -112,7 +113,7 @@ Use parse_use(std::string_view word, std::optional<Collective> collective, const
     return use;
   }
   const std::string whose = collective ? std::string(" of ") + name(*collective) : "";
-  refuse(where, quoted(kernel) + " is no kernel" + whose + "; there are " + kernels_of(collective) + ".");
+  refuse(where, in_quotes(kernel) + " is no kernel" + whose + "; there are " + kernels_of(collective) + ".");
 }
 
 std::uint16_t parse_types(std::string_view list, const std::string& where) {
@@ -120,7 +121,7 @@ std::uint16_t parse_types(std::string_view list, const std::string& where) {
   do {
     const std::string_view word = take(list, ',');
     const auto* type = std::find_if(std::begin(types), std::end(types), [&](const Type& t) { return word == t.name; });
-    if (type == std::end(types)) refuse(where, quoted(word) + " is no type; types are named as in nccl-tests.");
+    if (type == std::end(types)) refuse(where, in_quotes(word) + " is no type; types are named as in nccl-tests.");
     found |= std::uint16_t(1u << (type - std::begin(types)));
   } while (!list.empty());
   return found;
@@ -128,7 +129,7 @@ std::uint16_t parse_types(std::string_view list, const std::string& where) {
 
 std::uint64_t parse_bytes(std::string_view digits, const std::string& where) {
   if (const std::optional<std::uint64_t> bytes = number(digits)) return *bytes;
-  refuse(where, quoted(digits) + " is no number of bytes.");
+  refuse(where, in_quotes(digits) + " is no number of bytes.");
 }
 
 // Which condition of a rule `key` is, as a bit, so that none is given twice.
@@ -149,7 +150,7 @@ unsigned take_condition(std::string_view key, std::string_view value, Rule& rule
     rule.to = parse_bytes(value, where);
     return 8;
   }
-  refuse(where, quoted(key) + " is no condition; there are ranks, type, from and to.");
+  refuse(where, in_quotes(key) + " is no condition; there are ranks, type, from and to.");
 }
 
 Rule parse_rule(std::string_view line, const std::string& gpu, const std::string& where) {
@@ -160,11 +161,11 @@ Rule parse_rule(std::string_view line, const std::string& gpu, const std::string
   while (line.find(' ') != std::string_view::npos) {
     std::string_view value = take(line, ' ');
     if (value.find('=') == std::string_view::npos) {
-      refuse(where, quoted(value) + " is not of the form condition=value, with one space between conditions.");
+      refuse(where, in_quotes(value) + " is not of the form condition=value, with one space between conditions.");
     }
     const std::string_view key = take(value, '=');
     const unsigned condition = take_condition(key, value, rule, where);
-    if (given & condition) refuse(where, quoted(key) + " is given twice.");
+    if (given & condition) refuse(where, in_quotes(key) + " is given twice.");
     given |= condition;
   }
   if (rule.from > rule.to) refuse(where, "'from' is more than 'to'.");
@@ -182,7 +183,7 @@ std::string read_table_file(const std::string& path, bool required) {
     content.resize(std::size_t(file.gcount()));
   }
   if (required && (!file.is_open() || file.bad() || (content.empty() && !file.eof()))) {
-    refuse("BUSBW_TABLE", quoted(path) + " cannot be read; name a file that `busbw tune` wrote, or unset it.");
+    refuse("BUSBW_TABLE", in_quotes(path) + " cannot be read; name a file that `busbw tune` wrote, or unset it.");
   }
   try {
     if (!content.empty()) parse_table(content);
@@ -214,7 +215,7 @@ std::vector<Rule> parse_table(const std::string& table) {
     if (line.size() > max_line) refuse(where, "It is longer than 512 characters.");
     if (number == 1) {
       if (line != first_line)
-        refuse(where, "It is " + quoted(line) + " where '" + std::string(first_line) + "' is due.");
+        refuse(where, "It is " + in_quotes(line) + " where '" + std::string(first_line) + "' is due.");
     } else if (line.starts_with("gpu ")) {
       gpu = line == "gpu any" ? "" : line.substr(4);
     } else if (!line.empty() && line[0] != '#') {

@@ -206,7 +206,7 @@ TEST(NonBlocking, AnAbortOfAParentLeavesNobodyToAskAboutIt) {
 TEST(NonBlocking, WindowsAreLeftToNccl) {
   FakeDevices devices;
   const ncclUniqueId id = new_id();
-  std::latch both(2);
+  std::latch both(2), asked(2);
   auto& real = const_cast<RealNccl&>(real_nccl());
   const auto with_windows = [](ncclComm_t, void*, size_t, ncclWindow_t* window, int) {
     return *window = reinterpret_cast<ncclWindow_t>(std::uintptr_t{1}), ncclSuccess;
@@ -225,6 +225,7 @@ TEST(NonBlocking, WindowsAreLeftToNccl) {
       EXPECT_EQ(ncclCommWindowRegister(comm, &window, 8, &window, NCCL_WIN_COLL_SYMMETRIC), ncclSuccess);
     }
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10)) << "the other rank does not come";
+    asked.arrive_and_wait();  // who destroys its communicator lets go whoever waits for it
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   };
   ::setenv("BUSBW_GPU_TIMEOUT", "20", 1);
