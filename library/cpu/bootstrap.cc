@@ -56,6 +56,13 @@ std::string missing_ranks(SharedSegment& segment) {
   return (missing == 1 ? "rank " : "ranks ") + list;
 }
 
+bool is_complete(SharedSegment& segment) {
+  for (int rank = 0; rank < segment.layout().ranks; ++rank) {
+    if (segment.record(rank).attendance.load(std::memory_order_acquire) < Attendance::present) return false;
+  }
+  return true;
+}
+
 void look_for_trouble(SharedSegment& segment, double limit, Clock::time_point begin) {
   const SegmentHeader& header = segment.header();
   if (const auto code = header.failure.load(std::memory_order_acquire); code != 0) {
@@ -65,6 +72,8 @@ void look_for_trouble(SharedSegment& segment, double limit, Clock::time_point be
     const RankRecord& record = segment.record(rank);
     if (record.attendance.load(std::memory_order_acquire) < Attendance::present) continue;
     if (life_of(record.process) != Life::ended) continue;
+    // A rank whose communicator lives for a moment only may have met all and gone while this one slept.
+    if (is_complete(segment)) return;
     const std::string sentence = text("Rank %d (pid %d on %s) ended while the communicator was being made.", rank,
                                       record.process.pid, host_name().c_str());
     announce_failure(segment.header(), ncclRemoteError, sentence);
@@ -85,13 +94,7 @@ void await_everyone(SharedSegment& segment, const std::string& name, bool serves
   const auto begin = Clock::now();
   bool named = !serves;
   auto next_look = begin + std::chrono::milliseconds(50);
-  const auto all_here = [&] {
-    for (int rank = 0; rank < segment.layout().ranks; ++rank) {
-      if (segment.record(rank).attendance.load(std::memory_order_acquire) < Attendance::present) return false;
-    }
-    return true;
-  };
-  while (!all_here()) {
+  while (!is_complete(segment)) {
     if (serves) segment.serve();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
     if (Clock::now() < next_look) continue;

@@ -270,6 +270,19 @@ TEST(Init, MakesNoFileWhileItWaitsForALateRank) {
   EXPECT_TRUE(ended_well(first));
 }
 
+TEST(Init, SucceedsThoughARankHasMetAllAndGoneWhileThisOneSlept) {
+  const ncclUniqueId id = new_id();
+  const auto nothing = [](ncclComm_t, int) {};
+  const pid_t first = start_process(id, 3, 0, nothing), sleeper = start_process(id, 3, 1, nothing);
+  ::usleep(300'000);  // both wait for rank 2
+  ASSERT_EQ(::kill(sleeper, SIGSTOP), 0);
+  EXPECT_TRUE(ended_well(start_process(id, 3, 2, nothing)));
+  ::usleep(100'000);
+  ASSERT_EQ(::kill(sleeper, SIGCONT), 0);
+  EXPECT_TRUE(ended_well(sleeper));
+  EXPECT_TRUE(ended_well(first));
+}
+
 TEST(Init, MeetsARankInAnotherNetworkNamespaceAndLeavesNoFile) {
   const ncclUniqueId id = new_id();
   const auto sum = [](ncclComm_t comm, int) { EXPECT_EQ(sum_one(comm), ncclSuccess) << ncclGetLastError(comm); };
