@@ -65,11 +65,20 @@ struct Group {
   std::vector<std::function<ncclResult_t()>> queue;
   std::vector<Slow*> touched;
 };
+std::mutex guard;
+std::map<std::thread::id, Group>& groups() {
+  static std::map<std::thread::id, Group> all;
+  return all;
+}
 Group& group() {
-  static std::mutex guard;
-  static std::map<std::thread::id, Group> groups;
   const std::lock_guard lock(guard);
-  return groups[std::this_thread::get_id()];
+  return groups()[std::this_thread::get_id()];
+}
+// The identity of a thread that has ended comes again: the next one must not find the group of the last, nor write
+// where that one wrote without a lock between them.
+Group take_group() {
+  const std::lock_guard lock(guard);
+  return std::move(groups().extract(std::this_thread::get_id()).mapped());
 }
 
 // How long NCCL takes for everything.
@@ -111,11 +120,11 @@ ncclResult_t add(ncclComm_t comm, Call call);
 
 EXPORT ncclResult_t ncclGroupStart() { return ++group().depth, ncclSuccess; }
 EXPORT ncclResult_t ncclGroupEnd() {
-  Group& mine = group();
-  if (mine.depth == 0) return ncclInvalidUsage;
-  if (--mine.depth > 0) return ncclSuccess;
-  const auto calls = std::exchange(mine.queue, {});
-  const auto comms = std::exchange(mine.touched, {});
+  if (group().depth == 0) return take_group(), ncclInvalidUsage;
+  if (--group().depth > 0) return ncclSuccess;
+  const Group mine = take_group();
+  const auto& calls = mine.queue;
+  const auto& comms = mine.touched;
   bool blocking = true;
   for (const Slow* comm : comms) blocking &= comm->blocking;
   return blocking ? run(calls) : in_background(comms, [calls] { return run(calls); });
