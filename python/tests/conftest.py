@@ -18,6 +18,8 @@ settings.load_profile("repeatable")
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and their children too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# nohup has them outlive their shell, which some tests kill to see who does not.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 Told = Callable[[int], dict[str, Any]]
 FAKE_ENGINE = Path(__file__).parent / "launch" / "fake_engine.py"

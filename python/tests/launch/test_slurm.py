@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -206,9 +207,14 @@ def test_what_slurm_cannot_do_is_one_sentence_and_no_job_stays(
 
 
 def test_nodes_with_names_of_every_kind_meet_by_these_names(user: dict[str, str]) -> None:
-    known = subprocess.run(["srun", "-p", "mixed", "getent", "hosts", "gpu-x"], env=user, check=False, timeout=60)
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no sockets for both kinds of addresses")
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as door:
+        meet = f"import socket; [socket.create_connection((n, {door.getsockname()[1]}), 5) for n in {['a1', 'gpu-x']}]"
+        ask = ["srun", "-p", "mixed", "-N", "4", sys.executable, "-c", meet]
+        known = subprocess.run(ask, env=user, capture_output=True, text=True, check=False, timeout=60)
     if known.returncode != 0:
-        pytest.skip("this machine does not let the nodes know each other's names (unshare --mount)")
+        pytest.skip("this machine does not let all nodes reach each other by their names (unshare --mount)")
     words = ("--launcher", "slurm", "--partition", "mixed", "--nodes", "4", "--ranks", "4")
     done = busbw(user, "all_reduce", *SHORT, *words)
     assert done.returncode == 0, done.stderr

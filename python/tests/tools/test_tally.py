@@ -52,3 +52,13 @@ def test_failures_are_named_with_what_they_wrote(tmp_path: Path) -> None:
     argv = [sys.executable, TALLY, "--failures", tmp_path / "native.xml", tmp_path / "absent.xml"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert done.stdout == "failed: native: b\nwhy\n"
+
+
+def test_what_passed_at_the_second_try_has_passed_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "again").mkdir()
+    other = '<testcase name="f"><failure message=""/></testcase>'
+    write(tmp_path, "python.xml", PASSED, FAILED, other)
+    write(tmp_path / "again", "python.xml", '<testcase name="b"/>', other)
+    done = subprocess.run([sys.executable, TALLY, tmp_path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "2 passed, 1 failed, 0 skipped\n")
+    assert done.stderr == "failed, then passed when tried again: None b\n"
