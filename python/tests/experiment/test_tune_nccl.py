@@ -73,6 +73,18 @@ def test_a_planted_mis_tuning_is_won_back(number: int, tmp_path: Path) -> None:
     assert sum(shares) / len(shares) >= 0.98, shares
 
 
+@pytest.mark.parametrize(("version", "chunks"), [("2.28.9", {0}), ("2.30.7", {0, 256 * KIB})])
+def test_a_chunk_that_pays_is_found_where_nccl_asks_for_it(version: str, chunks: set[int], tmp_path: Path) -> None:
+    nccl = MadeUpNccl(best_chunk=256 * KIB)
+    wanted = Asked(("all_reduce",), 4, 64 * MIB, 256 * MIB)
+    one = Search(wanted, {**FACTS, "nccl": version}, tmp_path, 3, Clock(1e6, lambda: nccl.now), nccl.measure)
+    rules, _ = one.collective("all_reduce")
+    assert {rule.way.chunk for rule in rules} | {0} == chunks
+    path = tmp_path / "table.txt"
+    save(path, table_text([Place(FACTS, tuple(rules))]))
+    assert {rule.way.chunk for rule in read_table(path)[0].rules} | {0} == chunks
+
+
 def test_a_healthy_machine_gets_no_rules(tmp_path: Path) -> None:
     found = []
     for seed in range(10):

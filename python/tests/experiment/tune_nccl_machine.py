@@ -26,7 +26,8 @@ class MadeUpNccl:
     """`hindered` are settings in the environment; `stray` is what a bad choice of its own is off by, by size."""
 
     def __init__(self, hindered: Mapping[str, str] | None = None, *, worse: Mapping[str, str] | None = None,
-                 noise: float = 0.01, seed: int = 1) -> None:  # fmt: skip
+                 noise: float = 0.01, seed: int = 1, best_chunk: int = 0) -> None:  # fmt: skip
+        self.best_chunk = best_chunk  # other chunks are slower, its own too
         self.hindered = dict(hindered or {})
         self.worse = dict(worse or {})
         self.noise = noise
@@ -41,6 +42,8 @@ class MadeUpNccl:
         if way.channels == 0:
             channels = max(1, min(int(settings.get("NCCL_MAX_NCHANNELS") or 32), channels))
         share = 0.4 if settings.get("NCCL_BUFFSIZE") else 1.0
+        if self.best_chunk and way.name.endswith("/simple"):
+            share *= 1.0 if way.chunk == self.best_chunk else 0.7
         return latency + 0.1 * channels + size / (min(each * channels, most) * share * 1e3)
 
     def own(self, collective: str, size: int, settings: Mapping[str, str]) -> Way:
@@ -69,7 +72,7 @@ class MadeUpNccl:
                 if rule.collective == collective and rule.first <= size <= rule.last:
                     name = own.name if rule.way.name == "default" else rule.way.name
                     if Way(name) in self.allowed(collective, settings):
-                        return self.time_us(Way(name, rule.way.channels), size, settings)
+                        return self.time_us(Way(name, rule.way.channels, rule.way.chunk), size, settings)
                     return self.time_us(own, size, settings)
         return self.time_us(own, size, settings)
 

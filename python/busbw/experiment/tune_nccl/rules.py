@@ -24,13 +24,18 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, order=True)
 class Way:
-    """How NCCL is told to do a call: `tree/ll`, or `default` for its own choice; 0 channels are NCCL's own."""
+    """How NCCL is told to do a call: `tree/ll`, or `default` for its own choice; 0 channels are NCCL's own.
+
+    `chunk` is in bytes, 0 NCCL's own; only NCCL from 2.30 on asks for it (interface v6).
+    """
 
     name: str = DEFAULT
     channels: int = 0
+    chunk: int = 0
 
     def __str__(self) -> str:
-        return f"{self.name} channels={self.channels}" if self.channels else self.name
+        channels = f" channels={self.channels}" if self.channels else ""
+        return f"{self.name}{channels}{f' chunk={self.chunk}' if self.chunk else ''}"
 
     @property
     def is_own(self) -> bool:
@@ -150,8 +155,8 @@ def _rule(text: str) -> Rule:
     given = dict(detail.split("=", 1) for detail in details)
     gain = given.get("gain")
     interval = tuple(float(end) for end in gain.split("..", 1)) if gain else None
-    return Rule(collective, int(first), int(last), Way(name, int(given.get("channels", 0))),
-                (interval[0], interval[1]) if interval else None)  # fmt: skip
+    way = Way(name, int(given.get("channels", 0)), int(given.get("chunk", 0)))
+    return Rule(collective, int(first), int(last), way, (interval[0], interval[1]) if interval else None)
 
 
 def merged(old: Sequence[Place], new: Place) -> list[Place]:

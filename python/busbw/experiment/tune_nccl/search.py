@@ -21,7 +21,7 @@ from busbw.experiment.plan import Plan
 from busbw.experiment.runner import run_trial
 from busbw.experiment.trial import Outcome, Trial
 from busbw.experiment.tune_nccl.rules import Place, Rule, Way, save, table_text
-from busbw.experiment.tune_nccl.ways import Asked, first_ways, plan_of, plan_to_prove, with_channels
+from busbw.experiment.tune_nccl.ways import Asked, first_ways, plan_of, plan_to_prove, with_channels, with_chunks
 
 TRIAL_S = 120.0
 FEWEST = 2
@@ -158,7 +158,11 @@ class Search:
         looked = self._halve(name, "ways", first_ways(name, nodes), self.rounds, begin + 0.35 * width)
         leaders = leading(*looked)
         more = [Way(), *leaders, *with_channels(leaders)]
-        finer = self._halve(name, "channels", more, self.rounds + LATE_ROUNDS, begin + 0.75 * width)
+        finer = self._halve(name, "channels", more, self.rounds + LATE_ROUNDS, begin + 0.6 * width)
+        best = fastest(*finer)
+        if chunks := with_chunks(best, self.facts["nccl"]):
+            ways = [Way(), *best, *chunks]
+            finer = self._halve(name, "chunks", ways, self.rounds + LATE_ROUNDS, begin + 0.75 * width)
         chosen = choose(*finer, loosened=bool(self.asked.loosened))
         if not any(chosen.values()):
             return [], []
@@ -249,6 +253,16 @@ def leading(times: Mapping[int, Times], ways: Sequence[Way]) -> list[Way]:
     return list(found)
 
 
+def fastest(times: Mapping[int, Times], ways: Sequence[Way]) -> list[Way]:
+    """The named way that is the fastest of each size by medians."""
+    found: dict[Way, None] = {}
+    for size in sorted({size for by in times.values() for size in by}):
+        ranked = [(median(by[size]), v) for v, by in times.items() if v and size in by and not ways[v - 1].is_own]
+        if ranked:
+            found[ways[min(ranked)[1] - 1]] = None
+    return list(found)
+
+
 def choose(times: Mapping[int, Times], ways: Sequence[Way], *, loosened: bool = False) -> dict[int, Way | None]:
     """By size: the way that is worth proving; None where things as they are are as good.
 
@@ -263,7 +277,9 @@ def choose(times: Mapping[int, Times], ways: Sequence[Way], *, loosened: bool = 
             chosen[size] = None
             continue
         alike = [way for way, value in values.items() if value <= best * ALIKE]
-        before = before if before in alike else min(alike, key=lambda way: (way.channels != 0, values[way]))
+        before = (
+            before if before in alike else min(alike, key=lambda way: (way.channels != 0, way.chunk != 0, values[way]))
+        )
         chosen[size] = before
     return chosen
 

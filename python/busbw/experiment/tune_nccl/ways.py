@@ -13,6 +13,9 @@ from busbw.machine.nccl.conf import set_by_files
 
 LARGEST = 1 << 62
 CHANNELS = (1, 2, 4, 8, 16, 32)
+CHUNKS = (64 << 10, 256 << 10, 1 << 20)
+"""Bytes of a piece; NCCL's own are 128 KiB to 512 KiB, and it takes no more than its buffers hold."""
+ASKS_FOR_CHUNKS = [2, 30]
 
 HINDERING = (
     "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
@@ -69,6 +72,17 @@ def with_channels(best: Sequence[Way]) -> list[Way]:
     return [
         Way(way.name, channels) for way in best for channels in CHANNELS
         if not way.name.startswith("collnet") and not way.channels
+    ]  # fmt: skip
+
+
+def with_chunks(fastest: Sequence[Way], nccl: str) -> list[Way]:
+    """The fastest with other chunks, where this NCCL asks for them; LL and LL128 have pieces of their own."""
+    numbers = [int(part) if part.isdecimal() else 0 for part in nccl.split(".")[:2]]
+    if numbers < ASKS_FOR_CHUNKS:
+        return []
+    return [
+        Way(way.name, way.channels, chunk) for way in fastest for chunk in CHUNKS
+        if way.name.endswith("/simple") and not way.name.startswith("collnet")
     ]  # fmt: skip
 
 
