@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -58,8 +59,9 @@ class Plan:
     alone: bool = False
     """Whether things as they are may be all that is measured: nothing needs to vary."""
 
-    @property
+    @cached_property
     def variants(self) -> tuple[Variant, ...]:
+        """Every combination that is measured; kept, since each trial asks for it."""
         return variants(self.factors, one_at_a_time=self.one_at_a_time, fewest=1 if self.alone else 2)
 
     def order(self, number: int, among: list[int]) -> list[int]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import Outcome, Point, Trial
-from busbw.experiment.tune_nccl.rules import Way, read_table
+from busbw.experiment.tune_nccl.rules import Place, Way, read_table
 from busbw.experiment.tune_nccl.ways import first_ways
 
 FACTS = {"nccl": "2.28.9", "gpu": "Made-up GPU", "driver": "1.2", "topology": "0" * 16, "ranks": "4", "nodes": "1"}
@@ -20,6 +21,12 @@ _WAYS: Mapping[str, tuple[float, float, float]] = {
     "nvls/simple": (28.0, 20.0, 330.0), "pat/simple": (22.0, 9.0, 120.0),
 }  # fmt: skip
 CHANNELS = 16
+
+
+@cache
+def _places(path: str, _content: bytes) -> list[Place]:
+    """A table as it is read, once for each content."""
+    return read_table(Path(path))
 
 
 class MadeUpNccl:
@@ -67,7 +74,7 @@ class MadeUpNccl:
         settings = {name: value for name, value in {**self.hindered, **environment}.items() if value}
         own = self.own(collective, size, settings)
         path = environment.get("BUSBW_TUNER_TABLE")
-        for place in read_table(Path(path)) if path else ():
+        for place in _places(path, Path(path).read_bytes()) if path else ():
             for rule in place.rules:
                 if rule.collective == collective and rule.first <= size <= rule.last:
                     name = own.name if rule.way.name == "default" else rule.way.name
@@ -84,9 +91,10 @@ class MadeUpNccl:
         words = dict(zip(plan.words[1::2], plan.words[2::2], strict=False))
         size, last, step = int(words["-b"]), int(words["-e"]), int(words["-f"])
         times = {}
+        environment = plan.variants[variant].environment
         slow = self.random.gauss(1, self.noise)
         while size <= last:
-            true = self.taken(plan.words[0], size, plan.variants[variant].environment)
+            true = self.taken(plan.words[0], size, environment)
             times[Point(plan.words[0], size, "out_of_place")] = true * slow * self.random.gauss(1, self.noise)
             size *= step
         return Trial(number, variant, Outcome.MEASURED, 1.0, times)
