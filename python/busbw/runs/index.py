@@ -7,7 +7,6 @@ system cannot lock, the index is made in memory for this one use.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import stat
@@ -15,16 +14,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
-from busbw.base.files import open_to_read
 from busbw.base.terminal import START_OF_LINE
-from busbw.records.reader import MAX_LINE_BYTES
 from busbw.runs.destination import RECORD_NAME
+from busbw.runs.plain import SMALL, read_lines, read_small
 from busbw.runs.store import Labels, read_labels, record_states
 
 INDEX_NAME = ".index.sqlite"
@@ -154,7 +151,9 @@ class Index:
         # One transaction: a reader sees the index before or after, and a killed update leaves it as it was.
         connection.execute("BEGIN IMMEDIATE")
         try:
-            _forget(connection, [*gone, *stale])
+            # What was never entered has no rows to forget; another process may have entered it since `known` was read.
+            entered = {run for (run,) in connection.execute("SELECT run FROM files")}
+            _forget(connection, [name for name in (*gone, *stale) if name in entered])
             for done, name in enumerate(stale, start=1):
                 self._tell(done, len(stale))
                 _enter(connection, name, self.root / name / RECORD_NAME, current[name])
@@ -251,28 +250,31 @@ class _Kept:
     problem: str | None
 
 
-def _kept(path: Path) -> _Kept:
+def _kept(path: Path, *, size: int, labelled: bool) -> _Kept:
     """A record that cannot be read is entered with what is wrong, so that it is listed and not hidden."""
-    lines, problem = _read(path)
+    lines, problem = read_small(path) if size <= SMALL else read_lines(path)
     run = next((line for line in lines if line.get("kind") == "run"), {})
     end = next((line for line in lines if line.get("kind") == "end"), {})
     cases = [line for line in lines if line.get("kind") == "case"]
     if not run and problem is None:
         problem = "no run line"
-    return _Kept(run, cases, end, read_labels(path.parent), problem)
+    return _Kept(run, cases, end, read_labels(path.parent) if labelled else Labels(), problem)
 
 
 def _enter(connection: sqlite3.Connection, name: str, path: Path, state: tuple[int, int, int]) -> None:
-    kept = _kept(path)
+    _, size, labelled = state
+    kept = _kept(path, size=size, labelled=labelled != 0)
     tags = dict.fromkeys([*_texts(kept.run.get("tags")), *kept.labels.tags])
     connection.execute(f"INSERT INTO files VALUES ({_marks(4)})", (name, *state))
     connection.execute(f"INSERT INTO runs VALUES ({_marks(19)})", tuple(map(_scalar, _run_row(name, kept))))
     _enter_cases(connection, name, kept.cases)
-    connection.executemany("INSERT INTO tags VALUES (?, ?)", [(name, _scalar(tag)) for tag in tags])
-    variables = _dictionary(kept.run.get("environment")).items()
-    connection.executemany(
-        "INSERT INTO environment VALUES (?, ?, ?)", [(name, _scalar(key), _scalar(value)) for key, value in variables]
-    )
+    if tags:
+        connection.executemany("INSERT INTO tags VALUES (?, ?)", [(name, _scalar(tag)) for tag in tags])
+    if variables := _dictionary(kept.run.get("environment")).items():
+        connection.executemany(
+            "INSERT INTO environment VALUES (?, ?, ?)",
+            [(name, _scalar(key), _scalar(value)) for key, value in variables],
+        )
 
 
 def _enter_cases(connection: sqlite3.Connection, name: str, cases: list[dict[str, Any]]) -> None:
@@ -283,36 +285,6 @@ def _enter_cases(connection: sqlite3.Connection, name: str, cases: list[dict[str
     except (sqlite3.Error, OverflowError, ValueError):
         connection.execute("DELETE FROM cases WHERE run = ?", (name,))
         connection.executemany(insert, [(name, *(_scalar(case.get(key)) for key in _CASE_KEYS)) for case in cases])
-
-
-def _read(path: Path) -> tuple[list[dict[str, Any]], str | None]:
-    """The lines as plain objects: the index needs no more checks; a run that is used is read with all of them."""
-    lines: list[dict[str, Any]] = []
-    try:
-        with open_to_read(path) as stream, bounded(str(path), os.fstat(stream.fileno()).st_size):
-            for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES), b""), start=1):
-                if len(raw) == MAX_LINE_BYTES:
-                    return lines, f"line {number} is longer than {MAX_LINE_BYTES >> 20} MiB"
-                if not raw.endswith(b"\n"):
-                    # Still being written, or cut off by a kill: the lines before it stand.
-                    break
-                line = _object(raw)
-                if line is None:
-                    return lines, f"line {number} is no JSON object"
-                lines.append(line)
-    except UserError as problem:
-        return [], str(problem)
-    except OSError as problem:
-        return lines, problem.strerror or str(problem)
-    return lines, None
-
-
-def _object(raw: bytes) -> dict[str, Any] | None:
-    try:
-        line = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return line if isinstance(line, dict) else None
 
 
 def _run_row(name: str, kept: _Kept) -> tuple[Any, ...]:
@@ -354,6 +326,8 @@ def _texts(value: Any) -> list[str]:
 def _scalar(value: Any) -> Any:
     """What SQLite can hold; integers beyond 64 bits and nested values become text."""
     if isinstance(value, bool) or value is None or isinstance(value, float):
+        return value
+    if isinstance(value, str) and value.isascii():
         return value
     if isinstance(value, int) and -(2**63) <= value < 2**63:
         return value

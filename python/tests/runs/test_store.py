@@ -21,6 +21,7 @@ from busbw.records import Case, End, Library, Rank, Record, Run, Tool, read_reco
 from busbw.runs import index as index_module
 from busbw.runs import lookup, store
 from busbw.runs.index import INDEX_NAME, Index
+from busbw.runs.plain import read_lines, read_small
 from busbw.runs.query import Filter, list_runs, parse_since
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -326,3 +327,16 @@ def test_ctrl_c_ends_a_query(root: Path) -> None:
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
             index.select(endless)
+
+
+@pytest.mark.parametrize("data", [
+    b"", b"\n", b"{}", b'{"kind": "run"}\n', b'{"kind": "run"}\n{"kind"', b' {"a": 1} \r\n{"b": 2}\n',
+    b'{"a": 1}\n\n{}\n',
+    b'{"a":\n1}\n', b'{"a": 1}{"b": 2}\n', b'[1]\n{}\n', b'{"a": NaN}\n', b'\xef\xbb\xbf{"a": 1}\n',
+    b'{"a": "\xff"}\n',
+    b"[" * 60_000 + b"\n", b'{"a": 1}\x00\n', '{"\u00e9": "\u2028"}\n'.encode(), b'{"a": "\\ud800"}\n',
+])  # fmt: skip
+def test_a_small_record_is_read_as_a_large_one_is(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "record.jsonl"
+    path.write_bytes(data)
+    assert repr(read_small(path)) == repr(read_lines(path))

@@ -269,7 +269,7 @@ ENTRIES = {
         ("importers.lines",), _file(lambda path: import_path(path, lambda _: None), "x.log.gz"), _packed
     ),
     "records": Entry(("records.reader",), lambda data, _: parse_records(io.BytesIO(data), "input"), _examples),
-    "runs": Entry(("runs.store", "runs.index"), _read_runs, _examples),
+    "runs": Entry(("runs.store", "runs.index", "runs.plain"), _read_runs, _examples),
     "index": Entry(("runs.index",), _read_index, _indexes),
     "recordings": Entry(("watch.recording",), _file(_read_recording), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),

@@ -1,0 +1,75 @@
+"""The lines of a kept record as plain objects: the index needs no more checks; a run that is used is read with all."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from busbw.base.bounds import bounded
+from busbw.base.errors import UserError
+from busbw.base.files import open_to_read, read_start
+from busbw.records.reader import MAX_LINE_BYTES
+
+SMALL = 64 << 10
+"""Bytes of a record that is read at once: JSON of that size takes milliseconds and at most 2 MiB, whatever it says."""
+_DECODER = json.JSONDecoder()
+
+
+def read_small(path: Path) -> tuple[list[dict[str, Any]], str | None]:
+    """As `read_lines`, for a record so small that JSON of that size costs neither time nor memory."""
+    lines: list[dict[str, Any]] = []
+    try:
+        data = read_start(path, SMALL + 1)
+    except UserError as problem:
+        return [], str(problem)
+    if len(data) > SMALL:
+        return read_lines(path)  # it grew
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return read_lines(path)
+    begin = 0
+    # What follows the last line's end is still being written, or was cut off by a kill.
+    while (end := text.find("\n", begin)) >= 0:
+        try:
+            line, ended = _DECODER.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            return read_lines(path)
+        if ended != end or not isinstance(line, dict):
+            return read_lines(path)  # which knows spaces, and names the line
+        lines.append(line)
+        begin = end + 1
+    return lines, None
+
+
+def read_lines(path: Path) -> tuple[list[dict[str, Any]], str | None]:
+    """The lines as plain objects: the index needs no more checks; a run that is used is read with all of them."""
+    lines: list[dict[str, Any]] = []
+    try:
+        with open_to_read(path) as stream, bounded(str(path), os.fstat(stream.fileno()).st_size):
+            for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES), b""), start=1):
+                if len(raw) == MAX_LINE_BYTES:
+                    return lines, f"line {number} is longer than {MAX_LINE_BYTES >> 20} MiB"
+                if not raw.endswith(b"\n"):
+                    # Still being written, or cut off by a kill: the lines before it stand.
+                    break
+                line = _object(raw)
+                if line is None:
+                    return lines, f"line {number} is no JSON object"
+                lines.append(line)
+    except UserError as problem:
+        return [], str(problem)
+    except OSError as problem:
+        return lines, problem.strerror or str(problem)
+    return lines, None
+
+
+def _object(raw: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return line if isinstance(line, dict) else None
