@@ -21,6 +21,8 @@ WINDOW = 128
 """Calls whose bounds on a clock are kept: clocks drift apart by up to some tens of us a second."""
 CHUNK = 1 << 13
 """Calls of one process that one look reads, so that no rank is far ahead of the others."""
+LEAST = 16
+"""Newest calls of each process that a look reads, however many processes there are."""
 MAX_PENDING = 1 << 16
 """Calls that wait for further ranks; older ones are given up and counted."""
 _YOUNG = 64
@@ -85,20 +87,21 @@ class Seen:
 class Tail:
     """Reads what is new in one recording, each call once it has come back."""
 
-    def __init__(self, recording: Recording, newest: int | None) -> None:
+    def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self._newest = newest
         self._next = 1
         self.skipped = 0
 
-    def new(self) -> list[Call]:
-        """Calls since the last look: the next ones, or only the newest where those were asked for."""
-        header = self.recording.header()
-        held = min(header.call_capacity, self._newest or header.call_capacity)
+    def new(self, header: Header, newest: int | None) -> list[Call]:
+        """Calls since the last look: the next ones, or only the newest where those were asked for.
+
+        `header` is how far the process was when the look began: what all have done by then is read of all.
+        """
+        held = min(header.call_capacity, newest or header.call_capacity)
         first = max(self._next, header.calls - held + 1)
         self.skipped += first - self._next
         self._next = first
-        found = list(islice(self.recording.calls(first), self._newest or CHUNK))
+        found = list(islice(self.recording.calls(first), newest or CHUNK))
         # What is in progress is read next time, unless it is old: then it may stay so for ever.
         for at, call in enumerate(found):
             if call.host_ns is None and call.number > header.calls - _YOUNG and not header.ended:
@@ -151,8 +154,8 @@ class _Clock:
 class Arrivals:
     """Matches the calls of all recordings; `look` gives every collective once, when all its ranks were read.
 
-    Each look reads the next calls of every process. With `newest` it reads so many of the newest ones, for those who
-    have to keep up; older ones are skipped and counted.
+    Each look reads the next calls of every process. With `newest` it reads so many of the newest ones, of all processes
+    together, for those who have to keep up; older ones are skipped and counted.
     """
 
     def __init__(self, newest: int | None = None) -> None:
@@ -172,14 +175,16 @@ class Arrivals:
 
     def look(self, recordings: Iterable[Recording]) -> Iterator[Seen | Meeting]:
         """Everything new: each call, and each collective that is whole by it."""
-        for recording in recordings:
+        heads = [(recording, recording.header()) for recording in recordings]
+        newest = self._newest and max(LEAST, self._newest // max(len(heads), 1))
+        for recording, head in heads:
             key = id(recording)
             if key not in self._tails:
-                self._tails[key] = Tail(recording, self._newest)
+                self._tails[key] = Tail(recording)
                 self._processes[key] = _process(recording)
             process, tail = self._processes[key], self._tails[key]
             before = tail.skipped
-            calls = tail.new()
+            calls = tail.new(head, newest)
             if tail.skipped != before:
                 process.last_end_ns = None
             if any(call.communicator not in process.rows for call in calls):
@@ -234,10 +239,13 @@ class Arrivals:
         boots = {process.boot for process, _ in pending.parts.values()}
         if is_synchronous and len(boots) > 1 and pending.shape.kind in NEEDS_ALL:
             self._learn(pending)
+        if len(boots) == 1:
+            ordered = tuple(arrival for _, (_, arrival) in sorted(pending.parts.items()))
+            return Meeting(key[0], key[1], pending.shape, ordered, 0, is_synchronous)
         arrivals = []
         wrong: list[int | None] = []
         for _, (process, arrival) in sorted(pending.parts.items()):
-            shift, error = (0, 0) if len(boots) == 1 else self._shift(process)
+            shift, error = self._shift(process)
             wrong.append(error)
             ended = None if arrival.ended_ns is None else arrival.ended_ns - shift
             arrivals.append(replace(arrival, begun_ns=arrival.begun_ns - shift, ended_ns=ended))

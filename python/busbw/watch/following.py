@@ -19,6 +19,8 @@ from busbw.watch.screen import Screen
 from busbw.watch.stacks import signal_all, stacks
 
 TABLE_S = 1.0
+_SHARE = 0.1
+"""Of a processor, for the calls themselves: following many of them must not keep from seeing that nothing moves."""
 _STACKS_S = 10.0
 """So long after a verdict another host's stacks are looked for."""
 
@@ -45,6 +47,7 @@ class Watching:
         self._follower = Follower(wishes.late_s)
         self._screen = Screen(sys.stderr) if wishes.live else None
         self._next_table = 0.0
+        self._next_follow = 0.0
         self._signals = wishes.signals
         self._metrics = wishes.metrics
         self._accused: tuple[tuple[str, int], ...] = ()
@@ -75,8 +78,11 @@ class Watching:
             self._ask(verdict)
         self._hear()
         recordings = list(self.watcher.recordings.values())
-        for late in self._follower.look(recordings):
-            self._say(late.text)
+        if time.monotonic() >= self._next_follow:
+            used = time.thread_time()
+            for late in self._follower.look(recordings):
+                self._say(late.text)
+            self._next_follow = time.monotonic() + (time.thread_time() - used) / _SHARE
         if time.monotonic() >= self._next_table:
             self._next_table = time.monotonic() + TABLE_S
             if self._screen:

@@ -28,8 +28,8 @@ MAX_RECORDINGS = 4096
 _SOON_NS = 2_000_000_000
 _PATIENCE_S = 2.5
 """So long the last words of other hosts are waited for when a job has failed."""
-NEWEST = 1024
-"""Calls of one process that a look reads while the job runs: some 5,000 a second are followed, of more the newest."""
+NEWEST = 4096
+"""Calls of all processes that a look reads while the job runs: of more the newest, of each process as many."""
 MAX_LATES = 1000
 
 
@@ -96,6 +96,8 @@ class Watcher:
     said: str = ""
     """The verdict on the stall that lasts."""
     _history: list[Process] | None = None
+    """Of all processes with what they called, since nothing moves."""
+    _is_history_told: bool = False
     _used: dict[tuple[str, int, int], tuple[int, float]] = field(default_factory=dict)
     """Processor time of each process when it last moved, in s, and when that was."""
     _kills: int = field(default_factory=kills)
@@ -129,10 +131,13 @@ class Watcher:
             if self._seen and not self._told:
                 self._longest_ns = max(self._longest_ns, now_ns - self._since_ns)
             self._seen, self._since_ns, self._told = seen, now_ns, False
-            self._history, self.said = None, ""
+            self._history, self._is_history_told, self.said = None, False, ""
             self._used = {each.key: (now_ns, used) for each in processes
                           if each.is_here and (used := processor_s(each.pid)) is not None}  # fmt: skip
         quiet_ns = now_ns - self._since_ns
+        if quiet_ns >= min(_SOON_NS, self.threshold_s() * 5e8) and self._history is None and not self._told:
+            # What was called stays the same while nothing moves: it is read before the verdict is due.
+            self._history = snapshot(self.recordings.values(), with_history=True)
         if self.share:
             self._publish(processes, now_ns, quiet_ns)
         if moved or self._told or quiet_ns < self.threshold_s() * 1e9:
@@ -142,7 +147,8 @@ class Watcher:
         if not waits(self._with_others(processes, now_ns)):
             return None
         # With what each rank called, which is read for a verdict only.
-        verdict = self._with_kills(judge(self._with_others(self._with_history(), now_ns), now_ns, self._where))
+        mine = [self._at_rest(each) for each in self._lasting(processes)]
+        verdict = self._with_kills(judge(self._with_others(mine, now_ns), now_ns, self._where))
         self._told = verdict is not None
         if verdict:
             self.said = verdict.text
@@ -229,16 +235,20 @@ class Watcher:
     def _publish(self, processes: list[Process], now_ns: int, quiet_ns: int) -> None:
         """Each second, and at once when nothing has moved for so long that others may soon want to know why."""
         assert self.share is not None
-        if quiet_ns >= min(_SOON_NS, self.threshold_s() * 5e8) and self._history is None:
-            self._history = [process for process in self._with_history() if process.is_here]
-        elif not self.share.is_due(now_ns):
+        is_new = self._history is not None and not self._is_history_told
+        if not is_new and not self.share.is_due(now_ns):
             return
-        # While nothing moves, what was called stays the same; what runs may not.
-        states = {process.key: process.state for process in processes}
-        mine = [process for process in processes if process.is_here] if self._history is None else [
-            self._at_rest(replace(process, state=states.get(process.key, process.state))) for process in self._history
-        ]  # fmt: skip
+        self._is_history_told = self._history is not None
+        here = [process for process in self._lasting(processes) if process.is_here]
+        mine = here if self._history is None else [self._at_rest(process) for process in here]
         self.share.publish(Summary(now_ns, quiet_ns, False, self.said, tuple(mine), self._stacks))
+
+    def _lasting(self, processes: list[Process]) -> list[Process]:
+        """With what was called, where that was read: it stays the same while nothing moves; what runs may not."""
+        if self._history is None:
+            return processes
+        states = {process.key: process.state for process in processes}
+        return [replace(process, state=states.get(process.key, process.state)) for process in self._history]
 
     def look_once_more(self) -> None:
         """A process that was just beginning at the last look has written its header since."""

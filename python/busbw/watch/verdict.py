@@ -5,7 +5,7 @@ A snapshot is a value and a verdict a pure function of it, so that every fault c
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from busbw.watch.members import (
@@ -156,26 +156,29 @@ def _not_running(member: Member, members: Sequence[Member], now_ns: int) -> Verd
 
 def _unlike(members: Sequence[Member]) -> Verdict | None:
     """Ranks that gave a collective of one number different shapes; the first such number is the root."""
-    by_number: dict[int, list[tuple[Member, Shape]]] = defaultdict(list)
-    for member in members:
-        for number, shape in member.process.history.get(member.row.place, {}).items():
-            by_number[number].append((member, shape))
-    for number, same in sorted(by_number.items()):
-        shapes = Counter(shape for _, shape in same)
-        if len(shapes) < 2:
-            continue
-        usual, times = shapes.most_common(1)[0]
-        others = [(member, shape) for member, shape in same if shape != usual]
-        names = ("kind", "count", "type", "op", "root")
-        differs = [name for name in names if any(getattr(shape, name) != getattr(usual, name) for _, shape in others)]
-        what = ", ".join({"kind": "collective", "op": "operator"}.get(name, name) for name in differs)
-        called = "; ".join(f"{member} called {shape}" for member, shape in others[:8])
-        text = (
-            f"Call #{number:,} of {name_of(members)} is not the same on all ranks, but another {what}: {called}; "
-            f"{times} called {usual}."
-        )
-        return Verdict("unlike", tuple(member.row.rank for member, _ in others), text, accused([m for m, _ in others]))
-    return None
+    histories = [(member, member.process.history.get(member.row.place, {})) for member in members]
+    first_seen: dict[int, Shape] = {}
+    unlike: set[int] = set()
+    for _, history in histories:
+        for number, shape in history.items():
+            other = first_seen.setdefault(number, shape)
+            if other is not shape and other != shape:
+                unlike.add(number)
+    if not unlike:
+        return None
+    number = min(unlike)
+    same = [(member, history[number]) for member, history in histories if number in history]
+    usual, times = Counter(shape for _, shape in same).most_common(1)[0]
+    others = [(member, shape) for member, shape in same if shape != usual]
+    names = ("kind", "count", "type", "op", "root")
+    differs = [name for name in names if any(getattr(shape, name) != getattr(usual, name) for _, shape in others)]
+    what = ", ".join({"kind": "collective", "op": "operator"}.get(name, name) for name in differs)
+    called = "; ".join(f"{member} called {shape}" for member, shape in others[:8])
+    text = (
+        f"Call #{number:,} of {name_of(members)} is not the same on all ranks, but another {what}: {called}; "
+        f"{times} called {usual}."
+    )
+    return Verdict("unlike", tuple(member.row.rank for member, _ in others), text, accused([m for m, _ in others]))
 
 
 def _crossed(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_recordings import Made, Row, write
 
 from busbw.watch.arrivals import Arrivals, Meeting, Seen
+from busbw.watch.following import Watching, Wishes
 from busbw.watch.late import Late, Stragglers
-from busbw.watch.live import Follower
-from busbw.watch.recording import Recording, find
+from busbw.watch.live import Follower, Watcher
+from busbw.watch.recording import Header, Recording, find
 from busbw.watch.summary import summarise, who_waits
 from busbw.watch.table import Window, draw
 
@@ -187,10 +190,32 @@ def test_the_table_says_what_is_called_how_fast_and_who_comes_last(tmp_path: Pat
 def test_a_look_while_the_job_runs_reads_the_newest_calls_only(tmp_path: Path) -> None:
     job(tmp_path, 2, 3000, lambda rank, step: 0)
     recordings = [Recording(path) for path in find(tmp_path)]
-    follower = Follower(newest=100)
+    follower = Follower(newest=200)
     follower.look(recordings)
     assert follower.arrivals.skipped == 2 * 2900
     assert follower.stragglers.meetings == 100
+
+
+class Growing(Recording):
+    """A recording whose process goes on calling: all of a job have come ten calls further whenever one is asked."""
+
+    now = 1000
+
+    def header(self) -> Header:
+        head = super().header()
+        Growing.now += 10
+        return replace(head, calls=min(head.calls, Growing.now))
+
+
+def test_the_newest_calls_of_many_processes_are_bounded_together_and_are_the_same_calls(tmp_path: Path) -> None:
+    """64 processes cost a look no more than four do; and what is read first and last has collectives in common."""
+    job(tmp_path, 4, 2000, lambda rank, step: 0)
+    recordings = [Growing(path) for path in find(tmp_path)]
+    Growing.now = 1000
+    arrivals = Arrivals(newest=400)
+    found = list(arrivals.look(recordings))
+    assert sum(isinstance(each, Seen) for each in found) == 400
+    assert sum(isinstance(each, Meeting) for each in found) >= 60
 
 
 def test_a_summary_of_damaged_numbers_is_bounded(tmp_path: Path) -> None:
@@ -198,3 +223,27 @@ def test_a_summary_of_damaged_numbers_is_bounded(tmp_path: Path) -> None:
     follower, meetings = followed(tmp_path)
     assert (meetings, who_waits(follower.stragglers, follower.lates)) == ([], "")
     assert "3 calls" in summarise([path]).text()
+
+
+def test_following_the_calls_takes_a_tenth_of_a_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The looks at progress go on as often as before, so that a hang is seen in time."""
+    job(tmp_path, 2, 10, lambda rank, step: 0)
+    now, polls, looks = [100.0], [0], [0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "thread_time", lambda: looks[0] / 32)
+
+    def look(*_: object) -> list[Late]:
+        looks[0] += 1
+        return []
+
+    def poll(*_: object) -> None:
+        polls[0] += 1
+
+    monkeypatch.setattr(Follower, "look", look)
+    monkeypatch.setattr(Watcher, "poll", poll)
+    watching = Watching(Wishes(), Watcher(tmp_path))
+    for _ in range(100):
+        now[0] += 0.125
+        watching.look()
+    # Each takes 31 ms, so that the next is not within 313 ms: every third time.
+    assert (polls[0], looks[0]) == (100, 34)
