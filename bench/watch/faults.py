@@ -2,11 +2,13 @@
 
     python3 bench/watch/faults.py --build build --trials 5 --ranks 3,4,8 --seed 1
     python3 bench/watch/faults.py --build build --trials 1 --ranks 64 --steps 60
+    python3 bench/watch/faults.py --build build --trials 1 --ranks 8 --faults pauses --pauses 300
 
 Each fault of python/tests/watch/job.py is tried so many times, at a random step or, where another process does it, at
 any moment. A verdict is right if it is the only one, names rank 2 and the cause, and the number of the call where that
-is the cause. A healthy job and one with pauses of half the threshold must be left alone. The delay counts from the
-fault, less the threshold where the job hangs. Exit code: 1 where a verdict was wrong.
+is the cause. A healthy job and one with a pause of half the threshold must be left alone. So must `pauses`, which is
+tried only where it is named: a long job, in which now one rank and now another pauses for half the threshold. The
+delay counts from the fault, less the threshold where the job hangs. Exit code: 1 where a verdict was wrong.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from busbw.base.programs import ask, with_this_package  # noqa: E402
 
 HANG_AFTER_S = 4.0
 LIMIT_S = 240.0
+STEPS_A_PAUSE = 50
+"""Of python/tests/watch/job.py."""
 HANGS = f"no progress for {HANG_AFTER_S:g} s. "
 
 
@@ -54,6 +58,7 @@ class Fault:
 FAULTS = {
     "none": Fault(),
     "pause": Fault(),
+    "pauses": Fault(),
     "kill": Fault(("ank 2 (",), from_outside=True, hangs=False),
     "stop": Fault((HANGS, "rank 2 (", "the process is stopped"), from_outside=True),
     "debugger": Fault((HANGS, "rank 2 (", "the process is in a debugger"), from_outside=True),
@@ -89,7 +94,10 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=5, help="of each fault")
     parser.add_argument("--ranks", default="3,4,5,8", help="one of these each time")
     parser.add_argument("--steps", type=int, default=300, help="a job has from 9 to so many")
-    parser.add_argument("--faults", default=",".join(FAULTS), help="names of faults")
+    parser.add_argument(
+        "--faults", default=",".join(name for name in FAULTS if name != "pauses"), help="names of faults"
+    )
+    parser.add_argument("--pauses", type=int, default=100, help="of a job with many")
     parser.add_argument("--seconds", type=float, default=1e9, help="no trial begins later")
     parser.add_argument("--seed", type=int, default=1, help="of the moments and the numbers of ranks")
     args = parser.parse_args()
@@ -100,6 +108,8 @@ def main() -> int:
         for name, trials in found.items():
             ranks = int(chance.choice(args.ranks.split(",")))
             steps, after_s = chance.randrange(9, max(10, args.steps)), chance.uniform(0.0, 1.0)
+            if name == "pauses":
+                steps = args.pauses * STEPS_A_PAUSE
             if time.monotonic() < end:
                 trials.append(tried(build, name, ranks, steps, after_s))
                 if trials[-1].why:
@@ -129,9 +139,10 @@ def tried(build: Path, name: str, ranks: int, steps: int, after_s: float) -> Tri
         }  # fmt: skip
         if fault.from_outside:
             environ["FAULT_AFTER_S"] = str(after_s)
+        limit_s = LIMIT_S + (2 * HANG_AFTER_S * steps / STEPS_A_PAUSE if name == "pauses" else 0.0)
         job = [sys.executable, str(ROOT / "python/tests/watch/job.py"), str(nccl), str(ranks), str(steps), name, folder]
         options = ["--late", "1000s", "--hang-after", f"{HANG_AFTER_S:g}", "--on-hang", "abort"]
-        said, code = heard([sys.executable, "-m", "busbw", "watch", *options, "--", *job], environ)
+        said, code = heard([sys.executable, "-m", "busbw", "watch", *options, "--", *job], environ, limit_s)
         begun = Path(folder) / "fault"
         happened = float(begun.read_text()) if begun.exists() else None
     verdicts = [
@@ -149,15 +160,15 @@ def tried(build: Path, name: str, ranks: int, steps: int, after_s: float) -> Tri
     return Trial("", delay_s)
 
 
-def heard(words: list[str], environ: dict[str, str]) -> tuple[list[tuple[float, str]], int]:
+def heard(words: list[str], environ: dict[str, str], limit_s: float) -> tuple[list[tuple[float, str]], int]:
     """Lines of stderr with the moment when each came, and the exit code."""
     job = subprocess.Popen(words, env=environ, stderr=subprocess.PIPE, text=True, errors="replace")
-    limit = threading.Timer(LIMIT_S, job.kill)
+    limit = threading.Timer(limit_s, job.kill)
     limit.start()
     assert job.stderr is not None
     try:
         said = [(time.monotonic(), line.rstrip("\n")) for line in job.stderr]
-        return said, job.wait(LIMIT_S)
+        return said, job.wait(limit_s)
     finally:
         limit.cancel()
         job.kill()

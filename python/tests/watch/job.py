@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import resource
 import signal
 import sys
@@ -132,7 +133,11 @@ def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> No
     orders = {"order": comms[::-1], "skip": comms[1:]}
     at = int(os.environ.get("FAULT_AT", str(steps * 2 // 3)))
     outside = os.environ.get("FAULT_AFTER_S")
+    # Of all ranks the same numbers, so that each knows who pauses when, without a word.
+    chance = random.Random(steps)
     for step in range(steps):
+        if fault == "pauses" and step % 50 == 49 and chance.randrange(ranks) == me:
+            time.sleep(float(os.environ["PAUSE_S"]))
         faulty = me == FAULTY and step == at and not outside
         if me == FAULTY and step == 1 and outside:
             from_outside(fault, float(outside), folder)
