@@ -86,8 +86,11 @@ def _predictions(args: Args, fabric: Fabric, terms: Terms) -> list[Prediction]:
         near = get_close_matches(collective, get_args(Collective), n=1)
         raise UsageError(f"there is no collective '{collective}'" + (f"; did you mean {near[0]}?" if near else ""))
     gpus = fabric.gpus if args.gpus_per_node is None else args.gpus_per_node
+    driven = args.gpus_per_process or 1
+    if driven > gpus:
+        raise UsageError(f"--gpus-per-process {driven}: a node of this question has {gpus} GPUs")
     return [
-        predict(Question(collective, size, gpus, nodes, not args.no_nvls), fabric, terms)
+        predict(Question(collective, size, gpus, nodes, not args.no_nvls, driven), fabric, terms)
         for nodes in args.nodes
         for size in args.sizes or _DEFAULT_SIZES
     ]

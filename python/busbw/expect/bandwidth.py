@@ -12,6 +12,7 @@ from busbw.expect.links import (
     MULTICAST_SHARE,
     NET_ALLTOALL,
     SINGLE_GPU,
+    TREE_ACROSS,
     TREE_SHARE,
     LinkKind,
     nvlink_share,
@@ -61,13 +62,15 @@ def bus_bandwidth(fabric: Fabric, collective: str, algorithm: Algorithm, gpus: i
         network = network * SINGLE_GPU.share
     if algorithm is Algorithm.DIRECT:
         return least([inside, _between(network, collective, gpus, nodes)]) if gpus > 1 else network
-    # On two nodes a tree sends each byte over the network once, where a ring does it twice.
-    crossings = network * (2.0 if nodes == 2 else 1.0)
+    # On two nodes a tree sends each byte over the network once in each direction, whatever the number of ranks.
+    factor = 2 * (gpus * nodes - 1) / (gpus * nodes)
+    crossings = network * TREE_ACROSS.share * factor if nodes == 2 else network
     if algorithm is Algorithm.NVLS:
         inside_all = _multicast(fabric, gpus * nodes) * MULTICAST_ACROSS.share
         return least([inside_all * ACROSS_DOMAINS.share if fabric.hosts > 1 else inside_all, crossings])
     if algorithm is Algorithm.TREE:
-        return least([inside * TREE_SHARE.share, crossings * TREE_SHARE.share]) if gpus > 1 else network
+        across = crossings if nodes == 2 else crossings * TREE_SHARE.share
+        return least([inside * TREE_SHARE.share, across]) if gpus > 1 else network
     return least([inside, network]) if gpus > 1 else network
 
 

@@ -25,6 +25,7 @@ class NetKind(Enum):
     ETHERNET = "Ethernet"
     EFA = "EFA"
     TCPXO = "TCPXO"
+    TCPX = "TCPX"
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,8 @@ NET_SHARE: Mapping[NetKind, Fact] = {
     NetKind.INFINIBAND: Fact(Span(0.95, 0.90, 0.98), "24 GB/s per 200G (nccl-tests#119), 46 to 48 per 400G (#290)"),
     NetKind.ROCE: Fact(Span(0.92, 0.80, 0.97), "180 of 200 Gbit/s by ib_write_bw (nccl-tests#112), 330 of 400 (#367)"),
     NetKind.EFA: Fact(Span(0.95, 0.86, 1.00), "479 of 2 x 400 GB/s with 2 x p5.48xlarge, where NVLink SHARP bounds it"),
-    NetKind.TCPXO: Fact(Span(0.86, 0.78, 0.90), "339 of 2 x 200 GB/s with 2 x a3-megagpu-8g"),
+    NetKind.TCPXO: Fact(Span(0.90, 0.80, 0.95), "181 of 200 GB/s of the message with 2 x a3-megagpu-8g"),
+    NetKind.TCPX: Fact(Span(0.76, 0.68, 0.80), "71 of 100 GB/s as bus bandwidth with 2 x a3-highgpu-8g"),
     NetKind.ETHERNET: Fact(Span(0.70, 0.35, 0.95), "TCP through the kernel; depends on processors and sockets"),
 }
 
@@ -95,13 +97,19 @@ NET_SHARE: Mapping[NetKind, Fact] = {
 NET_ALLTOALL = Fact(Span(0.87, 0.75, 1.00), "37.8 to 44.6 GB/s on 2 x 8 A100 (catalogue:ndmv4-2x8-*), 45 at line rate")
 
 # One GPU per node sends and receives through the same NIC and the same few channels.
-SINGLE_GPU = Fact(Span(0.75, 0.62, 1.00), "15.5 to 23.3 of 25 GB/s on 2 x 1 A100 (catalogue:ndmv4-2x1-*)")
+SINGLE_GPU = Fact(
+    Span(0.77, 0.62, 1.00),
+    "15.5 to 23.3 of 25 GB/s on 2 x 1 A100 (catalogue:ndmv4-2x1-*), 31.7 and 41.4 of 50 on 2 x 1 H200 and H100",
+)
 
 # What one channel (one thread block at each end) moves over NVLink, GB/s, by compute capability.
 CHANNEL_GBPS: Mapping[int, Fact] = {
     80: Fact(Span(14.4, 13.0, 16.0), "57.5 GB/s with 4 channels on 2 A100 (catalogue:nc48v4-graph-file)"),
     90: Fact(Span(22.5, 20.0, 25.0), "82 GB/s with 4 channels on 2 H200, 98 with 4 on 4 H200 (measured)"),
 }
+
+# Trees between two nodes, of what rings get from the NICs: every byte crosses once in each direction.
+TREE_ACROSS = Fact(Span(1.03, 0.90, 1.05), "98.6 of 100 GB/s on 2 x 2 H100, 381 of 400 on 2 x 8 B200")
 
 # Bandwidth of NCCL's trees over that of its rings: inside a node a chain of up and down, capped between nodes.
 TREE_SHARE = Fact(

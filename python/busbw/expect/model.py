@@ -13,22 +13,24 @@ import math
 from dataclasses import dataclass, replace
 
 from busbw.base.errors import UserError
-from busbw.expect.bandwidth import Algorithm, algorithms, bus_bandwidth, channel_bound, channel_GBps
+from busbw.expect.bandwidth import DIRECT_COLLECTIVES, Algorithm, algorithms, bus_bandwidth, channel_bound, channel_GBps
 from busbw.expect.fabric import Fabric
-from busbw.expect.links import LinkKind
+from busbw.expect.links import SINGLE_GPU, LinkKind
 from busbw.expect.protocols import (
     DOMAIN_HOP_US,
-    NETWORKS,
+    RING_MEETS,
     Between,
     Generation,
     Inside,
+    Network,
     between_us,
     chosen,
     generation,
     inside_us,
+    network,
 )
 from busbw.expect.span import Span
-from busbw.expect.terms import Protocol, Terms
+from busbw.expect.terms import Protocol, Terms, over
 from busbw.records import Collective
 from busbw.records.bandwidth import bus_factor, busbw_GBps
 
@@ -37,6 +39,10 @@ SHORT, LONG = "short", "long"
 
 CHANNEL_BYTES = 8 * 512
 """What LL gives one channel before it opens another. Source: NCCL src/include/comm.h and src/graph/tuning.cc."""
+
+LAUNCH_US, LAUNCH_DIRECT_US = 5.5, 7.3
+"""What a launch on one GPU of several costs a process: 44 us on 2 x 8 H200 with -g 8; 58 us for all-to-all on 8 H20
+(github.com/NVIDIA/nccl-tests/issues/313)."""
 
 MOST_RANKS = 1_000_000
 MISFIT = 0.15
@@ -59,6 +65,8 @@ class Question:
     gpus: int
     nodes: int = 1
     multicast: bool = True
+    driven: int = 1
+    """GPUs that one process drives (nccl-tests -g): it launches on one after the other."""
 
     @property
     def ranks(self) -> int:
@@ -100,11 +108,26 @@ def predict(question: Question, fabric: Fabric, terms: Terms) -> Prediction:
     _check(question, fabric)
     question, fabric = _within_domain(question, fabric)
     if terms.chosen and (found := by_choice(question, fabric, terms)) is not None:
-        return found
+        return _launched(found)
+    if question.nodes > 1:
+        terms = over(terms, fabric.net, fabric.sm)
     choices = algorithms(
         fabric, question.collective, question.gpus, question.nodes, multicast=question.multicast
     )  # fmt: skip
-    return min((_by(question, fabric, terms, each) for each in choices), key=lambda found: found.time_us.value)
+    every = (_by(question, fabric, terms, each) for each in choices)
+    return _launched(min(every, key=lambda found: found.time_us.value))
+
+
+def _launched(found: Prediction) -> Prediction:
+    """No call is faster than its process launches it on all of its GPUs."""
+    question, time = found.question, found.time_us
+    each = LAUNCH_DIRECT_US if question.collective in DIRECT_COLLECTIVES else LAUNCH_US
+    floor = question.driven * each if question.driven > 1 else 0.0
+    if floor <= time.low:
+        return found
+    wide = 1 + CHOSEN_SPREAD
+    span = Span(max(time.value, floor), max(time.low, floor / wide), max(time.high, floor * wide))
+    return replace(found, time_us=span, busbw_GBps=_busbw(question, span))
 
 
 def _check(question: Question, fabric: Fabric) -> None:
@@ -187,24 +210,30 @@ def _by(question: Question, fabric: Fabric, terms: Terms, algorithm: Algorithm) 
 CHOSEN_SPREAD = 0.17
 """How far a time lies from its value either way, where NCCL's choice is followed: ranges of a factor of 1.4."""
 
+FEW_SPREAD = 0.27
+"""As above with one or two GPUs a node: their share of a NIC was measured from 0.62 to 0.93."""
+
 _CHOSEN = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
 
 
 def by_choice(question: Question, fabric: Fabric, terms: Terms) -> Prediction | None:
     """By NCCL's choice, where that is known: a switch, Hopper or later, and these collectives; else None."""
     sharp = question.multicast and fabric.multicast and question.ranks > 2
-    if question.collective not in _CHOSEN or not fabric.multicast or fabric.channels or question.gpus < 2:
+    if question.collective not in _CHOSEN or not fabric.multicast or fabric.channels:
         return None
-    if question.collective == "all_reduce" and (not sharp or question.gpus < 3):
+    few = question.gpus < 3
+    if question.collective == "all_reduce" and (not sharp or few) and not (few and question.nodes > 1):
         return None
-    inside = generation(fabric.sm or 90)
+    inside = generation(fabric.sm or 90, fabric.hosts)
     if question.nodes == 1:
         time, way = _one_node(question, fabric, terms, inside)
     else:
         time, way = _several_nodes(question, fabric, terms, inside)
     far = max(0.0, math.log2(question.nodes / 2)) if question.nodes > 1 else 0.0
-    wide = 1 + CHOSEN_SPREAD + LATENCY_PER_DOUBLING * far
-    span = Span(time, time / wide, time * wide)
+    spread = FEW_SPREAD if question.nodes > 1 and question.gpus < 3 else CHOSEN_SPREAD
+    wide = 1 + spread + LATENCY_PER_DOUBLING * far
+    older = network(fabric.net, fabric.sm or 90).older_us if question.nodes > 1 else 0.0
+    span = Span(time, time / wide, time * wide + older)
     algorithm = Algorithm.NVLS if way[0] == "NVLS" else Algorithm.TREE if way[0] == "tree" else Algorithm.RING
     return Prediction(question, span, _busbw(question, span), algorithm, SHORT if way[1] == "LL" else LONG)
 
@@ -235,21 +264,30 @@ def _at(question: Question, fabric: Fabric, algorithm: Algorithm) -> float:
 def _several_nodes(
     question: Question, fabric: Fabric, terms: Terms, inside: Generation
 ) -> tuple[float, tuple[str, str]]:
-    if question.collective == "all_reduce":
-        steps, hops = 2 * (question.gpus // fabric.hosts - 1), 2 * math.log2(question.nodes)
-        base = terms.base_us + 2 * math.log2(fabric.hosts) * DOMAIN_HOP_US
-        transfer = _at(question, fabric, Algorithm.NVLS)
+    net = network(fabric.net, fabric.sm or 90)
+    reduces = question.collective == "all_reduce"
+    started, sharp = 0.0, question.gpus > 2
+    if reduces:
+        # Trees run as a chain through the GPUs of a node; a domain of several hosts is such a node.
+        steps, hops = 2 * (question.gpus - 1), 2 * math.log2(question.nodes)
+        transfer = _at(question, fabric, Algorithm.NVLS if sharp else Algorithm.TREE)
+        started = steps * inside.hop_us if fabric.hosts > 1 else 0.0
     else:
         steps, hops = question.ranks - question.nodes, float(question.nodes - 1)
-        base = terms.base_us
-        # What bounds a ring is the slower of the NVLinks and the NICs, of which it reaches another share.
-        inside_us = _at(replace(question, nodes=1), fabric, Algorithm.RING)
-        line = fabric.line_GBps(question.gpus) * NETWORKS[fabric.net].ring_share
-        transfer = max(inside_us, _transfer_us(question, line))
-    way = Between(steps, hops, question.bytes, transfer, ring=question.collective != "all_reduce")
-    time, protocol = between_us(way, base, inside, NETWORKS[fabric.net])
-    names = ("tree", protocol) if protocol != "Simple" else ("NVLS", protocol)
-    return time, names if question.collective == "all_reduce" else ("ring", protocol)
+        transfer = _ring_us(question, fabric, net)
+    few = min(1.0, question.gpus / fabric.gpus)
+    way = Between(steps, hops, question.bytes, transfer, ring=not reduces, started_us=started, nics=few, sharp=sharp)
+    time, protocol = between_us(way, terms.base_us, inside, net)
+    return time, ("NVLS" if sharp and protocol == "Simple" else "tree", protocol) if reduces else ("ring", protocol)
+
+
+def _ring_us(question: Question, fabric: Fabric, net: Network) -> float:
+    """The transfer of a ring through NVLinks and NICs: where both are about as fast, each waits for the other."""
+    line = _transfer_us(question, fabric.line_GBps(question.gpus) * net.ring_share)
+    if question.gpus == 1:
+        return line / SINGLE_GPU.share.value
+    nvlink = _transfer_us(question, bus_bandwidth(fabric, question.collective, Algorithm.RING, question.gpus, 1).value)
+    return math.pow(line**RING_MEETS + nvlink**RING_MEETS, 1 / RING_MEETS)
 
 
 def _network_bound(question: Question, fabric: Fabric) -> float:

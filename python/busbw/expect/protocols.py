@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.expect.links import NetKind
 
@@ -49,8 +49,8 @@ class Generation:
 # (github.com/deepseek-ai/DeepEP/issues/303), 8 H100 (one guide, 256 MiB up), 4 and 2 H200 (measured).
 # Blackwell: 8 B200, one report of 2026-05, all-reduce and all-gather.
 GENERATIONS: Mapping[int, Generation] = {
-    90: Generation(0.65, 0.42, 9.0, 0.85, 25.0, 0.25, 27.0, 0.35, 27.0, "8 H100, 8 H20, 4 and 2 H200"),
-    100: Generation(1.30, 0.50, 9.0, 0.85, 25.0, 0.25, 30.0, 0.65, 50.0, "8 B200"),
+    90: Generation(0.72, 0.48, 9.0, 0.85, 25.0, 0.25, 25.0, 0.35, 31.0, "8 H100, 8 H20, 4 and 2 H200"),
+    100: Generation(1.30, 0.43, 9.0, 0.85, 25.0, 0.25, 30.0, 0.70, 50.0, "8 B200"),
 }
 
 
@@ -69,25 +69,49 @@ class Network:
     ring_share: float
     """What such rings reach of the line rate."""
     source: str
+    older_us: float = 0.0
+    """What another version of the network's plugin takes longer: added to the end of the range."""
 
 
 # Two nodes each. Short messages over RoCE are those of A100, H200 and B200; long ones of H200 and B200.
 NETWORKS: Mapping[NetKind, Network] = {
-    NetKind.INFINIBAND: Network(5.9, 13.0, 11.9, 32.0, 16.0, 0.45, 90.0, 0.88, "2 and 4 x 8 H100, 2 x 8 B200"),
-    NetKind.ROCE: Network(11.0, 13.0, 17.0, 32.0, 20.0, 0.45, 80.0, 0.91, "2 x 8 A100, H200, B200"),
+    NetKind.INFINIBAND: Network(5.9, 10.0, 10.9, 32.0, 16.0, 0.41, 90.0, 0.88, "2 and 4 x 8 H100, 2 x 8 B200"),
+    NetKind.ROCE: Network(12.0, 21.0, 17.0, 57.0, 23.0, 0.54, 80.0, 0.91, "2 x 8 A100, H200, B200"),
     NetKind.EFA: Network(27.0, 3.0, 37.0, 32.0, 38.0, 0.55, 110.0, 0.90, "2 x p5.48xlarge; rings have no figure"),
-    NetKind.TCPXO: Network(58.0, 2.5, 68.0, 20.7, 430.0, 0.03, 130.0, 0.945, "2 x a3-megagpu-8g"),
+    NetKind.TCPXO: Network(58.0, 2.5, 68.0, 20.7, 430.0, 0.03, 130.0, 0.945, "2 x a3-megagpu-8g", older_us=200.0),
+    NetKind.TCPX: Network(600.0, 1.0, 650.0, 4.0, 440.0, 0.1, 750.0, 0.76, "2 x a3-highgpu-8g, rings from 1 MiB"),
     NetKind.ETHERNET: Network(60.0, 2.0, 75.0, 20.0, 120.0, 0.5, 150.0, 0.70, "no measurement of its own"),
 }
 RING_PIPELINE = 0.03
+FEW_PIPELINE = 0.2
+RING_MEETS = 8.0
+"""How sharply the slower of NVLinks and NICs bounds a ring: 332 GB/s of 363 and 372 on H200, 372 of 693 on B200."""
+
+# EFA of p6 machines: 64 to 256 bytes on 2 x p6-b200, as published. Hopper's ring starts sooner than Blackwell's.
+_BY_GENERATION: Mapping[tuple[NetKind, int], Network] = {
+    (NetKind.EFA, 100): replace(NETWORKS[NetKind.EFA], ll_hop_us=15.0, mid_hop_us=25.0, source="2 x p6-b200"),
+    (NetKind.ROCE, 90): replace(
+        NETWORKS[NetKind.ROCE], ll_GBps=13.5, mid_hop_us=19.5, mid_GBps=58.0, ring_us=65.0, source="2 x 8 H200"
+    ),
+}
+
+
+def network(net: NetKind, sm: int) -> Network:
+    """The terms of that network between GPUs of that compute capability."""
+    return _BY_GENERATION.get((net, _known(sm)), NETWORKS[net])
+
+
+NVLS_HOST_US = 1.5
+"""What each further host of a domain adds to the start of NVLink SHARP: 512 MiB to 8 GiB on one rack of GB200."""
 
 DOMAIN_HOP_US = 7.0
 """A short hop between hosts of one NVLink domain: 32 GB200 on 8 hosts took 58 us for 8 bytes (one published figure)."""
 
 
-def generation(sm: int) -> Generation:
-    """The terms of that compute capability, from 9.0 on."""
-    return GENERATIONS[_known(sm)]
+def generation(sm: int, hosts: int = 1) -> Generation:
+    """The terms of that compute capability, from 9.0 on, in a domain of so many hosts."""
+    known = GENERATIONS[_known(sm)]
+    return replace(known, nvls_us=known.nvls_us + NVLS_HOST_US * (hosts - 1))
 
 
 def _known(sm: int) -> int:
@@ -147,20 +171,27 @@ class Between:
     size: int
     transfer_us: float
     ring: bool = False
+    started_us: float = 0.0
+    """What long messages take longer to start, in a node of several hosts."""
+    nics: float = 1.0
+    """The part of a node's NICs that its GPUs use: short messages are as fast as those."""
+    sharp: bool = True
+    """Whether NVLink SHARP feeds the trees between nodes: two GPUs a node and less fill without it, and sooner."""
 
 
 def between_us(question: Between, base_us: float, inside: Generation, network: Network) -> tuple[float, str]:
     """The time over several nodes and the protocol: NCCL's choice lies near the least, which is what is taken."""
     start = base_us + question.steps * inside.hop_us
     moved = question.size / 1e3
-    first = inside.between_us + question.hops * network.long_hop_us
+    first = inside.between_us + question.started_us + question.hops * network.long_hop_us
     if question.ring:
         first = network.ring_us + (question.hops - 1) * network.mid_hop_us
+    pipeline = RING_PIPELINE if question.ring else network.pipeline if question.sharp else FEW_PIPELINE
     ways = {
-        LL: start + question.hops * network.ll_hop_us + moved / network.ll_GBps,
+        LL: start + question.hops * network.ll_hop_us + moved / (network.ll_GBps * question.nics),
         LL128: start + inside.mid_hops_us * (inside.hop_us > 1) + question.hops * network.mid_hop_us
         + moved / network.mid_GBps + question.transfer_us,
-        SIMPLE: _pipelined(first, RING_PIPELINE if question.ring else network.pipeline, question.transfer_us),
+        SIMPLE: _pipelined(first, pipeline, question.transfer_us),
     }  # fmt: skip
     name = min(ways, key=lambda each: ways[each])
     return ways[name], name

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from busbw.expect.links import LinkKind
+from busbw.expect.links import LinkKind, NetKind
+from busbw.expect.protocols import network
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,15 @@ HOPPER = replace(
     base_us=7.51,
     long_us=10.5,
     inside={**GENERAL.inside, LinkKind.NVLINK: Protocol(hop_us=0.46, share=0.328, long_hop_us=0.224, pipeline=0.153)},
+    remote_peer_us=1.0,
     source="fitted to published tables of Hopper and Blackwell and to 4 and 2 H200",
     chosen=True,
+)
+
+# Blackwell: all-to-all on 8 B200 (one report of 2026-05): hops are slower than Hopper's, pipelines lose more.
+BLACKWELL = replace(
+    HOPPER,
+    inside={**GENERAL.inside, LinkKind.NVLINK: Protocol(hop_us=1.3, share=0.328, long_hop_us=0.224, pipeline=0.5)},
 )
 
 REPLAY_SAVES_US = 2.1
@@ -101,4 +109,25 @@ def replayed(terms: Terms) -> Terms:
 
 def general(sm: int | None) -> Terms:
     """The terms for GPUs of that compute capability."""
-    return HOPPER if sm is not None and sm >= 90 else GENERAL
+    if sm is None or sm < 90:
+        return GENERAL
+    return BLACKWELL if sm >= 100 else HOPPER
+
+
+# What a short and a long hop over EFA cost from A100s: 1 KiB and 16 MiB on 2 x p4de.24xlarge, as published.
+_FIRST_EFA = (71.0, 104.0, 0.5)
+_SLOW = frozenset({NetKind.EFA, NetKind.TCPXO, NetKind.TCPX, NetKind.ETHERNET})
+
+
+def over(terms: Terms, net: NetKind, sm: int | None) -> Terms:
+    """The terms with the hops of a network that is slower than InfiniBand and RoCE, from which the general ones are."""
+    if net not in _SLOW:
+        return terms
+    if net is NetKind.EFA and (sm or 0) < 90:
+        short, long, pipeline = _FIRST_EFA
+        link = replace(terms.inside[LinkKind.NVLINK], pipeline=pipeline)
+        terms = replace(terms, inside={**terms.inside, LinkKind.NVLINK: link})
+    else:
+        known = network(net, sm or 90)
+        short, long = known.ll_hop_us, known.long_hop_us
+    return replace(terms, net_hop_us=short, net_long_hop_us=long)

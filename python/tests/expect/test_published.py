@@ -27,14 +27,14 @@ def ask(name: str, size: int, collective: str = "all_reduce", nodes: int = 1, gp
 
 def test_tables_that_were_fitted_lie_in_range_and_close() -> None:
     found = score([point for point in POINTS if not point.held_out])
-    assert found.points >= 200 and found.inside / found.points >= 0.85
+    assert found.points >= 350 and found.inside / found.points >= 0.85
     assert found.width <= 1.4
-    assert all(error <= limit for (_, _, error), limit in zip(found.errors, (0.12, 0.08, 0.05), strict=True))
+    assert all(error <= limit for (_, _, error), limit in zip(found.errors, (0.12, 0.09, 0.05), strict=True))
 
 
 def test_tables_that_were_held_out_are_no_worse_than_when_they_were_first_seen() -> None:
     found = score([point for point in POINTS if point.held_out])
-    assert found.points >= 30 and found.inside >= 18
+    assert found.points >= 87 and found.inside >= 66
     assert found.width <= 1.4
 
 
@@ -99,7 +99,30 @@ def test_networks_are_those_that_providers_name() -> None:
     kinds = {name: machines.require(name).net for name in machines.names()}
     assert kinds["p5"] is kinds["p4d"] is kinds["p6-b200"] is NetKind.EFA
     assert kinds["a3-mega"] is NetKind.TCPXO and kinds["a4"] is kinds["oci-h100"] is NetKind.ROCE
-    assert kinds["ndv5"] is NetKind.INFINIBAND
+    assert kinds["ndv5"] is NetKind.INFINIBAND and kinds["a3-high"] is NetKind.TCPX
+
+
+def test_one_process_launches_on_its_gpus_one_after_the_other() -> None:
+    fabric = machines.require("ndv5")
+    for collective, least in (("all_gather", 44.0), ("alltoall", 58.4)):
+        small, large = (
+            [predict(Question(collective, size, 8, driven=driven), fabric, general(90)).time_us for driven in (1, 8)]  # type: ignore[arg-type]
+            for size in (1024, 1 << 30)
+        )
+        assert small[0].value < least == small[1].value and small[1].low < small[1].value < small[1].high
+        assert large[0] == large[1]
+
+
+def test_racks_are_chains_of_their_gpus_and_efa_is_slowest_from_a100() -> None:
+    racks = ask("oci-gb200", 1024, nodes=32).time_us
+    assert racks.low <= 197 <= racks.high  # published of two racks
+    times = [ask(name, 256, nodes=2).time_us.value for name in ("p6-b200", "p5", "p4d")]
+    assert times == sorted(times) and times[2] > 2 * times[1]
+
+
+def test_older_tcpxo_lies_in_the_range_and_other_networks_stay_narrow() -> None:
+    wide, narrow = (ask(name, 1024, "all_gather", nodes=2).time_us for name in ("a3-mega", "a3-ultra"))
+    assert wide.low <= 85 and wide.high >= 236 and narrow.high / narrow.low < 1.4
 
 
 def test_amd_is_refused_by_name() -> None:
