@@ -32,7 +32,7 @@ def test_another_network_than_the_machine_types_counts(capsys):
     words = ["predict", "all_reduce", "--machine", "ndv4", "--nodes", "2", "--sizes", "8G", "--json"]
     assert main([*words, "--nics", "1", "--nic-gbps", "100", "--net", "RoCE"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["predictions"]
-    assert row["busbw_GBps"] < 20
+    assert 11 < row["busbw_GBps"] < 12.5 * 2 * 15 / 16  # a tree between two nodes crosses once in each direction
 
 
 def test_a_matrix_is_asked_for_its_gpus(tmp_path, capsys):
