@@ -36,6 +36,7 @@ examples:
       --launch "--launcher srun --nodes 2" -- alltoall -b 1M -e 1G -f 8
   busbw experiment --vary NCCL_P2P_DISABLE=0,1 --ranks 8 \\
       -- torch-bench all_reduce alltoall -b 1M -e 1G -f 8
+  busbw experiment --vary BUSBW_CPU_CHUNK=65536,262144 --replay recordings
   busbw experiment plan.toml
   busbw experiment --resume FOLDER
 """
@@ -80,13 +81,16 @@ def _plan(args: Args) -> Plan:
 
     words = list(args.rest)
     if args.resume:
-        if words or args.vary or args.vary_library or args.vary_arguments:
+        if words or args.vary or args.vary_library or args.vary_arguments or args.replay:
             raise UsageError("--resume goes on with the plan in its folder; what is varied and run cannot change")
         return check(_limited(load(args.resume), args))
     if len(words) == 1 and words[0].endswith(".toml"):
-        if args.vary or args.vary_library or args.vary_arguments:
+        if args.vary or args.vary_library or args.vary_arguments or args.replay:
             raise UsageError("a plan in a file says itself what is varied; --vary has no place beside it")
         return check(_limited(read_plan(Path(words[0])), args))
+    if args.replay:
+        # By its whole path, so that the experiment goes on from any folder.
+        words = ["replay", str(Path(args.replay).absolute()), *words]
     return check(_limited(from_words(args, words), args))
 
 

@@ -31,6 +31,7 @@ def run(args: Args) -> int:
     """Plan, start the ranks, compare; 1 where a result was wrong."""
     from busbw.watch.recording import Recording, find
     from busbw.watch.replay import plan
+    from busbw.watch.replay_times import times_of
 
     folder = Path(args.folder)
     paths = find(folder)
@@ -56,11 +57,20 @@ def run(args: Args) -> int:
         print(f"{len(groups):,} groups, the median one in {middle:.1f} us; recordings have no time of a group")
     if (lanes := max(result["lanes"] for result in results)) > 1:
         print(f"up to {lanes} streams of a rank ran beside each other")
+    if args.times:
+        _write(Path(args.times), times_of(made, results))
     took = max(result["took_ns"] for result in results) / 1e9
     checks = sum(result["checks"] for result in results)
     print(f"{sum(len(each.steps) for each in made.ranks):,} calls of {len(made.ranks)} ranks in {took:.3g} s, "
           f"recorded over {made.span_ns / 1e9:.3g} s; {wrong} wrong of {3 * checks:,} elements looked at")  # fmt: skip
     return 1 if wrong else 0
+
+
+def _write(file: Path, times: dict[str, Any]) -> None:
+    try:
+        file.write_text(json.dumps(times, indent=1) + "\n")
+    except OSError as error:
+        raise UserError(f"--times {file}: {error.strerror}") from error
 
 
 def _library(name: str | None) -> Path:

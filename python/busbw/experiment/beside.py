@@ -8,6 +8,7 @@ from pathlib import Path
 from busbw.base.errors import UsageError, UserError
 from busbw.experiment.factors import Factor, Level
 from busbw.experiment.plan import TORCH, Plan
+from busbw.experiment.replayed import REPLAY
 from busbw.experiment.runner import run_trial
 from busbw.experiment.trial import Outcome
 from busbw.records import Record, read_record
@@ -18,8 +19,8 @@ REPETITIONS = ("--batches", "3")
 
 def with_amounts(plan: Plan, what: str, folder: Path) -> Plan:
     """The plan with `what` beside its calls, in amounts that one trial of things as they are finds."""
-    if plan.words[0] == TORCH:
-        raise UsageError("--beside computes beside the engine's calls; torch-bench has no product beside its own")
+    if plan.words[0] in {TORCH, REPLAY}:
+        raise UsageError("--beside computes beside the engine's calls; torch-bench and a replay have no product of its")
     words = (*plan.words, "--beside", what)
     asis = Factor("value", (Level("as it is"),))
     finding = replace(plan, factors=(asis,), words=(*words, *REPETITIONS), alone=True)

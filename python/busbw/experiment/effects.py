@@ -12,7 +12,7 @@ from busbw.analysis.units import format_bytes
 from busbw.analysis.verdict import Judged, Judgement, Verdict, of_rounds
 from busbw.experiment.factors import Variant
 from busbw.experiment.plan import Plan
-from busbw.experiment.trial import Outcome, Point, Trial
+from busbw.experiment.trial import TOTAL, Outcome, Point, Trial
 
 MAX_FAILURES = 2
 """A variant that crashed, hung or computed wrong results this often in a row is not measured any more."""
@@ -142,7 +142,10 @@ class Table:
         return [by[variant] for _, by in sorted(self._by.items()) if variant in by]
 
     def logs(self, weights: Mapping[int, float], points: Sequence[Point] = ()) -> list[float]:
-        """Per round in which all were measured: the weighted sum of log speeds, averaged over these points, or all."""
+        """Per round in which all were measured: the weighted sum of log speeds, averaged over these points, or all.
+
+        Of a job whose calls were timed together that time alone: what is called often counts as often.
+        """
         found = []
         for _, by in sorted(self._by.items()):
             chosen = [by.get(variant) for variant in weights]
@@ -150,6 +153,8 @@ class Table:
                 continue
             sets = [trial.times_us for trial in chosen if trial is not None]
             common = sorted(points or set(sets[0]).intersection(*sets[1:]))
+            if not points and (total := [point for point in common if point.placement == TOTAL]):
+                common = total
             if not common or any(each not in times for times in sets for each in common):
                 continue
             rate = [

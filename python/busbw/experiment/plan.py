@@ -16,6 +16,7 @@ from busbw.base.errors import UsageError, UserError
 from busbw.base.options import MEASURING, options_of
 from busbw.base.words import Reader
 from busbw.experiment.factors import VARIABLE, Factor, Level, Variant, variants
+from busbw.experiment.replayed import REPLAY, check_words
 from busbw.machine.nccl.conf import set_by_files
 from busbw.records import Collective
 
@@ -73,15 +74,13 @@ class Plan:
 
 def check(plan: Plan) -> Plan:
     """The plan, or a sentence that says what cannot be run."""
-    if not plan.words or plan.words[0] not in {*_COLLECTIVES, TORCH}:
+    if not plan.words or plan.words[0] not in {*_COLLECTIVES, TORCH, REPLAY}:
         given = f"'{plan.words[0]}' is none" if plan.words else "none was given"
         raise UsageError(f"an experiment measures a collective, and {given}; end with `-- all_reduce -b 1M -e 1G -f 4`")
-    options = options_of(TORCH if plan.words[0] == TORCH else MEASURING)
-    for each in Reader(options, f"busbw {plan.words[0]}", lenient=True).read(plan.words[1:]).given:
-        if each.option is not None and each.option.name in {"record", "runs", "no-record"}:
-            raise UsageError(
-                f"--{each.option.name} belongs to no experiment: it keeps the records of its trials itself"
-            )
+    if plan.words[0] == REPLAY:
+        check_words(plan.words, plan.launch)
+    else:
+        _check_words(plan.words)
     limits = plan.limits
     if plan.ranks < 1:
         raise UsageError(f"--ranks {plan.ranks}: a job has at least one rank")
@@ -101,6 +100,16 @@ def check(plan: Plan) -> Plan:
             if setting is None:
                 _check_removable(variable)
     return plan
+
+
+def _check_words(words: tuple[str, ...]) -> None:
+    """UsageError where the engine would keep the record elsewhere."""
+    options = options_of(TORCH if words[0] == TORCH else MEASURING)
+    for each in Reader(options, f"busbw {words[0]}", lenient=True).read(words[1:]).given:
+        if each.option is not None and each.option.name in {"record", "runs", "no-record"}:
+            raise UsageError(
+                f"--{each.option.name} belongs to no experiment: it keeps the records of its trials itself"
+            )
 
 
 def _check_removable(variable: str) -> None:

@@ -14,6 +14,7 @@ from busbw.base.errors import UserError
 from busbw.base.programs import with_this_package
 from busbw.experiment.factors import Variant
 from busbw.experiment.plan import TORCH, Plan
+from busbw.experiment.replayed import REPLAY, TIMES_NAME, replay_words, times_in
 from busbw.experiment.trial import Outcome, Trial, times_of
 from busbw.launch.supervise import TIMED_OUT, Child, Patience, Rules, Supervisor
 from busbw.machine.nccl.conf import set_by_files
@@ -47,7 +48,10 @@ def environment_of(variant: Variant, environ: Mapping[str, str]) -> dict[str, st
 
 
 def command_of(plan: Plan, variant: Variant, record: Path, limit_s: float) -> list[str]:
-    """The words of one trial."""
+    """The words of one trial; of a replay `record` is the file of its times."""
+    if plan.words[0] == REPLAY:
+        replay = replay_words((*plan.words, *variant.launch, *variant.arguments), plan.ranks, record)
+        return [sys.executable, "-m", "busbw", *replay]
     verb, words = (TORCH, plan.words[1:]) if plan.words[0] == TORCH else ("run", plan.words)
     return [
         sys.executable, "-m", "busbw", verb, "--ranks", str(plan.ranks), "--time-limit", f"{limit_s:g}",
@@ -59,15 +63,16 @@ def run_trial(plan: Plan, number: int, variant: int, folder: Path, limit_s: floa
     """Measure one variant; whatever becomes of it is a trial. Interrupting it ends its processes first."""
     chosen = plan.variants[variant]
     place = folder / "trials" / f"r{number:04d}-v{variant:03d}"
+    kept = place / (TIMES_NAME if plan.words[0] == REPLAY else RECORD_NAME)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        (place / RECORD_NAME).unlink(missing_ok=True)
+        kept.unlink(missing_ok=True)
     except OSError as problem:
         raise UserError(f"the trial cannot be kept in {place}: {problem.strerror or problem}") from problem
     began = time.monotonic()
-    code = _run(command_of(plan, chosen, place / RECORD_NAME, limit_s), chosen, place / OUTPUT_NAME, limit_s)
+    code = _run(command_of(plan, chosen, kept, limit_s), chosen, place / OUTPUT_NAME, limit_s)
     seconds = time.monotonic() - began
-    return _judged(number, variant, code, place, (seconds, limit_s))
+    return _judged(number, variant, code, kept, (seconds, limit_s))
 
 
 def _run(command: list[str], variant: Variant, output: Path, limit_s: float) -> int:
@@ -84,21 +89,29 @@ def _run(command: list[str], variant: Variant, output: Path, limit_s: float) -> 
     return code
 
 
-def _judged(number: int, variant: int, code: int, place: Path, times: tuple[float, float]) -> Trial:
-    seconds, limit_s = times
+def _judged(number: int, variant: int, code: int, kept: Path, times: tuple[float, float]) -> Trial:
+    (seconds, limit_s), place = times, kept.parent
     if code in {TIMED_OUT, ENGINE_TIMED_OUT}:
         return Trial(number, variant, Outcome.HUNG, seconds, reason=f"no result within {limit_s:g} s", limit_s=limit_s)
-    if code == WRONG_DATA:
+    replayed = kept.name == TIMES_NAME
+    if code == WRONG_DATA or (replayed and code == 1 and _is_wrong(kept)):
         return Trial(number, variant, Outcome.WRONG, seconds, reason="the results were wrong")
     if code != 0:
         return Trial(number, variant, Outcome.CRASHED, seconds, reason=_last_words(place / OUTPUT_NAME, code))
     try:
-        measured, rates = times_of(read_record(place / RECORD_NAME))
+        measured, rates = times_in(kept)[:2] if replayed else times_of(read_record(kept))
     except UserError as problem:
         return Trial(number, variant, Outcome.CRASHED, seconds, reason=str(problem))
     if not measured:
         return Trial(number, variant, Outcome.CRASHED, seconds, reason="no case was measured")
     return Trial(number, variant, Outcome.MEASURED, seconds, measured, rates)
+
+
+def _is_wrong(times: Path) -> bool:
+    """Whether a replay ended with wrong results, and not with a failure before."""
+    with suppress(UserError):
+        return times_in(times)[2] > 0
+    return False
 
 
 def _last_words(output: Path, code: int) -> str:

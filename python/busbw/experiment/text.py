@@ -14,7 +14,7 @@ from busbw.base.text import columns, paint, sentences, shorten
 from busbw.experiment.effects import Contrast, Effect, largest
 from busbw.experiment.factors import Variant
 from busbw.experiment.loop import Result
-from busbw.experiment.trial import Outcome
+from busbw.experiment.trial import TOTAL, Outcome
 
 _STYLES = {"faster": "green", "slower": "red", "crashed": "red", "hung": "red", "wrong": "red"}
 _OF_NCCL = re.compile(r"NCCL_[A-Z0-9_]+")
@@ -89,7 +89,7 @@ def _by_size(result: Result, variants: Sequence[Variant]) -> list[str]:
         if len(effect.points) > 1:
             rows = [
                 [
-                    format_bytes(each.point.bytes),
+                    "" if each.point.placement == TOTAL else format_bytes(each.point.bytes),
                     each.point.placement.replace("_", " "), format_us(each.baseline_us), format_us(each.variant_us),
                     _ratio(each.ratio), _interval(each.interval),
                 ]

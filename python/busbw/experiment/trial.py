@@ -21,6 +21,10 @@ class Outcome(Enum):
     HUNG = "hung"
 
 
+TOTAL = "all calls"
+"""As a placement: all calls of a job together. Where a trial has it, what is said of a variant is about it alone."""
+
+
 @dataclass(frozen=True, order=True)
 class Point:
     """What was timed: a collective at a size and placement. Only the same point is compared between variants."""

@@ -33,6 +33,7 @@ from busbw.doctor.inputs import Inputs, read_inputs
 from busbw.expect.published import read as read_published
 from busbw.expect.step_file import read_step
 from busbw.experiment.file import read_plan
+from busbw.experiment.replayed import times_in
 from busbw.experiment.tune.table import parse_table
 from busbw.experiment.tune_nccl.rules import read_table as read_nccl_table
 from busbw.fleet.fabric import read_pods
@@ -247,6 +248,10 @@ FLEET = (
 )
 THRESHOLDS = '[[threshold]]\ncollective = "all_reduce"\nbytes = "1G"\nmin_busbw_GBps = 200.0\nranks = 8\nsource = "x"\n'
 PLAN = 'command = ["all_reduce", "-b", "8"]\nranks = 2\n[[vary]]\nvariable = "NCCL_ALGO"\nvalues = ["Ring", "Tree"]\n'
+TIMES = json.dumps({"schema": 1, "ranks": 2, "wrong": 0, "rank_us": 12.5, "calls": [
+    {"collective": "all_reduce", "count": 4, "type": "float32", "communicator": 0, "ranks": 2, "bytes": 16,
+     "recorded_us": None, "replayed_us": 5.5, "busbw_GBps": 0.01}
+]})  # fmt: skip
 PUBLISHED = '[[table]]\nmachine = "nc48v4"\nsource = "x"\nheld_out = true\ncollective = "all_reduce"\ngpus = 2\nnodes = 1\nrows = "1M 10 12,4M 30 31"\n'
 STEP = (
     '[step]\nparallel = "fsdp"\nflops_per_s = 400e12\nbytes_per_s = 2.5e12\n[[layer]]\nname = "block"\ncount = 3\nforward_flops = 3.3e12\n'
@@ -291,6 +296,7 @@ ENTRIES = {
     "hosts": Entry(("launch.hosts",), _text(parse_hosts), _these("a:8,b:8", "gpu1:4")),
     "thresholds": Entry(("gate.thresholds",), _text(parse_thresholds), _these(THRESHOLDS)),
     "experiments": Entry(("experiment.file",), _file(read_plan, "plan.toml"), _these(PLAN)),
+    "times of replays": Entry(("experiment.replayed",), _file(times_in), _these(TIMES)),
     "published figures": Entry(("expect.published",), _text(read_published), _these(PUBLISHED)),
     "steps": Entry(("expect.step_file",), _file(read_step, "step.toml"), _these(STEP)),
     "azureml": Entry(
