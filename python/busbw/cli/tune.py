@@ -37,6 +37,7 @@ examples:
   busbw tune --dry-run
   busbw tune nccl --ranks 4 all_reduce --budget 5m
   busbw tune nccl --ranks 4 --verify table.txt
+  busbw tune nccl --library ./libnccl.so.2 --beside product --ranks 2 all_gather
   BUSBW_TABLE=tuned.txt busbw run --ranks 4 all_reduce --library busbw
 """
 
@@ -47,7 +48,7 @@ def run(args: Args) -> int:
         from busbw.cli.tune_nccl import run as run_nccl
 
         return run_nccl(args, _gpus)
-    for name in ("verify", "resume", "launch"):
+    for name in ("verify", "resume", "launch", "beside"):
         if getattr(args, name):
             raise UsageError(f"--{name} belongs to `busbw tune nccl`; put nccl before the collectives")
     from busbw.base.progress import progress

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ def run(args: Args, gpus: Callable[[], int]) -> int:
     folder = args.resume or runs_directory(args.runs) / f"tune-nccl-{new_run_id()}"
     asked = _asked(args, gpus)
     if args.dry_run:
-        print(_plan_text(asked))
+        print(_plan_text(asked, args.beside or ""))
         return 0
     print(f"busbw: the trials are kept in {folder}; --resume {shlex.quote(str(folder))} goes on", file=sys.stderr)
     try:
@@ -63,13 +64,15 @@ def _asked(args: Args, gpus: Callable[[], int]) -> Asked:
                  str(find_beside(PLUGIN)), hindering(os.environ))  # fmt: skip
 
 
-def _plan_text(asked: Asked) -> str:
+def _plan_text(asked: Asked, beside: str) -> str:
     from busbw.experiment.tune_nccl.ways import CHANNELS, first_ways
 
     lines = [f"{asked.ranks} ranks, {asked.first} to {asked.last} bytes of {asked.type}"]
     lines += [f"{name}: {', '.join(map(str, first_ways(name, 1)))}" for name in asked.collectives]
     channels = ", ".join(map(str, CHANNELS))
     lines.append(f"then the fastest of each size with {channels} channels, then the table against plain NCCL")
+    if beside:
+        lines.append(f"what counts is the time of both together with {beside}, as much of it in every trial")
     if asked.loosened:
         lines.append(f"emptied, since they take choices from NCCL: {', '.join(asked.loosened)}")
     return "\n".join(lines)
@@ -77,8 +80,6 @@ def _plan_text(asked: Asked) -> str:
 
 def _facts(asked: Asked, folder: Path) -> dict[str, str]:
     """What the plugin sees where NCCL loads it, from one short trial."""
-    from dataclasses import replace
-
     from busbw.experiment.runner import run_trial
     from busbw.experiment.trial import Outcome
     from busbw.experiment.tune_nccl.rules import parse_facts
@@ -106,8 +107,8 @@ def _search(args: Args, asked: Asked, folder: Path) -> int:
 
     output = args.output or Path(os.environ.get("BUSBW_TUNER_TABLE") or default_path())
     old = read_table(output) if output.exists() else []  # what is something else is refused before anything is measured
-    facts = _facts(asked, folder)
-    clock = Clock(args.budget)
+    facts, clock = _facts(asked, folder), Clock(args.budget)
+    asked = _beside(asked, args, folder)
     search = Search(asked, facts, folder, HALVINGS, clock, tell=_tell, proving_rounds=args.rounds)
     rules = []
     for number, name in enumerate(asked.collectives):
@@ -119,12 +120,19 @@ def _search(args: Args, asked: Asked, folder: Path) -> int:
     if not rules:
         print("No setting pays here: NCCL by itself is as fast as any rule that was tried. No table is written.")
         return 1
-    text = table_text(
-        merged(old, place), ["Written by `busbw tune nccl`; applied where it was measured, and nowhere else."]
-    )
+    remarks = ["Written by `busbw tune nccl`; applied where it was measured, and nowhere else."]
+    if asked.beside:
+        remarks.append(f"Last measured: {', '.join(asked.collectives)}, beside {asked.beside}.")
+    text = table_text(merged(old, place), remarks)
     save(output, text)
     print("\n".join(_use_lines(asked, facts, output, text)))
     return 0
+
+
+def _beside(asked: Asked, args: Args, folder: Path) -> Asked:
+    from busbw.experiment.tune_nccl.ways import with_product
+
+    return with_product(asked, args.beside, folder) if args.beside else asked
 
 
 def _verify(args: Args, asked: Asked, folder: Path) -> int:
@@ -141,6 +149,7 @@ def _verify(args: Args, asked: Asked, folder: Path) -> int:
         )
     kept, clock, fell = [], Clock(args.budget), 0
     names = list(dict.fromkeys(rule.collective for rule in here.rules))
+    asked = _beside(replace(asked, collectives=tuple(names)), args, folder)
     for number, name in enumerate(names):
         held, lines = _verify_one(asked, args.verify, here, folder, name, clock, args.rounds, (number + 1) / len(names))
         rules = [rule for rule in here.rules if rule.collective == name]
@@ -175,9 +184,11 @@ def _verify_one(  # noqa: PLR0913, PLR0917 - what one collective of a table is p
 def _proof_lines(name: str, proven: Sequence[Proven], asked: Asked) -> list[str]:
     from busbw.analysis.units import format_bytes
 
+    beside = f", both together with {asked.beside}" if asked.beside else ""
+    head = f"{name}, {asked.ranks} ranks, {asked.type}{beside}"
     if not proven:
-        return [f"{name}, {asked.ranks} ranks, {asked.type}: nothing is faster than plain NCCL"]
-    lines = [f"{name}, {asked.ranks} ranks, {asked.type}: the table against things as they are"]
+        return [f"{head}: nothing is faster than plain NCCL"]
+    lines = [f"{head}: the table against things as they are"]
     for each in proven:
         kept = "kept" if each.holds else "dropped"
         lines.append(f"  {format_bytes(each.size):>9}  {each.way!s:<28} {kept}: {each.judgement.words('it')}")

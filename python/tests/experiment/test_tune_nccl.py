@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from tune_nccl_machine import FACTS, MadeUpNccl
 
 from busbw.base.errors import UserError
 from busbw.experiment.plan import Plan
-from busbw.experiment.trial import Outcome, Trial
+from busbw.experiment.trial import BESIDE, Outcome, Trial
 from busbw.experiment.tune_nccl.rules import (
     Place,
     Rule,
@@ -22,7 +24,9 @@ from busbw.experiment.tune_nccl.rules import (
     table_text,
 )
 from busbw.experiment.tune_nccl.search import Clock, Search, rules_of, sizes_of
-from busbw.experiment.tune_nccl.ways import Asked, environment_of, hindering
+from busbw.experiment.tune_nccl.ways import Asked, environment_of, hindering, plan_to_prove, with_product
+from busbw.records import Case, End, Library, Record, Run, Tool, record_lines
+from busbw.runs.destination import RECORD_NAME
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -83,6 +87,60 @@ def test_a_chunk_that_pays_is_found_where_nccl_asks_for_it(version: str, chunks:
     path = tmp_path / "table.txt"
     save(path, table_text([Place(FACTS, tuple(rules))]))
     assert {rule.way.chunk for rule in read_table(path)[0].rules} | {0} == chunks
+
+
+def test_beside_a_product_what_counts_is_the_time_of_both(tmp_path: Path) -> None:
+    nccl, words = MadeUpNccl(worse={"all_reduce": "ring/simple"}), set()
+
+    def beside(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
+        trial = nccl.measure(plan, number, variant, folder, limit_s)
+        words.add(plan.words[-2:])
+        settings = plan.variants[variant].environment
+        way = next((rule.way for place in _of(settings) for rule in place.rules), Way("ring/simple"))
+        # The product takes 10 ms, and each channel takes a tenth of its multiprocessors: more than 1 only hurt.
+        slower = 1 + 0.1 * (way.channels or 16)
+        times = {replace(point, placement=BESIDE): max(value, 1e4 * slower) for point, value in trial.times_us.items()}
+        return replace(trial, times_us=times)
+
+    def _of(settings: Mapping[str, str | None]) -> list[Place]:
+        return read_table(Path(path)) if (path := settings.get("BUSBW_TUNER_TABLE")) else []
+
+    more = {"all_reduce": ("--beside-amounts", "1:2:3")}
+    wanted = Asked(("all_reduce",), 4, KIB, MIB, beside="product", more=more)
+    one = Search(wanted, FACTS, tmp_path, 3, Clock(1e6, lambda: nccl.now), beside)
+    rules, _ = one.collective("all_reduce")
+    assert words == {more["all_reduce"]}
+    assert {rule.way.channels for rule in rules} == {1}
+    alone, _ = search(nccl, tmp_path / "alone").collective("all_reduce")
+    assert not {rule.way.channels for rule in alone if rule.last < MIB} & {1}
+
+
+def test_the_amounts_of_a_product_are_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = []
+
+    def trial(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
+        count.append(plan.words)
+        path = folder / "trials" / "r0000-v000" / RECORD_NAME
+        path.parent.mkdir(parents=True, exist_ok=True)
+        both = {f"{what}_us": [9.0] for what in ("products_alone", "calls_alone", "products_beside", "calls_beside")}
+        case = Case("r", 0, "all_reduce", KIB, "out_of_place", "measured", 3.0,
+                    beside={"product": "8x8x8", "calls": 7, "products": 5, **both})  # fmt: skip
+        run = Run("r", "2026-01-01T00:00:00+00:00", Tool("busbw", "1"), Library("NCCL"))
+        end = End("r", "completed" if len(count) > 1 else "interrupted", 1)
+        path.write_text("".join(record_lines(Record(run, (case,), end))))
+        return Trial(number, variant, Outcome.MEASURED, limit_s)
+
+    monkeypatch.setattr("busbw.experiment.beside.run_trial", trial)
+    wanted = asked()
+    for _ in range(3):
+        with_it = with_product(wanted, "product:8x8x8", tmp_path)
+        assert with_it.more["all_reduce"][-1] == f"{KIB}:7:5"
+    # A trial that was cut off is measured again; one that was not tells the third time.
+    assert len(count) == 2 and "product:8x8x8" in count[0]
+    with pytest.raises(UserError, match="was measured beside a product of 8x8x8"):
+        with_product(wanted, "product", tmp_path)
+    plan = plan_to_prove(with_it, "all_reduce", tmp_path / "t", seed=1)
+    assert plan.words[-2:] == ("--beside-amounts", f"{KIB}:7:5")
 
 
 def test_a_healthy_machine_gets_no_rules(tmp_path: Path) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from busbw.experiment.beside import words_beside
 from busbw.experiment.factors import Factor, Level
 from busbw.experiment.plan import Plan
 from busbw.experiment.tune_nccl.rules import Place, Rule, Way, save, table_text
@@ -53,6 +54,10 @@ class Asked:
     loosened: tuple[str, ...] = ()
     """Variables that hinder, emptied in every variant but the baseline."""
     step: int = 4
+    beside: str = ""
+    """The product that runs beside the calls: then the time of both together is what counts."""
+    more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Further words for the engine, by collective."""
 
 
 def hindering(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -119,5 +124,12 @@ def environment_of(asked: Asked, table: Path) -> dict[str, str | None]:
 def _plan(asked: Asked, collective: str, levels: list[Level], seed: int) -> Plan:
     library = ("--library", asked.library) if asked.library != "auto" else ()
     words = (collective, "-b", str(asked.first), "-e", str(asked.last), "-f", str(asked.step), "-d", asked.type,
-             "-w", "5", "-n", "20", "-c", "1", *library)  # fmt: skip
+             "-w", "5", "-n", "20", "-c", "1", *library, *asked.more.get(collective, ()))  # fmt: skip
     return Plan((Factor("settings", tuple(levels)),), words, asked.ranks, asked.launch, seed=seed)
+
+
+def with_product(asked: Asked, what: str, folder: Path) -> Asked:
+    """The same beside `what`: as much of it beside each size in every trial as things as they are take time for."""
+    more = {name: words_beside(_plan(asked, name, [Level("as it is")], seed=0), what, folder / name)
+            for name in asked.collectives}  # fmt: skip
+    return replace(asked, beside=what, more=more)
