@@ -5,11 +5,13 @@
 #   BUSBW_CUDA_ROOT           folder with bin/nvcc (variable or environment); else nvcc on PATH, CUDA_HOME, /usr/local/cuda,
 #                             or the compiler's wheels (nvidia-cuda-nvcc, -crt, -runtime, nvidia-nvvm, -cccl) in the active
 #                             Python environment (tried with those of CUDA 13.0)
+#   BUSBW_CUDA_QUICK          kernels that compile in a tenth of the time and run slower, for a check that they compile; CUDA 13
 #   BUSBW_CUDA_ARCHITECTURES  such as 80;90: machine code for each and PTX of the last; empty: one for each generation
 #                             that the compiler knows, and its PTX of the newest
 
 option(BUSBW_CUDA "Build the GPU kernels where a CUDA compiler is found" ON)
 set(BUSBW_CUDA_ROOT "$ENV{BUSBW_CUDA_ROOT}" CACHE PATH "Folder with bin/nvcc")
+option(BUSBW_CUDA_QUICK "Compile GPU kernels in a tenth of the time; they run slower: to see that they compile" OFF)
 set(BUSBW_CUDA_ARCHITECTURES "" CACHE STRING "GPU architectures, such as 80;90; empty for one of each generation")
 
 function(busbw_find_nvcc result)
@@ -81,6 +83,9 @@ function(busbw_embed_kernels)
   endif()
   busbw_cuda_architectures(${nvcc} "${KERNELS_ARCHITECTURES}" architectures)
   busbw_generate_code("${architectures}" code)
+  if(BUSBW_CUDA_QUICK AND version VERSION_GREATER_EQUAL 13.0)
+    list(APPEND KERNELS_FLAGS --Ofast-compile max)
+  endif()
   foreach(source ${KERNELS_SOURCES})
     get_filename_component(name ${source} NAME_WE)
     set(image ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)

@@ -114,11 +114,11 @@ ensure_build_tools() {
 # login node builds for others; `here` builds for this machine's GPUs, and for all where it shows none but was told
 # BUSBW_CUDA=ON; `quick` keeps what the build folder has, else it is as `here`: minutes less.
 cuda_arguments() {
-  local here
+  local here quick=-DBUSBW_CUDA_QUICK=${BUSBW_CUDA_QUICK:-OFF}
   if [ -z "${BUSBW_CUDA:-}${BUSBW_CUDA_ARCHITECTURES:-}" ] && [ "$1" != full ]; then
     CUDA=()
     [ "$1" = here ] || read -ra CUDA < <(cat "$ROOT/build/.cuda" 2>/dev/null) || true
-    [ "${#CUDA[@]}" = 0 ] || return 0
+    [ "${#CUDA[@]}" = 0 ] || { CUDA+=("$quick") && return; }
     here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -un | paste -sd ';') || here=
     CUDA=("-DBUSBW_CUDA=$([ -n "$here" ] && echo ON || echo OFF)" "-DBUSBW_CUDA_ARCHITECTURES=$here")
   else
@@ -127,6 +127,7 @@ cuda_arguments() {
   fi
   mkdir -p "$ROOT/build"
   printf '%s\n' "${CUDA[*]}" >"$ROOT/build/.cuda"
+  CUDA+=("$quick") # not kept: what is built for people is never compiled quickly
 }
 
 # configure FOLDER [-DNAME=VALUE...]: only where something differs from the last time.
