@@ -40,12 +40,15 @@ examples:
   busbw import *.log --output results.jsonl    into one file instead
   busbw import logs-of-ranks/                  files of many ranks as one run
   busbw import page.md --url https://...       say where the page came from
+  busbw import traces-of-ranks/ --recordings rec     for busbw replay
   srun -l all_reduce_perf ... | busbw import - from a pipe
 """
 
 
 def run(args: Args) -> int:
     """Import every file; 1 where a file could not be read or held nothing."""
+    if args.recordings:
+        return _recordings(args)
     failed = False
     with _Destination(args) as destination:
         for name in args.file:
@@ -61,6 +64,29 @@ def run(args: Args) -> int:
             _tell(report, quiet=args.quiet)
             failed = failed or report.sweeps == 0
     return 1 if failed else 0
+
+
+def _recordings(args: Args) -> int:
+    """Of execution traces, a file or folder of files each."""
+    from busbw.importers.execution_trace import MAX_RANKS, convert
+
+    paths: list[Path] = []
+    for name in args.file:
+        path = Path(name)
+        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        paths += [each for each in inside if each == path or each.name.endswith((".json", ".json.gz"))]
+    if not paths:
+        raise UserError(f"{args.file[0]} holds no .json file; an execution trace has one of each rank")
+    if len(paths) > MAX_RANKS:
+        raise UserError(f"{len(paths):,} files are more than busbw takes ({MAX_RANKS:,} ranks)")
+    folder = Path(args.recordings)
+    with writing(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    written, notes = convert(paths, folder)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    print(f"{folder}: recordings of {len(written):,} ranks; `busbw replay {folder}` issues their calls again")
+    return 0
 
 
 def _import(name: str, take: Callable[[ImportedSweep], None], args: Args) -> FileReport:

@@ -83,8 +83,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ),
     (
         r'"schema" *: *"[\d.]+-chakra',
-        "a Chakra execution trace, which has no times of collectives: replay it with et_replay and import "
-        "replayedCommsPerf.rank-*.json, or import the profiler's trace of the same job",
+        "a Chakra execution trace, which has no times of collectives: `busbw import --recordings FOLDER` makes "
+        "recordings of it that `busbw replay` times, or import the profiler's trace of the same job",
     ),
     (
         r"\[ ID\] Interval +Transfer +Bi?tr?a",

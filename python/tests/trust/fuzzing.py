@@ -40,6 +40,7 @@ from busbw.fleet.fabric import read_pods
 from busbw.fleet.results import read as read_fleet
 from busbw.gate.thresholds import parse as parse_thresholds
 from busbw.importers import ImportedSweep, import_path
+from busbw.importers.execution_trace import convert as convert_traces
 from busbw.launch.clouds.azureml.settings import EXAMPLE as AZUREML_EXAMPLE
 from busbw.launch.clouds.azureml.settings import load as load_azureml
 from busbw.launch.elf import read_elf
@@ -156,6 +157,16 @@ def _read_recording(path: Path) -> object:
         return recording.communicators(), calls, times, recording.overwritten()
 
 
+def _read_trace(data: bytes, folder: Path) -> object:
+    path, out = folder / "rank-0.json", folder / "made"
+    path.write_bytes(data)
+    out.mkdir(exist_ok=True)
+    for each in out.iterdir():
+        each.unlink()
+    written, _ = convert_traces([path], out)
+    return [_read_recording(each) for each in written]
+
+
 def _summaries(folder: Path) -> list[bytes]:
     path = write_recording(folder, 0, [Row(0, 2)], [Made(1000 * n) for n in range(40)], ended=False)
     with Recording(path) as recording:
@@ -248,6 +259,26 @@ FLEET = (
 )
 THRESHOLDS = '[[threshold]]\ncollective = "all_reduce"\nbytes = "1G"\nmin_busbw_GBps = 200.0\nranks = 8\nsource = "x"\n'
 PLAN = 'command = ["all_reduce", "-b", "8"]\nranks = 2\n[[vary]]\nvariable = "NCCL_ALGO"\nvalues = ["Ring", "Tree"]\n'
+EXECUTION = json.dumps({"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [
+    {"id": 3, "name": "## process_group:init ##", "inputs": {"values": [
+        '[{"pg_name": "0", "pg_desc": "default_pg", "ranks": [], "group_size": 2, "group_count": 1}]'], "types": ["String"]}},
+    {"id": 9, "name": "record_param_comms", "ts": 5.5, "dur": 3, "inputs": {"values": [
+        [[6, 7, 0, 1024, 4, "cuda:0"]], [1, False], ["0", "default_pg"], 0, "allreduce", [], [], 0, 1, 2],
+        "types": ["GenericList[Tensor(float)]"]}, "outputs": {"values": [[[6, 7, 0, 1024, 4, "cuda:0"]]]},
+     "attrs": [{"name": "collective_name", "type": "string", "value": "allreduce"}, {"name": "dtype", "value": "Float"},
+               {"name": "in_msg_nelems", "value": 1024}, {"name": "out_msg_nelems", "value": 1024},
+               {"name": "pg_name", "value": "0"}, {"name": "in_split_size", "value": "[]"}]},
+]})  # fmt: skip
+OLD_EXECUTION = json.dumps({"schema": "1.0.1", "nodes": [
+    {"id": 1, "name": "## process_group:init ##", "inputs": ['[{"pg_name": "0", "ranks": {"0": 0, "1": 1}, "group_size": 2}]']},
+    {"id": 2, "name": "record_param_comms", "inputs": [[[6, 7, 0, 64, 4, "cuda:0"]], 1, ["0", "x"], 1, "broadcast", [], []],
+     "input_types": ["GenericList[Tensor(c10::BFloat16)]"], "outputs": [[[6, 7, 0, 64, 4, "cuda:0"]]]},
+]})  # fmt: skip
+PARAM_CALLS = json.dumps([
+    {"comms": "init", "pg_id": 0, "global_ranks": [0, 1], "world_size": 2},
+    {"comms": "all_reduce", "pg_id": 0, "in_msg_size": 8, "out_msg_size": 8, "dtype": "float", "startTime_ns": 7, "world_size": 2},
+    {"comms": "send", "pg_id": 0, "in_msg_size": 8, "out_msg_size": 8, "dtype": "half", "dst_rank": 1, "src_rank": 0},
+])  # fmt: skip
 TIMES = json.dumps({"schema": 1, "ranks": 2, "wrong": 0, "rank_us": 12.5, "calls": [
     {"collective": "all_reduce", "count": 4, "type": "float32", "communicator": 0, "ranks": 2, "bytes": 16,
      "recorded_us": None, "replayed_us": 5.5, "busbw_GBps": 0.01}
@@ -296,6 +327,9 @@ ENTRIES = {
     "hosts": Entry(("launch.hosts",), _text(parse_hosts), _these("a:8,b:8", "gpu1:4")),
     "thresholds": Entry(("gate.thresholds",), _text(parse_thresholds), _these(THRESHOLDS)),
     "experiments": Entry(("experiment.file",), _file(read_plan, "plan.toml"), _these(PLAN)),
+    "execution traces": Entry(
+        ("importers.execution_trace",), _read_trace, _these(EXECUTION, OLD_EXECUTION, PARAM_CALLS)
+    ),
     "times of replays": Entry(("experiment.replayed",), _file(times_in), _these(TIMES)),
     "published figures": Entry(("expect.published",), _text(read_published), _these(PUBLISHED)),
     "steps": Entry(("expect.step_file",), _file(read_step, "step.toml"), _these(STEP)),
