@@ -16,6 +16,10 @@ _WORDS = (
     # What is tried again is not yet a fault; the last try says so itself.
     r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|, retrying|retry \d{1,4} (?:of|/)|entering retry loop)",
     r"(?:going to|using) /tmp instead",
+    # Checks that passed.
+    r"\bno (?:\w{1,12} ){0,2}errors? (?:were )?(?:found|detected|reported|seen)",
+    # XLA waits for a leader; if it stays so, a line about a termination follows.
+    r"may be stuck\. All \d+ threads joined",
     # Optional parts that frameworks look for.
     r"Could not load dynamic library '(?:libnvinfer|libcudnn|libcublas|libnvrtc|libcudart)",
     r"Unable to register cu(?:FFT|DNN|BLAS) factory",

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from typing import BinaryIO
 
 from busbw.doctor.scan import DIGITS, Scanning
@@ -40,8 +40,14 @@ def lines_in(stream: BinaryIO) -> Iterator[bytes]:
         yield rest.rstrip(b"\r")
 
 
-_SAYS = ("log", "message", "msg", "MESSAGE", "textPayload", "text", "line", "content", "event", "fields", "jsonPayload")
-_KEYS = b"|".join(each.encode() for each in _SAYS)
+_SAYS = (
+    *("log", "message", "msg", "MESSAGE", "textPayload", "text", "line", "content", "event", "fields", "jsonPayload"),
+    *("@message", "_raw", "body"),
+)
+_HOLDS = ("values", "result", "results", "data", "_source", "hits", "events", "logEvents", "streams", "entries")
+"""Under these services (Loki, Splunk, Elasticsearch, CloudWatch) keep several lines, or what holds one."""
+_DEEPEST, _MOST_PARTS = 8, 20_000
+_KEYS = b"|".join(each.encode() for each in (*_SAYS, *_HOLDS, "stream"))
 _JSON_LOG = re.compile(rb'\s{0,100}\{\s{0,100}(?:[^\n]{0,4000}?[,{]\s{0,100})?"(?:' + _KEYS + rb')"\s{0,100}:')
 
 
@@ -79,13 +85,26 @@ def _said(raw: bytes) -> str:
     """What the object says; the line itself where it is no object or says nothing."""
     with suppress(ValueError, RecursionError):
         found = json.loads(raw)
-        for _ in range(3):
-            if not isinstance(found, dict):
-                break
-            found = next((found[key] for key in _SAYS if key in found), None)
-        if isinstance(found, str):
-            return found
+        if parts := list(islice(_parts(found, 0), _MOST_PARTS)):
+            return "\n".join(parts)
     return raw.decode("utf-8", "replace")
+
+
+def _parts(found: object, depth: int) -> Iterator[str]:
+    """The lines that an object holds, as deep as services put them."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(found, str):
+        yield found
+    elif isinstance(found, dict):
+        key = next((key for key in (*_SAYS, *_HOLDS) if key in found), None)
+        if key is not None:
+            yield from _parts(found[key], depth + 1)
+    elif isinstance(found, list):
+        # Loki's pair of a time and a line.
+        pair = len(found) == 2 and all(isinstance(each, str) for each in found) and found[0].isdigit()
+        for each in found[1:] if pair else found:
+            yield from _parts(each, depth + 1)
 
 
 class Sieve:

@@ -95,6 +95,11 @@ def test_a_fault_of_a_shape_that_was_dull_once_is_seen(tmp_path: Path) -> None:
         '{"log":"%s\\n","stream":"stderr","time":"2026-11-22T10:00:00.1Z"}',
         '{"timestamp":"2026-11-22","level":"ERROR","fields":{"message":"first\\n%s\\nlast"},"target":"launcher"}',
         '{"insertId":"1","jsonPayload":{"message":"%s"},"severity":"ERROR"}',
+        '{"stream":{"pod":"t-0"},"values":[["1700000000000000000","step 1"],["1700000000000000001","%s"]]}',
+        '{"status":"success","data":{"result":[{"stream":{"pod":"t-0"},"values":[["1700000000000000001","%s"]]}]}}',
+        '{"preview":false,"result":{"_raw":"%s"}}',
+        '{"_index":"logs","_source":{"message":"%s"}}',
+        '{"events":[{"timestamp":1,"message":"step 1"},{"timestamp":2,"message":"%s"}]}',
         '{ "MESSAGE" : "%s", "_HOSTNAME" : "n0" }',
     ],
 )

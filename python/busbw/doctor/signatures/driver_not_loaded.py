@@ -46,6 +46,9 @@ SIGNATURE = Signature(
     unless=(
         "peermem",
         "container error",
+        "ldcache error",
+        "mount error",
+        "namespace error",
         "version mismatch",
         "unknown device",
     ),

@@ -1,11 +1,20 @@
 """The NIC reports an asynchronous event."""
 
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """The first event that has a name, if any."""
+    events = [each["event"].strip() for each in groups if each.get("event")]
+    return "the NIC reports an error" + (f" event: {events[0]}" if events else " (its firmware, driver or a queue)")
+
 
 SIGNATURE = Signature(
     name="ib-async",
     stage=Stage.NETWORK,
-    title="the NIC reports an error event: {event}",
+    title="the NIC reports an error event",
     patterns=(
         r"bnxt_re\S* .{0,60}(?:Fail|fail|error)",
         r"irdma .{0,60}(?:overflow|error|fail)",
@@ -31,6 +40,7 @@ SIGNATURE = Signature(
         "non-fatal",
         "gid table",
         "insufficient power",
+        "create_mkey(0x200) op_mod",
     ),
     confirm="`dmesg | grep mlx5`; perfquery; mlxlink -d DEVICE",
     cure=(
@@ -38,4 +48,5 @@ SIGNATURE = Signature(
         "often the peer's end"
     ),
     source="NCCL src/transport/net_ib.cc (async events)",
+    tell=tell,
 )

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"nvshmem.{0,160}(?:initialization failed|init failed|non-zero status|NULL value|setup connections? failed)",
         r"(?:ibgda|ibrc|ibdevx|transport|init)\.c\w{1,2}:\d+: (?:NULL value|non-zero status)",
         r"NVSHMEM API called before NVSHMEM initialization",
+        r"device \S+ (?:cannot allocate buffer on the specified memory|is not enumerated as an mlx5)",
         r"mlx5dv_devx_uar|allocate_uar|create DCT share err",
     ),
     confirm="NVSHMEM_DEBUG=INFO; nvshmem-info -a; ibv_devinfo; nvidia-smi topo -m",

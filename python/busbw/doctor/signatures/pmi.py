@@ -18,7 +18,7 @@ SIGNATURE = Signature(
         r"OPAL ERROR",
         r"opal_init.{0,40}fail",
         r"orte_init.{0,40}fail",
-        r"mpi/pmix: (?:error|ERROR)",
+        r"mpi/pmix(?:_v\d+)?: (?:error|pmixp_)",
     ),
     unless=("business card",),
     confirm="srun --mpi=list; ompi_info | grep -i pmi",

@@ -14,7 +14,7 @@ SIGNATURE = Signature(
         r"XML parser is limited to|XML (?:Export|Import) Channel|XML Mismatch",
         r"\bring \d+ does not (?:contain|loop)",
         r"Could not find a path for pattern \d+, falling back",
-        r"Could not find real path of",
+        r"Could not find real path of|Failed to find reverse path from remNode",
         r"Could not open XML topology file",
         r"TopoFuseXmls",
         r"could not find CPU numa ID",

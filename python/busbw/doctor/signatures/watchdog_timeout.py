@@ -72,7 +72,7 @@ SIGNATURE = Signature(
         r"Watchdog caught collective operation timeout",
         r"caught collective operation timeout",
         r"Received a dump signal due to a collective timeout",
-        r"Heartbeat monitor timed out",
+        r"Heartbeat monitor timed out|detected no heartbeat",
         r"watchdog.{0,60}(?:got stuck|hang|timed out)",
         r"Timed out waiting \d+ms for (?:recv|send|all)",
         r"NCCL.{0,80}operation timed out",
