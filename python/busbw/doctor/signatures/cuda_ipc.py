@@ -23,7 +23,11 @@ SIGNATURE = Signature(
         r"Cuda failure (?:205|208|711)\b",
         r"ncclProxyClient(?:GetFd|QueryFd|ConvertFd)\w* call to",
         r"UDS: Cannot (?:bind|connect)",
-        r"custom_all_reduce\.cuh?:\d+.{0,20}'(?:invalid argument|invalid resource handle|invalid device)",
+        r"custom_all_reduce\.cuh?:\d+.{0,20}'(?:invalid (?:argument|resource|device)|resource already)",
+        r"pidfd_(?:getfd|open)\b",
+        r"\[fd_exchange\]|cuda_fd_xchg_|failed to (?:send|receive) fd\b",
+        r"IPC memory creation failed|Failed to create memory for IPC",
+        r"\bopen_ipc_(?:memory|handle)\b",
         r"Cannot re-import peer buffer",
         r"cudaErrorMapBufferObjectFailed|CUDA_ERROR_MAP_FAILED|cudaErrorTooManyPeers|peer mapping resources exhausted",
     ),
@@ -34,6 +38,8 @@ SIGNATURE = Signature(
     explains=(
         "gpu-not-visible",
         "invalid-argument",
+        "cuda-call-failed",
+        "python-exception",
     ),
     confirm=(
         "run once with NCCL_P2P_DISABLE=1: if it runs, sharing is the fault; compare the "
@@ -42,7 +48,8 @@ SIGNATURE = Signature(
     cure=(
         "let all ranks of a host share pid and IPC namespaces (--ipc=host --pid=host) and see all "
         "GPUs, choosing theirs by cudaSetDevice instead of one CUDA_VISIBLE_DEVICES each; a host "
-        "name that repeats over hosts needs NCCL_HOSTID"
+        "name that repeats over hosts needs NCCL_HOSTID; where PyTorch's expandable_segments is on, switch it off, or "
+        "add the container's capability SYS_PTRACE"
     ),
     source="NCCL src/transport/p2p.cc, src/misc/ipcsocket.cc",
 )

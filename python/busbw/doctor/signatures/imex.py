@@ -20,9 +20,12 @@ SIGNATURE = Signature(
         r"NOT_PERMITTED\].{0,60}cuMemCreate",
         r"nvidia-imex.{0,80}(?:exited|failed|error|mismatch)",
         r"IMEX channel.{0,60}(?:not|missing|fail)",
+        r"cuMemCreate\(.{0,60}fabric.{0,80}operation not permitted",
+        r"Failed to (?:get (?:new memory reference|export ref)|allocate memory reference)",
+        r"Received import response from node id \d+ with failure",
         r"IMEX daemon status is -?\d+ \(not READY\)",
     ),
-    explains=("nvls-multicast",),
+    explains=("nvls-multicast", "cuda-not-supported"),
     confirm=(
         "nvidia-imex-ctl -N; systemctl status nvidia-imex; ls /dev/nvidia-caps-imex-channels; "
         "nvidia-smi -q | grep -A6 Fabric"

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"locked memory.{0,80}(?:limit|insufficient|too low)",
         r"ibv_create_qp.{0,60}Cannot allocate memory",
         r"ibv_reg_mr\w*\(.{0,120}failed: (?:Cannot allocate|Resource temporarily)",
+        r"(?:mlx5dv_devx_obj_create|rdma_create_qp|failed to create \w+ QP)\b.{0,120}Cannot allocate memory",
         r"Unable to create (?:extended )?CQ: Cannot allocate memory",
         r"[Cc]all to ibv_create_[cq]+p? failed\s*$",
         r"Couldn't allocate MR|[Ff]ailed to create mr\b|Couldn't create (?:CQ|QP|PD)",
@@ -21,7 +22,8 @@ SIGNATURE = Signature(
     confirm="ulimit -l in the job's own shell (Slurm, ssh and containers set their own)",
     cure=(
         "set memlock to unlimited: docker --ulimit memlock=-1, /etc/security/limits.conf, "
-        "LimitMEMLOCK=infinity for slurmd or the container runtime"
+        "LimitMEMLOCK=infinity for slurmd or the container runtime; where it is unlimited, the NIC has no room for "
+        "more queue pairs: fewer connections, or newer firmware"
     ),
     source="NCCL src/misc/ibvwrap.cc; libibverbs src/init.c",
 )

@@ -12,6 +12,7 @@ SIGNATURE = Signature(
         r"(?P<what>register fails, buffer \S+.{0,60})",
         r"(?P<what>Deregister: Could not find handle)",
         r"(?P<what>rank \d+ invalid IPC peer\w+.{0,60})",
+        r"(?P<what>async reg mr failed\. status -?\d+)",
         r"mlx5_cmd_out_err.{0,60}(?P<what>CREATE_MKEY).{0,60}failed",
         r"(?P<what>could not find mr \S+ inside cache)",
     ),
