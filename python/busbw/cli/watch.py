@@ -178,8 +178,9 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
                 break
             _wait(job)
         code = job.wait()
-    if code != 0 and not hung and (verdict := watcher.after_the_end()):
-        print(f"busbw watch: the job failed. {verdict.text}", file=sys.stderr)
+        if code != 0 and not hung and (verdict := watcher.after_the_end()):
+            print(f"busbw watch: the job failed. {verdict.text}", file=sys.stderr)
+            watching.tell_of_hardware(verdict)
     watcher.look_once_more()
     watcher.close(keep=code != 0)
     if others := left_behind(folder):

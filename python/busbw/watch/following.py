@@ -10,6 +10,7 @@ from pathlib import Path
 from busbw.base.errors import UserError
 from busbw.base.prometheus import write_exposition
 from busbw.watch.endpoint import Endpoint, Pusher
+from busbw.watch.hardware import Hardware
 from busbw.watch.late import LATE_S
 from busbw.watch.live import Follower, Watcher
 from busbw.watch.members import Verdict
@@ -21,6 +22,7 @@ from busbw.watch.stacks import signal_all, stacks
 TABLE_S = 1.0
 _SHARE = 0.1
 """Of a processor, for the calls themselves: following many of them must not keep from seeing that nothing moves."""
+_STILL_NS = 1_000_000_000
 _STACKS_S = 10.0
 """So long after a verdict another host's stacks are looked for."""
 
@@ -42,8 +44,9 @@ class Wishes:
 class Watching:
     """Takes a Watcher's findings to stderr, and to whom else asked for them."""
 
-    def __init__(self, wishes: Wishes, watcher: Watcher) -> None:
+    def __init__(self, wishes: Wishes, watcher: Watcher, hardware: Hardware | None = None) -> None:
         self.watcher = watcher
+        self._hardware = hardware or Hardware()
         self._follower = Follower(wishes.late_s)
         self._screen = Screen(sys.stderr) if wishes.live else None
         self._next_table = 0.0
@@ -68,11 +71,16 @@ class Watching:
             self._endpoint.close()
         if self._pusher:
             self._pusher.close()
+        self._hardware.close()
 
     def look(self) -> Verdict | None:
         """Once; a verdict where the job hangs."""
         now = monotonic_ns()
         verdict = self._poll(now)
+        if (quiet_ns := self.watcher.quiet_ns(now)) == 0:
+            self._hardware.moved(now)
+        elif quiet_ns >= _STILL_NS:
+            self._hardware.still(now)
         if verdict:
             self._say(f"no progress for {self.watcher.threshold_s():g} s. {verdict.text}")
             self._ask(verdict)
@@ -123,6 +131,7 @@ class Watching:
         lines = stacks([head for head in here if (head.host, head.pid) in verdict.accused])
         for _, line in lines:
             self._say(line)
+        self.tell_of_hardware(verdict)
         if lines and self.watcher.share:
             self.watcher.publish_now(stacks=lines)
         if self._signals:
@@ -130,6 +139,11 @@ class Watching:
         ours = {(head.host, head.pid) for head in here}
         self._accused = tuple(each for each in verdict.accused if each not in ours)
         self._asked_until = time.monotonic() + _STACKS_S
+
+    def tell_of_hardware(self, verdict: Verdict) -> None:
+        """What this host's links, kernel and GPUs say meanwhile."""
+        for line in self._hardware.lines(verdict.cause, monotonic_ns(), self.watcher.devices_of(verdict.accused)):
+            self._say(line)
 
     def _hear(self) -> None:
         """Stacks that the accused ranks' own hosts have written since."""

@@ -179,6 +179,22 @@ class Watcher:
             quiet_ns = now_ns - self._since_ns
             self.share.publish(Summary(now_ns, quiet_ns, is_final, self.said, mine, self._stacks))
 
+    def quiet_ns(self, now_ns: int) -> int:
+        """How long nothing has moved; 0 where it just did."""
+        return now_ns - self._since_ns
+
+    def devices_of(self, accused: Iterable[tuple[str, int]]) -> tuple[int, ...]:
+        """Numbers of the GPUs that these processes of this host use, as CUDA counts them in the process."""
+        wanted = set(accused)
+        found = {
+            row.device
+            for process in snapshot(self.recordings.values())
+            if process.gpus and process.is_here and (process.host, process.pid) in wanted
+            for row in process.communicators
+            if row.device >= 0
+        }
+        return tuple(sorted(found))
+
     def stacks_elsewhere(self, accused: Iterable[tuple[str, int]]) -> list[str]:
         """What other hosts' watchers have written of these processes' stacks."""
         if not self.share:

@@ -48,6 +48,7 @@ OURS = {
     "torch_bench.worker": "what its own ranks said",
     "watch.replay_rank": "a file of its own rank 0",
     "watch.endpoint": "/proc; questions are read by wsgiref and Prometheus' client",
+    "watch.hardware": "/sys, the kernel's messages and nvidia-smi",
     "watch.links": "/proc",
     "watch.memory": "/proc and counters of the control group",
     "watch.processes": "/proc",
