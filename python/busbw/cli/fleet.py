@@ -117,8 +117,23 @@ def _run(args: Args) -> int:
 
         fabric = part_of(fabric, idle_nodes(fabric.nodes))
     limits = _limits(args, args.budget)
+    before = sum(map(len, results.rounds))
     known = measure(Asked(fabric, options, results), how, file, limits, _say)
-    return _tell(args, fabric, options, known, _with_levels(args, results, options, judge(fabric, known, options)))
+    verdicts = _with_levels(args, results, options, judge(fabric, known, options))
+    if sum(map(len, results.rounds)) > before:
+        _keep(args, fabric, results, verdicts, how)
+    return _tell(args, fabric, options, known, verdicts)
+
+
+def _keep(args: Args, fabric: Fabric, results: Results, verdicts: list[Verdict], how: Launching) -> None:
+    """Levels among the runs, for `busbw history`."""
+    from busbw.fleet.kept import records
+    from busbw.runs import store
+    from busbw.runs.destination import new_run_id
+
+    if not args.no_record:
+        for record in records(fabric, results, verdicts, how, new_run_id()):
+            store.add(record, store.location(args.runs))
 
 
 def _limits(args: Args, seconds: float) -> Limits:
@@ -152,6 +167,7 @@ def _watch(args: Args) -> int:
         _write_page(args, turn.fabric, options, turn.known, turn.verdicts)
         if args.prometheus:
             write_exposition(Path(args.prometheus), show.metrics(turn.fabric, turn.known, turn.verdicts))
+        _keep(args, fabric, turn.results, turn.verdicts, how)  # by the name of the whole fleet: turns are one series
 
     turns = Turns(args.every, args.turns, args.at_most, read_expected(args.expected) if args.expected else {})
     watcher = Watcher(

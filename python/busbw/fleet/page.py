@@ -36,10 +36,11 @@ svg{max-width:100%;height:auto;display:block}rect{stroke:var(--line)}svg text{fo
 text.broken{fill:var(--on-broken)}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:4px 14px 4px 0;border-bottom:1px solid var(--line);vertical-align:top}
-td,th{overflow-wrap:normal}td:last-child{min-width:22ch}th{color:var(--soft)}td.number{text-align:right;white-space:nowrap}
+td,th{overflow-wrap:normal}td.why{min-width:22ch}th{color:var(--soft)}td.number{text-align:right;white-space:nowrap}
 .legend{display:flex;flex-wrap:wrap;gap:4px 20px;padding:0;list-style:none;font-size:14px}
 .legend svg{display:inline-block;vertical-align:-2px}
 pre{white-space:pre-wrap;font-size:13px}
+@media(max-width:600px){table{font-size:12px}th,td{padding-right:8px}}
 """
 SIGNS = {"good": "", "slow": "/", "broken": "x", "unclear": "?", "unseen": ""}
 WORDS = {"good": "good", "slow": "slow", "broken": "does not work", "unclear": "one of several, not told apart",
@@ -171,19 +172,20 @@ def _legend() -> str:
 def _table(verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
         return "<p>None.</p>"
-    rows = "".join(_row(verdict) for verdict in verdicts[:SHOWN])
+    reasons = any(verdict.runner_up or verdict.reason for verdict in verdicts[:SHOWN])
+    rows = "".join(_row(verdict, reasons=reasons) for verdict in verdicts[:SHOWN])
     more = f"<p>{len(verdicts) - SHOWN} more are left out here.</p>" if len(verdicts) > SHOWN else ""
-    head = "<tr><th>where<th>what<th>channel<th>slower by<th>95 % interval<th>or, reason</tr>"
+    head = f"<tr><th>where<th>what<th>channel<th>slower by<th>95 % interval{'<th>or, reason' if reasons else ''}</tr>"
     return f'<div class="wide"><table>{head}{rows}</table></div>{more}'
 
 
-def _row(v: Verdict) -> str:
+def _row(v: Verdict, *, reasons: bool) -> str:
     low, high = 100 * max(0.0, v.loss - 1.96 * v.error), 100 * min(1.0, v.loss + 1.96 * v.error)
     lost = "does not work" if v.loss >= 1 else f"{100 * v.loss:.1f} %"
     between = "" if v.loss >= 1 else f"{low:.1f} to {high:.1f} %"
     cells = "".join(f"<td>{_text(word)}" for word in (v.place or "spines", v.kind, v.channel or "all"))
-    why = _text(v.runner_up or v.reason)
-    return f'<tr>{cells}<td class="number">{lost}<td class="number">{between}<td>{why}</tr>'
+    why = f'<td class="why">{_text(v.runner_up or v.reason)}' if reasons else ""
+    return f'<tr>{cells}<td class="number">{lost}<td class="number">{between}{why}</tr>'
 
 
 def _next(verdicts: Sequence[Verdict]) -> str:
@@ -194,8 +196,11 @@ def _next(verdicts: Sequence[Verdict]) -> str:
 
 def _exclude(fabric: Fabric, verdicts: Sequence[Verdict]) -> str:
     excluded = nodes_to_exclude(fabric, verdicts)
-    lines: Iterator[str] = exclude_lines(excluded, fabric, "slurm")
-    return f"<pre>{_text_lines(lines)}</pre>" if excluded else "<p>None.</p>"
+    if not excluded:
+        return "<p>None.</p>"
+    job, drained = (_text_lines(exclude_lines(excluded, fabric, words)) for words in ("srun", "slurm"))
+    shown = f"<p>For one job, srun and sbatch take</p><pre>{job}</pre>"
+    return f"{shown}<p>An operator drains them with</p><pre>{drained}</pre>"
 
 
 def _text_lines(lines: Iterator[str]) -> str:

@@ -14,6 +14,7 @@ from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict
 from busbw.fleet.plan import Options
 from busbw.fleet.trial import Knowledge
+from busbw.fleet.words import compressed
 
 NEXT = {
     "broken": "look at the node's console and its scheduler daemon",
@@ -75,10 +76,13 @@ def too_noisy(known: Knowledge, options: Options) -> str:
 
 
 def exclude_lines(excluded: dict[str, str], fabric: Fabric, words: str) -> Iterator[str]:
-    """In the words of slurm, kubernetes, or as a hostfile of the good nodes."""
+    """In the words of slurm (its operators), srun (its users), kubernetes, or as a hostfile of the good nodes."""
     if words == "slurm":
         for argv in drain_words(excluded):
             yield shlex.join(argv)
+    elif words == "srun":
+        if excluded:
+            yield f"--exclude={compressed(tuple(excluded))}"
     elif words == "kubernetes":
         yield from (f"kubectl cordon {shlex.quote(node)}" for node in excluded)
     else:

@@ -43,6 +43,7 @@ class Turn:
     fabric: Fabric
     known: Knowledge
     verdicts: list[Verdict]
+    results: Results
 
 
 def idle_nodes(nodes: Sequence[str]) -> tuple[str, ...]:
@@ -117,7 +118,7 @@ class Watcher:
         known = results.knowledge()
         verdicts = judge(fabric, known, self.options)
         verdicts += judge_levels(results, Before(self.turns.expected, earlier), self.options, verdicts)
-        return Turn(fabric, known, sorted(verdicts, key=lambda v: (-v.loss, v.name)))
+        return Turn(fabric, known, sorted(verdicts, key=lambda v: (-v.loss, v.name)), results)
 
     def _chosen(self) -> list[str]:
         """Those whose turn it is: measured longest ago first."""

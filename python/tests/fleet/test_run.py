@@ -17,6 +17,7 @@ from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import judge
 from busbw.fleet.plan import Options
 from busbw.fleet.trial import WITHIN, Knowledge, Outcome, Trial
+from busbw.records import read_records
 
 STAND_IN = """\
 #!{python}
@@ -56,9 +57,30 @@ def found(out: str) -> set[tuple[str, str]]:
 def test_a_slow_node_is_named_and_nothing_is_left_behind(tmp_path: Path, capsys) -> None:
     assert main([*stand_in(tmp_path), "--json"]) == 1
     assert found(capsys.readouterr().out) == {("link", "n5")}
-    assert {path.name for path in tmp_path.iterdir()} == {"measures", "log", "f.jsonl"}
+    assert {path.name for path in tmp_path.iterdir()} == {"measures", "log", "f.jsonl", "runs"}
     assert main(["fleet", "judge", str(tmp_path / "f.jsonl"), "--json"]) == 1
     assert found(capsys.readouterr().out) == {("link", "n5")}
+
+
+def test_levels_join_the_history_once(tmp_path: Path, capsys, runs_of_this_test: Path) -> None:
+    words = [*stand_in(tmp_path), "--size", "90000000", "--env", "NCCL_ALGO=Ring", "--env", "API_TOKEN=geheim12345678"]
+    assert main([*words, "--no-record"]) == 1
+    assert not runs_of_this_test.exists()
+    (tmp_path / "f.jsonl").unlink()
+    assert main(words) == 1
+    kept = sorted(runs_of_this_test.glob("*/record.jsonl"))
+    assert main(words) == 1  # nothing is left to measure, so nothing is kept
+    assert kept and sorted(runs_of_this_test.glob("*/record.jsonl")) == kept
+    (record,) = [each for path in kept for each in read_records(path)]
+    assert record.run.machine == "n[0-7], rail within racks" and record.run.environment["NCCL_ALGO"] == "Ring"
+    assert "geheim" not in kept[0].read_text() and any("n5" in note for note in record.run.notes)
+    # All of n0 to n4, n6 and n7 give 10 GB/s: 2 (n - 1) / n of 90 MB in 9 ms and more.
+    of_ranks = {case.ranks: case for case in record.cases}
+    assert set(of_ranks) <= {2, 4, 8} and of_ranks[2].busbw_GBps == pytest.approx(10, rel=0.01)
+    assert of_ranks[2].time_us == pytest.approx(9000, rel=0.01)
+    capsys.readouterr()
+    assert main(["history"]) == 0
+    assert "n[0-7], rail within racks, all_reduce, 2 ranks, large (85.8 MiB): 1 run" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

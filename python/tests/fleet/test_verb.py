@@ -57,6 +57,8 @@ def test_judge_writes_json_junit_and_three_kinds_of_lists(measured: Path, capsys
     for words, lines in (("slurm", 2), ("kubernetes", 2), ("hostfile", 14)):
         assert main(["fleet", "judge", str(measured), "--exclude", words]) == 1
         assert len(capsys.readouterr().out.splitlines()) == lines
+    assert main(["fleet", "judge", str(measured), "--exclude", "srun"]) == 1
+    assert capsys.readouterr().out == "--exclude=node[0003,0012]\n"
 
 
 def test_plan_prints_launch_lines_and_goes_on_from_results(measured: Path, capsys, tmp_path: Path) -> None:
