@@ -59,6 +59,12 @@ class Hit:
     groups: dict[tuple[tuple[str, str], ...], None] = field(default_factory=dict)
 
 
+_LAST_ERROR = "Last error:"
+_NO_SENTENCE = re.compile(
+    r"\W*$|.{0,4}$|Traceback|\W*File \"|Exception raised|.*NCCL INFO|.*Last error|frame #|.{0,4}run with"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Scan:
     """What was found in one log. `kinds` counts lines by who writes such lines: nccl, torch, kernel.
@@ -100,6 +106,8 @@ class Scanning:
         self.alive = 0
         self.strange: list[tuple[int, str]] = []
         self.ignored = False
+        self.awaited = False
+        """Whether the line before was `Last error:`, after which PyTorch gives NCCL's sentence a line of its own."""
 
     def over(self, lines: Iterable[str]) -> Scan:
         number = 0
@@ -126,6 +134,13 @@ class Scanning:
         elif not raw or raw.isspace():
             return True
         line = raw[:MAX_LINE]
+        if self.awaited:
+            self._last_error(line.rpartition("]: ")[2], number)
+        self.awaited = False
+        if _LAST_ERROR in line:
+            said = line.rpartition(_LAST_ERROR)[2]
+            self.awaited = not said.strip()
+            self._last_error(said, number)
         if "#" in line or kinds["headers"]:
             _count_table(line, kinds)
         key = line.encode("utf-8", "replace").translate(None, DIGITS)
@@ -149,6 +164,18 @@ class Scanning:
                 self.shapes[key] = known
         if known and not _look(line, number, known, self.hits):
             self._strange(line, number)
+
+    def _last_error(self, said: str, number: int) -> None:
+        """NCCL's last sentence, told as such where no signature knows it."""
+        said = said.strip()
+        if any(self.signatures[each].match(said, said.lower()) is not None for each in self._candidates(said)):
+            return
+        if not _NO_SENTENCE.match(said):
+            joined = f"Last error of NCCL: {said}"
+            _look(joined, number, [self.signatures[each] for each in self._candidates(joined)], self.hits)
+
+    def _candidates(self, line: str) -> list[int]:
+        return [each for each in self.index.of(line.lower()) if each < len(self.signatures)]
 
     def _new_shape(self, line: str, number: int) -> tuple[Signature, ...]:
         lowered = line.lower()
