@@ -199,7 +199,8 @@ def main() -> int:
             print(f"{'fit ' if name in FIT else 'held'} {name:12} measured {us / 1e3:7.2f} ms (lower quarter "
                   f"{found['spread'][name]:.2f}), predicted {said / 1e3:7.2f} ms, {100 * (said / us - 1):+.1f} %",
                   flush=True)  # fmt: skip
-    print(f"held out: off by at most {100 * worst:.1f} %")
+    print(f"held out: off by at most {100 * worst:.1f} %, load average {os.getloadavg()[0]:.1f} of {os.cpu_count()} "
+          "processors (what else runs makes steps longer, and no prediction knows it)")  # fmt: skip
     return 0 if worst <= 0.05 else 1
 
 
