@@ -9,12 +9,13 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.base.prometheus import write_exposition
+from busbw.watch.arrivals import who_of
 from busbw.watch.endpoint import Endpoint, Pusher
 from busbw.watch.hardware import Hardware
-from busbw.watch.late import LATE_S
+from busbw.watch.late import LATE_S, Late
 from busbw.watch.live import Follower, Watcher
 from busbw.watch.members import Verdict
-from busbw.watch.processes import is_here, monotonic_ns
+from busbw.watch.processes import is_here, monotonic_ns, waited_ns
 from busbw.watch.recording import Recording
 from busbw.watch.screen import Screen
 from busbw.watch.stacks import signal_all, stacks
@@ -23,6 +24,9 @@ TABLE_S = 1.0
 _SHARE = 0.1
 """Of a processor, for the calls themselves: following many of them must not keep from seeing that nothing moves."""
 _STILL_NS = 1_000_000_000
+_SHORTEST_NS = 100_000_000
+_WAITS = 0.02
+"""The part of its time that a process may wait for a processor without being said to."""
 _STACKS_S = 10.0
 """So long after a verdict another host's stacks are looked for."""
 
@@ -51,6 +55,9 @@ class Watching:
         self._screen = Screen(sys.stderr) if wishes.live else None
         self._next_table = 0.0
         self._next_follow = 0.0
+        self._next_stock_ns = 0
+        self._waited: list[dict[int, tuple[int, int]]] = [{}, {}]
+        """Of each process when it was looked at and how long it had waited for a processor, the older look first."""
         self._signals = wishes.signals
         self._metrics = wishes.metrics
         self._accused: tuple[tuple[str, int], ...] = ()
@@ -86,10 +93,11 @@ class Watching:
             self._ask(verdict)
         self._hear()
         recordings = list(self.watcher.recordings.values())
+        self._take_stock(recordings, now)
         if time.monotonic() >= self._next_follow:
             used = time.thread_time()
             for late in self._follower.look(recordings):
-                self._say(late.text)
+                self._say(late.text + self._oversubscribed(late, recordings, now))
             self._next_follow = time.monotonic() + (time.thread_time() - used) / _SHARE
         if time.monotonic() >= self._next_table:
             self._next_table = time.monotonic() + TABLE_S
@@ -97,6 +105,32 @@ class Watching:
                 self._screen.draw(self._follower.table(recordings, now, self._screen.width))
             self._write_metrics(recordings)
         return verdict
+
+    def _take_stock(self, recordings: list[Recording], now_ns: int) -> None:
+        """How long each process has waited for a processor so far: once a second, and of a new one at once."""
+        is_due = now_ns >= self._next_stock_ns
+        heads = [head for each in recordings if is_here(head := each.header())]
+        fresh = {
+            head.pid: (now_ns, waited)
+            for head in heads
+            if (is_due or head.pid not in self._waited[1]) and (waited := waited_ns(head.pid)) is not None
+        }
+        if is_due:
+            self._waited, self._next_stock_ns = [self._waited[1], fresh], now_ns + int(TABLE_S * 1e9)
+        else:
+            self._waited[1].update(fresh)
+
+    def _oversubscribed(self, late: Late, recordings: list[Recording], now_ns: int) -> str:
+        """Whether a late rank had no processor for a part of the last seconds: then the machine makes it late."""
+        pid = next((head.pid for each in recordings if who_of(head := each.header()) == late.who and is_here(head)), 0)
+        then = self._waited[0].get(pid) or self._waited[1].get(pid)
+        waited = waited_ns(pid) if then else None
+        if then is None or waited is None or now_ns - then[0] < _SHORTEST_NS:
+            return ""
+        share = (waited - then[1]) / (now_ns - then[0])
+        if share < _WAITS:
+            return ""
+        return f" Meanwhile it waited {100 * min(share, 1.0):.0f} % of the time for a processor that others used."
 
     def _poll(self, now_ns: int) -> Verdict | None:
         """A folder that cannot be written is told once; then this host is watched alone."""

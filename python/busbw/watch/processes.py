@@ -133,6 +133,14 @@ def processor_s(pid: int) -> float | None:
         return None
 
 
+def waited_ns(pid: int) -> int | None:
+    """How long the first thread of a process was ready to run and had no processor."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
 def left_behind(folder: Path) -> int:
     """Processes of this user that were started to record into the folder and are still there, as daemons are."""
     wanted = b"\0BUSBW_RECORD_DIR=" + os.fsencode(folder) + b"\0"

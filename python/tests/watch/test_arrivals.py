@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from made_recordings import Made, Row, write
 
+from busbw.watch import following
 from busbw.watch.arrivals import Arrivals, Meeting, Seen
 from busbw.watch.following import Watching, Wishes
 from busbw.watch.late import Late, Stragglers
@@ -247,3 +248,29 @@ def test_following_the_calls_takes_a_tenth_of_a_processor(tmp_path: Path, monkey
         watching.look()
     # Each takes 31 ms, so that the next is not within 313 ms: every third time.
     assert (polls[0], looks[0]) == (100, 34)
+
+
+@pytest.mark.parametrize(("share", "says"), [(0.4, True), (0.001, False)])
+def test_a_late_rank_that_had_no_processor_is_said_to_be_late_by_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], share: float, says: bool
+) -> None:
+    job(tmp_path, 4, 200, lambda rank, step: 300 * US if rank == 2 and step > 150 else 0)
+    now = [100 * 10**9]
+    monkeypatch.setattr(following, "monotonic_ns", lambda: now[0])
+    monkeypatch.setattr(following, "is_here", lambda head: True)
+    monkeypatch.setattr(following, "waited_ns", lambda pid: int((now[0] - 10**9) * share) if pid == 1002 else 0)
+    monkeypatch.setattr(Watcher, "poll", lambda *_: None)
+    watcher = Watcher(tmp_path)
+    watching = Watching(Wishes(), watcher)
+    watcher.look_once_more()
+    with monkeypatch.context() as before:
+        # A look before the calls came, which takes stock of the processes.
+        before.setattr(Follower, "look", lambda *_: [])
+        watching.look()
+    now[0] += 2 * 10**9
+    watching._next_follow = 0.0
+    watching.look()
+    lines = [line for line in capsys.readouterr().err.splitlines() if "is late" in line]
+    assert len(lines) == 1
+    assert "rank 2 (node0, pid 1002) is late" in lines[0]
+    assert ("Meanwhile it waited 40 % of the time for a processor" in lines[0]) is says
