@@ -59,9 +59,13 @@ def table(verdicts: Sequence[Verdict]) -> list[str]:
 
 def summary(fabric: Fabric, known: Knowledge, verdicts: Sequence[Verdict], options: Options) -> str:
     """One line on everything."""
-    out = len(nodes_to_exclude(fabric, verdicts))
-    return (f"{len(fabric.nodes) - out} of {len(fabric.nodes)} nodes show no fault of {100 * options.smallest_loss:g} % "  # noqa: E501
-            f"or more after {known.rounds} rounds; {len(verdicts)} faults are named")  # fmt: skip
+    good = len(fabric.nodes) - len(nodes_to_exclude(fabric, verdicts))
+    faults = "1 fault is" if len(verdicts) == 1 else f"{len(verdicts)} faults are"
+    least = f"{100 * options.smallest_loss:g} %"
+    return (
+        f"{good} of {len(fabric.nodes)} nodes show no fault of {least} or more after {known.rounds} rounds; "
+        f"{faults} named"
+    )
 
 
 def too_noisy(known: Knowledge, options: Options) -> str:

@@ -15,8 +15,11 @@ import pytest
 from busbw.cli.main import main
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import judge
+from busbw.fleet.kept import records
 from busbw.fleet.plan import Options
+from busbw.fleet.results import Results
 from busbw.fleet.trial import WITHIN, Knowledge, Outcome, Trial
+from busbw.fleet.words import Launching
 from busbw.records import read_records
 
 STAND_IN = """\
@@ -81,6 +84,16 @@ def test_levels_join_the_history_once(tmp_path: Path, capsys, runs_of_this_test:
     capsys.readouterr()
     assert main(["history"]) == 0
     assert "n[0-7], rail within racks, all_reduce, 2 ranks, large (85.8 MiB): 1 run" in capsys.readouterr().out
+
+
+def test_the_time_is_that_of_an_all_reduce_over_so_many_ranks() -> None:
+    fabric = Fabric(tuple(f"n{number}" for number in range(8)), {}, 1)
+    outcomes = [Outcome(Trial(WITHIN, fabric.nodes[at : at + 4], "rail0", 3), (30.0,) * 3) for at in (0, 4)]
+    how = Launching(Path("engine"), size=1_000_000_000)
+    (record,) = records(fabric, Results([outcomes]), [], how, "r")
+    (case,) = record.cases
+    # Each rank sends and receives 2 * 3 / 4 of 1 GB at 30 GB/s.
+    assert (case.ranks, case.algbw_GBps, case.busbw_GBps) == (4, 20.0, 30.0) and case.time_us == pytest.approx(5e4)
 
 
 @pytest.mark.parametrize(
