@@ -12,6 +12,7 @@ from made_recordings import Made, Row, write
 
 from busbw.base.errors import UsageError, UserError
 from busbw.cli.main import main
+from busbw.experiment import runner
 from busbw.experiment.effects import find
 from busbw.experiment.factors import variable
 from busbw.experiment.plan import Plan, check
@@ -131,3 +132,15 @@ def test_the_verb_takes_the_folder_by_its_whole_path(
     assert main(["experiment", "--vary", "A=1,2", "--replay", "rec", "--dry-run", "--", "--gaps"]) == 0
     assert f"busbw replay {tmp_path}/rec --gaps --times <record>" in capsys.readouterr().out
     assert main(["experiment", "--replay", "rec", "plan.toml"]) == 2
+
+
+@pytest.mark.parametrize(("wrong", "outcome"), [(2, Outcome.WRONG), (0, Outcome.CRASHED)])
+def test_a_replay_with_wrong_results_is_wrong_and_no_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: int, outcome: Outcome
+) -> None:
+    def replay(command: list[str], *_: object) -> int:
+        Path(command[-1]).write_text(json.dumps({**TIMES, "wrong": wrong}))
+        return 1
+
+    monkeypatch.setattr(runner, "_run", replay)
+    assert run_trial(check(plan("/a")), 0, 1, tmp_path, 60.0).outcome is outcome

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import struct
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +18,7 @@ from made_recordings import Made, Row, write
 
 from busbw.watch import memory
 from busbw.watch.links import Link, links_of
+from busbw.watch.live import Watcher
 from busbw.watch.members import Verdict
 from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process, snapshot
 from busbw.watch.recording import Communicator, Recording, Shape, find
@@ -324,3 +329,40 @@ def test_the_kernel_counts_processes_that_it_ended_for_memory(tmp_path: Path, mo
     assert memory.kills() == 2
     (tmp_path / "cgroup").write_text("nothing\n")
     assert memory.kills() == 0
+
+
+def test_the_first_of_several_calls_that_differ_is_the_root() -> None:
+    """After it the ranks are apart, and all later numbers differ too."""
+    other = Shape("broadcast", 8, "float32", "sum", 0)
+    histories = [{9: USUAL, 10: other if rank == 1 else USUAL, 11: USUAL if rank == 1 else other} for rank in range(4)]
+    verdict = judge([process(rank, row(rank, 11, inside=True), history={0: histories[rank]}) for rank in range(4)], NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("unlike", (1,))
+    assert "Call #10 of" in verdict.text
+
+
+def test_a_process_that_is_stopped_after_its_calls_were_read_is_said_to_be_stopped(tmp_path: Path) -> None:
+    """What was called is read before the threshold, what the processes do at it."""
+    child = subprocess.Popen([sys.executable, "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    try:
+        start = int(Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        for rank, pid in enumerate((os.getpid(), child.pid)):
+            path = write(tmp_path, rank, [Row(rank, 2)], [Made(0)] * (2 - rank), host=socket.gethostname(), pid=pid,
+                         ended=False)  # fmt: skip
+            content = bytearray(path.read_bytes())
+            own = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+            content[72:80] = struct.pack("<Q", own if rank == 0 else start)
+            path.write_bytes(content)
+        watcher = Watcher(tmp_path, 10.0)
+        second = 1_000_000_000
+        assert watcher.poll(100 * second) is None
+        assert watcher.poll(106 * second) is None
+        os.kill(child.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        verdict = watcher.poll(111 * second)
+        watcher.close()
+    finally:
+        child.kill()
+        child.communicate()
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == (STOPPED, (1,))
