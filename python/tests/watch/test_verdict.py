@@ -8,7 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from busbw.watch.verdict import after_the_end, judge, waits
 
 USUAL = Shape("all_reduce", 64, "float32", "sum", None)
 NOW = 100_000_000_000
+SECOND = 1_000_000_000
 
 
 def row(rank: int, calls: int, *, inside: bool, identity: int = 1, last: Shape = USUAL, ranks: int = 4) -> Communicator:
@@ -341,28 +342,46 @@ def test_the_first_of_several_calls_that_differ_is_the_root() -> None:
     assert "Call #10 of" in verdict.text
 
 
-def test_a_process_that_is_stopped_after_its_calls_were_read_is_said_to_be_stopped(tmp_path: Path) -> None:
-    """What was called is read before the threshold, what the processes do at it."""
-    child = subprocess.Popen([sys.executable, "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+@pytest.fixture
+def child() -> Iterator[int]:
+    """The pid of a process that waits."""
+    process = subprocess.Popen([sys.executable, "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     try:
-        start = int(Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19])
-        for rank, pid in enumerate((os.getpid(), child.pid)):
-            path = write(tmp_path, rank, [Row(rank, 2)], [Made(0)] * (2 - rank), host=socket.gethostname(), pid=pid,
-                         ended=False)  # fmt: skip
-            content = bytearray(path.read_bytes())
-            own = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-            content[72:80] = struct.pack("<Q", own if rank == 0 else start)
-            path.write_bytes(content)
-        watcher = Watcher(tmp_path, 10.0)
-        second = 1_000_000_000
-        assert watcher.poll(100 * second) is None
-        assert watcher.poll(106 * second) is None
-        os.kill(child.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
-        verdict = watcher.poll(111 * second)
-        watcher.close()
+        yield process.pid
     finally:
-        child.kill()
-        child.communicate()
+        process.kill()
+        process.communicate()
+
+
+def watched(folder: Path, child: int, *calls: list[Made]) -> Watcher:
+    """A watcher of two ranks that run: this process and its child."""
+    for rank, pid in enumerate((os.getpid(), child)):
+        path = write(folder, rank, [Row(rank, 2)], calls[rank], host=socket.gethostname(), pid=pid, ended=False)
+        content = bytearray(path.read_bytes())
+        begun = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
+        content[72:80] = struct.pack("<Q", int(begun))
+        path.write_bytes(content)
+    watcher = Watcher(folder, 10.0)
+    assert watcher.poll(100 * SECOND) is None
+    assert watcher.poll(106 * SECOND) is None
+    return watcher
+
+
+def test_a_process_that_is_stopped_after_its_calls_were_read_is_said_to_be_stopped(tmp_path: Path, child: int) -> None:
+    """What was called is read before the threshold, what the processes do at it."""
+    watcher = watched(tmp_path, child, [Made(0)] * 2, [Made(0)])
+    os.kill(child, signal.SIGSTOP)
+    os.waitid(os.P_PID, child, os.WSTOPPED)
+    verdict = watcher.poll(111 * SECOND)
+    watcher.close()
     assert verdict is not None
     assert (verdict.cause, verdict.ranks) == (STOPPED, (1,))
+
+
+def test_what_the_ranks_called_is_in_the_verdict_of_a_watcher(tmp_path: Path, child: int) -> None:
+    watcher = watched(tmp_path, child, [Made(0), Made(0)], [Made(0, count=32)])
+    verdict = watcher.poll(111 * SECOND)
+    watcher.close()
+    assert verdict is not None
+    assert verdict.cause == "unlike"
+    assert "Call #1 of" in verdict.text
