@@ -218,7 +218,6 @@ def test_nodes_with_names_of_every_kind_meet_by_these_names(user: dict[str, str]
     words = ("--launcher", "slurm", "--partition", "mixed", "--nodes", "4", "--ranks", "4")
     done = busbw(user, "all_reduce", *SHORT, *words)
     assert done.returncode == 0, done.stderr
-    assert "runs on a1,b[03-04],gpu-x" in done.stderr
     assert the_record(user).run.environment["SLURM_STEP_NODELIST"] == "a1,b[03-04],gpu-x"
     assert len(the_record(user).run.ranks) == 4
 
@@ -271,10 +270,7 @@ def test_a_preempted_job_starts_again_and_its_record_holds_both_starts(user: dic
         subprocess.run(
             ["srun", "--partition=high", "--nodes=2", "--exclusive", "true"], env=user, timeout=120, check=True
         )
-        # Slurm holds it back until credentials of the first start expire; nothing is lost by starting it at once.
-        waiting = ("squeue", "-h", "-t", "PENDING", "-o", "%A")
-        wait_until(lambda: slurm(user, *waiting), limit=60)
-        slurm(user, "scontrol", "update", f"JobId={slurm(user, *waiting).split()[0]}", "StartTime=now")
+        # Slurm holds it back until the credentials of its first start expire; sooner, its step was sometimes refused.
         _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert "was put back into the queue and will start again" in err

@@ -16,12 +16,12 @@ from made_recordings import Made, Row, write
 from busbw.watch import processes, stacks
 from busbw.watch.recording import Header, Recording
 
-HANDLER = "signal.signal(signal.SIGUSR1, lambda *_: print('asked', flush=True)); "
+HANDLER = "signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b'asked\\n')); "
 
 
 @contextmanager
 def sleeping(folder: Path, handler: str) -> Iterator[tuple[subprocess.Popen[str], Header]]:
-    program = f"import signal, time; {handler}print('ready', flush=True)\nwhile True: time.sleep(0.1)"
+    program = f"import os, signal, time; {handler}print('ready', flush=True)\nwhile True: time.sleep(0.1)"
     job = subprocess.Popen(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE, text=True,
