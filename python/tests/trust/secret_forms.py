@@ -56,7 +56,7 @@ FORMS = {
     "Docker config": '{"auths": {"r.io": {"auth": "{b64 40}"}}}',
     "PyPI": "pypi-AgEIcHlwaS5vcmc{url 80}",
     "npm": "npm_{b62 36}",
-    "npmrc": "//r.npmjs.org/:_authToken={low 36}",
+    "npmrc": "//npm.example/:_authToken={low 36}",
     "Stripe": "sk_live_{b62 24}",
     "Twilio": "SK{hex 32}",
     "SendGrid": "SG.{url 22}.{url 43}",
