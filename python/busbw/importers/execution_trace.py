@@ -134,7 +134,14 @@ def read(path: Path, rank: int) -> Trace:
         if isinstance(raw, dict) and isinstance(raw.get("nodes"), list):
             return _of_nodes(raw["nodes"], rank)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as problem:
-        raise UserError(f"{path} is a damaged trace: {type(problem).__name__}") from None
+        why = (
+            f"it is cut off, or no JSON (line {problem.lineno})"
+            if isinstance(problem, json.JSONDecodeError)
+            else "a part is missing or wrong"
+        )
+        raise UserError(
+            f"{path} is no trace that can be read: {why}; --recordings takes PyTorch's and PARAM's"
+        ) from None
     raise UserError(f"{path} is no execution trace of PyTorch and no trace of PARAM")
 
 

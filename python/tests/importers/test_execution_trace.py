@@ -144,10 +144,11 @@ def test_a_trace_of_param_has_times_and_ranks_of_the_job(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{}", "no execution trace"), ("[1", "is a damaged trace"), ('{"nodes": [{"id": -1, "name": "x"}]}', "damaged"),
+        ("{}", "no execution trace"), ("[1", "cut off, or no JSON"),
+        ('{"nodes": [{"id": -1, "name": "x"}]}', "a part is missing"),
         (json.dumps({"nodes": [init()]}), "no collective with its process group"),
         (json.dumps({"nodes": [call(1, "allreduce", 4, 4)]}), "no collective with its process group"),
-        (json.dumps({"nodes": [init(), call(4, "allreduce", -4, 4)]}), "damaged"),
+        (json.dumps({"nodes": [init(), call(4, "allreduce", -4, 4)]}), "a part is missing"),
     ],
 )  # fmt: skip
 def test_what_is_no_trace_is_a_sentence(tmp_path: Path, text: str, said: str) -> None:
