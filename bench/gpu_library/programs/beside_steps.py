@@ -64,7 +64,9 @@ def _transformer(place: Place, shape: Shape) -> Any:
             x = x + self.outer(seen.transpose(1, 2).reshape(x.shape))
             return x + self.narrow(functional.gelu(self.wide(self.second(x))))
 
-    return nn.Sequential(*[Block() for _ in range(shape.layers)]).to(place.device, place.dtype)
+    # Made where it stays: 600 million numbers drawn on the host would be most of a start's time.
+    with place.torch.device(place.device):
+        return nn.Sequential(*[Block() for _ in range(shape.layers)]).to(place.dtype)
 
 
 def _training_step(place: Place, shape: Shape, model: Any) -> Step:
