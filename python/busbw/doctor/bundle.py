@@ -18,6 +18,7 @@ from busbw.base.files import open_to_read, writing
 from busbw.base.secrets import hide, hide_random
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.flight import bare, looks_like
+from busbw.doctor.locales import in_english
 from busbw.doctor.read_logs import lines_of
 from busbw.doctor.scan import DIGITS, MAX_SHAPES
 from busbw.doctor.signatures import SIGNATURES
@@ -139,9 +140,9 @@ def _tells(line: str, shapes: dict[bytes, bool]) -> bool:
         return True
     key = line.encode("utf-8", "replace").translate(None, DIGITS)
     if key not in shapes and len(shapes) < MAX_SHAPES:
-        lowered = line.lower()
+        lowered = (line := in_english(line)).lower()
         shapes[key] = any(each.may_match(lowered) for each in SIGNATURES.values())
     if not shapes.get(key, True):
         return False
-    lowered = line.lower()
+    lowered = (line := in_english(line)).lower()
     return any(each.match(line, lowered) is not None for each in SIGNATURES.values() if each.may_match(lowered))

@@ -26,6 +26,8 @@ def recognise(scans: Sequence[Scan], *, one_node: bool = False, whole: frozenset
     for each in scans:
         for name, hit in each.hits.items():
             merged[name].append((each.source, hit))
+    for name in [name for name, found in merged.items() if SIGNATURES[name].repeats and not _repeated(found)]:
+        del merged[name]
     aborted = _aborted_by_watchdog(merged)
     alive = {each.source: each.alive for each in scans if each.source in whole}
     failed = any(
@@ -42,6 +44,11 @@ def recognise(scans: Sequence[Scan], *, one_node: bool = False, whole: frozenset
         )
         for name, found in merged.items()
     ]
+
+
+def _repeated(found: Found) -> bool:
+    """Whether the same was said twice in one log; of several logs each may be of another start."""
+    return any(hit.count > len(hit.groups) for _, hit in found)
 
 
 def _survived(signature: Signature, found: Found, alive: Mapping[str, int]) -> bool:

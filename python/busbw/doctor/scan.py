@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from busbw.doctor import benign
+from busbw.doctor import benign, locales
 from busbw.doctor.signature import Signature
 from busbw.doctor.triggers import TriggerIndex
 
@@ -88,9 +88,9 @@ def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> 
 
 @lru_cache(maxsize=4)
 def _index(signatures: tuple[Signature, ...]) -> TriggerIndex:
-    """Where the triggers of the signatures stand, and behind them those of lines that are harmless."""
+    """The triggers of the signatures, behind them those of harmless lines, then messages in other languages."""
     mine = [[word for words, _ in each.compiled for word in words] for each in signatures]
-    return TriggerIndex([*mine, *benign.TRIGGERS])
+    return TriggerIndex([*mine, *benign.TRIGGERS, *locales.TRIGGERS])
 
 
 class Scanning:
@@ -103,6 +103,8 @@ class Scanning:
         self.hits: dict[str, Hit] = {}
         self.kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0}
         self.shapes: dict[bytes, tuple[Signature, ...]] = {}
+        self.foreign: set[bytes] = set()
+        """Those shapes that hold a message of the C library in another language than English."""
         self.alive = 0
         self.strange: list[tuple[int, str]] = []
         self.ignored = False
@@ -159,15 +161,15 @@ class Scanning:
             return
         if known is None:
             # Numbers decide what some signatures say, so that lines of one shape share their candidates alone.
-            known = self._new_shape(line, number)
+            known = self._new_shape(line, number, key)
             if len(self.shapes) < MAX_SHAPES and not self.ignored:
                 self.shapes[key] = known
-        if known and not _look(line, number, known, self.hits):
+        if known and not _look(line, number, known, self.hits, foreign=key in self.foreign):
             self._strange(line, number)
 
     def _last_error(self, said: str, number: int) -> None:
         """NCCL's last sentence, told as such where no signature knows it."""
-        said = said.strip()
+        said = locales.in_english(said.strip()[:MAX_LINE])
         if any(self.signatures[each].match(said, said.lower()) is not None for each in self._candidates(said)):
             return
         if not _NO_SENTENCE.match(said):
@@ -177,11 +179,15 @@ class Scanning:
     def _candidates(self, line: str) -> list[int]:
         return [each for each in self.index.of(line.lower()) if each < len(self.signatures)]
 
-    def _new_shape(self, line: str, number: int) -> tuple[Signature, ...]:
+    def _new_shape(self, line: str, number: int, key: bytes) -> tuple[Signature, ...]:
         lowered = line.lower()
         numbers = self.index.of(lowered)
         mine = len(self.signatures)
-        harmless = (benign.PATTERNS[each - mine] for each in numbers if each >= mine)
+        if numbers and numbers[-1] >= mine + len(benign.TRIGGERS) and len(self.foreign) < MAX_SHAPES:
+            self.foreign.add(key)
+            lowered = locales.in_english(line).lower()
+            numbers = [each for each in self.index.of(lowered) if each < mine + len(benign.TRIGGERS)]
+        harmless = (benign.PATTERNS[each - mine] for each in numbers if mine <= each < mine + len(benign.PATTERNS))
         if benign.is_echo(line) or any(each.search(line) for each in harmless):
             self.ignored = benign.opens_ignored(line)
             return ()
@@ -201,15 +207,18 @@ class Scanning:
             self.strange.append((number, line.strip()))
 
 
-def _look(line: str, number: int, signatures: Sequence[Signature], hits: dict[str, Hit]) -> bool:
-    """Whether any of the signatures speaks of the line."""
-    lowered = line.lower()
+def _look(
+    line: str, number: int, signatures: Sequence[Signature], hits: dict[str, Hit], *, foreign: bool = False
+) -> bool:
+    """Whether any of the signatures speaks of the line; of a `foreign` one as English tells it, shown as it stands."""
+    spoken = locales.in_english(line) if foreign else line
+    lowered = spoken.lower()
     found = False
     # Those that are a last resort stand behind all others (stable order of `sorted`).
     for each in sorted(signatures, key=lambda each: each.last):
         if found and each.last:
             break
-        groups = each.match(line, lowered)
+        groups = each.match(spoken, lowered)
         if groups is None:
             continue
         found = True

@@ -212,3 +212,33 @@ def test_errors_that_nobody_knows_are_shown_as_unseen(tmp_path: Path, capsys: py
 def test_an_abort_beside_a_timeout_is_the_watchdogs_own(signal: str, first: str, tmp_path: Path) -> None:
     text = f"[Rank 4] Watchdog caught collective operation timeout\ntraceback : Signal {signal} received by PID 4412\n"
     assert [each.name for each in loud(text, tmp_path)] == [first]
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("socketStartConnect: Connect to 10.0.3.4<38177> failed : 拒绝连接", "connection-refused"),
+        ("socketStartConnect: Connect to 10.0.3.4<38177> failed : Keine Route zum Zielrechner", "no-route"),
+        ("Call to ibv_reg_mr failed with error Ne peut allouer de la mémoire", "memlock"),
+        ("Call to socket failed: Слишком много открытых файлов", "too-many-files"),
+    ],
+)
+def test_messages_of_the_c_library_are_known_in_other_languages(said: str, name: str, tmp_path: Path) -> None:
+    # The second line has the first one's shape: it must be told in English as well, and shown as it stands.
+    line = "n0:1:2 [0] misc/socket.cc:4 NCCL WARN "
+    found = loud(f"{line}{said}\n{line.replace('4', '7')}{said}\n", tmp_path)
+    assert [each.name for each in found] == [name]
+    assert [said in each.fact for each in found[0].evidence] == [True, True]
+
+
+def test_two_processes_of_one_rank_are_a_fault_and_one_of_each_is_none(tmp_path: Path) -> None:
+    ranks = [f"initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/4\n" for rank in range(4)]
+    assert loud("".join(ranks), tmp_path) == []
+    assert [each.name for each in loud("".join(ranks + ranks), tmp_path)] == ["ranks-alike"]
+
+
+def test_versions_that_differ_are_the_cause_where_ranks_do_not_understand_each_other(tmp_path: Path) -> None:
+    versions = "".join(f"n{n}:1:2 [0] NCCL INFO NCCL version 2.2{n}.5+cuda12.4\n" for n in range(2))
+    truncated = "n0:1:2 [0] bootstrap.cc:7 NCCL WARN Message truncated : received 1024 bytes instead of 256\n"
+    assert [each.name for each in loud(truncated, tmp_path)] == ["message-truncated"]
+    assert loud(versions + truncated, tmp_path)[0].name == "library-versions"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.signature import Stage
 from busbw.machine.nccl.log_model import NcclLog, Said
 
 NAME = "library-versions"
@@ -26,15 +27,22 @@ def examine(facts: Facts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+_BROKEN = ("message-truncated", "version-mismatch", "remote-error", "nccl-internal", "nccl-error")
+"""What ranks say whose versions do not understand each other."""
+
+
 def _in_logs(facts: Facts) -> Iterator[Finding]:
+    failed = any(name in scan.hits for scan in facts.scans for name in _BROKEN)
     for said in _jobs(facts.logs):
         if len(said) > 1:
             yield Finding(
-                NAME, Severity.WARNING, f"ranks of one job load NCCL {' and '.join(sorted(said))}",
+                NAME, Severity.ERROR if failed else Severity.WARNING,
+                f"ranks of one job load NCCL {' and '.join(sorted(said))}",
                 tuple(Evidence(f"NCCL {version} on {first.text}", source, first.line)
                       for version, (source, first) in said.items()),
                 Cost("ranks may refuse each other, hang, or choose different algorithms"),
                 "install one version on all hosts; look at LD_LIBRARY_PATH and the Python environment of each", _PROOF,
+                stage=Stage.LAUNCH,
             )  # fmt: skip
     for log in facts.logs:
         header, library = log.header_version, log.library_version

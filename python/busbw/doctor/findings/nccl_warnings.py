@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.locales import in_english
 from busbw.doctor.nccl_parts import part_of
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
@@ -42,5 +43,6 @@ def _finding(said: Message, source: str) -> Finding:
 
 
 def _has_signature(text: str) -> bool:
+    text = in_english(text)
     lowered = text.lower()
     return any(each.match(text, lowered) is not None for each in SIGNATURES.values())

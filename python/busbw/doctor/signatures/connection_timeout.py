@@ -11,7 +11,6 @@ SIGNATURE = Signature(
     patterns=(
         r"TimeoutError: \[Errno 110\]",
         r"socketPollConnect\b.{0,80}(?:no POLLOUT|failed with error|returned \d)",
-        r"Gloo connectFullMesh failed",
         r"gloo.{0,80}connect timeout",
         r"(?:connect|Connect)\w* to \S+ .{0,40}(?:Connection )?timed out",
         r"Call to connect .{0,60}timed out",

@@ -8,7 +8,7 @@ SIGNATURE = Signature(
     title="the RDMA connection to the peer cannot be made: the NIC finds no way to it (timed out)",
     patterns=(
         r"non-zero status: 110 .{0,20}ibv_modify_qp",
-        r"ibv_create_ah\(.{0,160}failed",
+        r"ibv_create_ah\(.{0,260}failed: (?!No such|Invalid)",
         r"ibv_modify_qp failed with.{0,20}(?:110\b|Connection timed out)",
         r"modify_qp.{0,60}(?:timed out|errno 110|No route|Network is unreachable|errno 113|errno 101)",
         r"ibv_create_ah.{0,60}(?:fail|timed out)",

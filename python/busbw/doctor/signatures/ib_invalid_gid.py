@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title=("the RDMA connection is refused as invalid: wrong GID index, subnet, or a mix of InfiniBand and RoCE"),
     patterns=(
         r"non-zero status: 22 .{0,20}ibv_modify_qp",
+        r"ibv_create_ah\(.{0,260}failed: (?:No such|Invalid)",
         r"modify_qp.{0,60}(?:No such device|errno 19)",
         r"ncclIbRoceGetVersionNum",
         r"GID table change",

@@ -11,11 +11,13 @@ SIGNATURE = Signature(
     ),
     patterns=(
         r"Using the loopback address as fallback",
+        r"unique IP address.{0,120}\{'(?:127\.|0\.0\.0\.0)",
         r"connect(?:ion)? to (?:\S{1,40} )?127\.0\.[01]\.1<\d+> (?:failed|returned)",
         r"Connect to 127\.0\.[01]\.1<\d+>",
         r"failed to connect to any network address of \((?:localhost|127\.0\.0\.1), \d+\)",
     ),
     explains=(
+        "gloo-mesh",
         "connection-refused",
         "master-unreachable",
     ),

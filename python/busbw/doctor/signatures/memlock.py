@@ -8,7 +8,8 @@ SIGNATURE = Signature(
     title="the limit on locked memory (memlock) is too low for RDMA",
     patterns=(
         r"ibv_(?:reg|create|alloc)_\w+ failed.{0,40}(?:Cannot allocate memory|errno 12\b)",
-        r"RLIMIT_MEMLOCK",
+        r"RLIMIT_MEMLOCK(?! ?[:=] ?unlimited)",
+        r"[Ff]ailed to register memory.{0,80}(?:Cannot allocate memory|\[12\])",
         r"max locked memory",
         r"locked memory.{0,80}(?:limit|insufficient|too low)",
         r"ibv_create_qp.{0,60}Cannot allocate memory",

@@ -19,6 +19,8 @@ SIGNATURE = Signature(
         r"world_size.{0,40}(?:mismatch|does not match|but got)",
         r"rank \d+ (?:is )?(?:out of range|>= world)",
         r"duplicate rank",
+        r"You set `\S+` in your SLURM .{0,40}not supported",
+        r"number of (?:tasks|nodes|GPUs).{0,30} configured in SLURM .{0,60}does not match",
         r"rank \d+ exceeds",
         r"invalid rank \d+",
         r"global rank .{0,40}(?:must be|out of)",

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"(?P<what>rank \d+ (?:de)?register \w+ buffer.{0,80}failed)",
         r"NCCL WARN.{0,40}(?P<what>failed to (?:NET|IPC) register userbuff.{0,60})",
+        r"(?P<what>[Ff]ailed to register (?:local |remote )?memory.{0,80})",
         r"(?P<what>register fails, buffer \S+.{0,60})",
         r"(?P<what>Deregister: Could not find handle)",
         r"(?P<what>rank \d+ invalid IPC peer\w+.{0,60})",

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"(?:ncclOsDlsym|dlsym) failed on (?P<symbol>nccl\w+)",
         r"[Uu]ndefined reference to [`'](?P<symbol>\w{3,80})",
     ),
+    explains=("library-not-found",),
     unless=(
         "ibverbs",
         "libnccl-net",

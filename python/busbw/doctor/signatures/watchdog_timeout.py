@@ -59,6 +59,9 @@ SIGNATURE = Signature(
         r"Scheduler hit an exception.{0,40}timeout",
         r"RPC call to \w+ timed out",
         r"No available shared memory broadcast block",
+        r"\bWatchdog timeout\b|watchdog_last_forward|self\.watchdog_timeout",
+        r"detokenizer.{0,40}(?:no response|timed? ?out)|couldn.t get a response from (?:the )?detokenizer",
+        r"(?:engine|scheduler|worker).{0,40}(?:health check (?:failed|timed out)|heartbeat (?:timed out|timeout))",
         r"Some NCCL operations have failed or timed out",
         rf"Rank (?P<rank>\d+)\].{{0,80}}Watchdog caught collective operation timeout: {_WORK}.*?ran for (?P<ms>\d+)",
         r"Rank (?P<rank>\d+)\].{0,120}Timeout at NCCL work: (?P<seq>\d+), last enqueued NCCL work: (?P<enq>\d+), "

@@ -15,6 +15,7 @@ SIGNATURE = Signature(
         r"Connect to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)<\d+>",
         r"NET/Socket : Using .{0,200}\](?P<interface>docker\d+|virbr\d+|br-[0-9a-f]{6,}|veth\w+|cali\w+|flannel\S*?):",
         r"[Cc]onnect to fe80:[0-9a-f:]+%(?P<interface>veth\w+|docker\d*|virbr\d+|br-[0-9a-f]{6,}|cali\w+)",
+        r"Every node should have a unique IP address\. Got.{0,160}unique IP address\w* \{(?P<interface>[^}]{3,60})\}",
         r"[Cc]onnect to (?P<interface>169\.254\.\d+\.\d+)<\d+>",
         r"NET/Socket : Using .{0,200}\](?P<interface>[\w.-]{1,30}):169\.254\.\d",
     ),
@@ -28,7 +29,7 @@ SIGNATURE = Signature(
     confirm="ip -br addr on every node: which interface has an address that the other nodes reach",
     cure=(
         "set NCCL_SOCKET_IFNAME to the interface between the nodes (for PyTorch GLOO_SOCKET_IFNAME "
-        "too), or exclude with NCCL_SOCKET_IFNAME=^docker,virbr,lo"
+        "too; for vLLM VLLM_HOST_IP, another one on each node), or exclude with NCCL_SOCKET_IFNAME=^docker,virbr,lo"
     ),
     source=("NCCL src/misc/socket.cc: without a setting the first interface that is neither docker nor lo"),
 )

@@ -1,0 +1,22 @@
+"""Two processes of one job believe that they are the same rank."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="ranks-alike",
+    stage=Stage.LAUNCH,
+    title="several processes took global rank {rank} of {size}: each was started as if it were another job's",
+    patterns=(
+        r"initializing \w+: GLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<size>\d+)",
+        r"(?:Rank|rank)[ =:]+(?P<rank>\d+)[,/ ]+(?:of |world[_ ]size[ =:]+)(?P<size>\d+).{0,60}"
+        r"(?:joining|initializing) (?:the )?process group",
+    ),
+    explains=("rendezvous-timeout", "watchdog-timeout", "duplicate-gpu", "connection-timeout"),
+    confirm="count the lines of each rank; print RANK, LOCAL_RANK, WORLD_SIZE and SLURM_PROCID in each process",
+    cure=(
+        "start one process per GPU with srun (--ntasks-per-node equal to devices, --nodes to num_nodes), or one "
+        "torchrun per node with its own --node-rank; not both; unset ranks that an outer launcher left behind"
+    ),
+    source="pytorch_lightning and lightning.fabric: their line at start",
+    repeats=True,
+)
