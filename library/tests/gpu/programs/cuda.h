@@ -18,6 +18,7 @@ using Stream = ncclStream_t;
 using Event = struct CUevent_st*;
 using Graph = struct CUgraph_st*;
 using GraphExec = struct CUgraphExec_st*;
+using Node = struct CUgraphNode_st*;
 using Context = struct CUctx_st*;
 using Module = struct CUmod_st*;
 using Function = struct CUfunc_st*;
@@ -25,6 +26,7 @@ using Address = unsigned long long;
 
 enum : int { cuda_success = 0, cuda_not_ready = 600 };
 enum : int { capture_global = 0, capture_thread = 1, capture_relaxed = 2 };
+enum : unsigned { dependencies_set = 1 };
 
 // member, symbol, parameters: the driver's documented ABI.
 #define PROGRAM_CUDA(X)                                                                \
@@ -58,9 +60,24 @@ enum : int { capture_global = 0, capture_thread = 1, capture_relaxed = 2 };
   X(launch, cuLaunchKernel,                                                            \
     (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**))
 
+// Null where the driver is older.
+#define PROGRAM_NEWER_CUDA(X)                                                                          \
+  X(capture_info, cuStreamGetCaptureInfo_v2,                                                           \
+    (Stream, int* status, unsigned long long* id, Graph*, const Node** behind, std::size_t* count))    \
+  X(capture_edges, cuStreamGetCaptureInfo_v3,                                                          \
+    (Stream, int* status, unsigned long long* id, Graph*, const Node** behind, const void** edges,     \
+     std::size_t* count))                                                                              \
+  X(set_dependencies, cuStreamUpdateCaptureDependencies, (Stream, Node*, std::size_t, unsigned flags)) \
+  X(capture_to_graph, cuStreamBeginCaptureToGraph,                                                     \
+    (Stream, Graph, const Node* behind, const void* edges, std::size_t, int mode))                     \
+  X(graph_create, cuGraphCreate, (Graph*, unsigned))                                                   \
+  X(graph_clone, cuGraphClone, (Graph*, Graph))                                                        \
+  X(add_child, cuGraphAddChildGraphNode, (Node*, Graph, const Node* behind, std::size_t, Graph child))
+
 struct Cuda {
 #define PROGRAM_MEMBER(member, symbol, parameters) int(*member) parameters = nullptr;
   PROGRAM_CUDA(PROGRAM_MEMBER)
+  PROGRAM_NEWER_CUDA(PROGRAM_MEMBER)
 #undef PROGRAM_MEMBER
 
   void check(int result, const char* what) const {
@@ -80,6 +97,10 @@ inline const Cuda* find_cuda() {
   cuda.member = reinterpret_cast<decltype(cuda.member)>(dlsym(handle, #symbol)); \
   if (!cuda.member) return nullptr;
   PROGRAM_CUDA(PROGRAM_FIND)
+#undef PROGRAM_FIND
+#define PROGRAM_FIND(member, symbol, parameters) \
+  cuda.member = reinterpret_cast<decltype(cuda.member)>(dlsym(handle, #symbol));
+  PROGRAM_NEWER_CUDA(PROGRAM_FIND)
 #undef PROGRAM_FIND
   return &cuda;
 }
@@ -109,6 +130,14 @@ struct SimulationInfo {  // ncclSimInfo_t
   X(window_register, ncclCommWindowRegister, (ncclComm_t, void*, std::size_t, ncclWindow_t*, int))                 \
   X(window_deregister, ncclCommWindowDeregister, (ncclComm_t, ncclWindow_t))                                       \
   X(all_reduce, ncclAllReduce, (const void*, void*, std::size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, Stream)) \
+  X(broadcast, ncclBroadcast, (const void*, void*, std::size_t, ncclDataType_t, int, ncclComm_t, Stream))          \
+  X(send, ncclSend, (const void*, std::size_t, ncclDataType_t, int, ncclComm_t, Stream))                           \
+  X(recv, ncclRecv, (void*, std::size_t, ncclDataType_t, int, ncclComm_t, Stream))                                 \
+  X(finalize, ncclCommFinalize, (ncclComm_t))                                                                      \
+  X(suspend, ncclCommSuspend, (ncclComm_t, int))                                                                   \
+  X(resume, ncclCommResume, (ncclComm_t))                                                                          \
+  X(new_product_op, ncclRedOpCreatePreMulSum, (ncclRedOp_t*, void*, ncclDataType_t, int where, ncclComm_t))        \
+  X(destroy_op, ncclRedOpDestroy, (ncclRedOp_t, ncclComm_t))                                                       \
   X(all_gather, ncclAllGather, (const void*, void*, std::size_t, ncclDataType_t, ncclComm_t, Stream))              \
   X(reduce, ncclReduce, (const void*, void*, std::size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, Stream))
 

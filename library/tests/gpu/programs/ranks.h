@@ -32,6 +32,7 @@ struct Shared {
   std::atomic<int> arrived, generation;
   std::atomic<int> broken;  // a rank has failed: nobody waits for it any more
   std::atomic<int> current;
+  std::atomic<int> left;  // ranks that have ended early, as their case wants it
   ncclUniqueId id;
   std::atomic<int> result[most_cases];
   char message[512];
@@ -54,9 +55,17 @@ class Rank {
   int ranks;
   int patience;  // seconds
   Shared& shared;
+  bool own_process;
 
-  Rank(const Cuda& driver, const Nccl& library, Shared& with_all, int number, int count, int seconds)
-      : cuda(driver), nccl(library), rank(number), ranks(count), patience(seconds), shared(with_all) {
+  Rank(const Cuda& driver, const Nccl& library, Shared& with_all, int number, int count, int seconds,
+       bool alone = false)
+      : cuda(driver),
+        nccl(library),
+        rank(number),
+        ranks(count),
+        patience(seconds),
+        shared(with_all),
+        own_process(alone) {
     use();
     // Keeps its stream busy for so many nanoseconds.
     constexpr const char* spin =
@@ -79,7 +88,7 @@ class Rank {
 
   void barrier() {
     const int generation = shared.generation.load();
-    if (shared.arrived.fetch_add(1) == ranks - 1) {
+    if (shared.arrived.fetch_add(1) == ranks - shared.left - 1) {
       shared.arrived = 0;
       ++shared.generation;
       return;
@@ -194,7 +203,7 @@ class Jobs {
       if (std::string(cases_[i].name).find(only) == std::string::npos) shared_->result[i] = skipped;
     while (next() < int(cases_.size())) {
       const int first = next();
-      shared_->arrived = shared_->broken = 0;
+      shared_->arrived = shared_->broken = shared_->left = 0;
       shared_->current = first;
       shared_->message[0] = 0;
       watch(kind, ranks, start(kind, ranks));
@@ -217,10 +226,10 @@ class Jobs {
       if (child == 0) {
         ::alarm(600);
         if (kind == Kind::processes) {
-          run_rank(p, ranks);
+          run_rank(kind, p, ranks);
         } else {
           std::vector<std::thread> threads;
-          for (int rank = 0; rank < ranks; ++rank) threads.emplace_back([=, this] { run_rank(rank, ranks); });
+          for (int rank = 0; rank < ranks; ++rank) threads.emplace_back([=, this] { run_rank(kind, rank, ranks); });
           for (std::thread& thread : threads) thread.join();
         }
         ::_exit(0);
@@ -230,11 +239,13 @@ class Jobs {
     return children;
   }
 
-  void run_rank(int rank, int ranks) noexcept {
+  void run_rank(Kind kind, int rank, int ranks) noexcept {
     try {
       const Cuda* cuda = find_cuda_once();
-      Rank self(*cuda, find_nccl_once(), *shared_, rank, ranks, patience_);
-      for (int i = next_for_all(self); i < int(cases_.size()); i = next_for_all(self)) run_case(self, i);
+      Rank self(*cuda, find_nccl_once(), *shared_, rank, ranks, patience_, kind == Kind::processes);
+      // Who is still there when a rank has ended leaves the other cases to a new job.
+      for (int i = next_for_all(self); i < int(cases_.size()) && shared_->left == 0; i = next_for_all(self))
+        run_case(self, i);
     } catch (const std::exception& error) {
       fail(error.what());
     }

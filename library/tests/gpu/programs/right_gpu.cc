@@ -4,82 +4,10 @@
 #include <memory>
 
 #include "library/tests/gpu/programs/main.h"
+#include "library/tests/gpu/programs/slots.h"
 
 namespace programs {
 namespace {
-
-// A call with an input of its own. Its output is -1 everywhere until it is done.
-struct Slot {
-  Address in, out;
-  int k;
-  std::size_t elements;
-};
-
-Slot new_slot(Rank& r, int k, std::size_t elements) {
-  const Slot slot{r.buffer(), r.buffer(), k, elements};
-  const Stream own = r.stream();
-  r.fill(slot.in, r.input(k), elements, own);
-  r.fill(slot.out, -1, elements, own);
-  r.wait(own);
-  r.cuda.check(r.cuda.stream_destroy(own), "cuStreamDestroy");
-  return slot;
-}
-
-void clear(Rank& r, const Slot& slot) {
-  const Stream own = r.stream();
-  r.fill(slot.out, -1, slot.elements, own);
-  r.wait(own);
-  r.cuda.check(r.cuda.stream_destroy(own), "cuStreamDestroy");
-}
-
-void call(Rank& r, ncclComm_t comm, const Slot& slot, Stream stream) {
-  r.all_reduce(comm, slot.in, slot.out, slot.elements, stream);
-}
-void call(Rank& r, const Slot& slot, Stream stream) { call(r, r.comm(), slot, stream); }
-
-void expect(Rank& r, const Slot& slot, const char* what) { r.expect(slot.out, r.sum(slot.k), slot.elements, what); }
-
-// Between groups of calls whose outputs a rank has looked at and cleared: no peer may still be at them.
-void settle(Rank& r) { r.barrier(); }
-
-void join(Rank& r, Stream waits, Stream for_this) {
-  Event event = nullptr;
-  r.cuda.check(r.cuda.event_create(&event, 2), "cuEventCreate");
-  r.cuda.check(r.cuda.event_record(event, for_this), "cuEventRecord");
-  r.cuda.check(r.cuda.stream_wait(waits, event, 0), "cuStreamWaitEvent");
-  r.cuda.check(r.cuda.event_destroy(event), "cuEventDestroy");
-}
-
-struct Captured {
-  Graph graph = nullptr;
-  GraphExec exec = nullptr;
-};
-
-Captured end_capture(Rank& r, Stream stream) {
-  Captured captured;
-  r.cuda.check(r.cuda.end_capture(stream, &captured.graph), "cuStreamEndCapture");
-  r.cuda.check(r.cuda.instantiate(&captured.exec, captured.graph, 0), "cuGraphInstantiate");
-  return captured;
-}
-
-template <class Body>
-Captured capture(Rank& r, Stream stream, Body body) {
-  r.cuda.check(r.cuda.begin_capture(stream, capture_thread), "cuStreamBeginCapture");
-  body();
-  return end_capture(r, stream);
-}
-
-void launch(Rank& r, const Captured& captured, Stream stream) {
-  r.cuda.check(r.cuda.graph_launch(captured.exec, stream), "cuGraphLaunch");
-}
-
-void destroy(Rank& r, const Captured& captured) {
-  r.cuda.check(r.cuda.exec_destroy(captured.exec), "cuGraphExecDestroy");
-  r.cuda.check(r.cuda.graph_destroy(captured.graph), "cuGraphDestroy");
-}
-
-void group_start(Rank& r) { r.nccl.check(r.nccl.group_start(), "ncclGroupStart"); }
-void group_end(Rank& r) { r.nccl.check(r.nccl.group_end(), "ncclGroupEnd"); }
 
 // Streams
 // ---------------------------------------------------------------------------------------------------
@@ -409,39 +337,6 @@ void beside_a_capture(Rank& r, int mode, bool other_thread, Action action) {
 
 // Graphs
 // ---------------------------------------------------------------------------------------------------
-
-std::vector<Slot> slots_of(Rank& r, int first, int count) {
-  std::vector<Slot> slots;
-  for (int i = 0; i < count; ++i) slots.push_back(new_slot(r, first + i, sizes[std::size_t(first + i) % 4]));
-  return slots;
-}
-
-Captured capture_calls(Rank& r, Stream stream, const std::vector<Slot>& slots) {
-  r.comm();
-  return capture(r, stream, [&] {
-    for (const Slot& slot : slots) call(r, slot, stream);
-  });
-}
-
-void check_and_clear(Rank& r, const std::vector<Slot>& slots, const char* what) {
-  for (const Slot& slot : slots) expect(r, slot, what);
-  for (const Slot& slot : slots) clear(r, slot);
-}
-
-// Work by `step` again and again, with ranks that come late now and then, checked every few times.
-template <class Step>
-void again_and_again(Rank& r, const std::vector<Stream>& streams, const std::vector<std::vector<Slot>>& all, Step step,
-                     int rounds = 40) {
-  for (int i = 0; i < rounds; ++i) {
-    if ((i + r.rank * 3) % 7 == 0) r.spin(streams[std::size_t(i) % streams.size()], 1);
-    step(i);
-    if (i % 8 != 7) continue;
-    for (const Stream stream : streams) r.wait(stream);
-    settle(r);
-    for (const auto& slots : all) check_and_clear(r, slots, "a call in a graph or beside it");
-    settle(r);
-  }
-}
 
 void graph_beside_eager(Rank& r) {
   const auto in_graph = slots_of(r, 0, 4);

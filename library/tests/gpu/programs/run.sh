@@ -4,11 +4,13 @@
 #
 #     library/tests/gpu/programs/run.sh LIBBUSBW_GPU_SO LIBNCCL_SO [OPTION ...]
 #
-# PROGRAM says which: right (streams, groups, captures, graphs; the default) or room (many communicators, aborts,
-# non-blocking ones). Options go to the program (--help). BASELINE=0 leaves out NCCL alone. The exit code is 0 if busbw passes all that NCCL passes.
+# PROGRAM says which: right (streams, groups, captures, graphs; the default), room (many communicators, aborts,
+# non-blocking ones), capture (what is done to captures and graphs) or life (threads, ends of ranks, operators).
+# Options go to the program (--help). BASELINE=0 leaves out NCCL alone. The exit code is 0 if busbw passes all that
+# NCCL passes.
 set -u
 if [ $# -lt 2 ]; then
-  sed -n '2,9s/^# \{0,1\}//p' "$0"
+  sed -n '2,11s/^# \{0,1\}//p' "$0"
   exit 2
 fi
 busbw=$(realpath "$1")
