@@ -98,8 +98,10 @@ def columns_of(
         allowed = allowed - _UNCHECKED_IN_PLACE if checked else allowed & _UNCHECKED_IN_PLACE or allowed
     size = listed or ranks
     figures = [(number(group.get("algbw", "")), number(group.get("busbw", ""))) for group in groups]
-    if any(algbw and algbw >= 1 and busbw is not None for algbw, busbw in figures):
-        allowed = frozenset(each for each in allowed if _fits(each, figures, size)) or allowed
+    for algbw, busbw in figures:
+        if algbw and algbw >= 1 and busbw is not None:
+            allowed = frozenset([each for each in allowed if _fits(each, figures, size)]) or allowed
+            break
     return Columns(allowed, ranks)
 
 

@@ -214,6 +214,16 @@ class Document:
             del self._block[: MAX_BLOCK_LINES // 2]
             self._block.append(line[:MAX_COMMAND])
 
+    def pass_by_all(self, lines: list[str]) -> None:
+        """As `pass_by`, for many lines of a plain log."""
+        block = self._block
+        excess = len(block) + len(lines) - MAX_BLOCK_LINES
+        half = MAX_BLOCK_LINES // 2
+        gone = -(-max(0, excess) // half) * half
+        kept = lines[max(0, gone - len(block)) :]
+        del block[:gone]
+        block += [line[:MAX_COMMAND] for line in kept]
+
     def _prose(self, line: str) -> None:
         if line.strip():
             self._said = [*self._said[1 - ABOVE :], line[:300]]

@@ -14,24 +14,23 @@ from typing import IO, TypeVar
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.importers.collective import ALL, Columns, asking
-from busbw.importers.context import SIGNS, Document, NcclMessages, Surroundings
+from busbw.importers.context import Document, NcclMessages, Surroundings
 from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
+from busbw.importers.dull import DullLines
 from busbw.importers.formats import DOCUMENT_FORMATS
 from busbw.importers.lines import PACKED, Progress, Source, open_source
 from busbw.importers.nccl_tests_rows import OPS
-from busbw.importers.prefixes import Peeler, before_anchor, split_prefix
+from busbw.importers.prefixes import WITHOUT_PREFIX, Peeler, before_anchor, split_prefix
 from busbw.importers.recordings import Jobs as Recordings
 from busbw.importers.recordings import is_recording
 from busbw.importers.report import FileReport
 from busbw.importers.seems import what_it_seems
-from busbw.importers.stream import STARTS, RankSink, Stream
+from busbw.importers.stream import RankSink, Stream
 from busbw.importers.values import ELEMENT_BYTES, number
 from busbw.records import Collective, parse_records
 
 MAX_FILES = 20_000
 """Files of one folder that are read."""
-MAX_SHAPES = 20_000
-"""Shapes of lines of no interest that are remembered."""
 MAX_TRIES = 20_000
 """Lines that are looked at for a prefix of their own."""
 MAX_STREAMS = 4096
@@ -39,13 +38,6 @@ MAX_STREAMS = 4096
 
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
 _TYPES = frozenset(ELEMENT_BYTES)
-_DIGITS = b"0123456789"
-_INTEREST = tuple(
-    {sign.encode().translate(None, _DIGITS) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))}
-)
-"""One of these is in every line that starts a table, names a command, or is a row without a header: without digits."""
-_WITHOUT_PREFIX = ("       ", "#", "|")
-"""Rows of tables are indented further than any launcher's prefix is, and no prefix starts as comments and tables do."""
 _RECORD = re.compile(r'\s*\{"schema"\s*:\s*\d')
 _NUMBER = re.compile(r"(\d+)", re.ASCII)
 _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
@@ -216,7 +208,7 @@ class _Reading:
         self.ordinal = 0
         self._peeler = Peeler()
         self._tries = 0
-        self._dull: set[bytes] = set()
+        self._dull = DullLines()
 
     # -- the sink of the parsers ---------------------------------------------------------------------------------
 
@@ -294,10 +286,17 @@ class _Reading:
             self._report.note(None, f"{copies} ranks print tables of their own: copies that were started without MPI")
 
     def _block(self, first: int, lines: list[str], markdown: bool) -> None:
-        messages, peeler, document = self._messages, self._peeler, self._document
+        messages, peeler = self._messages, self._peeler
         plain = self._stream("")
+        shapes = [] if markdown else self._dull.shapes_of(lines)
         at = 0
         while at < len(lines):
+            if shapes and not peeler.has_learned:
+                passed = self._dull.passed(lines, shapes, at)
+                self._document.pass_by_all(passed)
+                at += len(passed)
+                if at >= len(lines):
+                    break
             line = lines[at]
             number = first + at
             at += 1
@@ -309,31 +308,20 @@ class _Reading:
                 continue
             if peeler.has_learned:
                 who, text = peeler.split(line)
-            elif line.startswith(_WITHOUT_PREFIX) and "]<std" not in line:
+            elif line.startswith(WITHOUT_PREFIX) and "]<std" not in line:
                 who, text = "", line
             else:
                 who, text = split_prefix(line)
             stream = self._stream(who) if who else plain
-            if not stream.is_made and not markdown and self._is_dull(line):
-                stream.pass_by(text)
-                document.pass_by(text)
+            if not stream.made and not markdown and self._dull.holds(line, text, stream):
+                stream.before = text
+                self._document.pass_by(text)
                 continue
             if stream.feed(text, number):
-                if not who and not text.startswith("#"):
-                    at += stream.rows_follow(lines, at)
+                if not who and not peeler.has_learned:
+                    at += stream.lines_follow(lines, at, first)
             elif not self._learned_from(line, lines, at, number):
                 self._unclaimed(stream, text, number, markdown)
-
-    def _is_dull(self, line: str) -> bool:
-        """Whether no table, command or row can start in a line; lines that differ in digits only are looked at once."""
-        shape = line.encode("utf-8", "replace").translate(None, _DIGITS)
-        if shape in self._dull:
-            return True
-        if any(sign in shape for sign in _INTEREST):
-            return False
-        if len(self._dull) < MAX_SHAPES and len(shape) < 500:
-            self._dull.add(shape)
-        return True
 
     def _learned_from(self, line: str, lines: list[str], at: int, number: int) -> bool:
         """Whether the line belongs to a table behind a prefix that nobody knew so far."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from operator import truediv
 
 from busbw.importers.nccl_tests_rows import OPS, Cycles, Layout, Row, Sweep, cases_of, op_of, root_of
 from busbw.importers.values import ELEMENT_BYTES, type_named
@@ -77,16 +78,19 @@ class PlainRows:
         at = len(self.sweep.layout.lead)
         factor = bus_factor(self.sweep.collective, ranks) or 0.0
         scale = factor * payload_factor(self.sweep.collective, ranks) / 1e3
-        for row in self.rows:
-            words = row.split()
-            time, busbw, time_in, busbw_in = map(float, (words[at], words[at + 2], words[at + 4], words[at + 6]))
-            shortest = time if time < time_in else time_in
-            # A time of 0 breaks no bound, but it may be the shorter of the two: the slow way looks at both.
-            if shortest < least_us or int(words[0]) * scale > most_rate * shortest:
-                return False
-            if busbw > most_rate or busbw_in > most_rate:
-                return False
-        return True
+        # Column by column: the loops over rows are those of C.
+        words, width = " ".join(self.rows).split(), at + 8
+        times = list(map(float, words[at::width]))
+        times_in = list(map(float, words[at + 4 :: width]))
+        shortest = list(map(min, times, times_in))
+        # A time of 0 breaks no bound, but it may be the shorter of the two: the slow way looks at both.
+        least = min(shortest)
+        if least < least_us or least <= 0:
+            return False
+        if max(map(float, words[at + 2 :: width])) > most_rate or max(map(float, words[at + 6 :: width])) > most_rate:
+            return False
+        rate: float = max(map(truediv, map(int, words[::width]), shortest)) * scale
+        return rate <= most_rate
 
     def __len__(self) -> int:
         return 2 * len(self.rows)

@@ -8,9 +8,10 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from busbw.importers.values import version_of_code
-from busbw.records import Device, Library, Rank
+from busbw.records import Device, End, Library, Rank, Tool
 
 MAX_RANKS = 100_000
+MAX_REMEMBERED = 400
 
 _PARAMETERS = re.compile(
     r"#\s*(?:nThreads?:? (?P<nthreads>\d+) nGpus:? (?P<ngpus>\d+) )?minBytes:? (?P<minbytes>\d+) "
@@ -56,12 +57,8 @@ class Preamble:
 
     def parameters(self, match: re.Match[str]) -> None:
         """The line of parameters."""
-        found = match.groupdict()
-        step, kind = found.pop("step"), found.pop("kind")
-        self.options = {name: int(value) for name, value in found.items() if value and len(value) <= 20}
-        if len(step) <= 20:
-            self.options["stepfactor" if kind == "factor" else "stepbytes"] = int(step)
-        self.is_mscclpp = found["kernel_num"] is not None
+        self.options = dict(_options_of(match[0]))
+        self.is_mscclpp = match["kernel_num"] is not None
 
     def takes_rank(self, comment: str) -> bool:
         """Whether a line belongs to the list of ranks, where most lines around tables do."""
@@ -73,6 +70,15 @@ class Preamble:
         if len(self.ranks) < MAX_RANKS:
             self.ranks.append(_rank_of(*match.groups()))
         return True
+
+    def takes_usual(self, comment: str) -> bool:
+        """Whether a line is one of those that most comments before a table are: ranks, and lines that say nothing."""
+        return self.takes_rank(comment) or (len(comment) <= MAX_REMEMBERED and kind_of(comment)[0] == "silent")
+
+    @property
+    def tool(self) -> Tool:
+        """What measured."""
+        return Tool("mscclpp-test" if self.is_mscclpp else "rccl-tests" if self.is_rccl else "nccl-tests", self.version)
 
     @property
     def library(self) -> Library | None:
@@ -116,6 +122,19 @@ def kind_of(comment: str) -> tuple[str, re.Match[str] | None]:
     return "other", None
 
 
+@lru_cache(maxsize=64)
+def _options_of(parameters: str) -> dict[str, Any]:
+    """What the line of parameters says; the sweeps of one log repeat it."""
+    match = _PARAMETERS.match(parameters)
+    assert match is not None
+    found = match.groupdict()
+    step, kind = found.pop("step"), found.pop("kind")
+    options = {name: int(value) for name, value in found.items() if value and len(value) <= 20}
+    if len(step) <= 20:
+        options["stepfactor" if kind == "factor" else "stepbytes"] = int(step)
+    return options
+
+
 def _rank_of(rank: str, group: str | None, pid: str | None, host: str, device: str, bus: str, name: str) -> Rank:  # noqa: PLR0913, PLR0917 - the groups of _RANK
     """The rank that a line names."""
     return Rank(
@@ -133,3 +152,15 @@ def _device_of(index: str, bus: str, name: str) -> Device:
     name = name.strip()
     kind: Literal["cpu", "gpu"] = "cpu" if "CPU" in name.split() else "gpu"
     return Device(kind, int(index), name, bus)
+
+
+def end_of(failure: str | None, out_of_bounds: int | None, average: float | None, *, saw_footer: bool) -> End:
+    """How a table ended."""
+    if failure:
+        outcome: Literal["timed_out", "failed"] = "timed_out" if "Test timeout" in failure else "failed"
+        return End("", outcome, 0, reason=failure, out_of_bounds=out_of_bounds)
+    if not saw_footer:
+        return End("", "interrupted", 0, reason="the log holds no closing line of this table")
+    reason = f"{out_of_bounds} checks failed" if out_of_bounds else None
+    return End("", "failed" if reason else "completed", 0, reason=reason, out_of_bounds=out_of_bounds,
+               average_busbw_GBps=average)  # fmt: skip

@@ -8,7 +8,9 @@ from functools import lru_cache
 from busbw.importers.collective import Columns, columns_of, signature
 from busbw.importers.nccl_tests_plain import row_of
 from busbw.importers.nccl_tests_rows import Layout, Row
-from busbw.importers.values import ELEMENT_BYTES
+from busbw.importers.shape import ranks_fit
+from busbw.importers.values import ELEMENT_BYTES, number
+from busbw.records import Collective
 
 PER_RANK = ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter")
 """Collectives whose size is ranks times the count of one."""
@@ -67,3 +69,9 @@ def columns_of_row(layout: Layout, row: Row, listed: int | None, *, known: bool)
     lead = dict(zip(layout.lead, row.lead, strict=True))
     groups = [dict(zip(layout.groups[0], group, strict=False)) for group in row.groups]
     return columns_of(lead, groups, listed, known=known)
+
+
+def row_fits(layout: Layout, row: Row, collective: Collective, ranks: int) -> bool:
+    """Whether the bandwidths of a row are what that many ranks give."""
+    algbw, busbw = layout.groups[0].index("algbw"), layout.groups[0].index("busbw")
+    return all(ranks_fit(collective, number(group[algbw]), number(group[busbw]), ranks) for group in row.groups)

@@ -13,10 +13,12 @@ from busbw.importers.nccl_tests_plain import PlainRows, matcher, row_of
 from busbw.importers.nccl_tests_preamble import (
     AVERAGE,
     FAILURE,
+    MAX_REMEMBERED,
     OUT_OF_BOUNDS,
     RCCL_VERSION,
     WITHOUT_HASH,
     Preamble,
+    end_of,
     kind_of,
 )  # fmt: skip
 from busbw.importers.nccl_tests_rows import (
@@ -33,17 +35,15 @@ from busbw.importers.nccl_tests_rows import (
     cut,
     layout_of,
 )
-from busbw.importers.nccl_tests_runs import PER_RANK, breaks_of, columns_of_row, largest_row
-from busbw.importers.shape import ranks_fit, size_of_list
+from busbw.importers.nccl_tests_runs import PER_RANK, breaks_of, columns_of_row, largest_row, row_fits
+from busbw.importers.shape import size_of_list
 from busbw.importers.values import number
-from busbw.records import Collective, End, Tool
 
 FORMAT = "nccl-tests text"
 MSCCLPP_FORMAT = "mscclpp-test"
 RCCL_FORMAT = "rccl-tests text"
 MAX_ROWS = 20_000
 """Rows of one record: an endless sweep (-N 0) goes on in a further record."""
-MAX_REMEMBERED = 400
 REST_MISSING = "a row was broken by other output and its rest not found"
 NO_FIT = "looks like a row, but does not fit the header"
 ERROR_NOTE = "the error column is the largest deviation, not a count of wrong elements: kept as context.max_error"
@@ -119,18 +119,41 @@ class Parser:
         stripped = line.lstrip()
         return stripped.startswith(("Out of bounds", "Avg bus")) and self._footer(stripped)
 
-    def rows_follow(self, lines: list[str], at: int) -> int:
-        """Take the usual rows that follow each other from `at` on, and return how many: faster than one by one."""
+    def lines_follow(self, lines: list[str], at: int, first: int) -> int:
+        """Take the lines from `at` on that can be nobody else's, and return how many: faster than one by one.
+
+        `first` is the number of the first of all lines.
+        """
+        start, end = at, len(lines)
+        while at < end:
+            line = lines[at]
+            if line[:1] == "#":
+                # What a launcher or NCCL put into a comment is not ours to take off.
+                if "] NCCL " in line or "]<std" in line:
+                    break
+                usual = self._layout is None and self._preamble.takes_usual(line)
+                if not usual and not self.feed(line, first + at):
+                    break
+                at += 1
+            else:
+                past = self._rows_follow(lines, at)
+                if past == at:
+                    break
+                at = past
+        return at - start
+
+    def _rows_follow(self, lines: list[str], at: int) -> int:
+        """Take the usual rows that follow each other, and return where they end."""
         plain = self._plain
         if self._layout is None or plain is None or self._fragment or not self._all_plain:
-            return 0
+            return at
         end = min(len(lines), at + MAX_ROWS - len(self._content))
         past = at
         while past < end and plain(lines[past]):
             past += 1
         self._content += lines[at:past]
         self._split_endless()
-        return past - at
+        return past
 
     def interrupted(self, line: str, number_: int) -> None:
         """A message of NCCL came; where it broke into a row, keep the row's beginning."""
@@ -342,10 +365,7 @@ class Parser:
         collective = decide_collective(before.program, around, columns, self._sink.collective, notes)
         draft = Draft(
             format=MSCCLPP_FORMAT if before.is_mscclpp else RCCL_FORMAT if before.is_rccl else FORMAT,
-            tool=Tool(
-                "mscclpp-test" if before.is_mscclpp else "rccl-tests" if before.is_rccl else "nccl-tests",
-                before.version,
-            ),
+            tool=before.tool,
             line=self._start + start if start else self._start,
             collective=collective,
             rows=len(content),
@@ -360,36 +380,18 @@ class Parser:
             threads_per_process=options.get("nthreads"),
             devices_per_thread=options.get("ngpus"),
             processes=before.processes,
-            end=self._end(),
+            end=end_of(self._failure, self._out_of_bounds, self._average, saw_footer=self._saw_footer),
             asking=None if collective else asking(columns),
         )
         if collective:
-            self._with_figures(draft, collective, layout, content, rows)
-            figures = [dict(zip(layout.groups[0], group, strict=False)) for group in largest.groups]
-            if size and not all(
-                ranks_fit(collective, number(each["algbw"]), number(each["busbw"]), size) for each in figures
-            ):
+            sweep = Sweep(layout, collective, self._preamble.options or {}, self._preamble.is_mscclpp)
+            draft.figures = PlainRows(content, sweep) if self._all_plain else None
+            draft.cases = [] if self._all_plain else cases_of(rows, sweep)
+            if any("error" in group for group in layout.groups):
+                notes.append(ERROR_NOTE)
+            if size and not row_fits(layout, largest, collective, size):
                 notes.append(f"bus bandwidth over algorithm bandwidth is not what {size} ranks of {collective} give")
         return draft
-
-    def _with_figures(
-        self, draft: Draft, collective: Collective, layout: Layout, content: list[str], rows: list[Row]
-    ) -> None:
-        sweep = Sweep(layout, collective, self._preamble.options or {}, self._preamble.is_mscclpp)
-        draft.figures = PlainRows(content, sweep) if self._all_plain else None
-        draft.cases = [] if self._all_plain else cases_of(rows, sweep)
-        if any("error" in group for group in layout.groups):
-            draft.notes.append(ERROR_NOTE)
-
-    def _end(self) -> End:
-        if self._failure:
-            outcome = "timed_out" if "Test timeout" in self._failure else "failed"
-            return End("", outcome, 0, reason=self._failure, out_of_bounds=self._out_of_bounds)  # type: ignore[arg-type]
-        if not self._saw_footer:
-            return End("", "interrupted", 0, reason="the log holds no closing line of this table")
-        reason = f"{self._out_of_bounds} checks failed" if self._out_of_bounds else None
-        return End("", "failed" if reason else "completed", 0, reason=reason, out_of_bounds=self._out_of_bounds,
-                   average_busbw_GBps=self._average)  # fmt: skip
 
 
 _TAKERS: dict[str, Callable[[Parser, re.Match[str], int], None]] = {

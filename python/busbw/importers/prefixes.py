@@ -67,6 +67,34 @@ def split_prefix(line: str) -> tuple[str, str]:
     return match[match.lastgroup] if match.lastgroup else "", line[match.end() :]
 
 
+WITHOUT_PREFIX = ("       ", "#", "|")
+"""Rows of tables are indented further than any launcher's prefix is, and no prefix starts as comments and tables do."""
+_ENDS = (": ", ">:", "]:", "] ", ") ")
+_GOES_ON = re.compile(
+    rf"[^A-Za-z]|[\w.-]{{1,80}}: |[\w.-]{{1,80}} {{1,20}}\||(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|{_MONTH[3:-1]}) |NCCL|Test"
+)
+"""What may be one more form of prefix, or be none because of what follows it, once digits are put into it."""
+_NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
+
+
+def ends_head(line: str, text: str) -> tuple[str, str]:
+    """(the sign that ends the prefix of a line, the prefix up to it without digits); ("", "") where more decides.
+
+    What has the same signs and letters as this line, and the same prefix as some line like it, is split there too: the
+    text does not go on as a further form of prefix, whatever digits are put into it.
+    """
+    prefix, shape = _digitless(line[: len(line) - len(text)]), _digitless(text[:500])
+    end = prefix[-2:]
+    goes_on = not shape or _GOES_ON.match(shape) is not None
+    if goes_on or end not in _ENDS or prefix.find(end) < len(prefix) - 2 or "] NCCL " in _digitless(line):
+        return "", ""
+    return end, prefix[:-2]
+
+
+def _digitless(text: str) -> str:
+    return text.translate(_NO_DIGITS)
+
+
 class Peeler:
     """Takes prefixes off the lines of one file: the known forms, and those that it learns on the way."""
 

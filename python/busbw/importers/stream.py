@@ -59,19 +59,12 @@ class Stream:
         self._formats = [each for each in LINE_FORMATS if document.is_markdown or not each.markdown_only]
         self._parsers: list[LineParser | None] = [None] * len(self._formats)
         self._starts = self._starts_of_unmade()
-        self._made = False
-        self._before = ""
+        self.made = False
+        """Whether some format reads the lines, so that any may be a row."""
+        self.before = ""
+        """The line before, where no format took it."""
         self._active: LineParser | None = None
         self._nccl_tests: NcclTestsParser | None = None
-
-    @property
-    def is_made(self) -> bool:
-        """Whether some format reads the lines, so that any may be a row."""
-        return self._made
-
-    def pass_by(self, text: str) -> None:
-        """A line that nothing of interest stands in."""
-        self._before = text
 
     def feed(self, text: str, number: int) -> bool:
         """Whether some format took the line."""
@@ -84,8 +77,8 @@ class Stream:
             if start in text:
                 starting = True
                 break
-        if not starting and not self._made:
-            self._before = text
+        if not starting and not self.made:
+            self.before = text
             return False
         for index, parser in enumerate(self._parsers):
             if parser is None:
@@ -97,13 +90,13 @@ class Stream:
             if parser.feed(text, number):
                 self._active = parser
                 return True
-        self._before = text
+        self.before = text
         return False
 
-    def rows_follow(self, lines: list[str], at: int) -> int:
-        """Take the rows that follow from `at` on, where a table of nccl-tests is open; returns how many."""
+    def lines_follow(self, lines: list[str], at: int, first: int) -> int:
+        """Take the lines of nccl-tests that follow from `at` on, where it took the last; returns how many."""
         tests = self._nccl_tests
-        return tests.rows_follow(lines, at) if tests is not None and self._active is tests else 0
+        return tests.lines_follow(lines, at, first) if tests is not None and self._active is tests else 0
 
     def _starts_of_unmade(self) -> list[str]:
         waiting = (each for each, parser in zip(self._formats, self._parsers, strict=True) if parser is None)
@@ -112,9 +105,9 @@ class Stream:
     def _parser(self, index: int) -> LineParser:
         parser = self._parsers[index] = self._formats[index].make(self._sink)
         self._starts = self._starts_of_unmade()
-        self._made = True
-        if self._formats[index].line_before and self._before:
-            parser.feed(self._before, 0)
+        self.made = True
+        if self._formats[index].line_before and self.before:
+            parser.feed(self.before, 0)
         if isinstance(parser, NcclTestsParser):
             self._nccl_tests = parser
         return parser

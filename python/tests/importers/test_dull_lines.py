@@ -1,0 +1,84 @@
+"""Lines that are passed by without a look give what a look at each of them gives."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+
+from busbw.importers import ImportedSweep, import_stream
+from busbw.importers.dull import DullLines
+from busbw.importers.prefixes import ends_head, split_prefix
+from busbw.records.writer import record_lines
+
+HEADER = "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong"
+COMMAND = "+ srun -l -N 4 --ntasks-per-node=8 ./build/all_gather_perf -b 8 -e 1G"
+PREFIXES = ("{:4}: ", "[1,{}]<stdout>:", "node{}: ", "[default{}]:", "(Worker pid={}) ", "[{}] ",
+            "2026-11-23 10:11:{:02} ", "", "{}", "Jan {:2} 10:11:12 node7 mpirun[77]: ", "pod-{}  | ")  # fmt: skip
+TEXTS = ("libfabric:{}:core: cache of {} entries", "node{}: went on", "{}: 7", "NCCL version {}",
+         "loss {} at step {}", "Mon Jan  {} 10:11:12 2026", "x{}y | {}", "[{}] NCCL INFO nothing", "Test {}",
+         "a{}: b{}: c", "", "9: {}")  # fmt: skip
+
+
+def _log(seed: int) -> str:
+    """Messages of many ranks behind prefixes of every form, with a table of one rank between them."""
+    noise = random.Random(seed)
+    lead = noise.choice(["   0: ", "[1,0]<stdout>:", "node0: ", "[default0]:"])
+    prefixes = noise.sample(PREFIXES, 3)
+    rows = [COMMAND, HEADER]
+    for power in range(10, 28):
+        size = 1 << power
+        group = f"  {10 + size / 4e5:.2f}  {size / 1e4 / (1 + size / 4e5):.2f}  0.00  0"
+        rows.append(f"{size:12}  {size // 4:12}  float  none  -1{group}{group}")
+    rows.append("# Avg bus bandwidth    : 10.5")
+    lines = []
+    for row in [*rows, *rows]:
+        for _ in range(60):
+            texts = noise.choice(TEXTS[:4] if noise.random() < 0.9 else TEXTS)
+            prefix = noise.choice(prefixes).format(noise.randrange(12))
+            lines.append(prefix + texts.format(noise.randrange(200), noise.randrange(9)))
+        lines.append(lead + row)
+    return "\n".join(lines)
+
+
+def _read(text: str) -> tuple[list[str], list[str]]:
+    found: list[ImportedSweep] = []
+    report = import_stream(io.BytesIO(text.encode()), "all.log", found.append)
+    return [line for sweep in found for line in record_lines(sweep.record())], [*report.problems, *report.notes]
+
+
+def test_passed_lines_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = [_log(seed) for seed in range(6)]
+    fast = [_read(log) for log in logs]
+    passed = []
+    look = DullLines.passed
+
+    def count(dull: DullLines, lines: list[str], shapes: list[bytes], at: int) -> list[str]:
+        passed.append(len(look(dull, lines, shapes, at)))
+        return []
+
+    monkeypatch.setattr(DullLines, "passed", count)
+    assert fast == [_read(log) for log in logs]
+    assert sum(passed) > 200
+    assert all(records for records, _ in fast)
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        ("   7: cache of 3 entries", "1439: cache of 12 entries"),
+        ("[1,7]<stdout>:cache 1", "[1,12]<stdout>:cache 77"),
+        ("[default3]:cache 1", "[default5]:cache 2"),
+    ],
+)
+def test_a_prefix_ends_where_it_is_split(line: str, other: str) -> None:
+    end, _ = ends_head(line, split_prefix(line)[1])
+    assert end
+    head = other.partition(end)[0]
+    assert head + end + split_prefix(other)[1] == other
+
+
+@pytest.mark.parametrize("line", ["3: node: up", "3: 12: x", "3: x | y", "no prefix here", "3: Jan 7 x", "3: "])
+def test_where_digits_may_make_a_further_prefix_nothing_is_passed(line: str) -> None:
+    assert ends_head(line, split_prefix(line)[1]) == ("", "")
