@@ -1,6 +1,7 @@
 """What copy engines do, of all GPUs of one process at once: push, fetch and copy locally, alone and beside products.
 
     python3 bench/gpu_library/programs/engines.py [--budget 60]
+    python3 bench/gpu_library/programs/engines.py --splits      one copy cut up among streams, issued by one thread
 
 Prints a table. The rates are of what leaves a GPU or enters it, in GB/s (10^9 bytes); the slowest GPU's time counts.
 """
@@ -13,12 +14,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 MIB = 1 << 20
 ROUNDS = 8
 PRODUCTS = 8
+HOST_AHEAD_CYCLES = 8_000_000  # 4 ms, in which the host puts all copies into the streams
 
 
 class Engines:
@@ -168,14 +171,95 @@ def cases(engines: Engines, size: int) -> dict[str, tuple[Callable[[int, int], N
     }  # fmt: skip
 
 
+def splits(engines: Engines, until: float) -> int:
+    """Copies to the next GPU, each in equal parts on several streams at once; alone and beside products."""
+    torch, gpus = engines.torch, engines.gpus
+    streams = [[torch.cuda.Stream(gpu) for _ in range(8)] for gpu in range(gpus)]
+    lone = split_time(engines, streams, Split(), PRODUCTS)[1]
+    print(f"{gpus} GPUs, one product {lone / PRODUCTS * 1e3:.0f} us")
+    print("| MiB | streams | directions | us | GB/s each way | products slower by |\n|---:|---:|---|---:|---:|---:|")
+    for mib in (2, 4, 6, 12, 16, 32, 64):
+        for parts in (1, 2, 3, 4):
+            for name, ways in {"push": (1,), "fetch": (-1,), "both": (1, -1)}.items():
+                if time.monotonic() > until:
+                    print("no time left")
+                    return 0
+                size = mib * MIB // parts // 16 * 16
+                split = Split(ways, size, parts)
+                alone = median(split_time(engines, streams, split, 0)[0] for _ in range(4)) / ROUNDS
+                beside = median(split_time(engines, streams, split, PRODUCTS)[1] for _ in range(3))
+                print(f"| {mib} | {parts} | {name} | {alone * 1e3:.1f} | {size * parts / alone / 1e6:.0f} "
+                      f"| {beside / lone - 1:+.1%} |", flush=True)  # fmt: skip
+    return 0
+
+
+@dataclass(frozen=True)
+class Split:
+    """Copies of `size` bytes in each way (1: push to the next GPU, -1: fetch from it), `parts` of them side by side."""
+
+    ways: tuple[int, ...] = ()
+    size: int = 0
+    parts: int = 0
+
+
+def split_time(engines: Engines, streams: list[list[Any]], split: Split, products: int) -> tuple[float, float]:
+    """Milliseconds of the copies of all rounds and of the products, on the slowest GPU; a round begins behind the last.
+
+    Beside products the copies go on for as long as the products take.
+    """
+    torch, gpus = engines.torch, engines.gpus
+    rounds = (
+        (ROUNDS if not products else max(1, 5 * MIB * 256 // max(split.size * split.parts, 1))) if split.ways else 0
+    )
+    engines._sync()
+    begins = [torch.cuda.Event(enable_timing=True) for _ in range(gpus)]
+    ends = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(gpus)]
+    events = [[torch.cuda.Event() for _ in range(8)] for _ in range(gpus)]
+    for gpu in range(gpus):
+        torch.cuda.set_device(gpu)
+        with torch.cuda.stream(streams[gpu][0]):
+            torch.cuda._sleep(HOST_AHEAD_CYCLES)
+        begins[gpu].record(streams[gpu][0])
+        engines.streams[gpu][3].wait_event(begins[gpu])
+    for turn in range(max(rounds, products)):
+        for gpu in range(gpus):
+            torch.cuda.set_device(gpu)
+            first = streams[gpu][0]
+            if turn < rounds:
+                events[gpu][0].record(first)
+                for way_number, way in enumerate(split.ways):
+                    other = (gpu + 1) % gpus
+                    for part in range(split.parts):
+                        number = way_number * split.parts + part
+                        stream = streams[gpu][number]
+                        if number:
+                            stream.wait_event(events[gpu][0])
+                        to, from_ = (other, gpu) if way == 1 else (gpu, other)
+                        engines.copy(to, from_, split.size, stream, half=part + (split.parts if way == 1 else 0))
+                        if number:
+                            events[gpu][number].record(stream)
+                            first.wait_event(events[gpu][number])
+            if turn < products:
+                engines.product(gpu)
+    for gpu in range(gpus):
+        ends[gpu][0].record(streams[gpu][0])
+        ends[gpu][1].record(engines.streams[gpu][3])
+    engines._sync()
+    times = [[begins[gpu].elapsed_time(end) for end in ends[gpu]] for gpu in range(gpus)]
+    return max(each[0] for each in times), max(each[1] for each in times)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--budget", type=float, default=60, metavar="S")
+    parser.add_argument("--splits", action="store_true", help="one copy cut up among streams")
     args = parser.parse_args()
     import torch
 
     until = time.monotonic() + args.budget
     engines = Engines(torch)
+    if args.splits:
+        return splits(engines, until)
     products = median(engines.run(lambda _gpu, _turn: None, 0, PRODUCTS)[1] for _ in range(3))
     print(f"{engines.gpus} GPUs, one product {products / PRODUCTS * 1e3:.0f} us")
     print(

@@ -33,6 +33,7 @@ constexpr Use direct_ll{.algorithm = Algorithm::direct, .protocol = Protocol::ll
 constexpr Use direct_sentinel{.algorithm = Algorithm::direct, .protocol = Protocol::sentinel};
 constexpr Use direct_simple{.algorithm = Algorithm::direct, .protocol = Protocol::simple};
 constexpr Use direct_copy{.algorithm = Algorithm::direct, .protocol = Protocol::copy};
+constexpr Use staged_copy{.algorithm = Algorithm::staged, .protocol = Protocol::copy};
 constexpr Use forward_simple{.algorithm = Algorithm::scatter_forward, .protocol = Protocol::simple};
 
 // A line of a built-in table: `use` for up to `ranks` ranks and `to` bytes. A line for fewer ranks stands before those
@@ -98,13 +99,16 @@ constexpr Line hopper[] = {
 // The same GPUs where the program computes beside its collectives. What is short is ours as alone. What is long takes
 // multiprocessors from the program for as long as it is on the links: a step of DDP on four GPUs takes 5 % longer with
 // our kernels than with NCCL's, and as long as with NCCL's if all from 1 MiB on are NCCL's. On two GPUs steps of FSDP
-// are 7 to 13 % faster with ours (docs/decisions/0033).
+// are 7 to 13 % faster with ours (docs/decisions/0033), and a step of DDP, whose buckets are 25 MiB, with staged copies
+// (0034); shorter ones take longer than NCCL's where nothing runs beside them.
 constexpr Line hopper_beside[] = {
     {Collective::all_reduce, 2, 256 * KiB, one_shot_ll},
     {Collective::all_reduce, 4, 144 * KiB, one_shot_ll},
     {Collective::all_reduce, 8, 32 * KiB, one_shot_ll},
     {Collective::all_reduce, 8, 1 * MiB, two_shot_sentinel},
     {Collective::all_reduce, 8, 1 * MiB, two_shot_ll},
+    {Collective::all_reduce, 2, 20 * MiB, nccl},
+    {Collective::all_reduce, 2, no_limit, staged_copy},
     {Collective::all_reduce, 8, no_limit, nccl},
     {Collective::all_gather, 4, 256 * KiB, direct_ll},
     {Collective::all_gather, 8, 128 * KiB, direct_ll},
@@ -243,6 +247,8 @@ const char* words(Obstacle obstacle) {
       return "the message is too short to give every rank a share";
     case Obstacle::no_window:
       return "the output is in no symmetric window of the communicator, or overlaps the input";
+    case Obstacle::shared_process:
+      return "staged copies take a process for each rank";
   }
   return "";
 }
@@ -255,7 +261,10 @@ struct Shape {
 };
 
 Shape shape_by_size(const KernelKind& kind, const Request& request) {
-  if (kind.algorithm == Algorithm::staged) return {ceil_div(vector_bytes(request), staged_piece), 32};
+  // Two pieces, so that the links have work while one is added; more only where the scratch is full.
+  if (kind.algorithm == Algorithm::staged) {
+    return {std::min<std::uint64_t>(2, ceil_div(vector_bytes(request), staged_piece)), 32};
+  }
   if (kind.protocol == Protocol::copy) return {1, 32};
   if (kind.protocol == Protocol::simple) {
     return {std::min<std::uint64_t>(ceil_div(size_bytes(request), 16 * KiB), max_channels),
@@ -345,6 +354,8 @@ Obstacle obstacle(const KernelKind& kind, const Request& request, const Layout& 
   const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
   if (kind.protocol == Protocol::copy) {
     if (kind.algorithm != Algorithm::staged) return request.window ? Obstacle::none : Obstacle::no_window;
+    // A thread that fills one rank's queue with what waits for another rank may never come to that one.
+    if (request.shared_process) return Obstacle::shared_process;
     const std::uint64_t pieces = least_pieces(kind.collective, vector_bytes(request), layout);
     return pieces > std::uint64_t(most_pieces) ? Obstacle::too_long : Obstacle::none;
   }

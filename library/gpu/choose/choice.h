@@ -25,8 +25,9 @@ struct Request {
   ncclRedOp_t op;
   std::uint64_t count;  // as in KernelArguments, but always in elements
   int ranks;
-  bool window = false;        // the output lies in a window of the communicator, apart from the input
-  bool copies_first = false;  // copy engines wherever they can do it (NCCL_CTA_POLICY_ZERO)
+  bool window = false;          // the output lies in a window of the communicator, apart from the input
+  bool copies_first = false;    // copy engines wherever they can do it (NCCL_CTA_POLICY_ZERO)
+  bool shared_process = false;  // a process holds two or more of the ranks
 };
 
 struct Choice {
@@ -46,7 +47,18 @@ struct ChannelRange {
   int most = 0;
 };
 
-enum class Obstacle : std::uint8_t { none, nothing_to_do, no_kernel, type, op, ranks, too_long, too_short, no_window };
+enum class Obstacle : std::uint8_t {
+  none,
+  nothing_to_do,
+  no_kernel,
+  type,
+  op,
+  ranks,
+  too_long,
+  too_short,
+  no_window,
+  shared_process
+};
 
 // What keeps a kernel from doing a request on this layout with any number of channels.
 Obstacle obstacle(const KernelKind& kind, const Request& request, const Layout& layout);

@@ -67,6 +67,11 @@ Agreement agree(const std::vector<PeerRecord>& records) {
   });
   agreement.channel_limit = least->channel_limit;
   agreement.blocking = std::all_of(records.begin(), records.end(), [](const PeerRecord& one) { return one.blocking; });
+  for (const PeerRecord& a : records) {
+    for (const PeerRecord& b : records) {
+      if (a.rank < b.rank && a.process == b.process) agreement.shared_process = true;
+    }
+  }
   return agreement;
 }
 

@@ -44,7 +44,7 @@ struct PeerRecord {
 };
 static_assert(sizeof(PeerRecord) == 944);
 
-inline constexpr std::uint32_t agreement_protocol = 4;
+inline constexpr std::uint32_t agreement_protocol = 5;
 
 // The second exchange: did reaching the others work?
 struct PeerVerdict {
@@ -70,9 +70,10 @@ void put_text(char (&to)[size], const std::string& sentence) {
 
 struct Agreement {
   bool accelerated = false;
-  std::string reason;     // why not
-  int channel_limit = 0;  // the least of all ranks
-  bool blocking = true;   // all ranks
+  std::string reason;           // why not
+  int channel_limit = 0;        // the least of all ranks
+  bool blocking = true;         // all ranks
+  bool shared_process = false;  // a process holds two or more of the ranks
 };
 
 // Pure, so that ranks with the same records decide alike.

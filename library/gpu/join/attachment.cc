@@ -142,6 +142,7 @@ void Attachment::open_peers() {
     parts_.why_unchecked = "a non-blocking communicator";
   }
   parts_.blocking = agreement.blocking;
+  parts_.shared_process = agreement.shared_process;
   std::memcpy(&parts_.kin, &everyone_.front().watch_secret, sizeof parts_.kin);
   try {
     share_->settle(agreement.channel_limit, everyone_.front().watch_name, ranks_);

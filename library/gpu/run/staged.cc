@@ -36,25 +36,12 @@ class Plan {
       : r_(request), layout_(request.layout), packs_(packs_of(request.bytes, pack)) {}
 
   std::vector<StagedStep> write() {
+    // One piece ahead: copies to and from peers take their turns in the order in which they were issued, whatever their
+    // streams, so that a fetch that waits would hold up the next piece's push.
+    begin(0);
     for (int piece = 0; piece < r_.pieces; ++piece) {
-      switch (r_.collective) {
-        case Collective::all_reduce:
-          push(piece);
-          sum(piece, true);
-          fetch(piece);
-          break;
-        case Collective::reduce_scatter:
-          push(piece);
-          sum(piece, false);
-          break;
-        case Collective::all_gather:
-        case Collective::all_to_all:
-          offer(piece);
-          fetch(piece);
-          break;
-        case Collective::broadcast:
-          break;
-      }
+      if (piece + 1 < r_.pieces) begin(piece + 1);
+      end(piece);
     }
     if (!reduces(r_.collective)) keep_own();
     return std::move(steps_);
@@ -120,6 +107,19 @@ class Plan {
     step.to = to;
     step.from = from;
     step.bytes = bytes;
+  }
+
+  void begin(int piece) {
+    if (reduces(r_.collective)) {
+      push(piece);
+    } else {
+      offer(piece);
+    }
+  }
+
+  void end(int piece) {
+    if (reduces(r_.collective)) sum(piece, r_.collective == Collective::all_reduce);
+    if (r_.collective != Collective::reduce_scatter) fetch(piece);
   }
 
   // The shares of a piece to their owners, who say when a slot is vacant.

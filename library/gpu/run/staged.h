@@ -15,6 +15,9 @@
 //     call         | add 0 | add 1 | ...
 //     fetch            | fetch 0 | fetch 1 | ...
 //
+// A rank issues push 0, push 1, add 0, fetch 0, push 2, add 1, fetch 1 and so on: where streams share a hardware
+// channel they take their turns in this order, and nothing then waits for what stands behind it on any rank.
+//
 // Why a rank may push again: the receiver has said `vacant` after it has added. Why it may offer again: every peer has
 // said `fetched`. Why a word is never told twice before it is seen: its writer has seen, in between, a word that its
 // owner writes after that. Slots are vacant at first and nothing is offered, so that a call need not wait for the one

@@ -191,7 +191,7 @@ TEST(Choices, TakeTheWholeGpuForLongSumsOnlyWhereNothingRunsBesideThem) {
   const Choices beside = Choices::from_settings("", "", h200, Preference::overlap);
   for (const int ranks : {2, 4}) {
     EXPECT_EQ(alone.choose(all_reduce(64 * MiB, ranks)).channels, 128);
-    EXPECT_EQ(chosen(beside, all_reduce(64 * MiB, ranks)), "nccl");
+    EXPECT_EQ(chosen(beside, all_reduce(64 * MiB, ranks)), ranks == 2 ? "staged/copy" : "nccl");
   }
 }
 
@@ -226,7 +226,9 @@ TEST(Choices, LeaveLongMessagesToNcclBesideWorkWhereOursCostTheStepMore) {
   EXPECT_EQ(chosen(beside, all_reduce(64 * KiB)), "one_shot/ll");
   EXPECT_EQ(chosen(beside, all_reduce(1 * MiB)), "two_shot/sentinel");
   EXPECT_EQ(chosen(beside, all_reduce(25 * MiB)), "nccl");
-  EXPECT_EQ(chosen(beside, all_reduce(25 * MiB, 2)), "nccl");
+  EXPECT_EQ(chosen(beside, all_reduce(16 * MiB, 2)), "nccl");
+  EXPECT_EQ(chosen(beside, all_reduce(25 * MiB, 2)), "staged/copy");
+  EXPECT_EQ(chosen(beside, all_reduce(std::uint64_t(8) << 30, 2)), "nccl") << "longer than staged copies take";
   EXPECT_EQ(chosen(beside, {Collective::reduce_scatter, ncclBfloat16, ncclSum, 12 * MiB, 4}), "nccl");
   EXPECT_EQ(chosen(beside, {Collective::reduce_scatter, ncclBfloat16, ncclSum, 24 * MiB, 2}), "direct/simple");
   EXPECT_EQ(chosen(beside, {Collective::all_gather, ncclBfloat16, ncclSum, 12 * MiB, 4}), "nccl");
@@ -242,12 +244,23 @@ TEST(Choices, TakeStagedCopiesInAsManyPiecesAsTheScratchNeeds) {
   EXPECT_EQ(forced.choose(all_reduce(1 * KiB)).channels, 1);
   EXPECT_EQ(forced.choose(all_reduce(16 * MiB)).channels, 1);
   EXPECT_EQ(forced.choose(all_reduce(16 * MiB + 16)).channels, 2);
+  EXPECT_EQ(forced.choose(all_reduce(25 * MiB, 2)).channels, 2) << "the links have work while one is added";
+  EXPECT_EQ(forced.choose(all_reduce(64 * MiB, 2)).channels, 3) << "the scratch has room for 24 MiB";
   EXPECT_EQ(forced.choose({Collective::all_gather, ncclInt8, ncclSum, 13 * MiB, 4}).channels, 2);
   EXPECT_EQ(chosen(forced, {Collective::broadcast, ncclInt8, ncclSum, 1 * MiB, 4}), "nccl");
   EXPECT_NE(forced.choose(all_reduce(std::uint64_t(3) << 30)).reason.find("longer"), std::string::npos);
   const Choices four = Choices::from_settings("staged/copy@4x32", "", h200);
   EXPECT_EQ(four.choose(all_reduce(1 * MiB)).channels, 4);
   EXPECT_NE(four.choose(all_reduce(128 * MiB)).reason.find("so few channels"), std::string::npos);
+}
+
+// One thread that drives several GPUs fills the queue of the first with what waits for the second.
+TEST(Choices, TakeNoStagedCopiesWhereAProcessHoldsSeveralRanks) {
+  Request request = all_reduce(25 * MiB, 2);
+  request.shared_process = true;
+  EXPECT_EQ(chosen(Choices::from_settings("", "", h200, Preference::overlap), request), "nccl");
+  const Choices forced = Choices::from_settings("staged/copy", "", h200);
+  EXPECT_NE(forced.choose(request).reason.find("a process for each rank"), std::string::npos);
 }
 
 TEST(ForcedAlgorithms, HoldForOneCollectiveOrForAllOthers) {

@@ -17,6 +17,7 @@ std::vector<PeerRecord> records(int ranks) {
     record.rank = rank;
     record.ranks = ranks;
     record.pid = 100 + rank;
+    record.process = 1000 + std::uint64_t(rank);
     record.host = 7;
     record.settings = 9;
     record.channel_limit = 132 - rank;
@@ -33,6 +34,13 @@ TEST(Agreement, RanksThatAreAlikeAreAccelerated) {
   const Agreement agreement = agree(records(4));
   EXPECT_TRUE(agreement.accelerated) << agreement.reason;
   EXPECT_EQ(agreement.channel_limit, 129);
+}
+
+TEST(Agreement, SaysWhetherAProcessHoldsSeveralRanks) {
+  auto all = records(4);
+  EXPECT_FALSE(agree(all).shared_process);
+  all[3].process = all[1].process;
+  EXPECT_TRUE(agree(all).shared_process);
 }
 
 TEST(Agreement, ARankOfAnotherVersionIsNamedAndNotReadFurther) {

@@ -105,7 +105,8 @@ bool advance(Stream& stream, const Call& call, std::mt19937& random) {
   return true;
 }
 
-Running begin(Machine& machine, const Call& call, int rank, const KernelArguments& arguments, int pieces) {
+std::vector<StagedStep> plan_of(Machine& machine, const Call& call, int rank, const KernelArguments& arguments,
+                                int pieces) {
   const std::size_t element = cpu::element_size(call.collective.type);
   StagedRequest request{.collective = call.kind.collective,
                         .send = arguments.send,
@@ -116,8 +117,14 @@ Running begin(Machine& machine, const Call& call, int rank, const KernelArgument
                         .pieces = pieces,
                         .scratch = machine.scratch(),
                         .layout = machine.layout};
+  return staged_plan(request);
+}
+
+Running begin(Machine& machine, const Call& call, int rank, const KernelArguments& arguments, int pieces) {
   Running running;
-  for (StagedStep& step : staged_plan(request)) running.streams[step.stream].steps.push_back(step);
+  for (StagedStep& step : plan_of(machine, call, rank, arguments, pieces)) {
+    running.streams[step.stream].steps.push_back(step);
+  }
   return running;
 }
 
@@ -202,6 +209,54 @@ TEST(StagedPlans, AreInTheCallsStreamWhereThereIsOnePiece) {
                                 .layout = machine.layout};
     for (const StagedStep& step : staged_plan(request)) EXPECT_EQ(step.stream, StagedStep::call) << name(collective);
   }
+}
+
+// Streams may share a hardware channel (CUDA_DEVICE_MAX_CONNECTIONS=1), and copies to peers one queue: what was issued
+// first then holds up the rest. A rank goes on by itself here as far as it can, so that whoever waits, waits for all.
+TEST(StagedPlans, EndWhereEachRanksStepsAreOneQueue) {
+  std::mt19937 random(9);
+  for (const Collective collective : staged_collectives) {
+    for (const int pieces : {1, 2, 3, 7}) {
+      const int ranks = 2 + pieces % 3;
+      Machine machine(Layout::with(ranks, 1, 8, 64, 4096));
+      Call call = staged_call(collective, machine.layout, random);
+      HostArena arena;
+      std::vector<Stream> queues;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const KernelArguments arguments = prepare(call, rank, ranks, arena, random);
+        queues.push_back({plan_of(machine, call, rank, arguments, pieces)});
+      }
+      bool moved = true;
+      while (moved) {
+        moved = false;
+        for (Stream& queue : queues) {
+          while (!queue.done() && advance(queue, call, random)) moved = true;
+        }
+      }
+      for (const Stream& queue : queues) EXPECT_TRUE(queue.done()) << name(collective) << " in " << pieces;
+      check(call, ranks);
+    }
+  }
+}
+
+// A fetch waits for all peers, and what it would hold up is issued before it.
+TEST(StagedPlans, PushTheNextPieceBeforeTheyFetch) {
+  Machine machine(Layout::with(2, 1, 8, 64, 4096));
+  std::vector<unsigned char> memory(3000);
+  const StagedRequest request{.collective = Collective::all_reduce,
+                              .send = memory.data(),
+                              .recv = memory.data(),
+                              .bytes = 2880,
+                              .rank = 0,
+                              .pieces = 3,
+                              .scratch = machine.scratch(),
+                              .layout = machine.layout};
+  std::string order;
+  for (const StagedStep& step : staged_plan(request)) {
+    if (step.kind == StagedStep::Kind::copy) order += step.stream == StagedStep::push ? 'p' : 'f';
+    if (step.kind == StagedStep::Kind::add) order += '+';
+  }
+  EXPECT_EQ(order, "pp+fp+f+f");
 }
 
 // The fewest pieces are the fewest: every copy stays in its slot with them, and one does not with one piece less.
