@@ -36,6 +36,7 @@ def main() -> int:
     for stream, cell in zip(streams, cells, strict=True):
         with torch.cuda.stream(stream):
             cell.add_(1)
+            cell.mul_(1)  # a kernel is loaded at its first use, and loading waits for the GPU
     torch.cuda._sleep(1000)
     torch.cuda.synchronize()
 
