@@ -1,10 +1,11 @@
-"""Measures training steps of PyTorch's DDP over gloo on processors, and predicts those that were not used for the fit.
+"""Measures training steps of PyTorch's DDP over gloo or NCCL, and predicts those that were not used for the fit.
 
-    PYTHON-WITH-TORCH bench/settings/step.py [--rounds 15] [--ranks 2]
+    PYTHON-WITH-TORCH bench/settings/step.py [--rounds 15] [--ranks 2] [--gpus]
 
 Each model is a chain of linear layers. In turns, round after round: each layer forward and backward by itself, all
 reductions of each bucket's size, and the whole step under DDP. Some models fit the two slowdowns of work and calls
-beside each other; `busbw predict step` predicts the others from their layers and the times of the reductions.
+beside each other; `busbw predict step` predicts the others from their layers and the times of the reductions. With
+--gpus the layers are 8 times as wide, the batches 32 times as large, and each time ends when the GPU is done.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ HELD_OUT = {"wide first": ([2048, 1024, 512, 512], 128), "two sizes": ([1024, 64
             "narrow": ([512] * 12, 192), "few": ([1536] * 4, 64)}  # fmt: skip
 MODELS = FIT | HELD_OUT
 SIZES = tuple(1 << n for n in range(18, 26))
+WIDER, MORE_ROWS, LARGEST_ON_GPUS = 8, 32, 30
 FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20
 PATIENCE = timedelta(seconds=300)
 
@@ -43,34 +45,47 @@ PATIENCE = timedelta(seconds=300)
 class Rank:
     """One rank of the measurement."""
 
-    def __init__(self, rank: int, ranks: int, port: int) -> None:
+    def __init__(self, rank: int, ranks: int, port: int, *, on_gpus: bool) -> None:
         import torch
         from torch import distributed, nn
 
         torch.set_num_threads(1)
-        self.torch, self.dist = torch, distributed
-        distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks, timeout=PATIENCE)
+        self.torch, self.dist, self.on_gpus = torch, distributed, on_gpus
+        self.device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
+        if on_gpus:
+            torch.cuda.set_device(self.device)
+            torch.backends.cuda.matmul.allow_tf32 = True
+        backend = "nccl" if on_gpus else "gloo"
+        distributed.init_process_group(
+            backend, f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks, timeout=PATIENCE
+        )
         self.layers: dict[str, Any] = {}
         self.steps: dict[str, Any] = {}
         self.inputs: dict[str, Any] = {}
-        for name, (widths, rows) in MODELS.items():
+        for name, (widths, rows) in models(on_gpus=on_gpus).items():
             pairs = zip([widths[0], *widths], widths, strict=False)
-            chain = [nn.Sequential(nn.Linear(before, width), nn.ReLU()) for before, width in pairs]
+            chain = [nn.Sequential(nn.Linear(before, width), nn.ReLU()).to(self.device) for before, width in pairs]
             self.layers[name] = chain
-            self.inputs[name] = torch.randn(rows, widths[0])
+            self.inputs[name] = torch.randn(rows, widths[0], device=self.device)
             self.steps[name] = nn.parallel.DistributedDataParallel(nn.Sequential(*chain), gradient_as_bucket_view=True)
-        self.buffers = {size: torch.zeros(size // 4) for size in SIZES}
+        self.buffers = {size: torch.zeros(size // 4, device=self.device) for size in sizes(on_gpus=on_gpus)}
+
+    def now(self) -> float:
+        """When all that was begun is done."""
+        if self.on_gpus:
+            self.torch.cuda.synchronize()
+        return time.perf_counter()
 
     def us(self, begun: float) -> float:
         """Microseconds since then, of the slowest rank."""
-        took = self.torch.tensor([time.perf_counter() - begun], dtype=self.torch.float64)
+        took = self.torch.tensor([self.now() - begun], dtype=self.torch.float64, device=self.device)
         self.dist.all_reduce(took, op=self.dist.ReduceOp.MAX)
         return float(took) * 1e6
 
     def step(self, name: str) -> float:
         """Forward and backward under DDP."""
         self.dist.barrier()
-        begun = time.perf_counter()
+        begun = self.now()
         self.steps[name](self.inputs[name]).sum().backward()
         return self.us(begun)
 
@@ -81,17 +96,17 @@ class Rank:
         forward, value = [], self.inputs[name]
         for layer in self.layers[name]:
             taken = value.detach().requires_grad_(bool(ends))
-            begun = time.perf_counter()
+            begun = self.now()
             value = layer(taken)
-            forward.append((time.perf_counter() - begun) * 1e6)
+            forward.append((self.now() - begun) * 1e6)
             ends.append((taken, value))
         gradient, backward = self.torch.ones_like(value), []
         for taken, value in reversed(ends):
-            begun = time.perf_counter()
+            begun = self.now()
             value.backward(gradient)
-            backward.append((time.perf_counter() - begun) * 1e6)
+            backward.append((self.now() - begun) * 1e6)
             gradient = taken.grad if taken.grad is not None else gradient
-        mine = self.torch.tensor([forward, backward[::-1]], dtype=self.torch.float64)
+        mine = self.torch.tensor([forward, backward[::-1]], dtype=self.torch.float64, device=self.device)
         self.dist.all_reduce(mine)
         mine /= self.dist.get_world_size()
         return list(zip(mine[0].tolist(), mine[1].tolist(), strict=True))
@@ -99,33 +114,46 @@ class Rank:
     def reduction(self, size: int) -> float:
         """One all-reduce."""
         self.dist.barrier()
-        begun = time.perf_counter()
+        begun = self.now()
         self.dist.all_reduce(self.buffers[size])
         return self.us(begun)
 
 
-def measure(rank: int, ranks: int, port: int, rounds: int, out: str) -> None:
+def models(*, on_gpus: bool) -> dict[str, tuple[list[int], int]]:
+    """By name, the widths of the layers and the rows of a batch."""
+    if not on_gpus:
+        return MODELS
+    return {name: ([WIDER * width for width in widths], MORE_ROWS * rows) for name, (widths, rows) in MODELS.items()}
+
+
+def sizes(*, on_gpus: bool) -> tuple[int, ...]:
+    """Bytes of the reductions that are measured."""
+    return tuple(1 << n for n in range(18, LARGEST_ON_GPUS)) if on_gpus else SIZES
+
+
+def measure(rank: int, ranks: int, port: int, rounds: int, out: str, on_gpus: bool) -> None:  # noqa: PLR0913, PLR0917 - torch starts it with words by place
     """All in turns; rank 0 writes the medians."""
-    one = Rank(rank, ranks, port)
+    one = Rank(rank, ranks, port, on_gpus=on_gpus)
     steps: dict[str, list[float]] = {name: [] for name in MODELS}
     work: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in MODELS}
-    reductions: dict[int, list[float]] = {size: [] for size in SIZES}
+    reductions: dict[int, list[float]] = {size: [] for size in sizes(on_gpus=on_gpus)}
     for number in range(rounds + 3):
         for name in MODELS:
             found, taken = one.work(name), one.step(name)
             if number >= 3:  # DDP forms its buckets anew after its first step
                 work[name].append(found)
                 steps[name].append(taken)
-        for size in SIZES:
+        for size, times in reductions.items():
             taken = one.reduction(size)
             if number >= 3:
-                reductions[size].append(taken)
+                times.append(taken)
     if rank == 0:
         layers = {name: [[median(each) for each in zip(*layer, strict=True)] for layer in zip(*found, strict=True)]
                   for name, found in work.items()}  # fmt: skip
         Path(out).write_text(json.dumps({
             "steps": {name: median(found) for name, found in steps.items()}, "layers": layers,
             "reductions": [[size, median(found)] for size, found in reductions.items()],
+            "on_gpus": on_gpus,
             "spread": {name: sorted(found)[len(found) // 4] / median(found) for name, found in steps.items()},
         }))  # fmt: skip
     one.dist.destroy_process_group()
@@ -133,7 +161,7 @@ def measure(rank: int, ranks: int, port: int, rounds: int, out: str) -> None:
 
 def step_of(found: dict[str, Any], name: str) -> Step:
     """A model as the prediction takes it."""
-    widths = MODELS[name][0]
+    widths = models(on_gpus=found["on_gpus"])[name][0]
     layers = []
     for number, (forward, backward) in enumerate(found["layers"][name]):
         before = widths[max(0, number - 1)]
@@ -177,6 +205,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--gpus", action="store_true", help="over NCCL, with a GPU for each rank")
     args = parser.parse_args()
     import socket
 
@@ -186,7 +215,7 @@ def main() -> int:
         free.bind(("127.0.0.1", 0))
         port, out = free.getsockname()[1], Path(temporary) / "found.json"
         free.close()
-        multiprocessing.spawn(measure, (args.ranks, port, args.rounds, str(out)), nprocs=args.ranks)
+        multiprocessing.spawn(measure, (args.ranks, port, args.rounds, str(out), args.gpus), nprocs=args.ranks)
         found = json.loads(out.read_text())
         keep(found, Path(temporary))
         time_of = table_times([("all_reduce", size, us) for size, us in found["reductions"]])

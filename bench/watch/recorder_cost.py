@@ -1,9 +1,12 @@
 """What the recorder costs the host: processor time of a call and of a graph's launch, with it and without, in turn.
 
     python3 bench/watch/recorder_cost.py --build build
+    python3 bench/watch/recorder_cost.py --build build --library libnccl.so.2 --ranks 2 --starts 5
 
-The program calls an NCCL and a CUDA without a GPU (library/tests/record), so that next to nothing but the recorder is
-left. Each figure is the median of the differences between neighbouring starts, with their range.
+With --library all-reduces of 1 KiB are measured on GPUs as busbw does, eager and in graphs, over NCCL itself, over the
+recorder, and over the recorder with times of every 100th call. Else the program calls an NCCL and a CUDA without a GPU
+(library/tests/record), so that next to nothing but the recorder is left. Each figure is the median of the differences
+between neighbouring starts, with their range.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ import argparse
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 
+ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = {
     "a call, eager": ("calls", "400000"),
     "a call, every 100th timed": ("calls", "400000"),
@@ -28,8 +33,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", help="folder of the build")
     parser.add_argument("--starts", type=int, default=9, help="pairs of starts of each figure")
+    parser.add_argument("--library", type=Path, help="an NCCL, on GPUs")
+    parser.add_argument("--ranks", type=int, default=2, help="GPUs")
     args = parser.parse_args()
     build = Path(args.build).resolve()
+    if args.library:
+        return on_gpus(build, args.library.resolve(), args.ranks, args.starts)
     for what, words in ROUNDS.items():
         plain, more = [], []
         for turn in range(args.starts):
@@ -41,6 +50,42 @@ def main() -> int:
         low, high = min(more), max(more)
         print(f"{what}: {median(plain):.0f} ns without, {median(more):.0f} ns more with it ({low:.0f} to {high:.0f})")
     return 0
+
+
+def on_gpus(build: Path, nccl: Path, ranks: int, starts: int) -> int:
+    """Of each way of calling, the recorder without and with times beside NCCL itself, in turns."""
+    for way, options in {"eager": ("-n", "4000"), "in a graph": ("-n", "20", "-G", "100")}.items():
+        found: dict[str, list[float]] = {"": [], "none": [], "100": []}
+        for turn in range(starts):
+            order = list(found)[turn % len(found) :] + list(found)[: turn % len(found)]
+            for times in order:
+                found[times].append(call_us(build, nccl, ranks, options, times))
+        plain = found.pop("")
+        print(f"1 KiB {way}: {median(plain):.2f} us without ({min(plain):.2f} to {max(plain):.2f})", flush=True)
+        for times, each in found.items():
+            more = [one - other for one, other in zip(each, plain, strict=True)]
+            print(f"  times of {times}: {median(each):.2f} us ({min(each):.2f} to {max(each):.2f}), of a pair "
+                  f"{median(more):+.2f} us more ({min(more):+.2f} to {max(more):+.2f})", flush=True)  # fmt: skip
+    return 0
+
+
+def call_us(build: Path, nccl: Path, ranks: int, options: tuple[str, ...], times: str) -> float:
+    """Out of place, of one start; `times` "" for NCCL itself."""
+    library = build / "lib" / "libbusbw_record.so" if times else nccl
+    words = [sys.executable, "-m", "busbw", "all_reduce", "--ranks", str(ranks), "--library", str(library),
+             "-b", "1K", "-e", "1K", "-c", "0", *options]  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="busbw-cost-") as folder:
+        environ = {
+            **os.environ, "PYTHONPATH": str(ROOT / "python"), "BUSBW_ENGINE": str(build / "bin" / "busbw-engine"),
+            "BUSBW_RUNS": folder,
+        }  # fmt: skip
+        if times:
+            environ |= {"BUSBW_REAL_NCCL": str(nccl), "BUSBW_RECORD_DIR": folder, "BUSBW_RECORD_TIMES": times}
+        done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    found = re.search(r"^\s+1024\s+256\s+\S+\s+\S+\s+\S+\s+([0-9.]+)", done.stdout, re.MULTILINE)
+    if not found:
+        raise SystemExit(f"{' '.join(words)} ended with {done.returncode}: {(done.stderr or done.stdout)[-500:]}")
+    return float(found[1])
 
 
 def once(build: Path, words: tuple[str, ...], *, recorded: bool, times: str) -> float:

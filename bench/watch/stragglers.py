@@ -1,7 +1,9 @@
-"""Injects stragglers into a job over the CPU library and counts how many are named, how soon, and how often wrongly.
+"""Injects stragglers into a job over the CPU library or NCCL: how many are named, how soon, and how often wrongly.
 
     python3 bench/watch/stragglers.py --build build --ranks 4 --healthy 100000 --injected 100 --seed 1
+    python3 bench/watch/stragglers.py --build build --ranks 2 --healthy 20000 --injected 100 --library libnccl.so.2
 
+With --library each rank has a GPU and waits for each call; who is late is told by the times of all calls on the GPU.
 Each step works for about --work microseconds (the rank sleeps) and then all-reduces. For ten steps in a row one rank
 sleeps 200 to 1000 us more; which one, when and how long comes from the seed. Between two such spells are at least 100
 healthy steps. The result has the load of the machine, as that makes ranks late too.
@@ -19,10 +21,16 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
+
+from busbw.watch.arrivals import Arrivals, Meeting  # noqa: E402
+from busbw.watch.gpu_times import GpuTimes  # noqa: E402
+from busbw.watch.late import Stragglers  # noqa: E402
+from busbw.watch.recording import Recording  # noqa: E402
 
 SPELL = 10
 SOON = 3
@@ -53,7 +61,10 @@ def steps_of(args: argparse.Namespace) -> int:
 
 def rank(args: argparse.Namespace) -> None:
     """One rank of the job."""
+    from busbw.watch.gpu_memory import Gpu
+
     me = int(os.environ["RANK"])
+    gpu = Gpu(me) if args.library else None
     nccl = ctypes.CDLL(args.nccl)
     nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
     unique, file = UniqueId(), Path(args.folder) / "id"
@@ -68,30 +79,55 @@ def rank(args: argparse.Namespace) -> None:
         unique = UniqueId.from_buffer_copy(file.read_bytes())
     comm = ctypes.c_void_p()
     assert nccl.ncclCommInitRank(ctypes.byref(comm), args.ranks, unique, me) == 0
-    values = (ctypes.c_float * 64)()
+    host = (ctypes.c_float * 64)()
+    values = ctypes.c_void_p(gpu.allocate(256)) if gpu else host
+    stream = gpu.stream() if gpu else None
     late = {}
     for first, who, seconds in spells(args.seed, args.injected, args.healthy, args.ranks):
         if who == me:
             late.update(dict.fromkeys(range(first, first + SPELL), seconds))
     for step in range(1, steps_of(args) + 1):
         time.sleep(args.work * 1e-6 + late.get(step, 0.0))
-        assert nccl.ncclAllReduce(values, values, ctypes.c_size_t(64), 7, 0, comm, None) == 0
+        assert nccl.ncclAllReduce(values, values, ctypes.c_size_t(64), 7, 0, comm, stream) == 0
+        if gpu and stream:
+            gpu.wait(stream)
     nccl.ncclCommDestroy(comm)
+
+
+def on_the_host(recordings: list[Recording]) -> Iterator[Meeting]:
+    """Every collective, by when the host called it."""
+    arrivals, more = Arrivals(), True
+    while more:
+        more = False
+        for each in arrivals.look(recordings):
+            more = True
+            if isinstance(each, Meeting):
+                yield each
+
+
+def on_gpus(recordings: list[Recording]) -> Iterator[Meeting]:
+    """Every collective, by its times on the GPUs."""
+    times, before = GpuTimes(), -1
+    while before != times.seen:
+        before = times.seen
+        for timed in times.look(recordings):
+            if meeting := timed.meeting():
+                yield meeting
 
 
 def measure(args: argparse.Namespace, folder: Path) -> dict[str, object]:
     """Start the ranks with the recorder in front, then judge what it recorded."""
     from busbw.launch.supervise import Child, Rules, Supervisor
-    from busbw.watch.arrivals import Arrivals, Meeting
-    from busbw.watch.late import Stragglers
-    from busbw.watch.recording import Recording, find
+    from busbw.watch.recording import find
 
-    nccl = folder / "libnccl.so.2"
-    shutil.copy(args.build / "lib" / "libbusbw_cpu.so", nccl)
+    nccl = args.library or folder / "libnccl.so.2"
+    if not args.library:
+        shutil.copy(args.build / "lib" / "libbusbw_cpu.so", nccl)
     records = folder / "recordings"
     records.mkdir(mode=0o700)
     environ = {
         **os.environ, "BUSBW_RECORD_DIR": str(records), "BUSBW_REAL_NCCL": str(nccl),
+        "BUSBW_RECORD_TIMES": "all" if args.library else "none",
         "BUSBW_RECORD_CALLS": str(1 << (steps_of(args) - 1).bit_length()),
     }  # fmt: skip
     words = [sys.executable, __file__, *sys.argv[1:], "--nccl", str(args.build / "lib" / "libbusbw_record.so")]
@@ -103,15 +139,10 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, object]:
     if Supervisor(ranks, Rules(speaker="stragglers")).run() != 0:
         raise SystemExit("the job failed")
     recordings = [Recording(path) for path in find(records)]
-    stragglers, arrivals = Stragglers(args.late * 1e-6), Arrivals()
+    stragglers = Stragglers(args.late * 1e-6)
     named: list[tuple[int, int]] = []
-    more = True
-    while more:
-        more = False
-        for each in arrivals.look(recordings):
-            more = True
-            if isinstance(each, Meeting):
-                named += [(late.at, late.rank) for late in stragglers.take(each)]
+    for meeting in on_gpus(recordings) if args.library else on_the_host(recordings):
+        named += [(late.at, late.rank) for late in stragglers.take(meeting)]
     planned = spells(args.seed, args.injected, args.healthy, args.ranks)
     soon = sum(any(who == by and first <= at < first + SOON for at, by in named) for first, who, _ in planned)
     ever = sum(any(who == by and first <= at < first + SPELL for at, by in named) for first, who, _ in planned)
@@ -120,7 +151,8 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, object]:
     return {
         "steps": steps_of(args), "ranks": args.ranks, "injected": len(planned), "named_within_3_steps": soon,
         "named_within_10_steps": ever, "false": len(false), "false_at": false[:20], "meetings": stragglers.meetings,
-        "not_looked_at": arrivals.skipped, "load_before": load, "load_after": os.getloadavg()[0],
+        "not_timed": sum(each.gpu().missed for each in recordings),
+        "load_before": load, "load_after": os.getloadavg()[0],
         "processors": os.cpu_count(), "machine": platform.processor() or platform.machine(), "seed": args.seed,
     }  # fmt: skip
 
@@ -129,6 +161,7 @@ def main() -> int:
     """Options as in the text above."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--library", type=Path, help="an NCCL, with a GPU for each rank")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--healthy", type=int, default=100_000)
     parser.add_argument("--injected", type=int, default=100)

@@ -56,6 +56,13 @@ EXPORT int cuDevicePrimaryCtxRetain(void** context, int) {
 }
 EXPORT int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 EXPORT int cuCtxSetCurrent(void*) { return 0; }
+// For the recorder's times; its test of the device knows none here.
+EXPORT int cuCtxGetCurrent(void** context) { return *context = some_handle(), 0; }
+EXPORT int cuCtxGetDevice(int* device) { return *device = 0, 0; }
+EXPORT int cuStreamGetCtx(void*, void** context) { return *context = some_handle(), 0; }
+EXPORT int cuStreamIsCapturing(void*, int* status) { return *status = 0, 0; }
+EXPORT int cuThreadExchangeStreamCaptureMode(int*) { return 0; }
+EXPORT int cuEventQuery(void*) { return 0; }
 EXPORT int cuMemAlloc_v2(Address* address, std::size_t bytes) {
   void* memory = std::calloc(1, bytes);
   *address = reinterpret_cast<Address>(memory);
@@ -70,6 +77,9 @@ EXPORT int cuMemsetD8Async(Address to, unsigned char value, std::size_t count, v
 }
 EXPORT int cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes, void*) {
   return std::memcpy(at(to), at(from), bytes), 0;
+}
+EXPORT int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, void*) {
+  return std::memcpy(at(to), from, bytes), 0;
 }
 EXPORT int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void*) {
   return std::memcpy(to, at(from), bytes), 0;

@@ -1,4 +1,4 @@
-"""`busbw replay FOLDER`: issues the recorded calls again, over a library of the NCCL API in host memory."""
+"""`busbw replay FOLDER`: issues the recorded calls again, over a library of the NCCL API, in host or GPU memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,16 +22,27 @@ examples:
   busbw replay recordings                      as fast as it goes
   busbw replay recordings --gaps               with the recorded pauses
   busbw replay recordings --ranks 2            with the first two ranks alone
-  busbw replay recordings --library ./libother.so
+  busbw replay recordings --gaps --library ./libnccl.so.2     on GPUs
 """
 _GRACE_S = 60.0
 _TIMES = 20
+
+
+@dataclass(frozen=True)
+class Library:
+    """What the calls are issued over."""
+
+    path: Path
+    is_on_gpus: bool
+    is_ours: bool
+    """Stands in front of NCCL itself."""
 
 
 def run(args: Args) -> int:
     """Plan, start the ranks, compare; 1 where a result was wrong."""
     from busbw.watch.recording import Recording, find
     from busbw.watch.replay import plan
+    from busbw.watch.replay_gpu import transfers
     from busbw.watch.replay_times import times_of
 
     folder = Path(args.folder)
@@ -39,15 +51,22 @@ def run(args: Args) -> int:
         raise UserError(f"{folder} holds no recording; `busbw watch --output {folder} -- PROGRAM` makes them")
     library = _library(args.library)
     with ExitStack() as stack:
-        made = plan([stack.enter_context(Recording(path)) for path in paths], args.ranks)
+        recordings = [stack.enter_context(Recording(path)) for path in paths]
+        made = plan(recordings, args.ranks)
+        if library.is_on_gpus:
+            made.ranks[0].recorded_ns = transfers(recordings, {each: at for at, each in enumerate(made.identities)})
     for why, calls in made.left_out.items():
         print(f"busbw replay: {calls:,} {why} are left out", file=sys.stderr)
     for note in made.notes:
         print(f"busbw replay: {note}", file=sys.stderr)
     limit = _GRACE_S + _TIMES * made.span_ns / 1e9
+    gpus = [number if library.is_on_gpus else None for number in range(len(made.ranks))]
     results = _start(
         library,
-        [{"communicators": each.communicators, "steps": each.steps, "gaps": args.gaps} for each in made.ranks],
+        [
+            {"communicators": each.communicators, "steps": each.steps, "gaps": args.gaps, "gpu": gpu}
+            for each, gpu in zip(made.ranks, gpus, strict=True)
+        ],
         limit,
     )
     wrong = sum(result["wrong"] for result in results)
@@ -73,8 +92,8 @@ def _write(file: Path, times: dict[str, Any]) -> None:
         raise UserError(f"--times {file}: {error.strerror}") from error
 
 
-def _library(name: str | None) -> Path:
-    """A file with the NCCL API that works in host memory."""
+def _library(name: str | None) -> Library:
+    """A file with the NCCL API."""
     from busbw.launch.engine import find_engine
 
     if name in (None, "cpu"):
@@ -89,25 +108,30 @@ def _library(name: str | None) -> Path:
     if not hasattr(library, "ncclAllReduce"):
         raise UserError(f"{path} has no ncclAllReduce; give a library of the NCCL API with --library")
     if not hasattr(library, "busbwLibraryName"):
-        raise UserError(f"{path} works in GPU memory; busbw replay replays in host memory, over libbusbw_cpu.so")
+        return Library(path, is_on_gpus=True, is_ours=False)
     library.busbwLibraryName.restype = ctypes.c_char_p
-    if b"CPU" not in library.busbwLibraryName():
-        raise UserError(f"{path} works in GPU memory; busbw replay replays in host memory, over libbusbw_cpu.so")
-    return path
+    on_gpus = b"CPU" not in library.busbwLibraryName()
+    return Library(path, is_on_gpus=on_gpus, is_ours=on_gpus)
 
 
-def _start(library: Path, plans: list[dict[str, Any]], limit_s: float) -> list[dict[str, Any]]:
+def _start(library: Library, plans: list[dict[str, Any]], limit_s: float) -> list[dict[str, Any]]:
     """A process for each rank; when one fails or the time is over, all end."""
     from busbw.base.scratch import scratch_folder
+    from busbw.launch.in_front import find_front
     from busbw.launch.supervise import Child, Patience, Rules, Supervisor
+    from busbw.watch.replay_gpu import environment, put, replayed
 
     with scratch_folder("busbw-replay-") as folder:
         children, results = [], []
+        called, environ = library.path, with_this_package(os.environ)
+        if library.is_on_gpus:
+            called = find_front("recorder", "preload").library
+            environ = environment(environ, library.path, folder, is_ours=library.is_ours)
         for number, plan in enumerate(plans):
             given, out = folder / f"plan{number}", folder / f"out{number}"
             given.write_text(json.dumps(plan))
-            words = [sys.executable, "-m", "busbw.watch.replay_rank", str(library), str(folder), str(given), str(out)]
-            children.append(Child(f"rank {number}", words, with_this_package(os.environ)))
+            words = [sys.executable, "-m", "busbw.watch.replay_rank", str(called), str(folder), str(given), str(out)]
+            children.append(Child(f"rank {number}", words, {**environ, "RANK": str(number)}))
             results.append(out)
         supervisor = Supervisor(children, Rules(limit_s, Patience(to_stop=0.0), speaker="busbw replay", quiet=True))
         code = supervisor.run()
@@ -121,7 +145,13 @@ def _start(library: Path, plans: list[dict[str, Any]], limit_s: float) -> list[d
         if code != 0:
             failed = next(each for each in supervisor.processes if each.code == code)
             raise UserError(f"{failed.name} of the replay ended with code {code}; the others were ended")
-        return [json.loads(out.read_text()) for out in results]
+        read = [json.loads(out.read_text()) for out in results]
+        if library.is_on_gpus:
+            found, missed = replayed(folder, [plan["communicators"] for plan in plans])
+            put(read, found)
+            if missed:
+                print(f"busbw replay: {missed:,} calls have no time on the GPU", file=sys.stderr)
+        return read
 
 
 def _table(

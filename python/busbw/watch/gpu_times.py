@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from busbw.watch.arrivals import NEEDS_ALL, who_of
+from busbw.watch.arrivals import NEEDS_ALL, Arrival, Meeting, who_of
 from busbw.watch.recording import Recording, Shape
 from busbw.watch.table import size_class, size_text
 
@@ -31,6 +31,11 @@ class Timed:
     shape: Shape
     ranks: int
     took_ns: dict[str, int]
+    communicator: int = 0
+    """Its identity."""
+    sequence: int = 0
+    by_rank: tuple[tuple[int, str, int], ...] = ()
+    """Rank of the communicator, its process, and the time, by rank."""
 
     @property
     def transfer_ns(self) -> int:
@@ -41,6 +46,14 @@ class Timed:
     def waited_ns(self) -> int:
         """Of all ranks together."""
         return sum(self.took_ns.values()) - self.transfer_ns * len(self.took_ns)
+
+    def meeting(self) -> Meeting | None:
+        """Who came when, on a clock that ends with the collective; None where ranks of it are missing."""
+        if len(self.by_rank) < self.ranks:
+            return None
+        longest = max(took for *_, took in self.by_rank)
+        arrivals = tuple(Arrival(rank, who, longest - took, longest, None) for rank, who, took in self.by_rank)
+        return Meeting(self.communicator, self.sequence, self.shape, arrivals, 0, is_synchronous=True)
 
     @property
     def last(self) -> str:
@@ -99,7 +112,8 @@ class GpuTimes:
             pending.took_ns[row[1]] = (who, time.took_ns)
             if len(pending.took_ns) == pending.ranks:
                 del self._pending[at]
-                yield Timed(pending.shape, pending.ranks, dict(pending.took_ns.values()))
+                by_rank = tuple((rank, *rest) for rank, rest in sorted(pending.took_ns.items()))
+                yield Timed(pending.shape, pending.ranks, dict(pending.took_ns.values()), *at, by_rank)
 
 
 @dataclass

@@ -38,6 +38,8 @@ class Follower:
 
     def __init__(self, late_s: float = LATE_S, newest: int | None = NEWEST) -> None:
         self.stragglers = Stragglers(late_s)
+        self._on_gpus = Stragglers(late_s)
+        """Of calls that come back before they have run, by their times on the GPU."""
         self.arrivals = Arrivals(newest)
         self.lates: list[Late] = []
         self.sums = Sums()
@@ -59,6 +61,8 @@ class Follower:
                 self.sums.see(each)
         for timed in self._gpu.look(recordings):
             self._gpu_sums.add(timed)
+            if meeting := timed.meeting():
+                found += self._on_gpus.take(meeting)
         self.lates = [*self.lates, *found][-MAX_LATES:]
         return found
 

@@ -30,6 +30,13 @@ class Member:
     def inside(self) -> bool:
         return self.row.entered > self.row.returned
 
+    @property
+    def waiting(self) -> bool:
+        """Within a call, as far as the host knows: over NCCL calls come back at once, and the newest may wait yet."""
+        return self.inside or (
+            self.process.gpus and self.row.entered_ns == max(row.entered_ns for row in self.process.communicators) > 0
+        )
+
     def __str__(self) -> str:
         gpu = f", GPU {self.row.device}" if self.process.gpus and self.row.device >= 0 else ""
         return f"rank {self.row.rank} ({self.process.host}, pid {self.process.pid}{gpu})"
@@ -50,8 +57,8 @@ def behind_of(members: Sequence[Member]) -> list[Member]:
     return [member for member in members if member.row.collectives < most]
 
 
-def elsewhere(groups: Mapping[int, Sequence[Member]], member: Member) -> list[Member]:
-    """Calls on other communicators in which this rank is.
+def elsewhere(groups: Mapping[int, Sequence[Member]], member: Member, *, newest_too: bool = False) -> list[Member]:
+    """Calls on other communicators in which this rank is; `newest_too`: or may be, as its newest call is there.
 
     A process may drive several ranks of a communicator, with a thread for each: then a rank is where its GPU is.
     """
@@ -60,7 +67,8 @@ def elsewhere(groups: Mapping[int, Sequence[Member]], member: Member) -> list[Me
         each
         for key, members in groups.items()
         for each in members
-        if key != member.row.identity and each.process is member.process and each.inside
+        if key != member.row.identity and each.process is member.process
+        and (each.inside or (newest_too and each.waiting))
         and (len(beside) < 2 or each.row.device == member.row.device)
     ]  # fmt: skip
 

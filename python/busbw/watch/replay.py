@@ -38,6 +38,8 @@ class Plan:
     left_out: Counter[str]
     notes: list[str]
     span_ns: int
+    identities: list[int] = field(default_factory=list)
+    """Of the communicators, in their order here."""
 
 
 @dataclass
@@ -79,6 +81,7 @@ def plan(recordings: Sequence[Recording], ranks: int | None) -> Plan:
             "a root that is left out becomes the first rank, messages to ranks that are left out are not sent"
         )
     made = Plan([RankPlan(rank.who) for rank in chosen], Counter(), notes, 0)
+    made.identities = list(kept)
     _communicators(made, kept)
     _steps(made, chosen, kept)
     if not any(rank.steps for rank in made.ranks):

@@ -1,7 +1,8 @@
-"""One rank of a replay, in a process of its own: the recorded calls over a library of the NCCL API in host memory.
+"""One rank of a replay, in a process of its own: the recorded calls over a library of the NCCL API.
 
 Started by `busbw replay` as `python -m busbw.watch.replay_rank LIBRARY FOLDER PLAN RESULT`; PLAN is read and RESULT
-written, each one JSON object.
+written, each one JSON object. Where the plan names a GPU, buffers lie there and LIBRARY is the recorder, which takes
+the times; else they lie in host memory, and calls are done when they return.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+
+from busbw.watch.gpu_memory import Gpu, GpuError
+from busbw.watch.replay_memory import Buffer, GpuMemory, HostMemory, Memory
 
 WAIT_S = 60.0
 SAMPLES = 4096
@@ -29,6 +33,8 @@ MESSAGES = frozenset({"send", "recv"})
 REDUCING = frozenset({"all_reduce", "reduce_scatter", "reduce"})
 ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
 MAX_CHECKED = 1 << 14
+UNDER_WAY = 64
+"""Calls and groups that a lane hands to a GPU before it waits: the recorder has events for 512 at once."""
 
 
 class UniqueId(ctypes.Structure):
@@ -49,13 +55,25 @@ def encoded(type_: int, value: int) -> bytes | None:
 class Rank:
     """The library and the communicators; each lane has buffers of its own."""
 
-    def __init__(self, library: str, folder: Path, communicators: list[list[int]]) -> None:
+    gpu: Gpu | None = None
+
+    def __init__(self, library: str, folder: Path, communicators: list[list[int]], gpu: Gpu | None = None) -> None:
         self.nccl = ctypes.CDLL(library)
+        self.gpu = gpu
         self.nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
         self.communicators = communicators
         self.comms: list[ctypes.c_void_p | None] = []
         for number, (size, rank) in enumerate(communicators):
             self.comms.append(self._made(folder / f"id{number}", size, rank) if size else None)
+
+    def memory(self) -> Memory:
+        """Of one lane."""
+        return GpuMemory(self.gpu) if self.gpu else HostMemory()
+
+    def close(self) -> None:
+        """Give the communicators back, at which a recorder writes the last times."""
+        for comm in filter(None, self.comms):
+            must(self.nccl.ncclCommDestroy(comm), "ncclCommDestroy")
 
     def _made(self, file: Path, size: int, rank: int) -> ctypes.c_void_p:
         unique = UniqueId()
@@ -94,12 +112,13 @@ class Lane:
         self._rank = rank
         self._parts = parts_of(steps)
         largest = max((bytes_of(step, rank.communicators) for step in steps), default=1)
-        self.send = ctypes.create_string_buffer(max(largest, 1))
+        self._memory = rank.memory()
+        self.send: Buffer = self._memory.buffer(max(largest, 1))
         # Receives of a group lie one after the other.
         group = max(
             (sum(padded(bytes_of(step, rank.communicators)) for step in part) for part in self._parts), default=1
         )
-        self.receive = ctypes.create_string_buffer(max(group, 1))
+        self.receive: Buffer = self._memory.buffer(max(group, 1))
         self._ones: int | None = None
         self._seen: set[tuple[tuple[Any, ...], ...]] = set()
         self.times: dict[str, list[int]] = {}
@@ -110,29 +129,33 @@ class Lane:
     def run(self, *, gaps: bool, start_ns: int) -> None:
         """Every call in its order; a failure is kept for the main thread."""
         try:
-            for part in self._parts:
+            self._memory.begin()
+            for number, part in enumerate(self._parts, 1):
                 if gaps and (ahead := part[0][0] - (time.perf_counter_ns() - start_ns)) > 0:
                     time.sleep(ahead / 1e9)
                 if part[0][7]:
                     self._group(part)
                 else:
                     self._single(part[0])
+                if number % UNDER_WAY == 0:
+                    self._memory.wait()
+            self._memory.wait()
         except BaseException as error:  # noqa: BLE001 - told by the main thread
             self.failed = error
 
     def _call(self, step: list[Any], at: int = 0) -> tuple[Any, list[Any]]:
         _, place, kind, count, type_, op, root = step[:7]
-        many, comm = ctypes.c_size_t(count), self._rank.comms[place]
-        receive = ctypes.c_void_p(ctypes.addressof(self.receive) + at)
+        many, comm, stream = ctypes.c_size_t(count), self._rank.comms[place], self._memory.stream
+        send, receive = self.send.at(0), self.receive.at(at)
         function = getattr(self._rank.nccl, FUNCTIONS[kind])
         if kind in MESSAGES:
-            return function, [self.send if kind == "send" else receive, many, type_, root, comm, None]
-        words: list[Any] = [self.send, receive, many, type_]
+            return function, [send if kind == "send" else receive, many, type_, root, comm, stream]
+        words: list[Any] = [send, receive, many, type_]
         if kind in REDUCING:
             words.append(op)
         if kind in ROOTED:
             words.append(root)
-        return function, [*words, comm, None]
+        return function, [*words, comm, stream]
 
     def _single(self, step: list[Any]) -> None:
         key = f"{step[1]} {step[2]} {step[3]} {step[4]}"
@@ -183,10 +206,9 @@ class Lane:
     def _prepare(self, step: list[Any]) -> None:
         one = encoded(step[4], 1) or b"\0"
         if self._ones != step[4]:
-            elements = len(self.send) // len(one)
-            ctypes.memmove(self.send, one * elements, elements * len(one))
+            self.send.fill(one)
             self._ones = step[4]
-        ctypes.memset(self.receive, 0, len(self.receive))
+        self.receive.clear()
 
     def _look(self, step: list[Any], at: int) -> None:
         """Three elements of what was received."""
@@ -199,8 +221,8 @@ class Lane:
         sums = kind in REDUCING and op == 0
         value = size % (1 << (8 * len(one) - 1)) if sums and type_ < 6 else size if sums else 1
         wanted = encoded(type_, value)
-        start = ctypes.addressof(self.receive) + at
-        found = [ctypes.string_at(start + each * len(one), len(one)) for each in (0, received // 2, received - 1)]
+        where = (at + each * len(one) for each in (0, received // 2, received - 1))
+        found = [self.receive.read(each, len(one)) for each in where]
         self.checks += 1
         self.wrong += sum(each != wanted for each in found)
 
@@ -252,8 +274,15 @@ def replayed(rank: Rank, steps: list[list[Any]], *, gaps: bool) -> dict[str, Any
 def main() -> int:
     """Words and files as above."""
     plan = json.loads(Path(sys.argv[3]).read_text())
-    rank = Rank(sys.argv[1], Path(sys.argv[2]), plan["communicators"])
-    Path(sys.argv[4]).write_text(json.dumps(replayed(rank, plan["steps"], gaps=plan["gaps"])))
+    try:
+        gpu = None if plan["gpu"] is None else Gpu(plan["gpu"])
+        rank = Rank(sys.argv[1], Path(sys.argv[2]), plan["communicators"], gpu)
+        result = replayed(rank, plan["steps"], gaps=plan["gaps"])
+    except GpuError as error:
+        raise SystemExit(f"busbw replay: {error}") from error
+    if gpu:
+        rank.close()
+    Path(sys.argv[4]).write_text(json.dumps(result))
     return 0
 
 

@@ -28,10 +28,7 @@ from busbw.watch.stuck import all_called, unanswered
 
 def waits(processes: Sequence[Process]) -> bool:
     """Whether some rank waits for another: is inside a call, or has called more than another rank."""
-    for members in by_communicator(processes).values():
-        if any(member.inside for member in members) or len({m.row.collectives for m in members}) > 1:
-            return True
-    return False
+    return any(_holds(members) for members in by_communicator(processes).values())
 
 
 def judge(processes: Sequence[Process], now_ns: int, where: str = "on this host") -> Verdict | None:
@@ -39,10 +36,13 @@ def judge(processes: Sequence[Process], now_ns: int, where: str = "on this host"
 
     `where` says in which place ranks were looked for.
     """
-    groups = {key: members for key, members in by_communicator(processes).items() if _holds(members)}
+    every = by_communicator(processes)
+    groups = {key: members for key, members in every.items() if _holds(members)}
     if not groups:
         return None
-    found = _of_processes(groups, now_ns) or _first(_unlike(members) for members in groups.values())
+    # Over NCCL the ranks with unlike calls may have gone on to another communicator.
+    compared = [members for key, members in every.items() if key in groups or members[0].process.gpus]
+    found = _of_processes(groups, now_ns) or _first(_unlike(members) for members in compared)
     if found:
         return found
     behind = {key: behind_of(members) for key, members in groups.items()}
@@ -138,7 +138,11 @@ def _of_all(groups: Mapping[int, Sequence[Member]], now_ns: int, where: str) -> 
 
 
 def _holds(members: Sequence[Member]) -> bool:
-    return any(member.inside for member in members) or len({member.row.collectives for member in members}) > 1
+    if any(member.inside for member in members) or len({member.row.collectives for member in members}) > 1:
+        return True
+    # Calls of NCCL come back before they have run: what a killed process called need not have ended.
+    states = [member.process.state for member in members if member.process.gpus]
+    return GONE in states and RUNNING in states
 
 
 def _not_running(member: Member, members: Sequence[Member], now_ns: int) -> Verdict:
@@ -188,8 +192,9 @@ def _crossed(
     for key, late in sorted(behind.items(), key=lambda item: len(item[1])):
         for member in late:
             for other_key, other_late in behind.items():
-                mine = next((m for m in elsewhere(groups, member) if m.row.identity == other_key), None)
-                theirs = [m for m in groups[key] if m.inside and any(m.process is o.process for o in other_late)]
+                there = elsewhere(groups, member, newest_too=True)
+                mine = next((m for m in there if m.row.identity == other_key), None)
+                theirs = [m for m in groups[key] if m.waiting and any(m.process is o.process for o in other_late)]
                 if other_key == key or mine is None or not theirs:
                     continue
                 wanted = member.row.collectives + 1

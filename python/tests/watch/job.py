@@ -3,8 +3,9 @@
     job.py NCCL RANKS STEPS FAULT FOLDER [FIRST END]
 
 The first process forks the ranks; with FIRST and END only these, where other hosts have the rest. NCCL works in host
-memory. A fault happens in rank 2 at two thirds of the steps, or at FAULT_AT. FAULT_AFTER_S lets another process stop,
-kill or debug rank 2 so long after its first step, wherever it is then.
+memory, or with GPUS=1 on a GPU for each rank, and then each call is waited for. A fault happens in rank 2 (FAULTY) at
+two thirds of the steps, or at FAULT_AT. FAULT_AFTER_S lets another process stop, kill or debug that rank so long after
+its first step, wherever it is then. COUNT is how many elements a call has.
 """
 
 from __future__ import annotations
@@ -18,10 +19,16 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 FLOAT32, INT32, SUM, MAX = 7, 2, 0, 2
-FAULTY = 2
+FAULTY = int(os.environ.get("FAULTY", "2"))
+COUNT = int(os.environ.get("COUNT", "64"))
+SPIN = b""".version 6.3
+.target sm_75
+.address_size 64
+.visible .entry spin() { again: bra.uni again; }
+"""
 PTRACE_ATTACH = 16
 
 
@@ -88,12 +95,23 @@ def compute_for_ever() -> None:
         sum(range(10_000))
 
 
+def gpu_of(number: int) -> Any:
+    """The GPU of a rank, or None where NCCL works in host memory."""
+    if not os.environ.get("GPUS"):
+        return None
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from busbw.watch.gpu_memory import Gpu
+
+    return Gpu(number)
+
+
 def fail() -> None:
     raise RuntimeError("the data loader has no more data")
 
 
 def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> None:
     me = int(os.environ["RANK"])
+    gpu = gpu_of(me)
     nccl = ctypes.CDLL(nccl_path)
     nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
     comms = []
@@ -102,14 +120,22 @@ def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> No
         unique = shared_id(nccl, folder / name, me == 0)
         assert nccl.ncclCommInitRank(ctypes.byref(comm), ranks, unique, me) == 0
         comms.append(comm)
-    values = (ctypes.c_float * 64)(*([1.0] * 64))
+    host = (ctypes.c_float * COUNT)(*([1.0] * COUNT))
+    values: Any = ctypes.c_void_p(gpu.allocate(4 * COUNT)) if gpu else host
+    stream = gpu.stream() if gpu else None
     count = ctypes.c_size_t
 
-    def all_reduce(comm: ctypes.c_void_p, elements: int = 64, kind: int = FLOAT32, op: int = SUM) -> None:
-        assert nccl.ncclAllReduce(values, values, count(elements), kind, op, comm, None) == 0
+    def finish() -> None:
+        if gpu:
+            gpu.wait(stream)
+
+    def all_reduce(comm: ctypes.c_void_p, elements: int = COUNT, kind: int = FLOAT32, op: int = SUM) -> None:
+        assert nccl.ncclAllReduce(values, values, count(elements), kind, op, comm, stream) == 0
+        finish()
 
     def broadcast() -> None:
-        nccl.ncclBroadcast(values, values, count(64), FLOAT32, 0, comms[0], None)
+        nccl.ncclBroadcast(values, values, count(COUNT), FLOAT32, 0, comms[0], stream)
+        finish()
 
     faults = {
         "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
@@ -122,9 +148,10 @@ def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> No
         "busy": compute_for_ever,
         "inside": lambda: os.environ.update({"BUSBW_FAULT": "busy"}),
         "link": lambda: os.kill(int(os.environ["PROXY"]), signal.SIGSTOP),
-        "count": lambda: all_reduce(comms[0], 32),
-        "type": lambda: all_reduce(comms[0], 64, INT32),
-        "operator": lambda: all_reduce(comms[0], 64, FLOAT32, MAX),
+        "spin": lambda: gpu.launch(SPIN, b"spin", stream),
+        "count": lambda: all_reduce(comms[0], COUNT // 2),
+        "type": lambda: all_reduce(comms[0], COUNT, INT32),
+        "operator": lambda: all_reduce(comms[0], COUNT, FLOAT32, MAX),
         "collective": broadcast,
         "pause": lambda: time.sleep(float(os.environ.get("PAUSE_S", "1"))),
         # The group is opened and never closed, so that nothing in it is started.

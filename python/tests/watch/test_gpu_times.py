@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,16 @@ def test_a_call_that_is_not_there_is_none(tmp_path: Path, number: int) -> None:
     with Recording(find(tmp_path)[0]) as recording:
         assert recording.call(number) is None
         assert recording.call(1) is not None
+
+
+def test_a_late_rank_over_nccl_is_accused_by_its_times_on_the_gpu(tmp_path: Path) -> None:
+    timed_job(tmp_path)
+    lates = Follower().look(opened(tmp_path))
+    assert [(late.rank, late.since, late.late_ns // 1000) for late in lates] == [(2, 1, 500)]
+
+
+def test_nobody_is_accused_where_a_time_of_a_rank_is_missing(tmp_path: Path) -> None:
+    timed_job(tmp_path)
+    first = next(iter(GpuTimes().look(opened(tmp_path))))
+    assert first.meeting() is not None
+    assert replace(first, by_rank=first.by_rank[:2]).meeting() is None

@@ -15,6 +15,7 @@ from made_recordings import Made, Row, write
 from busbw.base.errors import UserError
 from busbw.watch.recording import Recording, find
 from busbw.watch.replay import Plan, plan
+from busbw.watch.replay_gpu import put, replayed
 from busbw.watch.replay_rank import Lane, Rank, encoded
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,9 +57,10 @@ def everything(folder: Path, ranks: int = 3) -> None:
         write(folder, rank, rows, calls)
 
 
-def replay(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def replay(folder: Path, *options: str, environ: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "busbw", "replay", str(folder), *options]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    more = {**os.environ, **(environ or {})}
+    return subprocess.run(words, env=more, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_a_plan_holds_what_all_ranks_called_alike(tmp_path: Path) -> None:
@@ -243,3 +245,35 @@ def test_a_library_that_is_none_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "--library" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_on_gpus_times_are_the_shortest_of_all_ranks_and_belong_to_their_communicators(tmp_path: Path) -> None:
+    for rank in range(2):
+        calls = [Made(n * 10**6, None, gpu_ns=100 + 50 * rank + n) for n in range(3)]
+        calls += [Made(9 * 10**6, None, place=1, kind="all_gather", gpu_ns=700 - rank)]
+        write(tmp_path, rank, [Row(rank, 2), Row(rank, 2, identity=9)], calls, synchronous=False)
+    found, missed = replayed(tmp_path, [[(2, 0), (0, 0), (2, 0)], [(2, 1), (0, 0), (2, 1)]])
+    assert (found, missed) == ({(0, "all_reduce", 256, 7): [100, 101, 102], (2, "all_gather", 256, 7): [699]}, 0)
+    results: list[dict[str, Any]] = [{"times": {"0 all_reduce 256 7": [1], "0 reduce 1 7": [2]}, "groups": [3]}]
+    put(results, found)
+    assert results == [{"times": {"0 all_reduce 256 7": [100, 101, 102]}, "groups": []}]
+
+
+@needs_library
+def test_it_replays_in_gpu_memory_with_a_stream_and_checks_results(tmp_path: Path) -> None:
+    driver = BUILD / "lib" / "fake_gpu" / "libcuda.so.1"
+    if not (BUILD / "lib" / "libbusbw_record.so").exists():
+        pytest.skip("the recorder is not built")
+    if not driver.exists() or b"cuMemcpyHtoDAsync_v2" not in driver.read_bytes():
+        pytest.skip("the driver without a GPU is not built")
+    everything(tmp_path)
+    # Our CPU library without its name is taken for an NCCL, whose calls are on GPUs.
+    nccl = tmp_path / "libnccl.so.2"
+    nccl.write_bytes(CPU.read_bytes().replace(b"busbwLibraryName\0", b"busbwLibraryNone\0"))
+    environ = {"LD_LIBRARY_PATH": str(driver.parent), "BUSBW_ENGINE": str(BUILD / "bin" / "busbw-engine")}
+    done = replay(tmp_path, "--library", str(nccl), environ=environ)
+    assert done.returncode == 0, done.stderr
+    assert "39 calls of 3 ranks in" in done.stdout
+    assert "; 0 wrong of " in done.stdout
+    assert "all_reduce" in done.stdout
+    assert " 1000.0 " in done.stdout, "the time that this driver tells"

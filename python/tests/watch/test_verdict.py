@@ -385,3 +385,54 @@ def test_what_the_ranks_called_is_in_the_verdict_of_a_watcher(tmp_path: Path, ch
     assert verdict is not None
     assert verdict.cause == "unlike"
     assert "Call #1 of" in verdict.text
+
+
+def on_gpu(
+    rank: int, *rows: Communicator, state: str = RUNNING, history: dict[int, dict[int, Shape]] | None = None
+) -> Process:
+    """Over NCCL, whose calls come back at once."""
+    return replace(process(rank, *rows, state=state, history=history), gpus=True)
+
+
+def test_a_killed_process_is_the_cause_where_all_called_and_calls_come_back_at_once() -> None:
+    ranks = [on_gpu(rank, row(rank, 11, inside=False), state=GONE if rank == 2 else RUNNING) for rank in range(4)]
+    assert waits(ranks)
+    verdict = judge(ranks, NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == (GONE, (2,))
+    assert not waits([replace(each, state=GONE) for each in ranks]), "nobody is left to wait"
+    assert not waits([replace(each, gpus=False) for each in ranks]), "where calls return when done, this one was"
+
+
+def test_calls_in_another_order_over_nccl_are_told_by_the_newest_call() -> None:
+    later = NOW - 4_000_000_000
+    late, usual = Shape("all_reduce", 32, "float32", "sum", None), USUAL
+    ranks = [
+        on_gpu(
+            0, replace(row(0, 5, inside=False, ranks=2), entered_ns=later), row(0, 4, inside=False, identity=2, ranks=2)
+        ),
+        on_gpu(
+            1, row(1, 4, inside=False, ranks=2), replace(row(1, 5, inside=False, identity=2, ranks=2), entered_ns=later)
+        ),
+    ]
+    verdict = judge(ranks, NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("order", (1,))
+    assert "rank 1 (node, pid 1001, GPU 1) has left out #5" in verdict.text
+    # The same with another count in a call that both made before: that is the root.
+    unlike = [replace(each, history={0: {4: late if each.pid == 1001 else usual}}) for each in ranks]
+    verdict = judge(unlike, NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("unlike", (1,))
+
+
+def test_unlike_calls_are_found_on_a_communicator_where_nobody_waits_over_nccl() -> None:
+    other = Shape("all_reduce", 32, "float32", "sum", None)
+    ranks = [
+        on_gpu(rank, row(rank, 5, inside=False, ranks=2), row(rank, 4 + rank, inside=False, identity=2, ranks=2),
+               history={0: {5: other if rank else USUAL}})
+        for rank in range(2)
+    ]  # fmt: skip
+    verdict = judge(ranks, NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("unlike", (1,))
