@@ -171,6 +171,36 @@ def cases(engines: Engines, size: int) -> dict[str, tuple[Callable[[int, int], N
     }  # fmt: skip
 
 
+def hops(engines: Engines) -> None:
+    """A word from GPU to GPU and back, told by streams that wait for it; with a copy of 64 KiB before each word too."""
+    torch = engines.torch
+    rounds = 40
+    streams = [torch.cuda.Stream(gpu) for gpu in range(2)]
+    for copied in (0, 64 << 10):
+        engines._sync()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.set_device(0)
+        with torch.cuda.stream(streams[0]):
+            torch.cuda._sleep(HOST_AHEAD_CYCLES)
+        begin.record(streams[0])
+        for _ in range(rounds):
+            for gpu in (0, 1):
+                torch.cuda.set_device(gpu)
+                mine, other = (engines.words[each].data_ptr() for each in (gpu, 1 - gpu))
+                if gpu == 1:
+                    engines.words_step(streams[1], [(1, mine, 1), (2, mine, 0)])
+                if copied:
+                    engines.copy(1 - gpu, gpu, copied, streams[gpu])
+                engines.words_step(streams[gpu], [(2, other, 1)])
+            torch.cuda.set_device(0)
+            mine = engines.words[0].data_ptr()
+            engines.words_step(streams[0], [(1, mine, 1), (2, mine, 0)])
+        end.record(streams[0])
+        engines._sync()
+        us = begin.elapsed_time(end) * 1e3 / (2 * rounds)
+        print(f"a word to the other GPU, {copied >> 10} KiB copied before it: {us:.1f} us")
+
+
 def splits(engines: Engines, until: float) -> int:
     """Copies to the next GPU, each in equal parts on several streams at once; alone and beside products."""
     torch, gpus = engines.torch, engines.gpus
@@ -259,6 +289,8 @@ def main() -> int:
     until = time.monotonic() + args.budget
     engines = Engines(torch)
     if args.splits:
+        if engines.gpus > 1:
+            hops(engines)
         return splits(engines, until)
     products = median(engines.run(lambda _gpu, _turn: None, 0, PRODUCTS)[1] for _ in range(3))
     print(f"{engines.gpus} GPUs, one product {products / PRODUCTS * 1e3:.0f} us")

@@ -16,7 +16,17 @@ from gpu_library.session import Result, Session, in_turn
 PROGRAM = REPOSITORY / "bench" / "gpu_library" / "programs" / "beside.py"
 NCCL = "NCCL"
 OURS = "ours"
-WHAT = ("overlap", "ddp", "fsdp", "tensor_parallel", "tensor_parallel+graph", "experts", "experts+graph", "pipeline")
+WHAT = (
+    "overlap",
+    "ddp",
+    "fsdp",
+    "fsdp_large",
+    "tensor_parallel",
+    "tensor_parallel+graph",
+    "experts",
+    "experts+graph",
+    "pipeline",
+)
 ON_HOST = ("overlap", "ddp", "tensor_parallel", "experts", "pipeline")
 
 Sides = dict[str, Mapping[str, str]]

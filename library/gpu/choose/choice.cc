@@ -108,7 +108,7 @@ constexpr Line hopper_beside[] = {
     {Collective::all_reduce, 8, 1 * MiB, two_shot_sentinel},
     {Collective::all_reduce, 8, 1 * MiB, two_shot_ll},
     {Collective::all_reduce, 2, 20 * MiB, nccl},
-    {Collective::all_reduce, 2, no_limit, staged_copy},
+    {Collective::all_reduce, 2, 80 * MiB, staged_copy},
     {Collective::all_reduce, 8, no_limit, nccl},
     {Collective::all_gather, 4, 256 * KiB, direct_ll},
     {Collective::all_gather, 8, 128 * KiB, direct_ll},
