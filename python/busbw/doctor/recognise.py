@@ -20,7 +20,8 @@ Found = Sequence[tuple[str, Hit]]
 def recognise(scans: Sequence[Scan], *, one_node: bool = False, whole: frozenset[str] = frozenset()) -> list[Finding]:
     """One finding for each signature that any log holds.
 
-    `one_node` says that the job ran, and on one node; `whole` are the logs in which no rank's init remained open.
+    `one_node` says that the job ran, and on one node; `whole` are the logs in which no rank's init remained open, and
+    those that tell of no init.
     """
     merged: dict[str, list[tuple[str, Hit]]] = defaultdict(list)
     for each in scans:
@@ -30,10 +31,17 @@ def recognise(scans: Sequence[Scan], *, one_node: bool = False, whole: frozenset
         del merged[name]
     aborted = _aborted_by_watchdog(merged)
     alive = {each.source: each.alive for each in scans if each.source in whole}
+    ended = {each.source: each.ended for each in scans}
+    soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(found, alive, ended)}
     failed = any(
-        SIGNATURES[name].stage >= Stage.CRASH and SIGNATURES[name].severity is not Severity.NOTE for name in merged
+        SIGNATURES[name].stage >= Stage.CRASH and SIGNATURES[name].severity is not Severity.NOTE and name not in soft
+        for name in merged
     )
-    survived = {name for name, found in merged.items() if not failed and _survived(SIGNATURES[name], found, alive)}
+    survived = {
+        name
+        for name, found in merged.items()
+        if not failed and (name in soft or _survived(SIGNATURES[name], found, alive))
+    }
     return [
         _finding(
             SIGNATURES[name],
@@ -55,6 +63,11 @@ def _survived(signature: Signature, found: Found, alive: Mapping[str, int]) -> b
     """Whether the job went on after it: then it cannot be what ended or stopped it. Broken hardware stays broken."""
     fatal = signature.severity is Severity.ERROR and Stage.DRIVER < signature.stage < Stage.CRASH
     return fatal and all(hit.last < alive.get(source, 0) for source, hit in found)
+
+
+def _passed(found: Found, alive: Mapping[str, int], ended: Mapping[str, int]) -> bool:
+    """Whether each log went on after it, or says that its job ended as it should."""
+    return all(ended.get(source) or hit.last < alive.get(source, 0) for source, hit in found)
 
 
 _ABORTS = frozenset({"6", "-6", "134", "SIGABRT", "6 (SIGABRT)", "Aborted"})

@@ -23,7 +23,7 @@ MAX_GROUPS = 4096
 _PLAIN_WORDS = """
     Search Channel Trees Tree Ring Connected Setting comm threadThresholds P2P Chunksize NVLS Pattern
     Initialized Assigned Paths CPU GPU + ncclCommInitRank ncclCommInitRankConfig ncclCommInitAll
-    ncclCommSplit [Proxy Comm CC New AllReduce: Broadcast: AllGather: ReduceScatter: Reduce: === Init
+    ncclCommSplit [Proxy Comm CC New AllReduce: Broadcast: AllGather: ReduceScatter: Reduce: ===
     NCCL_DEBUG [Rank cudaDriverVersion"""
 _PLAIN = frozenset(_PLAIN_WORDS.split())
 # Bytes lose their digits several times as fast as characters do.
@@ -33,14 +33,21 @@ _RANK = re.compile(
     r"\[(?:default|rank|Rank |PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): |\[\d{1,6},(\d{1,7})\]<std", re.ASCII
 )
 _ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:\w+)\s+-?\d{1,7}\s+[\d.]+")
+_TWICE = 1 << 40
 _DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
 _ALIVE = re.compile(
-    r"\b(?:iteration|iter|step|epoch|global_step)\b\W{0,4}\d.{0,200}\b(?:loss|time|throughput|tflops|samples)\b"
-    r"|training (?:finished|complete)|^# Avg bus bandwidth",
+    r"\b(?:iteration|iter|step|epoch|global_step|batch)\b\W{0,4}\d.{0,200}"
+    r"(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b"
+    r"|\bloss'?: ?[\d.]+.{0,120}'epoch': [\d.]+|^# Avg bus bandwidth"
+    r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200",
     re.IGNORECASE,
 )
 """What a job prints that goes on."""
-_ALIVE_WORDS = ("loss", "time", "throughput", "tflops", "samples", "training", "avg bus")
+_ENDED = re.compile(
+    r"training (?:finished|completed?)\b|Trainer\.fit. stopped: .max_|'train_runtime': \d", re.IGNORECASE
+)
+"""What a job prints that ended as it should."""
+_ALIVE_WORDS = ("loss", "tim", "throughput", "tflops", "samples", "training", "avg bus", "trainer.fit", " 200")
 _ERROR_WORDS = ("error", "fatal", "fail", "abort", "exception", "panic", "denied")
 _ERROR = re.compile(r"\b(?:error|fatal|failed|failure|aborted|aborting|exception|panic|denied)\b", re.IGNORECASE)
 _NO_ERROR = re.compile(r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning", re.IGNORECASE)
@@ -70,7 +77,8 @@ class Scan:
     """What was found in one log. `kinds` counts lines by who writes such lines: nccl, torch, kernel.
 
     Of nccl-tests: headers of tables, rows, and starts after which another one came before any row. `alive` is the
-    last line by which a job shows that it goes on, `strange` the first lines that speak of an error nobody knows.
+    last line by which a job shows that it goes on, `ended` that by which it says that it ended as it should, `strange`
+    are the first lines that speak of an error nobody knows.
     """
 
     source: str
@@ -78,6 +86,7 @@ class Scan:
     hits: Mapping[str, Hit]
     kinds: Mapping[str, int]
     alive: int = 0
+    ended: int = 0
     strange: tuple[tuple[int, str], ...] = ()
 
 
@@ -101,11 +110,12 @@ class Scanning:
         self.signatures = signatures
         self.index = _index(tuple(signatures))
         self.hits: dict[str, Hit] = {}
-        self.kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0}
+        self.kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0, "zeros": 0}
         self.shapes: dict[bytes, tuple[Signature, ...]] = {}
         self.foreign: set[bytes] = set()
         """Those shapes that hold a message of the C library in another language than English."""
         self.alive = 0
+        self.ended = 0
         self.strange: list[tuple[int, str]] = []
         self.ignored = False
         self.awaited = False
@@ -119,7 +129,7 @@ class Scanning:
 
     def finished(self, lines: int) -> Scan:
         """What was found in that many lines."""
-        return Scan(self.source, lines, self.hits, self.kinds, self.alive, tuple(self.strange))
+        return Scan(self.source, lines, self.hits, self.kinds, self.alive, self.ended, tuple(self.strange))
 
     def look(self, raw: str, number: int) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""
@@ -193,8 +203,11 @@ class Scanning:
             return ()
         found = tuple(self.signatures[each] for each in numbers if each < mine)
         _count_kind(line, self.kinds)
-        if any(word in lowered for word in _ALIVE_WORDS) and _ALIVE.search(line):
-            self.alive = number
+        if any(word in lowered for word in _ALIVE_WORDS):
+            if _ENDED.search(line):
+                self.alive = self.ended = number
+            elif _ALIVE.search(line):
+                self.alive = number
         if not found:
             self._strange(line, number)
         return found
@@ -251,8 +264,11 @@ def _count_table(line: str, kinds: dict[str, int]) -> None:
         kinds["starts"] += 1
         # A second start before any row: copies that know nothing of each other print at the same time.
         kinds["alone"] += kinds["starts"] > 1 and not kinds["rows"]
-    elif (found := _DEVICE.search(line)) and found[1] != "0":
-        kinds["alone"] = -(1 << 30)
+    elif (found := _DEVICE.search(line)) and kinds["alone"] < _TWICE:
+        kinds["zeros"] += found[1] == "0"
+        # Ranks beyond 0 speak for a job that knows its size, unless there are two of rank 0 before any row.
+        twice = kinds["zeros"] > 1 and kinds["starts"] > 1 and not kinds["rows"]
+        kinds["alone"] = _TWICE if twice else kinds["alone"] if found[1] == "0" else -(1 << 30)
 
 
 def _who(line: str) -> str:

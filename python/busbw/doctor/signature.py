@@ -53,6 +53,8 @@ class Signature:
     """Whether it matters between nodes alone: a note for a job that ran on one."""
     last: bool = False
     """Looked for only in lines of which no other signature speaks: it names who reports, and what."""
+    soft: bool = False
+    """Said of a job that is only slow too, and at the end of healthy ones: a note where the job went on, or ended."""
     repeats: bool = False
     """A fault only where the same is said more than once, as when two processes name themselves rank 0."""
     tell: Callable[[Sequence[Mapping[str, str]]], str] | None = None

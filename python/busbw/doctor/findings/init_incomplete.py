@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.signature import Stage
+from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.signatures import SIGNATURES
 from busbw.machine.nccl.log_model import Communicator, RankPlace
 
 NAME = "init-incomplete"
@@ -21,7 +22,13 @@ _FIX = (
 )
 
 
+_ENDS = frozenset({"job-cancelled", "killed-by-launcher"})
+"""Who waits for ever is ended by somebody: that is no cause."""
+
+
 def examine(facts: Facts) -> Iterator[Finding]:
+    hits = {name for scan in facts.scans for name in scan.hits}
+    cut_short = bool(hits & _ENDS) and all(name in _ENDS or _follows(SIGNATURES[name]) for name in hits)
     for name, (places, nranks, source) in _merged(facts).items():
         begun = {place.rank for place in places}
         waiting = sorted({place.rank for place in places} - {place.rank for place in places if place.complete})
@@ -41,8 +48,13 @@ def examine(facts: Facts) -> Iterator[Finding]:
                       + (f" on {', '.join(hosts[:8])}" if hosts else ""), source, places[0].line),),
             Cost("every rank of the communicator waits for them"),
             _FIX,
-            _PROOF, stage=Stage.FAILURE,
+            _PROOF, stage=Stage.DRIVER if cut_short else Stage.FAILURE,
         )  # fmt: skip
+
+
+def _follows(signature: Signature) -> bool:
+    """Whether it tells an effect, or no more than who reports."""
+    return signature.stage >= Stage.EFFECT or signature.last or signature.severity is Severity.NOTE
 
 
 def _merged(facts: Facts) -> dict[str, tuple[list[RankPlace], int, str]]:

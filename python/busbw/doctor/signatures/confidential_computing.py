@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="confidential computing is on, and traffic between GPUs is not protected, so that NCCL refuses it",
     patterns=(
+        r"[Cc]onfidential [Cc]omput\w+.{0,80}(?:not support|unprotected|without|is not)",
+        r"not support.{0,40}[Cc]onfidential [Cc]omput",
         r"CC On, Multi-GPU CC Off",
         r"confidential comput\w+.{0,100}(?:not supported|disabled|fail)",
     ),

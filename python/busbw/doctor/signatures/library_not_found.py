@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="a shared library cannot be found: {library}",
     patterns=(
+        r"name '(?P<library>nccl)\w+' is not defined",
         r"Distributed package doesn't have NCCL",
         r"Backend nccl is not available",
         r"NCCL_NET_PLUGIN \S+ not found",

@@ -4,6 +4,7 @@ from busbw.doctor.signature import Signature, Stage
 
 SIGNATURE = Signature(
     name="remote-error",
+    soft=True,
     stage=Stage.EFFECT,
     title="a peer closed the connection: another rank ended or failed first",
     patterns=(

@@ -4,6 +4,7 @@ from busbw.doctor.signature import Signature, Stage
 
 SIGNATURE = Signature(
     name="store-lost",
+    soft=True,
     stage=Stage.EFFECT,
     title="the store of rank 0 went away while others still waited: rank 0 or its host ended first",
     patterns=(

@@ -53,12 +53,12 @@ SIGNATURE = Signature(
         r"Termination timeout for",
         r"waiting for .?acquire clique.{0,160}may be stuck",
         r"waiting for.{0,120}threads joined the rendezvous",
+        r"reached monitoredBarrier, but received errors while waiting for send/recv from rank (?P<lag>\d+)",
         r"(?:failed to (?:call|pass)|failed to reach) monitoredBarrier",
         r"DeepEP (?:error|timeout)\b",
         r"stuck.{0,60}(?:collective|all_?reduce|barrier).{0,60}\d+ ?s",
         r"Scheduler hit an exception.{0,40}timeout",
         r"RPC call to \w+ timed out",
-        r"No available shared memory broadcast block",
         r"\bWatchdog timeout\b|watchdog_last_forward|self\.watchdog_timeout",
         r"detokenizer.{0,40}(?:no response|timed? ?out)|couldn.t get a response from (?:the )?detokenizer",
         r"(?:engine|scheduler|worker).{0,40}(?:health check (?:failed|timed out)|heartbeat (?:timed out|timeout))",
@@ -80,7 +80,7 @@ SIGNATURE = Signature(
         r"Timed out waiting \d+ms for (?:recv|send|all)",
         r"NCCL.{0,80}operation timed out",
     ),
-    explains=("torch-distributed-error",),
+    explains=("torch-distributed-error", "server-waits"),
     confirm="py-spy dump --pid PID on the ranks that lag or are silent; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 keeps what "
     "each rank called (flight recorder)",
     cure=(

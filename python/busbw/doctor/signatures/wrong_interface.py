@@ -7,7 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title="NCCL chose an interface that other hosts cannot reach: {interface}",
     patterns=(
-        r"(?:Using(?: \[0\]|:)?\s*|OOB )(?:\[0\])?(?P<interface>docker\d*|virbr\d+|br-[0-9a-f]{6,}"
+        r"(?:Using(?: \[0\]|:)?\s*|OOB )(?:\[0\])?(?P<interface>docker\w*|virbr\d+|br-[0-9a-f]{6,}"
         r"|veth\w+|cni\d*|flannel\S*?|cali\w+|podman\d*|lxcbr\d+|tailscale\d*|kube-\S+?|vmnet\d+"
         r"|weave|nerdctl\d+|tunl\d+|vxlan\S*?|genev_\S*?|wg\d+|zt\w+|cilium_\w+|antrea\S*?|ovn\S*?):\d",
         r"(?P<interface>docker0|virbr0)\b.{0,60}(?:fail|refused|timed out|unreachable)",
@@ -16,6 +16,7 @@ SIGNATURE = Signature(
         r"NET/Socket : Using .{0,200}\](?P<interface>docker\d+|virbr\d+|br-[0-9a-f]{6,}|veth\w+|cali\w+|flannel\S*?):",
         r"[Cc]onnect to fe80:[0-9a-f:]+%(?P<interface>veth\w+|docker\d*|virbr\d+|br-[0-9a-f]{6,}|cali\w+)",
         r"Every node should have a unique IP address\. Got.{0,160}unique IP address\w* \{(?P<interface>[^}]{3,60})\}",
+        r"(?:[Cc]onnect to|recv from|send to) (?P<interface>172\.(?:1[7-9]|2\d|3[01])\.0\.1)<\d+>",
         r"[Cc]onnect to (?P<interface>169\.254\.\d+\.\d+)<\d+>",
         r"NET/Socket : Using .{0,200}\](?P<interface>[\w.-]{1,30}):169\.254\.\d",
     ),
