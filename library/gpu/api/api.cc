@@ -83,20 +83,25 @@ std::shared_ptr<Entry> usable(ncclComm_t comm) {
 }
 
 // A call that goes to NCCL, in its place among those of ours on the same communicator.
+// Whether all ranks of the communicator make the call.
+enum class Kind : int { between_some = 0, of_all = 1 };
+
 template <class Real>
-ncclResult_t in_order(ncclComm_t comm, const std::shared_ptr<Communicator>& ours, DeviceStream stream, Real real) {
+ncclResult_t in_order(ncclComm_t comm, const std::shared_ptr<Communicator>& ours, DeviceStream stream, Kind kind,
+                      Real real) {
   if (!ours) return real();
   Group& group = Group::of_this_thread();
   if (group.open()) {
     const ncclResult_t result = real();
-    group.note_nccl(comm, ours, stream);
+    group.note_nccl(comm, ours, stream, int(kind));
     return result;
   }
-  const Turn turn = ours->before(stream);
+  const Turn turn = ours->before(stream, int(kind));
   const AsideWhereNcclMayConnect aside(turn.capture != 0);
   const ncclResult_t result = real();
   if (result == ncclInProgress) ours->after_later(turn);
   if (result == ncclSuccess) ours->after(turn);
+  if (result != ncclInProgress && result != ncclSuccess) ours->forget(turn, int(kind));
   return result;
 }
 
@@ -114,10 +119,10 @@ void note_handed_on(const std::shared_ptr<Entry>& entry, Why why) {
 }
 
 template <class Real>
-ncclResult_t by_nccl(const char* function, ncclComm_t comm, ncclStream_t stream, Real real) {
+ncclResult_t by_nccl(const char* function, ncclComm_t comm, ncclStream_t stream, Real real, Kind kind = Kind::of_all) {
   const std::shared_ptr<Entry> entry = usable(comm);
   note_handed_on(entry, [&] { return std::string(function) + " is always NCCL's"; });
-  return in_order(comm, entry ? entry->ours : nullptr, stream, real);
+  return in_order(comm, entry ? entry->ours : nullptr, stream, kind, real);
 }
 
 // A call that was counted and does not take place is not counted: its peers may never make it, as where a program tries
@@ -159,7 +164,7 @@ ncclResult_t collective(ncclComm_t comm, const Call& call, Real real) {
     return counted.keep(ncclSuccess);
   }
   note_handed_on(entry, [&] { return std::string(name(call.collective)) + ": " + choice.reason; });
-  return counted.keep(in_order(comm, entry->ours, call.stream, real));
+  return counted.keep(in_order(comm, entry->ours, call.stream, Kind::of_all, real));
 }
 
 // `make` asks the real NCCL for communicators, which it may make from a parent.
@@ -199,7 +204,12 @@ void settle(ncclComm_t comm, End how) {
 ncclResult_t destroy(Names names, ncclComm_t comm, End how) {
   if (!inside_nccl()) settle(comm, how);
   const std::shared_ptr<Entry> entry = inside_nccl() ? nullptr : registry().take(comm);
-  const bool poisoned = entry && entry->state() && entry->state()->code() != ncclSuccess;
+  bool poisoned = entry && entry->state() && entry->state()->code() != ncclSuccess;
+  // Of a peer that has gone by itself nothing is needed any more but what is in the streams already.
+  if (!poisoned && how == End::orderly && entry && entry->ours && entry->state()->limited()) {
+    entry->ours->drain();
+    poisoned = true;
+  }
   if ((poisoned || how == End::abort) && real_nccl().abort) {
     // NCCL first: nothing else ends a kernel of its own, and ours may stand behind one.
     const ncclResult_t result = forward(names, "ncclCommAbort", &RealFunctions::abort, comm);

@@ -76,7 +76,7 @@ void Group::launch_ours(Contents& contents) {
       part.nccl.insert(part.nccl.begin(), part.streams.front());
     }
     // NCCL joins the streams of its calls itself.
-    if (!part.nccl.empty()) part.turn = part.ours->before(part.nccl.front());
+    if (!part.nccl.empty()) part.turn = part.ours->before(part.nccl.front(), part.nccl_collectives);
   }
 }
 
@@ -163,8 +163,9 @@ void Group::defer(ncclComm_t comm, std::shared_ptr<Communicator> ours, const Cal
 
 void Group::count(ncclComm_t comm, const std::shared_ptr<Communicator>& ours) { ++part_of(comm, ours).counted; }
 
-void Group::note_nccl(ncclComm_t comm, std::shared_ptr<Communicator> ours, DeviceStream stream) {
+void Group::note_nccl(ncclComm_t comm, std::shared_ptr<Communicator> ours, DeviceStream stream, int collectives) {
   Part& part = part_of(comm, ours);
+  part.nccl_collectives += collectives;
   add(part.nccl, stream);
   add(part.streams, stream);
 }

@@ -28,8 +28,8 @@ class Group {
   void defer(ncclComm_t comm, std::shared_ptr<Communicator> ours, const Call& call, const Choice& choice);
   // A collective, whoever does it.
   void count(ncclComm_t comm, const std::shared_ptr<Communicator>& ours);
-  // NCCL has taken a call on an accelerated communicator.
-  void note_nccl(ncclComm_t comm, std::shared_ptr<Communicator> ours, DeviceStream stream);
+  // NCCL has taken a call on an accelerated communicator, of so many collectives: one or none.
+  void note_nccl(ncclComm_t comm, std::shared_ptr<Communicator> ours, DeviceStream stream, int collectives);
   // Handles are there when the group has ended.
   struct New {
     const ncclComm_t* comms;
@@ -60,6 +60,7 @@ class Group {
     std::vector<Communicator::Chosen> calls;
     std::vector<DeviceStream> streams;  // in the order of their first use, NCCL's among them
     std::vector<DeviceStream> nccl;     // of calls that NCCL has taken
+    int nccl_collectives = 0;           // among them
     Turn turn;                          // of those
     int counted = 0;                    // collectives, NCCL's too
     bool started = false;               // ours

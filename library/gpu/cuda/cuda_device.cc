@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "library/common/failure.h"
 #include "library/gpu/choose/choice_table.h"
@@ -359,6 +360,51 @@ CudaDevice::Captured CudaDevice::captured(DeviceStream stream) const {
   }
   captured.behind.assign(behind, behind + count);
   return captured;
+}
+
+std::vector<void*> CudaDevice::ends(DeviceStream stream) {
+  const Current current(*this);
+  return captured(stream).behind;
+}
+
+// Empty where the driver does not tell.
+std::vector<void*> CudaDevice::behind_of(void* node) const {
+  if (!driver_.node_get_dependencies) return {};
+  std::size_t count = 0;
+  if (driver_.node_get_dependencies(node, nullptr, &count) != cuda::success || count == 0) return {};
+  std::vector<void*> nodes(count);
+  CudaResult result = driver_.node_get_dependencies(node, nodes.data(), &count);
+  if (result != cuda::success && driver_.node_get_edges) {
+    // As for streams: the older question is refused where a kernel may begin early.
+    std::vector<cuda::Edge> edges(count);
+    result = driver_.node_get_edges(node, nodes.data(), edges.data(), &count);
+  }
+  if (result != cuda::success) return {};
+  nodes.resize(std::min(nodes.size(), count));
+  return nodes;
+}
+
+bool CudaDevice::comes_behind(DeviceStream stream, const std::vector<void*>& nodes) {
+  // Between two calls of a step lie tens of kernels; beyond these an edge more costs less than the search.
+  constexpr std::size_t most_looked_at = 512;
+  const Current current(*this);
+  std::set<void*> missing(nodes.begin(), nodes.end());
+  std::set<void*> seen;
+  std::vector<void*> next = captured(stream).behind;
+  while (!missing.empty() && !next.empty() && seen.size() < most_looked_at) {
+    std::vector<void*> further;
+    for (void* node : next) {
+      missing.erase(node);
+      if (seen.insert(node).second) further.push_back(node);
+    }
+    next.clear();
+    for (void* node : further) {
+      if (missing.empty() || seen.size() >= most_looked_at) break;
+      const std::vector<void*> behind = behind_of(node);
+      next.insert(next.end(), behind.begin(), behind.end());
+    }
+  }
+  return missing.empty();
 }
 
 void CudaDevice::wait_outside(DeviceStream stream, DeviceEvent event) {

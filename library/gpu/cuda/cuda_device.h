@@ -45,6 +45,8 @@ class CudaDevice : public Device {
   void retire(DeviceEvent event) noexcept override;
   std::uint64_t identity(DeviceStream stream) override;
   std::uint64_t capture(DeviceStream stream) override;
+  std::vector<void*> ends(DeviceStream stream) override;
+  bool comes_behind(DeviceStream stream, const std::vector<void*>& nodes) override;
   void wait_outside(DeviceStream stream, DeviceEvent event) override;
   void record_outside(OutsideRecord& record, DeviceEvent event, DeviceStream stream) override;
   void keep(DeviceStream stream, std::shared_ptr<void> what) override;
@@ -71,6 +73,7 @@ class CudaDevice : public Device {
     std::vector<void*> behind;
   };
   Captured captured(DeviceStream stream) const;
+  std::vector<void*> behind_of(void* node) const;
   unsigned long long id_of(CudaContext context) const;
   void learn_facts(int device);
   void load_kernels();

@@ -121,6 +121,10 @@ class Device {
   // A number of the capture that `stream` is part of; 0 where it captures nothing, lost_capture where nothing can be
   // put into it: its capture was broken and has yet to be ended, or it is the legacy stream while another one captures.
   virtual std::uint64_t capture(DeviceStream stream) = 0;
+  // Of a stream under capture: the nodes that its next one comes behind.
+  virtual std::vector<void*> ends(DeviceStream stream) = 0;
+  // Whether the next one comes behind all of these, by whatever way. False where that is not known.
+  virtual bool comes_behind(DeviceStream stream, const std::vector<void*>& nodes) = 0;
   // Of a stream under capture: each launch of the graph waits here for whatever has recorded the event last.
   virtual void wait_outside(DeviceStream stream, DeviceEvent event) = 0;
   // Each launch of the graph records the event when what `stream` has captured so far is done. With a `record` of the

@@ -80,6 +80,9 @@ struct WordOperation {
   std::uint64_t padding;
 };
 static_assert(sizeof(WordOperation) == 48);
+struct Edge {  // CUgraphEdgeData
+  unsigned char bytes[8];
+};
 struct IpcHandle {
   unsigned char bytes[64];
 };
@@ -146,11 +149,13 @@ struct Uuid {
   X(graph_retain_user_object, cuGraphRetainUserObject, (void* graph, void* object, unsigned count, unsigned flags))
 
 // Newer still: the library does without.
-#define BUSBW_OPTIONAL_DRIVER_FUNCTIONS(X)                                                                  \
-  X(stream_get_id, cuStreamGetId, (ncclStream_t stream, unsigned long long* id))                            \
-  X(context_get_id, cuCtxGetId, (CudaContext context, unsigned long long* id))                              \
-  X(stream_get_capture_edges, cuStreamGetCaptureInfo_v3,                                                    \
-    (ncclStream_t stream, cuda::CaptureStatus * status, std::uint64_t* id, void* graph, void* dependencies, \
+#define BUSBW_OPTIONAL_DRIVER_FUNCTIONS(X)                                                                             \
+  X(stream_get_id, cuStreamGetId, (ncclStream_t stream, unsigned long long* id))                                       \
+  X(context_get_id, cuCtxGetId, (CudaContext context, unsigned long long* id))                                         \
+  X(node_get_dependencies, cuGraphNodeGetDependencies, (void* node, void** behind, std::size_t* count))                \
+  X(node_get_edges, cuGraphNodeGetDependencies_v2, (void* node, void** behind, cuda::Edge* edges, std::size_t* count)) \
+  X(stream_get_capture_edges, cuStreamGetCaptureInfo_v3,                                                               \
+    (ncclStream_t stream, cuda::CaptureStatus * status, std::uint64_t* id, void* graph, void* dependencies,            \
      void* edges, void* dependency_count))
 
 // Without these, windows of memory of this kind are left to NCCL.

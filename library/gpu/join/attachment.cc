@@ -229,6 +229,7 @@ void Attachment::conclude(Entry& entry) {
   if (agreement.accelerated) {
     try {
       entry.ours = std::make_shared<Communicator>(std::move(parts_));
+      entry.ours->attend();
       return;
     } catch (const Failure& failure) {
       entry.health = std::make_shared<Health>();

@@ -159,6 +159,7 @@ void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams st
   const StreamOrder::Streams others = streams.subspan(1);
   const Turn turn = order_.turn(streams.front(), others);
   note_capture(turn);
+  count(turn, calls.size());
   try {
     order_.before(turn, others);
     if (parts_.counts) [[unlikely]] {
@@ -180,12 +181,42 @@ void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams st
 void Communicator::note_capture(const Turn& turn) {
   if (turn.capture == 0) return;
   parts_.share->keep();
+  standing_->graphs = true;
+  if (!parts_.mixes_graphs) standing_->blind = true;
   if (parts_.mixes_graphs || held_capture_ == turn.capture) return;
   const auto let_go = [ours = shared_from_this()](Communicator*) mutable {
     in_background([ours = std::move(ours)] {});
   };
   device()->keep(turn.stream, std::shared_ptr<Communicator>(this, let_go));
   held_capture_ = turn.capture;
+}
+
+void Communicator::count(const Turn& turn, std::size_t calls) {
+  if (turn.capture != 0) return;
+  if (standing_->calls.fetch_add(calls) + calls <= parts_.health->limit()) [[likely]]
+    return;
+  standing_->calls -= calls;
+  parts_.health->exceed();
+}
+
+void Communicator::attend() {
+  parts_.seat->attend(standing_, [weak = weak_from_this()] {
+    const std::shared_ptr<Communicator> ours = weak.lock();
+    return !ours || ours->idle_now();
+  });
+}
+
+// Never for long: a launch may wait for a place in a full stream as long as a peer does not come.
+bool Communicator::idle_now() {
+  const AsideFromCaptures aside;
+  std::unique_lock lock(guard_, std::defer_lock);
+  for (int i = 0; i < 20 && !lock.try_lock(); ++i) std::this_thread::sleep_for(milliseconds(1));
+  if (!lock.owns_lock()) return false;
+  try {
+    return order_.idle();
+  } catch (const Failure&) {
+    return false;
+  }
 }
 
 bool Communicator::launch_norm(const NormCall& call) {
@@ -204,6 +235,7 @@ bool Communicator::launch_norm(const NormCall& call) {
   settle_later();
   const Turn turn = order_.turn(call.stream);
   note_capture(turn);
+  count(turn, 1);
   try {
     order_.before(turn);
     device()->norm(shape.way, call.type, shape.channels, shape.threads, norm, turn.stream);
@@ -450,13 +482,18 @@ void Communicator::launch_copies(const Call& call, std::uint64_t capture) {
   on.meet(meeting, call.stream);
 }
 
-Turn Communicator::before(DeviceStream stream) {
+Turn Communicator::before(DeviceStream stream, int collectives) {
   const std::lock_guard lock(guard_);
   parts_.health->check();
   settle_later();
   const Turn turn = order_.turn(stream);
+  count(turn, std::size_t(collectives));
   order_.before(turn);
   return turn;
+}
+
+void Communicator::forget(const Turn& turn, int collectives) {
+  if (turn.capture == 0) standing_->calls -= std::uint64_t(collectives);
 }
 
 void Communicator::after(const Turn& turn, StreamOrder::Streams others) {

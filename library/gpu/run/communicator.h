@@ -123,8 +123,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool asks_nccl();
   // When NCCL's group has ended.
   void compare();
-  // Around calls of the real NCCL on this communicator, as in StreamOrder.
-  Turn before(DeviceStream stream);
+  // Around calls of the real NCCL on this communicator, as in StreamOrder. So many of them are collectives, which all
+  // ranks make; forget() takes back what NCCL has refused.
+  Turn before(DeviceStream stream, int collectives);
+  void forget(const Turn& turn, int collectives);
   void after(const Turn& turn, StreamOrder::Streams others = {});
 
   // For a call of NCCL's that it has taken and may put into the stream later (ncclInProgress).
@@ -142,6 +144,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   LogLevel log_level() const { return parts_.log; }
   std::uint64_t kin() const { return parts_.kin; }
   bool blocking() const { return parts_.blocking; }
+
+  // From now on a rank that goes is a loss only where it is missing.
+  void attend();
 
   Health& health() { return *parts_.health; }
   // This rank cannot go on: poisons the communicator everywhere.
@@ -169,12 +174,16 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void launch_staged(const Call& call, const Choice& choice, std::uint64_t capture);
   // Where a call of ours is captured.
   void note_capture(const Turn& turn);
+  // Eager calls, before they are launched. Throws a Failure where a rank that they need has gone.
+  void count(const Turn& turn, std::size_t calls);
+  bool idle_now();
   DeviceStream side_stream(std::uint64_t capture, int nth = 0);
   void settle_later();
   void log(const Call& call, const Choice& choice);
 
   CommunicatorParts parts_;
   KernelArguments constant_;
+  std::shared_ptr<WatchStanding> standing_ = std::make_shared<WatchStanding>();
   mutable std::mutex guard_;
   StreamOrder order_;
   std::vector<std::pair<Turn, std::vector<DeviceStream>>> later_;

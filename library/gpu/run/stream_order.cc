@@ -9,15 +9,6 @@ namespace {
 // Captures that one communicator is part of at once. More than a few would take as many threads.
 constexpr std::size_t most_captures = 64;
 
-// Tells the streams of one capture apart. The driver refuses to tell the number of a stream that is being captured
-// (cuStreamGetId gives CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and ends the capture), so that it is the handle, and for
-// the per-thread stream, whose handle is 2 in every thread, the thread's too.
-std::uint64_t identity_in_capture(DeviceStream stream) {
-  static thread_local const char of_this_thread = 0;
-  const auto handle = reinterpret_cast<std::uint64_t>(stream);
-  return handle == 2 ? reinterpret_cast<std::uint64_t>(&of_this_thread) : handle;
-}
-
 }  // namespace
 
 StreamOrder::StreamOrder(std::shared_ptr<Device> device, bool mixing) : device_(std::move(device)), mixing_(mixing) {
@@ -38,10 +29,10 @@ StreamOrder::Capture* StreamOrder::find(std::uint64_t id) {
 
 StreamOrder::Capture& StreamOrder::begin(std::uint64_t id) {
   if (captures_.size() < most_captures) {
-    captures_.push_front({.id = id, .last = device_->create_event()});
+    captures_.push_front({.id = id, .last = device_->create_event(), .ends = {}, .record = {}});
   } else {
     captures_.splice(captures_.begin(), captures_, std::prev(captures_.end()));
-    captures_.front() = {.id = id, .last = captures_.front().last};
+    captures_.front() = {.id = id, .last = captures_.front().last, .ends = {}, .record = {}};
   }
   return captures_.front();
 }
@@ -53,7 +44,9 @@ Turn StreamOrder::turn(DeviceStream stream, Streams others) {
                   "A stream takes no calls now: its capture was broken and has yet to be ended, or it is the legacy "
                   "stream while another stream captures.");
   }
-  turn.identity = turn.capture ? identity_in_capture(stream) : device_->identity(stream);
+  // The driver refuses to tell the number of a stream that is being captured (cuStreamGetId gives
+  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and ends the capture).
+  if (turn.capture == 0) turn.identity = device_->identity(stream);
   for (const DeviceStream other : others) {
     if (device_->capture(other) == turn.capture) continue;
     throw Failure(ncclInvalidUsage,
@@ -81,7 +74,9 @@ void StreamOrder::wait_in_line(const Turn& turn) {
 
 void StreamOrder::wait_in_capture(const Turn& turn) {
   if (const Capture* capture = find(turn.capture)) {
-    if (!same(turn.identity, capture->identity)) device_->wait(turn.stream, capture->last);
+    // Asked of the graph and not of the stream: a program may set a stream's dependencies
+    // (cudaStreamUpdateCaptureDependencies), and handles of streams come again.
+    if (!device_->comes_behind(turn.stream, capture->ends)) device_->wait(turn.stream, capture->last);
     return;
   }
   if (mixing_) {
@@ -98,7 +93,7 @@ void StreamOrder::after(const Turn& turn, Streams others) {
   const DeviceEvent event = capture ? capture->last : line_->event();
   device_->record(event, turn.stream);
   if (capture) {
-    capture->identity = turn.identity;
+    capture->ends = device_->ends(turn.stream);
     if (mixing_) device_->record_outside(capture->record, line_->event(), turn.stream);
   } else {
     last_identity_ = turn.identity;

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "library/gpu/cuda/device.h"
 
@@ -14,7 +15,7 @@ namespace busbw::gpu {
 // A place in the line.
 struct Turn {
   DeviceStream stream = nullptr;
-  std::uint64_t identity = 0;  // of the stream; 0: not known
+  std::uint64_t identity = 0;  // of a stream that is not captured; 0: not known
   std::uint64_t capture = 0;   // that the stream is part of; 0: none
 };
 
@@ -62,7 +63,7 @@ class StreamOrder {
   struct Capture {
     std::uint64_t id = 0;
     DeviceEvent last = nullptr;  // an event that was recorded in a capture can be used nowhere else
-    std::uint64_t identity = 0;
+    std::vector<void*> ends;     // the nodes of the last call that whatever follows comes behind
     OutsideRecord record;
   };
   static bool same(std::uint64_t a, std::uint64_t b) { return a != 0 && a == b; }

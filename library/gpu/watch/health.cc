@@ -21,6 +21,23 @@ bool Health::report(ncclResult_t code, const std::string& sentence) {
   return true;
 }
 
+void Health::limit(std::uint64_t calls, const std::string& sentence) {
+  const std::lock_guard lock(guard_);
+  if (calls >= limit_) return;
+  limit_sentence_ = sentence;
+  limit_ = calls;
+}
+
+void Health::exceed() {
+  std::string sentence;
+  {
+    const std::lock_guard lock(guard_);
+    sentence = limit_sentence_;
+  }
+  report(ncclRemoteError, sentence);
+  fail();
+}
+
 void Health::end_kernels() {
   const std::lock_guard lock(guard_);
   ended_ = true;

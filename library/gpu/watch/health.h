@@ -18,6 +18,13 @@ class Health {
   // ranks shall know of the loss before any of them ends its kernels.
   bool report(ncclResult_t code, const std::string& sentence);
   void end_kernels();
+  // A rank has gone that this one still needs in none of its first `calls` calls: a further one cannot be done, and
+  // fails with `sentence`. The smallest number counts.
+  void limit(std::uint64_t calls, const std::string& sentence);
+  std::uint64_t limit() const { return limit_.load(); }
+  bool limited() const { return limit() != no_limit; }
+  // For a call beyond the limit: throws a Failure with the sentence.
+  [[noreturn]] void exceed();
   // One line on stderr, once: a program that only waits for its stream learns it nowhere else.
   void tell();
 
@@ -35,9 +42,13 @@ class Health {
  private:
   [[noreturn]] void fail() const;
 
+  static constexpr std::uint64_t no_limit = ~std::uint64_t{0};
+
   mutable std::mutex guard_;
   std::atomic<ncclResult_t> code_{ncclSuccess};
   std::string sentence_;
+  std::atomic<std::uint64_t> limit_{no_limit};
+  std::string limit_sentence_;
   bool told_ = false;
   std::uint32_t* abort_word_ = nullptr;
   bool ended_ = false;

@@ -20,6 +20,7 @@
 #include "library/common/failure.h"
 #include "library/common/process.h"
 #include "library/gpu/join/local_socket.h"
+#include "library/gpu/watch/background.h"
 #include "library/gpu/watch/watch_place.h"
 
 namespace busbw::gpu {
@@ -56,6 +57,13 @@ Descriptor watch_process(pid_t pid) {
 #else
   return Descriptor();
 #endif
+}
+
+// Calls that are all done on this rank; the GPU is asked.
+std::uint64_t calls_done(const std::shared_ptr<const WatchStanding>& standing, const std::function<bool()>& idle) {
+  if (!standing || standing->blind) return unknown_calls;
+  const std::uint64_t calls = standing->calls;
+  return idle() && standing->calls == calls ? calls : unknown_calls;
 }
 
 class Watch {
@@ -215,11 +223,30 @@ class Watch {
     guard_.unlock();
   }
 
+  // The thread that ends the process may hold the lock itself: a signal's handler may call exit.
+  bool lock_at_the_end(std::unique_lock<std::mutex>& lock) {
+    for (int i = 0; i < 100 && !lock.try_lock(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return lock.owns_lock();
+  }
+
   void say_goodbye() {
-    const std::unique_lock lock(guard_, std::try_to_lock);
-    if (!lock.owns_lock()) return;
+    struct Goodbye {
+      std::shared_ptr<Place> place;
+      std::shared_ptr<const WatchStanding> standing;
+      std::function<bool()> idle;
+      std::uint64_t calls = unknown_calls;
+    };
+    std::vector<Goodbye> all;
+    std::unique_lock lock(guard_, std::defer_lock);
+    if (!lock_at_the_end(lock)) return;
     for (const std::shared_ptr<Place>& place : places_) {
-      if (!place->left) place->announce(make_frame(FrameKind::exited, place->rank));
+      if (!place->left) all.push_back({place, place->standing, place->idle});
+    }
+    lock.unlock();
+    for (Goodbye& one : all) one.calls = calls_done(one.standing, one.idle);
+    if (!lock_at_the_end(lock)) return;
+    for (const Goodbye& one : all) {
+      if (!one.place->left) one.place->say_goodbye(one.calls);
     }
   }
 
@@ -295,8 +322,26 @@ bool WatchSeat::wait_until_complete(WatchClock::time_point deadline) {
   return Watch::of_this_process().wait(place_, deadline);
 }
 
+void WatchSeat::attend(std::shared_ptr<const WatchStanding> standing, std::function<bool()> idle) {
+  const std::weak_ptr<Place> weak = place_;
+  const auto ask = [weak, standing, idle](int lost) {
+    in_background([weak, standing, idle, lost] {
+      const std::uint64_t calls = standing->calls;
+      const bool idle_now = idle() && standing->calls == calls;
+      const std::shared_ptr<Place> place = weak.lock();
+      if (place) Watch::of_this_process().change([&] { place->on_answer(lost, calls, idle_now, WatchClock::now()); });
+    });
+  };
+  Watch::of_this_process().change([&] {
+    place_->standing = std::move(standing);
+    place_->idle = std::move(idle);
+    place_->ask = ask;
+  });
+}
+
 void WatchSeat::announce_abort() {
-  Watch::of_this_process().change([&] { place_->abort(); });
+  const std::uint64_t calls = calls_done(place_->standing, place_->idle);
+  Watch::of_this_process().change([&] { place_->abort(calls); });
 }
 
 void WatchSeat::announce_failure(const std::string& reason) {

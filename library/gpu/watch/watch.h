@@ -9,6 +9,7 @@
 // given back by a thread of its own. What has been lost poisons the Health of those who still use the communicator.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -26,6 +27,13 @@ using WatchClock = std::chrono::steady_clock;
 struct WatchAddress {
   std::uint64_t name = 0;
   WatchSecret secret{};
+};
+
+// How far a rank is with its calls on a communicator, for the watch to read at any time.
+struct WatchStanding {
+  std::atomic<std::uint64_t> calls{0};  // eager ones that were put into streams, which all ranks count alike
+  std::atomic<bool> graphs{false};      // graphs hold calls too, and nobody counts their launches
+  std::atomic<bool> blind{false};       // of such launches not even the end shows
 };
 
 // One rank's place in the watch of one communicator.
@@ -46,6 +54,10 @@ class WatchSeat {
   void introduce(std::vector<std::string> who);
   // Until every rank is there; false if that takes until `deadline` or cannot be any more.
   bool wait_until_complete(WatchClock::time_point deadline);
+
+  // A rank that goes is no loss as long as nobody needs it. `idle` says whether all calls of this rank are done; it may
+  // ask the GPU. Without this every rank that goes is a loss.
+  void attend(std::shared_ptr<const WatchStanding> standing, std::function<bool()> idle);
 
   // The peers' kernels get a moment to end by themselves, and this rank's own go on for as long: peers may wait for
   // what they send.

@@ -24,13 +24,18 @@ enum class FrameKind : std::uint8_t {
 
 using WatchSecret = std::array<unsigned char, 16>;
 
+// Calls that a rank has done; it does not know, or cannot say.
+inline constexpr std::uint64_t unknown_calls = ~std::uint64_t{0};
+
 struct Frame {
   std::uint32_t magic = 0x77627562;
   FrameKind kind = FrameKind::hello;
   std::uint8_t rank = 0;
   std::uint16_t reserved = 0;
   WatchSecret secret{};  // of a hello
-  char text[232] = {};
+  // Of exited and aborted: calls that were all done there, so that nobody will ever wait for this rank in one of them.
+  std::uint64_t calls = unknown_calls;
+  char text[224] = {};
 };
 static_assert(sizeof(Frame) == 256);
 

@@ -23,6 +23,9 @@ constexpr milliseconds margin{50};
 // A job's programs end one after the other, often without destroying anything; only who is still there then is told.
 constexpr seconds exit_grace{2};
 constexpr seconds stranger_patience{5};
+// A graph that a lost rank does not launch any more never ends; one behind the program's own work does, later.
+constexpr seconds look_at_graphs{1};
+constexpr int most_looks_at_graphs = 10;
 
 // Never blocks: there are a few frames in a communicator's life, and a socket holds hundreds.
 void send(const WatchConnection& connection, const Frame& frame) {
@@ -46,7 +49,7 @@ void WatchSeat::Place::on_frame(WatchConnection& connection, const Frame& frame)
     case FrameKind::aborted:
     case FrameKind::failed:
       if (root) relay(frame, connection.rank);
-      return lose(frame.rank, frame.kind, frame.text);
+      return lose(frame);
     case FrameKind::closed:
       closed.set(frame.rank);
       return root ? finish_if_all_closed() : void();
@@ -81,7 +84,7 @@ void WatchSeat::Place::on_nonsense(WatchConnection& connection) {
     const Frame frame =
         make_frame(FrameKind::failed, connection.rank, "its connection to rank 0 carried something that is no message");
     if (rank == 0) relay(frame, connection.rank);
-    lose(frame.rank, frame.kind, frame.text);
+    lose(frame);
     closed.set(std::size_t(connection.rank));
   }
   connection.socket = Descriptor();
@@ -95,8 +98,9 @@ void WatchSeat::Place::on_gone(WatchConnection& connection) {
   if (connection.rank < 0) return;
   const auto gone = std::size_t(connection.rank);
   if (!closed[gone]) {
-    if (rank == 0) relay(make_frame(FrameKind::ended, connection.rank), connection.rank);
-    lose(connection.rank, FrameKind::ended, "");
+    const Frame frame = make_frame(FrameKind::ended, connection.rank);
+    if (rank == 0) relay(frame, connection.rank);
+    lose(frame);
     closed.set(gone);
   }
   // Without rank 0 nobody learns who else still holds memory; those who do keep it mapped until they end.
@@ -104,12 +108,78 @@ void WatchSeat::Place::on_gone(WatchConnection& connection) {
   if (left) finish();
 }
 
-void WatchSeat::Place::lose(int lost, FrameKind kind, const std::string& text) {
+void WatchSeat::Place::lose(const Frame& frame) {
   if (!complete) broken = true;
-  if (left || loss) return;
+  if (left) return;
+  // Its process ends after its own last words.
+  if (std::any_of(losses.begin(), losses.end(), [&](const Loss& loss) { return loss.rank == frame.rank; })) return;
   const auto due = WatchClock::now() + grace;
-  const auto tell = kind == FrameKind::exited ? due + exit_grace : due;
-  loss = Loss{.rank = lost, .kind = kind, .text = text, .due = due, .end = due + margin, .tell = tell};
+  const auto tell = frame.kind == FrameKind::exited ? due + exit_grace : due;
+  losses.push_back({.rank = frame.rank,
+                    .kind = frame.kind,
+                    .text = frame.text,
+                    .calls = frame.calls,
+                    .due = due,
+                    .end = due + margin,
+                    .tell = tell});
+}
+
+// NCCL lets a rank go on that does not need a lost one any more (docs/decisions/0073). A rank is missing in a call that
+// it has not done; where it did not say how many it has done, in one that is on its way here after the grace.
+void WatchSeat::Place::judge(Loss& loss, WatchClock::time_point now) {
+  if (loss.kind == FrameKind::failed || !standing || standing->blind) return miss(loss, now);
+  if (loss.calls == unknown_calls) {
+    loss.missing = Missing::asked;
+    return ask(loss.rank);
+  }
+  // First, so that a call that is just being made sees it, or is seen here.
+  health->limit(loss.calls, sentence(loss));
+  if (standing->calls > loss.calls) return miss(loss, now);
+  loss.missing = Missing::no;
+  loss.due = now + look_at_graphs;
+}
+
+void WatchSeat::Place::on_answer(int lost, std::uint64_t calls, bool idle_now, WatchClock::time_point now) {
+  if (left) return;
+  for (Loss& loss : losses) {
+    if (loss.rank != lost) continue;
+    const bool first = loss.missing == Missing::asked;
+    loss.busy = idle_now ? 0 : loss.busy + 1;
+    if (first && idle_now) {
+      health->limit(calls, sentence(loss));
+      if (standing->calls > calls) return miss(loss, now);
+      loss.missing = Missing::no;
+      loss.due = now + look_at_graphs;
+    } else if (first || loss.busy >= most_looks_at_graphs) {
+      miss(loss, now);
+    }
+  }
+}
+
+void WatchSeat::Place::miss(Loss& loss, WatchClock::time_point now) {
+  loss.missing = Missing::yes;
+  loss.end = std::max(loss.end, now + margin);
+  loss.tell = std::max(loss.tell, now);
+}
+
+WatchClock::time_point WatchSeat::Place::on_loss(Loss& loss, WatchClock::time_point now) {
+  if (loss.missing == Missing::open) {
+    if (loss.due > now) return loss.due;
+    judge(loss, now);
+  }
+  if (loss.missing == Missing::no && standing->graphs) {
+    if (loss.due > now) return loss.due;
+    loss.due = now + look_at_graphs;
+    ask(loss.rank);
+    return loss.due;
+  }
+  if (loss.missing != Missing::yes) return WatchClock::time_point::max();
+  health->report(ncclRemoteError, sentence(loss));
+  if (loss.end > now) return loss.end;
+  health->end_kernels();
+  if (loss.tell > now) return loss.tell;
+  health->tell();
+  return WatchClock::time_point::max();
 }
 
 WatchClock::time_point WatchSeat::Place::on_time(WatchClock::time_point now) {
@@ -126,13 +196,7 @@ WatchClock::time_point WatchSeat::Place::on_time(WatchClock::time_point now) {
   }
   if (own_end <= now) health->end_kernels();
   if (own_end > now) next = std::min(next, own_end);
-  if (!loss) return next;
-  if (loss->due > now) return std::min(next, loss->due);
-  health->report(ncclRemoteError, sentence(*loss));
-  if (loss->end > now) return std::min(next, loss->end);
-  health->end_kernels();
-  if (loss->tell > now) return std::min(next, loss->tell);
-  health->tell();
+  for (Loss& loss : losses) next = std::min(next, on_loss(loss, now));
   return next;
 }
 
@@ -159,9 +223,17 @@ std::string WatchSeat::Place::sentence(const Loss& lost) const {
 
 void WatchSeat::Place::announce(const Frame& frame) { relay(frame, -1); }
 
-void WatchSeat::Place::abort() {
-  announce(make_frame(FrameKind::aborted, rank));
+void WatchSeat::Place::abort(std::uint64_t calls) {
+  Frame frame = make_frame(FrameKind::aborted, rank);
+  frame.calls = calls;
+  announce(frame);
   own_end = WatchClock::now() + grace + margin;
+}
+
+void WatchSeat::Place::say_goodbye(std::uint64_t calls) {
+  Frame frame = make_frame(FrameKind::exited, rank);
+  frame.calls = calls;
+  announce(frame);
 }
 
 void WatchSeat::Place::relay(const Frame& frame, int except) {

@@ -27,21 +27,31 @@ struct WatchSeat::Place {
   WatchAddress address;
   std::shared_ptr<Health> health;
   std::vector<std::string> who;
+  std::shared_ptr<const WatchStanding> standing;
+  std::function<bool()> idle;
 
   Descriptor listener;                       // of rank 0
   std::vector<WatchConnection> connections;  // of rank 0: peers and strangers; of others: rank 0
   bool complete = false;
   bool broken = false;  // can never be complete
 
+  // Whether a rank that went is missing: not looked at yet; being looked at on another thread; no call needs it; one
+  // does.
+  enum class Missing : std::uint8_t { open, asked, no, yes };
   struct Loss {
     int rank;
     FrameKind kind;
     std::string text;
+    std::uint64_t calls;  // that it had done
     WatchClock::time_point due;
     WatchClock::time_point end;  // of kernels that still wait
     WatchClock::time_point tell;
+    Missing missing = Missing::open;
+    int busy = 0;  // looks at graphs in a row that found them on their way
   };
-  std::optional<Loss> loss;  // the first one
+  std::vector<Loss> losses;  // one for each rank at most
+  // Starts `idle` on a thread that may ask the GPU, whose answer comes to on_answer().
+  std::function<void(int lost)> ask;
 
   WatchClock::time_point own_end = WatchClock::time_point::max();  // of this rank's kernels, after its abort
 
@@ -56,18 +66,25 @@ struct WatchSeat::Place {
   void on_frame(WatchConnection& connection, const Frame& frame);
   void on_nonsense(WatchConnection& connection);
   void on_gone(WatchConnection& connection);
+  // This rank had put so many calls into streams, and all of them, and what graphs have launched, were done or not.
+  void on_answer(int lost, std::uint64_t calls, bool idle_now, WatchClock::time_point now);
   // Whatever is due by now; returns when to come back.
   WatchClock::time_point on_time(WatchClock::time_point now);
 
   // Things that this rank says
   // -----------------------------------------------------------------------------------------
   void announce(const Frame& frame);  // to everybody, through rank 0
-  void abort();
+  void abort(std::uint64_t calls);
+  // What this rank says when its process ends.
+  void say_goodbye(std::uint64_t calls);
   void leave(std::function<void()> to_release, std::chrono::milliseconds patience);
 
  private:
   void on_hello(WatchConnection& connection, const Frame& frame);
-  void lose(int lost, FrameKind kind, const std::string& text);
+  void lose(const Frame& frame);
+  WatchClock::time_point on_loss(Loss& loss, WatchClock::time_point now);
+  void judge(Loss& loss, WatchClock::time_point now);
+  void miss(Loss& loss, WatchClock::time_point now);
   void relay(const Frame& frame, int except);
   void finish_if_all_closed();
   void finish();

@@ -16,6 +16,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -209,6 +210,16 @@ class FakeDevice : public Device {
     const auto found = made_again.find(on);
     return std::max<std::uint64_t>(1, number(on)) + (found == made_again.end() ? 0 : 1000 * found->second);
   }
+  // As if each stream of a capture had a node of its own, and the program had cut off those in `cut` once.
+  std::vector<void*> ends(DeviceStream on) override {
+    static thread_local const char of_this_thread = 0;
+    const void* end = number(on) == 2 ? static_cast<const void*>(&of_this_thread) : on;
+    return {const_cast<void*>(end)};
+  }
+  bool comes_behind(DeviceStream on, const std::vector<void*>& nodes) override {
+    const std::lock_guard lock(guard_);
+    return cut.erase(on) == 0 && nodes == ends(on);
+  }
   void wait_outside(DeviceStream on, DeviceEvent event) override {
     note(text("wait outside s%zu e%zu", number(on), number(event)));
   }
@@ -324,6 +335,7 @@ class FakeDevice : public Device {
   // While the program captures a stream in global mode: calls that such a capture forbids break it.
   std::atomic<bool> program_captures{false}, capture_broken{false};
   std::map<DeviceStream, std::uint64_t> made_again;  // how often a handle has come again
+  std::set<DeviceStream> cut;
   std::atomic<bool> tells_identities{true};
   std::multimap<std::uint64_t, std::shared_ptr<void>> kept;  // by the capture; goes with its graph
   std::vector<DeviceEvent> retired;

@@ -189,6 +189,59 @@ TEST_F(DriverCalls, EdgesThatTheOlderQuestionDoesNotTellAreAskedForByTheNewerOne
   EXPECT_EQ(seen.edges, (Edges{{5, 100}}));
 }
 
+// 1 <- 2 <- 3 and 4 <- 5: who comes behind 3 comes behind 1 and 2 as well.
+TEST_F(DriverCalls, WhatANodeComesBehindIsFoundThroughOthers) {
+  seen.edges = {{1, 2}, {2, 3}, {4, 5}};
+  seen.behind = {node(3)};
+  const auto all_behind = [&](const std::vector<void*>& nodes) { return device->comes_behind(stream(), nodes); };
+  EXPECT_TRUE(all_behind({node(3)}));
+  EXPECT_FALSE(all_behind({node(1)})) << "a driver that tells nothing more";
+  driver.node_get_dependencies = [](void* of, void** nodes, std::size_t* count) {
+    std::size_t found = 0;
+    for (const auto& [from, to] : recorder->edges) {
+      if (to != number(of)) continue;
+      if (nodes) nodes[found] = node(from);
+      ++found;
+    }
+    return *count = found, fine;
+  };
+  EXPECT_EQ(device->ends(stream()), std::vector<void*>{node(3)});
+  EXPECT_TRUE(all_behind({node(1)}));
+  EXPECT_TRUE(all_behind({node(3), node(1), node(2)}));
+  EXPECT_FALSE(all_behind({node(4)}));
+  EXPECT_FALSE(all_behind({node(1), node(4)}));
+  seen.behind = {node(2), node(5)};
+  EXPECT_TRUE(all_behind({node(1), node(4)}));
+  EXPECT_FALSE(all_behind({node(3)})) << "it comes before that";
+  seen.behind.clear();
+  EXPECT_FALSE(all_behind({node(1)}));
+}
+
+TEST_F(DriverCalls, EdgesOfANodeThatTheOlderQuestionDoesNotTellAreAskedForByTheNewerOne) {
+  seen.behind = {node(3)};
+  driver.node_get_dependencies = [](void*, void** nodes, std::size_t* count) {
+    return *count = 1, CudaResult(nodes ? 1 : 0);
+  };
+  EXPECT_FALSE(device->comes_behind(stream(), {node(2)}));
+  driver.node_get_edges = [](void* of, void** nodes, cuda::Edge*, std::size_t* count) {
+    *nodes = node(number(of) - 1);
+    return *count = 1, fine;
+  };
+  EXPECT_TRUE(device->comes_behind(stream(), {node(2)}));
+}
+
+TEST_F(DriverCalls, ASearchThroughAGraphThatNeverEndsDoes) {
+  static std::uintptr_t looked_at;
+  looked_at = 0;
+  seen.behind = {node(1000000)};
+  driver.node_get_dependencies = [](void* of, void** nodes, std::size_t* count) {
+    if (nodes) ++looked_at, *nodes = node(number(of) - 1);
+    return *count = 1, fine;
+  };
+  EXPECT_FALSE(device->comes_behind(stream(), {node(1)}));
+  EXPECT_LT(looked_at, 1000U);
+}
+
 TEST_F(DriverCalls, AWaitForOutsideSaysSo) {
   device->wait(stream(), device->create_event());
   EXPECT_EQ(seen.wait_flags, 0u);

@@ -98,6 +98,19 @@ TEST_F(Order, TheLegacyStreamHasTwoNamesAndThePerThreadStreamIsOneForEachThread)
 // Graphs: eager calls and launches of graphs, on whatever streams, are one line by the event e1. In a graph the first
 // call waits for it and the last one records it.
 
+// The program has said what the stream's next node comes behind, and the call before is not among it.
+TEST_F(Order, ACallInACaptureWaitsForTheOneBeforeWhateverTheProgramDidToTheStream) {
+  device(0).captures = {{stream(8), 100}};
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);
+  device(0).cut = {stream(8)};
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);
+  ASSERT_EQ(all_reduce(0, 8), ncclSuccess);
+  EXPECT_EQ(device(0).take_notes(),
+            (Notes{"wait outside s8 e1", "launch s8", "record e5 s8", "record outside e1 s8",  //
+                   "wait s8 e5", "launch s8", "record e5 s8", "move record outside e1 s8",     //
+                   "launch s8", "record e5 s8", "move record outside e1 s8"}));
+}
+
 TEST_F(Order, AGraphWaitsForTheLineAtItsFirstCallAndRecordsItAfterItsLast) {
   device(0).captures = {{stream(8), 100}, {stream(9), 100}, {stream(10), 200}};
   ASSERT_EQ(all_reduce(0, 7), ncclSuccess);  // eager
