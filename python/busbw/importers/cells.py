@@ -23,7 +23,9 @@ _FIGURE_UNITS = frozenset({"us", "ms", "s", "ns", "gb/s", "mb/s", "gib/s", "mib/
 
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d{1,9})?|\d{1,3}(?:[ \u00a0\u202f'_]\d{3})+(?:\.\d{1,9})?")
 _DOTS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}")
-_DECIMAL_COMMA = re.compile(r"\d{1,3}(?:[. ]\d{3})*,\d{1,9}|\d{1,15},\d{1,9}")
+_DECIMAL_COMMA = re.compile(r"\d{1,3}(?:[. \u00a0\u202f]\d{3})*,\d{1,9}|\d{1,15},\d{1,9}")
+_WITH_COMMA = re.compile(r"[\d. \u00a0\u202f]{1,30}(?:,\d{1,9})?")
+_GROUPS = re.compile(r"[. \u00a0\u202f]")
 
 
 def mark_of(line: str) -> str:
@@ -73,8 +75,8 @@ def plain_number(cell: str, mark: str, *, commas: bool) -> str:
     if (not cell[:1].isdecimal() and cell[:1] not in "-+\u2212") or len(cell) > 40:
         return cell
     cell = cell.replace("\u2212", "-")
-    if commas and re.fullmatch(r"[\d. ]{1,30}(?:,\d{1,9})?", cell):
-        return cell.replace(".", "").replace(" ", "").replace(",", ".")
+    if commas and _WITH_COMMA.fullmatch(cell):
+        return _GROUPS.sub("", cell).replace(",", ".")
     if mark in (";", "\t", "|", "") and _DOTS.fullmatch(cell):
         return cell.replace(".", "")
     return re.sub(r"[^\d.]", "", cell) if _GROUPED.fullmatch(cell) else cell

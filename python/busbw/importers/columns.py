@@ -37,11 +37,11 @@ _PLACED = re.compile(
     r"(?<![a-z])(?:(?P<out>out[\s_-]*of[\s_-]*place|outofplace|outplace|oop|ofp)|(?P<in>in[\s_-]*place|inplace|ip))(?![a-z])"
 )
 _OP_PREFIX = re.compile(r"op[\s_-]+(?=time|alg|bus|lat|bw)")
-_LIBRARY = re.compile(r"(?i)(?:\w[\w+-]*ccl[\w+-]*|gloo|u?mpi|ucc|symm[_-]?mem|nvls)(?![a-z])")
+_LIBRARY = re.compile(r"(?i)(?:\w[\w+-]*ccl[\w+-]*|gloo|u?mpi|ucc|symm[_-]?mem|nvls|\w{2,4}shmem)(?![a-z])")
 
 _NAMES = {
     "bytes": "size bytes sizeb sizebytes msgsize messagesize msgsizebytes messagesizebytes sizeinbytes nbytes msgbytes "
-    "payload payloadbytes payloadsize datasize datasizebytes buffersize buffersizebytes tensorsize tensorbytes "
+    "payload payloadbytes payloadsize datasize datasizebytes buffersize buffersizebytes tensorsize tensorbytes tensor "
     "totalbytes totalsize numbytes transfersize",
     "count": "count elements elems countelems countelements elementcount numelements nelems nelements numel",
     "type": "type dtype datatype nccltype",
@@ -54,9 +54,13 @@ _NAMES = {
     "wrong": "wrong nwrong errors numerrors wrongcount",
     "in_place": "inplace placement",
     "collective": "name collective operation coll test primitive kind benchmark commop collectivename collectivetype "
-    "testname",
-    "ranks": "ranks nranks worldsize world gpus ngpus numgpus np nprocs numranks processes nprocesses numprocs devices "
-    "ndevices numdevices",
+    "testname testtype",
+    "ranks": "ranks nranks worldsize world np nprocs numranks processes nprocesses numprocs totalgpus totalranks",
+    "gpus": "gpus ngpus numgpus devices ndevices numdevices",
+    "nodes": "nodes nnodes numnodes hosts nhosts",
+    "per_node": "gpuspernode ngpuspernode numgpuspernode devicespernode procspernode nprocpernode processespernode "
+    "ranksperhost ranksofnode taskspernode ppn gpusperhost",
+    "bw": "bw bandwidth throughput effectivebandwidth effectivebw effective avgbw bwavg meanbandwidth avgbandwidth",
     "library": "library backend",
     "variant": "variant transport mode algo algorithm proto protocol impl implementation method kernel",
     "cycle": "numcycle cycle",
@@ -104,11 +108,33 @@ _TIME_WORDS = {
     for word in words.split()
 }
 
+_ENGLISH = {
+    "size": "taille größe groesse tamaño tamanho dimensione grootte размер 大小 数据量 数据大小 消息大小 "
+    "データサイズ サイズ",
+    "time": "temps zeit tiempo tempo tijd время 时间 耗时 平均耗时 時間",
+    "latency": "latence latenz latencia latência latenza латентность 时延 延迟 レイテンシ",
+    "bandwidth": "bande_passante bandbreite ancho_de_banda largura_de_banda 带宽 帯域幅",
+    "algbw": "算法带宽",
+    "busbw": "总线带宽 bus-bandbreite",
+}
+_FOREIGN = {word.replace("_", " "): english for english, words in _ENGLISH.items() for word in words.split()}
+_FOREIGN_NAME = re.compile("|".join(sorted(map(re.escape, _FOREIGN), key=len, reverse=True)))
+_OCTETS = re.compile(r"(?<![A-Za-z])([KMGTkmgt]i?)o(?=/s|[)\]\s]|$)")
+
+
+def in_english(name: str) -> str:
+    """A column's name with other languages' words for size, time and bandwidth in English, and octets as bytes."""
+    if "o" in name:
+        name = _OCTETS.sub(r"\1B", name).replace("octets", "bytes")
+    return (
+        _FOREIGN_NAME.sub(lambda word: _FOREIGN[word[0]], name.lower()) if _FOREIGN_NAME.search(name.lower()) else name
+    )
+
 
 @lru_cache(maxsize=4096)
 def column_of(header: str) -> Column | None:
     """What a header's cell says; None where it names nothing that is kept."""
-    text = re.sub(r"\.\d$", "", header.strip(" *`#:\u00a0"))[:MAX_NAME]
+    text = in_english(re.sub(r"\.\d$", "", header.strip(" *`#:\u00a0"))[:MAX_NAME])
     found = _UNIT.search(text)
     unit = plain_unit(found["bracket"] or found["behind"] or found["glued"]) if found else ""
     base = text[: found.start()] if found else re.sub(r"\(.*?\)|\[.*?\]", " ", text)
@@ -149,7 +175,7 @@ def _of_whom(base: str, unit: str) -> Column | None:
     words = base.replace("_", " ").split() if " " in base.strip() else []
     for at in range(1, len(words)):
         inner = column_of_plain(" ".join(words[at:]), unit)
-        if inner is None or inner.field not in FIGURES:
+        if inner is None or inner.field not in FIGURES | {"bw"}:
             continue
         whom = " ".join(words[:at])
         collective = collective_named(whom)
@@ -171,7 +197,7 @@ def column_of_plain(name: str, unit: str) -> Column | None:
 
 
 def _unit_fits(column: Column) -> bool:
-    kinds = {"time": set(TIMES), "algbw": set(RATES), "busbw": set(RATES), "bytes": set(SIZES)}
+    kinds = {"time": set(TIMES), "algbw": set(RATES), "busbw": set(RATES), "bw": set(RATES), "bytes": set(SIZES)}
     return column.field not in kinds or not column.unit or column.unit in kinds[column.field]
 
 

@@ -39,6 +39,9 @@ SIGNS = (
 """One of these is in every line that a block is read for."""
 _SETS = re.compile(r"\s*(?:export\s+|setenv\s+|set\s+)?[A-Z][A-Z0-9_]*=\S*\s*$|\s*export\s")
 _LAUNCHES = re.compile(r"\s*(?:[$+] )?(?:srun|mpirun|mpiexec|torchrun)\b")
+_PROMPT = re.compile(
+    r"\s*#\s+(?:\S{0,80}=\S{0,80}\s+)*(?:\S{0,200}/)?(?:srun|mpirun|mpiexec|torchrun|\w{1,40}_(?:perf|test))\s"
+)
 _HEADING = re.compile(r"(#{1,6})\s+(\S.*)")
 _REMOVED = re.compile(
     r"\b(?:comment(?:ing)?\s+out|without|unset(?:ting)?|disabl\w+|remov\w+)\s+`?(?P<name>[A-Z]+_[A-Z0-9_]+)", re.I
@@ -96,7 +99,9 @@ def read_command(lines: list[str]) -> Command | None:
     text = "\n".join(statements)
     program = _MSCCLPP_PROGRAM.search(text) or _PROGRAM.search(text)
     if program is None:
-        return None
+        # Root's prompt looks like a comment; a command that is commented out does not stand alone.
+        prompts = [line.strip()[1:] for line in lines if _PROMPT.match(line)]
+        return read_command(prompts) if prompts else None
     running = [each for each in statements if not _SETS.match(each) and _is_program(each)]
     # Where a variable names the program, the launcher's line is the one that runs it.
     running = running or [each for each in statements if _LAUNCHES.match(each)] or statements

@@ -41,6 +41,8 @@ _TYPES = frozenset(ELEMENT_BYTES)
 _RECORD = re.compile(r'\s*\{"schema"\s*:\s*\d')
 _NUMBER = re.compile(r"(\d+)", re.ASCII)
 _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
+_CELL = re.compile(r"(?<=[^|\s])\s*\|(?: ?\|)\s*$|^\s*\|(?: ?\|)\s*$")
+"""What ends each line of a gist or another page of numbered lines that was saved as a table of one column."""
 _FENCE = re.compile(r"^[\s>]*```", re.MULTILINE)
 
 Collected = TypeVar("Collected", bound=Collector)
@@ -270,12 +272,16 @@ class _Reading:
         name = self._source.name.lower()
         markdown = name.endswith((".md", ".markdown")) or len(_FENCE.findall(self._source.beginning)) >= 2
         self._document = Document(markdown, self._name)
-        quoted = False
+        quoted = cells = False
         for first, lines in self._source.blocks():
             if first == 1:
                 self._peeler.learn(lines)
             if not quoted and first == 1:
                 quoted = any(line[:1] == ">" for line in lines)
+            if first == 1:
+                cells = sum(_CELL.search(line) is not None for line in lines) * 2 > len(lines)
+            if cells:
+                lines = [_CELL.sub("", line) for line in lines]  # noqa: PLW2901 - as the page shows a table of lines
             if quoted:
                 lines = [_QUOTE.sub("", line) for line in lines]  # noqa: PLW2901 - as the page quotes it
             self._block(first, lines, markdown)

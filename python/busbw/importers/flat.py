@@ -16,7 +16,9 @@ from busbw.importers.columns import FIGURES, Column, column_of, is_table
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.json_values import json_values, whole_number
 from busbw.importers.nccl_tests_rows import OPS
+from busbw.importers.rates import settled
 from busbw.importers.shape import agrees, derived_ranks
+from busbw.importers.titles import caption, ranks_in
 from busbw.importers.torch_names import torch_type
 from busbw.importers.units import Figure, Row, Units, units_of
 from busbw.importers.values import collective_named, number, size_in_bytes, type_named
@@ -32,10 +34,6 @@ Cells = Sequence[tuple[Column, str]]
 """The cells of a row whose columns are known."""
 
 _RCCL = frozenset({"gpusperrank", "ranksperrank", "ranksPerNode".lower()})
-_TOLD_RANKS = re.compile(
-    r"(?i)\b(\d{1,6}) ?(?:x ?)?(?:[\w-]{1,12} )?(?:gpus?|ranks|devices|processes)\b(?! ?(?:/|per|a|each)\b)"
-    r"|\b(?:world[ _]?size|n_?ranks)\W{1,3}(\d{1,6})\b"
-)
 
 
 @dataclass
@@ -55,6 +53,8 @@ class _Run:
     collective: Collective
     ranks: int | None
     library: str | None
+    nodes: int | None
+    """Where the ranks may be those of each of so many nodes."""
     line: int
     raws: list[_Raw] = field(default_factory=list)
     content: list[str] = field(default_factory=list)
@@ -71,21 +71,25 @@ class Runs:
         above = sink.above()[-6:]
         commanded = self._around.command.collective if self._around.command else None
         self._told = (
-            sink.collective or _caption(above[-1:]) or commanded or named_in(self._around.heading) or _caption(above)
+            sink.collective or caption(above[-1:]) or commanded or named_in(self._around.heading) or caption(above)
             or collective_of_file(self._around.file)
         )  # fmt: skip
-        self._told_ranks = _ranks_in(" / ".join([self._around.heading or "", *above]))
+        self._told_ranks = ranks_in(" / ".join([self._around.heading or "", *above]))
         self.commas = False
         """Whether decimals follow commas, so that dots group digits."""
         self.mark = ""
         self.nameless = 0
+
+    def told(self, collective: Collective | None) -> None:
+        """What a document says elsewhere that was measured, where nothing nearer does."""
+        self._told = self._told or collective
 
     def add(self, cells: Cells, line: int, content: str) -> bool:
         """One row; whether it could be read."""
         plain: dict[str, str] = {}
         figures: dict[tuple[str | None, Collective | None, Placement | None], dict[str, tuple[str, str]]] = {}
         for column, cell in cells:
-            if column.field in FIGURES or column.field == "wrong":
+            if column.field in FIGURES or column.field in ("wrong", "bw"):
                 mine = figures.setdefault((column.library, column.collective, column.placement), {})
                 mine.setdefault(column.field, (cell, column.unit))
             elif column.field in ("variant",) and plain.get("variant"):
@@ -112,19 +116,18 @@ class Runs:
         content: str,
     ) -> bool:
         size = self._size(plain.get("bytes", ""))
-        values = {name: self._figure(*figures[name]) for name in FIGURES if name in figures}
-        if size is None or all(value is None for value in values.values()):
+        values = {name: self._figure(*figures[name]) for name in (*FIGURES, "bw") if name in figures}
+        if size is None or all(values.get(name) is None for name in FIGURES):
             return False
         library, of_column, placement = key
         collective = of_column or self._collective(plain)
         if collective is None:
             self.nameless += 1
             return True
-        ranks = whole_number(plain.get("ranks"))
-        run = self._run((collective, ranks, library or plain.get("library")), line)
+        run = self._run((collective, *_ranks_of(plain), library or plain.get("library")), line)
         if run is None:
             return False
-        row = Row(size, values.get("time"), values.get("algbw"), values.get("busbw"))
+        row = Row(size, values.get("time"), values.get("algbw"), values.get("busbw"), values.get("bw"))
         cells = {**plain, **{name: cell for name, (cell, _) in figures.items() if name not in FIGURES}}
         run.raws.append(_Raw(row, placement or _placement(plain), cells, plain.get("variant")))
         run.content.append(content[:500])
@@ -138,7 +141,7 @@ class Runs:
                 return found
         return self._told
 
-    def _run(self, key: tuple[Collective, int | None, str | None], line: int) -> _Run | None:
+    def _run(self, key: tuple[Collective, int | None, int | None, str | None], line: int) -> _Run | None:
         run = self._runs.get(key)
         if run is not None and len(run.raws) >= MAX_ROWS:
             self._end(self._runs.pop(key))
@@ -146,7 +149,8 @@ class Runs:
         if run is None:
             if len(self._runs) >= MAX_RUNS:
                 return None
-            run = self._runs[key] = _Run(*key, line)
+            collective, ranks, nodes, library = key
+            run = self._runs[key] = _Run(collective, ranks, library, nodes, line)
         return run
 
     def _size(self, text: str) -> Figure | None:
@@ -170,13 +174,22 @@ class Runs:
         for raw in run.raws:
             row = raw.row
             groups.setdefault(
-                tuple(each.unit if each else "-" for each in (row.size, row.time, row.algbw, row.busbw)), []
+                tuple(each.unit if each else "-" for each in (row.size, row.time, row.algbw, row.busbw, row.bw)), []
             ).append(raw)
         cases: list[Case] = []
         notes: list[str] = []
         variants = list(dict.fromkeys(raw.variant for raw in run.raws))
+        command = self._around.command
+        known = run.ranks or self._told_ranks or (command.ranks if command else None)
         for raws in groups.values():
-            units = units_of([raw.row for raw in raws])
+            rows = settled([raw.row for raw in raws], run.collective, known if run.nodes is None else None)
+            if isinstance(rows, str):
+                self._sink.problem(run.line, rows)
+                continue
+            notes += [rows[1]] if rows[1] and rows[1] not in notes else []
+            for raw, row in zip(raws, rows[0], strict=True):
+                raw.row = row
+            units = units_of(rows[0])
             if isinstance(units, str):
                 self._sink.problem(run.line, units)
                 continue
@@ -191,10 +204,16 @@ class Runs:
         library = Library(run.library[:40]) if run.library else None
         draft = Draft(
             RCCL_FORMAT if self._is_rccl else FORMAT, Tool(tool), run.line, run.collective, cases=cases,
-            rows=len(cases), content=run.content, size=run.ranks, notes=notes, library=library,
+            rows=len(cases), content=run.content, size=_size_of(run, cases, notes), notes=notes, library=library,
         )  # fmt: skip
         told = self._told_ranks
-        if draft.size is None and told is not None and derived_ranks(cases) in (None, told) and agrees(cases, told):
+        if (
+            draft.size is None
+            and run.nodes is None
+            and told is not None
+            and derived_ranks(cases) in (None, told)
+            and agrees(cases, told)
+        ):
             draft.size = told
             notes.append(f"{told} ranks: from the words above the table")
         self._sink.sweep_ends(draft, self._around)
@@ -209,18 +228,31 @@ class Runs:
         self.nameless = 0
 
 
-def _caption(lines: Sequence[str]) -> Collective | None:
-    """The collective of the nearest of the lines that names one only, where it is a title and no prose."""
-    for line in reversed(lines):
-        found = named_in(line) if len(line) < 100 and len(line.split()) <= 12 else None
-        if found:
-            return found
+def _ranks_of(plain: Mapping[str, str]) -> tuple[int | None, int | None]:
+    """(ranks, nodes): with nodes where nobody says whether the ranks are those of each node or of all."""
+    ranks, nodes, each = (whole_number(plain.get(name)) for name in ("ranks", "nodes", "per_node"))
+    if ranks is not None:
+        return ranks, None
+    gpus = whole_number(plain.get("gpus"))
+    if each is not None:
+        return (nodes * each if nodes else gpus), None
+    return gpus, nodes if gpus and nodes and nodes > 1 else None
+
+
+def _size_of(run: _Run, cases: Sequence[Case], notes: list[str]) -> int | None:
+    """The ranks of a run; GPUs beside nodes are those of all or of each, as the bandwidths say."""
+    if run.nodes is None or run.ranks is None:
+        return run.ranks
+    derived = derived_ranks(cases)
+    both = (run.ranks, run.ranks * run.nodes)
+    fitting = [each for each in both if derived in (None, each) and agrees(cases, each)]
+    if len(fitting) == 1:
+        notes.append(f"{fitting[0]} ranks: of {both[0]} or {both[1]}, what the bandwidths allow")
+        return fitting[0]
+    notes.append(
+        f"{run.ranks} GPUs may be those of each of {run.nodes} nodes or of all: the number of ranks is left open"
+    )
     return None
-
-
-def _ranks_in(text: str) -> int | None:
-    found = {int(match[1] or match[2]) for match in _TOLD_RANKS.finditer(text)}
-    return found.pop() if len(found) == 1 else None
 
 
 def _placement(plain: Mapping[str, str]) -> Placement | None:
@@ -275,6 +307,7 @@ def parse(text: str, sink: Sink) -> None:
         for raw in _objects(value, {}, 0):
             if runs is None:
                 runs = Runs(sink, list(raw))
+                runs.told(_collective_in(value))
             cells = [(column, str(each)[:80]) for name, each in raw.items() if (column := column_of(name)) is not None]
             unread += not runs.add(cells, line, str(sorted((column.field, cell) for column, cell in cells)))
     if runs is None:
@@ -285,7 +318,9 @@ def parse(text: str, sink: Sink) -> None:
         sink.problem(None, f"{unread} objects with sizes that cannot be read")
 
 
-_AROUND = frozenset({"collective", "ranks", "type", "library", "op", "variant", "in_place"})
+_AROUND = frozenset(
+    {"collective", "ranks", "gpus", "nodes", "per_node", "type", "library", "op", "variant", "in_place"}
+)
 
 
 def _objects(value: Any, above: Mapping[str, Any], depth: int) -> list[Mapping[str, Any]]:
@@ -307,6 +342,20 @@ def _objects(value: Any, above: Mapping[str, Any], depth: int) -> list[Mapping[s
         if column is not None and column.field in _AROUND:
             around[key] = each
     return [row for each in value.values() for row in _objects(each, around, depth + 1)]
+
+
+def _collective_in(value: Any) -> Collective | None:
+    """The only collective that a document of one table names anywhere, in a field for it."""
+    found: set[Collective] = set()
+    waiting = [value] if isinstance(value, dict) else []
+    for each in waiting:
+        for key, inner in list(each.items())[:200]:
+            column = column_of(key) if isinstance(inner, str) and len(key) < 80 else None
+            named = collective_named(inner[:80]) if column is not None and column.field == "collective" else None
+            found |= {named} if named else set()
+            if isinstance(inner, dict) and len(waiting) < 100:
+                waiting.append(inner)
+    return found.pop() if len(found) == 1 else None
 
 
 def _of_placements(value: Mapping[str, Any]) -> dict[str, Any]:

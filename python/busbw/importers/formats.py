@@ -9,6 +9,7 @@ from typing import Protocol
 from busbw.importers import (
     comms_json,
     comms_logger,
+    communicators,
     deepspeed,
     drawn,
     et_replay,
@@ -85,6 +86,7 @@ LINE_FORMATS: tuple[LineFormat, ...] = (
     LineFormat(gloo.FORMAT, gloo.Parser, ("Algorithm: ", "Options: ", "p50 (us)")),
     LineFormat(line_tools.HCCL_DEMO, line_tools.Demo, ("[BENCHMARK]",)),
     LineFormat(line_tools.MPIBENCH, line_tools.MpiBench, ("Bytes:",)),
+    LineFormat(communicators.FORMAT, communicators.Parser, (communicators.START,)),
     LineFormat(drawn.FORMAT, drawn.Parser, drawn.STARTS),
     LineFormat(tables.FORMAT, tables.Parser, ("**", "|", "#"), markdown_only=True),
 )  # fmt: skip

@@ -81,7 +81,9 @@ class Parser:
         if collective is None:
             self._sink.problem(
                 self._line or number_,
-                f"the Intel MPI benchmark {self._name}, which is no collective that busbw compares",
+                f"the Intel MPI benchmark {self._name}, which is no collective that busbw compares"
+                if self._name
+                else "a table of the Intel MPI Benchmarks, but no line `# Benchmarking` above it names which",
             )
             return
         draft = Draft(

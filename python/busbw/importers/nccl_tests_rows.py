@@ -25,7 +25,9 @@ _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)\s+(\d\d:\d\d:\d\d)\s*$")
 
 
 ROW_START = re.compile(r"#?\s*\d{1,20}\s+\d{1,20}(?:\s|$)")
-FRAGMENT = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s[^\n]{1,200}?(?=[A-Za-z][\w.-]{0,100}:\d{1,10}:\d{1,10} \[)")
+FRAGMENT = re.compile(
+    r"\s*\d{1,20}\s+\d{1,20}\s[^\n]{1,200}?(?=(?:\[\d{1,7}\] ?)?[A-Za-z][\w.-]{0,100}:\d{1,10}:\d{1,10} \[)"
+)
 
 BROKEN = re.compile(
     rf"\s*\d{{1,20}}\s+\d{{1,20}}\s+(?:{'|'.join(ELEMENT_BYTES)})\s+(?:(?:{'|'.join(sorted(OPS))}|none)\s+)?-?\d{{1,7}}"
@@ -42,6 +44,8 @@ class Layout(NamedTuple):
     placements: tuple[Placement | None, ...]
     timestamp: bool
     milliseconds: bool
+    is_cut: bool = False
+    """Whether a terminal's width cut the second placement off, header and rows."""
 
 
 class Row(NamedTuple):
@@ -79,6 +83,9 @@ def layout_of(header: str, above: str) -> Layout | None:
     lead = tuple(_LEAD.get(word, "") for word in words[: starts[0]])
     if lead[:2] != ("bytes", "count") or "" in lead or len(set(lead)) < len(lead):
         return None
+    if len(groups) == 2 and len(groups[1]) < len(groups[0]) and groups[1][:-1] == groups[0][: len(groups[1]) - 1]:
+        first = groups[:1] if not timestamp and "busbw" in groups[0] and "" not in groups[0] else ()
+        return Layout(lead, first, ("out_of_place",), timestamp, words[0] == "bytes", is_cut=True) if first else None
     if any("" in group or "busbw" not in group for group in groups):
         return None
     if len(set(groups)) > 1:
@@ -106,6 +113,8 @@ def cut(line: str, layout: Layout, *, one_placement: bool = False) -> Row | None
         del words[-2:]
     names = layout.lead
     expected = len(names) + sum(len(group) for group in layout.groups)
+    if layout.is_cut:
+        del words[expected:]
     if len(words) == expected - 1 and "op" in names and words[names.index("op")] not in OPS | {"none"}:
         words.insert(names.index("op"), "")  # hypercube prints an empty reduction
     lead = tuple(words[: len(names)])

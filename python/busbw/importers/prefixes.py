@@ -38,7 +38,7 @@ _PREFIX = re.compile(rf"(?:{_ATOM}){{1,3}}", re.VERBOSE)
 _TYPES = "|".join(ELEMENT_BYTES)
 _ANCHOR = re.compile(
     r"\#\ (?:nThread\ \d|nccl-tests\ version|NCCL\ Tests|Using\ devices|\ {0,2}Rank\ +\d+\ |Collective\ test\ "
-    r"|OSU\ \w+\S*\ |Out\ of\ bounds\ values|Avg\ bus\ bandwidth"
+    r"|OSU\ \w+\S*\ |Benchmarking\ [A-Z]\w+|\#processes\ =\ \d|Out\ of\ bounds\ values|Avg\ bus\ bandwidth"
     r"|\ +(?:size|bytes)\ +(?:count|N)\ +type|\ +\(B\)\ +\(elements)"
     rf"|(?<!\d)\d{{1,15}}\ +\d{{1,15}}\ +(?:{_TYPES})\ +"
     r"(?:(?:sum|prod|max|min|avg|mulsum|none)\ +)?-?\d[\d. ]*\ +\d",
@@ -52,6 +52,8 @@ _TIMES = re.compile(
         r"\ ", "[ ]"
     )
 )
+_BULLETS = frozenset({"-", "*", "+", "\u2022"})
+"""What pages of pastes and lists put before each line."""
 _TOKEN = re.compile(r"(?P<space>\s+)|(?P<number>\d+)|(?P<word>[^\W\d]+|[.-]+)|(?P<sign>.)", re.DOTALL)
 
 
@@ -166,6 +168,8 @@ def pattern_of(prefix: str) -> str | None:
         if time:
             parts.append(f"(?:{_TIMES.pattern})")
             at = time.end()
+    if prefix.strip() in _BULLETS:
+        return rf"\s{{0,40}}{re.escape(prefix.strip())}\s?(?!Test )"
     if not signs and at == 0 and not any(each.isalpha() for each in prefix):
         return None
     if parts and parts[-1] == r"\s{1,40}":

@@ -17,9 +17,30 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ),
     (r"^@ mpiP$|^@ MPIP Build", "mpiP's profile of an application, which has sums over calls and no sizes of each"),
     (
-        r"cuda_gpu_kern_sum|CUDA GPU Kernel Summary|CUDA Kernel Statistics|nccl_sum",
+        r"cuda_gpu_kern_sum|CUDA GPU Kernel Summary|CUDA Kernel Statistics|nccl_sum"
+        r"|^ *Time ?\(%\) *,? *Total Time \(ns\)",
         "a summary of Nsight Systems, which has times of kernels and no sizes: import PyTorch's profiler trace "
         "or NCCL Inspector's JSON of the same job",
+    ),
+    (
+        r'^"ID","Process ID","Process Name"|^==PROF== |ncu-rep',
+        "kernels as Nsight Compute saw them, one by one and without what they send: import PyTorch's profiler trace or "
+        "NCCL Inspector's JSON of the same job",
+    ),
+    (r"^:::MLL(?:OG|v)", "MLPerf's log of a training, which has times of epochs and no collectives"),
+    (
+        r"^# (?:HELP|TYPE) \w+",
+        "metrics in Prometheus' form, which keep the last value of each and not the tables they came from: import the "
+        "log of the benchmark",
+    ),
+    (
+        r"^\d+ bytes in [\d.]+ seconds = [\d.]+ Mbit/sec|NIXLBench|^Block Size \(B\) +Batch Size",
+        "a test of one pair (ibv_rc_pingpong, nixlbench or their like), which is no collective: `busbw sendrecv` "
+        "measures pairs through NCCL",
+    ),
+    (
+        r"Best (?:dispatch|combine) ?(?:\(|:)|^\[tuning\] SMs ",
+        "DeepEP's tuning of dispatch and combine, which send by a router's choice and not as a collective does",
     ),
     (
         r"Self CPU %|CUDA time avg|Self CUDA",
@@ -51,6 +72,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
         r'"cat": *"(?:COLL|P2P|GROUP|NET)"[^\n]{0,200}"ph"|"(?:SeqNum|CommHash)":[^\n]{0,200}"Datatype"',
         "the trace of NCCL's example profiler plugin, whose times are the host's: import NCCL Inspector's JSON instead",
     ),
+    (r"\(groupid=\d+, jobs=\d+\)|^IOR-\d", "a test of storage (fio, IOR), which is no collective"),
     (r"\d+ times +--> +[\d.]+ Mbps in|NetPIPE", "NetPIPE's test of one pair, which is no collective"),
     (
         r"check_nccl|Health [Cc]heck|health check passed|nhc: ",
@@ -93,8 +115,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (r"^TransferBench v|Executor: +GPU \d+ *\|", "TransferBench's copies between GPUs, which are no collectives"),
     (r"^#?shmem_\w+_(?:bw|latency)|NVSHMEM", "NVSHMEM's own performance tests, which busbw does not compare"),
     (
-        r"DCGM Version|^dcgmi |Successfully ran diagnostic",
-        "DCGM's diagnosis of GPUs: `busbw doctor` looks at collectives",
+        r"DCGM Version|^dcgmi |Successfully ran diagnostic|^#Entity +\w+|\bDCGM_FI_\w+",
+        "DCGM's diagnosis or counters of GPUs: `busbw doctor` looks at collectives",
     ),
     (r"\\begin\{tabular|\\hline", "a LaTeX table: export it as CSV or Markdown"),
     (
@@ -115,7 +137,12 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (r"\] NCCL (?:INFO|WARN|TRACE|VERSION) |^NCCL version ", "a log of NCCL without results: `busbw doctor` reads it"),
     (r"^#SBATCH |^#PBS |\A#!/", "a script and no output: run it, and import what it prints"),
     (r"^(?:apiVersion|kind): ", "YAML, a manifest of Kubernetes: import the logs of its pods"),
-    (r"\A\s*[\[{]", "JSON of no tool that busbw knows"),
+    (
+        r"^[^\n|]{0,200}\|[^\n]{0,400}?(?i:time|latency|\bbw\b|bandwidth|[uµμ]s\b|gb/s)[^\n]{0,400}\n[\s|:+-]{5,400}$",
+        "a table whose sizes or units are not named: name its columns as in `size (B)`, `time (us)` and "
+        "`busbw (GB/s)`, and the collective in its heading",
+    ),
+    (r"\A\s*[\[{](?=\s*[\[{\"\d\]}tfn-])", "JSON of no tool that busbw knows"),
     (r"(?i)\A\s*<(?:!doctype html|html)\b", "an HTML page without tables or output of benchmarks"),
     (r"\A\s*<\?xml|\A\s*<\w", "XML of no tool that busbw knows"),
     (

@@ -59,6 +59,8 @@ class Row:
     time: Figure | None = None
     algbw: Figure | None = None
     busbw: Figure | None = None
+    bw: Figure | None = None
+    """A bandwidth of which nobody says what it counts."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def units_of(rows: Sequence[Row]) -> Units | str:
     first = rows[0]
     rate = next((each.unit for row in rows for each in (row.algbw, row.busbw) if each is not None), None)
     time = next((row.time.unit for row in rows if row.time is not None), None)
-    declared = Units(*next(_combinations(first.size.unit, time, rate)))
+    declared = Units(*next(combinations(first.size.unit, time, rate)))
     evidence = [row for row in rows if _tells(row)]
     if not evidence:
         return _undecided(declared, time, rate)
@@ -92,7 +94,7 @@ def units_of(rows: Sequence[Row]) -> Units | str:
     return found
 
 
-def _combinations(size: str, time: str | None, rate: str | None) -> Iterator[tuple[float, float, float]]:
+def combinations(size: str, time: str | None, rate: str | None) -> Iterator[tuple[float, float, float]]:
     """Factors of size, time and rate that the header allows, what it declares first."""
     sizes = _SIZES.get(size) or SIZES.get(size, (1.0,))
     times = _TIMES.get(time or "", (TIMES.get(time or "", 1.0),)) if time is not None else (1.0,)
@@ -130,7 +132,7 @@ def _bounds(rows: Sequence[Row], room: float) -> tuple[float, float]:
 def _better(rows: Sequence[Row], size: str, time: str | None, rate: str | None) -> Units | None:
     """The first allowed units that make the figures agree."""
     low, high = _bounds(rows, CLOSE)
-    tried = list(_combinations(size, time, rate))
+    tried = list(combinations(size, time, rate))
     fitting = [(at, each) for at, each in enumerate(tried) if low <= _ratio(rows, Units(*each)) <= high]
     if not fitting:
         return None

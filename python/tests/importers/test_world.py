@@ -16,12 +16,13 @@ from world_corpus import Fact, Shape, nccl_tests_shapes
 from world_others import other_shapes
 from world_strangers import stranger_shapes
 from world_tables import table_shapes
+from world_wild import wild_shapes
 
 from busbw.base.errors import UserError
 from busbw.importers import ImportedSweep, import_stream
 from busbw.records import Record, parse_records
 
-SHAPES = [*nccl_tests_shapes(), *other_shapes(), *stranger_shapes(), *table_shapes(), *abroad_shapes()]
+SHAPES = [*nccl_tests_shapes(), *other_shapes(), *stranger_shapes(), *table_shapes(), *abroad_shapes(), *wild_shapes()]
 
 
 def is_held_out(name: str) -> bool:
