@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "python")]
+
+from busbw.base.lifeline import ends_with_parent  # noqa: E402
 
 
 def main() -> int:
@@ -58,8 +62,9 @@ def _bisected(args: argparse.Namespace, folder: Path, at: int) -> tuple[list[str
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"),
                    "BUSBW_ENGINE": str(args.build / "bin" / "busbw-engine")}  # fmt: skip
+    # However this process ends, SIGTERM ends the child, which ends its own children.
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                          check=False)  # fmt: skip
+                          preexec_fn=ends_with_parent(signal.SIGTERM), check=False)  # fmt: skip
     found = json.loads(done.stdout) if done.stdout else {"changes": [], "steps": []}
     return [change["at"] for change in found["changes"]], done.returncode, len(found["steps"])
 

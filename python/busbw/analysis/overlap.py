@@ -16,6 +16,8 @@ from typing import Any
 from busbw.base.errors import UserError
 
 MOST_REPETITIONS = 100_000
+MOST_EFFICIENCY = 1.02
+"""Above 1 by more than what clocks and medians leave open: the two alone were not measured on the machine as it was."""
 
 
 def efficiency(work_alone: float, calls_alone: float, together: float) -> float:
@@ -44,6 +46,11 @@ class Overlap:
     @property
     def efficiency(self) -> float:
         return efficiency(self.products_alone_us, self.calls_alone_us, self.together_us)
+
+    @property
+    def is_impossible(self) -> bool:
+        """Both together took less than one of them alone: something else slowed that one, and no figure here holds."""
+        return self.efficiency > MOST_EFFICIENCY
 
     @property
     def exposed_us(self) -> float:

@@ -113,10 +113,14 @@ def _print(args: Args, plan: Plan, found: list[Found], result: Result) -> None:
             one = _middle(trials)
             low, high = (end(each.efficiency for each in trials) for end in (min, max))
             slower = [f"{one.product_slowdown:.2f}", f"{one.call_slowdown:.2f}"]
-            middle = [f"{one.efficiency:.2f}", f"{low:.2f} to {high:.2f}", format_us(one.exposed_us)]
+            mark = " *" if one.is_impossible else ""
+            middle = [f"{one.efficiency:.2f}{mark}", f"{low:.2f} to {high:.2f}", format_us(one.exposed_us)]
             rows.append([plan.variants[number].name, format_bytes(size), *middle, *slower])
     heads = ["variant", "size", "efficiency", "over trials", "exposed a call", "product slower", "calls slower"]
     print("\n".join(columns(heads, rows, left=(0,), gap="  ")))
+    if any(row[2].endswith("*") for row in rows):
+        print("* above 1: both together took less than one of them alone. Something else slowed that one down, so the "
+              "figures of the line do not hold. Measure on a quiet machine, or with more --rounds.")  # fmt: skip
     if len(plan.variants) > 1:
         from busbw.experiment.effects import find
 
@@ -133,6 +137,7 @@ def _rows(plan: Plan, number: int, sizes: Found) -> list[dict[str, object]]:
         rows.append({
             "variant": plan.variants[number].name, "collective": collective, "bytes": size, "trials": len(trials),
             "product": one.product, "calls": one.calls, "products": one.products, "efficiency": one.efficiency,
+            "impossible": one.is_impossible,
             "efficiencies": [each.efficiency for each in trials], "exposed_us": one.exposed_us,
             "product_slowdown": one.product_slowdown, "call_slowdown": one.call_slowdown,
             "call_alone_us": one.calls_alone_us / one.calls, "together_us": one.together_us,

@@ -14,7 +14,7 @@ from busbw.watch.links import links_of
 from busbw.watch.members import Verdict
 from busbw.watch.memory import kills
 from busbw.watch.metrics import Sums
-from busbw.watch.processes import GONE, RUNNING, Process, monotonic_ns, processor_s, progress, snapshot
+from busbw.watch.processes import GONE, RUNNING, Process, monotonic_ns, processor_s, progress, snapshot, turns
 from busbw.watch.recording import Recording, find
 from busbw.watch.share import Summary, merged
 from busbw.watch.shared_folder import SharedFolder, wait_for_others
@@ -104,6 +104,8 @@ class Watcher:
     _is_history_told: bool = False
     _used: dict[tuple[str, int, int], tuple[int, float]] = field(default_factory=dict)
     """Processor time of each process when it last moved, in s, and when that was."""
+    _turns: dict[tuple[str, int, int], tuple[float, int]] = field(default_factory=dict)
+    """What `turns` said of each process a while after it last moved."""
     _kills: int = field(default_factory=kills)
     _stacks: tuple[tuple[int, str], ...] = ()
     _seen: object = None
@@ -136,12 +138,14 @@ class Watcher:
                 self._longest_ns = max(self._longest_ns, now_ns - self._since_ns)
             self._seen, self._since_ns, self._told = seen, now_ns, False
             self._history, self._is_history_told, self.said = None, False, ""
+            self._turns = {}
             self._used = {each.key: (now_ns, used) for each in processes
                           if each.is_here and (used := processor_s(each.pid)) is not None}  # fmt: skip
         quiet_ns = now_ns - self._since_ns
         if quiet_ns >= min(_SOON_NS, self.threshold_s() * 5e8) and self._history is None and not self._told:
             # What was called stays the same while nothing moves: it is read before the verdict is due.
             self._history = snapshot(self.recordings.values(), with_history=True)
+            self._turns = {each.key: found for each in processes if each.is_here and (found := turns(each.pid))}
         if self.share:
             self._publish(processes, now_ns, quiet_ns)
         if moved or self._told or quiet_ns < self.threshold_s() * 1e9:
@@ -230,7 +234,13 @@ class Watcher:
             return process
         since_ns, before = self._used[process.key]
         busy = max(0.0, used - before) / max((now_ns - since_ns) / 1e9, 1e-3)
-        return replace(process, busy=busy, links=links_of(process.pid))
+        return replace(process, busy=busy, turn_s=self._turn_s(process), links=links_of(process.pid))
+
+    def _turn_s(self, process: Process) -> float | None:
+        before, now = self._turns.get(process.key), turns(process.pid)
+        if before is None or now is None:
+            return None
+        return max(0.0, now[0] - before[0]) / max(1, now[1] - before[1])
 
     def _with_kills(self, verdict: Verdict | None) -> Verdict | None:
         """Whether a process that ended without a word may have had to for its memory."""

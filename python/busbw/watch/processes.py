@@ -15,6 +15,7 @@ from busbw.watch.recording import COLLECTIVES, Communicator, Header, Recording, 
 HISTORY = 4096
 """So many of a process's newest calls are compared with those of others."""
 _MAX_ENVIRON = 1 << 20
+_MAX_THREADS = 1024
 RUNNING, STOPPED, TRACED, GONE, EXITED = "running", "stopped", "in a debugger", "gone", "exited"
 
 
@@ -39,6 +40,8 @@ class Process:
     """Of each place, how many calls the group of its newest call has so far; 0 outside of groups."""
     busy: float | None = None
     """Part of a processor that it has used since nothing moves."""
+    turn_s: float | None = None
+    """How long it uses a processor until it gives it up by itself: who waits looks for data and sleeps again."""
     links: tuple[Link, ...] = ()
     """Its connections that do not get on."""
     silent_s: float = 0.0
@@ -131,6 +134,20 @@ def processor_s(pid: int) -> float | None:
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, IndexError, ValueError):
         return None
+
+
+def turns(pid: int) -> tuple[float, int] | None:
+    """Of all threads: processor time in s, and how often they gave the processor up by themselves, to wait."""
+    used_ns = gave_up = 0
+    try:
+        with os.scandir(f"/proc/{pid}/task") as threads:
+            for _, thread in zip(range(_MAX_THREADS), threads, strict=False):
+                used_ns += int(Path(thread.path, "schedstat").read_bytes().split()[0])
+                status = Path(thread.path, "status").read_bytes().partition(b"\nvoluntary_ctxt_switches:")[2]
+                gave_up += int(status.split(maxsplit=1)[0])
+    except (OSError, IndexError, ValueError):
+        return None
+    return used_ns / 1e9, gave_up
 
 
 def waited_ns(pid: int) -> int | None:

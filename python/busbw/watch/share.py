@@ -68,6 +68,7 @@ def _of_process(process: Process, shapes: dict[Shape, int]) -> dict[str, object]
         ],
         "grouped": [[place, length] for place, length in process.grouped.items()],
         "busy": None if process.busy is None else round(process.busy * 1000),
+        "turn_us": None if process.turn_s is None else round(process.turn_s * 1e6),
         "links": [list(astuple(link)) for link in process.links],
         "history": [
             [place, [[first, [number_of(calls[first + at]) for at in range(many)]] for first, many in _runs(calls)]]
@@ -167,6 +168,7 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
         gpus=raw["gpus"] is True,
         grouped={_whole(place, 16): _whole(length, 32) for place, length in _list(raw["grouped"], 1 << 16)},
         busy=None if raw["busy"] is None else _whole(raw["busy"], 32) / 1000,
+        turn_s=None if raw.get("turn_us") is None else _whole(raw["turn_us"]) / 1e6,
         links=tuple(_link(link) for link in _list(raw["links"], MAX_LINKS)),
         start=_whole(raw["start"]),
         is_here=False,

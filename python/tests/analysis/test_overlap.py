@@ -28,6 +28,12 @@ def test_both_end_with_the_later_one() -> None:
     assert (found.product_slowdown, found.call_slowdown) == pytest.approx((1.2, 1.75))
 
 
+@pytest.mark.parametrize(("together", "impossible"), [(110.0, False), (99.0, False), (97.0, True), (60.0, True)])
+def test_less_together_than_one_alone_cannot_be(together: float, impossible: bool) -> None:
+    found = overlap_of({**GOOD, "products_beside_us": [together] * 3, "calls_beside_us": [together - 5] * 3})
+    assert found.is_impossible is impossible
+
+
 @pytest.mark.parametrize("changed", [{"calls": 0}, {"calls_alone_us": []}, {"calls_alone_us": [1.0]},
                                      {"calls_alone_us": [0.0, 1, 1]}, {"products": "x"}, {"calls_beside_us": None},
                                      {"calls_alone_us": [float("nan"), 1, 1]}])  # fmt: skip

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from busbw.analysis.overlap import Overlap
+from busbw.cli import overlap
 from busbw.cli.main import main
 from busbw.records import read_record
 
@@ -72,3 +77,14 @@ def test_the_engine_refuses_products_that_are_none(
     monkeypatch.setenv("BUSBW_ENGINE", str(ENGINE))
     assert main(["run", "--ranks", "1", "all_reduce", "-b", "8", "-e", "8", *words, "--library", "cpu"]) == 2
     assert f"{words[0]} takes" in capfd.readouterr().err
+
+
+def test_what_cannot_be_is_marked_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    good = Overlap("1x1x1", 1, 1, 100.0, 50.0, 110.0, 60.0, 110.0)
+    found = [{("all_reduce", 1024): [good], ("all_reduce", 4096): [replace(good, together_us=70.0)]}]
+    plan = cast(Any, SimpleNamespace(variants=[SimpleNamespace(name="baseline")]))
+    overlap._print(cast(Any, SimpleNamespace(json=False)), plan, cast(Any, found), cast(Any, None))
+    _, first, second, note = capsys.readouterr().out.splitlines()
+    assert "*" not in first
+    assert " 1.43 * " in second
+    assert note.startswith("* above 1: both together took less than one of them alone.")

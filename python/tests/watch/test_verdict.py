@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -20,7 +21,7 @@ from busbw.watch import memory
 from busbw.watch.links import Link, links_of
 from busbw.watch.live import Watcher
 from busbw.watch.members import Verdict
-from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process, snapshot
+from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process, snapshot, turns
 from busbw.watch.recording import Communicator, Recording, Shape, find
 from busbw.watch.verdict import after_the_end, judge, waits
 
@@ -236,6 +237,40 @@ def test_a_rank_that_computes_within_the_call_is_named_where_all_others_wait(
 ) -> None:
     verdict = stuck(busy=dict(enumerate(shares)))
     assert (verdict.cause, verdict.ranks) == (cause, (2,) if cause == "busy" else ())
+
+
+@pytest.mark.parametrize(
+    ("turns", "share", "cause"),
+    [
+        ((6e-6, 5e-6, 2.0, 7e-6), 0.02, "busy"),
+        ((6e-6, 0.0, 2e-3, 7e-6), 0.01, "busy"),
+        ((6e-6, 5e-6, 2.0, 7e-6), 0.001, "stuck"),
+        ((6e-6, 5e-6, 4e-4, 7e-6), 0.02, "stuck"),
+        ((6e-6, 0.5, 2.0, 7e-6), 0.02, "stuck"),
+        ((2.0, 2.0, 2.0, 7e-6), 0.02, "stuck"),
+        ((6e-6, None, 2.0, 7e-6), 0.02, "stuck"),
+    ],
+)
+def test_a_rank_that_never_gives_the_processor_up_computes_under_any_load(
+    turns: tuple[float | None, ...], share: float, cause: str
+) -> None:
+    # All get as little of a processor, as on a machine with many other programs.
+    verdict = stuck(busy=dict.fromkeys(range(4), share), turn_s=dict(enumerate(turns)))
+    assert (verdict.cause, verdict.ranks) == (cause, (2,) if cause == "busy" else ())
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel has no /proc/PID/schedstat")
+def test_turns_of_a_process_tell_computing_from_waiting() -> None:
+    before = turns(os.getpid())
+    sum(range(300_000))
+    computed = turns(os.getpid())
+    for _ in range(20):
+        time.sleep(0.0005)
+    waited = turns(os.getpid())
+    assert before and computed and waited
+    assert computed[0] > before[0]
+    assert waited[1] >= computed[1] + 20
+    assert turns((1 << 22) + 1) is None
 
 
 def test_a_connection_without_acknowledgements_is_named_before_those_that_are_waited_for() -> None:
