@@ -32,6 +32,17 @@ void set_behind(Rank& r, Stream stream, std::vector<Node> nodes) {
                "cuStreamUpdateCaptureDependencies");
 }
 
+// NCCL connects at the first call of a kind, which CUDA refuses in a capture.
+std::vector<Slot> connected_slots(Rank& r, ncclComm_t comm, int first, int count) {
+  const auto slots = slots_of(r, first, count);
+  const Stream own = r.stream();
+  for (const Slot& slot : slots) call(r, comm, slot, own);
+  r.wait(own);
+  check_and_clear(r, slots, "an eager call");
+  settle(r);
+  return slots;
+}
+
 // The graph's launches and eager calls on another stream, by turns.
 void try_graph(Rank& r, const Captured& graph, Stream one, const std::vector<Slot>& in_graph) {
   const auto eager = slots_of(r, 9, 1);
@@ -44,10 +55,9 @@ void try_graph(Rank& r, const Captured& graph, Stream one, const std::vector<Slo
 
 // The second call has nothing of the program's in front of it: only NCCL knows of the first one.
 void dependencies_are_taken_away(Rank& r, bool with_work_before) {
-  const auto slots = slots_of(r, 0, 3);
+  const auto slots = connected_slots(r, r.comm(), 0, 3);
   const Address memory = r.buffer();
   const Stream one = r.stream();
-  r.comm();
   if (!r.cuda.set_dependencies) throw Skip("this driver has no cuStreamUpdateCaptureDependencies");
   const Captured graph = capture(r, one, [&] {
     r.fill(memory, 5, 256, one);
@@ -63,9 +73,8 @@ void dependencies_are_taken_away(Rank& r, bool with_work_before) {
 
 // A stream with the handle of one that was part of the capture before, behind the beginning only.
 void handle_comes_again_in_a_capture(Rank& r) {
-  const auto slots = slots_of(r, 0, 2);
+  const auto slots = connected_slots(r, r.comm(), 0, 2);
   const Stream one = r.stream();
-  r.comm();
   bool again = false;
   const Captured graph = capture(r, one, [&] {
     Event begin = nullptr;
@@ -91,9 +100,8 @@ void handle_comes_again_in_a_capture(Rank& r) {
 // Two captures into one graph, the second behind the first.
 void captured_into_one_graph(Rank& r) {
   if (!r.cuda.capture_to_graph || !r.cuda.graph_create) throw Skip("this driver captures into no graph that is there");
-  const auto slots = slots_of(r, 0, 3);
+  const auto slots = connected_slots(r, r.comm(), 0, 3);
   const Stream one = r.stream();
-  r.comm();
   Captured graph;
   r.cuda.check(r.cuda.graph_create(&graph.graph, 0), "cuGraphCreate");
   std::vector<Node> ends;
@@ -113,7 +121,7 @@ void captured_into_one_graph(Rank& r) {
 // As a part of another graph, once or several times one after the other.
 void graph_as_a_part(Rank& r, int times) {
   if (!r.cuda.add_child || !r.cuda.graph_create) throw Skip("this driver has no cuGraphAddChildGraphNode");
-  const auto slots = slots_of(r, 0, 2);
+  const auto slots = connected_slots(r, r.comm(), 0, 2);
   const Stream one = r.stream();
   const Captured part = capture_calls(r, one, slots);
   Captured whole;
@@ -133,7 +141,7 @@ void graph_as_a_part(Rank& r, int times) {
 
 void copy_of_a_graph(Rank& r) {
   if (!r.cuda.graph_clone) throw Skip("this driver has no cuGraphClone");
-  const auto slots = slots_of(r, 0, 2);
+  const auto slots = connected_slots(r, r.comm(), 0, 2);
   const Stream one = r.stream();
   const Captured original = capture_calls(r, one, slots);
   Captured copy;
@@ -145,7 +153,7 @@ void copy_of_a_graph(Rank& r) {
 }
 
 void one_graph_twice_at_once(Rank& r) {
-  const auto slots = slots_of(r, 0, 2);
+  const auto slots = connected_slots(r, r.comm(), 0, 2);
   const Stream one = r.stream();
   const Stream two = r.stream();
   const Captured first = capture_calls(r, one, slots);
@@ -161,9 +169,8 @@ void one_graph_twice_at_once(Rank& r) {
 
 // Begun, filled and ended by three threads.
 void ended_by_another_thread(Rank& r) {
-  const auto slots = slots_of(r, 0, 2);
+  const auto slots = connected_slots(r, r.comm(), 0, 2);
   const Stream one = r.stream();
-  r.comm();
   Captured graph;
   std::string failure;
   const auto on_a_thread = [&](auto work) {
@@ -189,7 +196,8 @@ void ended_by_another_thread(Rank& r) {
 void updated_to_another_communicator(Rank& r) {
   if (!r.cuda.graph_update) throw Skip("this driver updates no graphs");
   const ncclComm_t other = r.new_comm();
-  const auto slots = slots_of(r, 0, 1);
+  connected_slots(r, other, 0, 4);
+  const auto slots = connected_slots(r, r.comm(), 0, 1);
   const auto eager = slots_of(r, 3, 2);
   const Stream one = r.stream();
   const Stream two = r.stream();
@@ -210,11 +218,10 @@ void updated_to_another_communicator(Rank& r) {
 }
 
 void graph_that_is_never_launched(Rank& r) {
-  const auto slots = slots_of(r, 0, 2);
+  const auto slots = connected_slots(r, r.comm(), 0, 2);
   const auto eager = slots_of(r, 4, 2);
   const Stream one = r.stream();
   const Stream two = r.stream();
-  r.comm();
   again_and_again(r, {one, two}, {eager}, [&](int i) {
     r.cuda.check(r.cuda.begin_capture(one, capture_thread), "cuStreamBeginCapture");
     for (const Slot& slot : slots) call(r, slot, one);

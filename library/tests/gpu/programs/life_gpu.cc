@@ -302,7 +302,7 @@ void suspended_and_resumed(Rank& r) {
 enum class Leave { exit, quick_exit, abort };
 
 // The last rank has done all its calls and goes. The others still have work in their stream, ask for errors as a
-// watchdog does, and end; with `late`, they take a broadcast whose root is gone by then.
+// watchdog does, and abort at the end; with `late`, they take a broadcast whose root is gone by then.
 void one_goes_early(Rank& r, Leave how, bool late) {
   if (!r.own_process && how != Leave::abort) throw Skip("of processes only");
   const ncclComm_t comm = r.new_comm();
@@ -341,7 +341,8 @@ void one_goes_early(Rank& r, Leave how, bool late) {
   if (late) r.expect(last.out, float(r.ranks * (last.k + 1)), last.elements, "a broadcast whose root has ended");
   check_and_clear(r, slots, "a call before a rank has ended");
   expect_no_error(r, comm, "the error of a communicator of which a rank has ended, after its calls");
-  r.nccl.check(r.nccl.destroy(comm), "ncclCommDestroy");
+  // NCCL's own ncclCommDestroy may wait for the rank that is gone.
+  r.nccl.check(r.nccl.abort(comm), "ncclCommAbort");
   while (r.own_process && r.shared.left == 0 && !r.shared.broken) ::sched_yield();
 }
 
