@@ -98,9 +98,9 @@ constexpr Line hopper[] = {
 
 // The same GPUs where the program computes beside its collectives. What is short is ours as alone. What is long takes
 // multiprocessors from the program for as long as it is on the links: a step of DDP on four GPUs takes 5 % longer with
-// our kernels than with NCCL's, and as long as with NCCL's if all from 1 MiB on are NCCL's. On two GPUs steps of FSDP
-// are 7 to 13 % faster with ours (docs/decisions/0033), and a step of DDP, whose buckets are 25 MiB, with staged copies
-// (0034); shorter ones take longer than NCCL's where nothing runs beside them.
+// our kernels than with NCCL's, and as long as with NCCL's if all from 1 MiB on are NCCL's; a step of FSDP on two takes
+// 2 % longer with our kernels beyond 32 MiB (docs/decisions/0033). DDP's buckets, 25 MiB and somewhat more, go by
+// staged copies on two (0034): they cost a step less than NCCL's, and more than those where nothing runs beside them.
 constexpr Line hopper_beside[] = {
     {Collective::all_reduce, 2, 256 * KiB, one_shot_ll},
     {Collective::all_reduce, 4, 144 * KiB, one_shot_ll},
@@ -108,21 +108,22 @@ constexpr Line hopper_beside[] = {
     {Collective::all_reduce, 8, 1 * MiB, two_shot_sentinel},
     {Collective::all_reduce, 8, 1 * MiB, two_shot_ll},
     {Collective::all_reduce, 2, 20 * MiB, nccl},
-    {Collective::all_reduce, 2, 80 * MiB, staged_copy},
+    {Collective::all_reduce, 2, 48 * MiB, staged_copy},
     {Collective::all_reduce, 8, no_limit, nccl},
     {Collective::all_gather, 4, 256 * KiB, direct_ll},
     {Collective::all_gather, 8, 128 * KiB, direct_ll},
     {Collective::all_gather, 2, 32 * MiB, direct_sentinel},
-    {Collective::all_gather, 2, 96 * MiB, direct_simple},
+    {Collective::all_gather, 2, 32 * MiB, direct_simple},
+    {Collective::all_gather, 2, no_limit, direct_copy},
     {Collective::all_gather, 8, 1 * MiB, direct_sentinel},
     {Collective::all_gather, 8, 64 * MiB, nccl},
     {Collective::all_gather, 8, no_limit, direct_copy},
-    {Collective::all_gather, 2, no_limit, direct_simple},
     {Collective::all_gather, 8, no_limit, nccl},
     {Collective::reduce_scatter, 4, 128 * KiB, direct_ll},
     {Collective::reduce_scatter, 8, 64 * KiB, direct_ll},
     {Collective::reduce_scatter, 2, 32 * MiB, direct_sentinel},
-    {Collective::reduce_scatter, 2, no_limit, direct_simple},
+    {Collective::reduce_scatter, 2, 32 * MiB, direct_simple},
+    {Collective::reduce_scatter, 2, no_limit, nccl},
     {Collective::reduce_scatter, 8, 1 * MiB, direct_sentinel},
     {Collective::reduce_scatter, 8, 512 * KiB, direct_ll},
     {Collective::reduce_scatter, 8, no_limit, nccl},

@@ -71,13 +71,19 @@ class Host {
     }
   }
 
+  // As NCCL 2.32 does for its symmetric kernels: a table without any algorithm. Gives the channels that the plugin
+  // sets.
+  int ask_for_other_kernels(Function function, std::size_t bytes) {
+    return ask(function, bytes, {-1, -1, 0}, cost_ignore).channels;
+  }
+
   // `impossible` is an entry that NCCL has left out.
-  Taken ask(Function function, std::size_t bytes, Taken impossible = {-1, -1, 0}) {
+  Taken ask(Function function, std::size_t bytes, Taken impossible = {-1, -1, 0}, float others = 9.0F) {
     float costs[algorithms][protocols];
     for (auto& row : costs) {
-      for (float& cost : row) cost = 9.0F;
+      for (float& cost : row) cost = others;
     }
-    costs[own_choice.algorithm][own_choice.protocol] = 5.0F;
+    if (others >= 0) costs[own_choice.algorithm][own_choice.protocol] = 5.0F;
     if (impossible.algorithm >= 0) costs[impossible.algorithm][impossible.protocol] = cost_ignore;
     Taken taken{algo_undefined, proto_undefined, 0};
     auto** table = reinterpret_cast<float**>(costs);
@@ -239,6 +245,18 @@ TEST_P(Tuner, LeavesToNcclWhatNcclCannotDo) {
   ASSERT_EQ(host.begin(4, 1), ncclSuccess);
   EXPECT_EQ(host.ask(func_all_reduce, 8, {algo_ring, proto_ll128, 0}), own_choice);
   EXPECT_TRUE(says("NCCL cannot do " + way.substr(0, way.find(' ')) + " here"));
+  host.end();
+}
+
+TEST_P(Tuner, SaysNothingOfATableWithoutAlgorithms) {
+  if (GetParam() < 5) GTEST_SKIP() << "only newer NCCLs ask so";
+  write(table());
+  Host host(GetParam());
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  EXPECT_EQ(host.ask_for_other_kernels(func_all_reduce, 70000), 0);
+  EXPECT_FALSE(says("all_reduce of 65537"));
+  EXPECT_EQ(host.ask(func_all_reduce, 70000), (Taken{algo_ring, proto_ll128, 8}));
+  EXPECT_TRUE(says("all_reduce of 65537 to 1048576 bytes: ring/ll128, 8 channels"));
   host.end();
 }
 
