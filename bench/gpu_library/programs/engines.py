@@ -68,6 +68,13 @@ class Engines:
         if code:
             raise RuntimeError(f"cuMemcpyDtoDAsync says {code}")
 
+    def copy_word(self, to: int, from_: int, stream: Any) -> None:
+        """The last word of one GPU into the first of another."""
+        mine = self.words[from_].data_ptr() + 63 * 4
+        code = self._driver.cuMemcpyDtoDAsync_v2(self.words[to].data_ptr(), mine, 4, stream.cuda_stream)
+        if code:
+            raise RuntimeError(f"cuMemcpyDtoDAsync says {code}")
+
     def words_step(self, stream: Any, steps: list[tuple[int, int, int]]) -> None:
         """(operation, address, value): 1 waits until equal, 2 writes."""
         packed = (ctypes.c_uint64 * (6 * len(steps)))()
@@ -172,11 +179,13 @@ def cases(engines: Engines, size: int) -> dict[str, tuple[Callable[[int, int], N
 
 
 def hops(engines: Engines) -> None:
-    """A word from GPU to GPU and back, told by streams that wait for it; with a copy of 64 KiB before each word too."""
+    """A word from GPU to GPU and back, told by streams that wait for it: written, behind a copy, and itself copied."""
     torch = engines.torch
     rounds = 40
     streams = [torch.cuda.Stream(gpu) for gpu in range(2)]
-    for copied in (0, 64 << 10):
+    for word in (0, 1):  # what is copied where a word goes by a copy: 1 lies in the last word of each GPU
+        engines.words[word][63] = 1
+    for copied, by_copy in ((0, False), (64 << 10, False), (0, True), (64 << 10, True)):
         engines._sync()
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.set_device(0)
@@ -191,14 +200,18 @@ def hops(engines: Engines) -> None:
                     engines.words_step(streams[1], [(1, mine, 1), (2, mine, 0)])
                 if copied:
                     engines.copy(1 - gpu, gpu, copied, streams[gpu])
-                engines.words_step(streams[gpu], [(2, other, 1)])
+                if by_copy:
+                    engines.copy_word(1 - gpu, gpu, streams[gpu])
+                else:
+                    engines.words_step(streams[gpu], [(2, other, 1)])
             torch.cuda.set_device(0)
             mine = engines.words[0].data_ptr()
             engines.words_step(streams[0], [(1, mine, 1), (2, mine, 0)])
         end.record(streams[0])
         engines._sync()
         us = begin.elapsed_time(end) * 1e3 / (2 * rounds)
-        print(f"a word to the other GPU, {copied >> 10} KiB copied before it: {us:.1f} us")
+        how = "copied" if by_copy else "written"
+        print(f"a word to the other GPU, {how}, {copied >> 10} KiB copied before it: {us:.1f} us")
 
 
 def splits(engines: Engines, until: float) -> int:
