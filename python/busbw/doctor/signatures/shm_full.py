@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"\b(?:exit|return)\w*(?: with)?(?: exit| return)?[ _-]?(?:code|status)?\W{1,4}(?:-7|135)\b",
         r"Signals\.SIGBUS",
+        r"Caught signal 7\b|\bsignal 7 \(Bus error",
         r"exitcode *: *-7\b",
         r"Signal 7 \(SIGBUS\)",
         r"Call to (?:posix_fallocate|ftruncate|shm_open) failed",
