@@ -26,6 +26,7 @@ HELD_BYTES = 64 << 10
 """A larger log stays on disk, and is read line by line."""
 MAX_SWEEPS = 1000
 BLOCK_BYTES = 4 << 20
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
 _TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
 LONGEST_WORD = max(map(len, _TABLE))
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
@@ -99,9 +100,9 @@ def _add(  # noqa: PLR0911 - one for each kind of file
             raise UserError(f"{name}: a bundle is a whole machine; examine it by itself")
         found = read_bundle(Path(name))
         return replace(found, logs=(*found.logs, *snapshot.logs), confs=(*snapshot.confs, *found.confs)), ()
-    if b"\0" in start[:4096]:
+    if b"\0" in start[:4096] and not start.startswith(_WIDE):
         raise UserError(f"{name} is no text: neither a log nor a bundle, a record, an nccl.conf or a topology file")
-    text = start.decode("utf-8", "replace")
+    text = _decoded(start)
     if looks_like(text[: 1 << 16]):
         return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_FLIGHT_BYTES))), ()
     if text.lstrip().startswith("{") and not is_json_log(start.lstrip()):
@@ -169,12 +170,16 @@ def _holds_table(name: str) -> bool:
 def _log(name: str) -> TextFile:
     """A log: its text, or its place alone where it is large."""
     path = Path(name)
-    if path.is_file() and path.stat().st_size > HELD_BYTES:
-        files.read_start(name, 1)
+    if path.is_file() and path.stat().st_size > HELD_BYTES and not files.read_start(name, 2).startswith(_WIDE):
         return TextFile(name, None)
     return _text(name)
 
 
 def _text(name: str, most: int = 32 << 20) -> TextFile:
     data = files.read_bytes(name, most, hint="give the part from the start of the job")
-    return TextFile(name, data.decode("utf-8", "replace"))
+    return TextFile(name, _decoded(data))
+
+
+def _decoded(data: bytes) -> str:
+    """The text; shells of Windows write two bytes for a character, and say so at the start."""
+    return data.decode("utf-16" if data.startswith(_WIDE) else "utf-8", "replace")

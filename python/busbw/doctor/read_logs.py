@@ -13,8 +13,9 @@ from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.base.files import open_to_read
 from busbw.base.pool import mapped
+from busbw.doctor.pasted import restored
 from busbw.doctor.scan import Scan, Scanning
-from busbw.doctor.sieve import Sieve, lines_in, numbered
+from busbw.doctor.sieve import Sieve, is_json_log, lines_in, numbered
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import TextFile
 from busbw.machine.nccl.log import read_numbered
@@ -37,6 +38,14 @@ def read_logs(files: Sequence[TextFile]) -> list[tuple[NcclLog, Scan]]:
     return mapped(_read, readable, processes)
 
 
+def _restored(file: TextFile) -> list[tuple[int, bytes]] | None:
+    """The lines of a small log as they were before it was pasted; None where nothing was done to it."""
+    if file.text is None or is_json_log(file.text[:4096].encode("utf-8", "replace").lstrip()):
+        return None
+    lines = restored(file.text)
+    return None if lines is None else [(number, line.encode("utf-8", "replace")) for number, line in lines]
+
+
 def _size(file: TextFile) -> int:
     if file.text is not None:
         return len(file.text)
@@ -50,7 +59,7 @@ def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     scanning = Scanning(file.path, tuple(SIGNATURES.values()))
     sieve = Sieve(scanning)
     with bounded(file.path, _size(file)), _opened(file) as stream:
-        log = read_numbered(sieve.passed(numbered(lines_in(stream))), file.path)
+        log = read_numbered(sieve.passed(_restored(file) or numbered(lines_in(stream))), file.path)
     return log, scanning.finished(sieve.lines)
 
 

@@ -2,18 +2,24 @@
 
 from busbw.doctor.signature import Signature, Stage
 
+_HEAD = (
+    r"(?:\W*(?:\[?\w*\d*\]?:?\s*)?|[^\n]{0,100}?(?:\| |\bERROR\b[^:\n]{0,60}[:\]-] |\[rank\d+\]: ?|<std\w+>:"
+    r"|\w\[\d+\]: |/\w[\w-]*\] ))"
+)
+"""What launchers, services and loggers put before a line."""
+
 SIGNATURE = Signature(
     name="python-exception",
     stage=Stage.CRASH,
     title="a rank's own program failed with {error}; the other ranks' errors follow from it",
     patterns=(
-        r"^\W*(?:\[?\w*\d*\]?:?\s*)?(?P<error>(?:FileNotFound|ModuleNotFound|Import|Key|Type|Index|Attribute|Assertion"
+        rf"^{_HEAD}(?P<error>(?:FileNotFound|ModuleNotFound|Import|Key|Type|Index|Attribute|Assertion"
         r"|ZeroDivision|Name|Syntax|Permission|OS|IO|NotImplemented|Memory|StopIteration|Unicode\w{0,10}|UnboundLocal"
         r"|Value)Error): .{3,}",
         r"^\W{0,4}(?!torch\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
         r"(?P<error>[a-z_]\w{1,40}(?:\.\w{1,60}){1,6}(?:Error|Exception)): .{3,}",
-        r"^\W*(?:\[?\w*\d*\]?:?\s*)?(?P<error>ProcessRaisedException|ProcessExitedException|pickle\.\w*Error)",
-        r"^\W*(?:\[?\w*\d*\]?:?\s*)?(?P<error>RuntimeError): (?!.{0,200}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
+        rf"^{_HEAD}(?P<error>ProcessRaisedException|ProcessExitedException|pickle\.\w*Error)",
+        rf"^{_HEAD}(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
         r"|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device|address|init"
         r"|barrier|collective|default group|closed|reset|refused))",
     ),

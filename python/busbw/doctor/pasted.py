@@ -1,0 +1,87 @@
+"""A log as somebody pasted it: lines that a terminal broke, HTML's escapes and lines within a string, put right."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+_WIDTHS = frozenset({80, 100, 120, 132, 160, 200})
+"""Columns of terminals, of which one full line is enough to tell that lines were broken."""
+NARROWEST, WIDEST = 60, 400
+_HEAD = re.compile(
+    r"\s*(?:$|[\[(#<|{*>$+]|-{2}|={2}|\d{4}-\d\d|\d+[:.] |\d+ +\d|[IWEF]\d{4} |[A-Z][a-z]{2} +\d|[\w.-]+:\d+:\d+ "
+    r"|(?:INFO|WARN|ERROR|DEBUG|CRITICAL|FATAL|Traceback|File |frame #|NCCL |NVRM|kernel:|srun:|mpirun:|slurmstepd:)"
+    r"|[\w.]*(?:Error|Exception|Warning)\b)"
+)
+"""How lines begin that are no rest of another one."""
+_ESCAPES = re.compile(r"&(?:lt|gt|quot|#x27|#39);")
+_FEW = 3
+
+
+def restored(text: str) -> list[tuple[int, str]] | None:
+    """Its lines with the numbers where they begin; None where the text is as a program wrote it."""
+    changed = False
+    if _ESCAPES.search(text):
+        text, changed = html.unescape(text), True
+    said = _of_string(text)
+    if said is not None:
+        return [(1, line) for line in said]
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    width = _width(lines)
+    if width:
+        return list(_joined(lines, width))
+    return list(enumerate(lines, 1)) if changed else None
+
+
+def _of_string(text: str) -> list[str] | None:
+    """The lines of a log that is one string, or a list of strings; None where it is neither."""
+    bare = text.strip()
+    if bare.count("\n") > _FEW:
+        return None
+    if bare.startswith(("[", '"')):
+        with suppress(ValueError, RecursionError):
+            found = json.loads(bare)
+            parts = found if isinstance(found, list) else [found]
+            if parts and all(isinstance(each, str) for each in parts):
+                return [line for each in parts for line in each.split("\n")]
+    quoted = len(bare) > 1 and bare.lstrip("b")[:1] in ("'", '"') and bare[-1] == bare.lstrip("b")[0]
+    if not quoted and bare.count("\\n") < _FEW:
+        return None
+    bare = bare.lstrip("b")[1:-1] if quoted else bare
+    return (
+        bare.replace("\\r", "")
+        .replace("\\t", "\t")
+        .replace('\\"', '"')
+        .replace("\\'", "'")
+        .replace("\\n", "\n")
+        .split("\n")
+    )
+
+
+def _width(lines: list[str]) -> int:
+    """At how many columns lines were broken; 0 where they were not."""
+    width = max(map(len, lines), default=0)
+    if not NARROWEST <= width <= WIDEST:
+        return 0
+    full = [at for at, line in enumerate(lines[:-1]) if len(line) == width and len(set(line)) > _FEW]
+    rests = [at for at in full if not _HEAD.match(lines[at + 1])]
+    enough = len(rests) > 1 or (len(rests) == 1 and width in _WIDTHS)
+    return width if enough and 2 * len(rests) > len(full) else 0
+
+
+def _joined(lines: list[str], width: int) -> Iterator[tuple[int, str]]:
+    """Each line with its rests, which follow it as long as lines are full."""
+    begun, said = 0, ""
+    before = 0
+    for number, line in enumerate(lines, 1):
+        if before == width and not _HEAD.match(line):
+            said += line
+        else:
+            if begun:
+                yield begun, said
+            begun, said = number, line
+        before = len(line)
+    yield begun, said

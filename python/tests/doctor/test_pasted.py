@@ -1,0 +1,81 @@
+"""What pasting does to a log is undone: broken lines, escapes, lines within a string, two bytes for a character."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from busbw.doctor.examine import examine
+from busbw.doctor.facts import gather
+from busbw.doctor.finding import Severity
+from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.pasted import restored
+
+from .corpus import healthy
+from .corpus.load import cases
+from .test_corpus import loud
+
+FEW = [each for index, each in enumerate(cases()) if index % 40 == 0 and "table" not in each.name]
+
+
+def broken(text: str, width: int) -> str:
+    """As a terminal of that many columns shows it."""
+    lines = [line[at : at + width] for line in text.split("\n") for at in range(0, max(1, len(line)), width)]
+    return "\n".join(lines)
+
+
+FORMS: dict[str, Callable[[str], bytes]] = {
+    "80 columns": lambda text: broken(text, 80).encode(),
+    "120 columns": lambda text: broken(text, 120).encode(),
+    "HTML": lambda text: html.escape(text).encode(),
+    "a list": lambda text: json.dumps(text.split("\n")).encode(),
+    "a string": lambda text: repr(text).encode(),
+    "UTF-16": lambda text: text.encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_cause_is_named_in_every_form(form: str, tmp_path: Path) -> None:
+    missed = [each.name for each in FEW if first(FORMS[form](each.text), tmp_path) not in each.expected]
+    assert len(FEW) > 20 and missed == []
+
+
+def first(data: bytes, folder: Path) -> str:
+    """The first finding above a note."""
+    path = folder / "job.log"
+    path.write_bytes(data)
+    found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
+    return next((each.name for each in found if each.severity is not Severity.NOTE), "")
+
+
+def test_healthy_logs_stay_healthy_in_broken_lines(tmp_path: Path) -> None:
+    few = [text for index, (_, text) in enumerate(healthy.logs()) if index % 12 == 0]
+    assert len(few) > 8
+    for text in few:
+        assert loud(broken(text, 120), tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "one line\n",
+        # Rulers and rows of a table are as long as each other, and no rest of a line.
+        "-" * 80 + "\nstep 1\n" + "=" * 80 + "\nstep 2\n",
+        "\n".join(f"  {size:11} 1024 float sum -1 100.0 1.0 1.0 0 {'':30}" for size in range(10**6, 10**6 + 6)),
+        "2026-01-01 " + "a" * 89 + "\n2026-01-01 b\n",
+    ],
+)
+def test_what_a_program_wrote_is_left_alone(text: str) -> None:
+    assert restored(text) is None
+
+
+def test_lines_keep_the_number_of_their_beginning() -> None:
+    words = "NCCL WARN Call to connect failed, and then it was tried again " * 4
+    text = f"{words[:130]}\nnext\n{words[:250]}\nlast\n"
+    expected = [(1, words[:130]), (3, "next"), (4, words[:250]), (7, "last"), (8, "")]
+    assert restored(broken(text, 100)) == expected
