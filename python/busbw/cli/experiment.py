@@ -90,7 +90,10 @@ def _plan(args: Args) -> Plan:
         return check(_limited(read_plan(Path(words[0])), args))
     if args.replay:
         # By its whole path, so that the experiment goes on from any folder.
-        words = ["replay", str(Path(args.replay).absolute()), *words]
+        recordings = Path(args.replay).absolute()
+        if not recordings.exists():
+            raise UserError(f"--replay: {recordings} does not exist; name a recording or a folder of one of each rank")
+        words = ["replay", str(recordings), *words]
     return check(_limited(from_words(args, words), args))
 
 

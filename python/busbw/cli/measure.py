@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from busbw.base.errors import UsageError
+from busbw.base.errors import UsageError, UserError
 from busbw.cli.arguments.measuring import Measurement, understand
 from busbw.cli.kept_record import destination_for, explain_named, own_rank, report
 from busbw.launch.engine import find_engine
 from busbw.launch.foreground import replace_by, spawn
+from busbw.launch.hosts import check_names
 
 
 def run_words(verb: str, words: Sequence[str]) -> int:
@@ -46,6 +47,7 @@ def measure(asked: Measurement) -> int:
 
 def _here(asked: Measurement) -> int:
     choice = asked.record
+    _check_address(os.environ)
     argv = [str(find_engine()), asked.collective, *asked.engine_words]
     destination = destination_for(choice, os.environ)
     if destination is None:
@@ -58,3 +60,18 @@ def _here(asked: Measurement) -> int:
     code = spawn([*argv, "--record", str(destination.record)], {**os.environ, "BUSBW_RUN_ID": destination.run_id})
     report(destination)
     return code
+
+
+def _check_address(environ: Mapping[str, str]) -> None:
+    """UserError where the host of process 0 has no address here: the engine would try for a minute.
+
+    In Kubernetes the names of pods come late, so that the engine has to try.
+    """
+    address = environ.get("BUSBW_ADDRESS", "")
+    host = address[1:].partition("]")[0] if address.startswith("[") else address.partition(":")[0]
+    if not host or own_rank(environ) == 0 or "KUBERNETES_SERVICE_HOST" in environ:
+        return
+    try:
+        check_names([host])
+    except UserError as problem:
+        raise UserError(f"BUSBW_ADDRESS: {problem}") from None

@@ -76,7 +76,9 @@ def _host(text: str, where: str) -> Host:
     slots = found["colon"]
     for word in found["rest"].split():
         key, _, value = word.partition("=")
-        if key == "slots" and value.isdecimal() and len(value) < 8:
+        if key == "slots":
+            if not (value.isascii() and value.isdecimal() and len(value) < 8):
+                raise UsageError(f"{where}: slots={value} is no number of ranks; write `{found['host']} slots=8`")
             slots = value
     if slots is not None and int(slots) < 1:
         raise UsageError(f"{where}: {text!r} leaves no room for a rank")

@@ -123,7 +123,12 @@ def _hosts(args: Args) -> tuple[Host, ...]:
 
 
 def _nodes(args: Args, hosts: Sequence[Host]) -> int:
-    nodes: int = args.nodes or len(hosts) or _nodes_of_allocation(args) or 1
+    allocated = _nodes_of_allocation(args)
+    nodes: int = args.nodes or len(hosts) or allocated or 1
+    if allocated and nodes > allocated:
+        raise UsageError(
+            f"--nodes {nodes}, but this allocation has {allocated}: leave --nodes out, or allocate {nodes} with salloc"
+        )
     if hosts and nodes > len(hosts):
         raise UsageError(f"--nodes {nodes}, but only {len(hosts)} hosts are named: {_names(hosts)}")
     if args.launcher == "local" and nodes > 1:
@@ -136,7 +141,7 @@ def _nodes_of_allocation(args: Args) -> int | None:
     inside = args.launcher in {"slurm", "srun"} and os.environ.get("SLURM_JOB_ID")
     text = os.environ.get("SLURM_JOB_NUM_NODES", os.environ.get("SLURM_NNODES", "")) if inside else ""
     nodes = int(text) if text.isdecimal() and len(text) < 8 else None
-    if nodes and nodes > 1 and args.ranks is not None and args.ranks % nodes:
+    if nodes and nodes > 1 and not args.nodes and args.ranks is not None and args.ranks % nodes:
         raise UsageError(
             f"--ranks {args.ranks} cannot be shared out equally over the {nodes} nodes of this allocation; "
             "say with --nodes how many to take"

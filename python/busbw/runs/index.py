@@ -21,7 +21,7 @@ from typing import Any
 from busbw.base.errors import UserError
 from busbw.base.terminal import START_OF_LINE
 from busbw.runs.destination import RECORD_NAME
-from busbw.runs.plain import SMALL, read_lines, read_small
+from busbw.runs.plain import read_lines
 from busbw.runs.store import Labels, read_labels, record_states
 
 INDEX_NAME = ".index.sqlite"
@@ -252,7 +252,7 @@ class _Kept:
 
 def _kept(path: Path, *, size: int, labelled: bool) -> _Kept:
     """A record that cannot be read is entered with what is wrong, so that it is listed and not hidden."""
-    lines, problem = read_small(path) if size <= SMALL else read_lines(path)
+    lines, problem = read_lines(path, size)
     run = next((line for line in lines if line.get("kind") == "run"), {})
     end = next((line for line in lines if line.get("kind") == "end"), {})
     cases = [line for line in lines if line.get("kind") == "case"]

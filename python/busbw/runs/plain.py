@@ -18,35 +18,47 @@ SMALL = 64 << 10
 _DECODER = json.JSONDecoder()
 
 
-def read_small(path: Path) -> tuple[list[dict[str, Any]], str | None]:
-    """As `read_lines`, for a record so small that JSON of that size costs neither time nor memory."""
-    lines: list[dict[str, Any]] = []
-    try:
-        data = read_start(path, SMALL + 1)
-    except UserError as problem:
-        return [], str(problem)
+def read_lines(path: Path, size: int) -> tuple[list[dict[str, Any]], str | None]:
+    """The lines of a record of `size` bytes, and what is wrong with it; what is still being written is left out.
+
+    Small records are read at once, which takes half the time of reading them line by line (3,000 records of 3 rows: 0.3
+    and 0.65 s of processor), and a fifth of the time of checking every field, which whoever uses a run does.
+    """
+    if size <= SMALL:
+        try:
+            data = read_start(path, SMALL + 1)
+        except UserError as problem:
+            return [], str(problem)
+        lines = _at_once(data)
+        if lines is not None:
+            return lines, None
+    return _one_by_one(path)
+
+
+def _at_once(data: bytes) -> list[dict[str, Any]] | None:
+    """The lines of a small record; None where it has to be looked at line by line, to say what is wrong."""
     if len(data) > SMALL:
-        return read_lines(path)  # it grew
+        return None  # it grew
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return read_lines(path)
+        return None
+    lines: list[dict[str, Any]] = []
     begin = 0
     # What follows the last line's end is still being written, or was cut off by a kill.
     while (end := text.find("\n", begin)) >= 0:
         try:
             line, ended = _DECODER.raw_decode(text, begin)
         except (ValueError, RecursionError):
-            return read_lines(path)
+            return None
         if ended != end or not isinstance(line, dict):
-            return read_lines(path)  # which knows spaces, and names the line
+            return None
         lines.append(line)
         begin = end + 1
-    return lines, None
+    return lines
 
 
-def read_lines(path: Path) -> tuple[list[dict[str, Any]], str | None]:
-    """The lines as plain objects: the index needs no more checks; a run that is used is read with all of them."""
+def _one_by_one(path: Path) -> tuple[list[dict[str, Any]], str | None]:
     lines: list[dict[str, Any]] = []
     try:
         with open_to_read(path) as stream, bounded(str(path), os.fstat(stream.fileno()).st_size):

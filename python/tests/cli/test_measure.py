@@ -105,3 +105,20 @@ def test_a_signal_to_busbw_alone_reaches_the_engine(
     _, err = process.communicate(timeout=40)
     assert process.returncode == 100 + number
     assert "the record of this run is" in err
+
+
+@pytest.mark.parametrize("address", ["nosuch-1.invalid:21000", "nosuch-1.invalid"])
+def test_a_host_of_process_0_without_an_address_is_told_at_once(
+    address: str, fake_engine: Path, runs_of_this_test: Path
+) -> None:
+    place = {"BUSBW_ADDRESS": address, "BUSBW_RANK": "1", "BUSBW_WORLD_SIZE": "2", "BUSBW_SECRET": "0" * 32}
+    done = busbw("all_reduce", environment=place)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("busbw: BUSBW_ADDRESS: the host nosuch-1.invalid cannot be resolved here")
+    assert not runs_of_this_test.exists()
+
+
+@pytest.mark.parametrize("address", ["[::1]:21000", "[::1]", "127.0.0.1:21000"])
+def test_addresses_need_no_name_server(address: str, fake_engine: Path, runs_of_this_test: Path) -> None:
+    place = {"BUSBW_ADDRESS": address, "BUSBW_RANK": "1", "BUSBW_WORLD_SIZE": "2", "BUSBW_SECRET": "0" * 32}
+    assert busbw("all_reduce", environment=place).returncode == 0

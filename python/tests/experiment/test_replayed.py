@@ -128,6 +128,7 @@ def test_the_verb_takes_the_folder_by_its_whole_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "rec").mkdir()
     assert main(["experiment", "--vary", "A=1,2", "--replay", "rec", "--dry-run", "--", "--gaps"]) == 0
     assert f"busbw replay {tmp_path}/rec --gaps --times <record>" in capsys.readouterr().out
     assert main(["experiment", "--replay", "rec", "plan.toml"]) == 2
@@ -143,3 +144,11 @@ def test_a_replay_with_wrong_results_is_wrong_and_no_crash(
 
     monkeypatch.setattr(runner, "_run", replay)
     assert run_trial(check(plan("/a")), 0, 1, tmp_path, 60.0).outcome is outcome
+
+
+@pytest.mark.parametrize("vary", [[], ["--vary", "BUSBW_CPU_CHUNK=unset,65536"]])
+def test_recordings_that_are_not_there_are_told_before_anything_else(
+    vary: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["experiment", "--replay", str(tmp_path / "nowhere"), *vary]) == 1
+    assert f"{tmp_path}/nowhere does not exist" in capsys.readouterr().err

@@ -93,6 +93,9 @@ def test_a_launch_inside_an_allocation_takes_all_its_nodes(monkeypatch: pytest.M
     assert job("--launcher", "srun", "--ranks", "32").nodes == 16
     with pytest.raises(UsageError, match="over the 16 nodes of this allocation; say with --nodes"):
         job("--launcher", "slurm", "--ranks", "8")
+    with pytest.raises(UsageError, match="--nodes 20, but this allocation has 16"):
+        job("--launcher", "slurm", "--nodes", "20", "--gpus-per-node", "8")
+    assert job("--launcher", "slurm", "--nodes", "4", "--ranks", "8").nodes == 4
     assert job("--launcher", "sbatch", "--ranks", "8").nodes == 1, "a batch job asks for an allocation of its own"
 
 

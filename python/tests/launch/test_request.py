@@ -62,6 +62,12 @@ def test_host_files_of_open_mpi_and_mpich_are_read(text: str, hosts: tuple[Host,
     assert parse_hostfile(text, "hosts") == hosts
 
 
+@pytest.mark.parametrize("slots", ["x", "", "8x", "-1"])
+def test_slots_that_are_no_number_are_refused(slots: str) -> None:
+    with pytest.raises(UserError, match=rf"hosts:2: slots={slots} is no number of ranks"):
+        parse_hostfile(f"a slots=8\nb slots={slots}\n", "hosts")
+
+
 def test_threads_that_are_no_number_are_refused_before_anything_starts() -> None:
     with pytest.raises(UserError, match=r"-g \(--ngpus\): it takes a whole number, not 'x'"):
         assert understand("reduce", ["-g", "x"]).ranks_per_process

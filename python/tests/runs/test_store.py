@@ -19,9 +19,9 @@ from busbw.base.errors import UserError
 from busbw.cli.main import main
 from busbw.records import Case, End, Library, Rank, Record, Run, Tool, read_record, record_lines, save_records
 from busbw.runs import index as index_module
-from busbw.runs import lookup, store
+from busbw.runs import lookup, plain, store
 from busbw.runs.index import INDEX_NAME, Index
-from busbw.runs.plain import read_lines, read_small
+from busbw.runs.plain import read_lines
 from busbw.runs.query import Filter, list_runs, parse_since
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -339,4 +339,4 @@ def test_ctrl_c_ends_a_query(root: Path) -> None:
 def test_a_small_record_is_read_as_a_large_one_is(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "record.jsonl"
     path.write_bytes(data)
-    assert repr(read_small(path)) == repr(read_lines(path))
+    assert repr(read_lines(path, len(data))) == repr(read_lines(path, plain.SMALL + 1))
