@@ -26,6 +26,7 @@ from busbw.importers import (
     nccl_tests_text,
     nccom,
     osu,
+    pairs,
     param,
     superbench,
     tables,
@@ -87,6 +88,7 @@ LINE_FORMATS: tuple[LineFormat, ...] = (
     LineFormat(line_tools.HCCL_DEMO, line_tools.Demo, ("[BENCHMARK]",)),
     LineFormat(line_tools.MPIBENCH, line_tools.MpiBench, ("Bytes:",)),
     LineFormat(communicators.FORMAT, communicators.Parser, (communicators.START,)),
+    LineFormat(pairs.FORMAT, pairs.Parser, pairs.STARTS),
     LineFormat(drawn.FORMAT, drawn.Parser, drawn.STARTS),
     LineFormat(tables.FORMAT, tables.Parser, ("**", "|", "#"), markdown_only=True),
 )  # fmt: skip

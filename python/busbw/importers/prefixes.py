@@ -52,7 +52,7 @@ _TIMES = re.compile(
         r"\ ", "[ ]"
     )
 )
-_BULLETS = frozenset({"-", "*", "+", "\u2022"})
+BULLETS = frozenset({"-", "*", "+", "\u2022"})
 """What pages of pastes and lists put before each line."""
 _TOKEN = re.compile(r"(?P<space>\s+)|(?P<number>\d+)|(?P<word>[^\W\d]+|[.-]+)|(?P<sign>.)", re.DOTALL)
 
@@ -168,8 +168,9 @@ def pattern_of(prefix: str) -> str | None:
         if time:
             parts.append(f"(?:{_TIMES.pattern})")
             at = time.end()
-    if prefix.strip() in _BULLETS:
-        return rf"\s{{0,40}}{re.escape(prefix.strip())}\s?(?!Test )"
+    if prefix.strip() in BULLETS:
+        # Named, since the lines of a difference are those of two files.
+        return rf"\s{{0,40}}({re.escape(prefix.strip())})\s?(?!Test )"
     if not signs and at == 0 and not any(each.isalpha() for each in prefix):
         return None
     if parts and parts[-1] == r"\s{1,40}":

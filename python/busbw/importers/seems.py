@@ -146,6 +146,11 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (r"(?i)\A\s*<(?:!doctype html|html)\b", "an HTML page without tables or output of benchmarks"),
     (r"\A\s*<\?xml|\A\s*<\w", "XML of no tool that busbw knows"),
     (
+        r"\d ?(?:G[Bb]/s|GBps|Gbps)\b",
+        "lines of prose with bandwidths: write a line as `collective=all_reduce ranks=8 size=1048576 time_us=30.5 "
+        "busbw=60.2`, or columns of CSV",
+    ),
+    (
         r"\A[\w .()/%#-]+(?:,[\w .()/%#-]+){1,50}\n[^,\n]+(?:,[^,\n]+)+",
         "CSV without columns of sizes and bandwidths or times",
     ),

@@ -6,6 +6,7 @@ from busbw.importers.context import Document, Surroundings
 from busbw.importers.draft import Collected, Draft, Sink
 from busbw.importers.formats import LINE_FORMATS, LineParser
 from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
+from busbw.importers.prefixes import BULLETS
 from busbw.records import Collective
 
 STARTS = tuple(dict.fromkeys(start for each in LINE_FORMATS for start in each.starts))
@@ -47,7 +48,8 @@ class RankSink:
 
     def sweep_ends(self, draft: Draft, surroundings: Surroundings) -> None:
         """The sweep is complete."""
-        draft.options = {**draft.options, "printed_by": self._who}
+        if self._who not in BULLETS:
+            draft.options = {**draft.options, "printed_by": self._who}
         self._sink.sweep_ends(draft, surroundings)
 
 

@@ -8,10 +8,19 @@ from collections.abc import Sequence
 from busbw.importers.collective import named_in
 from busbw.records import Collective
 
+_GPUS = r"(?:[\w-]{1,12} ){0,2}(?:gpus?|ranks|devices|processes|卡|枚|카드|cartes|Karten|tarjetas)(?![a-z])"
 _TOLD_RANKS = re.compile(
-    r"(?i)\b(\d{1,6}) ?(?:x ?)?(?:[\w-]{1,12} )?(?:gpus?|ranks|devices|processes)\b(?! ?(?:/|per|a|each)\b)"
-    r"|\b(?:world[ _]?size|n_?ranks)\W{1,3}(\d{1,6})\b|(?<!\d)(\d{1,6}) ?(?:卡|枚|카드|cartes\b|Karten\b|tarjetas\b)"
+    rf"(?i)(?<![\d.])(\d{{1,6}}) ?(?:x ?)?{_GPUS}(?! ?(?:/|per|a|each)\b)"
+    r"|\b(?:world[ _]?size|n_?ranks)\W{1,3}(\d{1,6})\b"
 )
+_NODES = re.compile(r"(?i)(?<![\d.])(\d{1,6}) ?(?:[\w-]{1,12} )?(?:nodes?|hosts?|servers?|machines?|VMs?|instances?)\b")
+_EACH = re.compile(rf"(?i)(?<![\d.])(\d{{1,4}}) ?(?:x ?)?{_GPUS} ?(?:/|per|a|each)\b")
+_TIMES = re.compile(
+    rf"(?i)(?<![\d.])(\d{{1,6}}) ?(?:(?:nodes?|hosts?|servers?|machines?) ?(?:of|with|[x\u00d7*])|[x\u00d7*])"
+    rf" ?(\d{{1,4}}) ?{_GPUS}"
+)
+MOST_IN_A_NODE = 8
+"""More GPUs than this beside a number of nodes are those of all nodes; as many or fewer may be those of each."""
 
 
 def caption(lines: Sequence[str]) -> Collective | None:
@@ -37,6 +46,13 @@ _SHMEM_NAMES: dict[str, Collective] = {
 
 
 def ranks_in(text: str) -> int | None:
-    """The only number of ranks that a text tells."""
-    found = {int(match[1] or match[2] or match[3]) for match in _TOLD_RANKS.finditer(text)}
-    return found.pop() if len(found) == 1 else None
+    """The only number of ranks that a text tells; None where GPUs beside nodes may be those of each or of all."""
+    products = {int(match[1]) * int(match[2]) for match in _TIMES.finditer(text)}
+    nodes = {int(match[1]) for match in _NODES.finditer(text)}
+    products |= {int(each[1]) * count for each in _EACH.finditer(text) for count in nodes if len(nodes) == 1}
+    if products:
+        return products.pop() if len(products) == 1 else None
+    found = {int(match[1] or match[2]) for match in _TOLD_RANKS.finditer(text)}
+    told = found.pop() if len(found) == 1 else None
+    several = max(nodes, default=1) > 1
+    return None if told is not None and several and told <= MOST_IN_A_NODE else told

@@ -247,7 +247,7 @@ def tool_shapes() -> Iterator[Shape]:
     )
     yield Shape("two-cycles-below-one-header", "+ mpirun -np 8 ./all_reduce_perf -N 2\n" + cycles, (fact(JOB),))
     summary = "all_reduce_perf: size 268435456 busbw 173.71 GB/s\n"
-    yield Shape("one-line-summary", summary, (), "x.log", says="plain text")
+    yield Shape("one-line-summary", summary, (), "x.log", says="prose with bandwidths")
 
 
 NAMED = {
