@@ -60,14 +60,36 @@ def all_called(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict:
     )
 
 
-def _of_groups(members: Sequence[Member], text: str) -> Verdict | None:
+def of_open_group(members: Sequence[Member], now_ns: int) -> Verdict | None:
+    """Over NCCL a call in a group comes back at once, and is made when the group ends: the rank goes on without it.
+
+    It may have called more on other communicators since, for which the ranks that wait here then seem to be late.
+    """
+    if not all(member.process.gpus for member in members) or len({each.row.collectives for each in members}) > 1:
+        return None
+    kinds = {member.row.last.kind for member in members}
+    outside = [member for member in members if not member.process.grouped.get(member.row.place, 0)]
+    if (
+        len(kinds) > 1
+        or kinds & _PAIRS
+        or not outside
+        or 2 * len(outside) < len(members)
+        or len(outside) == len(members)
+    ):
+        return None
+    first = outside[0]
+    text = f"All ranks called #{first.row.collectives:,} of {name_of(members)}, {first.row.last}"
+    return _of_groups(members, f"{text}, {ago(now_ns, first.row.entered_ns)}", members)
+
+
+def _of_groups(members: Sequence[Member], text: str, among: Sequence[Member] = ()) -> Verdict | None:
     """The newest call lies in groups of different lengths, as where one rank's ncclGroupEnd is missing."""
-    inside = [member for member in members if member.inside]
+    inside = among or [member for member in members if member.inside]
     lengths = {id(member): member.process.grouped.get(member.row.place, 0) for member in inside}
     counts = Counter(lengths.values())
     if len(counts) < 2:
         return None
-    usual = counts.most_common(1)[0][0]
+    usual = 0 if among else counts.most_common(1)[0][0]
     others = [member for member in inside if lengths[id(member)] != usual]
 
     def of(length: int) -> str:

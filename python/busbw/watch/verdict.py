@@ -23,7 +23,7 @@ from busbw.watch.members import (
 )  # fmt: skip
 from busbw.watch.processes import EXITED, GONE, RUNNING, Process
 from busbw.watch.recording import Shape
-from busbw.watch.stuck import all_called, unanswered
+from busbw.watch.stuck import all_called, of_open_group, unanswered
 
 
 def waits(processes: Sequence[Process]) -> bool:
@@ -43,6 +43,7 @@ def judge(processes: Sequence[Process], now_ns: int, where: str = "on this host"
     # Over NCCL the ranks with unlike calls may have gone on to another communicator.
     compared = [members for key, members in every.items() if key in groups or members[0].process.gpus]
     found = _of_processes(groups, now_ns) or _first(_unlike(members) for members in compared)
+    found = found or _first(of_open_group(members, now_ns) for members in compared)
     if found:
         return found
     behind = {key: behind_of(members) for key, members in groups.items()}

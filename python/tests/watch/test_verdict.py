@@ -220,6 +220,29 @@ def test_a_call_in_a_group_that_was_not_closed_is_named() -> None:
     assert "rank 1 (node, pid 1001) in a group of 1 call, and 3 ranks in a group of 3 calls" in short.text
 
 
+def over_nccl(rank: int, *rows: Communicator, grouped: dict[int, int] | None = None) -> Process:
+    return replace(process(rank, *rows), gpus=True, grouped=grouped or {})
+
+
+def test_over_nccl_a_rank_with_an_open_group_goes_on_to_other_communicators() -> None:
+    here = over_nccl(0, row(0, 11, inside=False, ranks=2), row(0, 10, inside=False, identity=2, ranks=2))
+    gone_on = over_nccl(
+        1, row(1, 11, inside=False, ranks=2), row(1, 11, inside=False, identity=2, ranks=2), grouped={0: 1, 1: 2}
+    )
+    verdict = judge([here, gone_on], NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("groups", (1,))
+    assert "GPU 1) in a group of 1 call, and 1 rank outside of a group" in verdict.text
+    # Messages come in groups on some ranks and not on others.
+    send = Shape("send", 64, "float32", "none", 1)
+    peer = over_nccl(
+        1, row(1, 11, inside=False, ranks=2, last=send), row(1, 11, inside=False, identity=2, ranks=2), grouped={0: 1}
+    )
+    other = judge([here, peer], NOW)
+    assert other is not None
+    assert other.cause != "groups"
+
+
 @pytest.mark.parametrize(
     ("shares", "cause"),
     [
