@@ -46,7 +46,7 @@ void attach_later(const NewCommunicator& made) {
   entry->reason = "it is not ready yet";
   entry->pending = pending;
   registry().put(made.comm, entry);
-  in_background([made, entry, pending] {
+  const auto attach_it = [made, entry, pending] {
     const ncclResult_t state = wait_for_nccl(made.comm, &pending->cancelled());
     if (state == ncclSuccess) {
       pending->reach_ours();
@@ -55,7 +55,9 @@ void attach_later(const NewCommunicator& made) {
       entry->reason = "NCCL did not make it";
     }
     pending->finish();
-  });
+  };
+  // Without a thread the program is kept until the ranks have met.
+  if (!in_background(attach_it)) attach_it();
 }
 
 void attach_when_filled(const ncclComm_t* place, ncclComm_t parent, const Wishes& wishes) {
@@ -66,11 +68,12 @@ void attach_when_filled(const ncclComm_t* place, ncclComm_t parent, const Wishes
     return;
   }
   ++entry->making;
-  in_background([=] {
+  const auto attach_it = [=] {
     // Where NCCL has not made it, nobody has written there; and where the parent is aborted, neither may be looked at.
     if (wait_for_nccl(parent, &entry->aborted) == ncclSuccess && *place) attach_later({*place, wishes});
     --entry->making;
-  });
+  };
+  if (!in_background(attach_it)) attach_it();
 }
 
 }  // namespace busbw::gpu

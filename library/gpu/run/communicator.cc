@@ -168,9 +168,10 @@ void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams st
       for (const Chosen& one : calls) launch_in(turn, one.call, one.choice);
     }
     order_.after(turn, others);
-  } catch (const Failure& failure) {
+  } catch (const std::exception& error) {
     // While a graph is captured nothing runs, and the ranks stay in step.
-    if (turn.capture == 0) fail(failure.code(), failure.what());
+    const auto* const failure = dynamic_cast<const Failure*>(&error);
+    if (turn.capture == 0) fail(failure ? failure->code() : ncclSystemError, error.what());
     throw;
   }
 }
@@ -185,7 +186,8 @@ void Communicator::note_capture(const Turn& turn) {
   if (!parts_.mixes_graphs) standing_->blind = true;
   if (parts_.mixes_graphs || held_capture_ == turn.capture) return;
   const auto let_go = [ours = shared_from_this()](Communicator*) mutable {
-    in_background([ours = std::move(ours)] {});
+    // Where there is no thread, its memory stays: nothing may be given back here.
+    if (!in_background([ours] {})) new std::shared_ptr<Communicator>(std::move(ours));
   };
   device()->keep(turn.stream, std::shared_ptr<Communicator>(this, let_go));
   held_capture_ = turn.capture;
@@ -244,9 +246,10 @@ bool Communicator::launch_norm(const NormCall& call) {
       Ledger::of_this_process().skip("NCCL has no call with an RMSNorm");
     }
     order_.after(turn);
-  } catch (const Failure& failure) {
+  } catch (const std::exception& error) {
     // While a graph is captured nothing runs, and the ranks stay in step.
-    if (turn.capture == 0) fail(failure.code(), failure.what());
+    const auto* const failure = dynamic_cast<const Failure*>(&error);
+    if (turn.capture == 0) fail(failure ? failure->code() : ncclSystemError, error.what());
     throw;
   }
   return true;
@@ -545,10 +548,12 @@ void Communicator::retire(std::shared_ptr<Communicator> ours) {
   // What runs ends by itself or by the abort word; behind the program's own work it may have to wait for longer, and
   // its memory with it.
   if (ours->idle_within(milliseconds(400))) return;
-  in_background([ours = std::move(ours)] {
+  const bool waits = in_background([ours] {
     while (!ours->idle_within(seconds(1))) {
     }
   });
+  // Without a thread to wait, its memory stays: something may still write there.
+  if (!waits) new std::shared_ptr<Communicator>(std::move(ours));
 }
 
 void Communicator::drain() {

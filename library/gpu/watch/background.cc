@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -77,21 +78,33 @@ class Background {
 
 }  // namespace
 
-void in_background(std::function<void()> body) {
-  Background& background = Background::of_this_process();
-  background.begin();
+bool start_thread(std::function<void()> body) {
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([&background, body = std::move(body)]() mutable {
+  bool started = true;
+  try {
+    std::thread(std::move(body)).detach();
+  } catch (const std::system_error&) {
+    started = false;
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+bool in_background(std::function<void()> body) {
+  Background& background = Background::of_this_process();
+  background.begin();
+  const bool started = start_thread([&background, body = std::move(body)]() mutable {
     in_the_background = true;
     rest_if_the_process_ends();
     body();
     // With what it holds.
     body = nullptr;
     background.end();
-  }).detach();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  });
+  if (!started) background.end();
+  return started;
 }
 
 void rest_if_the_process_ends() {

@@ -6,9 +6,12 @@
 
 namespace busbw::gpu {
 
-// Runs `body` on a thread of its own, which takes none of the program's signals. When the process calls exit, it is
-// waited for until it rests or has ended, for a second at most.
-void in_background(std::function<void()> body);
+// Starts a thread that takes none of the program's signals. False where the system has no thread left to give.
+bool start_thread(std::function<void()> body);
+
+// The same, and when the process calls exit, the thread is waited for until it rests or has ended, for a second at
+// most.
+bool in_background(std::function<void()> body);
 
 // Such a thread comes here between two things that it asks of CUDA or NCCL, and does not come back once the process
 // ends. Other threads go on.

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -109,12 +108,10 @@ class Watch {
   void start() {
     wakeup_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wakeup_.valid()) throw system_failure("eventfd");
-    // The program's signals are for the program's threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([this, wakeup = wakeup_.get()] { run(wakeup); }).detach();
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (start_thread([this, wakeup = wakeup_.get()] { run(wakeup); })) return;
+    wakeup_ = Descriptor();
+    errno = EAGAIN;
+    throw system_failure("starting a thread");
   }
 
   void wake() {
@@ -325,12 +322,14 @@ bool WatchSeat::wait_until_complete(WatchClock::time_point deadline) {
 void WatchSeat::attend(std::shared_ptr<const WatchStanding> standing, std::function<bool()> idle) {
   const std::weak_ptr<Place> weak = place_;
   const auto ask = [weak, standing, idle](int lost) {
-    in_background([weak, standing, idle, lost] {
+    const bool asked = in_background([weak, standing, idle, lost] {
       const std::uint64_t calls = standing->calls;
       const bool idle_now = idle() && standing->calls == calls;
       const std::shared_ptr<Place> place = weak.lock();
       if (place) Watch::of_this_process().change([&] { place->on_answer(lost, calls, idle_now, WatchClock::now()); });
     });
+    const std::shared_ptr<Place> place = asked ? nullptr : weak.lock();
+    if (place) place->on_answer(lost, 0, false, WatchClock::now());
   };
   Watch::of_this_process().change([&] {
     place_->standing = std::move(standing);

@@ -264,8 +264,9 @@ void WatchSeat::Place::finish() {
   finished = true;
   connections.clear();
   listener = Descriptor();
-  // On a thread of its own: giving GPU memory back can wait for kernels, and the watch must not.
-  if (release) in_background(std::move(release));
+  // On a thread of its own: giving GPU memory back can wait for kernels, and the watch must not where there is a way.
+  if (release && !in_background(release)) release();
+  release = nullptr;
 }
 
 }  // namespace busbw::gpu
