@@ -130,4 +130,16 @@ std::uint64_t CudaPatternKernels::count_wrong(const void* data, const void* expe
   return *total_;
 }
 
+void CudaPatternKernels::multiply(const ProductShape& shape, CudaAddress left, CudaAddress right, CudaAddress out,
+                                  CudaStream stream) {
+  if (product_ == nullptr) product_ = find("busbw_product");
+  ProductArguments arguments{
+      .left = left, .right = right, .out = out, .rows = shape.rows, .columns = shape.columns, .inner = shape.inner};
+  const auto tiles = [](int length) { return static_cast<unsigned>((length + product_tile - 1) / product_tile); };
+  void* parameters[] = {&arguments};
+  driver_.check(driver_.launch_kernel(product_, tiles(shape.columns), tiles(shape.rows), 1, product_threads, 1, 1, 0,
+                                      stream, parameters, nullptr),
+                "cuLaunchKernel", where_);
+}
+
 }  // namespace busbw

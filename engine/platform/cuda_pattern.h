@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/core/pattern.h"
+#include "engine/core/plan.h"
 #include "engine/platform/cuda_driver.h"
 
 namespace busbw {
@@ -27,6 +28,9 @@ class CudaPatternKernels {
   std::uint64_t count_wrong(const void* data, const void* expected, std::size_t count, const Pattern& pattern,
                             CudaStream stream);
 
+  // out = left * right of float32, all by rows; asynchronous on the stream.
+  void multiply(const ProductShape& shape, CudaAddress left, CudaAddress right, CudaAddress out, CudaStream stream);
+
  private:
   CudaPatternKernels(const CudaDriver& driver, std::string where);
   CudaFunction find(const std::string& name);
@@ -36,6 +40,7 @@ class CudaPatternKernels {
   std::string where_;
   unsigned multiprocessors_ = 1;
   CudaModule module_ = nullptr;
+  CudaFunction product_ = nullptr;
   CudaAddress counter_ = 0;
   std::uint64_t* total_ = nullptr;  // page-locked, so that the copy from the counter is one transfer
 };

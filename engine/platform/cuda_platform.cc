@@ -8,6 +8,7 @@
 #include "engine/platform/cuda_image.h"
 #include "engine/platform/cuda_pattern.h"
 #include "engine/platform/device.h"
+#include "engine/platform/product_thread.h"
 
 namespace busbw {
 namespace {
@@ -159,6 +160,58 @@ class CudaStreamOwner : public Stream {
   CudaStream stream_ = nullptr;
 };
 
+// In a thread and a stream of its own, as another part of a program would.
+class CudaProduct final : public Product {
+ public:
+  CudaProduct(const SharedContext& context, const ProductShape& shape)
+      : shape_(shape),
+        context_(context),
+        stream_(context, false),
+        kernels_(context->driver(), context->device(), context->where()),
+        left_(context, shape.rows, shape.inner),
+        right_(context, shape.inner, shape.columns),
+        out_(context, shape.rows, shape.columns),
+        thread_([this] { prepare(); }, [this] { multiply(); }, [this] { complete(); }) {}
+
+  void start(int count) override { thread_.start(count); }
+  Seconds finish() override { return thread_.finish(); }
+
+ private:
+  struct Matrix {
+    Matrix(SharedContext where, int one, int other)
+        : context(std::move(where)), bytes(sizeof(float) * static_cast<std::size_t>(one) * other) {
+      context->use();
+      context->check(context->driver().memory_allocate(&address, bytes), "cuMemAlloc of a product");
+    }
+    ~Matrix() {
+      context->use_quietly();
+      context->driver().memory_free(address);
+    }
+    Matrix(const Matrix&) = delete;
+    Matrix& operator=(const Matrix&) = delete;
+    SharedContext context;
+    std::size_t bytes;
+    CudaAddress address = 0;
+  };
+
+  void prepare() {
+    context_->use();
+    // Any small numbers: bytes of 0x3e are floats of 0.186.
+    for (const Matrix* matrix : {&left_, &right_})
+      context_->check(context_->driver().memset_bytes_async(matrix->address, 0x3e, matrix->bytes, stream_.handle()),
+                      "cuMemsetD8Async");
+  }
+  void multiply() { kernels_.multiply(shape_, left_.address, right_.address, out_.address, stream_.handle()); }
+  void complete() { context_->check(context_->driver().stream_synchronize(stream_.handle()), "cuStreamSynchronize"); }
+
+  const ProductShape shape_;
+  SharedContext context_;
+  CudaStreamOwner stream_;
+  CudaPatternKernels kernels_;
+  Matrix left_, right_, out_;
+  ProductThread thread_;  // last: it uses all of the above
+};
+
 class CudaGpu : public Device {
  public:
   CudaGpu(const CudaDriver& driver, int index) : context_(std::make_shared<CudaPrimaryContext>(driver, index)) {
@@ -212,10 +265,8 @@ class CudaGpu : public Device {
     return kernels_->count_wrong(data, expected, count, pattern, stream.handle());
   }
 
-  std::unique_ptr<Product> make_product(const ProductShape&) override {
-    throw Error(ExitCode::not_implemented,
-                "--beside computes on processors only; bench/gpu_library measures products of PyTorch beside GPU "
-                "collectives");
+  std::unique_ptr<Product> make_product(const ProductShape& shape) override {
+    return std::make_unique<CudaProduct>(context_, shape);
   }
 
   Bytes memory_used() override {

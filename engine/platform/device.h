@@ -95,7 +95,6 @@ class Device {
   virtual std::uint64_t count_wrong(const void* data, const void* expected, std::size_t count, const Pattern& pattern,
                                     Stream& stream) = 0;
 
-  // Throws Error(not_implemented) where the platform has none.
   virtual std::unique_ptr<Product> make_product(const ProductShape& shape) = 0;
 
   // Bytes in use on the device, for the memory report.

@@ -1,19 +1,13 @@
-// The thread that computes products, and the product itself: float32, rows of the right matrix stay in the caches.
+// The product itself: float32, rows of the right matrix stay in the caches.
 #include "engine/platform/host_product.h"
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "engine/platform/affinity.h"
+#include "engine/platform/product_thread.h"
 
 namespace busbw {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 class HostProduct final : public Product {
  public:
@@ -22,54 +16,18 @@ class HostProduct final : public Product {
         left_(size(shape.rows, shape.inner), 0.5F),
         right_(size(shape.inner, shape.columns), 0.25F),
         out_(size(shape.rows, shape.columns)),
-        worker_([this, cpus = std::move(cpus)] { work(cpus); }) {}
+        thread_(
+            [cpus = std::move(cpus)] {
+              if (!cpus.empty()) bind_this_thread(cpus);
+            },
+            [this] { multiply(); }, [] {}) {}
 
-  ~HostProduct() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_all();
-    worker_.join();
-  }
-  HostProduct(const HostProduct&) = delete;
-  HostProduct& operator=(const HostProduct&) = delete;
-
-  void start(int count) override {
-    {
-      const std::lock_guard lock(mutex_);
-      begin_ = Clock::now();
-      left_to_do_ = count;
-    }
-    wake_.notify_all();
-  }
-
-  Seconds finish() override {
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return left_to_do_ == 0; });
-    return end_ - begin_;
-  }
+  void start(int count) override { thread_.start(count); }
+  Seconds finish() override { return thread_.finish(); }
 
  private:
   static std::size_t size(int one, int other) {
     return static_cast<std::size_t>(one) * static_cast<std::size_t>(other);
-  }
-
-  void work(const std::vector<int>& cpus) {
-    if (!cpus.empty()) bind_this_thread(cpus);
-    std::unique_lock lock(mutex_);
-    while (true) {
-      wake_.wait(lock, [this] { return stop_ || left_to_do_ > 0; });
-      if (stop_) return;
-      while (left_to_do_ > 0 && !stop_) {
-        lock.unlock();
-        multiply();
-        lock.lock();
-        --left_to_do_;
-      }
-      end_ = Clock::now();
-      wake_.notify_all();
-    }
   }
 
   void multiply() {
@@ -87,12 +45,7 @@ class HostProduct final : public Product {
 
   const ProductShape shape_;
   std::vector<float> left_, right_, out_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  Clock::time_point begin_{}, end_{};
-  int left_to_do_ = 0;
-  bool stop_ = false;
-  std::thread worker_;  // last: it uses all of the above
+  ProductThread thread_;  // last: it uses all of the above
 };
 
 }  // namespace

@@ -33,4 +33,14 @@ struct CountArguments {
   std::uint64_t counter = 0;  // address of 64 zeroed bits
 };
 
+// out = left * right, all float32 and by rows.
+struct ProductArguments {
+  std::uint64_t left = 0, right = 0, out = 0;  // addresses
+  std::int32_t rows = 0, columns = 0, inner = 0;
+  std::int32_t unused = 0;
+};
+
+// A block's part of the result, how deep it goes at once, and its threads, each with 4 x 4 elements.
+inline constexpr int product_tile = 64, product_depth = 16, product_threads = 256;
+
 }  // namespace busbw

@@ -140,6 +140,48 @@ __device__ inline void count_wrong(const CountArguments& arguments) {
 }  // namespace
 }  // namespace busbw
 
+// The product of --beside: tiles through shared memory, with fused multiplications and additions of float32.
+extern "C" __global__ void __launch_bounds__(busbw::product_threads)
+    busbw_product(const __grid_constant__ busbw::ProductArguments given) {
+  constexpr int tile = busbw::product_tile, depth = busbw::product_depth, threads = busbw::product_threads;
+  __shared__ float left[depth][tile + 4];
+  __shared__ float right[depth][tile];
+  const auto* a = reinterpret_cast<const float*>(given.left);
+  const auto* b = reinterpret_cast<const float*>(given.right);
+  auto* out = reinterpret_cast<float*>(given.out);
+  const int first_row = int(blockIdx.y) * tile, first_column = int(blockIdx.x) * tile;
+  const int x = int(threadIdx.x) % 16, y = int(threadIdx.x) / 16;
+  float sums[4][4] = {};
+  for (int first = 0; first < given.inner; first += depth) {
+#pragma unroll
+    for (int i = 0; i < tile * depth / threads; ++i) {
+      const int at = int(threadIdx.x) + i * threads;
+      const int row = first_row + at / depth, column = first_column + at % tile;
+      const int along = first + at % depth, down = first + at / tile;
+      left[at % depth][at / depth] =
+          row < given.rows && along < given.inner ? a[std::size_t(row) * given.inner + along] : 0.0F;
+      right[at / tile][at % tile] =
+          down < given.inner && column < given.columns ? b[std::size_t(down) * given.columns + column] : 0.0F;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < depth; ++k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sums[i][j] = fmaf(left[k][4 * y + i], right[k][4 * x + j], sums[i][j]);
+      }
+    }
+    __syncthreads();
+  }
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 4; ++j) {
+      const int row = first_row + 4 * y + i, column = first_column + 4 * x + j;
+      if (row < given.rows && column < given.columns) out[std::size_t(row) * given.columns + column] = sums[i][j];
+    }
+  }
+}
+
 #define BUSBW_FILL(name, type)                                                                           \
   extern "C" __global__ void busbw_fill_##name(const __grid_constant__ busbw::FillArguments arguments) { \
     busbw::fill<busbw::DataType::type>(arguments);                                                       \
