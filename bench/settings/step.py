@@ -2,8 +2,9 @@
 
     PYTHON-WITH-TORCH bench/settings/step.py [--rounds 15] [--ranks 2] [--gpus]
 
-Each model is a chain of linear layers. In turns, round after round: each layer forward and backward by itself, all
-reductions of each bucket's size, and the whole step under DDP. Some models fit the two slowdowns of work and calls
+Each model is a chain of linear layers. In turns, round after round: each layer forward and backward by itself, the
+chain without DDP, all reductions of each bucket's size, and the whole step under DDP. As waiting after each layer
+costs time, the layers' times are scaled to what the chain takes. Some models fit the two slowdowns of work and calls
 beside each other; `busbw predict step` predicts the others from their layers and the times of the reductions. With
 --gpus the layers are 8 times as wide, the batches 32 times as large, and each time ends when the GPU is done.
 """
@@ -37,7 +38,7 @@ HELD_OUT = {"wide first": ([2048, 1024, 512, 512], 128), "two sizes": ([1024, 64
             "narrow": ([512] * 12, 192), "few": ([1536] * 4, 64)}  # fmt: skip
 MODELS = FIT | HELD_OUT
 SIZES = tuple(1 << n for n in range(18, 26))
-WIDER, MORE_ROWS, LARGEST_ON_GPUS = 8, 32, 30
+WIDER, MORE_ROWS, LARGEST_ON_GPUS = 8, 32, 31
 FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20
 PATIENCE = timedelta(seconds=300)
 
@@ -111,6 +112,16 @@ class Rank:
         mine /= self.dist.get_world_size()
         return list(zip(mine[0].tolist(), mine[1].tolist(), strict=True))
 
+    def chain(self, name: str) -> float:
+        """Forward and backward without DDP, on all ranks at once."""
+        self.dist.barrier()
+        begun = self.now()
+        value = self.inputs[name]
+        for layer in self.layers[name]:
+            value = layer(value)
+        value.sum().backward()
+        return self.us(begun)
+
     def reduction(self, size: int) -> float:
         """One all-reduce."""
         self.dist.barrier()
@@ -135,14 +146,16 @@ def measure(rank: int, ranks: int, port: int, rounds: int, out: str, on_gpus: bo
     """All in turns; rank 0 writes the medians."""
     one = Rank(rank, ranks, port, on_gpus=on_gpus)
     steps: dict[str, list[float]] = {name: [] for name in MODELS}
+    chains: dict[str, list[float]] = {name: [] for name in MODELS}
     work: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in MODELS}
     reductions: dict[int, list[float]] = {size: [] for size in sizes(on_gpus=on_gpus)}
     for number in range(rounds + 3):
         for name in MODELS:
-            found, taken = one.work(name), one.step(name)
+            found, whole, taken = one.work(name), one.chain(name), one.step(name)
             if number >= 3:  # DDP forms its buckets anew after its first step
                 work[name].append(found)
                 steps[name].append(taken)
+                chains[name].append(whole)
         for size, times in reductions.items():
             taken = one.reduction(size)
             if number >= 3:
@@ -150,6 +163,9 @@ def measure(rank: int, ranks: int, port: int, rounds: int, out: str, on_gpus: bo
     if rank == 0:
         layers = {name: [[median(each) for each in zip(*layer, strict=True)] for layer in zip(*found, strict=True)]
                   for name, found in work.items()}  # fmt: skip
+        for name, found in layers.items():
+            scale = median(chains[name]) / sum(map(sum, found))
+            layers[name] = [[scale * us for us in layer] for layer in found]
         Path(out).write_text(json.dumps({
             "steps": {name: median(found) for name, found in steps.items()}, "layers": layers,
             "reductions": [[size, median(found)] for size, found in reductions.items()],

@@ -141,8 +141,11 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, object]:
     recordings = [Recording(path) for path in find(records)]
     stragglers = Stragglers(args.late * 1e-6)
     named: list[tuple[int, int]] = []
+    texts: dict[tuple[int, int], str] = {}
     for meeting in on_gpus(recordings) if args.library else on_the_host(recordings):
-        named += [(late.at, late.rank) for late in stragglers.take(meeting)]
+        for late in stragglers.take(meeting):
+            named.append((late.at, late.rank))
+            texts[named[-1]] = late.text
     planned = spells(args.seed, args.injected, args.healthy, args.ranks)
     soon = sum(any(who == by and first <= at < first + SOON for at, by in named) for first, who, _ in planned)
     ever = sum(any(who == by and first <= at < first + SPELL for at, by in named) for first, who, _ in planned)
@@ -150,7 +153,8 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, object]:
              if not any(who == by and first <= at < first + SPELL for first, who, _ in planned)]  # fmt: skip
     return {
         "steps": steps_of(args), "ranks": args.ranks, "injected": len(planned), "named_within_3_steps": soon,
-        "named_within_10_steps": ever, "false": len(false), "false_at": false[:20], "meetings": stragglers.meetings,
+        "named_within_10_steps": ever, "false": len(false), "false_at": [[*each, texts[each]] for each in false[:20]],
+        "meetings": stragglers.meetings,
         "not_timed": sum(each.gpu().missed for each in recordings),
         "load_before": load, "load_after": os.getloadavg()[0],
         "processors": os.cpu_count(), "machine": platform.processor() or platform.machine(), "seed": args.seed,
