@@ -1,6 +1,7 @@
 // A rank that ends when it has done its calls is missed by nobody who needs it no more, as with NCCL.
 #include <chrono>
 
+#include "library/gpu/api/registry.h"
 #include "library/gpu/watch/watch_place.h"
 #include "library/tests/gpu/ranks.h"
 
@@ -223,7 +224,10 @@ void one_of_four_goes(How how) {
       // Calls that need the lost rank no more are still behind the program's own work.
       const std::uint32_t* word = static_cast<const std::uint32_t*>(my_device().launches.back().arguments.abort);
       if (how != How::quick_exit) my_device().events_done = false;
-      ::usleep(600'000);
+      const Health& health = registry().find(comm)->ours->health();
+      EXPECT_TRUE(eventually([&] { return health.limited(); }, 20'000)) << "nobody has noticed";
+      ::usleep(300'000);
+      EXPECT_EQ(health.code(), ncclSuccess);
       EXPECT_EQ(__atomic_load_n(word, __ATOMIC_ACQUIRE), 0U) << "a kernel was ended";
       if (rank == 2) return expect_an_end_behind_its_calls(comm);
       EXPECT_EQ(rank == 0 ? all_reduce(comm) : reduce_in_a_group(comm), ncclRemoteError);
