@@ -150,9 +150,9 @@ configure() {
   printf '%s\n' "$wanted" >"$folder/.configured"
 }
 
-# compile FOLDER: everything that has been configured there.
+# compile FOLDER [TARGET...]: everything that has been configured there, or these.
 compile() {
-  if ! "$CMAKE" --build "$1" --parallel "$JOBS" 2>&1 | tee "$1/compile.log" | show_progress; then
+  if ! "$CMAKE" --build "$1" --parallel "$JOBS" ${2:+--target "${@:2}"} 2>&1 | tee "$1/compile.log" | show_progress; then
     grep -vE '^\[ *[0-9]+(/[0-9]+|%)\] ' "$1/compile.log" | tail -n 60 >&2
     die "the build in $1 failed; the lines above say why (all of them are in $1/compile.log)"
   fi
