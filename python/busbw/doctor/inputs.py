@@ -29,6 +29,8 @@ BLOCK_BYTES = 4 << 20
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
 LONGEST_WORD = max(map(len, _TABLE))
+_SERVICE = re.compile(r'"(?:severity|level|levelname|reason|health|status|component|timestamp|time|ts|error|err)" ?:')
+"""Keys of objects that services log."""
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _TOPOLOGY = re.compile(
     r"^\s*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
@@ -105,7 +107,7 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     text = _decoded(start)
     if looks_like(text[: 1 << 16]):
         return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_FLIGHT_BYTES))), ()
-    if text.lstrip().startswith("{") and not is_json_log(start.lstrip()):
+    if text.lstrip().startswith("{") and not is_json_log(start.lstrip()) and _may_be_record(text):
         return snapshot, tuple(read_records(Path(name)))
     if "<graphs" in text:
         return replace(snapshot, graph=_text(name)), ()
@@ -117,6 +119,12 @@ def _add(  # noqa: PLR0911 - one for each kind of file
         return _with_topology(snapshot, name), ()
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
     return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
+
+
+def _may_be_record(text: str) -> bool:
+    """Whether the object at the start may be a record, also a broken one: what services log has other keys."""
+    first = text.lstrip().partition("\n")[0]
+    return '"schema"' in first or not _SERVICE.search(first)
 
 
 def _first_lines(text: str) -> str:

@@ -10,7 +10,7 @@ SIGNATURE = Signature(
         r"healthMask (?P<mask>0x[0-9a-f]*[145679d][0-9a-f]*)\b",
         r"Fabric.{0,60}Degraded Bandwidth *: *True",
         r"Route (?:Unhealthy|Recovery in progress) *: *True",
-        r"Health.{0,40}Unhealthy",
+        r"\bHealth\b[^\"\n]{0,40}: Unhealthy",
     ),
     confirm="nvidia-smi -q | grep -A12 Fabric; the NVLink management software's (NMX) events",
     cure="drain the host; the domain's operator reseats or replaces the tray, cable or switch",

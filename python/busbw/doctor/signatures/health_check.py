@@ -12,6 +12,7 @@ SIGNATURE = Signature(
         r"\| (?P<what>(?:PCIe|NVLink|NVBandwidth|Memory|Memtest|Diagnostic|SM Stress|Targeted \w+|Pulse Test|EUD"
         r"|Denylist|NVML Library|CUDA \w+ Library|Permissions\w*|Persistence\w*|Page Retirement\S*|Graphics \w+"
         r"|Software|Context Create|Memory Bandwidth))[ /\w]{0,30}\| +Fail\b",
+        r"\"health\": ?\"Unhealthy\".{0,20}\"reason\": ?\"(?P<what>[^\"]{3,140})",
         r"(?P<what>\bnvvs\b.{0,60}(?:fail|error))",
     ),
     explains=("process-crashed", "slurm-error", "job-cancelled"),

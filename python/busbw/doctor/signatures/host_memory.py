@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="the host ran out of memory: a process was killed or could not allocate",
     patterns=(
+        r"\b(?:status|code)(?: of|:)? (?:137|-9)\b",
+        r"\b(?:ran|run) out-of-memory and exited\b",
         r"low on resource: memory",
         r"OSError: \[Errno 12\]",
         r"\b(?:exit|return)\w*(?: with)?(?: exit| return)?[ _-]?(?:code|status)?\W{1,4}(?:-9|137)\b",

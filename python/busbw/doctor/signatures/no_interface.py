@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         "or the container has none"
     ),
     patterns=(
+        r"[Uu]nable to find .{0,40}common .{0,40}interfaces",
         r"Address family not supported by protocol",
         r"no socket interface found",
         r"NET/Socket *: *no interface found",

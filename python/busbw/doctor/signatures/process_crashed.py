@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.CRASH,
     title="a rank's process crashed ({how})",
     patterns=(
+        r"\b(?:status|code)(?: of|:)? (?P<how>139|134|-11|-6)\b",
         r"(?:[Ww]orker|scheduler|[Ee]ngine)\b.{0,60}(?:died unexpectedly|is dead\b)",
         r"process \d+ terminated with signal (?P<how>SIG\w+)",
         r"DataLoader worker \(pid\(s\) [\d, ]+\) exited unexpectedly",

@@ -18,7 +18,7 @@ SIGNATURE = Signature(
         r"|Value)Error): .{3,}",
         r"^\W{0,4}(?!torch\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
         r"(?P<error>[a-z_]\w{1,40}(?:\.\w{1,60}){1,6}(?:Error|Exception)): .{3,}",
-        rf"^{_HEAD}(?P<error>ProcessRaisedException|ProcessExitedException|pickle\.\w*Error)",
+        rf"^{_HEAD}(?P<error>ProcessRaisedException|ProcessExitedException|_?pickle\.\w*Error)",
         rf"^{_HEAD}(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
         r"|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device|address|init"
         r"|barrier|collective|default group|closed|reset|refused))",

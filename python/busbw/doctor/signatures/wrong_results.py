@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="the results are wrong: {wrong} values out of bounds",
     patterns=(
+        r"Verification error @ element|simpleP2P.{0,60}(?:fail|error)",
         r"Out of bounds values *: *(?P<wrong>[1-9]\d*)",
         r"Out of bounds values *:.{0,20}FAILED",
         r"data corruption detected",
