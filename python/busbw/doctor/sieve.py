@@ -46,7 +46,7 @@ _SAYS = (
 )
 _HOLDS = ("values", "result", "results", "data", "_source", "hits", "events", "logEvents", "streams", "entries")
 """Under these services (Loki, Splunk, Elasticsearch, CloudWatch) keep several lines, or what holds one."""
-_DEEPEST, _MOST_PARTS = 8, 20_000
+_DEEPEST, _MOST_PARTS, _MOST_EMPTY = 8, 20_000, 1000
 _KEYS = b"|".join(each.encode() for each in (*_SAYS, *_HOLDS, "stream"))
 _JSON_LOG = re.compile(rb'\s{0,100}\{\s{0,100}(?:[^\n]{0,4000}?[,{]\s{0,100})?"(?:' + _KEYS + rb')"\s{0,100}:')
 
@@ -57,19 +57,18 @@ def is_json_log(start: bytes) -> bool:
 
 
 def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Lines with their numbers; of a log of JSON objects what each says, which may be several lines."""
+    """Lines with their numbers; of a log of JSON objects what each says, which may be several lines.
+
+    Lines of a plain log pass without a step of Python for each.
+    """
     counted = enumerate(lines, 1)
+    begun = list[tuple[int, bytes]]()
     for number, raw in counted:
-        if raw:
-            known = is_json_log(raw)
-            yield from chain(_objects(((number, raw),)) if known else ((number, raw),), _rest(counted, known))
-            return
-        yield number, raw
-
-
-def _rest(counted: Iterator[tuple[int, bytes]], known: bool) -> Iterable[tuple[int, bytes]]:
-    """The lines after the first: those of a plain log pass without a step of Python for each."""
-    return _objects(counted) if known else counted
+        begun.append((number, raw))
+        if raw or number >= _MOST_EMPTY:
+            every = chain(begun, counted)
+            return _objects(every) if is_json_log(raw) else every
+    return iter(begun)
 
 
 def _objects(counted: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
