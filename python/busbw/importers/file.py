@@ -279,7 +279,7 @@ class _Reading:
             if not quoted and first == 1:
                 quoted = any(line[:1] == ">" for line in lines)
             if first == 1:
-                cells = sum(_CELL.search(line) is not None for line in lines) * 2 > len(lines)
+                cells = sum(line.endswith(("| |", "||")) for line in map(str.rstrip, lines)) * 2 > len(lines)
             if cells:
                 lines = [_CELL.sub("", line) for line in lines]  # noqa: PLW2901 - as the page shows a table of lines
             if quoted:

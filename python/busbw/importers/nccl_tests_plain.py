@@ -107,22 +107,28 @@ def lines_of(rows: list[str], sweep: Sweep, run: str, ranks: int | None) -> Iter
     at = len(sweep.layout.lead)
     middles: dict[tuple[str, ...], str] = {}
     cycles = Cycles()
+    last: list[str] | None = None
+    kind: tuple[str, ...] = ()
+    shared = ""
     for index, row in enumerate(rows):
         words = row.split()
-        size, kind = words[0], tuple(words[2:at])
-        middle = middles.get(kind)
-        if middle is None:
-            middle = middles[kind] = _middle(sweep, kind, ranks)
-        cycle = cycles.of(size, kind)
-        shared = f',"cycle":{cycle}{middle},"count":{words[1]}' if cycle else f'{middle},"count":{words[1]}'
+        size, now = words[0], words[2:at]
+        cycle = cycles.of(size, now)
+        if now != last:
+            last, kind = now, tuple(now)
+            if kind not in middles:
+                middles[kind] = _middle(sweep, kind, ranks)
+            shared = middles[kind]
+        numbered = f',"cycle":{cycle}{shared}' if cycle else shared
         time, algbw, busbw, wrong, time_in, algbw_in, busbw_in, wrong_in = words[at:]
         checked = "" if wrong == "N/A" else f',"wrong":{wrong}'
         checked_in = "" if wrong_in == "N/A" else f',"wrong":{wrong_in}'
+        count = f'{numbered},"count":{words[1]}'
         yield (
-            f'{head}{2 * index}{collective}{size}{first}{time},"algbw_GBps":{algbw},"busbw_GBps":{busbw}{shared}'
+            f'{head}{2 * index}{collective}{size}{first}{time},"algbw_GBps":{algbw},"busbw_GBps":{busbw}{count}'
             f"{checked}{tail}"
             f'{head}{2 * index + 1}{collective}{size}{second}{time_in},"algbw_GBps":{algbw_in},"busbw_GBps":{busbw_in}'
-            f"{shared}{checked_in}{tail}"
+            f"{count}{checked_in}{tail}"
         )
 
 
