@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title="MPI's own transport (UCX or TCP) cannot reach its peers or its device",
     patterns=(
         r"UCX +ERROR",
+        r"\bUCC +ERROR|\bTL_\w{2,8} +ERROR",
         r"btl_tcp_\w+.{0,160}(?:unexpected process identifier|failed|error|unreachable)",
         r"mca_btl_\w+.{0,120}(?:unexpected|failed|error)",
         r"Open MPI failed to TCP connect to a peer",
