@@ -10,8 +10,9 @@ ones are measured again with more repeats. The threshold is half of the smallest
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw.fleet.fabric import Fabric
@@ -76,6 +77,16 @@ class _State:
     known: Knowledge
     wanted: list[Trial] = field(default_factory=list)
 
+    @functools.cached_property
+    def doubtful(self) -> dict[Key, Deviation]:
+        """Parts inside nodes that may be slow, as far as is known in this round."""
+        return _doubtful(self.known, self.options)
+
+    @functools.cached_property
+    def usable(self) -> list[dict[str, tuple[str, ...]]]:
+        """By rail, the nodes of each pod that can be measured with others."""
+        return _usable(self)
+
     def verdict(self, kind: str, nodes: tuple[str, ...], channel: str) -> bool | None:
         key = (kind, nodes, channel)
         one = self.known.found[kind].get(key)
@@ -105,27 +116,39 @@ def next_round(fabric: Fabric, known: Knowledge, options: Options) -> tuple[Tria
     return ()
 
 
+def _doubtful(known: Knowledge, options: Options) -> dict[Key, Deviation]:
+    """Of all parts inside nodes the few that may be slow: a thousand nodes have some ten thousand that are not."""
+    threshold, errors = options.threshold, options.standard_errors
+    return {key: one for key, one in known.found[INSIDE].items() if one[0] + errors * one[1] > threshold}
+
+
 def _inside(state: _State) -> None:
     found, options = state.known.found[INSIDE], state.options
     if len(found) < len(state.fabric.nodes) * len(options.inside):
         state.wanted = [Trial(INSIDE, (node,), channel, options.repeats) for node in state.fabric.nodes
                         for channel in options.inside if (INSIDE, (node,), channel) not in found]  # fmt: skip
-    for key in (
-        key for key, one in found.items() if one.loss + options.standard_errors * one.error > options.threshold
-    ):
+    for key in state.doubtful:
         state.ask(*key)
 
 
 def bad_inside(known: Knowledge, options: Options) -> set[tuple[str, str]]:
     """(node, channel) that are slow by themselves."""
-    return {(key[1][0], key[2]) for key, one in known.found[INSIDE].items()
+    return _bad_of(_doubtful(known, options), known, options)
+
+
+def _bad_of(doubtful: Mapping[Key, Deviation], known: Knowledge, options: Options) -> set[tuple[str, str]]:
+    return {(key[1][0], key[2]) for key, one in doubtful.items()
             if one.loss > options.threshold and is_slow(one, options, known.tries[key])}  # fmt: skip
 
 
 def broken_nodes(known: Knowledge, options: Options) -> set[str]:
     """Nodes on which nothing at all could be measured."""
+    return _broken_of(_doubtful(known, options), known, options)
+
+
+def _broken_of(doubtful: Mapping[Key, Deviation], known: Knowledge, options: Options) -> set[str]:
     dead: dict[str, int] = {}
-    for key, one in known.found[INSIDE].items():
+    for key, one in doubtful.items():
         if one.reason and is_slow(one, options, known.tries[key]):
             dead[key[1][0]] = dead.get(key[1][0], 0) + 1
     return {node for node, count in dead.items() if count == len(options.inside)}
@@ -133,15 +156,17 @@ def broken_nodes(known: Knowledge, options: Options) -> set[str]:
 
 def _usable(state: _State) -> list[dict[str, tuple[str, ...]]]:
     """By rail, the nodes of each pod without those whose own NIC or PCIe is slow: they would hide their neighbours."""
-    bad, broken = bad_inside(state.known, state.options), broken_nodes(state.known, state.options)
+    bad = _bad_of(state.doubtful, state.known, state.options)
+    broken = _broken_of(state.doubtful, state.known, state.options)
     spoilt = [{node for node, where in bad if where in {f"nic{rail}", f"pcie{rail}"}} | broken
               for rail in range(state.fabric.rails)]  # fmt: skip
     pods = state.fabric.groups(state.options.largest_group)
-    return [{pod: tuple(n for n in nodes if n not in out) for pod, nodes in pods.items()} for out in spoilt]
+    return [{pod: nodes if out.isdisjoint(nodes) else tuple(n for n in nodes if n not in out)
+             for pod, nodes in pods.items()} for out in spoilt]  # fmt: skip
 
 
 def _within(state: _State) -> None:
-    for rail, pods in enumerate(_usable(state)):
+    for rail, pods in enumerate(state.usable):
         for nodes in pods.values():
             if len(nodes) >= 2:
                 _search(state, nodes, f"rail{rail}", few=len(pods) * state.fabric.rails < 4)
@@ -226,13 +251,17 @@ def _clean_of(state: _State, nodes: Iterable[str], channel: str) -> set[str]:
 
 
 def _pairs(state: _State, kind: str, sides: Sequence[tuple[str, ...]], channel: str) -> None:
-    """Sides in pairs, node by node, several turns with other partners, one turn a round."""
+    """Sides in pairs, node by node, several turns with other partners, one turn a round.
+
+    Where a turn has no pair between which anything moved, as behind a dead switch, others tell nothing more.
+    """
     for turn in range(min(TURNS, len(sides) - 1 + len(sides) % 2)):
         before = len(state.wanted)
-        for a, b in matching(len(sides), turn):
-            for pair in zip(sides[a], sides[b], strict=False):
-                state.ask(kind, pair, channel)
-        if len(state.wanted) > before:
+        keys = [(kind, pair, channel) for a, b in matching(len(sides), turn)
+                for pair in zip(sides[a], sides[b], strict=False)]  # fmt: skip
+        for key in keys:
+            state.ask(*key)
+        if len(state.wanted) > before or all(state.known.found[kind][key].reason for key in keys):
             return
 
 
@@ -271,7 +300,7 @@ def _clean_pods(state: _State) -> list[list[tuple[str, ...]]]:
     for key in state.known.found[WITHIN]:
         grouped.setdefault(key[2], []).append(key)
     found = []
-    for rail, pods in enumerate(_usable(state)):
+    for rail, pods in enumerate(state.usable):
         keys = grouped.get(f"rail{rail}", [])
         seen = {node for key in keys for node in key[1]}
         good = {node for key in keys if state.verdict(*key) is False for node in key[1]}
@@ -294,6 +323,8 @@ def _controls(state: _State, chosen: Sequence[Trial]) -> Iterator[Trial]:
     """Known good groups of the same kinds and sizes, so that a round of suspects has peers."""
     yield from _controls_inside(state, chosen)
     shapes = {(t.kind, (len(t.nodes) - 1).bit_length()): len(t.nodes) for t in chosen if t.kind != INSIDE}
+    if not shapes:
+        return
     busy = {(node, t.channel) for t in chosen for node in t.nodes}
     for (kind, _), size in shapes.items():
         found = 0
@@ -312,6 +343,8 @@ def _controls(state: _State, chosen: Sequence[Trial]) -> Iterator[Trial]:
 def _controls_inside(state: _State, chosen: Sequence[Trial]) -> Iterator[Trial]:
     """The same part of nodes that are good there; none where all nodes are measured, each other's peers."""
     asked = [t for t in chosen if t.kind == INSIDE]
+    if not asked or not state.known.found[INSIDE]:
+        return
     busy = {t.key for t in asked}
     for part in dict.fromkeys(t.channel.rstrip("0123456789") for t in asked):
         mine = [t for t in asked if t.channel.startswith(part)]

@@ -147,3 +147,12 @@ def test_fleets_with_several_faults_reach_the_figures(seed: int) -> None:
     score = play(world, Options(inside=inside_of(8)))
     assert (score.named, score.accused, score.invented) == (5, 0, ())
     assert score.rounds <= 20
+
+
+def test_behind_a_dead_leaf_one_turn_of_pairs_says_all() -> None:
+    fabric = make_fabric(128, 16, 4)
+    leaf = f"leaf1@{sorted(set(fabric.pod_of.values()))[3]}"
+    world = replace(World(fabric, noise=0.01, seed=5), faults=(Fault(leaf, 1.0),))
+    score = play(world, Options(smallest_loss=0.03, inside=inside_of(4)))
+    assert (score.named, score.accused, score.invented) == (1, 0, ())
+    assert score.rounds <= 11, "three turns of pairs, each measured twice, take 15"
