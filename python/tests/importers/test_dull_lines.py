@@ -8,7 +8,10 @@ import random
 import pytest
 
 from busbw.importers import ImportedSweep, import_stream
+from busbw.importers.context import Document
 from busbw.importers.dull import DullLines
+from busbw.importers.nccl_tests_plain import PlainRows
+from busbw.importers.nccl_tests_rows import DEFAULT_LAYOUT, Sweep
 from busbw.importers.prefixes import ends_head, split_prefix
 from busbw.records.writer import record_lines
 
@@ -82,3 +85,31 @@ def test_a_prefix_ends_where_it_is_split(line: str, other: str) -> None:
 @pytest.mark.parametrize("line", ["3: node: up", "3: 12: x", "3: x | y", "no prefix here", "3: Jan 7 x", "3: "])
 def test_where_digits_may_make_a_further_prefix_nothing_is_passed(line: str) -> None:
     assert ends_head(line, split_prefix(line)[1]) == ("", "")
+
+
+@pytest.mark.parametrize("already", [0, 1, 200, 399, 400])
+@pytest.mark.parametrize("count", [0, 1, 199, 200, 201, 400, 401, 1000])
+def test_many_lines_are_passed_by_as_one_by_one(already: int, count: int) -> None:
+    one, many = Document(is_markdown=False), Document(is_markdown=False)
+    lines = [f"line {at}" for at in range(already + count)]
+    for line in lines[:already]:
+        one.pass_by(line)
+        many.pass_by(line)
+    for line in lines[already:]:
+        one.pass_by(line)
+    many.pass_by_all(lines[already:])
+    assert one._block == many._block
+
+
+def test_a_bullet_names_no_rank() -> None:
+    found: list[ImportedSweep] = []
+    text = f"- + srun -n 8 ./all_gather_perf\n- {HEADER}\n- 1024 32 float none -1 1.0 1.02 0.89 0 1.0 1.02 0.89 0\n"
+    import_stream(io.BytesIO(text.encode()), "paste.txt", found.append)
+    assert [sweep.run.options.get("printed_by") for sweep in found] == [None]
+
+
+def test_times_below_the_least_are_looked_at_one_by_one() -> None:
+    row = "1024 256 float sum -1 {} 1.02 1.79 0 9.0 0.11 0.20 0"
+    sweep = Sweep(DEFAULT_LAYOUT, "all_reduce", {}, is_mscclpp=False)
+    kept = {time: PlainRows([row.format(time)], sweep).keep(100.0, 2.0, 8) for time in ("9.0", "1.0", "0.00")}
+    assert kept == {"9.0": True, "1.0": False, "0.00": False}
