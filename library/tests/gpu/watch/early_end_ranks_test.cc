@@ -195,7 +195,7 @@ void expect_an_end_behind_its_calls(ncclComm_t comm) {
   device.events_done = false;
   std::atomic<bool> ended{false};
   std::thread gpu([&] {
-    ::usleep(50'000);
+    ::usleep(500'000);
     EXPECT_FALSE(ended) << "the end of a communicator came before its calls were done";
     device.events_done = true;
   });
