@@ -250,6 +250,8 @@ const char* words(Obstacle obstacle) {
       return "the output is in no symmetric window of the communicator, or overlaps the input";
     case Obstacle::shared_process:
       return "staged copies take a process for each rank";
+    case Obstacle::few_queues:
+      return "staged copies take the 8 hardware queues that CUDA gives without CUDA_DEVICE_MAX_CONNECTIONS";
   }
   return "";
 }
@@ -357,6 +359,8 @@ Obstacle obstacle(const KernelKind& kind, const Request& request, const Layout& 
     if (kind.algorithm != Algorithm::staged) return request.window ? Obstacle::none : Obstacle::no_window;
     // A thread that fills one rank's queue with what waits for another rank may never come to that one.
     if (request.shared_process) return Obstacle::shared_process;
+    // In a queue with others, a stream that waits for a word holds up what they put there behind it.
+    if (request.few_queues) return Obstacle::few_queues;
     const std::uint64_t pieces = least_pieces(kind.collective, vector_bytes(request), layout);
     return pieces > std::uint64_t(most_pieces) ? Obstacle::too_long : Obstacle::none;
   }

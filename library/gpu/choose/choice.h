@@ -28,6 +28,7 @@ struct Request {
   bool window = false;          // the output lies in a window of the communicator, apart from the input
   bool copies_first = false;    // copy engines wherever they can do it (NCCL_CTA_POLICY_ZERO)
   bool shared_process = false;  // a process holds two or more of the ranks
+  bool few_queues = false;      // a rank's streams share fewer hardware queues than CUDA gives by default
 };
 
 struct Choice {
@@ -57,7 +58,8 @@ enum class Obstacle : std::uint8_t {
   too_long,
   too_short,
   no_window,
-  shared_process
+  shared_process,
+  few_queues
 };
 
 // What keeps a kernel from doing a request on this layout with any number of channels.

@@ -83,6 +83,8 @@ Settings Settings::from_environment() {
                     text("BUSBW_GPU_TIMEOUT is '%s'; it takes a number of seconds.", timeout.c_str()));
     }
   }
+  // What is no number is CUDA's matter.
+  settings.queues = std::max(0, std::atoi(value_of("CUDA_DEVICE_MAX_CONNECTIONS").c_str()));
   settings.prefer = preference(value_of("BUSBW_PREFER"));
   settings.algorithm = value_of("BUSBW_ALGORITHM");
   if (settings.enabled) settings.table = table_text_from_environment();

@@ -22,6 +22,8 @@ struct Settings {
   double timeout_seconds = 60;
   // BUSBW_CHECK=1: NCCL does every call too, and the results are compared.
   bool check = false;
+  // CUDA_DEVICE_MAX_CONNECTIONS, which CUDA reads: hardware queues for a GPU's streams; 0 without it, which gives 8.
+  int queues = 0;
   // BUSBW_GPU_LOG
   LogLevel log = LogLevel::none;
 

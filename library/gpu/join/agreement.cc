@@ -10,6 +10,8 @@
 namespace busbw::gpu {
 namespace {
 
+constexpr std::int32_t queues_by_default = 8;  // of CUDA_DEVICE_MAX_CONNECTIONS
+
 template <std::size_t size>
 std::string get_text(const char (&from)[size]) {
   return std::string(from, ::strnlen(from, size));
@@ -67,6 +69,9 @@ Agreement agree(const std::vector<PeerRecord>& records) {
   });
   agreement.channel_limit = least->channel_limit;
   agreement.blocking = std::all_of(records.begin(), records.end(), [](const PeerRecord& one) { return one.blocking; });
+  agreement.few_queues = std::any_of(records.begin(), records.end(), [](const PeerRecord& one) {
+    return one.queues != 0 && one.queues < queues_by_default;
+  });
   for (const PeerRecord& a : records) {
     for (const PeerRecord& b : records) {
       if (a.rank < b.rank && a.process == b.process) agreement.shared_process = true;

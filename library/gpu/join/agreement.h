@@ -39,7 +39,7 @@ struct PeerRecord {
   std::int32_t able;  // 0: for the reason below
   char reason[252];
   std::int32_t blocking;
-  std::int32_t reserved;
+  std::int32_t queues;            // Settings
   std::uint64_t live[most_live];  // communicators that are there already, by their identity
 };
 static_assert(sizeof(PeerRecord) == 944);
@@ -74,6 +74,7 @@ struct Agreement {
   int channel_limit = 0;        // the least of all ranks
   bool blocking = true;         // all ranks
   bool shared_process = false;  // a process holds two or more of the ranks
+  bool few_queues = false;      // a rank's streams share fewer hardware queues than CUDA gives by default
 };
 
 // Pure, so that ranks with the same records decide alike.

@@ -74,6 +74,7 @@ void Attachment::describe_self() {
   record_.multiprocessors = facts.multiprocessors;
   record_.policy = wishes_.policy;
   record_.blocking = wishes_.blocking ? 1 : 0;
+  record_.queues = settings_.queues;
   std::copy(facts.uuid.begin(), facts.uuid.end(), std::begin(record_.uuid));
   put_text(record_.bus_id, facts.bus_id);
 }
@@ -143,6 +144,7 @@ void Attachment::open_peers() {
   }
   parts_.blocking = agreement.blocking;
   parts_.shared_process = agreement.shared_process;
+  parts_.few_queues = agreement.few_queues;
   std::memcpy(&parts_.kin, &everyone_.front().watch_secret, sizeof parts_.kin);
   try {
     share_->settle(agreement.channel_limit, everyone_.front().watch_name, ranks_);

@@ -118,6 +118,7 @@ Choice Communicator::decide(const Call& call, int most_blocks) const {
   }
   request.copies_first = parts_.copies_first;
   request.shared_process = parts_.shared_process;
+  request.few_queues = parts_.few_queues;
   Layout layout = parts_.memory->layout();
   layout.channels = std::min(layout.channels, most_blocks);
   Choice choice = parts_.choices->choose(request, layout);

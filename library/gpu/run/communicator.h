@@ -88,6 +88,7 @@ struct CommunicatorParts {
   bool mixes_graphs = true;     // StreamOrder
   bool blocking = true;         // on all ranks
   bool shared_process = false;  // a process holds two or more of the ranks
+  bool few_queues = false;      // as in Agreement
   // BUSBW_CHECK=1; null where calls are counted only, for this reason.
   bool counts = false;
   std::unique_ptr<Checker> checker;

@@ -264,6 +264,15 @@ TEST(Choices, TakeNoStagedCopiesWhereAProcessHoldsSeveralRanks) {
   EXPECT_NE(forced.choose(request).reason.find("a process for each rank"), std::string::npos);
 }
 
+// As Megatron-LM sets it: products would stand behind the waits of gradients.
+TEST(Choices, TakeNoStagedCopiesWhereStreamsShareFewQueues) {
+  Request request = all_reduce(25 * MiB, 2);
+  request.few_queues = true;
+  EXPECT_EQ(chosen(Choices::from_settings("", "", h200, Preference::overlap), request), "nccl");
+  const Choices forced = Choices::from_settings("staged/copy", "", h200);
+  EXPECT_NE(forced.choose(request).reason.find("CUDA_DEVICE_MAX_CONNECTIONS"), std::string::npos);
+}
+
 TEST(ForcedAlgorithms, HoldForOneCollectiveOrForAllOthers) {
   const Choices choices = Choices::from_settings("all_reduce=two_shot/simple,nccl,all_gather=direct/ll", "", h200);
   EXPECT_EQ(chosen(choices, all_reduce(1024)), "two_shot/simple");

@@ -41,6 +41,19 @@ TEST_F(Prefer, IsRefusedWithASentenceWhereItIsAnotherWord) {
   }
 }
 
+TEST(Queues, AreThoseOfCudasVariableElseByDefault) {
+  const auto of = [](const char* value) {
+    ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", value, 1);
+    return Settings::from_environment().queues;
+  };
+  EXPECT_EQ(of("1"), 1);
+  EXPECT_EQ(of("32"), 32);
+  EXPECT_EQ(of("many"), 0);
+  EXPECT_EQ(of("-3"), 0);
+  ::unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  EXPECT_EQ(Settings::from_environment().queues, 0);
+}
+
 TEST(Check, IsReadAndRefusedWithASentence) {
   const auto of = [](const char* value) {
     ::setenv("BUSBW_CHECK", value, 1);

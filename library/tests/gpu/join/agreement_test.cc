@@ -43,6 +43,15 @@ TEST(Agreement, SaysWhetherAProcessHoldsSeveralRanks) {
   EXPECT_TRUE(agree(all).shared_process);
 }
 
+TEST(Agreement, SaysWhetherARankHasFewQueues) {
+  auto all = records(3);
+  EXPECT_FALSE(agree(all).few_queues);
+  all[2].queues = 32;
+  EXPECT_FALSE(agree(all).few_queues);
+  all[1].queues = 1;
+  EXPECT_TRUE(agree(all).few_queues);
+}
+
 TEST(Agreement, ARankOfAnotherVersionIsNamedAndNotReadFurther) {
   auto all = records(3);
   std::memset(static_cast<void*>(&all[2]), 0xff, sizeof all[2]);
