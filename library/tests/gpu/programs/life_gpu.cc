@@ -405,11 +405,4 @@ std::vector<Case> all_cases(int) {
 }  // namespace
 }  // namespace programs
 
-int main(int argc, char** argv) {
-  try {
-    return programs::run(argc, argv, programs::all_cases);
-  } catch (const std::exception& error) {
-    std::printf("%s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return programs::main_of(argc, argv, programs::all_cases); }

@@ -70,4 +70,14 @@ inline int run(int argc, char** argv, const std::function<std::vector<Case>(int 
   return jobs.count(failed) == 0 ? 0 : 1;
 }
 
+// The same, and a sentence where it throws.
+inline int main_of(int argc, char** argv, const std::function<std::vector<Case>(int epochs)>& all_cases) {
+  try {
+    return run(argc, argv, all_cases);
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return 1;
+  }
+}
+
 }  // namespace programs
