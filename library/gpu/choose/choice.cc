@@ -357,10 +357,7 @@ Obstacle obstacle(const KernelKind& kind, const Request& request, const Layout& 
   const std::uint64_t packs = ceil_div(vector_bytes(request), pack_bytes(kind.protocol));
   if (kind.protocol == Protocol::copy) {
     if (kind.algorithm != Algorithm::staged) return request.window ? Obstacle::none : Obstacle::no_window;
-    // A thread that fills one rank's queue with what waits for another rank may never come to that one.
-    if (request.shared_process) return Obstacle::shared_process;
-    // In a queue with others, a stream that waits for a word holds up what they put there behind it.
-    if (request.few_queues) return Obstacle::few_queues;
+    if (request.staged != Obstacle::none) return request.staged;
     const std::uint64_t pieces = least_pieces(kind.collective, vector_bytes(request), layout);
     return pieces > std::uint64_t(most_pieces) ? Obstacle::too_long : Obstacle::none;
   }

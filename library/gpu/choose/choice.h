@@ -19,16 +19,29 @@
 
 namespace busbw::gpu {
 
+enum class Obstacle : std::uint8_t {
+  none,
+  nothing_to_do,
+  no_kernel,
+  type,
+  op,
+  ranks,
+  too_long,
+  too_short,
+  no_window,
+  shared_process,  // a process holds two or more of the ranks
+  few_queues       // a rank's streams share fewer hardware queues than CUDA gives by default
+};
+
 struct Request {
   Collective collective;
   ncclDataType_t type;
   ncclRedOp_t op;
   std::uint64_t count;  // as in KernelArguments, but always in elements
   int ranks;
-  bool window = false;          // the output lies in a window of the communicator, apart from the input
-  bool copies_first = false;    // copy engines wherever they can do it (NCCL_CTA_POLICY_ZERO)
-  bool shared_process = false;  // a process holds two or more of the ranks
-  bool few_queues = false;      // a rank's streams share fewer hardware queues than CUDA gives by default
+  bool window = false;               // the output lies in a window of the communicator, apart from the input
+  bool copies_first = false;         // copy engines wherever they can do it (NCCL_CTA_POLICY_ZERO)
+  Obstacle staged = Obstacle::none;  // what keeps all staged copies from these ranks
 };
 
 struct Choice {
@@ -46,20 +59,6 @@ struct Choice {
 struct ChannelRange {
   int least = 0;
   int most = 0;
-};
-
-enum class Obstacle : std::uint8_t {
-  none,
-  nothing_to_do,
-  no_kernel,
-  type,
-  op,
-  ranks,
-  too_long,
-  too_short,
-  no_window,
-  shared_process,
-  few_queues
 };
 
 // What keeps a kernel from doing a request on this layout with any number of channels.

@@ -58,6 +58,20 @@ std::string obstacle(const std::vector<PeerRecord>& records) {
   return "";
 }
 
+Obstacle obstacle_to_staged_copies(const std::vector<PeerRecord>& records) {
+  for (const PeerRecord& a : records) {
+    // A thread that fills one rank's queue with what waits for another rank may never come to that one.
+    for (const PeerRecord& b : records) {
+      if (a.rank < b.rank && a.process == b.process) return Obstacle::shared_process;
+    }
+  }
+  for (const PeerRecord& record : records) {
+    // In a queue with others, a stream that waits for a word holds up what they put there behind it.
+    if (record.queues != 0 && record.queues < queues_by_default) return Obstacle::few_queues;
+  }
+  return Obstacle::none;
+}
+
 }  // namespace
 
 Agreement agree(const std::vector<PeerRecord>& records) {
@@ -69,14 +83,7 @@ Agreement agree(const std::vector<PeerRecord>& records) {
   });
   agreement.channel_limit = least->channel_limit;
   agreement.blocking = std::all_of(records.begin(), records.end(), [](const PeerRecord& one) { return one.blocking; });
-  agreement.few_queues = std::any_of(records.begin(), records.end(), [](const PeerRecord& one) {
-    return one.queues != 0 && one.queues < queues_by_default;
-  });
-  for (const PeerRecord& a : records) {
-    for (const PeerRecord& b : records) {
-      if (a.rank < b.rank && a.process == b.process) agreement.shared_process = true;
-    }
-  }
+  agreement.staged = obstacle_to_staged_copies(records);
   return agreement;
 }
 

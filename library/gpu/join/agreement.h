@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "library/gpu/choose/choice.h"
 #include "library/gpu/cuda/device.h"
 #include "library/gpu/watch/watch_frame.h"
 
@@ -70,11 +71,10 @@ void put_text(char (&to)[size], const std::string& sentence) {
 
 struct Agreement {
   bool accelerated = false;
-  std::string reason;           // why not
-  int channel_limit = 0;        // the least of all ranks
-  bool blocking = true;         // all ranks
-  bool shared_process = false;  // a process holds two or more of the ranks
-  bool few_queues = false;      // a rank's streams share fewer hardware queues than CUDA gives by default
+  std::string reason;                // why not
+  int channel_limit = 0;             // the least of all ranks
+  bool blocking = true;              // all ranks
+  Obstacle staged = Obstacle::none;  // what keeps staged copies from these ranks
 };
 
 // Pure, so that ranks with the same records decide alike.

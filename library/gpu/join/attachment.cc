@@ -143,8 +143,7 @@ void Attachment::open_peers() {
     parts_.why_unchecked = "a non-blocking communicator";
   }
   parts_.blocking = agreement.blocking;
-  parts_.shared_process = agreement.shared_process;
-  parts_.few_queues = agreement.few_queues;
+  parts_.staged = agreement.staged;
   std::memcpy(&parts_.kin, &everyone_.front().watch_secret, sizeof parts_.kin);
   try {
     share_->settle(agreement.channel_limit, everyone_.front().watch_name, ranks_);

@@ -117,8 +117,7 @@ Choice Communicator::decide(const Call& call, int most_blocks) const {
     request.window = window_of(call) != nullptr;
   }
   request.copies_first = parts_.copies_first;
-  request.shared_process = parts_.shared_process;
-  request.few_queues = parts_.few_queues;
+  request.staged = parts_.staged;
   Layout layout = parts_.memory->layout();
   layout.channels = std::min(layout.channels, most_blocks);
   Choice choice = parts_.choices->choose(request, layout);

@@ -85,10 +85,9 @@ struct CommunicatorParts {
   LogLevel log = LogLevel::none;
   // The same on all ranks of the communicator, and on no other one.
   std::uint64_t kin = 0;
-  bool mixes_graphs = true;     // StreamOrder
-  bool blocking = true;         // on all ranks
-  bool shared_process = false;  // a process holds two or more of the ranks
-  bool few_queues = false;      // as in Agreement
+  bool mixes_graphs = true;          // StreamOrder
+  bool blocking = true;              // on all ranks
+  Obstacle staged = Obstacle::none;  // as in Agreement
   // BUSBW_CHECK=1; null where calls are counted only, for this reason.
   bool counts = false;
   std::unique_ptr<Checker> checker;

@@ -8,10 +8,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <new>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 namespace busbw::gpu {
@@ -76,17 +75,28 @@ class Background {
   std::atomic<bool> ends_{false};
 };
 
+void* run_and_forget(void* kept) {
+  const std::unique_ptr<std::function<void()>> body(static_cast<std::function<void()>*>(kept));
+  (*body)();
+  return nullptr;
+}
+
 }  // namespace
 
 bool start_thread(std::function<void()> body) {
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = true;
-  try {
-    std::thread(std::move(body)).detach();
-  } catch (const std::system_error&) {
-    started = false;
+  // Detached from the first: a process that ends between the start of a thread and its detaching leaks it.
+  pthread_attr_t detached;
+  bool started = ::pthread_attr_init(&detached) == 0;
+  if (started) {
+    auto kept = std::make_unique<std::function<void()>>(std::move(body));
+    pthread_t thread;
+    started = ::pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED) == 0 &&
+              ::pthread_create(&thread, &detached, run_and_forget, kept.get()) == 0;
+    if (started) static_cast<void>(kept.release());
+    ::pthread_attr_destroy(&detached);
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;

@@ -258,7 +258,7 @@ TEST(Choices, TakeStagedCopiesInAsManyPiecesAsTheScratchNeeds) {
 // One thread that drives several GPUs fills the queue of the first with what waits for the second.
 TEST(Choices, TakeNoStagedCopiesWhereAProcessHoldsSeveralRanks) {
   Request request = all_reduce(25 * MiB, 2);
-  request.shared_process = true;
+  request.staged = Obstacle::shared_process;
   EXPECT_EQ(chosen(Choices::from_settings("", "", h200, Preference::overlap), request), "nccl");
   const Choices forced = Choices::from_settings("staged/copy", "", h200);
   EXPECT_NE(forced.choose(request).reason.find("a process for each rank"), std::string::npos);
@@ -267,7 +267,7 @@ TEST(Choices, TakeNoStagedCopiesWhereAProcessHoldsSeveralRanks) {
 // As Megatron-LM sets it: products would stand behind the waits of gradients.
 TEST(Choices, TakeNoStagedCopiesWhereStreamsShareFewQueues) {
   Request request = all_reduce(25 * MiB, 2);
-  request.few_queues = true;
+  request.staged = Obstacle::few_queues;
   EXPECT_EQ(chosen(Choices::from_settings("", "", h200, Preference::overlap), request), "nccl");
   const Choices forced = Choices::from_settings("staged/copy", "", h200);
   EXPECT_NE(forced.choose(request).reason.find("CUDA_DEVICE_MAX_CONNECTIONS"), std::string::npos);

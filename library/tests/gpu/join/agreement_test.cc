@@ -38,18 +38,18 @@ TEST(Agreement, RanksThatAreAlikeAreAccelerated) {
 
 TEST(Agreement, SaysWhetherAProcessHoldsSeveralRanks) {
   auto all = records(4);
-  EXPECT_FALSE(agree(all).shared_process);
+  EXPECT_EQ(agree(all).staged, Obstacle::none);
   all[3].process = all[1].process;
-  EXPECT_TRUE(agree(all).shared_process);
+  EXPECT_EQ(agree(all).staged, Obstacle::shared_process);
 }
 
 TEST(Agreement, SaysWhetherARankHasFewQueues) {
   auto all = records(3);
-  EXPECT_FALSE(agree(all).few_queues);
+  EXPECT_EQ(agree(all).staged, Obstacle::none);
   all[2].queues = 32;
-  EXPECT_FALSE(agree(all).few_queues);
+  EXPECT_EQ(agree(all).staged, Obstacle::none);
   all[1].queues = 1;
-  EXPECT_TRUE(agree(all).few_queues);
+  EXPECT_EQ(agree(all).staged, Obstacle::few_queues);
 }
 
 TEST(Agreement, ARankOfAnotherVersionIsNamedAndNotReadFurther) {

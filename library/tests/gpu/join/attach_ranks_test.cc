@@ -136,6 +136,40 @@ TEST(NotAccelerated, WhereRanksWouldDecideDifferently) {
   EXPECT_EQ(wait_for(second), 0);
 }
 
+class StagedCopies : public ::testing::Test {
+ protected:
+  StagedCopies() { ::setenv("BUSBW_ALGORITHM", "staged/copy", 1); }
+  ~StagedCopies() override { ::unsetenv("BUSBW_ALGORITHM"); }
+
+  static std::string decision(ncclComm_t comm) { return explain(comm, Collective::all_reduce, 8 << 20); }
+  FakeDevices devices_;
+};
+
+TEST_F(StagedCopies, AreTakenByAProcessForEachRank) {
+  run_processes(2,
+                [](ncclComm_t comm, int) { EXPECT_TRUE(contains(decision(comm), "staged/copy")) << decision(comm); });
+}
+
+TEST_F(StagedCopies, AreNotTakenByThreads) {
+  run_threads(2, [](ncclComm_t comm, int) {
+    EXPECT_TRUE(contains(decision(comm), "a process for each rank")) << decision(comm);
+  });
+}
+
+TEST_F(StagedCopies, AreTakenByNoRankWhereOneHasFewQueues) {
+  const ncclUniqueId id = new_id();
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.push_back(start_process([&, rank] {
+      if (rank == 1) ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "4", 1);
+      run_rank(id, 2, rank, [](ncclComm_t comm, int) {
+        EXPECT_TRUE(contains(decision(comm), "CUDA_DEVICE_MAX_CONNECTIONS")) << decision(comm);
+      });
+    }));
+  }
+  for (const pid_t rank : ranks) EXPECT_EQ(wait_for(rank), 0);
+}
+
 TEST(NotAccelerated, WithoutAGpu) {
   FakeDevices devices;
   devices.none = "there is no NVIDIA driver";
