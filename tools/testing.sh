@@ -36,6 +36,17 @@ run_ctest() {
     --parallel "$4" --quiet) || true
   grep -qs '<testcase' "$RESULTS/$2.xml" || broken "$2" "ctest ran no $3 test in ${1#"$ROOT"/}"
   failures "$RESULTS/$2.xml"
+  if [ "$3" = ranks ] && few_failed "$2"; then
+    (cd "$1" && timeout 300 "$CTEST" --rerun-failed --output-junit "$RESULTS/again/$2.xml" --quiet) || true
+  fi
+}
+
+# few_failed NAME: at most three tests of one run failed. They are tried once more, one by one, and named at the end where they
+# passed then: ranks and real daemons wait for each other in them, and a host may stall for seconds.
+few_failed() {
+  local failed
+  failed=$(failures "$RESULTS/$1.xml" 2>&1 | grep -c '^failed: ') || true
+  [ "$failed" -ge 1 ] && [ "$failed" -le 3 ] && mkdir -p "$RESULTS/again"
 }
 
 # Rooms whose tests start no ranks run on all processors, but for the files that measure time. Tests with ranks wait more
@@ -60,16 +71,13 @@ run_python() {
   run_pytest python "${loud[@]}"
 }
 
-# run_pytest NAME WORD...: one run and its results. Real daemons stand in these tests, and a host may stall for seconds: at most
-# three that failed are tried once more, one by one, and named at the end where they passed then.
+# run_pytest NAME WORD...: one run and its results.
 run_pytest() {
-  local name=$1 failed
+  local name=$1
   shift
   (cd "$ROOT" && "$VENV/bin/python" -m pytest -q --junitxml="$RESULTS/$name.xml" "$@") && return
   grep -qs '<testcase' "$RESULTS/$name.xml" || broken "$name" "pytest ran no test"
-  failed=$("$VENV/bin/python" "$ROOT/tools/tally.py" --failures "$RESULTS/$name.xml" | grep -c '^failed: ') || true
-  if [ "$failed" -ge 1 ] && [ "$failed" -le 3 ]; then
-    mkdir -p "$RESULTS/again"
+  if few_failed "$name"; then
     (cd "$ROOT" && timeout 300 "$VENV/bin/python" -m pytest -q --last-failed --junitxml="$RESULTS/again/$name.xml" "$@" -n 0) || true
   fi
 }
