@@ -33,6 +33,7 @@ _WORDS = (
     r"wandb(?::|\.errors)|tensorboard|huggingface_hub|HTTP Request: |Retrying \(Retry\(",
     # Open MPI that takes UCX instead of openib.
     r"error initializing an OpenFabrics device|help-mpi-btl-openib|help message help-",
+    r"cannot find a corresponding process|metrics exporter agent",
     # NCCL's RAS only watches; its port may be taken by another job of the host.
     r"ras/\w+\.\w{1,2}:\d+ NCCL WARN",
     r"NCCL INFO RAS \w",

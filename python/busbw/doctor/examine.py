@@ -11,12 +11,15 @@ from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import FINDINGS, below_expected
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
+from busbw.doctor.topics import guessed
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
     """Every finding; within a severity causes before effects, then the dearest first, then in the order of the list."""
     found = [finding for examination in FINDINGS.values() for finding in examination(facts)]
     found += recognise(facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts))
+    if (guess := guessed(facts.scans, found)) is not None:
+        found.append(guess)
     found = _with_causes(found)
     # Evidence quotes logs and settings of others.
     return tuple(

@@ -81,7 +81,7 @@ def _aborted_by_watchdog(merged: Mapping[str, Found]) -> bool:
     return bool(groups) and all(each.get("how") in _ABORTS for each in groups)
 
 
-def _cause_of(name: str, merged: Mapping[str, object], *, aborted: bool) -> Signature | None:
+def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: bool) -> Signature | None:
     """The found signature of which this one is a sequel; None where it stands for itself."""
     mine = SIGNATURES[name]
     others = [SIGNATURES[other] for other in merged if other != name]
@@ -89,10 +89,20 @@ def _cause_of(name: str, merged: Mapping[str, object], *, aborted: bool) -> Sign
         return SIGNATURES["watchdog-timeout"]
     if aborted:
         others = [each for each in others if each.name != "process-crashed"]
+    unexplained = name == "job-cancelled" and not any(
+        "why" in dict(each) for _, hit in merged[name] for each in hit.groups
+    )
     causes = [
         other
         for other in others
         if name in other.explains
+        # Somebody ended a job after it had failed already.
+        or (
+            unexplained
+            and other.stage < Stage.CRASH
+            and other.severity is not Severity.NOTE
+            and _first(merged[other.name]) < _first(merged[name])
+        )
         # A last resort names who reports; whoever knows what happened stands before it.
         or (mine.last and not other.last and other.stage <= mine.stage and other.severity is not Severity.NOTE)
         or (
@@ -103,6 +113,11 @@ def _cause_of(name: str, merged: Mapping[str, object], *, aborted: bool) -> Sign
         )
     ]
     return min(causes, key=lambda each: each.stage, default=None)
+
+
+def _first(found: Found) -> int:
+    """The first line of any log with it."""
+    return min((line for _, hit in found for line, _ in hit.lines), default=0)
 
 
 def _finding(signature: Signature, found: Found, cause: Signature | None, *, one_node: bool, survived: bool) -> Finding:

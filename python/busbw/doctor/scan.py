@@ -48,10 +48,18 @@ _ENDED = re.compile(
 )
 """What a job prints that ended as it should."""
 _ALIVE_WORDS = ("loss", "tim", "throughput", "tflops", "samples", "training", "avg bus", "trainer.fit", " 200")
-_ERROR_WORDS = ("error", "fatal", "fail", "abort", "exception", "panic", "denied")
-_ERROR = re.compile(r"\b(?:error|fatal|failed|failure|aborted|aborting|exception|panic|denied)\b", re.IGNORECASE)
+_ERROR_WORDS = (
+    *("error", "fatal", "fail", "abort", "exception", "panic", "denied", "refused", "unable to", "not found", "cannot"),
+    *("could not", "couldn't", "timed out", "timeout ", "unreachable", "lost", "corrupt", "degraded", "mismatch"),
+)
+_ERROR = re.compile(
+    r"\b(?:error|fatal|failed|failure|fails|failing|aborted|aborting|exception|panic|denied|refused|unable to|not found"
+    r"|cannot|could not|couldn't|timed out|timeout (?:expired|exceeded|reached|while|waiting|after|error)|unreachable"
+    r"|lost|corrupt(?:ed)?|degraded|mismatch(?:ed)?)\b|[a-z](?:Error|Exception|Failure)\b",
+    re.IGNORECASE,
+)
 _NO_ERROR = re.compile(r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning", re.IGNORECASE)
-MAX_STRANGE = 3
+MAX_STRANGE = 24
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
 
 

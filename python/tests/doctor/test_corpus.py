@@ -208,6 +208,29 @@ def test_errors_that_nobody_knows_are_shown_as_unseen(tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("[ERROR] trunk connection failure of NVLink 3, marking it", "nvlink-error"),
+        ("mlx5_7: the flux of QP 12 failed", "ibv-call-failed"),
+        ("FluxError: the gloo capacitor aborted", "gloo-error"),
+        ("the flux capacitor of ib_write_bw over mlx5_1 fails", "ibv-call-failed"),
+        ("nvlink errors: 0", ""),
+        ("n0:1:2 [0] NCCL INFO NVLink failed to flux", ""),
+        ("nvlink failed: flux\nstep 12 loss 2.1", ""),
+    ],
+)
+def test_an_error_in_unknown_words_is_told_by_the_part_it_names(line: str, name: str, tmp_path: Path) -> None:
+    found = loud(line + "\n", tmp_path)
+    assert [each.name for each in found] == [name] * bool(name)
+    assert all("no signature knows" in each.title and each.fix for each in found)
+
+
+def test_what_a_signature_knows_stands_before_what_words_name(tmp_path: Path) -> None:
+    text = "nvlink flux failed\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    assert [each.name for each in loud(text, tmp_path)] == ["gpu-memory-full"]
+
+
+@pytest.mark.parametrize(
     ("signal", "first"), [("6 (SIGABRT)", "watchdog-timeout"), ("11 (SIGSEGV)", "process-crashed")]
 )
 def test_an_abort_beside_a_timeout_is_the_watchdogs_own(signal: str, first: str, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ SIGNATURE = Signature(
         r"Rank \d+ on \S+ could not open \S+ \(",
         r"channels on the extra devices of other ranks have no peer",
         r"No matched device found",
-        r"NIXL_ERR_BACKEND",
         r"NET/IB : Unable to query (?:device|port)",
         r"ibv_query_(?:device|port).{0,60}Operation not permitted",
         r"IB device \S{1,40} not found",

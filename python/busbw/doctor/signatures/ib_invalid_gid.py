@@ -17,6 +17,7 @@ SIGNATURE = Signature(
         r"ibv_query_gid.{0,40}fail",
         r"GID table changed",
         r"No such GID",
+        r"\bGID\b.{0,60}(?:is (?:zero|null|empty|not (?:valid|found|set))|: ?(?:::$|0000:0000:0000:0000:0000:0000))",
         r"invalid GID index",
         r"remote FLID configured as zero",
         r"(?:INIT|RTR|RTS) (?:failed|transition).{0,60}Invalid argument",

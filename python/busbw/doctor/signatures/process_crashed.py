@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"\b(?:status|code)(?: of|:)? (?P<how>139|134|-11|-6)\b",
         r"(?:[Ww]orker|scheduler|[Ee]ngine)\b.{0,60}(?:died unexpectedly|is dead\b)",
+        r"(?:shut ?down|terminated|stopped|ended|died) (?:with|by|on|from) signal (?P<how>6|7|8|11)\b",
         r"process \d+ terminated with signal (?P<how>SIG\w+)",
         r"DataLoader worker \(pid\(s\) [\d, ]+\) exited unexpectedly",
         r"Pin memory thread exited unexpectedly",
@@ -28,6 +29,7 @@ SIGNATURE = Signature(
         r"(?:actor|worker(?: process)?|engine core(?: process)?) (?:has )?died unexpectedly",
         r"Engine core (?:proc\w* )?(?:initialization )?failed",
         r"(?P<how>Segmentation fault)",
+        r"(?P<how>SIG(?:SEGV|ABRT|BUS|ILL|FPE)) received\b",
         r"(?P<how>Signal 11 \(SIGSEGV\))",
         r"exitcode *: *(?P<how>-(?:11|6|7|4|8))\b",
         r"Signal: (?P<how>Segmentation fault|Aborted)",

@@ -1,0 +1,111 @@
+"""What an error that no signature knows is about: told by the parts of the system that its words name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from busbw.base.text import clean
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.scan import Scan
+from busbw.doctor.signature import Stage
+from busbw.doctor.signatures import SIGNATURES
+
+MAX_TITLE = 160
+_DULL = re.compile(
+    r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages|(?:^|\W)(?:WARN|INFO)\W",
+    re.IGNORECASE,
+)
+"""Lines with a word of an error that tell of none: counters, choices, what a level calls less than an error."""
+
+# The first that fits decides: parts of the machine before programs, and programs before what any of them may say.
+_TOPICS = tuple(
+    (re.compile(words, re.IGNORECASE), name)
+    for words, name in (
+        (r"nvswitch|\bsxid\b", "nvswitch-error"),
+        (r"\bimex\b|compute-?domain", "imex"),
+        (r"fabric-?manager|nv-fabricmanager|\bfabric state\b|FABRIC_MANAGER", "fabric-manager"),
+        (r"nvlink", "nvlink-error"),
+        (r"\becc\b|double[- ]bit|row[- ]remap|uncorrectable", "gpu-memory-error"),
+        (r"\bpcie\b|\baer\b|pcieport", "pcie-errors"),
+        (r"\bxid\b", "gpu-error-other"),
+        (r"\bMCE\b|machine check|\bEDAC\b", "machine-check"),
+        (r"nvidia-container|\bcdi\b|enroot|pyxis|\brunc\b|containerd|oci runtime", "container-start"),
+        (r"nvshmem|ibgda", "nvshmem-init"),
+        (r"libfabric|\befa\b|net/ofi|\bfi_[a-z]+", "efa-error"),
+        (r"\bsharp\w*\b|collnet", "sharp"),
+        (r"mlx5|infiniband|\bibv_|\brdma\b|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b", "ibv-call-failed"),
+        (r"nvrm|nvidia (?:driver|module)|nvidia\.ko|libcuda", "driver-not-loaded"),
+        (r"amdgpu|\brocm\b|\bkfd\b|\bhsa_", "amd-gpu-error"),
+        (r"out of memory|\boom\b|cannot allocate|bad_alloc", "host-memory"),
+        (r"no space left|quota|disk full", "disk-full"),
+        (
+            r"\bnvme|\bblk_|\bsd[a-z]\b.{0,20}sector|lustre|\bnfs\b|\bgpfs\b|ext4|\bxfs\b|\bceph\b|stale file"
+            r"|input/output|read-only file|checkpoint file|file (?:write|read) failed",
+            "file-system",
+        ),
+        (r"name or service|resolve (?:host|address)|getaddrinfo|gai error", "dns"),
+        (r"host key|\bssh\b|publickey", "ssh-launch"),
+        (r"slurm|\bsrun\b|sbatch", "slurm-error"),
+        (r"kubelet|\bpods?\b|scheduler-plugins|\bjobset\b|mpijob|pytorchjob", "kubernetes-event"),
+        (r"rendezvous|\brdzv|\betcd\b", "rendezvous-timeout"),
+        (r"tcpstore|\bc10d\b.{0,60}store", "store-lost"),
+        (r"\bgloo\b", "gloo-error"),
+        (r"\bpmix|\bpmi2?\b", "pmi"),
+        (r"\bucx\b|\buct_|\bucp_|\bompi|open mpi|\bmpi_\w|\bprted?\b|\borted?\b|hydra_|mpiexec|mpirun", "mpi-other"),
+        (r"connection refused", "connection-refused"),
+        (r"no route to host|network is unreachable", "no-route"),
+        (r"nccl", "nccl-error"),
+        (r"\bcuda\w*|\bcu(?:Mem|Ctx|Init|Stream|Event|Device|Launch)\w+", "cuda-call-failed"),
+        (r"\braylet\b|\bray\.|\bgcs_", "ray-error"),
+        (r"\bxla\b|pjrt|coordination.service|\bjax\b", "xla-error"),
+        (r"connection (?:reset|closed|aborted|lost)|broken pipe|peer (?:closed|gone)", "remote-error"),
+        (r"permission denied|operation not permitted", "gpu-permission"),
+        (r"timed? ?out|deadline exceeded", "connection-timeout"),
+        (r"^\W*(?:\[?\w*\]?:?\s*)?[A-Za-z_][\w.]*(?:Error|Exception)\b", "python-exception"),
+    )
+)  # fmt: skip
+
+
+def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | None:
+    """What the nearest to a cause of the unknown errors is about, where no finding tells a cause."""
+    loud = [each for each in findings if each.severity is not Severity.NOTE]
+    if any(each.name not in _EMPTY for each in loud):
+        return None
+    found = list(_found(scans))
+    if not found:
+        return None
+    return min(found, key=lambda each: each.stage)
+
+
+_EMPTY = frozenset({"killed-by-launcher", "process-crashed", "job-cancelled"})
+"""These say that something ended, and nothing of why."""
+
+
+def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
+    for scan in scans:
+        for line, text in scan.strange:
+            if line > scan.alive and not _DULL.search(text) and (name := topic(text)):
+                yield _finding(name, text, Evidence(clean(text)[:200], scan.source, line))
+
+
+def topic(text: str) -> str | None:
+    """The signature whose part of the system the line names; None where it names none."""
+    return next((name for words, name in _TOPICS if words.search(text)), None)
+
+
+def _finding(name: str, text: str, evidence: Evidence) -> Finding:
+    known = SIGNATURES[name]
+    return replace(
+        Finding(
+            name,
+            Severity.WARNING,
+            f"an error in words that no signature knows, by what it names: {clean(text)[:MAX_TITLE]}",
+            (evidence,),
+            Cost(known.cost),
+            known.cure,
+            Proof(instruction=f"confirm: {known.confirm}"),
+        ),
+        stage=min(known.stage, Stage.EFFECT),
+    )
