@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import time
 from dataclasses import replace
@@ -14,7 +15,7 @@ from pairwise import METHODS, Found  # noqa: E402
 
 from busbw.fleet.plan import Options, inside_of  # noqa: E402
 from busbw.fleet.score import Score, play  # noqa: E402
-from busbw.fleet.simulate import World, draw_faults, make_fabric  # noqa: E402
+from busbw.fleet.simulate import Fault, World, draw_faults, make_fabric  # noqa: E402
 
 
 def main() -> int:
@@ -29,8 +30,10 @@ def main() -> int:
     for seed in range(int(first), int(last or first) + 1):
         if time.monotonic() > deadline:
             break
-        world = World(fabric, noise=args.noise, seed=seed)
+        world = World(fabric, noise=args.noise, seed=seed, restless=args.restless)
         world = replace(world, faults=draw_faults(world, seed % 9, args.smallest_loss))
+        if args.doubles:
+            world = replace(world, faults=double_fault(world, args.smallest_loss))
         scores.append(play(world, options))
         one = scores[-1]
         if args.verbose or one.missed or one.invented:
@@ -44,6 +47,29 @@ def main() -> int:
     for name, found in others.items():
         tell_pairwise(name, found, args.nodes)
     return 0
+
+
+DOUBLES = ("spine spine", "uplink spine", "uplink uplink", "leaf uplink", "leaf spine", "leaf cable", "uplink cable")
+
+
+def double_fault(world: World, smallest: float) -> tuple[Fault, ...]:
+    """Two faults of switches of one rail, kinds by turns; a leaf and its uplink, and a cable below, are of one pod.
+
+    What is behind another fault on every path must be the worse one, by a third and 3 %: else nobody could see it.
+    """
+    rng = random.Random(f"doubles {world.seed}")
+    kinds = DOUBLES[world.seed % len(DOUBLES)].split()
+    rail, pods = rng.randrange(world.fabric.rails), rng.sample(list(world.fabric.pods()), 2)
+    first = smallest * 10 ** (0.7 * rng.random())
+    second = min(0.9, max(smallest + first, first * (1.35 + rng.random())))
+    places = [f"{kinds[0]}{rail}@{pods[0]}", f"{kinds[1]}{rail}@{pods[kinds[0] == kinds[1]]}"]
+    if kinds[1] == "cable":
+        places[1] = f"cable{rail}@{rng.choice(world.fabric.pods()[pods[0]])}"
+    if "spine" in kinds:
+        spines = rng.sample(range(world.spines), 2)
+        places = [f"spine{rail}.{spines[at]}" if kind == "spine" else place
+                  for at, (kind, place) in enumerate(zip(kinds, places, strict=True))]  # fmt: skip
+    return (Fault(places[0], first), Fault(places[1], second))
 
 
 def tell(scores: list[Score], nodes: int) -> None:
@@ -86,6 +112,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rails", type=int, default=8)
     parser.add_argument("--smallest-loss", type=float, default=0.03)
     parser.add_argument("--noise", type=float, default=0.01)
+    parser.add_argument("--restless", type=float, default=0.0, help="how much noise and load drift from round to round")
+    parser.add_argument("--doubles", action="store_true", help="two faults of switches of one rail in each fleet")
     parser.add_argument("--budget", type=float, default=3600.0, help="seconds after which no fleet is begun")
     parser.add_argument("--pairwise", action="store_true", help="also what pairwise scripts find on the same fabrics")
     parser.add_argument("--verbose", action="store_true", help="a line for each fleet")

@@ -55,6 +55,7 @@ class Namespaces:
         self.nodes = tuple(f"n{number}" for number in range(1, nodes + 1))
         self.pod_of = {node: f"pod{at // pod_nodes}" for at, node in enumerate(self.nodes)} if pod_nodes else {}
         self.mbit = mbit
+        self._pod_nodes = pod_nodes
         self._prefix = f"{PREFIX}{os.getpid()}"
         self._head = f"{self._prefix}-head"
         self._folder = tempfile.TemporaryDirectory(prefix=PREFIX)
@@ -83,7 +84,7 @@ class Namespaces:
         self._shape([(node, loss)])
 
     def shape_uplink(self, pod: str, share: float) -> None:
-        """Give the uplink of a pod this share of a node's bandwidth; usual is four times as much."""
+        """Give the uplink of a pod this many times a node's bandwidth; usual is as many as the pod has nodes."""
         for side in ("d", "u"):
             _batch(["tc", "-n", self._head], [self._tbf("replace", f"{side}{pod}", self.mbit * share)])
 
@@ -141,18 +142,37 @@ class Namespaces:
                       f"link set u{pod} master {pod} up", f"link set d{pod} master spine up"]  # fmt: skip
         lines.append("addr add 10.77.0.1/16 dev spine")
         for node in self.nodes:
-            lines += [f"link add p{node} type veth peer name eth0 netns {self._space(node)}",
+            mac = self._mac(node)
+            lines += [f"link add p{node} type veth peer name eth0 address {mac} netns {self._space(node)}",
                       f"link set p{node} master {self.pod_of.get(node, 'spine')} up"]  # fmt: skip
         _batch(["ip", "-n", self._head], lines)
         for node in self.nodes:
             _batch(["ip", "-n", self._space(node)],
                    ["link set lo up", f"addr add {self.address(node)}/16 dev eth0", "link set eth0 up"])  # fmt: skip
+        self._introduce()
         for space in everyone:
             # A model of congestion (bbr) probes for bandwidth by turns; what is measured shall not breathe with it.
             _run(["ip", "netns", "exec", space, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno"])
         self._shape([(node, 0.0) for node in self.nodes])
         for pod in bridges[1:]:
-            self.shape_uplink(pod, 4.0)
+            self.shape_uplink(pod, float(self._pod_nodes))
+
+    def _introduce(self) -> None:
+        """Tell everyone the addresses of the nodes.
+
+        The kernel has one table of neighbours for all namespaces, of 1,024 entries (net.ipv4.neigh.default.gc_thresh3):
+        with 128 nodes it overflows and connections fail. Permanent entries do not count, and nobody must ask for them.
+        """
+        known = [
+            (node, f"neigh add {self.address(node)} lladdr {self._mac(node)} nud permanent dev") for node in self.nodes
+        ]
+        _batch(["ip", "-n", self._head], [f"{line} spine" for _, line in known])
+        for node in self.nodes:
+            _batch(["ip", "-n", self._space(node)], [f"{line} eth0" for other, line in known if other != node])
+
+    def _mac(self, node: str) -> str:
+        number = int(node[1:])
+        return f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}"
 
     def _shape(self, losses: Iterable[tuple[str, float]]) -> None:
         there = []

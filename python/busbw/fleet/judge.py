@@ -3,8 +3,10 @@
 Inside a node each part was measured by itself. On a rail hypotheses are components, each with a loss of its own; a
 group is as slow as the slowest component that it uses. The set is built by maximum likelihood: the component that
 explains most is added, and each that is no longer needed taken back, as long as the logarithm of the likelihood gains
-more than a fault costs. The cost bounds false alarms: with C candidates it is ln(C) + 7, so that noise invents one
-fault in about a thousand rails. Then each is exchanged for every other: what explains nearly as much is the runner-up.
+more than a fault costs. The search begins with each of the best few, so that of two faults both are found. The cost
+bounds false alarms: with C candidates it is ln(C) + 7, so that noise invents one fault in about a thousand rails. Then
+each is exchanged for every other, and the sets of the other searches are compared: what explains nearly as much is the
+runner-up.
 What was in the very same tests cannot be told apart by them: then all are named together, and none is accused.
 """
 
@@ -22,6 +24,7 @@ from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Knowledge
 CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
 SPREAD = 40.0  # what a result that a hypothesis cannot explain costs at most: one wild result condemns nobody
 MOST_FAULTS = 64  # of one rail
+FIRSTS = 4  # components with which the search begins
 SHAPES = 0.05  # groups of different shapes lose a twentieth more or less of the same fault
 
 
@@ -227,7 +230,7 @@ def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator
     # Only what a slow test passed can be slow.
     rail = _Rail(tests, sorted(frozenset().union(*(test.users for test in slow))))
     cost = math.log(len(every) + 1) + 7
-    chosen = _choose(rail, cost, options)
+    chosen, others = _likeliest(rail, cost, options)
     base = sum(rail.penalties(chosen)[0])
     for candidate, loss in chosen.items():
         if loss > options.threshold:
@@ -235,7 +238,9 @@ def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator
             error = 1 / math.sqrt(sum(1 / max(one.error, 0.001) ** 2 for one in members))
             reason = _reason(rail, chosen, candidate) if loss >= 1 else ""
             kind, place = _as_told(rail, candidate)
-            runner = "" if kind == "either" else _runner_up(rail, chosen, candidate, base)
+            instead = [f"{c.kind} {c.place}".strip() for other in others if candidate not in other
+                       for c in other if c not in chosen]  # fmt: skip
+            runner = "" if kind == "either" else _runner_up(rail, chosen, candidate, base) or " and ".join(instead[:2])
             yield Verdict(kind, place, channel, loss, max(0.001, error), reason, runner)
 
 
@@ -257,8 +262,28 @@ def _as_told(rail: _Rail, one: _Candidate) -> tuple[str, str]:
     return "either", " or ".join(f"{kind} {place}" for kind, place in sorted(same))
 
 
-def _choose(rail: _Rail, cost: float, options: Options) -> dict[_Candidate, float]:
-    chosen: dict[_Candidate, float] = {}
+def _likeliest(
+    rail: _Rail, cost: float, options: Options
+) -> tuple[dict[_Candidate, float], list[dict[_Candidate, float]]]:
+    """The likeliest set of faults, and others that explain nearly as much.
+
+    Of two faults neither may gain most alone: what explains a little of both does. So the search begins with each of
+    the best few as well.
+    """
+    now, losses = rail.penalties({}), rail.predicted({})
+    likely = [c for most, c in _by_most(rail, now)[: 4 * FIRSTS] if most > cost and c != SPINES[1]]
+    firsts = sorted(((rail.best_loss(c, now, losses), c) for c in likely), reverse=True)
+    starts = [{}, *({c: gain.loss} for gain, c in firsts[1:FIRSTS] if gain.gain > cost)]
+    sets: dict[frozenset[_Candidate], tuple[float, dict[_Candidate, float]]] = {}
+    for start in starts:
+        chosen = _choose(rail, cost, options, start)
+        sets.setdefault(frozenset(chosen), (sum(rail.penalties(chosen)[0]) + cost * len(chosen), chosen))
+    ranked = sorted(sets.values(), key=lambda each: each[0])
+    return ranked[0][1], [chosen for price, chosen in ranked[1:] if price - ranked[0][0] <= CLOSE]
+
+
+def _choose(rail: _Rail, cost: float, options: Options, start: dict[_Candidate, float]) -> dict[_Candidate, float]:
+    chosen = dict(start)
     while len(chosen) < MOST_FAULTS:
         now, losses = rail.penalties(chosen), rail.predicted(chosen)
         (gain, loss), best = _best(rail, chosen, now, losses)
@@ -273,12 +298,19 @@ def _best(
     rail: _Rail, chosen: dict[_Candidate, float], now: tuple[list[float], _Spines], losses: Sequence[float]
 ) -> tuple[_Gain, _Candidate | None]:
     found: tuple[_Gain, _Candidate | None] = (_Gain(0.0, 0.0), None)
-    for candidate in rail.of:
+    for most, candidate in _by_most(rail, now):
+        if most <= found[0].gain:
+            break
         if candidate not in chosen and (candidate != SPINES[1] or SPINES[0] in chosen):
             gain = rail.best_loss(candidate, now, losses)
             if gain.gain > found[0].gain + 1e-9:
                 found = (gain, candidate)
     return found
+
+
+def _by_most(rail: _Rail, now: tuple[list[float], _Spines]) -> list[tuple[float, _Candidate]]:
+    """Candidates with what each can gain at most: the penalties of its tests, since none falls below zero."""
+    return sorted(((sum(now[0][n] for n in mine), c) for c, mine in rail.of.items()), reverse=True)
 
 
 def _prune(rail: _Rail, chosen: dict[_Candidate, float], cost: float) -> None:

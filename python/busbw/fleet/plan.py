@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,9 @@ from busbw.fleet.fabric import Fabric
 from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Key, Knowledge, Trial
 
 TURNS = 3  # pairs with as many different partners, where nobody is known to be good
+PAIRED = (
+    16  # nodes of a pod that are measured in pairs with another pod's: enough to tell an uplink beside a slow spine
+)
 LAST_GROUP = 4  # groups up to this size are not halved: each of their nodes is measured with a good partner
 
 
@@ -280,7 +284,7 @@ def _across(state: _State) -> None:
     if len({pod for pod in state.fabric.pod_of.values() if pod}) < 2:
         return
     slow = []
-    for rail, pods in enumerate(_clean_pods(state)):
+    for rail, (pods, muffled) in enumerate(_clean_pods(state)):
         channel = f"rail{rail}"
         if len(pods) < 2:
             continue
@@ -289,13 +293,18 @@ def _across(state: _State) -> None:
         rings = [tuple(nodes[column] for nodes in pods) for column in range(columns)]
         verdicts = [state.ask(ACROSS, ring, channel) for ring in rings]
         if len(pods) > 2 and (any(verdicts) or state.fabric.rails < 3):
-            slow.append((channel, pods))
+            slow.append((channel, pods + muffled))
+        else:
+            # Behind a slow leaf only a worse uplink is seen; a ring would be as slow as the leaf.
+            for nodes, partners in zip(muffled, pods, strict=False):
+                for pair in zip(nodes[:PAIRED], partners, strict=False):
+                    state.ask(ACROSS, pair, channel)
     for channel, pods in slow:
-        _pairs(state, ACROSS, [nodes[:8] for nodes in pods], channel)
+        _pairs(state, ACROSS, [nodes[:PAIRED] for nodes in pods], channel)
 
 
-def _clean_pods(state: _State) -> list[list[tuple[str, ...]]]:
-    """By rail, the pods that have nodes known to be good there, with these."""
+def _clean_pods(state: _State) -> list[tuple[list[tuple[str, ...]], list[tuple[str, ...]]]]:
+    """By rail, the nodes of pods that are known to be good there; and of pods whose leaf alone is slow, the best."""
     grouped: dict[str, list[Key]] = {}
     for key in state.known.found[WITHIN]:
         grouped.setdefault(key[2], []).append(key)
@@ -306,8 +315,21 @@ def _clean_pods(state: _State) -> list[list[tuple[str, ...]]]:
         good = {node for key in keys if state.verdict(*key) is False for node in key[1]}
         bad = {node for key in keys if len(key[1]) == 2 and state.verdict(*key) for node in key[1]} - good
         clean = [tuple(n for n in nodes if n in good or (n not in seen and n not in bad)) for nodes in pods.values()]
-        found.append([nodes for nodes in clean if nodes])
+        dull = [nodes for nodes, left in zip(pods.values(), clean, strict=True) if not left]
+        muffled = [_best_half(state, nodes, keys) for nodes in dull]
+        found.append(([nodes for nodes in clean if nodes], [nodes for nodes in muffled if nodes]))
     return found
+
+
+def _best_half(state: _State, nodes: Sequence[str], keys: Iterable[Key]) -> tuple[str, ...]:
+    """Those of a pod without good nodes that were in its quicker pairs; none where nothing moved."""
+    least: dict[str, float] = {}
+    for key in keys:
+        if len(key[1]) == 2 and not (one := state.known.found[WITHIN][key]).reason:
+            for node in key[1]:
+                least[node] = min(one.loss, least.get(node, 1.0))
+    middle = statistics.median(least.values()) if least else 0.0
+    return tuple(node for node in nodes if least.get(node, 1.0) <= middle)
 
 
 def _disjoint(wanted: Sequence[Trial]) -> Iterator[Trial]:

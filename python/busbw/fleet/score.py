@@ -62,9 +62,10 @@ def cost(trials: Sequence[Trial]) -> tuple[float, float]:
 
 def compare(world: World, verdicts: Sequence[Verdict]) -> tuple[list[str], list[str], int]:
     """Faults that were not named, verdicts without a fault, and how many good nodes are accused."""
-    real = {_named(fault) for fault in world.faults}
+    names = _names(world.faults)
+    real = set(names)
     said = {component(v, real) for v in verdicts}
-    missed = [f"{f.where} {f.loss:.3f}" for f in world.faults if _named(f) not in said]
+    missed = [f"{f.where} {f.loss:.3f}" for f, name in zip(world.faults, names, strict=True) if name not in said]
     invented = [f"{v.name} {v.loss:.3f}" for v in verdicts if component(v, real) not in real]
     faulty = {f.where.partition("@")[2] for f in world.faults}
     nodes = set(world.fabric.nodes)
@@ -83,9 +84,13 @@ def component(v: Verdict, real: Collection[str] = ()) -> str:
         return f"{v.channel}@{v.place}"
     if v.kind == "broken":
         return f"broken@{v.place}"
-    return f"spine{rail}" if v.kind == "spine" else f"{v.kind}{rail}@{v.place}"
+    return f"spine{rail} {v.place}".strip() if v.kind == "spine" else f"{v.kind}{rail}@{v.place}"
 
 
-def _named(fault: Fault) -> str:
-    """A fault as far as a verdict can name it: of spines the rail."""
-    return fault.where.partition(".")[0] if fault.where.startswith("spine") else fault.where
+def _names(faults: Sequence[Fault]) -> list[str]:
+    """Each fault as far as a verdict can name it: of spines the rail, and that it is a second one."""
+    names: list[str] = []
+    for fault in faults:
+        name = fault.where.partition(".")[0] if fault.where.startswith("spine") else fault.where
+        names.append(f"{name} second" if name in names else name)
+    return names

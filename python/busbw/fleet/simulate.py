@@ -42,6 +42,9 @@ class World:
     drift: float = 0.01
     bursts: float = 0.01  # share of samples that foreign load makes 20 % slower
     seed: int = 0
+    restless: float = 0.0
+    """Load that drifts: noise and level of a round follow a walk, with this standard deviation of a step (of the
+    logarithm of the noise; a tenth of it for the level)."""
 
 
 def make_fabric(nodes: int, nodes_per_pod: int, rails: int) -> Fabric:
@@ -86,6 +89,7 @@ def run(world: World, trials: Sequence[Trial], number: int) -> list[Outcome]:
     rng = random.Random(f"{world.seed} round {number}")
     losses = {fault.where: fault.loss for fault in world.faults}
     drifts: dict[str, float] = {}
+    louder, slower = _walk(world, number)
     outcomes = []
     for trial in trials:
         loss = max((losses[c] for c in components(world, trial) if c in losses), default=0.0)
@@ -94,11 +98,21 @@ def run(world: World, trials: Sequence[Trial], number: int) -> list[Outcome]:
             continue
         kind = trial.channel.rstrip("0123456789")
         drift = drifts.setdefault(f"{trial.kind} {kind}", rng.gauss(0, world.drift))
-        level = LINK_GBPS * (1 - loss) * math.exp(drift)
-        samples = (level * (1 + rng.gauss(0, world.noise)) * (0.8 if rng.random() < world.bursts else 1.0)
+        level = LINK_GBPS * (1 - loss) * math.exp(drift - slower)
+        samples = (level * (1 + rng.gauss(0, world.noise * louder)) * (0.8 if rng.random() < world.bursts else 1.0)
                    for _ in range(trial.repeats))  # fmt: skip
         outcomes.append(Outcome(trial, tuple(max(0.001, sample) for sample in samples)))
     return outcomes
+
+
+def _walk(world: World, number: int) -> tuple[float, float]:
+    """Of round `number`: the factor of the noise, and by how much all are slower. Noise stays within 0.3 to 3 times."""
+    rng = random.Random(f"load {world.seed}")
+    loud = slow = 0.0
+    for _ in range(number + 1 if world.restless else 0):
+        loud = max(-1.2, min(1.1, loud + rng.gauss(0, world.restless)))
+        slow += rng.gauss(0, world.restless / 10)
+    return math.exp(loud), slow
 
 
 def components(world: World, trial: Trial) -> Iterator[str]:
@@ -118,4 +132,9 @@ def components(world: World, trial: Trial) -> Iterator[str]:
         if pods.get(a) != pods.get(b):
             yield from (f"uplink{rail}@{pods.get(a)}", f"uplink{rail}@{pods.get(b)}")
             for path in range(world.paths):
-                yield f"spine{rail}.{zlib.crc32(f'{a} {b} {rail} {path}'.encode()) % world.spines}"
+                yield f"spine{rail}.{_hashed(f'{a} {b} {rail} {path}') % world.spines}"
+
+
+def _hashed(flow: str) -> int:
+    """Of a flow. The multiplication mixes: of a CRC alone, two spines would be met by the same flows always."""
+    return (zlib.crc32(flow.encode()) * 0x9E3779B1 & 0xFFFFFFFF) >> 12
