@@ -14,6 +14,7 @@ BOX = str.maketrans(dict.fromkeys("│┃║┆┊╎", "|"))
 """What separates the cells of a box."""
 RULE = re.compile(r"[\s|+:=*\u2500-\u257f_-]{3,}$")
 """A line between rows."""
+_GAP = re.compile(r"\S\s{2,}\S")
 _GLUE = re.compile(r"(?<=\w)[ \t]+(?=[(\[][^()\[\]]{1,12}[)\]])")
 _VALUE_UNIT = re.compile(
     r"(?<=\d)[ \t]+(?=(?:[kKMGT]?i?B|[µμu]s|ms|ns|s|us|[GMTK]i?B/s|[GMTK]i?Bps|[GM]b/s|[GM]bps|bytes)(?:\s|$))"
@@ -21,7 +22,10 @@ _VALUE_UNIT = re.compile(
 _WITH_UNIT = re.compile(r"([-+]?[\d.,]{1,30}(?:e[-+]?\d{1,3})?)\s?([a-zA-Zµμ/]{1,8})")
 _FIGURE_UNITS = frozenset({"us", "ms", "s", "ns", "gb/s", "mb/s", "gib/s", "mib/s", "gbit/s", "tb/s", "gb/s?"})
 
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d{1,9})?|\d{1,3}(?:[ \u00a0\u202f'_]\d{3})+(?:\.\d{1,9})?")
+_GROUPED = re.compile(
+    r"\d{1,2}(?:,\d\d)+,\d{3}(?:\.\d{1,9})?"
+    r"|\d{1,3}(?:,\d{3})+(?:\.\d{1,9})?|\d{1,3}(?:[ \u00a0\u202f'_]\d{3})+(?:\.\d{1,9})?"
+)
 _DOTS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}")
 _DECIMAL_COMMA = re.compile(r"\d{1,3}(?:[. \u00a0\u202f]\d{3})*,\d{1,9}|\d{1,15},\d{1,9}")
 _WITH_COMMA = re.compile(r"[\d. \u00a0\u202f]{1,30}(?:,\d{1,9})?")
@@ -32,6 +36,8 @@ def mark_of(line: str) -> str:
     """What parts the cells of a header: a comma, semicolon, tab or pipe; "" for blanks."""
     if line.count("|") >= 1 and line.lstrip().startswith("|"):
         return "|"
+    if 1 <= line.count(" | ") <= 3 and all(_GAP.search(part) for part in line.strip().split(" | ")):
+        return ""  # a bar between two parts of a row whose cells blanks part
     return next((mark for mark in ("|", ",", ";", "\t") if mark in line), "")
 
 
@@ -53,15 +59,15 @@ def cells_of(line: str, mark: str) -> list[str]:
 
 
 def blank_cells(line: str) -> list[str]:
-    """Cells that blanks part; a value and its unit are one cell."""
-    return _VALUE_UNIT.sub("", line).split()
+    """Cells that blanks part; a value and its unit are one cell, and a bar between two parts of a row is none."""
+    return _VALUE_UNIT.sub("", line.replace(" | ", "  ")).split()
 
 
 def header_cells(line: str, mark: str) -> list[list[str]]:
     """The ways in which a header may be cut: by wide gaps, where names have blanks, and by any."""
     if mark:
         return [cells_of(line, mark)]
-    glued = _GLUE.sub("", line.strip())
+    glued = _GLUE.sub("", line.replace(" | ", "  ").strip())
     return [each for each in (re.split(r"\s{2,}", glued), glued.split()) if 3 <= len(each) <= MAX_CELLS]
 
 

@@ -38,6 +38,9 @@ _WORDS = re.compile(
 )
 
 
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
 @dataclass(frozen=True)
 class Columns:
     """What the columns of a table say: which collectives they allow, and how many ranks size over count gives."""
@@ -49,7 +52,8 @@ class Columns:
 @lru_cache(maxsize=1024)
 def named_in(text: str | None, *, all_words: bool = True) -> Collective | None:
     """The collective that a text names, if it names one only; gather, scatter and reduce are words of prose too."""
-    found = {collective_named(word[0]) for word in _WORDS.finditer(text or "")}
+    parted = _CAMEL.sub("_", text or "")
+    found = {collective_named(word[0]) for word in _WORDS.finditer(parted)}
     if not all_words:
         found -= {"reduce", "gather", "scatter", "broadcast"}
     found.discard(None)
@@ -59,7 +63,7 @@ def named_in(text: str | None, *, all_words: bool = True) -> Collective | None:
 @lru_cache(maxsize=256)
 def collective_of_file(name: str) -> Collective | None:
     """The collective that a file's name names."""
-    return named_in(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.rsplit("/", 1)[-1]))
+    return named_in(name.rsplit("/", 1)[-1])
 
 
 def signature(lead: dict[str, str]) -> tuple[str, ...]:

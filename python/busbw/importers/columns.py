@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from busbw.importers.names import named
 from busbw.importers.values import collective_named
 from busbw.records import Collective, Placement
 
@@ -41,14 +42,14 @@ _LIBRARY = re.compile(r"(?i)(?:\w[\w+-]*ccl[\w+-]*|gloo|u?mpi|ucc|symm[_-]?mem|n
 
 _NAMES = {
     "bytes": "size bytes sizeb sizebytes msgsize messagesize msgsizebytes messagesizebytes sizeinbytes nbytes msgbytes "
-    "payload payloadbytes payloadsize datasize datasizebytes buffersize buffersizebytes tensorsize tensorbytes tensor "
-    "totalbytes totalsize numbytes transfersize",
+    "message msg payload payloadbytes payloadsize datasize datasizebytes buffersize buffersizebytes tensorsize "
+    "tensorbytes tensor totalbytes totalsize numbytes transfersize",
     "count": "count elements elems countelems countelements elementcount numelements nelems nelements numel",
     "type": "type dtype datatype nccltype",
     "op": "redop op reduction reduceop",
     "root": "root",
-    "time": "time latency lat avgtime timeavg avglatency latencyavg meantime timemean meanlatency latencymean duration "
-    "durationavg avgduration elapsed elapsedtime avglat latavg",
+    "time": "time latency lat avgtime timeavg avglatency latencyavg meantime timemean meanlatency "
+    "latencymean duration durationavg avgduration elapsed elapsedtime avglat latavg",
     "algbw": "algbw algobw algorithmbw algorithmbandwidth algbandwidth algobandwidth avgalgbw algbwavg meanalgbw",
     "busbw": "busbw busbandwidth avgbusbw busbwavg meanbusbw nwbw nwbandwidth",
     "wrong": "wrong nwrong errors numerrors wrongcount",
@@ -61,7 +62,7 @@ _NAMES = {
     "per_node": "gpuspernode ngpuspernode numgpuspernode devicespernode procspernode nprocpernode processespernode "
     "ranksperhost ranksofnode taskspernode ppn gpusperhost",
     "bw": "bw bandwidth throughput effectivebandwidth effectivebw effective avgbw bwavg meanbandwidth avgbandwidth",
-    "library": "library backend",
+    "library": "library backend solution",
     "variant": "variant transport mode algo algorithm proto protocol impl implementation method kernel",
     "cycle": "numcycle cycle",
 }
@@ -80,6 +81,9 @@ class Column:
     placement: Placement | None = None
     library: str | None = None
     collective: Collective | None = None
+    ranks: int | None = None
+    variant: str | None = None
+    """A header that names no figure below a title that names the figure of all columns."""
 
 
 def plain_unit(text: str) -> str:
@@ -108,14 +112,21 @@ _TIME_WORDS = {
     for word in words.split()
 }
 
+_ALONE = {
+    **{unit: Column("time", unit) for unit in ("us", "ms", "ns")},
+    **{unit: Column("bytes", unit) for unit in ("kb", "kib", "mb", "mib")},
+}
+"""Names of JSON and CSV that are a unit and nothing else."""
 _ENGLISH = {
-    "size": "taille größe groesse tamaño tamanho dimensione grootte размер 大小 数据量 数据大小 消息大小 "
-    "データサイズ サイズ",
-    "time": "temps zeit tiempo tempo tijd время 时间 耗时 平均耗时 時間",
-    "latency": "latence latenz latencia latência latenza латентность 时延 延迟 レイテンシ",
-    "bandwidth": "bande_passante bandbreite ancho_de_banda largura_de_banda 带宽 帯域幅",
-    "algbw": "算法带宽",
-    "busbw": "总线带宽 bus-bandbreite",
+    "size": "크기 메시지_크기 rozmiar velikost boyut storlek størrelse méret メッセージサイズ メッセージ長 taille "
+    "größe groesse tamaño tamanho dimensione grootte размер 大小 数据量 数据大小 消息大小 データサイズ サイズ",
+    "time": "시간 czas čas süre idő temps zeit tiempo tempo tijd время 时间 耗时 平均耗时 時間",
+    "latency": "지연 지연시간 opóźnienie latens gecikme latence latenz latencia latência latenza латентность "
+    "时延 延迟 レイテンシ",
+    "bandwidth": "대역폭 przepustowość bant_genişliği bandbredd båndbredde propustnost bande_passante "
+    "bandbreite ancho_de_banda largura_de_banda 带宽 帯域幅",
+    "algbw": "算法带宽 알고리즘_대역폭 アルゴリズム帯域幅",
+    "busbw": "总线带宽 bus-bandbreite 버스_대역폭 バス帯域幅",
 }
 _FOREIGN = {word.replace("_", " "): english for english, words in _ENGLISH.items() for word in words.split()}
 _FOREIGN_NAME = re.compile("|".join(sorted(map(re.escape, _FOREIGN), key=len, reverse=True)))
@@ -141,7 +152,19 @@ def column_of(header: str) -> Column | None:
     whole = _named(base, unit)
     if whole is None and found and not found["bracket"]:
         whole = _named(text, "")  # "times", "msg_bytes"
-    return whole
+    return whole or _by_words(base, text, unit)
+
+
+def _by_words(base: str, text: str, unit: str) -> Column | None:
+    """What the words of a name say in any order; the last resort."""
+    alone = _ALONE.get(text.strip().lower())
+    if alone:
+        return alone
+    said = named(base, unit) or (named(text, "") if unit else None)
+    if said is None:
+        return None
+    column = Column(said.field, said.unit, said.placement, said.library, said.collective, said.ranks)
+    return column if _unit_fits(column) else None
 
 
 def _named(base: str, unit: str) -> Column | None:
@@ -221,6 +244,7 @@ def with_placements(columns: Sequence[Column | None], above: Sequence[str] = ())
             column = placed[at]
             if column is not None and current and column.field in FIGURES | {"wrong"}:
                 placed[at] = replace(column, placement=column.placement or current)
+    placed = _beside_out_of_place(placed)
     names = [
         (column.field, column.library, column.collective)
         for column in placed
@@ -234,3 +258,15 @@ def with_placements(columns: Sequence[Column | None], above: Sequence[str] = ())
                 placed[at] = replace(column, placement="in_place" if key in seen else "out_of_place")
                 seen.add(key)
     return placed
+
+
+def _beside_out_of_place(columns: list[Column | None]) -> list[Column | None]:
+    """A figure of no placement is in place where the same stands out of place: `algbw_out_gbs` and `algbw_in_gbs`."""
+    outside = {replace(column, placement=None) for column in columns if column and column.placement == "out_of_place"}
+    inside = {replace(column, placement=None) for column in columns if column and column.placement == "in_place"}
+    return [
+        replace(column, placement="in_place")
+        if column and not column.placement and column in outside and column not in inside and column.field in FIGURES
+        else column
+        for column in columns
+    ]

@@ -29,6 +29,9 @@ class Figures(Protocol):
     def keep(self, most_rate: float, least_us: float, ranks: int) -> bool:
         """Whether all rates (GB/s, printed and by size over time) are at most, all times at least as given."""
 
+    def agree(self) -> bool:
+        """Whether each row surely follows from its size, time and bandwidths; False sends them to a closer look."""
+
     def __len__(self) -> int: ...
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from busbw.importers.across import Across
+from busbw.importers.by_values import below_a_title, with_values
 from busbw.importers.cells import BOX, MAX_CELLS, MAX_HEADER, RULE, cells_of, header_cells, mark_of
 from busbw.importers.columns import FIGURES, Column, column_of, is_table, with_placements
 from busbw.importers.draft import Sink
@@ -18,10 +19,11 @@ __all__ = ["FORMAT", "STARTS", "Parser"]
 STARTS = (
     *("algbw", "busbw", "algBw", "busBw", "BusBW", "AlgBW", "bus_bw", "alg_bw", "algBW", "busBW", "algoBW", "busbW"),
     *("Bus BW", "Alg BW", "bus bw", "alg bw", "andwidth", "atency", "lat_", "time_", "time (", "Time (", "_ms", "_us"),
-    *("(us)", "(ms)", "out-of-place", "Size | ", "size | ", "Collective | ", "collective,", "{|"),
+    *("(us)", "(GB/s)", "(ms)", "out-of-place", "Size | ", "size | ", "Collective | ", "collective,", "{|"),
 )
 """What the header of such a table, or the row above it, holds."""
 
+_BEHIND = re.compile(r"[A-Za-z]\w{0,20}=\S{0,40}|(?i:ok|pass|passed|fail|failed)")
 _NUMBER = re.compile(r"[-+]?\d")
 _UNITS = re.compile(r"\s*(?:\([^()]{1,12}\)\s*){2,}")
 _WIKI_START = re.compile(r"\s*\{\|")
@@ -77,6 +79,9 @@ class Parser:
         # The index that pandas prints, and a mark of the row in front.
         if not self._mark and len(cells) == len(self._columns) + 1 and cells[0] == str(len(self._rows)):
             return cells[1:]
+        # What a script prints behind the last figure, such as rc=0.
+        if not self._mark and len(cells) == len(self._columns) + 1 and _BEHIND.fullmatch(cells[-1]):
+            return cells[:-1]
         return cells
 
     def _is_row(self, cells: Sequence[str]) -> bool:
@@ -124,6 +129,8 @@ class Parser:
         runs = self._runs
         runs.mark = self._mark
         runs.commas = self._mark != "," and decimal_commas([cells for _, cells, _ in self._rows])
+        if None in self._columns:
+            self._columns = with_values(self._columns, [cells for _, cells, _ in self._rows])
         for number_, cells, line in self._rows:
             known = [(column, cell) for column, cell in zip(self._columns, cells, strict=True) if column and cell]
             size = next((cell for column, cell in known if column.field == "bytes"), "")
@@ -137,31 +144,41 @@ class Parser:
             return False
         text = text.lstrip("# ") if text.startswith("#") and "," in text else line
         mark = mark_of(text)
-        for cells in header_cells(text, mark):
+        ways = [(cells, [column_of(cell) for cell in cells]) for cells in header_cells(text, mark)]
+        for cells, columns in sorted(ways, key=lambda way: way[1].count(None)):
             if len(cells) > MAX_CELLS or len(cells) < (2 if mark else 3):
                 continue
-            columns = [column_of(cell) for cell in cells]
             if len(cells) == 2 and mark != "|" and None in columns:
                 continue
             above = self._above if len(self._above) == len(cells) else []
-            if is_table(columns) and _is_header(cells, columns, mark):
+            titled = below_a_title(cells, columns, self._words()) if mark else None
+            known = titled or columns
+            if is_table(known) and _is_header(cells, known, mark):
                 if before_anchor(line) is not None:
                     return False  # nccl-tests' own header behind a prefix that is still to be learned
-                self._columns = with_placements(columns, above)
+                self._columns = titled or with_placements(columns, above)
                 self._mark = mark
                 self._head = line
                 self._rows = []
                 self._runs = Runs(self._sink, cells)
                 return True
-            if mark == "|" and self._says_no_size(cells, columns, number_):
+            if self._says_no_size(cells, columns, mark, number_):
                 return True
         if _PLACES.search(text):
             self._above = cells_of(text, mark) if mark else []
         return False
 
-    def _says_no_size(self, cells: Sequence[str], columns: Sequence[Column | None], number_: int) -> bool:
+    def _words(self) -> list[str]:
+        """The heading and the words above, the nearest last."""
+        return [self._sink.sweep_starts().heading or "", *self._sink.above()]
+
+    def _says_no_size(self, cells: Sequence[str], columns: Sequence[Column | None], mark: str, number_: int) -> bool:
         """A table of bandwidths whose rows are no sizes: said, since it looks like results."""
         fields = {column.field for column in columns if column}
+        if mark != "|" and not (
+            {"algbw", "busbw"} <= fields and "bytes" not in fields and _is_header(cells, columns, mark)
+        ):
+            return False
         if (
             not fields & {"algbw", "busbw"}
             or any(_NUMBER.match(cell) for cell in cells)
@@ -213,6 +230,9 @@ class Parser:
 
 def _is_header(cells: Sequence[str], columns: Sequence[Column | None], mark: str) -> bool:
     """Names and no figures; where blanks part the cells, most names must be known, since prose has blanks too."""
-    if any(_NUMBER.match(cell) for cell in cells):
+    if any(
+        _NUMBER.match(cell) and (column is None or not column.ranks)
+        for cell, column in zip(cells, columns, strict=True)
+    ):
         return False
     return bool(mark) or sum(column is not None for column in columns) * 10 >= 6 * len(cells)

@@ -13,13 +13,20 @@ from typing import IO, TypeVar
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
+from busbw.importers.agreement import agreeing
 from busbw.importers.collective import ALL, Columns, asking
 from busbw.importers.context import Document, NcclMessages, Surroundings
 from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
 from busbw.importers.dull import DullLines
+from busbw.importers.flat import FORMAT as FLAT
+from busbw.importers.flat import RCCL_FORMAT as RCCL_FLAT
 from busbw.importers.formats import DOCUMENT_FORMATS
+from busbw.importers.frame import Frame
 from busbw.importers.lines import PACKED, Progress, Source, open_source
+from busbw.importers.nccl_tests_json import FORMAT as NCCL_TESTS_JSON
 from busbw.importers.nccl_tests_rows import OPS
+from busbw.importers.nccl_tests_text import FORMAT as NCCL_TESTS
+from busbw.importers.nccl_tests_text import RCCL_FORMAT as RCCL_TESTS
 from busbw.importers.prefixes import WITHOUT_PREFIX, Peeler, before_anchor, split_prefix
 from busbw.importers.recordings import Jobs as Recordings
 from busbw.importers.recordings import is_recording
@@ -36,13 +43,12 @@ MAX_TRIES = 20_000
 MAX_STREAMS = 4096
 """Ranks whose lines are told apart by their launcher's prefix; the lines of further ones are read together."""
 
+_EXACT = frozenset({NCCL_TESTS, NCCL_TESTS_JSON, RCCL_TESTS, FLAT, RCCL_FLAT})
+"""Formats whose time and bandwidths are of the same calls, so that one follows from the other."""
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
 _TYPES = frozenset(ELEMENT_BYTES)
 _RECORD = re.compile(r'\s*\{"schema"\s*:\s*\d')
 _NUMBER = re.compile(r"(\d+)", re.ASCII)
-_QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
-_CELL = re.compile(r"(?<=[^|\s])\s*\|(?: ?\|)\s*$|^\s*\|(?: ?\|)\s*$")
-"""What ends each line of a gist or another page of numbered lines that was saved as a table of one column."""
 _FENCE = re.compile(r"^[\s>]*```", re.MULTILINE)
 
 Collected = TypeVar("Collected", bound=Collector)
@@ -239,6 +245,8 @@ class _Reading:
         if not draft.cases and not draft.figures:
             self.problem(draft.line, "a sweep without cases")
             return
+        if draft.format in _EXACT and not self._agrees(draft):
+            return
         said = NcclSaid(frozenset(sizes), host, environment, version)
         sweep = complete(draft, surroundings, said, Origin(self._name, self._url, self.ordinal))
         self.ordinal += 1
@@ -250,6 +258,18 @@ class _Reading:
             if case.conversion:
                 self._report.conversions[f"{draft.format}: {case.conversion}"] += 1
         self._take(sweep)
+
+    def _agrees(self, draft: Draft) -> bool:
+        """Leaves out and tells the rows that contradict themselves; whether the run can be."""
+        if draft.figures is not None:
+            if draft.figures.agree():
+                return True
+            draft.cases, draft.figures = draft.figures.cases(), None
+        found = agreeing(draft.cases)
+        draft.cases = found.kept
+        for sentence in [found.refused] if found.refused else found.told:
+            self.problem(draft.line, sentence)
+        return bool(draft.cases)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -272,18 +292,11 @@ class _Reading:
         name = self._source.name.lower()
         markdown = name.endswith((".md", ".markdown")) or len(_FENCE.findall(self._source.beginning)) >= 2
         self._document = Document(markdown, self._name)
-        quoted = cells = False
+        frame = Frame()
         for first, lines in self._source.blocks():
             if first == 1:
                 self._peeler.learn(lines)
-            if not quoted and first == 1:
-                quoted = any(line[:1] == ">" for line in lines)
-            if first == 1:
-                cells = sum(line.endswith(("| |", "||")) for line in map(str.rstrip, lines)) * 2 > len(lines)
-            if cells:
-                lines = [_CELL.sub("", line) for line in lines]  # noqa: PLW2901 - as the page shows a table of lines
-            if quoted:
-                lines = [_QUOTE.sub("", line) for line in lines]  # noqa: PLW2901 - as the page quotes it
+            lines = frame.taken_off(lines)  # noqa: PLW2901 - as the page shows them
             self._block(first, lines, markdown)
         for stream in list(self._streams.values()):
             stream.close()

@@ -1,24 +1,21 @@
-"""Figures in flat form on their way to runs, whoever wrote them; and JSON with sizes, times and bandwidths.
-
-rccl-tests writes such files (-Z csv or json), so do nccom-test and many scripts.
-"""
+"""Figures in flat form on their way to runs, whoever wrote them: rows of known columns become cases of runs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from busbw.importers.cells import has_decimal_comma, plain_number, split_unit
 from busbw.importers.collective import collective_of_file, named_in
-from busbw.importers.columns import FIGURES, Column, column_of, is_table
+from busbw.importers.columns import FIGURES, SIZES, Column
 from busbw.importers.draft import Draft, Sink
-from busbw.importers.json_values import json_values, whole_number
+from busbw.importers.json_values import whole_number
 from busbw.importers.nccl_tests_rows import OPS
 from busbw.importers.rates import settled
-from busbw.importers.shape import agrees, derived_ranks
-from busbw.importers.titles import caption, ranks_in
+from busbw.importers.shape import SCALE, agrees, derived_ranks, ranks_of_ratio
+from busbw.importers.titles import caption, ranks_above
 from busbw.importers.torch_names import torch_type
 from busbw.importers.units import Figure, Row, Units, units_of
 from busbw.importers.values import collective_named, number, size_in_bytes, type_named
@@ -26,7 +23,6 @@ from busbw.records import Case, Collective, Library, Placement, Tool
 
 FORMAT = "flat table of results"
 RCCL_FORMAT = "rccl-tests CSV or JSON"
-MAX_BYTES = 64 << 20
 MAX_RUNS = 2_000
 MAX_ROWS = 20_000
 
@@ -34,6 +30,21 @@ Cells = Sequence[tuple[Column, str]]
 """The cells of a row whose columns are known."""
 
 _RCCL = frozenset({"gpusperrank", "ranksperrank", "ranksPerNode".lower()})
+
+
+class Key(NamedTuple):
+    """What the name of a figure's column says beside the figure."""
+
+    library: str | None = None
+    collective: Collective | None = None
+    placement: Placement | None = None
+    ranks: int | None = None
+    variant: str | None = None
+
+    @classmethod
+    def of(cls, column: Column) -> Key:
+        """That of a column."""
+        return cls(column.library, column.collective, column.placement, column.ranks, column.variant)
 
 
 @dataclass
@@ -74,7 +85,7 @@ class Runs:
             sink.collective or caption(above[-1:]) or commanded or named_in(self._around.heading) or caption(above)
             or collective_of_file(self._around.file)
         )  # fmt: skip
-        self._told_ranks = ranks_in(" / ".join([self._around.heading or "", *above]))
+        self._told_ranks = ranks_above(self._around.heading or "", above)
         self.commas = False
         """Whether decimals follow commas, so that dots group digits."""
         self.mark = ""
@@ -87,30 +98,34 @@ class Runs:
     def add(self, cells: Cells, line: int, content: str) -> bool:
         """One row; whether it could be read."""
         plain: dict[str, str] = {}
-        figures: dict[tuple[str | None, Collective | None, Placement | None], dict[str, tuple[str, str]]] = {}
+        figures: dict[Key, dict[str, tuple[str, str]]] = {}
+        sizes: list[tuple[str, str]] = []
         for column, cell in cells:
             if column.field in FIGURES or column.field in ("wrong", "bw"):
-                mine = figures.setdefault((column.library, column.collective, column.placement), {})
+                mine = figures.setdefault(Key.of(column), {})
                 mine.setdefault(column.field, (cell, column.unit))
             elif column.field in ("variant",) and plain.get("variant"):
                 plain["variant"] += f" {cell}"
             elif column.field == "bytes":
-                plain.setdefault("bytes", f"{cell}\0{column.unit}")
+                sizes.append((cell, column.unit))
             else:
                 plain.setdefault(column.field, cell)
-        shared = figures.pop((None, None, None), {})
+        if sizes:
+            cell, unit = sizes[0] if len(sizes) == 1 else self._of_sizes(sizes)
+            plain["bytes"] = f"{cell}\0{unit}"
+        shared = figures.pop(Key(), {})
         found = {
             key: {**({} if any(name in each for name in FIGURES) else shared), **each} for key, each in figures.items()
         }
         if not found or any(name in FIGURES for name in shared):
-            found[None, None, None] = shared
+            found[Key()] = shared
         read = [self._measured(plain, key, each, line, content) for key, each in found.items()]
         return any(read)
 
     def _measured(
         self,
         plain: Mapping[str, str],
-        key: tuple[str | None, Collective | None, Placement | None],
+        key: Key,
         figures: Mapping[str, tuple[str, str]],
         line: int,
         content: str,
@@ -119,17 +134,17 @@ class Runs:
         values = {name: self._figure(*figures[name]) for name in (*FIGURES, "bw") if name in figures}
         if size is None or all(values.get(name) is None for name in FIGURES):
             return False
-        library, of_column, placement = key
-        collective = of_column or self._collective(plain)
+        collective = key.collective or self._collective(plain)
         if collective is None:
             self.nameless += 1
             return True
-        run = self._run((collective, *_ranks_of(plain), library or plain.get("library")), line)
+        ranks = (key.ranks, None) if key.ranks else _ranks_of(plain)
+        run = self._run((collective, *ranks, key.library or plain.get("library")), line)
         if run is None:
             return False
         row = Row(size, values.get("time"), values.get("algbw"), values.get("busbw"), values.get("bw"))
         cells = {**plain, **{name: cell for name, (cell, _) in figures.items() if name not in FIGURES}}
-        run.raws.append(_Raw(row, placement or _placement(plain), cells, plain.get("variant")))
+        run.raws.append(_Raw(row, key.placement or _placement(plain), cells, key.variant or plain.get("variant")))
         run.content.append(content[:500])
         return True
 
@@ -161,6 +176,21 @@ class Runs:
             size = size_in_bytes(plain)
             figure = None if size is None else Figure(float(size), "", 0.0)
         return figure if figure is not None and 0 <= figure.value < 1 << 63 else None
+
+    def _of_sizes(self, sizes: Sequence[tuple[str, str]]) -> tuple[str, str]:
+        """The cell that has the bytes of all ranks, where elements, bytes and the part of a rank stand side by side.
+
+        It is the largest, and where a rounded size stands beside the same in bytes, the one with more digits.
+        """
+        found = [(figure, each) for each in sizes if (figure := self._size("\0".join(each))) is not None]
+        if not found:
+            return sizes[0]
+
+        def scaled(figure: Figure) -> float:
+            return figure.value * SIZES.get(figure.unit, (1.0,))[0]
+
+        most = max(scaled(figure) for figure, _ in found)
+        return min((each for each in found if scaled(each[0]) > 0.9 * most), key=lambda each: each[0].slack)[1]
 
     def _figure(self, cell: str, unit: str) -> Figure | None:
         value, own = split_unit(cell[:40])
@@ -241,7 +271,9 @@ def _ranks_of(plain: Mapping[str, str]) -> tuple[int | None, int | None]:
 
 def _size_of(run: _Run, cases: Sequence[Case], notes: list[str]) -> int | None:
     """The ranks of a run; GPUs beside nodes are those of all or of each, as the bandwidths say."""
-    if run.nodes is None or run.ranks is None:
+    if run.ranks is None:
+        return _ranks_of_ratios(run, cases, notes)
+    if run.nodes is None:
         return run.ranks
     derived = derived_ranks(cases)
     both = (run.ranks, run.ranks * run.nodes)
@@ -253,6 +285,24 @@ def _size_of(run: _Run, cases: Sequence[Case], notes: list[str]) -> int | None:
         f"{run.ranks} GPUs may be those of each of {run.nodes} nodes or of all: the number of ranks is left open"
     )
     return None
+
+
+def _ranks_of_ratios(run: _Run, cases: Sequence[Case], notes: list[str]) -> int | None:
+    """Ranks by bus bandwidth over size and time, where no algorithm bandwidth is printed and all rows say the same."""
+    scale = SCALE.get(run.collective)
+    found = set()
+    for case in cases if scale else ():
+        if case.conversion == FROM_TIME and case.algbw_GBps and case.busbw_GBps and case.algbw_GBps > 5:
+            found.add(ranks_of_ratio(case.algbw_GBps, case.busbw_GBps, scale or 1.0))
+    found.discard(None)
+    if len(found) != 1:
+        return None
+    ranks = found.pop()
+    notes.append(f"{ranks} ranks: from bus bandwidth over size and time, nothing names them")
+    return ranks
+
+
+FROM_TIME = "algorithm bandwidth from size and time"
 
 
 def _placement(plain: Mapping[str, str]) -> Placement | None:
@@ -268,13 +318,16 @@ def _case(raw: _Raw, collective: Collective, units: Units, *, many: bool) -> Cas
     is_op = op and (op.lower() in OPS or collective_named(op) is None) and op not in ("none", "N/A")
     size = row.size.value * units.size
     wrong = number(cells.get("wrong", "")[:40])
+    time, algbw, busbw = (_scaled(row.time, units.time), _scaled(row.algbw, units.rate), _scaled(row.busbw, units.rate))
+    conversion = None
+    if algbw is None and busbw and time and size:
+        algbw, conversion = round(size / time / 1000, 6), FROM_TIME
     return Case(
         run="", case=0, collective=collective, bytes=round(size), placement=raw.placement, outcome="measured",
-        time_us=_scaled(row.time, units.time), algbw_GBps=_scaled(row.algbw, units.rate),
-        busbw_GBps=_scaled(row.busbw, units.rate), count=whole_number(cells.get("count")),
+        time_us=time, algbw_GBps=algbw, busbw_GBps=busbw, count=whole_number(cells.get("count")),
         type=(torch_type(dtype[:40]) or type_named(dtype[:40])) if dtype else None, op=str(op)[:20] if is_op else None,
         root=whole_number(cells.get("root")), wrong=wrong, cycle=whole_number(cells.get("cycle")) or None,
-        variant=raw.variant[:80] if many and raw.variant else None,
+        variant=raw.variant[:80] if many and raw.variant else None, conversion=conversion,
     )  # fmt: skip
 
 
@@ -282,97 +335,6 @@ def _scaled(figure: Figure | None, factor: float) -> float | None:
     if figure is None:
         return None
     return figure.value if factor == 1.0 else round(figure.value * factor, 9)
-
-
-# -- JSON ------------------------------------------------------------------------------------------------------------
-
-_OBJECT = re.compile(r'"(?:size|bytes|msg_?(?:size|bytes)|message_?size|n_?bytes)[^"]{0,30}"\s*:', re.IGNORECASE)
-_BANDWIDTH = re.compile(
-    r'"(?:(?:oop|ip|op|out_of_place|in_place)_)?(?:alg|algo|bus)_?(?:bw|bandwidth)[^"]{0,20}"\s*:', re.IGNORECASE
-)
-
-
-def looks_like(head: str) -> bool:
-    """Whether a text begins as JSON objects with sizes and bandwidths."""
-    if head.lstrip()[:1] not in ("{", "[") or '"kernel"' in head[:4000]:
-        return False
-    return _OBJECT.search(head) is not None and _BANDWIDTH.search(head) is not None
-
-
-def parse(text: str, sink: Sink) -> None:
-    """Objects with sizes, at any depth that people nest results."""
-    runs: Runs | None = None
-    unread = 0
-    for line, value in json_values(text):
-        for raw in _objects(value, {}, 0):
-            if runs is None:
-                runs = Runs(sink, list(raw))
-                runs.told(_collective_in(value))
-            cells = [(column, str(each)[:80]) for name, each in raw.items() if (column := column_of(name)) is not None]
-            unread += not runs.add(cells, line, str(sorted((column.field, cell) for column, cell in cells)))
-    if runs is None:
-        sink.problem(1, "JSON with sizes and bandwidths that cannot be read")
-        return
-    runs.close()
-    if unread:
-        sink.problem(None, f"{unread} objects with sizes that cannot be read")
-
-
-_AROUND = frozenset(
-    {"collective", "ranks", "gpus", "nodes", "per_node", "type", "library", "op", "variant", "in_place"}
-)
-
-
-def _objects(value: Any, above: Mapping[str, Any], depth: int) -> list[Mapping[str, Any]]:
-    """Objects that are rows, each with the plain values of the objects around it."""
-    if depth > 8:
-        return []
-    if isinstance(value, list):
-        return [row for each in value[:2_000_000] for row in _objects(each, above, depth + 1)]
-    if not isinstance(value, dict):
-        return []
-    plain = {key: each for key, each in value.items() if isinstance(each, (str, int, float)) and len(key) < 80}
-    plain = {key: each for key, each in plain.items() if not isinstance(each, bool) or column_of(key)}
-    placed = _of_placements(value)
-    if is_table([column_of(key) for key in (*plain, *placed)]):
-        return [{**above, **plain, **placed}]
-    around = {**above}
-    for key, each in plain.items():
-        column = column_of(key)
-        if column is not None and column.field in _AROUND:
-            around[key] = each
-    return [row for each in value.values() for row in _objects(each, around, depth + 1)]
-
-
-def _collective_in(value: Any) -> Collective | None:
-    """The only collective that a document of one table names anywhere, in a field for it."""
-    found: set[Collective] = set()
-    waiting = [value] if isinstance(value, dict) else []
-    for each in waiting:
-        for key, inner in list(each.items())[:200]:
-            column = column_of(key) if isinstance(inner, str) and len(key) < 80 else None
-            named = collective_named(inner[:80]) if column is not None and column.field == "collective" else None
-            found |= {named} if named else set()
-            if isinstance(inner, dict) and len(waiting) < 100:
-                waiting.append(inner)
-    return found.pop() if len(found) == 1 else None
-
-
-def _of_placements(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures that lie in objects named out_of_place and in_place, by one name each."""
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
-        if (
-            isinstance(inner, dict)
-            and len(key) < 40
-            and re.fullmatch(r"(?i)(?:out[_-]?of[_-]?place|oop|in[_-]?place|ip)", key)
-        ):
-            found |= {
-                f"{key} {name}": each
-                for name, each in inner.items()
-                if isinstance(each, (str, int, float)) and len(name) < 40
-            }
-    return found
 
 
 def decimal_commas(rows: Sequence[Sequence[str]]) -> bool:

@@ -17,14 +17,17 @@ from busbw.base.errors import UserError
 from busbw.base.files import open_to_read
 from busbw.importers import zstd
 from busbw.importers.unwrap import (
+    ESCAPED,
     HTML,
     WRAPPED,
+    CsvLog,
     HtmlText,
     Unwrapper,
     cast_text,
     is_cast,
     is_quoted_printable,
     quoted_printable,
+    unescaped,
 )
 
 MAX_LINE = 1 << 16
@@ -94,6 +97,9 @@ class Source:
         self._refuse_binary()
         self._html = HtmlText() if HTML.search(self.beginning) else None
         self._wrapped = Unwrapper() if WRAPPED.search(self.beginning) else None
+        self._escaped = ESCAPED.search(self.beginning) is not None and self._wrapped is None
+        self._csv = CsvLog.of(self.beginning)
+        self._is_framed = bool(self._html or self._wrapped or self._escaped or self._csv)
         self.too_long: list[int] = []
 
     def _refuse_binary(self) -> None:
@@ -152,10 +158,8 @@ class Source:
             lines = whole.split("\n")
             pending = lines.pop()
             read = len(lines)
-            if self._html is not None:
-                lines = [part for line in lines for part in self._html.lines(line)]
-            if self._wrapped is not None:
-                lines = [part for line in lines for part in self._unwrapped(line)]
+            if self._is_framed:
+                lines = [part for line in lines for part in self._parts(line)]
                 whole = "\x1b" if any("\x1b" in line or "\r" in line for line in lines) else ""
             if "\x1b" in whole or "\r" in whole or "\b" in whole:
                 lines = [as_shown(line) for line in lines]
@@ -170,14 +174,20 @@ class Source:
         if skipping:
             self._note_too_long(number)
         elif pending:
-            texts = self._html.lines(pending) if self._html is not None else [pending]
-            if self._wrapped is not None:
-                texts = [part for text in texts for part in self._unwrapped(text)]
+            texts = self._parts(pending) if self._is_framed else [pending]
             yield number, [as_shown(each).replace("\u2212", "-") for each in texts]
 
-    def _unwrapped(self, line: str) -> list[str]:
-        assert self._wrapped is not None
-        return self._wrapped.lines_of(line) if len(line) <= MAX_LINE else [line]
+    def _parts(self, line: str) -> list[str]:
+        """The lines of a log that one line of a page, a table, a string or an object of JSON holds."""
+        parts = self._html.lines(line) if self._html is not None else [line]
+        if self._csv is not None:
+            parts = list(map(self._csv.line, parts))
+        if self._escaped:
+            parts = [each for part in parts for each in unescaped(part)]
+        if self._wrapped is not None:
+            wrapped = self._wrapped
+            parts = [each for part in parts for each in (wrapped.lines_of(part) if len(part) <= MAX_LINE else [part])]
+        return parts
 
     def _whole(self) -> list[str] | None:
         """The lines of a file that has to be read as a whole before it has any; None where it need not."""

@@ -92,6 +92,23 @@ class PlainRows:
         rate: float = max(map(truediv, map(int, words[::width]), shortest)) * scale
         return rate <= most_rate
 
+    def agree(self) -> bool:
+        """Whether each row surely follows from its size, time and bandwidths; False sends them to a closer look."""
+        at = len(self.sweep.layout.lead)
+        words, width = " ".join(self.rows).split(), at + 8
+        sizes = list(map(float, words[::width]))
+        for first in (at, at + 4):
+            times, rates, buses = (list(map(float, words[first + each :: width])) for each in range(3))
+            best = rates.index(max(rates))
+            ratio = buses[best] / rates[best] if rates[best] else 0.0
+            for size, time, rate, bus in zip(sizes, times, rates, buses, strict=True):
+                room = 0.01 + 0.02 * rate
+                if abs(bus - ratio * rate) > 2 * room or abs(size / 1000 - rate * time) > room * time:
+                    return False
+            if ratio and not 0.45 < ratio < 2.05:
+                return False
+        return True
+
     def __len__(self) -> int:
         return 2 * len(self.rows)
 

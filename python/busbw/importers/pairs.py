@@ -1,35 +1,47 @@
-"""Lines that each hold one result as names and values: `size=1048576 time_us=30.5 busbw=60.2`, or with colons."""
+"""Lines that hold one result each: names and values, figures with units, an object; or a name and value a line."""
 
 from __future__ import annotations
 
+import ast
+import json
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from busbw.importers.columns import MAX_NAME, Column, column_of, is_table
+from busbw.importers.collective import named_in
+from busbw.importers.columns import FIGURES, MAX_NAME, Column, column_of, is_table
 from busbw.importers.draft import Sink
 from busbw.importers.flat import FORMAT, MAX_ROWS, Runs
+from busbw.importers.flat_json import cells_of_object, rows_in
+from busbw.importers.names import named
+from busbw.importers.titles import ranks_in
 
 __all__ = ["FORMAT", "STARTS", "Parser"]
 
 STARTS = (
-    "busbw",
-    "busBw",
-    "BusBW",
-    "bus_bw",
-    "busBW",
-    "algbw",
-    "algBw",
-    "AlgBW",
-    "alg_bw",
-    "algBW",
-    "time_us=",
-    "latency_us=",
+    *("busbw", "busBw", "BusBW", "bus_bw", "busBW", "BusBw", "Bus BW", "bus bw", "Bus bandwidth", "bus bandwidth"),
+    *("algbw", "algBw", "AlgBW", "alg_bw", "algBW", "AlgBw", "Algo BW", "time_us=", "latency_us="),
 )
 """One of these names is in every such line."""
 MAX_LINE = 1000
-_UNIT = r"(?:[kKMGT]?i?B(?:/s|ps)?|[KMG]b(?:it)?/s|[µμu]s|ms|ns|s)(?![\w=:/])"
+MAX_OBJECT = 4000
+_UNIT = r"(?:[kKMGT]?i?B(?:/s|ps)?|[KMG]b(?:it)?/s|[KMG]bps|[µμu]s|ms|ns|s)(?![\w=:/])"
 _VALUE = rf"(?P<value>[-+]?\d[\d.]{{0,30}}(?:e[-+]?\d{{1,3}})? ?{_UNIT}|[-+\w.]{{1,60}})"
-_EQUALS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?:\([\w/]{{1,8}}\))?)={_VALUE}")
+_EQUALS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?:\([\w/]{{1,8}}\))?)= {{0,12}}{_VALUE}")
 _COLONS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?: ?\([\w/]{{1,8}}\))?): {{0,4}}{_VALUE}")
+_OBJECT = re.compile(r"[{].*[}]")
+_FREE = re.compile(rf"(?<![\w.])(?P<value>\d[\d.]{{0,20}}) ?(?P<unit>{_UNIT})")
+_RATE_BEFORE = re.compile(r"(?i)\b(alg(?:o|orithm)?[ _]?(?:bw|bandwidth)|bus[ _]?(?:bw|bandwidth))[\W_]{0,6}$")
+_RATE_BEHIND = re.compile(r"(?i)^\W{0,3}(alg(?:o|orithm)?[ _]?(?:bw|bandwidth)|bus[ _]?(?:bw|bandwidth))\b")
+_OTHER_BEFORE = re.compile(r"(?i)\b(?:min|max|std|p99|p95|p90|best|worst|total|elapsed)\W{0,4}$")
+_LIST = re.compile(r"(?i)\b(?:gpus?|devices|ranks)\W{1,3}\[(\d{1,5}(?:, ?\d{1,5}){1,4096})\]")
+_ALONE = re.compile(
+    r"[\s|*-]{0,8}(?P<name>[A-Za-z][\w ]{0,40}?(?: ?\([\w/]{1,8}\))?)\s*[:=]\s{0,8}"
+    rf"(?P<value>[-+]?\d[\d.,]{{0,30}}(?:e[-+]?\d{{1,3}})?(?: ?{_UNIT})?)\s*$"
+)
+"""A name, a value and nothing else."""
+
+Cells = Sequence[tuple[Column, str]]
 
 
 class Parser:
@@ -40,38 +52,160 @@ class Parser:
         self._runs: Runs | None = None
         self._names: list[str] = []
         self._rows = 0
+        self._block: dict[str, tuple[Column, str]] = {}
+        self._block_at = 0
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line holds a result."""
+        if self._in_block(line, number_):
+            return True
+        if "{" in line and len(line) <= MAX_OBJECT:
+            return self._object(line, number_)
         if len(line) > MAX_LINE:
             return False
         for pattern in (_EQUALS, _COLONS):
             cells = self._cells(pattern, line)
-            if len(cells) >= 2 and is_table([column for _, column, _ in cells]):
-                self._take(cells, line, number_)
+            if len(cells) >= 2 and is_table([column for column, _ in cells]):
+                self._take([*cells, *_of_line(line, cells)], line, number_)
                 return True
+        cells = _free(line)
+        if cells:
+            self._take([*cells, *_of_line(line, cells)], line, number_)
+            return True
         return False
 
-    def _cells(self, pattern: re.Pattern[str], line: str) -> list[tuple[str, Column, str]]:
+    def _cells(self, pattern: re.Pattern[str], line: str) -> list[tuple[Column, str]]:
         found = []
         for match in pattern.finditer(line):
             column = column_of(match["name"][:MAX_NAME])
-            if column is not None:
-                found.append((match["name"], column, match["value"]))
+            if column is not None and column.field != "aside":
+                found.append((column, match["value"]))
         return found
 
-    def _take(self, cells: list[tuple[str, Column, str]], line: str, number_: int) -> None:
-        names = [name for name, _, _ in cells]
+    def _object(self, line: str, number_: int) -> bool:
+        """A line with an object of JSON, or a dictionary as Python prints it, behind some words."""
+        found = _OBJECT.search(line)
+        value = _value_of(found[0]) if found and line[: found.start()].strip(" =:") else None
+        if not isinstance(value, dict):
+            return False
+        taken = False
+        for row in rows_in(value):
+            self._take(cells_of_object(row), line, number_)
+            taken = True
+        return taken
+
+    def _take(self, cells: Cells, line: str, number_: int) -> None:
+        names = [f"{column.field} {column.unit} {column.placement} {column.library}" for column, _ in cells]
         if names != self._names or self._rows >= MAX_ROWS:
-            self.close()
+            self._end_runs()
         if self._runs is None:
-            self._runs, self._names, self._rows = Runs(self._sink, names), names, 0
+            self._runs, self._names, self._rows = Runs(self._sink), names, 0
         self._rows += 1
-        if not self._runs.add([(column, value) for _, column, value in cells], number_, line):
+        if not self._runs.add(cells, number_, line):
             self._sink.problem(number_, f"a line of names and values that cannot be read: {line.strip()[:80]!r}")
 
-    def close(self) -> None:
-        """The lines end."""
+    # -- a name a line -----------------------------------------------------------------------------------------------
+
+    def _in_block(self, line: str, number_: int) -> bool:
+        """Whether the line is one of several that hold a name and a value each, with a bandwidth among them."""
+        alone = _alone(line)
+        if alone is None or alone[0] in self._block:
+            self._end_block()
+        if alone is None:
+            return False
+        name, column, value = alone
+        if not self._block:
+            if column.field not in ("algbw", "busbw"):
+                return False
+            self._block_at = number_
+            for above in reversed(self._sink.above()):
+                before = _alone(above)
+                if before is None or before[0] in self._block:
+                    break
+                self._block[before[0]] = before[1:]
+        self._block[name] = (column, value)
+        return True
+
+    def _end_block(self) -> None:
+        cells, self._block = list(self._block.values()), {}
+        if not cells:
+            return
+        if not is_table([column for column, _ in cells]):
+            self._sink.problem(self._block_at, "a bandwidth without a size beside it: nothing was imported of it")
+            return
+        self._take(cells, " ".join(f"{column.field}={value}" for column, value in cells), self._block_at)
+
+    def _end_runs(self) -> None:
         if self._runs is not None:
             self._runs.close()
         self._runs = None
+
+    def close(self) -> None:
+        """The lines end."""
+        self._end_block()
+        self._end_runs()
+
+
+def _value_of(text: str) -> Any:
+    """The value of a text in JSON, or in Python's form without any names; None where it is neither."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    if "'" not in text:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return None
+
+
+def _alone(line: str) -> tuple[str, Column, str] | None:
+    found = _ALONE.match(line) if len(line) < 200 else None
+    if found is None:
+        return None
+    name = " ".join(found["name"].split()).lower()
+    column = column_of(found["name"][:MAX_NAME]) or _world(name)
+    return (name, column, found["value"].replace(",", "")) if column is not None else None
+
+
+def _world(name: str) -> Column | None:
+    return Column("ranks") if name in ("world", "gpus", "number of ranks", "num gpus", "pes") else None
+
+
+def _free(line: str) -> list[tuple[Column, str]]:
+    """A size, a time and named bandwidths that a line holds with units, in any words; else nothing."""
+    found: dict[str, list[tuple[Column, str]]] = {}
+    for match in _FREE.finditer(line):
+        before, behind = line[: match.start()], line[match.end() : match.end() + 40]
+        kind = column_of(f"time ({match['unit']})") or column_of(f"busbw ({match['unit']})")
+        if kind is None:
+            kind = column_of(f"size ({match['unit']})")
+        if kind is None or (kind.field == "time" and _OTHER_BEFORE.search(before)):
+            continue
+        if kind.field == "busbw":
+            name = _RATE_BEFORE.search(before) or _RATE_BEHIND.match(behind)
+            said = named(name[1], "") if name else None
+            if said is None:
+                continue
+            kind = Column(said.field, kind.unit)
+        found.setdefault(kind.field, []).append((kind, match["value"]))
+    one = {field: each[0] for field, each in found.items() if len(each) == 1}
+    sound = "bytes" in one and len(one) == len(found) and set(one) & {"algbw", "busbw"}
+    return list(one.values()) if sound else []
+
+
+def _of_line(line: str, cells: Cells) -> list[tuple[Column, str]]:
+    """The collective and the ranks that the words of a line name, where no cell of it does."""
+    fields = {column.field for column, _ in cells}
+    told: Mapping[str, str | None] = {
+        "collective": None if "collective" in fields or "op" in fields else named_in(line, all_words=False),
+        "ranks": None if fields & {"ranks", "gpus", "nodes"} else _ranks(line),
+    }
+    return [(Column(field), value) for field, value in told.items() if value and field not in FIGURES]
+
+
+def _ranks(line: str) -> str | None:
+    listed = _LIST.search(line)
+    told = len(listed[1].split(",")) if listed else ranks_in(line)
+    return str(told) if told else None

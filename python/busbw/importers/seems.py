@@ -115,7 +115,21 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (r"^TransferBench v|Executor: +GPU \d+ *\|", "TransferBench's copies between GPUs, which are no collectives"),
     (r"^#?shmem_\w+_(?:bw|latency)|NVSHMEM", "NVSHMEM's own performance tests, which busbw does not compare"),
     (
-        r"DCGM Version|^dcgmi |Successfully ran diagnostic|^#Entity +\w+|\bDCGM_FI_\w+",
+        r'"pytest_?version"|"benchmarks" *: *\[[^\0]{0,2000}"extra_info"|-{3,} benchmark: \d+ tests',
+        "pytest-benchmark's times, whose names only say what was measured: "
+        "write size, time and collective as columns of CSV",
+    ),
+    (
+        r'(?i)clusterkit|"Testname" *: *"(?:bandwidth|latency|noise|collective)',
+        "ClusterKit's tests of pairs, which are no collectives: `busbw fleet` measures pairs of nodes",
+    ),
+    (
+        r"\bforward-backward \.{3,}|elapsed time per iteration \(ms\): [\d.]+ \|",
+        "the log of a training (Megatron-LM), which has times of steps and no sizes: record its collectives with "
+        "`busbw watch`, or import PyTorch's profiler trace of it",
+    ),
+    (
+        r"\bDCGM (?:GPU )?Diagnostic\b|DCGM Version|^dcgmi |Successfully ran diagnostic|^#Entity +\w+|\bDCGM_FI_\w+",
         "DCGM's diagnosis or counters of GPUs: `busbw doctor` looks at collectives",
     ),
     (r"\\begin\{tabular|\\hline", "a LaTeX table: export it as CSV or Markdown"),

@@ -15,7 +15,7 @@ from typing import Any
 from busbw.records import Case, Collective, Rank
 from busbw.records.bandwidth import bus_factor
 
-_SCALE = {
+SCALE = {
     "all_reduce": 2.0,
     "all_gather": 1.0,
     "reduce_scatter": 1.0,
@@ -24,6 +24,7 @@ _SCALE = {
     "gather": 1.0,
     "scatter": 1.0,
 }
+"""Bus over algorithm bandwidth of very many ranks, where it depends on them."""
 
 
 def size_of_list(ranks: Sequence[Rank], options: dict[str, Any], notes: list[str]) -> int | None:
@@ -136,7 +137,7 @@ def derived_ranks(cases: Sequence[Case]) -> int | None:
                key=lambda case: case.algbw_GBps or 0, default=None)  # fmt: skip
     if best is None or not best.algbw_GBps or not best.busbw_GBps or best.algbw_GBps < 0.5:
         return None
-    scale = _SCALE.get(best.collective)
+    scale = SCALE.get(best.collective)
     return None if scale is None else ranks_of_ratio(best.algbw_GBps, best.busbw_GBps, scale)
 
 

@@ -8,17 +8,22 @@ from collections.abc import Sequence
 from busbw.importers.collective import named_in
 from busbw.records import Collective
 
-_GPUS = r"(?:[\w-]{1,12} ){0,2}(?:gpus?|ranks|devices|processes|卡|枚|카드|cartes|Karten|tarjetas)(?![a-z])"
+_GPUS = r"(?:(?!\d)[\w-]{1,12} ){0,2}(?:gpus?|ranks|devices|processes|卡|枚|카드|cartes|Karten|tarjetas)(?![a-z])"
 _TOLD_RANKS = re.compile(
     rf"(?i)(?<![\d.])(\d{{1,6}}) ?(?:x ?)?{_GPUS}(?! ?(?:/|per|a|each)\b)"
     r"|\b(?:world[ _]?size|n_?ranks)\W{1,3}(\d{1,6})\b"
 )
-_NODES = re.compile(r"(?i)(?<![\d.])(\d{1,6}) ?(?:[\w-]{1,12} )?(?:nodes?|hosts?|servers?|machines?|VMs?|instances?)\b")
+_NODES = re.compile(
+    r"(?i)(?<![\d.])(\d{1,6}) ?(?:[\w-]{1,12} )?"
+    r"(?:(?:nodes?|hosts?|servers?|machines?|VMs?|instances?)\b|ノード|节点|노드|Knoten|nodos|nœuds|узл\w{1,3})"
+)
 _EACH = re.compile(rf"(?i)(?<![\d.])(\d{{1,4}}) ?(?:x ?)?{_GPUS} ?(?:/|per|a|each)\b")
 _TIMES = re.compile(
     rf"(?i)(?<![\d.])(\d{{1,6}}) ?(?:(?:nodes?|hosts?|servers?|machines?) ?(?:of|with|[x\u00d7*])|[x\u00d7*])"
     rf" ?(\d{{1,4}}) ?{_GPUS}"
 )
+_ALONE = re.compile(rf"(?i)^\W*\d{{1,6}} ?(?:x ?)?{_GPUS}\W*$|\b(?:world[ _]?size|n_?ranks)\W{{1,3}}\d{{1,6}}\b")
+"""A line that is a title of so many ranks and nothing else."""
 MOST_IN_A_NODE = 8
 """More GPUs than this beside a number of nodes are those of all nodes; as many or fewer may be those of each."""
 
@@ -43,6 +48,17 @@ _SHMEM_NAMES: dict[str, Collective] = {
     "reduction": "all_reduce", "fcollect": "all_gather", "alltoall": "alltoall", "broadcast": "broadcast",
     "bcast": "broadcast", "reducescatter": "reduce_scatter",
 }  # fmt: skip
+
+
+def ranks_above(heading: str, lines: Sequence[str]) -> int | None:
+    """The ranks that the heading and the lines above a table tell; of titles that follow each other the nearest."""
+    told = ranks_in(" / ".join([heading, *lines]))
+    if told is not None:
+        return told
+    for line in reversed(lines):
+        if _ALONE.search(line):
+            return ranks_in(line)
+    return None
 
 
 def ranks_in(text: str) -> int | None:

@@ -13,7 +13,7 @@ from busbw.records import Case, Collective, Library, Placement, Tool
 
 FORMAT = "ucc_perftest"
 
-_FIELD = re.compile(r"(Collective|Memory type|Datatype|Reduction|Inplace): {1,24}(\S{1,40})\s*$")
+_FIELD = re.compile(r"(Collective|Memory type|Datatype|Reduction|Inplace):\s{1,24}(\S{1,40})\s*$")
 _HEADER = re.compile(r"\s*Count\s+Size\s+Time, us(\s+(?:Bus )?Bandwidth, GB/s)?\s*$")
 _ROW = re.compile(r"\s*(\d{1,18}|N/A)\s+(\d{1,18}|N/A)((?:\s+(?:[\d.]{1,30}|N/A|inf|-?nan)){3,6})\s*$")
 _TIMES_RANKS = frozenset({"all_gather", "gather", "scatter"})
@@ -32,7 +32,7 @@ class Parser:
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
-        field = _FIELD.match(line) if line[:1] in "CMDRI" and ": " in line else None
+        field = _FIELD.match(line) if line[:1] in "CMDRI" and ":" in line else None
         if field:
             if field[1] == "Collective":
                 self.close()

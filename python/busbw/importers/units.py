@@ -24,7 +24,10 @@ LEAST_PRECISE = 0.02
 BUS_OVER_ALGORITHM = (0.45, 2.1)
 """Least and most of any collective on two ranks and more, with some room."""
 
-_RATES = {"": (1.0, 0.125, 1e-3, GB / 1e9), "gb/s?": (1.0, 0.125), "gbit/s": (0.125, 1.0)}
+GIB = GB / 1e9
+EXACT = 0.01
+"""Of the ratio of each row, where GB/s are read as GiB/s though the header does not say so."""
+_RATES = {"": (1.0, 0.125, 1e-3, GIB), "gb/s?": (1.0, 0.125), "gbit/s": (0.125, 1.0), "gb/s": (1.0, GIB)}
 _TIMES = {"": (1.0, 1e3, 1e6)}
 _SIZES = {"": (1.0, 1024.0, 1048576.0)}
 
@@ -123,6 +126,14 @@ def _ratio(rows: Sequence[Row], units: Units) -> float:
     return median(ratios)
 
 
+def _exact(rows: Sequence[Row], units: Units) -> bool:
+    """Whether size over time is the algorithm bandwidth in every row, but for the digits that are printed."""
+    return all(
+        row.algbw is not None and row.time is not None
+        and abs(_ratio([row], units) - 1) < EXACT + row.algbw.slack + row.time.slack for row in rows
+    )  # fmt: skip
+
+
 def _bounds(rows: Sequence[Row], room: float) -> tuple[float, float]:
     if all(row.algbw is None for row in rows):
         return BUS_OVER_ALGORITHM
@@ -133,7 +144,11 @@ def _better(rows: Sequence[Row], size: str, time: str | None, rate: str | None) 
     """The first allowed units that make the figures agree."""
     low, high = _bounds(rows, CLOSE)
     tried = list(combinations(size, time, rate))
-    fitting = [(at, each) for at, each in enumerate(tried) if low <= _ratio(rows, Units(*each)) <= high]
+    fitting = [
+        (at, each) for at, each in enumerate(tried)
+        if low <= _ratio(rows, Units(*each)) <= high
+        and (rate != "gb/s" or each[2] == 1.0 or _exact(rows, Units(*each)))
+    ]  # fmt: skip
     if not fitting:
         return None
     # Units of 1000 and of 1024 lie close together: of as few changes as possible, those that fit best.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import json
 import quopri
@@ -13,21 +14,10 @@ MAX_DEPTH = 12
 MAX_NAMES = 4096
 """Pods and streams that are told apart; the lines of further ones are read together."""
 
-_TEXT_KEYS = (
-    "message",
-    "MESSAGE",
-    "textPayload",
-    "log",
-    "_raw",
-    "stdout",
-    "line",
-    "body",
-    "text",
-    "content",
-    "msg",
-    "output",
+_TEXT_KEYS = frozenset(
+    ("message", "textpayload", "log", "_raw", "stdout", "line", "body", "text", "content", "msg", "_msg", "output")
 )
-"""Under these services keep a line."""
+"""Under these services keep a line, in any case."""
 _NAME_KEYS = (
     *("pod_name", "podName", "pod", "logStreamName", "log_stream_name", "logStream", "container_name"),
     *("CONTAINER_NAME", "hostname", "host", "_HOSTNAME", "instance"),
@@ -36,12 +26,16 @@ _NAME_KEYS = (
 
 WRAPPED = re.compile(
     r'^[ \t]*(?:[^\n"]{0,80}[\[{][^\n]{0,1000}?)?'
-    r'"(?:message|MESSAGE|textPayload|log|_raw|stdout|line|body|text|content|msg|output|values|[\w.]{0,40}stdout_lines)"'
+    r'"(?:message|textPayload|log|_raw|stdout|line|body|text|content|msg|_msg|output|values|[\w.]{0,40}stdout_lines)"'
     r'\s*:\s*(?:"(?=[^"])|\[)',
-    re.MULTILINE,
+    re.MULTILINE | re.IGNORECASE,
 )
 """A log whose lines are values of JSON, as services keep them."""
 _VALUE = re.compile(r'"(?:message|MESSAGE|textPayload|log|_raw|stdout|line|body|text)"\s*:\s*("(?:[^"\\]|\\.)*")')
+ESCAPED = re.compile(r"(?:\\n[^\n]{0,4000}?){2}\\n#|\\n# ?nThread")
+"""A text whose line ends are written out, as Python and YAML show a string."""
+_ESCAPES = {"n": "\n", "t": "\t", "r": "", "'": "'", '"': '"', "\\": "\\", "/": "/"}
+_ESCAPE = re.compile(r"\\([ntr'\"\\/])")
 _CAST = re.compile(r'\s*\{"version": ?[23]\b[^\n]{0,2000}\}\s*\n\s*\[ ?[\d.]+, ?"[a-z]", ?"')
 _MAIL = re.compile(rb"(?im)^content-transfer-encoding:\s*quoted-printable")
 _SOFT = re.compile(rb"=\r?\n")
@@ -137,10 +131,10 @@ def _names_in(value: Mapping[str, Any], depth: int) -> dict[str, str]:
 
 def _text_under(key: str, value: Any) -> str | None:
     if isinstance(value, str):
-        return value if key in _TEXT_KEYS else None
+        return value if key.lower() in _TEXT_KEYS else None
     if not isinstance(value, list) or not value:
         return None
-    if (key in _TEXT_KEYS or key.endswith("stdout_lines")) and all(isinstance(each, str) for each in value):
+    if (key.lower() in _TEXT_KEYS or key.endswith("stdout_lines")) and all(isinstance(each, str) for each in value):
         return "".join(each if each.endswith("\n") else f"{each}\n" for each in value)
     # Loki: pairs of a time and a line.
     if key == "values" and all(
@@ -152,6 +146,42 @@ def _text_under(key: str, value: Any) -> str | None:
 
 def _split(text: str) -> list[str]:
     return text.removesuffix("\n").replace("\r\n", "\n").split("\n")
+
+
+def unescaped(line: str) -> list[str]:
+    """The lines of a line that holds a string with its line ends written out."""
+    if line.count("\\n") < 3:
+        return [line]
+    shown = _ESCAPE.sub(lambda found: _ESCAPES[found[1]], line)
+    first, *others = shown.split("\n")
+    # What stands before the string, such as stdout=' or b', belongs to no line of it.
+    start = max(first.rfind(mark) for mark in "'\"")
+    return [first[:start], first[start + 1 :], *others] if start >= 0 else [first, *others]
+
+
+class CsvLog:
+    """A log that a service exported as CSV: one column has the lines."""
+
+    def __init__(self, at: int, cells: int) -> None:
+        self._at, self._cells = at, cells
+
+    @classmethod
+    def of(cls, head: str) -> CsvLog | None:
+        """By the first line of a file; None where it names no such column."""
+        first = head.lstrip("\ufeff").partition("\n")[0].rstrip("\r")
+        if "," not in first or len(first) > 2000 or '"' in first.replace('","', "")[1:-1]:
+            return None
+        names = [name.strip('" @') for name in first.split(",")]
+        at = next((at for at, name in enumerate(names) if name.rpartition(".")[2].lower() in _TEXT_KEYS), None)
+        return None if at is None or len(names) < 2 else cls(at, len(names))
+
+    def line(self, line: str) -> str:
+        """The line of the log in a line of the file; the line itself where it is none."""
+        try:
+            cells = next(csv.reader([line]), [])
+        except csv.Error:
+            return line
+        return cells[self._at] if len(cells) == self._cells else line
 
 
 def is_cast(head: str) -> bool:

@@ -10,7 +10,8 @@ from busbw.records import Collective
 MAX_DIGITS = 20
 """More digits than any size in bytes has; longer runs of digits are noise."""
 
-_SIZE = re.compile(r"(\d{1,20}(?:\.\d{1,6})?)\s*(?:([KMGT])(i?B|B)?|B)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,20}(?:\.\d{1,6})?)\s*(?:([KMGT])(i?B|B|i)?|B|bytes?)?", re.IGNORECASE)
+_POWER = re.compile(r"2(?:\^|\*\*)\{?(\d{1,2})\}?\s*(?:B|bytes?)?")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 ELEMENT_BYTES = {
@@ -58,7 +59,8 @@ def size_in_bytes(text: str) -> int | None:
     """A size with a unit of powers of 1024, such as 1K, 32KiB, 4.0 GB or 1024; None where it is none."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        return None
+        power = _POWER.fullmatch(text.strip())
+        return 1 << int(power[1]) if power and int(power[1]) < 50 else None
     factor = _UNITS[match[2].upper()] if match[2] else 1
     size = float(match[1]) * factor
     return int(size) if size == int(size) else None

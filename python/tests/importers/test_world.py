@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from world_abroad import abroad_shapes
 from world_corpus import Fact, Shape, nccl_tests_shapes
 from world_others import other_shapes
+from world_pasted import contradictions, logger_shapes, other_tools, post_shapes
+from world_scripts import data_files, printed_lines, printed_tables
 from world_strangers import stranger_shapes
 from world_tables import table_shapes
 from world_wild import wild_shapes
@@ -22,7 +24,11 @@ from busbw.base.errors import UserError
 from busbw.importers import ImportedSweep, import_stream
 from busbw.records import Record, parse_records
 
-SHAPES = [*nccl_tests_shapes(), *other_shapes(), *stranger_shapes(), *table_shapes(), *abroad_shapes(), *wild_shapes()]
+SHAPES = [
+    *nccl_tests_shapes(), *other_shapes(), *stranger_shapes(), *table_shapes(), *abroad_shapes(), *wild_shapes(),
+    *printed_tables(), *printed_lines(), *data_files(), *logger_shapes(), *post_shapes(), *other_tools(),
+    *contradictions(),
+]  # fmt: skip
 
 
 def is_held_out(name: str) -> bool:

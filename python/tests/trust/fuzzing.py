@@ -297,7 +297,8 @@ TOML = 'a.b.c = 1\n[x."y z"]\nd = [1, 2.5, "é", {e = 2026-11-22T00:00:00Z}]\n[[
 
 ENTRIES = {
     "importers": Entry(
-        ("importers.lines", "importers.unwrap", "importers.flat", "importers.flight_recorder", "importers.inspector",
+        ("importers.lines", "importers.unwrap", "importers.flat", "importers.flat_json", "importers.names", "importers.by_values",
+         "importers.agreement", "importers.frame", "importers.pairs", "importers.flight_recorder", "importers.inspector",
          "importers.mscclpp_json", "importers.file"),
         _file(lambda path: import_path(path, _keep)), _samples,
     ),
