@@ -29,7 +29,7 @@ def recognise(scans: Sequence[Scan], *, one_node: bool = False, whole: frozenset
             merged[name].append((each.source, hit))
     for name in [name for name, found in merged.items() if SIGNATURES[name].repeats and not _repeated(found)]:
         del merged[name]
-    aborted = _aborted_by_watchdog(merged)
+    aborted = _aborted(merged)
     alive = {each.source: each.alive for each in scans if each.source in whole}
     ended = {each.source: each.ended for each in scans}
     soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(found, alive, ended)}
@@ -70,23 +70,32 @@ def _passed(found: Found, alive: Mapping[str, int], ended: Mapping[str, int]) ->
     return all(ended.get(source) or hit.last < alive.get(source, 0) for source, hit in found)
 
 
-_ABORTS = frozenset({"6", "-6", "134", "SIGABRT", "6 (SIGABRT)", "Aborted"})
+_ABORTS = frozenset(
+    {"6", "-6", "134", "SIGABRT", "6 (SIGABRT)", "Aborted", "after throwing", "recursively", "without", "core dumped"}
+)
+_FOLLOWS = frozenset({"killed-by-launcher", "job-cancelled", "remote-error", "store-lost"})
+"""What other ranks and the launcher say of any end: none of it is why a process aborted itself."""
 
 
-def _aborted_by_watchdog(merged: Mapping[str, Found]) -> bool:
-    """Whether the only crashes are aborts beside a watchdog's timeout: PyTorch's watchdog ends processes so."""
-    if "watchdog-timeout" not in merged or "process-crashed" not in merged:
-        return False
+def _aborted(merged: Mapping[str, Found]) -> Signature | None:
+    """Why processes ended themselves, where the only crashes are aborts: a program aborts after it met an error."""
+    if "process-crashed" not in merged:
+        return None
     groups = [dict(each) for _, hit in merged["process-crashed"] for each in hit.groups]
-    return bool(groups) and all(each.get("how") in _ABORTS for each in groups)
+    if not groups or not all(each.get("how") in _ABORTS for each in groups):
+        return None
+    reasons = [SIGNATURES[name] for name in merged if name not in _FOLLOWS and name != "process-crashed"]
+    return min(
+        (each for each in reasons if each.severity is not Severity.NOTE), key=lambda each: each.stage, default=None
+    )
 
 
-def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: bool) -> Signature | None:
+def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | None) -> Signature | None:
     """The found signature of which this one is a sequel; None where it stands for itself."""
     mine = SIGNATURES[name]
     others = [SIGNATURES[other] for other in merged if other != name]
     if aborted and name == "process-crashed":
-        return SIGNATURES["watchdog-timeout"]
+        return aborted
     if aborted:
         others = [each for each in others if each.name != "process-crashed"]
     unexplained = name == "job-cancelled" and not any(

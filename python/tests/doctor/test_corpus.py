@@ -212,7 +212,7 @@ def test_errors_that_nobody_knows_are_shown_as_unseen(tmp_path: Path, capsys: py
     [
         ("[ERROR] trunk connection failure of NVLink 3, marking it", "nvlink-error"),
         ("mlx5_7: the flux of QP 12 failed", "ibv-call-failed"),
-        ("FluxError: the gloo capacitor aborted", "gloo-error"),
+        ("fatal: the gloo capacitor aborted", "gloo-error"),
         ("the flux capacitor of ib_write_bw over mlx5_1 fails", "ibv-call-failed"),
         ("nvlink errors: 0", ""),
         ("n0:1:2 [0] NCCL INFO NVLink failed to flux", ""),
@@ -253,6 +253,37 @@ def test_messages_of_the_c_library_are_known_in_other_languages(said: str, name:
     found = loud(f"{line}{said}\n{line.replace('4', '7')}{said}\n", tmp_path)
     assert [each.name for each in found] == [name]
     assert [said in each.fact for each in found[0].evidence] == [True, True]
+
+
+PEERS = (
+    "terminate called after throwing an instance of 'c10::DistBackendError'\n",
+    "n9:4411:4500 [3] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n8<41733>\n",
+    "slurmstepd: error: *** STEP 77.0 ON n9 CANCELLED AT 2026-01-21T11:02:11 ***\n",
+    "E0214 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 4 (pid: 1044)\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED", "cuda-call-failed"),
+        ("[rank2]: AssertionError", "python-exception"),
+        ("[rank2]: app.errors.BadSampleError: sample 881 has no frames", "python-exception"),
+        ("Call to ibv_modify_qp failed with error Connection timed out", "ib-connect-timeout"),
+        ("NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off.", "gpu-off-bus"),
+    ],
+)
+@pytest.mark.parametrize("head_cut", [False, True])
+def test_what_peers_and_launchers_say_of_an_end_stands_behind_its_cause(
+    head_cut: bool, line: str, name: str, tmp_path: Path
+) -> None:
+    rest = "".join(PEERS)
+    assert loud((rest + line if head_cut else line + "\n" + rest) + "\n", tmp_path)[0].name == name
+
+
+def test_an_exception_thrown_beside_a_timeout_is_the_watchdogs_own(tmp_path: Path) -> None:
+    text = "[Rank 4] Watchdog caught collective operation timeout\n" + PEERS[0]
+    assert [each.name for each in loud(text, tmp_path)] == ["watchdog-timeout"]
 
 
 def test_two_processes_of_one_rank_are_a_fault_and_one_of_each_is_none(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
         "processes of one host cannot share GPU memory (CUDA IPC): their containers hide each other or see other GPUs"
     ),
     patterns=(
+        r"_new_shared_cuda\(",
         r"hipIpc(?:Open|Get)MemHandle",
         r"failed to open CUDA IPC handle",
         r"transport/p2p\.cc:\d+.{0,40}Cuda failure (?:1|101|400|201)\b",

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"No available memory for the cache blocks",
         r"(?:larger than|exceeds) the (?:maximum number of tokens that can be stored in|available) KV cache",
         r"HIP out of memory",
+        r"Test CUDA failure .{0,80}'out of memory'",
         r"memory capacity is unbalanced|GPUs? may be occupied by other processes",
         r"hipErrorOutOfMemory",
         r"Not enough memory\. Please try to increase --mem-fraction",

@@ -17,7 +17,7 @@ SIGNATURE = Signature(
         r"NCCL.{0,20}(?P<what>internal error)",
         r"Test CUDA failure .{0,60}'(?P<what>[^']{3,60})",
         r"(?P<what>invalid usage)",
-        r"(?P<what>communicator was aborted|Process group has been aborted)",
+        r"(?P<what>communicator was aborted(?!.{0,200}(?:watchdog|timeout))|Process group has been aborted)",
         r"NCCL operation (?P<what>\w+).{0,80}failed",
         r"NCCL error\b.{0,120}\b(?:value|code|status)\W{1,3}(?P<what>\d)\b",
     ),

@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         r"NET/OFI Only EFA provider",
         r"(?:NET/GPUDirectTCPX|NET/FasTrak|TCPXO?).{0,160}(?:unable|failed|error|refused)",
         r"No network devices that support GDAKI",
+        r"\btcpx\w*\(?.{0,200}(?:timeout|failed|error)",
         r"NET/OFI.{0,120}(?:No eligible|could not find|Failed to init|Failing init|Unable to find)",
         r"Error: network \S{0,60} ?not found",
         r"Failed to initialize any NET plugin",

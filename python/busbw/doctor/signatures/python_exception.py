@@ -13,13 +13,19 @@ SIGNATURE = Signature(
     stage=Stage.CRASH,
     title="a rank's own program failed with {error}; the other ranks' errors follow from it",
     patterns=(
-        rf"^{_HEAD}(?P<error>(?:FileNotFound|ModuleNotFound|Import|Key|Type|Index|Attribute|Assertion"
+        rf"^{_HEAD}(?<![\w.])(?P<error>(?:FileNotFound|ModuleNotFound|Import|Key|Type|Index|Attribute|Assertion"
         r"|ZeroDivision|Name|Syntax|Permission|OS|IO|NotImplemented|Memory|StopIteration|Unicode\w{0,10}|UnboundLocal"
         r"|Value)Error): .{3,}",
-        r"^\W{0,4}(?!torch\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
+        rf"^{_HEAD}(?<![\w.])(?P<error>AssertionError|StopIteration|StopAsyncIteration|EOFError|RecursionError|NotImplementedError)"
+        r":?\W{0,3}$",
+        rf"^{_HEAD}(?<![\w.])(?P<error>Exception|EOFError|RecursionError|OverflowError|FloatingPointError|StopIteration"
+        r"|generator raised StopIteration|[A-Z]\w{2,40}(?<!Runtime)(?<!Dist)(?<!Backend)(?<!Store)(?<!Network)"
+        r"(?<!Timeout)(?<!Connection)(?<!ChildFailed)(?<!Process)(?<!Accelerator)(?<!OutOfMemory)(?<!System)(?<!XlaRuntime)Error)"
+        r": .{3,}",
+        rf"^{_HEAD}(?<![\w.])(?!torch\.|subprocess\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
         r"(?P<error>[a-z_]\w{1,40}(?:\.\w{1,60}){1,6}(?:Error|Exception)): .{3,}",
-        rf"^{_HEAD}(?P<error>ProcessRaisedException|ProcessExitedException|_?pickle\.\w*Error)",
-        rf"^{_HEAD}(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
+        rf"^{_HEAD}(?<![\w.])(?P<error>MaxRetryError|HTTPError|ProcessRaisedException|ProcessExitedException|_?pickle\.\w*Error)",
+        rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
         r"|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device|address|init"
         r"|barrier|collective|default group|closed|reset|refused))",
     ),
