@@ -13,7 +13,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "python"), str(Path(__
 
 from pairwise import METHODS, Found  # noqa: E402
 
-from busbw.fleet.plan import Options, inside_of  # noqa: E402
+from busbw.fleet.options import Options, inside_of  # noqa: E402
 from busbw.fleet.score import Score, play  # noqa: E402
 from busbw.fleet.simulate import Fault, World, draw_faults, make_fabric  # noqa: E402
 

@@ -2,7 +2,7 @@
 
 Everything lies in namespaces of its own, so that no interface, address or route of the machine is touched: a head,
 where the bridges are and launchers run, and one namespace for each node. Bandwidth is shaped by tbf in both directions.
-Delay is not shaped: it needs netem, which kernels without CONFIG_NET_SCH_NETEM do not have.
+Delay is made by late_link.py, since netem is not in every kernel (CONFIG_NET_SCH_NETEM).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,7 @@ from types import TracebackType
 
 PREFIX = "busbwfab"
 LIMIT_S = 120
+LATE_LINK = Path(__file__).with_name("late_link.py")
 MPIRUN = "mpirun.openmpi"
 AGENT = """\
 #!/bin/sh
@@ -58,6 +60,7 @@ class Namespaces:
         self._pod_nodes = pod_nodes
         self._prefix = f"{PREFIX}{os.getpid()}"
         self._head = f"{self._prefix}-head"
+        self._relays: list[subprocess.Popen[bytes]] = []
         self._folder = tempfile.TemporaryDirectory(prefix=PREFIX)
         self.agent = Path(self._folder.name) / "agent"
 
@@ -87,6 +90,16 @@ class Namespaces:
         """Give the uplink of a pod this many times a node's bandwidth; usual is as many as the pod has nodes."""
         for side in ("d", "u"):
             _batch(["tc", "-n", self._head], [self._tbf("replace", f"{side}{pod}", self.mbit * share)])
+
+    def delay(self, node: str, milliseconds: float) -> None:
+        """Hold each frame of a node's link for so long, in each direction; its bandwidth stays."""
+        bridge = self.pod_of.get(node, "spine")
+        _batch(["ip", "-n", self._head], [
+            f"link set p{node} nomaster", f"link add q{node} type veth peer name r{node}",
+            f"link set q{node} master {bridge} up", f"link set r{node} up promisc on", f"link set p{node} promisc on",
+        ])  # fmt: skip
+        words = [sys.executable, "-SE", str(LATE_LINK), f"p{node}", f"r{node}", str(milliseconds)]
+        self._relays.append(subprocess.Popen(self.on_head(words)))
 
     def cut(self, node: str) -> None:
         """Pull the cable."""
@@ -190,6 +203,9 @@ class Namespaces:
         return f"{self._prefix}-{node}"
 
     def _remove(self) -> None:
+        for relay in self._relays:
+            relay.kill()
+            relay.wait()
         _remove_spaces(self._prefix + "-")
         self._folder.cleanup()
 

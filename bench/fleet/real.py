@@ -1,8 +1,9 @@
 """Runs `busbw fleet run` itself over network namespaces whose links tc shapes, and counts what is named.
 
     python3 bench/fleet/real.py --seeds 0-49            50 fleets of 8 nodes, one to three links worse by 10 to 50 %
-    python3 bench/fleet/real.py --nodes 128 --pod-nodes 16 --mbit 8      one fleet of 128 nodes in pods of 16
+    python3 bench/fleet/real.py --nodes 128 --pod-nodes 16 --mbit 2      one fleet of 128 nodes in pods of 16
     python3 bench/fleet/real.py --launcher srun         steps of an allocation: a slurmd in each namespace
+    python3 bench/fleet/real.py --delays 1              one more node, whose link holds each frame for 8 to 16 ms
     python3 bench/fleet/real.py --cut 1                 one more node, whose cable is pulled
 
 Data moves through Open MPI's TCP. It needs root, iproute2, Open MPI (and Slurm for srun), and exits with 77 where these
@@ -55,11 +56,20 @@ class Played:
         return sorted(set(self.found) - set(self.faults))
 
 
-def draw(seed: int, nodes: tuple[str, ...], cut: int) -> dict[str, float]:
-    """One to three links, each worse by 10 to 50 %, and some that are cut (1.0)."""
+def draw(seed: int, nodes: tuple[str, ...], cut: int, least: float) -> dict[str, float]:
+    """One to three links, each worse by `least` to 50 %, and some that are cut (1.0)."""
     rng = random.Random(f"links {seed}")
-    faults = {node: round(rng.uniform(0.10, 0.50), 3) for node in rng.sample(nodes, rng.randint(1, min(3, len(nodes))))}
+    faults = {
+        node: round(rng.uniform(least, 0.50), 3) for node in rng.sample(nodes, rng.randint(1, min(3, len(nodes))))
+    }
     return faults | dict.fromkeys(rng.sample([node for node in nodes if node not in faults], cut), 1.0)
+
+
+def draw_delays(seed: int, args: argparse.Namespace, faults: dict[str, float]) -> dict[str, float]:
+    """Links that hold each frame for some milliseconds, none of them worse otherwise."""
+    rng = random.Random(f"delays {seed}")
+    good = [f"n{number + 1}" for number in range(args.nodes) if f"n{number + 1}" not in faults]
+    return {node: args.delay_ms * rng.uniform(1, 2) for node in rng.sample(good, args.delays)}
 
 
 def play(seed: int, args: argparse.Namespace, folder: Path) -> Played:
@@ -76,12 +86,15 @@ def play(seed: int, args: argparse.Namespace, folder: Path) -> Played:
             environment |= {"SLURM_CONF": slurm.environment["SLURM_CONF"]}
         else:
             words = fabric.on_head(words)
-        faults = draw(seed, fabric.nodes, args.cut)
+        faults = draw(seed, fabric.nodes, args.cut, args.least)
         for node, loss in faults.items():
             if loss < 1:
                 fabric.shape(node, loss)
             else:
                 fabric.cut(node)
+        delays = draw_delays(seed, args, faults)
+        for node, milliseconds in delays.items():
+            fabric.delay(node, milliseconds)
         begun = time.monotonic()
         done = subprocess.run(
             words, env=environment, capture_output=True, text=True, timeout=FLEET_LIMIT_S, check=False
@@ -91,7 +104,13 @@ def play(seed: int, args: argparse.Namespace, folder: Path) -> Played:
         sys.exit(f"seed {seed}: busbw ended with {done.returncode}: {done.stderr.strip()[-500:]}")
     said = json.loads(done.stdout)
     found = {each["place"]: each["loss"] for each in said["faults"] if each["kind"] in {"link", "broken"}}
-    others = {each["name"]: each["loss"] for each in said["faults"] if each["place"] not in found}
+    late = {each["place"]: each["loss"] for each in said["faults"] if each["kind"] == "latency"}
+    if args.delays:
+        print(f"seed {seed}: links with delay {sorted(delays)}, late {late}", flush=True)
+        faults |= {f"late {node}": 0.0 for node in delays}
+        found |= {f"late {node}": 0.0 for node in late}
+    others = {each["name"]: each["loss"] for each in said["faults"]
+              if each["place"] not in found and each["place"] not in late}  # fmt: skip
     return Played(seed, faults, {**found, **others}, said["rounds"], seconds)
 
 
@@ -109,8 +128,10 @@ def fleet_words(fabric: Namespaces, folder: Path, args: argparse.Namespace) -> l
     results.unlink(missing_ok=True)
     return [sys.executable, "-m", "busbw", "fleet", "run", str(results), "--hosts", f"n[1-{len(fabric.nodes)}]",
             *topology, "--rails", "1", "--inside", "none", *launching,
-            "--program", str(rank_program(folder)), "--smallest-loss", "10", "--repeats", str(args.repeats),
-            "--trial-limit", str(args.trial_limit), "--json"]  # fmt: skip
+            "--program", str(rank_program(folder)), "--smallest-loss", str(100 * args.least),
+            "--repeats", str(args.repeats),
+            "--trial-limit", str(args.trial_limit), "--json",
+            *(["--later", "90"] if args.delays else [])]  # fmt: skip
 
 
 def rank_program(folder: Path) -> Path:
@@ -127,9 +148,9 @@ def tell(played: list[Played], nodes: int) -> None:
     faults, missed = sum(len(p.faults) for p in played), sum(len(p.missed) for p in played)
     invented = sum(len(p.invented) for p in played)
     good = sum(nodes - len(p.faults) for p in played)
-    off = sorted(abs(p.found[node] - loss) for p in played for node, loss in p.faults.items() if node in p.found)
+    off = sorted(abs(p.found[node] - loss) for p in played for node, loss in p.faults.items() if p.found.get(node))
     rounds, seconds = sorted(p.rounds for p in played), sorted(p.seconds for p in played)
-    print(f"{len(played)} fleets of {nodes} namespaces, {faults} links worse by 10 to 50 % or cut")
+    print(f"{len(played)} fleets of {nodes} namespaces, {faults} links worse by up to 50 % or cut")
     print(f"  named                {faults - missed} of {faults}")
     print(f"  named without fault  {invented} of {good} good nodes")
     print(f"  rounds               median {rounds[len(rounds) // 2]}, most {rounds[-1]}")
@@ -167,7 +188,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sample", type=float, default=0.4, help="seconds that one takes at that rate")
     parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--launcher", choices=["mpirun", "srun"], default="mpirun")
+    parser.add_argument("--least", type=float, default=0.1, help="the smallest share that is lost, and looked for")
     parser.add_argument("--cut", type=int, default=0, help="how many more nodes have no cable")
+    parser.add_argument("--delays", type=int, default=0, help="how many more links are late")
+    parser.add_argument("--delay-ms", type=float, default=8.0, help="the least delay, each way")
     parser.add_argument("--trial-limit", type=float, default=120.0, help="seconds after which a group hangs")
     return parser.parse_args()
 

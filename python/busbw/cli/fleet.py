@@ -13,7 +13,7 @@ from busbw.base.words import Args
 if TYPE_CHECKING:
     from busbw.fleet.fabric import Fabric
     from busbw.fleet.judge import Verdict
-    from busbw.fleet.plan import Options
+    from busbw.fleet.options import Options
     from busbw.fleet.results import Results
     from busbw.fleet.run import Limits
     from busbw.fleet.trial import Knowledge
@@ -65,7 +65,7 @@ def _plan(args: Args) -> int:
 def _simulate(args: Args) -> int:
     from dataclasses import replace
 
-    from busbw.fleet.plan import Options, inside_of
+    from busbw.fleet.options import Options, inside_of
     from busbw.fleet.score import play
     from busbw.fleet.simulate import World, draw_faults, make_fabric
 
@@ -96,7 +96,9 @@ def _judge(args: Args) -> int:
         raise UserError(f"{args.file} holds no results; `busbw fleet run` measures")
     known = results.knowledge()
     verdicts = judge(fabric, known, options)
-    return _tell(args, fabric, options, known, _with_levels(args, results, options, verdicts))
+    verdicts = _with_levels(args, results, options, verdicts)
+    _say_doubts(args, results, verdicts)
+    return _tell(args, fabric, options, known, verdicts)
 
 
 def _run(args: Args) -> int:
@@ -119,10 +121,20 @@ def _run(args: Args) -> int:
     limits = _limits(args, args.budget)
     before = sum(map(len, results.rounds))
     known = measure(Asked(fabric, options, results), how, file, limits, _say)
+    if not known.rounds:
+        raise UserError("nothing was measured: one node alone has no partner; give two nodes, or --inside nvlink")
     verdicts = _with_levels(args, results, options, judge(fabric, known, options))
     if sum(map(len, results.rounds)) > before:
         _keep(args, fabric, results, verdicts, how)
+    _say_doubts(args, results, verdicts)
     return _tell(args, fabric, options, known, verdicts)
+
+
+def _say_doubts(args: Args, results: Results, verdicts: list[Verdict]) -> None:
+    from busbw.fleet.doubts import doubts
+
+    for said in doubts(results, verdicts, bool(args.expected)):
+        _say(f"busbw: {said}")
 
 
 def _keep(args: Args, fabric: Fabric, results: Results, verdicts: list[Verdict], how: Launching) -> None:
@@ -249,7 +261,7 @@ def _given(args: Args, *, may_miss: bool = False) -> tuple[Fabric, Options, Resu
     """Nodes, options and results, from the file where it has a head, else from the words."""
     from busbw.base.files import read_text
     from busbw.fleet import results
-    from busbw.fleet.plan import Options
+    from busbw.fleet.options import Options
 
     found: tuple[Fabric | None, Options | None, Results] = (None, None, results.Results())
     if args.file and not (may_miss and not Path(args.file).exists()):
@@ -269,7 +281,7 @@ def _given(args: Args, *, may_miss: bool = False) -> tuple[Fabric, Options, Resu
         )
     if options is None:
         options = Options(smallest_loss=args.smallest_loss, repeats=args.repeats, most_repeats=4 * args.repeats,
-                          inside=_inside(args))  # fmt: skip
+                          inside=_inside(args), later=getattr(args, "later", None) or 0.0)  # fmt: skip
     return fabric, options, measured
 
 

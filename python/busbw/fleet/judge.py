@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.plan import Options, bad_inside, broken_nodes
+from busbw.fleet.options import Options, bad_inside, broken_nodes
 from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Knowledge
 
 CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
@@ -30,8 +30,9 @@ SHAPES = 0.05  # groups of different shapes lose a twentieth more or less of the
 
 @dataclass(frozen=True)
 class Verdict:
-    """One fault. `kind` is nvlink, pcie, nic, cable, link (NIC or cable), leaf, uplink, spine, broken (a node), either
-    (one of several that were never measured apart) or level (all are slower than expected, or than earlier)."""
+    """One fault. `kind` is nvlink, pcie, nic, cable, link (NIC or cable), latency (of a link), leaf, uplink, spine,
+    broken (a node), either (one of several that were never measured apart) or level (all are slower than expected, or
+    than earlier)."""
 
     kind: str
     place: str  # node or pod; "" or "second" for spines; "link a or link b" for either
@@ -46,7 +47,7 @@ class Verdict:
         """Unique among verdicts: `rail3 cable of node0007`."""
         if self.kind == "spine":
             return f"{self.channel} {self.place} spine".replace("  ", " ")
-        kind = "" if self.kind in {"nvlink", "pcie", "nic"} else self.kind
+        kind = "" if self.kind in {"nvlink", "pcie", "nic"} else "link" if self.kind == "latency" else self.kind
         words = [self.channel, kind, f"of {self.place}" if self.place else ""]
         return " ".join(word for word in words if word)
 
@@ -90,6 +91,10 @@ def judge(fabric: Fabric, known: Knowledge, options: Options) -> list[Verdict]:
             elif (verdict.place, f"nic{rail}") not in own and (verdict.place, f"pcie{rail}") not in own:
                 loopback = (INSIDE, (verdict.place,), f"nic{rail}") in known.found[INSIDE]
                 found.append(Verdict("cable", *_rest(verdict)) if loopback else verdict)
+    for rail in range(fabric.rails if options.later else 0):
+        channel = f"latency{rail}"
+        for verdict in _of_rail(list(_tests(fabric, known, channel)), channel, options.late):
+            found.append(Verdict("latency", *_rest(verdict)) if verdict.kind == "link" else verdict)
     return sorted(found, key=lambda v: (-v.loss, v.name))
 
 

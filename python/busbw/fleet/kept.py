@@ -29,6 +29,8 @@ def records(fabric: Fabric, results: Results, verdicts: Sequence[Verdict], how: 
     """
     by: dict[str, dict[int, float]] = {}
     for (kind, channel, size), level in levels(results).items():
+        if channel == "latency":
+            continue  # messages a second are no bandwidths
         ranks = how.gpus_per_node if kind == INSIDE else 2**size
         by.setdefault(f"{channel} {_WHERE[kind]}", {})[max(2, ranks)] = level.gbps
     shown = {name: hide_variable(name, value) for name, value in how.environment.items()}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from busbw.base.errors import UsageError
 from busbw.fleet.judge import Verdict
-from busbw.fleet.plan import SURE, Options
+from busbw.fleet.options import SURE, Options
 from busbw.fleet.results import Results
 from busbw.fleet.trial import INSIDE, Key, Outcome, reference
 

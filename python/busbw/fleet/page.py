@@ -12,7 +12,7 @@ from html import escape
 from busbw.base.text import clean
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict
-from busbw.fleet.plan import Options
+from busbw.fleet.options import Options
 from busbw.fleet.show import NEXT, amount, exclude_lines, nodes_to_exclude, summary
 from busbw.fleet.trial import Knowledge
 
@@ -115,6 +115,7 @@ def _line(verdict: Verdict) -> str:
     channel = verdict.channel
     if channel.startswith(("pcie", "nic")):
         return "rail" + channel.removeprefix("pcie").removeprefix("nic")
+    channel = channel.replace("latency", "rail")
     return channel if channel.startswith("rail") else "in"
 
 
@@ -156,7 +157,7 @@ def _cell(x: int, y: int, state: str, said: str) -> str:
 def _spines(fabric: Fabric, verdicts: Sequence[Verdict]) -> str:
     if len(fabric.pods()) < 2:
         return ""
-    slow = [f"rail {v.channel[4:]}: a{' second' if v.place else ''} spine {amount(v)}"
+    slow = [f"{v.channel.replace('rail', 'rail ')}: a{' second' if v.place else ''} spine {amount(v)}"
             for v in verdicts if v.kind == "spine"]  # fmt: skip
     return f"<p>Spines: {_text('; '.join(slow) if slow else 'no fault seen on any rail')}.</p>"
 

@@ -13,63 +13,19 @@ from __future__ import annotations
 import functools
 import itertools
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from busbw.fleet.fabric import Fabric
+from busbw.fleet.options import Options, bad_of, broken_of, doubtful, is_slow
 from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Key, Knowledge, Trial
 
 TURNS = 3  # pairs with as many different partners, where nobody is known to be good
 PAIRED = (
     16  # nodes of a pod that are measured in pairs with another pod's: enough to tell an uplink beside a slow spine
 )
-LAST_GROUP = 4  # groups up to this size are not halved: each of their nodes is measured with a good partner
-
-
 ENOUGH_PEERS = 16  # their median is a reference without known good ones
-
-SURE = 4.0
-"""Standard errors that a loss must have after three tries: 1 in 30,000 by normal noise."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What is to be found, and how much it may cost."""
-
-    smallest_loss: float = 0.03
-    repeats: int = 16
-    most_repeats: int = 64
-    standard_errors: float = 2.6
-    inside: tuple[str, ...] = ("nvlink",)
-    controls: int = 6
-    most_rounds: int = 40
-    largest_group: int = 64  # of nodes whose pod is unknown
-
-    @property
-    def threshold(self) -> float:
-        """Half of the smallest loss: a good and a bad group are equally far from it."""
-        return self.smallest_loss / 2
-
-
-def inside_of(rails: int) -> tuple[str, ...]:
-    """The channels inside a node: NVLink, and for each rail the PCIe link of its NIC and the NIC itself."""
-    return ("nvlink", *(f"{kind}{rail}" for kind in ("pcie", "nic") for rail in range(rails)))
-
-
-def is_slow(one: Deviation, options: Options, tries: int = 1) -> bool | None:
-    """True, False, or None while the interval lies across the threshold; after three tries the estimate decides.
-
-    What could not be measured is tried twice: a launcher may have failed.
-    """
-    if one.reason:
-        return True if tries >= 2 else None
-    if tries >= 3:
-        # A loss that noise alone makes is no fault, however small the loss that is looked for.
-        return one.loss > max(options.threshold, SURE * one.error)
-    margin = options.standard_errors * one.error
-    if one.loss - margin > options.threshold:
-        return True
-    return False if one.loss + margin <= options.threshold else None
+LAST_GROUP = 4  # groups up to this size are not halved: each of their nodes is measured with a good partner
 
 
 @dataclass
@@ -84,7 +40,7 @@ class _State:
     @functools.cached_property
     def doubtful(self) -> dict[Key, Deviation]:
         """Parts inside nodes that may be slow, as far as is known in this round."""
-        return _doubtful(self.known, self.options)
+        return doubtful(self.known, self.options)
 
     @functools.cached_property
     def usable(self) -> list[dict[str, tuple[str, ...]]]:
@@ -94,7 +50,7 @@ class _State:
     def verdict(self, kind: str, nodes: tuple[str, ...], channel: str) -> bool | None:
         key = (kind, nodes, channel)
         one = self.known.found[kind].get(key)
-        return None if one is None else is_slow(one, self.options, self.known.tries[key])
+        return None if one is None else is_slow(one, self.options.on(channel), self.known.tries[key])
 
     def ask(self, kind: str, nodes: tuple[str, ...], channel: str) -> bool | None:
         """Slow or good where it is settled; else None, and the trial is put on the list."""
@@ -111,19 +67,13 @@ def next_round(fabric: Fabric, known: Knowledge, options: Options) -> tuple[Tria
     if known.rounds >= options.most_rounds:
         return ()
     state = _State(fabric, options, known)
-    for phase in (_inside, _within, _across):
+    for phase in (_inside, _within, _across, _latency):
         phase(state)
         if state.wanted:
             # Inside a node nobody else is met.
             chosen = state.wanted if phase is _inside else list(_disjoint(state.wanted))
             return (*chosen, *_controls(state, chosen))
     return ()
-
-
-def _doubtful(known: Knowledge, options: Options) -> dict[Key, Deviation]:
-    """Of all parts inside nodes the few that may be slow: a thousand nodes have some ten thousand that are not."""
-    threshold, errors = options.threshold, options.standard_errors
-    return {key: one for key, one in known.found[INSIDE].items() if one[0] + errors * one[1] > threshold}
 
 
 def _inside(state: _State) -> None:
@@ -135,33 +85,10 @@ def _inside(state: _State) -> None:
         state.ask(*key)
 
 
-def bad_inside(known: Knowledge, options: Options) -> set[tuple[str, str]]:
-    """(node, channel) that are slow by themselves."""
-    return _bad_of(_doubtful(known, options), known, options)
-
-
-def _bad_of(doubtful: Mapping[Key, Deviation], known: Knowledge, options: Options) -> set[tuple[str, str]]:
-    return {(key[1][0], key[2]) for key, one in doubtful.items()
-            if one.loss > options.threshold and is_slow(one, options, known.tries[key])}  # fmt: skip
-
-
-def broken_nodes(known: Knowledge, options: Options) -> set[str]:
-    """Nodes on which nothing at all could be measured."""
-    return _broken_of(_doubtful(known, options), known, options)
-
-
-def _broken_of(doubtful: Mapping[Key, Deviation], known: Knowledge, options: Options) -> set[str]:
-    dead: dict[str, int] = {}
-    for key, one in doubtful.items():
-        if one.reason and is_slow(one, options, known.tries[key]):
-            dead[key[1][0]] = dead.get(key[1][0], 0) + 1
-    return {node for node, count in dead.items() if count == len(options.inside)}
-
-
 def _usable(state: _State) -> list[dict[str, tuple[str, ...]]]:
     """By rail, the nodes of each pod without those whose own NIC or PCIe is slow: they would hide their neighbours."""
-    bad = _bad_of(state.doubtful, state.known, state.options)
-    broken = _broken_of(state.doubtful, state.known, state.options)
+    bad = bad_of(state.doubtful, state.known, state.options)
+    broken = broken_of(state.doubtful, state.known, state.options)
     spoilt = [{node for node, where in bad if where in {f"nic{rail}", f"pcie{rail}"}} | broken
               for rail in range(state.fabric.rails)]  # fmt: skip
     pods = state.fabric.groups(state.options.largest_group)
@@ -254,12 +181,12 @@ def _clean_of(state: _State, nodes: Iterable[str], channel: str) -> set[str]:
     return among & good
 
 
-def _pairs(state: _State, kind: str, sides: Sequence[tuple[str, ...]], channel: str) -> None:
+def _pairs(state: _State, kind: str, sides: Sequence[tuple[str, ...]], channel: str, turns: int = TURNS) -> None:
     """Sides in pairs, node by node, several turns with other partners, one turn a round.
 
     Where a turn has no pair between which anything moved, as behind a dead switch, others tell nothing more.
     """
-    for turn in range(min(TURNS, len(sides) - 1 + len(sides) % 2)):
+    for turn in range(min(turns, len(sides) - 1 + len(sides) % 2)):
         before = len(state.wanted)
         keys = [(kind, pair, channel) for a, b in matching(len(sides), turn)
                 for pair in zip(sides[a], sides[b], strict=False)]  # fmt: skip
@@ -301,6 +228,40 @@ def _across(state: _State) -> None:
                     state.ask(ACROSS, pair, channel)
     for channel, pods in slow:
         _pairs(state, ACROSS, [nodes[:PAIRED] for nodes in pods], channel)
+
+
+def _latency(state: _State) -> None:
+    """Small messages between pairs: in a ring one late link is lost among the many that each message passes.
+
+    One turn of pairs in each pod; who was in a late one is measured with a good partner. Then pods in pairs.
+    """
+    for rail, pods in enumerate(state.usable if state.options.later else ()):
+        channel, clean = f"latency{rail}", []
+        for group in pods.values():
+            dead = _dead(state, group, f"rail{rail}")
+            nodes = tuple(node for node in group if node not in dead)
+            if len(nodes) >= 2:
+                _pairs(state, WITHIN, [(node,) for node in nodes], channel, 1 if len(nodes) >= 8 else TURNS)
+                _beside_good(state, nodes, channel)
+                clean.append(tuple(node for node in nodes if node in _clean_of(state, nodes, channel)))
+        if not state.wanted and all(state.fabric.pod_of.get(n) for nodes in clean for n in nodes[:1]):
+            sides = [nodes[:2] for nodes in clean if nodes]
+            if len(sides) > 1:
+                _pairs(state, ACROSS, sides, channel, 1)
+                first = [state.verdict(ACROSS, pair, channel) for a, b in matching(len(sides), 0)
+                         for pair in zip(sides[a], sides[b], strict=False)]  # fmt: skip
+                if any(first):
+                    _pairs(state, ACROSS, sides, channel)
+
+
+def _dead(state: _State, nodes: Sequence[str], channel: str) -> set[str]:
+    """Nodes that no pair reached on this rail: small messages would not either."""
+    reached: dict[str, bool] = {}
+    for key, one in state.known.found[WITHIN].items():
+        if key[2] == channel and len(key[1]) == 2:
+            for node in key[1]:
+                reached[node] = reached.get(node, False) or not one.reason
+    return {node for node in nodes if not reached.get(node, True)}
 
 
 def _clean_pods(state: _State) -> list[tuple[list[tuple[str, ...]], list[tuple[str, ...]]]]:

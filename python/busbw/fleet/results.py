@@ -11,14 +11,14 @@ from typing import Any, TypeGuard
 
 from busbw.base.errors import UserError
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.plan import Options
+from busbw.fleet.options import Options
 from busbw.fleet.trial import INSIDE, KINDS, Knowledge, Outcome, Trial
 
 MOST_BYTES = 512 << 20
 MOST_LINE = 4 << 20
 MOST_SAMPLES = 10_000
 MOST_ROUNDS = 1000
-_CHANNEL = re.compile(r"(nvlink|(pcie|nic|rail)\d{1,3})")
+_CHANNEL = re.compile(r"(nvlink|(pcie|nic|rail|latency)\d{1,3})")
 
 
 @dataclass
@@ -39,7 +39,7 @@ def head_line(fabric: Fabric, options: Options) -> str:
     """The first line of a file."""
     head = {"busbw_fleet": 1, "nodes": fabric.nodes, "pods": dict(fabric.pod_of), "rails": fabric.rails}
     return json.dumps({**head, "inside": options.inside, "smallest_loss": options.smallest_loss,
-                       "repeats": options.repeats})  # fmt: skip
+                       "repeats": options.repeats, **({"later": options.later} if options.later else {})})  # fmt: skip
 
 
 def result_line(number: int, outcome: Outcome) -> str:
@@ -110,15 +110,21 @@ def _head(found: dict[str, Any], place: str) -> tuple[Fabric, Options]:
     for channel in inside:
         _check_channel(channel, INSIDE, place)
     rails, loss, repeats = found.get("rails", 1), found.get("smallest_loss", 0.03), found.get("repeats", 16)
+    later = found.get("later", 0.0)
     for name, value, low, high in (
         ("rails", rails, 1, 64),
         ("smallest_loss", loss, 0.001, 0.9),
         ("repeats", repeats, 1, 1000),
+        ("later", later, 0, 10),
     ):
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             raise UserError(f"{place}: `{name}` lies between {low} and {high}, but is {str(value)[:40]}")
     options = Options(
-        smallest_loss=float(loss), repeats=int(repeats), most_repeats=4 * int(repeats), inside=tuple(inside)
+        smallest_loss=float(loss),
+        repeats=int(repeats),
+        most_repeats=4 * int(repeats),
+        inside=tuple(inside),
+        later=float(later),
     )
     return Fabric(tuple(nodes), pods, int(rails)), options
 
@@ -131,10 +137,10 @@ def _check_channel(channel: Any, kind: str, place: str) -> str:
     if (
         not isinstance(channel, str)
         or not _CHANNEL.fullmatch(channel)
-        or (kind == INSIDE) == channel.startswith("rail")
+        or (kind == INSIDE) == channel.startswith(("rail", "latency"))
     ):
         raise UserError(f"{place}: '{str(channel)[:40]}' is no channel of kind {kind}: inside a node these are "
-                        f"nvlink, pcie0.., nic0.., between nodes rail0..")  # fmt: skip
+                        f"nvlink, pcie0.., nic0.., between nodes rail0.., latency0..")  # fmt: skip
     return channel
 
 

@@ -15,7 +15,8 @@ from busbw.base.errors import UserError
 from busbw.base.files import read_text, writing
 from busbw.base.text import clean
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.plan import Options, next_round
+from busbw.fleet.options import Options
+from busbw.fleet.plan import next_round
 from busbw.fleet.results import MOST_SAMPLES, Results, head_line, result_line, unfinished
 from busbw.fleet.trial import INSIDE, Knowledge, Outcome, Trial
 from busbw.fleet.words import Launching, launch, traffic
@@ -147,8 +148,8 @@ def _outcome(trial: Trial, processes: Sequence[Process], stem: Path, how: Launch
             trial, (), f"{failed[0].name} ended with {failed[0].code}{_last_words(stem.with_suffix('.log'))}"
         )
     try:
-        read = _of_program if how.program else _of_record
-        samples = read(stem.with_suffix(".out"))
+        out = stem.with_suffix(".out")
+        samples = _of_program(out) if how.program else _of_record(out, trial.channel.startswith("latency"))
     except UserError as problem:
         return Outcome(trial, (), clean(problem)[:500])
     return Outcome(trial, samples, "" if samples else "it measured nothing")
@@ -170,9 +171,13 @@ def _last_words(log: Path) -> str:
     return f": {clean(said[-1])[:200]}" if said else ""
 
 
-def _of_record(path: Path) -> tuple[float, ...]:
+def _of_record(path: Path, late: bool) -> tuple[float, ...]:
+    """Bandwidths in GB/s, or of small messages how many a second."""
     cases = [case for record in read_records(path) for case in record.cases]
-    chosen = [c.busbw_GBps for c in cases if c.outcome == "measured" and c.placement != "in_place" and c.busbw_GBps]
+    usual = [c for c in cases if c.outcome == "measured" and c.placement != "in_place"]
+    if late:
+        return tuple(1e6 / c.time_us for c in usual if c.time_us)[:MOST_SAMPLES]
+    chosen = [c.busbw_GBps for c in usual if c.busbw_GBps]
     return tuple(chosen[:MOST_SAMPLES])
 
 

@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from busbw.fleet.judge import Verdict, judge
-from busbw.fleet.plan import Options, next_round
+from busbw.fleet.options import Options
+from busbw.fleet.plan import next_round
 from busbw.fleet.simulate import Fault, World, run
 from busbw.fleet.trial import INSIDE, Knowledge, Trial
 
@@ -80,6 +81,8 @@ def component(v: Verdict, real: Collection[str] = ()) -> str:
         among = [f"{kind}{rail}@{place}" for kind, _, place in (one.partition(" ") for one in v.place.split(" or "))]
         among += [one.replace("link", part) for one in among if one.startswith("link") for part in ("cable", "nic")]
         return next((one for one in among if one in real), among[0])
+    if v.kind == "latency":
+        return f"delay{v.channel.removeprefix('latency')}@{v.place}"
     if v.kind in {"nvlink", "pcie", "nic"}:
         return f"{v.channel}@{v.place}"
     if v.kind == "broken":

@@ -12,7 +12,7 @@ from busbw.base.prometheus import Family
 from busbw.base.text import clean, columns, sentences
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict
-from busbw.fleet.plan import Options
+from busbw.fleet.options import Options
 from busbw.fleet.trial import Knowledge
 from busbw.fleet.words import compressed
 
@@ -23,6 +23,7 @@ NEXT = {
     "nic": "reset the NIC, compare its firmware and settings with a good node's, then swap it",
     "cable": "look at the port's error counters, clean or swap cable and transceiver",
     "link": "measure the NIC's loopback: it tells the NIC from its cable",
+    "latency": "look at the port's speed and errors, forward error correction, interrupt coalescing and sleep states",
     "leaf": "look at the switch: its errors, buffers and settings",
     "uplink": "count the leaf's working uplinks and look at their error counters",
     "either": "these were only measured together; give the fleet a third node, or measure each with a good one",
@@ -43,7 +44,14 @@ def nodes_to_exclude(fabric: Fabric, verdicts: Sequence[Verdict]) -> dict[str, s
 
 def amount(v: Verdict) -> str:
     """How much is lost."""
-    return "does not work" if v.loss >= 1 else f"slow by {100 * v.loss:.1f} %"
+    if v.loss >= 1:
+        return "does not work"
+    return f"later by {later(v.loss):.0f} %" if v.channel.startswith("latency") else f"slow by {100 * v.loss:.1f} %"
+
+
+def later(loss: float) -> float:
+    """By how many percent a small message takes longer, from the share of messages a second that is lost."""
+    return 100 * loss / (1 - min(loss, 0.999))
 
 
 def table(verdicts: Sequence[Verdict]) -> list[str]:

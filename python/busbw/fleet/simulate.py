@@ -23,8 +23,8 @@ FABRIC_KINDS = ("leaf", "uplink", "spine")
 
 @dataclass(frozen=True)
 class Fault:
-    """`where` is a component: nic3@node, cable3@node, pcie2@node, nvlink@node, broken@node, leaf3@pod, uplink3@pod or
-    spine3.5 (of rail 3)."""
+    """`where` is a component: nic3@node, cable3@node, pcie2@node, nvlink@node, broken@node, leaf3@pod, uplink3@pod,
+    spine3.5 (of rail 3) or delay3@node, which small messages alone feel."""
 
     where: str
     loss: float  # 0.03: 3 % slower; 1.0: does not work at all
@@ -93,6 +93,9 @@ def run(world: World, trials: Sequence[Trial], number: int) -> list[Outcome]:
     outcomes = []
     for trial in trials:
         loss = max((losses[c] for c in components(world, trial) if c in losses), default=0.0)
+        if trial.channel.startswith("latency"):
+            ends = [losses.get(f"delay{trial.channel[7:]}@{node}", 0.0) for node in trial.nodes]
+            loss = max(ends) if loss < 1 else loss
         if loss >= 1:
             outcomes.append(Outcome(trial, (), "it did not end within its time"))
             continue
@@ -122,7 +125,7 @@ def components(world: World, trial: Trial) -> Iterator[str]:
         if trial.channel.startswith("nic"):
             yield f"pcie{trial.channel[3:]}@{trial.nodes[0]}"
         return
-    rail, pods = trial.channel[4:], world.fabric.pod_of
+    rail, pods = trial.channel.removeprefix("rail").removeprefix("latency"), world.fabric.pod_of
     for node in trial.nodes:
         yield from (f"nic{rail}@{node}", f"cable{rail}@{node}", f"pcie{rail}@{node}", f"broken@{node}")
         yield f"leaf{rail}@{pods.get(node, '')}"

@@ -140,6 +140,7 @@ class Knowledge:
 
     found: Mapping[str, dict[Key, Deviation]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
     tries: dict[Key, int] = field(default_factory=dict)
+    failures: dict[Key, int] = field(default_factory=dict)
     rounds: int = 0
     _levels: dict[Peers, float] = field(default_factory=dict)
     _alone: dict[Peers, dict[Key, list[tuple[float, Deviation]]]] = field(default_factory=dict)
@@ -158,6 +159,8 @@ class Knowledge:
             for outcome, one in found:
                 key = outcome.trial.key
                 self.tries[key] = self.tries.get(key, 0) + (not outcome.trial.control)
+                if one.reason and self._failed_once(key):
+                    continue
                 alone = self._alone.setdefault(of, {})
                 if few and not one.reason:
                     before = self.found[key[0]].get(key)
@@ -176,6 +179,12 @@ class Knowledge:
             for key in touched:
                 self._judge_anew(of, key)
         self.rounds += 1
+
+    def _failed_once(self, key: Key) -> bool:
+        """Whether a group that was measured before failed for the first time: a launcher may have, and it is kept."""
+        self.failures[key] = self.failures.get(key, 0) + 1
+        before = self.found[key[0]].get(key)
+        return self.failures[key] < 2 and before is not None and not before.reason
 
     def _judge_anew(self, of: Peers, key: Key) -> None:
         """A group that had few peers, beside the best level that is known by now."""

@@ -14,7 +14,7 @@ from busbw.base.programs import ask
 from busbw.fleet.fabric import Fabric, expand
 from busbw.fleet.judge import Verdict, judge
 from busbw.fleet.level import Before, judge_levels
-from busbw.fleet.plan import Options
+from busbw.fleet.options import Options
 from busbw.fleet.results import MOST_BYTES, Results, read
 from busbw.fleet.run import Asked, Limits, StoppedError, measure
 from busbw.fleet.trial import Knowledge

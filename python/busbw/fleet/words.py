@@ -14,6 +14,7 @@ from busbw.launch.plan import LaunchPlan
 
 ITERATIONS = 20
 WARMUPS = 2
+SMALL = 8  # bytes of a message that is to be quick
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def launch(trial: Trial, how: Launching, output: Path) -> LaunchPlan:
 def _variables(trial: Trial, how: Launching, output: Path) -> dict[str, str]:
     found = {}
     if trial.kind != INSIDE and how.devices:
-        rail = int(trial.channel[4:])
+        rail = int(trial.channel.removeprefix("rail").removeprefix("latency"))
         found["NCCL_IB_HCA"] = f"={how.devices[rail % len(how.devices)]}"
         found["CUDA_VISIBLE_DEVICES"] = str(rail % how.gpus_per_node)
     if how.program:
@@ -74,7 +75,7 @@ def _variables(trial: Trial, how: Launching, output: Path) -> dict[str, str]:
 
 
 def _words(trial: Trial, how: Launching, output: Path) -> tuple[str, ...]:
-    size = str(how.size)
+    size = str(SMALL if trial.channel.startswith("latency") else how.size)
     return ("all_reduce", "-b", size, "-e", size, "-n", str(ITERATIONS), "-w", str(WARMUPS), "-c", "0",
             "-N", str(trial.repeats), "--record", str(output))  # fmt: skip
 
@@ -82,7 +83,8 @@ def _words(trial: Trial, how: Launching, output: Path) -> tuple[str, ...]:
 def traffic(trial: Trial, how: Launching) -> int:
     """Bytes that the nodes of a trial send to each other: an all-reduce over n ranks sends 2 (n - 1) times its size."""
     calls = WARMUPS + ITERATIONS * trial.repeats
-    return 0 if trial.kind == INSIDE else 2 * (len(trial.nodes) - 1) * how.size * calls
+    size = SMALL if trial.channel.startswith("latency") else how.size
+    return 0 if trial.kind == INSIDE else 2 * (len(trial.nodes) - 1) * size * calls
 
 
 def compressed(nodes: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from busbw.base.errors import UserError
 from busbw.fleet.fabric import expand, fabric_of, read_pods
-from busbw.fleet.plan import Options
+from busbw.fleet.options import Options
 from busbw.fleet.results import head_line, read, result_line
 from busbw.fleet.trial import Outcome, Trial
 from busbw.fleet.words import compressed

@@ -11,8 +11,9 @@ import pytest
 
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict
+from busbw.fleet.options import Options
 from busbw.fleet.page import page
-from busbw.fleet.plan import Options, next_round
+from busbw.fleet.plan import next_round
 from busbw.fleet.simulate import World, make_fabric, run
 from busbw.fleet.trial import Knowledge
 

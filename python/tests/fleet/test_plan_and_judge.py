@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from busbw.fleet.judge import Verdict, judge
-from busbw.fleet.plan import Options, inside_of, next_round
+from busbw.fleet.options import Options, inside_of
+from busbw.fleet.plan import next_round
 from busbw.fleet.score import component, play
 from busbw.fleet.show import nodes_to_exclude
 from busbw.fleet.simulate import Fault, World, draw_faults, make_fabric, run

@@ -16,14 +16,14 @@ from busbw.cli.main import main
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import judge
 from busbw.fleet.kept import records
-from busbw.fleet.plan import Options
+from busbw.fleet.options import Options
 from busbw.fleet.results import Results
 from busbw.fleet.trial import WITHIN, Knowledge, Outcome, Trial
 from busbw.fleet.words import Launching
 from busbw.records import read_records
 
 STAND_IN = """\
-#!{python}
+#!{python} -SE
 import os, sys, time
 if os.environ.get("BUSBW_RANK", "0") != "0":
     sys.exit()
@@ -100,17 +100,26 @@ def test_the_time_is_that_of_an_all_reduce_over_so_many_ranks() -> None:
     ("fate", "reason"),
     [
         ("dies", "the NIC is gone"),
-        ("hangs", "did not end within its time"),
         ("babbles", "one bandwidth in GB/s a line"),
     ],
 )
-def test_a_node_that_dies_hangs_or_babbles_is_a_result(tmp_path: Path, capsys, fate: str, reason: str) -> None:
+def test_a_node_that_dies_or_babbles_is_a_result(tmp_path: Path, capsys, fate: str, reason: str) -> None:
     assert main([*stand_in(tmp_path, fate), "--json", "--trial-limit", "3"]) == 1
     said = json.loads(capsys.readouterr().out)
     assert {(each["kind"], each["place"], each["loss"] == 1) for each in said["faults"]} == {
         ("link", "n3", True), ("link", "n5", False),
     }  # fmt: skip
     assert reason in said["faults"][0]["reason"]
+
+
+def test_a_group_that_hangs_is_a_result_and_the_others_have_theirs(tmp_path: Path, capsys) -> None:
+    # The budget ends it after the first round: each more would wait for the limit again.
+    assert main([*stand_in(tmp_path, "hangs"), "--trial-limit", "2.5", "--budget", "1"]) == 124
+    assert "the budget of 1 s has passed" in capsys.readouterr().err
+    results = [json.loads(line) for line in (tmp_path / "f.jsonl").read_text().splitlines()[1:]]
+    hung = [each["nodes"] for each in results if each.get("reason") == "it did not end within its time"]
+    assert len(results) == 4 and len(hung) == 1 and "n3" in hung[0]
+    assert all(each["samples"] for each in results if each["nodes"] not in hung)
 
 
 def test_a_reason_is_that_of_the_node_itself() -> None:

@@ -9,7 +9,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from busbw.cli.main import main
-from busbw.fleet.plan import Options, next_round
+from busbw.fleet.options import Options
+from busbw.fleet.plan import next_round
 from busbw.fleet.results import head_line, result_line
 from busbw.fleet.simulate import Fault, World, make_fabric, run
 from busbw.fleet.trial import Knowledge

@@ -1,0 +1,68 @@
+"""What makes verdicts doubtful: too few peers, rounds that disagree, and nodes that are slow only at times."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from busbw.fleet.judge import Verdict
+from busbw.fleet.results import Results
+from busbw.fleet.trial import FEWEST_PEERS, INSIDE, Outcome, Peers, by_peers, reference
+from busbw.fleet.words import compressed
+
+APART = 0.1  # rounds whose levels differ by more than a tenth: five times what loads usually change (trial.DRIFT)
+SLOW_SAMPLE = 0.8  # of the median of its group: a sample that is far below it
+OFTEN = 0.1  # share of such samples that is no accident
+SELDOM = 0.03  # of all others
+ENOUGH_SAMPLES = 12
+
+
+def doubts(results: Results, verdicts: Sequence[Verdict], expected: bool) -> list[str]:
+    """Sentences for the operator."""
+    between = [o for outcomes in results.rounds for o in outcomes if o.trial.kind != INSIDE and o.samples]
+    named = {verdict.place for verdict in verdicts}
+    found = list(_rounds_apart(results))
+    if between and not expected and len({o.trial.nodes for o in between}) < FEWEST_PEERS:
+        found.append("fewer than three groups were measured between nodes: all of them may be slow; give --expected "
+                     "or more nodes")  # fmt: skip
+    return [*found, *(said for node, said in _unsteady(between) if node not in named)]
+
+
+def _rounds_apart(results: Results) -> Iterator[str]:
+    """Groups of one kind are as slow in a whole round as no drift makes them: most of its nodes may be slow."""
+    best: dict[Peers, float] = {}
+    least: dict[Peers, tuple[float, list[Outcome]]] = {}
+    for outcomes in results.rounds:
+        for of, group in by_peers(outcomes).items():
+            levels = [statistics.median(o.samples) for o in group if o.samples]
+            if of[0] == INSIDE or len(levels) < FEWEST_PEERS or any(o.trial.control for o in group):
+                continue
+            usual = reference(levels, [])
+            best[of] = max(usual, best.get(of, 0.0))
+            if of not in least or usual < least[of][0]:
+                least[of] = (usual, group)
+    for of, (usual, group) in least.items():
+        if usual < (1 - APART) * best[of]:
+            nodes = compressed(tuple(dict.fromkeys(node for o in group for node in o.trial.nodes)))
+            yield (f"{of[1]} groups reached {usual:.4g} at most in one round and {best[of]:.4g} in another: the load "
+                   f"changed, or half of {nodes[:120]} are slow; measure again")  # fmt: skip
+
+
+def _unsteady(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
+    """Nodes whose groups are slow at times, where groups without them are not."""
+    slow: dict[str, list[int]] = {}
+    every = [0, 0]
+    for outcome in outcomes:
+        middle = statistics.median(outcome.samples)
+        counts = (sum(sample < SLOW_SAMPLE * middle for sample in outcome.samples), len(outcome.samples))
+        for node in outcome.trial.nodes:
+            mine = slow.setdefault(node, [0, 0])
+            mine[0] += counts[0]
+            mine[1] += counts[1]
+        every[0] += counts[0]
+        every[1] += counts[1]
+    for node, (bad, of) in sorted(slow.items(), key=lambda each: -each[1][0] / each[1][1])[:1]:
+        others = (every[0] - bad, every[1] - of)
+        if of >= ENOUGH_SAMPLES <= others[1] and bad > OFTEN * of and others[0] < SELDOM * others[1]:
+            yield node, (f"{node} is slow at times: {100 * bad / of:.0f} % of the samples with it lie 20 % below their "
+                         f"median, {100 * others[0] / others[1]:.1f} % of those without it")  # fmt: skip

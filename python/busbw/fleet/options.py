@@ -1,0 +1,91 @@
+"""What is to be found, when a result is slow, and which parts inside nodes are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from busbw.fleet.trial import INSIDE, Deviation, Key, Knowledge
+
+SURE = 4.0
+"""Standard errors that a loss must have after three tries: 1 in 30,000 by normal noise."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be found, and how much it may cost."""
+
+    smallest_loss: float = 0.03
+    repeats: int = 16
+    most_repeats: int = 64
+    standard_errors: float = 2.6
+    inside: tuple[str, ...] = ("nvlink",)
+    controls: int = 6
+    most_rounds: int = 40
+    largest_group: int = 64  # of nodes whose pod is unknown
+    later: float = 0.0  # 0.25: small messages that take 25 % longer are a fault; 0: they are not measured
+
+    @property
+    def threshold(self) -> float:
+        """Half of the smallest loss: a good and a bad group are equally far from it."""
+        return self.smallest_loss / 2
+
+    @functools.cached_property
+    def late(self) -> Options:
+        """The same for small messages, whose samples are messages a second: 25 % longer is 20 % fewer."""
+        return replace(self, smallest_loss=self.later / (1 + self.later)) if self.later else self
+
+    def on(self, channel: str) -> Options:
+        """What is to be found on this channel."""
+        return self.late if channel.startswith("latency") else self
+
+
+def inside_of(rails: int) -> tuple[str, ...]:
+    """The channels inside a node: NVLink, and for each rail the PCIe link of its NIC and the NIC itself."""
+    return ("nvlink", *(f"{kind}{rail}" for kind in ("pcie", "nic") for rail in range(rails)))
+
+
+def is_slow(one: Deviation, options: Options, tries: int = 1) -> bool | None:
+    """True, False, or None while the interval lies across the threshold; after three tries the estimate decides.
+
+    What could not be measured is tried twice: a launcher may have failed.
+    """
+    if one.reason:
+        return True if tries >= 2 else None
+    if tries >= 3:
+        # A loss that noise alone makes is no fault, however small the loss that is looked for.
+        return one.loss > max(options.threshold, SURE * one.error)
+    margin = options.standard_errors * one.error
+    if one.loss - margin > options.threshold:
+        return True
+    return False if one.loss + margin <= options.threshold else None
+
+
+def doubtful(known: Knowledge, options: Options) -> dict[Key, Deviation]:
+    """Of all parts inside nodes the few that may be slow: a thousand nodes have some ten thousand that are not."""
+    threshold, errors = options.threshold, options.standard_errors
+    return {key: one for key, one in known.found[INSIDE].items() if one[0] + errors * one[1] > threshold}
+
+
+def bad_inside(known: Knowledge, options: Options) -> set[tuple[str, str]]:
+    """(node, channel) that are slow by themselves."""
+    return bad_of(doubtful(known, options), known, options)
+
+
+def bad_of(doubtful: Mapping[Key, Deviation], known: Knowledge, options: Options) -> set[tuple[str, str]]:
+    return {(key[1][0], key[2]) for key, one in doubtful.items()
+            if one.loss > options.threshold and is_slow(one, options, known.tries[key])}  # fmt: skip
+
+
+def broken_nodes(known: Knowledge, options: Options) -> set[str]:
+    """Nodes on which nothing at all could be measured."""
+    return broken_of(doubtful(known, options), known, options)
+
+
+def broken_of(doubtful: Mapping[Key, Deviation], known: Knowledge, options: Options) -> set[str]:
+    dead: dict[str, int] = {}
+    for key, one in doubtful.items():
+        if one.reason and is_slow(one, options, known.tries[key]):
+            dead[key[1][0]] = dead.get(key[1][0], 0) + 1
+    return {node for node, count in dead.items() if count == len(options.inside)}
