@@ -30,6 +30,8 @@ class Across:
         self._runs: Runs | None = None
         self._metric: Column | None = None
         self._complained = False
+        self._turned: dict[int, tuple[int, dict[str, tuple[Column, str]]]] = {}
+        """By size: the figures of rows that are figures, time above bandwidth."""
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to such a table."""
@@ -85,6 +87,9 @@ class Across:
                     )
                 self._complained = True
                 return
+            if collective is None and library is None and own is None and metric_in(cells[0]):
+                self._turned.setdefault(size, (number_, {}))[1].setdefault(column.field, (column, cell))
+                continue
             known = [(Column("bytes"), str(size)), (Column(column.field, column.unit, None, library, collective), cell)]
             if not runs.add(known, number_, f"{line[:200]} {size}"):
                 self._sink.problem(number_, f"{cell[:40]!r} is no figure")
@@ -92,8 +97,11 @@ class Across:
     def close(self) -> None:
         """The table ends."""
         if self._runs is not None:
+            for size, (number_, figures) in self._turned.items():
+                self._runs.add([(Column("bytes"), str(size)), *figures.values()], number_, f"{size} {figures}"[:500])
             self._runs.close()
         self._runs = None
+        self._turned = {}
 
 
 def _size_of(cell: str) -> tuple[int, str, Column | None] | None:

@@ -37,6 +37,7 @@ SIGNS = (
     "_test -",
 )
 """One of these is in every line that a block is read for."""
+_CONCLUDED = "# Collective test concluded: "
 _SETS = re.compile(r"\s*(?:export\s+|setenv\s+|set\s+)?[A-Z][A-Z0-9_]*=\S*\s*$|\s*export\s")
 _LAUNCHES = re.compile(r"\s*(?:[$+] )?(?:srun|mpirun|mpiexec|torchrun)\b")
 _PROMPT = re.compile(
@@ -192,6 +193,8 @@ class Document:
 
     def feed(self, line: str) -> None:
         """Take one line that is no result."""
+        if line.startswith(_CONCLUDED):
+            return  # it ends a sweep and is no command; all that went before would be read again for each
         if self.is_markdown and line.lstrip().startswith("```"):
             self._close_block()
             self.fenced = not self.fenced

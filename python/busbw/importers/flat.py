@@ -85,7 +85,9 @@ class Runs:
             sink.collective or caption(above[-1:]) or commanded or named_in(self._around.heading) or caption(above)
             or collective_of_file(self._around.file)
         )  # fmt: skip
-        self._told_ranks = ranks_above(self._around.heading or "", above)
+        self._told_ranks = ranks_above(self._around.heading or "", above) or ranks_above(
+            "", [re.sub(r"[_.-]", " ", self._around.file)]
+        )
         self.commas = False
         """Whether decimals follow commas, so that dots group digits."""
         self.mark = ""

@@ -90,6 +90,10 @@ def _objects(value: Any, above: Mapping[str, Any], depth: int) -> Iterator[Mappi
     ):
         yield {**above, **plain, **placed}
         return
+    merged = _of_siblings(value)
+    if merged:
+        yield {**above, **plain, **merged}
+        return
     columns = _of_columns(value)
     if columns:
         for row in columns:
@@ -117,6 +121,21 @@ def _of_key(key: str, inner: Any) -> dict[str, Any]:
     if isinstance(inner, list) and _PLACES.fullmatch(key):
         return {"placement": "in_place" if "in" in key.lower() or key.lower() == "ip" else "out_of_place"}
     return {"collective": key} if collective_named(re.sub(r"(?i)_?perf$", "", key)) else {}
+
+
+def _of_siblings(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose parts are objects beside each other, such as `params` and `metrics`; empty where they are none."""
+    parts = [each for each in value.values() if isinstance(each, dict)][:20]
+    if len(parts) < 2 or any(is_table([column_of(str(key)) for key in part]) for part in parts):
+        return {}
+    merged: dict[str, Any] = {}
+    for part in parts:
+        for key, each in part.items():
+            if isinstance(each, (str, int, float)) and not isinstance(each, bool) and len(key) < 80:
+                if key in merged:
+                    return {}
+                merged[key] = each
+    return merged if is_table([column_of(key) for key in merged]) else {}
 
 
 def _of_columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:

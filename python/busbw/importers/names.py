@@ -39,8 +39,9 @@ _FIGURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 _FILLERS = frozenset((
-    "a", "and", "buf", "buffer", "call", "collective", "comm", "communication", "cuda", "data", "full", "gpu",
-    "in", "input", "iter", "iteration", "kernel", "measured", "message", "msg", "num", "number", "of", "op",
+    "a", "achieved", "actual", "and", "buf", "buffer", "call", "collective", "comm", "communication", "cuda", "data",
+    "full", "gpu",
+    "in", "input", "iter", "iteration", "kernel", "measured", "message", "msg", "num", "observed", "number", "of", "op",
     "out", "output", "per", "tensor", "the", "transfer", "wall",
 ))  # fmt: skip
 _ASIDE = frozenset((

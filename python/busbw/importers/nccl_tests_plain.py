@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from operator import truediv
 
 from busbw.importers.nccl_tests_rows import OPS, Cycles, Layout, Row, Sweep, cases_of, op_of, root_of
@@ -54,6 +54,11 @@ class PlainRows:
     rows: list[str]
     sweep: Sweep
 
+    @cached_property
+    def _words(self) -> list[str]:
+        """The cells of all rows behind each other."""
+        return " ".join(self.rows).split()
+
     def cases(self) -> list[Case]:
         """As cases."""
         return cases_of([row_of(line, self.sweep.layout) for line in self.rows], self.sweep)
@@ -79,7 +84,7 @@ class PlainRows:
         factor = bus_factor(self.sweep.collective, ranks) or 0.0
         scale = factor * payload_factor(self.sweep.collective, ranks) / 1e3
         # Column by column: the loops over rows are those of C.
-        words, width = " ".join(self.rows).split(), at + 8
+        words, width = self._words, at + 8
         times = list(map(float, words[at::width]))
         times_in = list(map(float, words[at + 4 :: width]))
         shortest = list(map(min, times, times_in))
@@ -95,7 +100,7 @@ class PlainRows:
     def agree(self) -> bool:
         """Whether each row surely follows from its size, time and bandwidths; False sends them to a closer look."""
         at = len(self.sweep.layout.lead)
-        words, width = " ".join(self.rows).split(), at + 8
+        words, width = self._words, at + 8
         sizes = list(map(float, words[::width]))
         for first in (at, at + 4):
             times, rates, buses = (list(map(float, words[first + each :: width])) for each in range(3))

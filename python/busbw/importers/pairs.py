@@ -27,7 +27,7 @@ MAX_LINE = 1000
 MAX_OBJECT = 4000
 _UNIT = r"(?:[kKMGT]?i?B(?:/s|ps)?|[KMG]b(?:it)?/s|[KMG]bps|[µμu]s|ms|ns|s)(?![\w=:/])"
 _VALUE = rf"(?P<value>[-+]?\d[\d.]{{0,30}}(?:e[-+]?\d{{1,3}})? ?{_UNIT}|[-+\w.]{{1,60}})"
-_EQUALS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?:\([\w/]{{1,8}}\))?)= {{0,12}}{_VALUE}")
+_EQUALS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?:\([\w/]{{1,8}}\))?)= {{0,12}}\"?{_VALUE}")
 _COLONS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?: ?\([\w/]{{1,8}}\))?): {{0,4}}{_VALUE}")
 _OBJECT = re.compile(r"[{].*[}]")
 _FREE = re.compile(rf"(?<![\w.])(?P<value>\d[\d.]{{0,20}}) ?(?P<unit>{_UNIT})")
@@ -36,7 +36,7 @@ _RATE_BEHIND = re.compile(r"(?i)^\W{0,3}(alg(?:o|orithm)?[ _]?(?:bw|bandwidth)|b
 _OTHER_BEFORE = re.compile(r"(?i)\b(?:min|max|std|p99|p95|p90|best|worst|total|elapsed)\W{0,4}$")
 _LIST = re.compile(r"(?i)\b(?:gpus?|devices|ranks)\W{1,3}\[(\d{1,5}(?:, ?\d{1,5}){1,4096})\]")
 _ALONE = re.compile(
-    r"[\s|*-]{0,8}(?P<name>[A-Za-z][\w ]{0,40}?(?: ?\([\w/]{1,8}\))?)\s*[:=]\s{0,8}"
+    r"[\s|*-]{0,8}(?P<name>[A-Za-z][\w ]{0,40}?(?: ?\([\w/]{1,8}\))?)(?:\s*[:=]\s{0,8}|\s{1,40}\|\s{1,8})"
     rf"(?P<value>[-+]?\d[\d.,]{{0,30}}(?:e[-+]?\d{{1,3}})?(?: ?{_UNIT})?)\s*$"
 )
 """A name, a value and nothing else."""

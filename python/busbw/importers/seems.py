@@ -29,7 +29,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ),
     (r"^:::MLL(?:OG|v)", "MLPerf's log of a training, which has times of epochs and no collectives"),
     (
-        r"^# (?:HELP|TYPE) \w+",
+        r"^# (?:HELP|TYPE) \w+|^\w{3,80}\{(?:\w{1,40}=\"[^\"\n]{0,80}\",?){1,12}\} [\d.e+-]{1,20}$",
         "metrics in Prometheus' form, which keep the last value of each and not the tables they came from: import the "
         "log of the benchmark",
     ),

@@ -16,6 +16,7 @@ from world_corpus import Fact, Shape, nccl_tests_shapes
 from world_others import other_shapes
 from world_pasted import contradictions, logger_shapes, other_tools, post_shapes
 from world_scripts import data_files, printed_lines, printed_tables
+from world_second import named_columns, named_values
 from world_strangers import stranger_shapes
 from world_tables import table_shapes
 from world_wild import wild_shapes
@@ -27,7 +28,7 @@ from busbw.records import Record, parse_records
 SHAPES = [
     *nccl_tests_shapes(), *other_shapes(), *stranger_shapes(), *table_shapes(), *abroad_shapes(), *wild_shapes(),
     *printed_tables(), *printed_lines(), *data_files(), *logger_shapes(), *post_shapes(), *other_tools(),
-    *contradictions(),
+    *contradictions(), *named_values(), *named_columns(),
 ]  # fmt: skip
 
 
