@@ -17,7 +17,6 @@ from busbw.base.errors import UserError
 from busbw.base.files import open_to_read
 from busbw.importers import zstd
 from busbw.importers.unwrap import (
-    ESCAPED,
     HTML,
     WRAPPED,
     CsvLog,
@@ -25,6 +24,7 @@ from busbw.importers.unwrap import (
     Unwrapper,
     cast_text,
     is_cast,
+    is_escaped,
     is_quoted_printable,
     quoted_printable,
     unescaped,
@@ -97,7 +97,7 @@ class Source:
         self._refuse_binary()
         self._html = HtmlText() if HTML.search(self.beginning) else None
         self._wrapped = Unwrapper() if WRAPPED.search(self.beginning) else None
-        self._escaped = ESCAPED.search(self.beginning) is not None and self._wrapped is None
+        self._escaped = self._wrapped is None and is_escaped(self.beginning)
         self._csv = CsvLog.of(self.beginning)
         self._is_framed = bool(self._html or self._wrapped or self._escaped or self._csv)
         self.too_long: list[int] = []

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from busbw.importers.collective import named_in
@@ -25,6 +27,8 @@ STARTS = (
 """One of these names is in every such line."""
 MAX_LINE = 1000
 MAX_OBJECT = 4000
+MOST_FIGURES = 12
+"""Figures with units that a line of one result has."""
 _UNIT = r"(?:[kKMGT]?i?B(?:/s|ps)?|[KMG]b(?:it)?/s|[KMG]bps|[µμu]s|ms|ns|s)(?![\w=:/])"
 _VALUE = rf"(?P<value>[-+]?\d[\d.]{{0,30}}(?:e[-+]?\d{{1,3}})? ?{_UNIT}|[-+\w.]{{1,60}})"
 _EQUALS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?:\([\w/]{{1,8}}\))?)= {{0,12}}\"?{_VALUE}")
@@ -155,7 +159,9 @@ def _value_of(text: str) -> Any:
     if "'" not in text:
         return None
     try:
-        return ast.literal_eval(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes that Python does not know
+            return ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
         return None
 
@@ -176,8 +182,9 @@ def _world(name: str) -> Column | None:
 def _free(line: str) -> list[tuple[Column, str]]:
     """A size, a time and named bandwidths that a line holds with units, in any words; else nothing."""
     found: dict[str, list[tuple[Column, str]]] = {}
-    for match in _FREE.finditer(line):
-        before, behind = line[: match.start()], line[match.end() : match.end() + 40]
+    matches = list(islice(_FREE.finditer(line), MOST_FIGURES + 1))
+    for match in matches if 2 <= len(matches) <= MOST_FIGURES else ():
+        before, behind = line[max(0, match.start() - 40) : match.start()], line[match.end() : match.end() + 40]
         kind = column_of(f"time ({match['unit']})") or column_of(f"busbw ({match['unit']})")
         if kind is None:
             kind = column_of(f"size ({match['unit']})")

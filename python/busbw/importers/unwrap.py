@@ -32,8 +32,6 @@ WRAPPED = re.compile(
 )
 """A log whose lines are values of JSON, as services keep them."""
 _VALUE = re.compile(r'"(?:message|MESSAGE|textPayload|log|_raw|stdout|line|body|text)"\s*:\s*("(?:[^"\\]|\\.)*")')
-ESCAPED = re.compile(r"(?:\\n[^\n]{0,4000}?){2}\\n#|\\n# ?nThread")
-"""A text whose line ends are written out, as Python and YAML show a string."""
 _ESCAPES = {"n": "\n", "t": "\t", "r": "", "'": "'", '"': '"', "\\": "\\", "/": "/"}
 _ESCAPE = re.compile(r"\\([ntr'\"\\/])")
 _CAST = re.compile(r'\s*\{"version": ?[23]\b[^\n]{0,2000}\}\s*\n\s*\[ ?[\d.]+, ?"[a-z]", ?"')
@@ -146,6 +144,12 @@ def _text_under(key: str, value: Any) -> str | None:
 
 def _split(text: str) -> list[str]:
     return text.removesuffix("\n").replace("\r\n", "\n").split("\n")
+
+
+def is_escaped(head: str) -> bool:
+    """Whether a text has lines whose line ends are written out, as Python and YAML show a string."""
+    # No pattern: one that looks for several of them in a text of nothing else would not end.
+    return any(line.count("\\n") >= 3 and "\\n#" in line for line in head.split("\n"))
 
 
 def unescaped(line: str) -> list[str]:

@@ -7,6 +7,7 @@ import io
 import json
 from contextlib import suppress
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import example, given, settings
@@ -379,3 +380,28 @@ def test_any_mixture_of_samples_ends_in_records_or_a_sentence(
 def test_any_bytes_end_in_records_or_a_sentence(data: bytes) -> None:
     with suppress(UserError):
         read(data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\n" * 30000,
+        ("\\n" + "x" * 30) * 2000,
+        "1 GB/s busbw " * 70,
+        "x {" + "'a':[" * 700,
+        "size = 1 " * 20 + "= busbw",
+    ],
+)
+def test_lines_made_to_be_slow_are_read_as_fast_as_others(text: str) -> None:
+    started = process_time()
+    with suppress(UserError):
+        read(f"busbw=1\n{text}\n".encode())
+    assert process_time() - started < 2
+
+
+def test_a_row_that_contradicts_itself_is_told_and_left_out() -> None:
+    group = "   100.0   10.49   18.35      0"
+    good = f"     1048576        262144     float     sum      -1{group}{group}\n"
+    rows = good + good.replace("18.35", "1.835", 1).replace("1048576", "1048577") + good.replace("100.0", "900.0", 1)
+    records, report = read(HEADER + rows.encode() + b"# Avg bus bandwidth    : 18\n")
+    assert len(records[0].cases) == 4 and sum("contradicts itself" in each for each in report.problems) == 2
