@@ -12,7 +12,7 @@ from busbw.fleet.options import Options, inside_of
 from busbw.fleet.plan import next_round
 from busbw.fleet.score import play
 from busbw.fleet.simulate import Fault, World, make_fabric, run
-from busbw.fleet.trial import INSIDE, Knowledge
+from busbw.fleet.trial import INSIDE, Knowledge, Outcome, Trial
 
 OPTIONS = Options(inside=inside_of(2))
 
@@ -62,3 +62,15 @@ def test_a_part_inside_that_is_measured_again_has_good_peers() -> None:
     assert asked
     for part in asked:
         assert sum(trial.control for trial in again if trial.channel.startswith(part)) == options.controls
+
+
+def test_one_failed_launch_condemns_no_group_that_was_measured_before() -> None:
+    known, pair = Knowledge(), Trial("within", ("a", "b"), "rail0", 4)
+    others = [Trial("within", tuple(each), "rail0", 4) for each in ("cd", "ef", "gh")]
+    good = [Outcome(trial, (1.0, 1.01, 0.99, 1.0)) for trial in (pair, *others)]
+    failed = [Outcome(pair, (), "mpirun ended with 1"), *good[1:]]
+    known.learn(good)
+    known.learn(failed)
+    assert not known.found["within"][pair.key].reason
+    known.learn(failed)
+    assert known.found["within"][pair.key].reason == "mpirun ended with 1"
