@@ -33,6 +33,8 @@ _TOPICS = tuple(
         (r"\bMCE\b|machine check|\bEDAC\b", "machine-check"),
         (r"nvidia-container|\bcdi\b|enroot|pyxis|\brunc\b|containerd|oci runtime", "container-start"),
         (r"nvshmem|ibgda", "nvshmem-init"),
+        (r"\bnixl|mooncake|lmcache", "kv-transfer"),
+        (r"cannot open shared object", "library-not-found"),
         (r"libfabric|\befa\b|net/ofi|\bfi_[a-z]+", "efa-error"),
         (r"\bsharp\w*\b|collnet", "sharp"),
         (r"mlx5|infiniband|\bibv_|\brdma\b|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b", "ibv-call-failed"),

@@ -16,6 +16,7 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="the NIC reports an error event",
     patterns=(
+        r"\birdma\b.{0,40}(?:AEQ event|error event)",
         r"bnxt_re\S* .{0,60}(?:Fail|fail|error)",
         r"irdma .{0,60}(?:overflow|error|fail)",
         r"infiniband mlx\S+ create_qp:.{0,40}failed",

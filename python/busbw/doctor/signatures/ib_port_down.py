@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="an RDMA port is down or lost its link",
     patterns=(
+        r"\bbond\w*: .{0,60}link status definitely down",
         r"^\s{0,8}state:\s{1,8}\d: (?:DOWN|INIT)",
         r"^\s{0,8}phys state:\s{1,8}\d: (?:Polling|Disabled|Sleep)",
         r"no active ports detected|there are no active ports",

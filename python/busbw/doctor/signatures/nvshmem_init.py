@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="NVSHMEM cannot set up its transport between GPUs (IBGDA, IBRC)",
     patterns=(
+        r"Symmetric heap allocation .{0,60}failed|/mem_heap\.cpp:\d+: non-zero status",
         r"\[NVSHMEM\] ERROR",
         r"init failed for transport",
         r"Unable to initialize any transports",
