@@ -3,8 +3,8 @@
 usage: python bench/soak [--minutes M] [--seed N] [--engine FILE]
 
 One process does all that the Python half does in itself, and makes and destroys communicators of the CPU library, so
-that what either half loses adds up in it. Measurements are processes of their own; half of them are killed. Best run
-in namespaces of its own, where no other busbw leaves anything (see README.md).
+that what either half loses adds up in it. Measurements are processes of their own; half of them are killed. As root it
+runs in namespaces of its own, with an empty /tmp and /dev/shm, so that it counts what it left and nothing of others.
 """
 
 from __future__ import annotations
@@ -87,6 +87,11 @@ def held(mark: str) -> Held:
     )
 
 
+def as_in_a_terminal() -> None:
+    """A shell in the background ignores Ctrl-C, and so would all below it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Soak:
     """The things that are done again and again, by name."""
 
@@ -115,7 +120,7 @@ class Soak:
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "busbw", *words]
         return subprocess.Popen(command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                start_new_session=True)  # fmt: skip
+                                start_new_session=True, preexec_fn=as_in_a_terminal)  # noqa: PLW1509 # fmt: skip
 
     def measure(self) -> None:
         words = self.chance.choice([(*SMALL, "-t", "2"), ("run", "--ranks", "2", *SMALL)])
@@ -128,7 +133,8 @@ class Soak:
         process = self.start(*words)
         time.sleep(self.chance.uniform(0.0, 3.0))
         process.send_signal(self.chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
-        process.wait(60)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(SETTLE_S)
         end = time.monotonic() + SETTLE_S
         while ours(self.mark) and time.monotonic() < end:
             time.sleep(0.1)
@@ -137,6 +143,7 @@ class Soak:
             for each in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(each, signal.SIGKILL)
+        process.wait()
 
     def imports(self) -> None:
         rows = "".join(ROW.format(4.0 * 2**n, t=self.chance.uniform(5, 500)) for n in range(1, 25))
@@ -155,7 +162,8 @@ class Soak:
 
     def prune(self) -> None:
         """What was measured is deleted, so that a longer soak does not only have more to list."""
-        runs = sorted(each.name for each in (self.folder / "runs").iterdir() if not each.name.startswith("."))
+        # A measurement that was killed before its first line leaves an empty folder, which is no run.
+        runs = sorted(each.parent.name for each in (self.folder / "runs").glob("[!.]*/record.jsonl"))
         if len(runs) > 20:
             self.told("runs", "delete", *runs[:-10], "--yes")
 
@@ -175,12 +183,36 @@ class Soak:
             self.done[name] += 1
 
 
+APART = "BUSBW_SOAK_APART"
+_SETUP = 'ip link set lo up; mount -t tmpfs none /dev/shm && mount -t tmpfs none /tmp && exec "$@"'
+
+
+def apart() -> str:
+    """Begin again in namespaces of its own; returns only where that has happened or cannot be, and says which."""
+    if os.environ.get(APART):
+        return "in namespaces of its own"
+    if any(part.is_relative_to("/tmp") for part in (ROOT, Path(sys.executable))):
+        return "beside others: a file of it lies in /tmp"
+    unshare = ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    try:
+        if (
+            subprocess.run([*unshare, "sh", "-c", _SETUP, "sh", "true"], capture_output=True, check=False).returncode
+            == 0
+        ):
+            os.environ[APART] = "1"
+            os.execvp(unshare[0], [*unshare, "sh", "-c", _SETUP, "sh", sys.executable, *sys.argv])
+    except OSError:
+        pass
+    return "beside others: namespaces need root and unshare"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--engine", type=Path, default=ROOT / "build" / "bin" / "busbw-engine")
     args = parser.parse_args()
+    print(f"soak: {apart()}", flush=True)
     mark = f"busbw-soak-{os.getpid()}"
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     soak = Soak(folder, args.engine, args.seed, mark)

@@ -25,10 +25,10 @@ int main(int argc, char** argv) {
     busbw::lifeline::hold();
     return busbw::run(std::move(command.plan));
   } catch (const busbw::Error& error) {
-    std::fprintf(stderr, "busbw: %s\n", busbw::visible(error.what()).c_str());
+    std::fprintf(stderr, "busbw: %s\n", busbw::bounded_sentence(error.what()).c_str());
     return busbw::exit_status(error.code());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "busbw: internal error: %s\n", busbw::visible(error.what()).c_str());
+    std::fprintf(stderr, "busbw: internal error: %s\n", busbw::bounded_sentence(error.what()).c_str());
     return static_cast<int>(busbw::ExitCode::internal);
   }
 }

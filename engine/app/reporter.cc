@@ -19,7 +19,8 @@ Reporter::Reporter(const Job& job, bool speaks)
 
 void Reporter::header() {
   if (!speaks_) return;
-  for (const std::string& warning : job_.plan.warnings) std::fprintf(stderr, "busbw: %s\n", visible(warning).c_str());
+  for (const std::string& warning : job_.plan.warnings)
+    std::fprintf(stderr, "busbw: %s\n", bounded_sentence(warning).c_str());
   if (record_) record_->write_run(job_.plan, job_.description);
   if (json_)
     json_->begin(job_.plan, job_.description,

@@ -44,7 +44,7 @@ const char* failure_kind(ExitCode code) {
 // The line that scripts search for on stdout, and the sentence for a person on stderr.
 void print_failure(const Failure& failure, int process) {
   const char* kind = failure_kind(failure.code);
-  const std::string sentence = visible(failure.sentence);
+  const std::string sentence = bounded_sentence(failure.sentence);
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   if (failure.code != ExitCode::interrupted && failure.code != ExitCode::bad_arguments) {

@@ -375,7 +375,7 @@ void Hub::notice_once(const std::string& cause, const std::string& sentence) {
   if (options_.notice) {
     options_.notice(sentence);
   } else {
-    std::fprintf(stderr, "busbw: %s\n", visible(sentence).c_str());
+    std::fprintf(stderr, "busbw: %s\n", bounded_sentence(sentence).c_str());
   }
 }
 

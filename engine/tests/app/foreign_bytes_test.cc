@@ -238,9 +238,9 @@ std::string sentence_about(const std::function<void()>& read) {
   try {
     read();
   } catch (const Error& error) {
-    return error.what();
+    return bounded_sentence(error.what());
   } catch (const WireError& error) {
-    return error.what();
+    return bounded_sentence(error.what());
   }
   return "";
 }

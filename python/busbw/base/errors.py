@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-MOST_CHARACTERS = 1500
-"""Of a line of a sentence: what it quotes may come from a file, and have any length."""
+from busbw.base.sentences import bounded_sentence
 
 
 class UserError(Exception):
     """What was wrong, where, and what to try, in one sentence; `busbw` prints it on stderr and exits non-zero."""
 
     def __init__(self, sentence: str, *, exit_code: int = 1) -> None:
-        super().__init__(_short(sentence))
+        super().__init__(bounded_sentence(sentence))
         self.exit_code = exit_code
 
 
@@ -22,13 +21,6 @@ class UsageError(UserError):
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence, exit_code=2)
-
-
-def _short(sentence: str) -> str:
-    return "\n".join(
-        line if len(line) <= MOST_CHARACTERS else f"{line[: MOST_CHARACTERS - 400]} ... {line[-300:]}"
-        for line in sentence.split("\n")
-    )
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from busbw.base.terminal import visible
+from busbw.base.sentences import visible
 
 AFTER_S = 2.0
 """What is over sooner needs no moving line."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from busbw.base.secrets import hide_printed
+from busbw.base.sentences import visible
 
-# Cc: ESC, BEL, C1 (an 8-bit CSI or OSC); Cf: marks that turn the direction of writing, or join and hide;
-# Cs: halves of a pair; Zl, Zp: ends of lines that are no newline.
-_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 # Drawn anew by each process, so that no file can hold it: what stands behind it is busbw's own.
 _MARK = "\x1b" + "".join(chr(0xE000 + byte) for byte in os.urandom(12))
 _OURS = re.compile(_MARK + r"(\x1b\[(?:[0-9]{1,2}m|K)|\r)")
@@ -27,19 +24,6 @@ def own(sequence: str) -> str:
 
 START_OF_LINE = own("\r")
 EMPTY_LINE = START_OF_LINE + own("\x1b[K")
-
-
-def visible(text: str) -> str:
-    """The text with every character that could act on a terminal spelled out: `\\x1b`, `\\u202e`."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_spelled(c) if c not in "\n\t" and unicodedata.category(c) in _SHOWN else c for c in text)
-
-
-def _spelled(c: str) -> str:
-    """As Python and, from 0x7f on, JSON spell it: what a JSON text has raw stays JSON."""
-    number = ord(c)
-    return f"\\x{number:02x}" if number < 0x7F else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def guarded(text: str) -> str:

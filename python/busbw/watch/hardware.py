@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from busbw.base.programs import ask
-from busbw.base.terminal import visible
+from busbw.base.sentences import visible
 
 MAX_DEVICES = 64
 MAX_PORTS = 8

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TextIO
 
-from busbw.base.terminal import visible
+from busbw.base.sentences import visible
 
 HEIGHT = 18
 """Lines of the table at most; half of a small terminal."""

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from busbw.base.errors import UserError
-from busbw.base.terminal import visible
+from busbw.base.sentences import visible
 from busbw.watch.links import MAX_LINKS, Link
 from busbw.watch.processes import EXITED, GONE, HISTORY, RUNNING, STOPPED, TRACED, Process
 from busbw.watch.recording import KINDS, MADE, OPS, TYPES, Communicator, Shape

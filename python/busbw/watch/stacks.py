@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from busbw.base.programs import ask
-from busbw.base.terminal import visible
+from busbw.base.sentences import visible
 from busbw.watch.processes import GONE, state_of
 from busbw.watch.recording import Header
 

@@ -24,6 +24,7 @@ from world_tables import table_shapes
 
 from busbw.base.errors import UserError
 from busbw.base.secrets import hidden, hide
+from busbw.base.sentences import visible
 from busbw.base.toml import parse_toml
 from busbw.doctor.bundle import read_bundle
 from busbw.doctor.examine import examine
@@ -62,6 +63,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "python" / "tests" / "importers" / "samples"
 CORPUS = ROOT / "python" / "tests" / "doctor" / "corpus"
 LONGEST = 20_000  # bytes of an input
+LONGEST_SENTENCE = 1600  # characters, where nothing has to be spelled out
 TOKENS = (
     b"0", b"-1", b"1e400", b"nan", b"N/A", b"99999999999999999999999", b"\xff", b"\xc3", b"\0", b"#", b"|", b"\t",
     b"\r\n", b"\n", b"{", b"}", b"[", b"]", b'"', b"\\", b"=", b"<", b"/>", b"null", b"true", b"1" * 5000,
@@ -430,7 +432,8 @@ def campaign(name: str, folder: Path, chance: random.Random, go_on: Callable[[in
                 entry.read(data, folder)
         except UserError as sentence:
             outcome.sentences += 1
-            if "\n" in str(sentence) or len(str(sentence)) > 2000:
+            said = str(sentence)
+            if "\n" in said or len(said) > LONGEST_SENTENCE or visible(said) != said:
                 raise InputError(name, outcome.inputs, data, sentence) from sentence
         except (Exception, SystemExit) as problem:
             raise InputError(name, outcome.inputs, data, problem) from problem

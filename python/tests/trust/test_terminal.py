@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from busbw.base.terminal import EMPTY_LINE, guarded, visible
+from busbw.base.errors import UserError
+from busbw.base.sentences import visible
+from busbw.base.terminal import EMPTY_LINE, guarded
 from busbw.base.text import paint
 from busbw.cli import report
 from busbw.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[3]
+ENGINE = Path(os.environ.get("BUSBW_BUILD") or ROOT / "build") / "bin" / "busbw-engine"
 HOSTILE = "\x1b[31m\x1b[K\r\x1b]0;title\x07\x9b31m\x1b[2J\u202e\u2066\x7f\x08\x85\u2028"
 
 
@@ -88,3 +91,26 @@ def test_a_hostile_log_and_a_hostile_name_do_nothing_to_the_terminal(tmp_path: P
         )  # fmt: skip
         text = (done.stdout + done.stderr).decode(errors="surrogateescape")
         assert not set(text) & set("\r\x1b\x07\x9b\u202e\u2066\x08\x85\u2028"), words
+
+
+@pytest.mark.parametrize("quoted", ["x" * 300_000, "\x1b" * 5000, "a\n" * 5000, "é" * 4000, "\u202e" * 1400])
+def test_a_sentence_quotes_no_more_than_a_person_reads(quoted: str) -> None:
+    said = str(UserError(f"'{quoted}' is no figure"))
+    assert len(said) <= 1600 and visible(said) == said and said.count("\n") <= 20
+    assert said.startswith(f"'{visible(quoted[:1])}") and said.endswith(("is no figure", "\n..."))
+
+
+def test_a_short_sentence_is_said_as_it_is() -> None:
+    assert str(UserError("run `a` of é is no\n\tfigure")) == "run `a` of é is no\n\tfigure"
+
+
+@pytest.mark.skipif(not ENGINE.exists(), reason="the engine is not built")
+def test_both_halves_cut_a_sentence_alike() -> None:
+    for word in ("--" + "y" * 60_000 + "end", "--\x1b[31mend"):
+        done = subprocess.run([ENGINE, "all_reduce", word], capture_output=True, text=True, timeout=60, check=False)
+        said = done.stderr.removeprefix("busbw: ").rstrip("\n")
+        assert done.returncode == 2 and len(said) <= 1600 and "\x1b" not in said, said[:300]
+        # The cut is where Python's is: a sentence of that beginning and end, and longer, is as long.
+        head, cut, tail = said.partition(" ... ")
+        assert str(UserError(head + cut.strip(" .") + "y" * 60_000 * bool(cut) + tail)) == said
+        assert bool(cut) == (len(word) > 1500) and ("\\x1b[31mend" in said) != bool(cut)
