@@ -13,6 +13,7 @@ from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 
 MAX_TITLE = 160
+MAX_LOOK = 600
 _DULL = re.compile(
     r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages|(?:^|\W)(?:WARN|INFO)\W",
     re.IGNORECASE,
@@ -94,7 +95,7 @@ def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
 
 def topic(text: str) -> str | None:
     """The signature whose part of the system the line names; None where it names none."""
-    return next((name for words, name in _TOPICS if words.search(text)), None)
+    return next((name for words, name in _TOPICS if words.search(text[:MAX_LOOK])), None)
 
 
 def _finding(name: str, text: str, evidence: Evidence) -> Finding:
