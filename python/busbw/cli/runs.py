@@ -94,7 +94,7 @@ def _tag(root: Path, args: Args) -> None:
 
 
 def _delete(root: Path, args: Args) -> None:
-    folders = [find_one(word, root) for word in args.run]
+    folders = [root / word if store.is_empty(root, word) else find_one(word, root) for word in args.run]
     for folder in dict.fromkeys(folders):
         if args.yes or _agreed(folder.name):
             store.delete(folder)

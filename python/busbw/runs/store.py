@@ -177,6 +177,10 @@ def write_labels(folder: Path, labels: Labels) -> None:
 
 def delete(folder: Path) -> None:
     """Removes a run: it first gets a hidden name, so that nobody lists or reads a half-removed run."""
+    if is_empty(folder.parent, folder.name):
+        with suppress(OSError):  # a record came into it meanwhile: then it is a run
+            folder.rmdir()
+            return
     if not is_name(folder.name) or folder.is_symlink() or not (folder / RECORD_NAME).is_file():
         raise UserError(f"{folder} is no run's folder, and only those are deleted")
     hidden = folder.with_name(f".deleted-{os.getpid()}-{folder.name}")
@@ -185,6 +189,15 @@ def delete(folder: Path) -> None:
         shutil.rmtree(hidden)
     except OSError as problem:
         raise UserError(f"run {folder.name} cannot be deleted: {problem.strerror or problem}") from problem
+
+
+def is_empty(root: Path, name: str) -> bool:
+    """Whether a run that was killed before its first line left a folder of this name, which then holds nothing."""
+    folder = root / name
+    try:
+        return is_name(name) and not folder.is_symlink() and not any(folder.iterdir())
+    except OSError:
+        return False
 
 
 def is_name(word: str) -> bool:

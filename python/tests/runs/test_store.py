@@ -270,6 +270,19 @@ def test_deleting_asks_or_is_told_yes(root: Path, capsys: pytest.CaptureFixture[
     assert main(["runs", "delete", "run-1", "--yes"]) == 1
 
 
+def test_a_folder_that_a_killed_run_left_empty_can_be_deleted(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    beside = root.parent / "beside"
+    for folder in (root / "killed", beside):
+        folder.mkdir(parents=True)
+    (root / "link").symlink_to(beside)
+    assert main(["runs", "delete", "killed"]) == 2
+    assert main(["runs", "delete", "link", "--yes"]) == main(["runs", "delete", f"../{beside.name}", "--yes"]) == 1
+    assert (root / "killed").is_dir() and beside.is_dir() and (root / "link").is_symlink()
+    assert main(["runs", "delete", "killed", "--yes"]) == 0
+    assert not (root / "killed").exists()
+    assert "deleted killed" in capsys.readouterr().out
+
+
 def test_no_runs_is_no_error(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs"]) == 0
     assert "no runs in" in capsys.readouterr().err
