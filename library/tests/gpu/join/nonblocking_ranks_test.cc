@@ -80,12 +80,12 @@ TEST(NonBlocking, IsAcceleratedWhenItIsReady) {
 
 TEST(NonBlocking, KeepsTheProgramNoLongerThanNccl) {
   FakeDevices devices;
-  const Pace pace(700);
+  const Pace pace(1500);
   const auto begin = Clock::now();
   run(2, [&](ncclComm_t comm, int) {
-    EXPECT_LT(Clock::now() - begin, milliseconds(500));
+    EXPECT_LT(Clock::now() - begin, milliseconds(1500));
     ASSERT_TRUE(ready(comm));
-    EXPECT_GE(Clock::now() - begin, milliseconds(700));
+    EXPECT_GE(Clock::now() - begin, milliseconds(1500));
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   });
 }
