@@ -5,8 +5,10 @@
     python3 bench/fleet/real.py --launcher srun         steps of an allocation: a slurmd in each namespace
     python3 bench/fleet/real.py --delays 1              one more node, whose link holds each frame for 8 to 16 ms
     python3 bench/fleet/real.py --cut 1                 one more node, whose cable is pulled
+    python3 bench/fleet/real.py --nodes 4 --mbit 2000 --library libnccl.so.2 --engine build/bin/busbw-engine
 
-Data moves through Open MPI's TCP. It needs root, iproute2, Open MPI (and Slurm for srun), and exits with 77 where these
+Data moves through Open MPI's TCP, or with --library through that library's own network: NCCL's sockets, with a GPU for
+all nodes, which CUDA's MPS must share out. It needs root, iproute2, Open MPI (and Slurm for srun), and exits with 77 where these
 cannot be had.
 """
 
@@ -80,6 +82,8 @@ def play(seed: int, args: argparse.Namespace, folder: Path) -> Played:
         size = round(args.mbit * 1e6 / 8 * args.sample)
         environment = {**os.environ, **fabric.mpi_environment(), "BUSBW_FLEET_SIZE": str(size)}
         environment["PYTHONPATH"] = str(HERE.parents[1] / "python")
+        if args.library:
+            environment["BUSBW_ENGINE"] = str(args.engine.resolve())
         if args.launcher == "srun":
             slurm = stack.enter_context(Slurm(fabric))
             words = slurm.on_head(["salloc", "--quiet", f"--nodes={args.nodes}", *words])
@@ -128,10 +132,21 @@ def fleet_words(fabric: Namespaces, folder: Path, args: argparse.Namespace) -> l
     results.unlink(missing_ok=True)
     return [sys.executable, "-m", "busbw", "fleet", "run", str(results), "--hosts", f"n[1-{len(fabric.nodes)}]",
             *topology, "--rails", "1", "--inside", "none", *launching,
-            "--program", str(rank_program(folder)), "--smallest-loss", str(100 * args.least),
+            *measuring_words(folder, args), "--smallest-loss", str(100 * args.least),
             "--repeats", str(args.repeats),
             "--trial-limit", str(args.trial_limit), "--json",
             *(["--later", "90"] if args.delays else [])]  # fmt: skip
+
+
+def measuring_words(folder: Path, args: argparse.Namespace) -> list[str]:
+    """What measures on the nodes."""
+    if not args.library:
+        return ["--program", str(rank_program(folder))]
+    variables = {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_IB_DISABLE": "1", "NCCL_NVLS_ENABLE": "0"}
+    shared = ("CUDA_MPS_PIPE_DIRECTORY", "LD_LIBRARY_PATH")
+    variables |= {name: os.environ[name] for name in shared if name in os.environ}
+    return ["--size", args.size, "--library", str(args.library.resolve()),
+            *(f"--env={name}={value}" for name, value in variables.items())]  # fmt: skip
 
 
 def rank_program(folder: Path) -> Path:
@@ -189,6 +204,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--launcher", choices=["mpirun", "srun"], default="mpirun")
     parser.add_argument("--least", type=float, default=0.1, help="the smallest share that is lost, and looked for")
+    parser.add_argument("--library", type=Path, help="an NCCL that measures through its own network, with --engine")
+    parser.add_argument("--engine", type=Path, help="busbw-engine")
+    parser.add_argument("--size", default="4M", help="bytes of a call of the library")
     parser.add_argument("--cut", type=int, default=0, help="how many more nodes have no cable")
     parser.add_argument("--delays", type=int, default=0, help="how many more links are late")
     parser.add_argument("--delay-ms", type=float, default=8.0, help="the least delay, each way")

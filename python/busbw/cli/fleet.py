@@ -334,7 +334,10 @@ def _launching(args: Args, *, for_show: bool = False) -> Launching:
     program = Path(args.program).absolute() if args.program else None
     if program and not for_show and not os.access(program, os.X_OK):
         raise UserError(f"--program {args.program} is no program that can be run")
+    if program and args.library:
+        raise UsageError("--library is for the engine; --program measures with what it opens itself")
     engine = Path(PROGRAM) if program or for_show else find_engine()
     devices = tuple(name for name in (args.devices or "").split(",") if name)
     return Launching(engine, args.launcher, args.launcher_program, tuple(args.launcher_arg or ()), program,
-                     args.gpus_per_node, devices, args.size, variables(args.env or (), os.environ))  # fmt: skip
+                     args.gpus_per_node, devices, args.size, args.library,
+                     variables(args.env or (), os.environ))  # fmt: skip

@@ -29,6 +29,7 @@ class Launching:
     gpus_per_node: int = 8
     devices: tuple[str, ...] = ()  # the RDMA device of each rail, as NCCL_IB_HCA names it
     size: int = 256 << 20
+    library: str | None = None  # for the engine; without it, the NCCL that it finds
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -77,7 +78,8 @@ def _variables(trial: Trial, how: Launching, output: Path) -> dict[str, str]:
 def _words(trial: Trial, how: Launching, output: Path) -> tuple[str, ...]:
     size = str(SMALL if trial.channel.startswith("latency") else how.size)
     return ("all_reduce", "-b", size, "-e", size, "-n", str(ITERATIONS), "-w", str(WARMUPS), "-c", "0",
-            "-N", str(trial.repeats), "--record", str(output))  # fmt: skip
+            "-N", str(trial.repeats), "--record", str(output),
+            *(("--library", how.library) if how.library else ()))  # fmt: skip
 
 
 def traffic(trial: Trial, how: Launching) -> int:
