@@ -85,6 +85,14 @@ Settings Settings::from_environment() {
   }
   // What is no number is CUDA's matter.
   settings.queues = std::max(0, std::atoi(value_of("CUDA_DEVICE_MAX_CONNECTIONS").c_str()));
+  const std::string shared = value_of("BUSBW_GPU_SHARED");
+  if (!shared.empty()) {
+    if (shared.size() != 1 || shared[0] < '1' || shared[0] > '8') {
+      throw Failure(ncclInvalidUsage, text("BUSBW_GPU_SHARED is '%.60s'; it takes 1 to 8, the ranks that share a GPU.",
+                                           shared.c_str()));
+    }
+    settings.sharers = shared[0] - '0';
+  }
   settings.prefer = preference(value_of("BUSBW_PREFER"));
   settings.algorithm = value_of("BUSBW_ALGORITHM");
   if (settings.enabled) settings.table = table_text_from_environment();

@@ -24,6 +24,8 @@ struct Settings {
   bool check = false;
   // CUDA_DEVICE_MAX_CONNECTIONS, which CUDA reads: hardware queues for a GPU's streams; 0 without it, which gives 8.
   int queues = 0;
+  // BUSBW_GPU_SHARED: as many ranks may share a GPU. Their kernels must be on it at once, so each has its part of it.
+  int sharers = 1;
   // BUSBW_GPU_LOG
   LogLevel log = LogLevel::none;
 

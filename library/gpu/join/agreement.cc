@@ -17,6 +17,17 @@ std::string get_text(const char (&from)[size]) {
   return std::string(from, ::strnlen(from, size));
 }
 
+std::string obstacle_of_shared_gpus(const std::vector<PeerRecord>& records) {
+  for (const PeerRecord& a : records) {
+    int sharing = 1;
+    for (const PeerRecord& b : records) {
+      if (a.rank >= b.rank || std::memcmp(a.uuid, b.uuid, sizeof a.uuid) != 0) continue;
+      if (++sharing > std::min(a.sharers, b.sharers)) return text("ranks %d and %d share a GPU", a.rank, b.rank);
+    }
+  }
+  return "";
+}
+
 // The first thing that stands against it; records of a stranger (a rank without this library) are not read further.
 std::string obstacle(const std::vector<PeerRecord>& records) {
   const int ranks = int(records.size());
@@ -43,13 +54,7 @@ std::string obstacle(const std::vector<PeerRecord>& records) {
   for (const PeerRecord& record : records) {
     if (record.policy != records[0].policy) return text("rank %d has another CTA policy than rank 0", record.rank);
   }
-  for (const PeerRecord& a : records) {
-    for (const PeerRecord& b : records) {
-      if (a.rank < b.rank && std::memcmp(a.uuid, b.uuid, sizeof a.uuid) == 0) {
-        return text("ranks %d and %d share a GPU", a.rank, b.rank);
-      }
-    }
-  }
+  if (std::string why = obstacle_of_shared_gpus(records); !why.empty()) return why;
   for (const PeerRecord& record : records) {
     if (record.channel_limit < 1) {
       return text("rank %d: the kernels of other communicators may need all of its GPU", record.rank);

@@ -29,7 +29,7 @@ struct PeerRecord {
   std::int32_t channel_limit;  // blocks that this rank's GPU has room for (room.h)
   std::int32_t policy;         // NCCL's CTAPolicy
   std::int32_t population;     // communicators on this rank's GPU, with this one
-  std::int32_t multiprocessors;
+  std::int32_t multiprocessors;  // that this rank may fill
   std::int32_t live_count;
   unsigned char uuid[16];
   char bus_id[16];
@@ -41,11 +41,13 @@ struct PeerRecord {
   char reason[252];
   std::int32_t blocking;
   std::int32_t queues;            // Settings
+  std::int32_t sharers;           // Settings
+  std::int32_t reserved;
   std::uint64_t live[most_live];  // communicators that are there already, by their identity
 };
-static_assert(sizeof(PeerRecord) == 944);
+static_assert(sizeof(PeerRecord) == 952);
 
-inline constexpr std::uint32_t agreement_protocol = 5;
+inline constexpr std::uint32_t agreement_protocol = 6;
 
 // The second exchange: did reaching the others work?
 struct PeerVerdict {

@@ -71,7 +71,8 @@ void Attachment::describe_self() {
   record_.host = boot_id();
   record_.process = process.token;
   record_.ordinal = facts.ordinal;
-  record_.multiprocessors = facts.multiprocessors;
+  record_.multiprocessors = Room::part_of(facts, settings_.sharers);
+  record_.sharers = settings_.sharers;
   record_.policy = wishes_.policy;
   record_.blocking = wishes_.blocking ? 1 : 0;
   record_.queues = settings_.queues;
@@ -80,7 +81,7 @@ void Attachment::describe_self() {
 }
 
 void Attachment::take_room() {
-  const std::shared_ptr<Room> room = Room::of(device_->facts());
+  const std::shared_ptr<Room> room = Room::of(device_->facts(), settings_.sharers);
   for (std::shared_ptr<Share>& share : room->members()) {
     if (share->identity() == 0 || share->now() < 2 || int(live_.size()) == most_live) continue;
     record_.live[live_.size()] = share->identity();

@@ -105,15 +105,17 @@ void Share::narrow(std::uint64_t from, int limit) {
 // Room
 // ---------------------------------------------------------------------------------------------------
 
-std::shared_ptr<Room> Room::of(const DeviceFacts& facts) {
+std::shared_ptr<Room> Room::of(const DeviceFacts& facts, int sharers) {
   static std::mutex guard;
   // Never destroyed: communicators may go while the process ends.
   static auto* rooms = new std::map<std::array<unsigned char, 16>, std::shared_ptr<Room>>;
   const std::lock_guard lock(guard);
   std::shared_ptr<Room>& room = (*rooms)[facts.uuid];
-  if (!room) room = std::make_shared<Room>(facts.multiprocessors);
+  if (!room) room = std::make_shared<Room>(part_of(facts, sharers));
   return room;
 }
+
+int Room::part_of(const DeviceFacts& facts, int sharers) { return std::max(1, facts.multiprocessors / sharers); }
 
 std::vector<std::shared_ptr<Share>> Room::members() const {
   const std::lock_guard lock(guard_);

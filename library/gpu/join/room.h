@@ -78,8 +78,10 @@ class Share {
 class Room : public std::enable_shared_from_this<Room> {
  public:
   explicit Room(int multiprocessors) : multiprocessors_(multiprocessors) {}
-  // Of the GPU in this process.
-  static std::shared_ptr<Room> of(const DeviceFacts& facts);
+  // Of the GPU in this process, which is one of so many that fill it.
+  static std::shared_ptr<Room> of(const DeviceFacts& facts, int sharers = 1);
+  // Multiprocessors for each of them.
+  static int part_of(const DeviceFacts& facts, int sharers);
 
   // A place for a new communicator, with `most` blocks at most; 0 blocks where there is no room for `least`.
   std::shared_ptr<Share> enter(int most, int least);

@@ -54,6 +54,18 @@ TEST(Queues, AreThoseOfCudasVariableElseByDefault) {
   EXPECT_EQ(Settings::from_environment().queues, 0);
 }
 
+TEST(Sharers, AreReadAndRefusedWithASentence) {
+  const auto of = [](const char* value) {
+    ::setenv("BUSBW_GPU_SHARED", value, 1);
+    return Settings::from_environment().sharers;
+  };
+  EXPECT_EQ(of("4"), 4);
+  EXPECT_EQ(of(""), 1);
+  for (const char* wrong : {"0", "9", "-1", "two", "22"}) EXPECT_THROW(of(wrong), Failure) << wrong;
+  ::unsetenv("BUSBW_GPU_SHARED");
+  EXPECT_EQ(Settings::from_environment().sharers, 1);
+}
+
 TEST(Check, IsReadAndRefusedWithASentence) {
   const auto of = [](const char* value) {
     ::setenv("BUSBW_CHECK", value, 1);

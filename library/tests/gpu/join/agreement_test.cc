@@ -94,6 +94,18 @@ TEST(Agreement, ASharedGpuIsNotAccelerated) {
   EXPECT_EQ(agree(all).reason, "ranks 1 and 3 share a GPU");
 }
 
+TEST(Agreement, AsManyRanksShareAGpuAsAllOfThemSay) {
+  auto all = records(4);
+  for (PeerRecord& one : all) one.sharers = 2;
+  std::memcpy(all[3].uuid, all[1].uuid, sizeof all[1].uuid);
+  EXPECT_TRUE(agree(all).accelerated) << agree(all).reason;
+  all[3].sharers = 1;
+  EXPECT_EQ(agree(all).reason, "ranks 1 and 3 share a GPU");
+  all[3].sharers = 2;
+  std::memcpy(all[2].uuid, all[1].uuid, sizeof all[1].uuid);
+  EXPECT_EQ(agree(all).reason, "ranks 1 and 3 share a GPU");
+}
+
 TEST(Agreement, OneRankThatReachesNoPeerIsEnough) {
   std::vector<PeerVerdict> verdicts(3, PeerVerdict{.able = 1, .reason = ""});
   EXPECT_TRUE(agree(records(3), verdicts).accelerated);

@@ -21,6 +21,16 @@ namespace {
 
 constexpr int no_limit = 0x7fffffff;
 
+TEST(Room, IsDividedAmongThoseWhoShareAGpu) {
+  DeviceFacts facts;
+  facts.multiprocessors = 132;
+  facts.uuid[0] = 77;
+  EXPECT_EQ(Room::part_of(facts, 1), 132);
+  EXPECT_EQ(Room::part_of(facts, 4), 33);
+  EXPECT_EQ(Room::part_of(facts, 1000), 1);
+  EXPECT_EQ(Room::of(facts, 4)->multiprocessors(), 33);
+}
+
 std::shared_ptr<Room> h200() { return std::make_shared<Room>(132); }
 
 int held(const Room& room) {

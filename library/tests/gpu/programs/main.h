@@ -33,6 +33,7 @@ inline int run(int argc, char** argv, const std::function<std::vector<Case>(int 
   int most = most_ranks;
   int patience = 15;
   int epochs = 25;
+  bool share = false;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
     const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
@@ -44,23 +45,29 @@ inline int run(int argc, char** argv, const std::function<std::vector<Case>(int 
       most = std::atoi(value().c_str());
     } else if (option == "--patience") {
       patience = std::atoi(value().c_str());
+    } else if (option == "--share") {
+      share = true;
     } else if (option == "--epochs") {
       epochs = std::atoi(value().c_str());
     } else {
       std::printf(
           "usage: %s [--only PART_OF_A_NAME] [--kinds threads,processes] [--gpus MOST] [--patience SECONDS] "
-          "[--epochs OF_RANDOM_CALLS]\n",
+          "[--epochs OF_RANDOM_CALLS] [--share]\n"
+          "--share: processes on one GPU, under MPS, each a host of its own for NCCL\n",
           argv[0]);
       return option == "--help" ? 0 : 2;
     }
   }
-  const int gpus = std::min(count_gpus(), most);
+  int gpus = count_gpus();
+  if (share && gpus >= 1) gpus = most_ranks;
+  if (share) kinds = "processes";
+  gpus = std::min(gpus, most);
   if (gpus < 2) {
     std::printf("skipped: no GPU, or one only\n");
     return 77;
   }
   std::printf("%s in front of NCCL\n", dlsym(RTLD_DEFAULT, "busbwExplainCall") ? "busbw's GPU library" : "nothing");
-  Jobs jobs(all_cases(epochs), patience);
+  Jobs jobs(all_cases(epochs), patience, share);
   for (const int ranks : {2, 4}) {
     if (ranks > gpus) continue;
     if (kinds.find("threads") != std::string::npos) jobs.run(Kind::threads, ranks, only);

@@ -1,4 +1,4 @@
-// Runs cases by ranks that are threads of one process or processes, each with a GPU of its own, and ends what hangs.
+// Runs cases by ranks that are threads of one process or processes, each with a GPU of its own or all on one, and ends what hangs.
 #pragma once
 
 #include <sched.h>
@@ -32,6 +32,7 @@ struct Shared {
   std::atomic<int> arrived, generation;
   std::atomic<int> broken;  // a rank has failed: nobody waits for it any more
   std::atomic<int> current;
+  bool one_gpu;           // for all ranks
   std::atomic<int> left;  // ranks that have ended early, as their case wants it
   ncclUniqueId id;
   std::atomic<int> result[most_cases];
@@ -81,7 +82,7 @@ class Rank {
   // This thread works on the rank's GPU.
   void use() {
     int device = 0;
-    cuda.check(cuda.device_get(&device, rank), "cuDeviceGet");
+    cuda.check(cuda.device_get(&device, shared.one_gpu ? 0 : rank), "cuDeviceGet");
     if (!context_) cuda.check(cuda.context_retain(&context_, device), "cuDevicePrimaryCtxRetain");
     cuda.check(cuda.context_set(context_), "cuCtxSetCurrent");
   }
@@ -190,15 +191,17 @@ enum class Kind { threads, processes };
 
 class Jobs {
  public:
-  Jobs(std::vector<Case> cases, int patience)
+  Jobs(std::vector<Case> cases, int patience, bool share)
       : cases_(std::move(cases)),
         patience_(patience),
+        share_(share),
         shared_(static_cast<Shared*>(
             ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
 
   // All chosen cases in one job, in a new one behind each that failed.
   void run(Kind kind, int ranks, const std::string& only) {
     std::memset(static_cast<void*>(shared_), 0, sizeof *shared_);
+    shared_->one_gpu = share_;
     for (std::size_t i = 0; i < cases_.size(); ++i)
       if (std::string(cases_[i].name).find(only) == std::string::npos) shared_->result[i] = skipped;
     while (next() < int(cases_.size())) {
@@ -241,6 +244,8 @@ class Jobs {
 
   void run_rank(Kind kind, int rank, int ranks) noexcept {
     try {
+      // NCCL refuses two ranks on a GPU of one host.
+      if (share_) ::setenv("NCCL_HOSTID", ("rank" + std::to_string(rank)).c_str(), 1);
       const Cuda* cuda = find_cuda_once();
       Rank self(*cuda, find_nccl_once(), *shared_, rank, ranks, patience_, kind == Kind::processes);
       // Who is still there when a rank has ended leaves the other cases to a new job.
@@ -338,6 +343,7 @@ class Jobs {
 
   std::vector<Case> cases_;
   int patience_;
+  bool share_;
   Shared* shared_;
   bool told_[2][most_ranks + 1][most_cases] = {};
   int counts_[4] = {};
