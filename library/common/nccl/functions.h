@@ -1,6 +1,8 @@
 // Which functions of the NCCL API this library looks at and which it only passes on.
 #pragma once
 
+#include <cstdint>
+
 #include "busbw/nccl_abi.h"
 
 extern "C" {
