@@ -25,10 +25,11 @@ LATE_LINK = Path(__file__).with_name("late_link.py")
 MPIRUN = "mpirun.openmpi"
 AGENT = """\
 #!/bin/sh
-# Starts a command on a node, as ssh would: in its network namespace, under its name.
+# Starts a command on a node, as ssh would: in its network namespace, under its name, where all names resolve.
 node=$1; shift
 if [ -e "$0.lost.$node" ]; then echo "connect to host $node: No route to host" >&2; exit 255; fi
-exec nsenter --net=/run/netns/{prefix}-$node unshare --uts sh -c "hostname $node; $*"
+exec nsenter --net=/run/netns/{prefix}-$node unshare --uts --mount sh -c \
+  "mount --bind $0.hosts /etc/hosts; hostname $node; $*"
 """
 
 
@@ -73,6 +74,8 @@ class Namespaces:
             raise
         self.agent.write_text(AGENT.format(prefix=self._prefix))
         self.agent.chmod(0o755)
+        known = "".join(f"{self.address(node)} {node}\n" for node in self.nodes)
+        self.agent.with_name(f"{self.agent.name}.hosts").write_text(f"127.0.0.1 localhost\n{known}")
         return self
 
     def __exit__(
