@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 PATIENCE_S = 5.0
 """A pipe that has a name must give its first byte within this; somebody has to write into it."""
 
-_read: set[tuple[int, int]] = set()
-"""Device and inode of every file that this process has read because somebody named it."""
+_read: dict[tuple[int, int], str] = {}
+"""Device and inode of every file that this process has read because somebody named it, and the name."""
 
 
 def open_to_read(path: str | Path, *, what: str = "") -> BinaryIO:
@@ -40,7 +40,7 @@ def open_to_read(path: str | Path, *, what: str = "") -> BinaryIO:
         if stat.S_ISFIFO(state.st_mode) and not select.select([descriptor], [], [], PATIENCE_S)[0]:
             raise UserError(f"{called} is a pipe into which nobody wrote within {PATIENCE_S:g} s")
         os.set_blocking(descriptor, True)
-        _read.add((state.st_dev, state.st_ino))
+        _read[state.st_dev, state.st_ino] = os.path.abspath(path)  # noqa: PTH100
         return os.fdopen(descriptor, "rb")
     except OSError as problem:
         _close(descriptor)
@@ -99,7 +99,8 @@ def writing(path: str | Path, *, update: bool = False) -> Iterator[None]:
 def refuse_read(path: str | Path) -> None:
     """UserError where this file, by whatever name, is one that was read."""
     found = identity(path)
-    if found is not None and found in _read:
+    # An inode comes again: the file that was read may be gone, and this one may have its number.
+    if found is not None and found in _read and identity(_read[found]) == found:
         raise UserError(f"{path} is a file that was read, and is not overwritten; name another one to write to")
 
 

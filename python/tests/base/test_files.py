@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from busbw.base.errors import UserError, exiting_with
-from busbw.base.files import read_bytes, read_start, read_text, writing
+from busbw.base.files import read_bytes, read_start, read_text, refuse_read, writing
 from busbw.base.toml import parse_toml
 
 
@@ -43,3 +43,14 @@ def test_the_exit_code_of_what_goes_wrong_within_is_the_one_asked_for() -> None:
     with pytest.raises(UserError, match=r"^as it was$") as caught, exiting_with(2):
         raise UserError("as it was")
     assert caught.value.exit_code == 2
+
+
+def test_an_inode_that_comes_again_is_another_file(tmp_path: Path) -> None:
+    read, kept = tmp_path / "read", tmp_path / "kept"
+    read.write_text("x")
+    kept.hardlink_to(read)
+    read_start(read, 10)
+    with pytest.raises(UserError, match="not overwritten"):
+        refuse_read(kept)
+    read.unlink()
+    refuse_read(kept)
