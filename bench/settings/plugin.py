@@ -17,6 +17,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+from busbw.experiment.tune_nccl.rules import hash_of  # noqa: E402
+
 RULES = [
     "rule all_reduce 0 65536 ring/ll channels=2 gain=1.01..1.02",
     "rule all_reduce 65537 1073741824 ring/simple channels=4 gain=1.01..1.02",
@@ -53,7 +58,9 @@ def main() -> int:
     for name, (lines, wanted) in tables.items():
         table = args.output / f"{name}.table"
         table.write_text("\n".join(lines) + "\n")
-        code, said = started(args, name, table, {})
+        # On several nodes somebody has to say that all of them have this table.
+        alike = {"BUSBW_TUNER_ALIKE": hash_of(table.read_text())} if name == "own" else {}
+        code, said = started(args, name, table, alike)
         right = code == 0 and any(wanted in line for line in said)
         wrong += not right
         print(f"{name}: exit code {code}, {'right' if right else 'wrong'}", flush=True)

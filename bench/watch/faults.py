@@ -6,6 +6,7 @@
     python3 bench/watch/faults.py --build build --trials 1 --library libnccl.so.2 --ranks 2 --steps 300 --jobs 4
 
 With --library the ranks have a GPU each, and wait for each call. With --jobs so many trials run beside each other.
+With --hosts each rank has a watcher of its own, which tell each other; each that speaks has to be right, and one must.
 
 Each fault of python/tests/watch/job.py is tried so many times, at a random step or, where another process does it, at
 any moment. A verdict is right if it is the only one, names rank 2 (of two ranks rank 1) and the cause, and the number
@@ -112,6 +113,7 @@ class Setting:
     steps: int
     after_s: float
     end: float
+    hosts: bool = False
 
 
 @dataclass
@@ -128,6 +130,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=Path("build"), help="folder of the build")
     parser.add_argument("--trials", type=int, default=5, help="of each fault")
     parser.add_argument("--library", type=Path, help="an NCCL, with a GPU for each rank")
+    parser.add_argument("--hosts", action="store_true", help="a watcher for each rank, with a shared folder")
     parser.add_argument("--jobs", type=int, default=1, help="trials beside each other")
     parser.add_argument("--ranks", default="3,4,5,8", help="one of these each time")
     parser.add_argument("--steps", type=int, default=300, help="a job has from 9 to so many")
@@ -148,7 +151,8 @@ def main() -> int:
                 steps, after_s = chance.randrange(9, max(10, args.steps)), chance.uniform(0.0, 1.0)
                 if name == "pauses":
                     steps = args.pauses * STEPS_A_PAUSE
-                setting = Setting(args.build.resolve(), args.library, name, ranks, steps, after_s, end)
+                place = (args.build.resolve(), args.library, name, ranks)
+                setting = Setting(*place, steps, after_s, end, args.hosts)
                 under_way.append((trials, setting, workers.submit(tried, setting)))
         for trials, setting, running in under_way:
             if (trial := running.result()) is None:
@@ -195,19 +199,35 @@ def tried(setting: Setting) -> Trial | None:
             limit_s = LIMIT_ON_GPUS_S
         job = [sys.executable, str(ROOT / "python/tests/watch/job.py"), str(nccl), str(ranks), str(steps), name, folder]
         options = ["--late", "1000s", "--hang-after", f"{HANG_AFTER_S:g}", "--on-hang", "abort"]
-        said, code = heard([sys.executable, "-m", "busbw", "watch", *options, "--", *job], environ, limit_s)
+        watch = [sys.executable, "-m", "busbw", "watch", *options]
+        if setting.hosts:
+            share = ["--share", str(Path(folder) / "share"), "--", *job]
+            everybody = [[*watch, *share, str(first), str(first + 1)] for first in range(ranks)]
+        else:
+            everybody = [[*watch, "--", *job]]
+        with ThreadPoolExecutor(ranks) as listeners:
+            heards = list(listeners.map(lambda words: heard(words, environ, limit_s), everybody))
         begun = Path(folder) / "fault"
         happened = float(begun.read_text()) if begun.exists() else None
-    return judged(fault, faulty, f"#{steps * 2 // 3 + 1:,}", said, code, happened)
+    number = f"#{steps * 2 // 3 + 1:,}"
+    judgements = [judged(fault, faulty, number, said, code, happened) for said, code in heards]
+    if not setting.hosts or not fault.said:
+        return next((each for each in judgements if each.why), judgements[0])
+    # A host whose rank has ended may have nothing to say.
+    spoken = [each for each, (said, _) in zip(judgements, heards, strict=True) if verdicts_of(said)]
+    return max(spoken or judgements, key=lambda each: (each.why, each.delay_s or 0.0))
+
+
+def verdicts_of(said: list[tuple[float, str]]) -> list[tuple[float, str]]:
+    """The lines that accuse somebody."""
+    return [each for each in said if each[1].startswith(("busbw watch: no progress", "busbw watch: the job"))]
 
 
 def judged(  # noqa: PLR0913, PLR0917 - all that is known of one trial
     fault: Fault, faulty: int, number: str, said: list[tuple[float, str]], code: int, happened: float | None
 ) -> Trial:
     """Whether what was said is right, and how late it came."""
-    verdicts = [
-        (at, line) for at, line in said if line.startswith(("busbw watch: no progress", "busbw watch: the job"))
-    ]
+    verdicts = verdicts_of(said)
     lines = [line for _, line in verdicts]
     if not fault.said:
         return Trial("" if not lines and code == 0 else f"exit code {code}, {lines}", None)

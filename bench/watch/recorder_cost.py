@@ -27,6 +27,12 @@ ROUNDS = {
     "a launch of a graph of 1 call": ("launches", "400000", "1"),
     "a launch of a graph of 10 calls": ("launches", "60000", "10"),
 }
+WAYS = {
+    "eager, the host's part": ("-n", "200", "-C", "1"),
+    "in a graph": ("-n", "20", "-G", "100"),
+    "eager": ("-n", "4000"),
+}
+"""On GPUs; only so many calls that none waits for room among those that have not run."""
 
 
 def main() -> int:
@@ -54,7 +60,7 @@ def main() -> int:
 
 def on_gpus(build: Path, nccl: Path, ranks: int, starts: int) -> int:
     """Of each way of calling, the recorder without and with times beside NCCL itself, in turns."""
-    for way, options in {"eager": ("-n", "4000"), "in a graph": ("-n", "20", "-G", "100")}.items():
+    for way, options in WAYS.items():
         found: dict[str, list[float]] = {"": [], "none": [], "100": []}
         for turn in range(starts):
             order = list(found)[turn % len(found) :] + list(found)[: turn % len(found)]

@@ -46,7 +46,7 @@ def rank(args: argparse.Namespace) -> None:
 
     layers = [nn.Sequential(nn.Linear(args.width, args.width), nn.ReLU()) for _ in range(args.layers)]
     model = nn.parallel.DistributedDataParallel(
-        nn.Sequential(*layers).to(device), device_ids=[me] if on_gpus else None, gradient_as_bucket_view=True
+        nn.Sequential(*layers).to(device), device_ids=[device.index] if on_gpus else None, gradient_as_bucket_view=True
     )
     data = torch.randn(args.rows, args.width, device=device)
     steps = []
@@ -59,7 +59,7 @@ def rank(args: argparse.Namespace) -> None:
         finish()
         steps.append((time.perf_counter() - begun) * 1e6)
     calls: dict[str, float] = {}
-    for size in SIZES:
+    for size in (each for each in SIZES if each <= args.largest):
         whole = torch.ones(size // 4, device=device)
         part = torch.ones(size // 4 // args.ranks, device=device)
         for name, call in {
@@ -95,6 +95,7 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--width", type=int, default=2048)
     parser.add_argument("--rows", type=int, default=4096)
+    parser.add_argument("--largest", type=int, default=SIZES[-1], metavar="BYTES", help="of the calls after the steps")
     parser.add_argument("--slow", type=float, default=0.0, metavar="SECONDS", help="of rank 1, in the second half")
     parser.add_argument("--seconds", type=float, default=120.0, help="the job is ended then")
     parser.add_argument("--folder", help=argparse.SUPPRESS)

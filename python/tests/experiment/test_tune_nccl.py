@@ -139,7 +139,11 @@ def test_the_amounts_of_a_product_are_found_once(tmp_path: Path, monkeypatch: py
     assert len(count) == 2 and "product:8x8x8" in count[0]
     with pytest.raises(UserError, match="was measured beside a product of 8x8x8"):
         with_product(wanted, "product", tmp_path)
-    plan = plan_to_prove(with_it, "all_reduce", tmp_path / "t", seed=1)
+    table = tmp_path / "t"
+    table.write_text("busbw-tuner 1\nend 0\n")
+    plan = plan_to_prove(with_it, "all_reduce", table, seed=1)
+    # Without it the plugin applies nothing on several nodes.
+    assert plan.factors[0].levels[1].environment["BUSBW_TUNER_ALIKE"] == hash_of(table.read_text())
     assert plan.words[-2:] == ("--beside-amounts", f"{KIB}:7:5")
 
 

@@ -44,6 +44,7 @@ ALLOWED = {
     "bench/watch/faults.py": "watchers whose words are timed as they come, and a proxy that is stopped",
     "bench/soak/__main__.py": "whole commands of a user, and what they leave behind",
     "bench/watch/recorder_cost.py": "a program with and without the recorder, timed",
+    "bench/watch/one_gpu.py": "whole commands of a user, and the daemon that lets them share a GPU",
     "bench/watch/timeline_page.py": "a browser, and commands of a user",
     "bench/import/measure.py": "its figures are those of the child: the less stands in between, the better",
 }

@@ -5,7 +5,7 @@
 The first process forks the ranks; with FIRST and END only these, where other hosts have the rest. NCCL works in host
 memory, or with GPUS=1 on a GPU for each rank, and then each call is waited for. A fault happens in rank 2 (FAULTY) at
 two thirds of the steps, or at FAULT_AT. FAULT_AFTER_S lets another process stop, kill or debug that rank so long after
-its first step, wherever it is then. COUNT is how many elements a call has.
+its first step, wherever it is then. COUNT is how many elements a call has. With HOSTS=1 each rank is a host for NCCL.
 """
 
 from __future__ import annotations
@@ -183,6 +183,8 @@ def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> No
 def child(number: int) -> NoReturn:
     path, ranks, steps, fault, folder = sys.argv[1:6]
     os.environ["RANK"] = str(number)
+    if os.environ.get("HOSTS"):
+        os.environ["NCCL_HOSTID"] = f"host{number}"
     # With its process that forked it, which a watcher may end.
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     # Any process of this user may look on, as where Yama is not.

@@ -9,7 +9,7 @@ from pathlib import Path
 from busbw.experiment.beside import words_beside
 from busbw.experiment.factors import Factor, Level
 from busbw.experiment.plan import Plan
-from busbw.experiment.tune_nccl.rules import Place, Rule, Way, save, table_text
+from busbw.experiment.tune_nccl.rules import Place, Rule, Way, hash_of, save, table_text
 from busbw.machine.nccl.conf import set_by_files
 
 LARGEST = 1 << 62
@@ -111,14 +111,17 @@ def facts_plan(asked: Asked, out: Path) -> Plan:
     """One look at what the plugin sees: it writes that, and applies nothing."""
     environment: dict[str, str | None] = {
         "NCCL_TUNER_PLUGIN": asked.plugin, "BUSBW_TUNER_FACTS": str(out), "BUSBW_TUNER_TABLE": "/dev/null",
+        "BUSBW_TUNER_ALIKE": None,
     }  # fmt: skip
     return _plan(asked, asked.collectives[0], [Level("as it is"), Level("facts", environment)], seed=0)
 
 
 def environment_of(asked: Asked, table: Path) -> dict[str, str | None]:
-    """What makes NCCL follow a table."""
+    """What makes NCCL follow a table, on several nodes too: all ranks of a trial read this file."""
     loosened: dict[str, str | None] = dict.fromkeys(asked.loosened, "")
-    return {**loosened, "NCCL_TUNER_PLUGIN": asked.plugin, "BUSBW_TUNER_TABLE": str(table.resolve())}
+    alike = hash_of(table.read_text(encoding="utf-8"))
+    return {**loosened, "NCCL_TUNER_PLUGIN": asked.plugin, "BUSBW_TUNER_TABLE": str(table.resolve()),
+            "BUSBW_TUNER_ALIKE": alike}  # fmt: skip
 
 
 def _plan(asked: Asked, collective: str, levels: list[Level], seed: int) -> Plan:
