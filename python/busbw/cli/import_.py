@@ -157,7 +157,7 @@ class _Destination:
         if self._output and not self._dry:
             self._partial = self._output.with_name(f".{self._output.name}.{os.getpid()}.partial")
             with writing(self._output):
-                self._stream = self._partial.open("x", encoding="utf-8", newline="\n")
+                self._stream = self._partial.open("x", encoding="utf-8", newline="\n", buffering=1 << 18)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

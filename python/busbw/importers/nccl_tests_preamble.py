@@ -23,7 +23,7 @@ _RANK = re.compile(
     r"#\s+Rank\s+(?P<rank>\d{1,7})(?:\s+Group\s+(?P<group>\d{1,7}))?(?:\s+Pid\s+(?P<pid>\d{1,10}))?"
     r"\s+on\s+(?P<host>\S{1,255})\s+device\s+(?P<device>\d{1,5})\s+\[(?P<bus>[0-9a-fA-Fx:.]{1,20})\]\s*(?P<name>.{0,200})"
 )
-_RANK_STARTS = ("# Rank", "#  Rank", "#   Rank", "#    Rank", "#\tRank")
+RANK_STARTS = ("# Rank", "#  Rank", "#   Rank", "#    Rank", "#\tRank")
 _VERSION = re.compile(r"#\s*nccl-tests version (\S{1,40})(?: nccl-headers=(\d{1,9}) nccl-library=(\d{1,9}))?")
 _COMPILED = re.compile(r"#\s*NCCL Tests compiled with NCCL (\S{1,40})")
 _STARTING = re.compile(r"#\s*Collective test starting: (\S{1,100})")
@@ -62,7 +62,7 @@ class Preamble:
 
     def takes_rank(self, comment: str) -> bool:
         """Whether a line belongs to the list of ranks, where most lines around tables do."""
-        match = _RANK.match(comment) if comment.startswith(_RANK_STARTS) else None
+        match = _RANK.match(comment) if comment.startswith(RANK_STARTS) else None
         if match is None:
             return False
         if self.ranks is None:
@@ -70,6 +70,20 @@ class Preamble:
         if len(self.ranks) < MAX_RANKS:
             self.ranks.append(_rank_of(*match.groups()))
         return True
+
+    def ranks_follow(self, lines: list[str], at: int) -> int:
+        """Take the lines of the list of ranks from `at` on, and return where they end."""
+        ranks = self.ranks if self.ranks is not None else []
+        while at < len(lines) and len(ranks) < MAX_RANKS:
+            line = lines[at]
+            # What a launcher or NCCL put into a line is not ours to take off.
+            rank = _rank_in(line) if line.startswith(RANK_STARTS) and len(line) <= MAX_REMEMBERED else None
+            if rank is None:
+                break
+            ranks.append(rank)
+            at += 1
+        self.ranks = ranks or None
+        return at
 
     def takes_usual(self, comment: str) -> bool:
         """Whether a line is one of those that most comments before a table are: ranks, and lines that say nothing."""
@@ -133,6 +147,13 @@ def _options_of(parameters: str) -> dict[str, Any]:
     if len(step) <= 20:
         options["stepfactor" if kind == "factor" else "stepbytes"] = int(step)
     return options
+
+
+@lru_cache(maxsize=4096)
+def _rank_in(line: str) -> Rank | None:
+    """The rank that a line of the list names, where nothing else is in it; programs of one script repeat them."""
+    match = _RANK.match(line)
+    return None if match is None or "] NCCL " in line or "]<std" in line else _rank_of(*match.groups())
 
 
 def _rank_of(rank: str, group: str | None, pid: str | None, host: str, device: str, bus: str, name: str) -> Rank:  # noqa: PLR0913, PLR0917 - the groups of _RANK

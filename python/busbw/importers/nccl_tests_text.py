@@ -9,7 +9,7 @@ from itertools import pairwise
 from busbw.importers.collective import asking, decide_collective
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
-from busbw.importers.nccl_tests_plain import PlainRows, matcher, row_of
+from busbw.importers.nccl_tests_plain import PlainRows, row_of
 from busbw.importers.nccl_tests_preamble import (
     AVERAGE,
     FAILURE,
@@ -36,6 +36,7 @@ from busbw.importers.nccl_tests_rows import (
     layout_of,
 )
 from busbw.importers.nccl_tests_runs import PER_RANK, breaks_of, columns_of_row, largest_row, row_fits
+from busbw.importers.nccl_tests_usual import UsualRows, usual_rows
 from busbw.importers.shape import size_of_list
 from busbw.importers.values import number
 
@@ -57,7 +58,7 @@ class Parser:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self.tables = 0
-        self._plain: Callable[[str], object] | None = None
+        self._usual: UsualRows | None = None
         self._all_plain = True
         self._preamble = Preamble()
         self._above = ""
@@ -110,7 +111,7 @@ class Parser:
         """Whether the line is a row or the footer of the table that is open."""
         if self._fragment and self._rest_of_row(layout, line, number_):
             return True
-        if self._plain and self._plain(line):
+        if self._usual and self._usual.match(line):
             self._take(line, None)
             return True
         if ROW_START.match(line):
@@ -128,11 +129,14 @@ class Parser:
         while at < end:
             line = lines[at]
             if line[:1] == "#":
+                if self._layout is None and (past := self._preamble.ranks_follow(lines, at)) > at:
+                    at = past
+                    continue
                 # What a launcher or NCCL put into a comment is not ours to take off.
                 if "] NCCL " in line or "]<std" in line:
                     break
-                usual = self._layout is None and self._preamble.takes_usual(line)
-                if not usual and not self.feed(line, first + at):
+                known = self._layout is None and self._preamble.takes_usual(line)
+                if not known and not self.feed(line, first + at):
                     break
                 at += 1
             else:
@@ -144,13 +148,9 @@ class Parser:
 
     def _rows_follow(self, lines: list[str], at: int) -> int:
         """Take the usual rows that follow each other, and return where they end."""
-        plain = self._plain
-        if self._layout is None or plain is None or self._fragment or not self._all_plain:
+        if self._layout is None or self._usual is None or self._fragment or not self._all_plain:
             return at
-        end = min(len(lines), at + MAX_ROWS - len(self._content))
-        past = at
-        while past < end and plain(lines[past]):
-            past += 1
+        past = self._usual.past(lines, at, min(len(lines), at + MAX_ROWS - len(self._content)))
         self._content += lines[at:past]
         self._split_endless()
         return past
@@ -290,7 +290,7 @@ class Parser:
             )
         self._layout = layout
         self._headless = False
-        self._plain = None if self._preamble.is_mscclpp else matcher(layout)
+        self._usual = None if self._preamble.is_mscclpp else usual_rows(layout)
         self._all_plain = True
         self._start = number_
         self._around = self._sink.sweep_starts()

@@ -10,8 +10,9 @@ import pytest
 from busbw.importers import ImportedSweep, import_stream
 from busbw.importers.context import Document
 from busbw.importers.dull import DullLines
-from busbw.importers.nccl_tests_plain import PlainRows
+from busbw.importers.nccl_tests_plain import PlainRows, lines_of
 from busbw.importers.nccl_tests_rows import DEFAULT_LAYOUT, Sweep
+from busbw.importers.nccl_tests_usual import UsualRows, matcher
 from busbw.importers.prefixes import ends_head, split_prefix
 from busbw.records.writer import record_lines
 
@@ -113,3 +114,42 @@ def test_times_below_the_least_are_looked_at_one_by_one() -> None:
     sweep = Sweep(DEFAULT_LAYOUT, "all_reduce", {}, is_mscclpp=False)
     kept = {time: PlainRows([row.format(time)], sweep).keep(100.0, 2.0, 8) for time in ("9.0", "1.0", "0.00")}
     assert kept == {"9.0": True, "1.0": False, "0.00": False}
+
+
+USUAL = "     1048576     262144  float     sum      -1    12.50   83.89  146.80      0   12.60   83.22  145.63      0"
+ODD = (
+    USUAL.replace("float", "int32"), USUAL.replace("float", "int9"), USUAL.replace("float", "in\u20833"),
+    USUAL.replace(" 12.50", " 02.50"), USUAL.replace("1048576", "0048576"), USUAL.replace("     -1", "\t    -1"),
+    USUAL.replace("     sum", "\f    sum"), USUAL.replace("      0", "    N/A"), USUAL.replace("12.50", "1.2e+07"),
+    USUAL.replace("12.5", "1.25"), USUAL.replace(" -1", "- 1"), USUAL.replace("83.89", "\u0663\u0663.89"), USUAL[:60],
+    f"{USUAL}  7", "", USUAL.replace("sum", "min"), USUAL.replace("float", "bfloat16"), USUAL.replace("12.50", "-2.50"),
+    f"#{USUAL}", USUAL.replace("float", "fp8_e4m3"), USUAL.replace("float", "fp8_e5m3"), USUAL.strip(),
+    "0" + USUAL.strip(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", [False, True])
+def test_rows_that_are_found_by_their_shape_are_those_that_the_pattern_matches(odd: bool) -> None:
+    match = matcher(DEFAULT_LAYOUT)
+    assert match is not None
+    noise = random.Random(7)
+    usual = UsualRows(match)
+    for _ in range(1500):
+        rows = [USUAL.replace("12.5", f"{noise.randrange(10, 99)}.{noise.randrange(10)}") for _ in range(12)]
+        if odd:
+            for _ in range(noise.randrange(3)):
+                rows[noise.randrange(12)] = noise.choice(ODD)
+        at = noise.randrange(3)
+        matched = next((place for place in range(at, 12) if not match(rows[place])), 12)
+        assert usual.past(rows, at, 12) == matched, rows
+
+
+@pytest.mark.parametrize(
+    "change", [("", ""), ("float", "int8"), ("   -1", "    3"), ("      0", "    N/A"), ("262144", "9")]
+)
+def test_lines_put_together_by_columns_are_those_of_one_row_at_a_time(change: tuple[str, str]) -> None:
+    rows = [USUAL.replace(*change).replace("1048576", str(1 << power)) for power in range(10, 24)]
+    for content in (rows, rows[:1], [*rows, *rows], [*rows[:3], rows[5].replace("sum", "min")]):
+        sweep = Sweep(DEFAULT_LAYOUT, "all_reduce", {"check": 1, "iters": 20}, is_mscclpp=False)
+        fast = "".join(PlainRows(content, sweep).lines("run-1", 8))
+        assert fast == "".join(lines_of(content, sweep, "run-1", 8))
