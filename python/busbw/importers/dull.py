@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from busbw.importers.context import SIGNS
-from busbw.importers.prefixes import ends_head
+from busbw.importers.prefixes import ends_head, is_time
 from busbw.importers.stream import STARTS, Stream
 from busbw.importers.values import ELEMENT_BYTES
 
@@ -17,7 +19,10 @@ _INTEREST = tuple(
     {sign.encode().translate(None, _DIGITS) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))}
 )
 """One of these is in every line that starts a table, names a command, or is a row without a header: without digits."""
-_NO_HEAD: tuple[str, dict[str, Stream]] = ("\n", {})
+Head = str | tuple[str, str] | None
+Known = tuple[str, dict[Head, Stream]]
+_ONE_DIGIT = dict.fromkeys(map(ord, "123456789"), "0")
+_NO_HEAD: Known = ("\n", {})
 """Of a line whose prefix has no sure end: no stream is found by it."""
 
 
@@ -25,25 +30,33 @@ class DullLines:
     """The shapes (all of a line but its digits) in which no table, command or row can start."""
 
     def __init__(self) -> None:
-        self._shapes: dict[bytes, tuple[str, dict[str, Stream]]] = {}
-        self._heads: dict[tuple[str, str], dict[str, Stream]] = {}
+        self._shapes: dict[bytes, Known | None] = {}
+        self._heads: dict[tuple[str, str], dict[Head, Stream]] = {}
 
-    def holds(self, line: str, text: str, stream: Stream) -> bool:
+    def holds(self, line: str, text: str, stream: Stream, shape: bytes | None = None) -> bool:
         """Whether a line is dull; `text` is what its prefix leaves, `stream` whose line it is."""
-        shape = _shape(line)
-        if shape not in self._shapes:
-            if any(sign in shape for sign in _INTEREST):
-                return False
-            if len(self._shapes) >= MAX_SHAPES or len(shape) >= 500:
-                return True
-            end, head = ends_head(line, text)
-            self._shapes[shape] = (end, self._heads.setdefault((end, head), {})) if end else _NO_HEAD
-        end, heads = self._shapes[shape]
+        shape = shape or _shape(line)
+        if shape in self._shapes:
+            known = self._shapes[shape]
+        else:
+            known = self._looked_at(shape, line, text)
+            if len(self._shapes) < MAX_SHAPES and len(shape) < 500:
+                self._shapes[shape] = known
+        if known is None:
+            return False
+        end, heads = known
         if end != "\n" and len(heads) < MAX_HEADS:
             head = line[: len(line) - len(text) - len(end)]
             if line.startswith(end, len(head)) and end not in head:
-                heads[head] = stream
+                heads[_behind_time(head) or head] = stream
         return True
+
+    def _looked_at(self, shape: bytes, line: str, text: str) -> Known | None:
+        """What ends the prefix of lines of that shape, and their streams; None where they are of interest."""
+        if any(sign in shape for sign in _INTEREST):
+            return None
+        end, head = ends_head(line, text)
+        return (end, self._heads.setdefault((end, head), {})) if end else _NO_HEAD
 
     def shapes_of(self, lines: list[str]) -> list[bytes]:
         """The shape of each line for `passed`; none where nothing can be passed yet."""
@@ -65,12 +78,24 @@ class DullLines:
             if shape is None:
                 break
             head, _, text = lines[index].partition(shape[0])
-            stream = shape[1].get(head)
+            stream = shape[1].get(head) or shape[1].get(_behind_time(head))
             if stream is None or stream.made:
                 break
             stream.before = text
             found.append(text)
         return found
+
+
+def _behind_time(head: str) -> tuple[str, str] | None:
+    """(the form of a time, what stands behind it): no two lines of a log have the same time."""
+    when, _, who = head.rpartition(" ")
+    form = when.translate(_ONE_DIGIT)
+    return (form, who) if _is_time(form) else None
+
+
+@lru_cache(maxsize=1024)
+def _is_time(form: str) -> bool:
+    return is_time(form.strip("[]"))
 
 
 def _shape(text: str) -> bytes:

@@ -310,12 +310,11 @@ class _Reading:
         shapes = [] if markdown else self._dull.shapes_of(lines)
         at = 0
         while at < len(lines):
-            if shapes and not peeler.has_learned:
-                passed = self._dull.passed(lines, shapes, at)
+            passed = self._dull.passed(lines, shapes, at) if shapes and not peeler.has_learned else None
+            if passed:
                 self._document.pass_by_all(passed)
                 at += len(passed)
-                if at >= len(lines):
-                    break
+                continue
             line = lines[at]
             number = first + at
             at += 1
@@ -332,7 +331,11 @@ class _Reading:
             else:
                 who, text = split_prefix(line)
             stream = self._stream(who) if who else plain
-            if not stream.made and not markdown and self._dull.holds(line, text, stream):
+            if (
+                not stream.made
+                and not markdown
+                and self._dull.holds(line, text, stream, shapes[at - 1] if shapes else None)
+            ):
                 stream.before = text
                 self._document.pass_by(text)
                 continue

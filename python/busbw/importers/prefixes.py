@@ -18,7 +18,7 @@ MAX_PREFIX = 200
 """Characters of a prefix."""
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_ISO = r"\d{4}[-/]\d\d[-/]\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|\ ?[+-]\d\d:?\d\d)?"
+_ISO = r"\d{4}[-/]\d\d[-/]\d\d[T\x20]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|\ ?[+-]\d\d:?\d\d)?"
 _ATOM = rf"""
     \[?{_ISO}\]?(?::\s?|\ )(?:std(?:out|err)\ [FP]\ )?
   | (?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ {_MONTH}\ [\d ]\d\ \d\d:\d\d:\d\d\ \d{{4}}(?=[\[<])
@@ -93,6 +93,11 @@ def ends_head(line: str, text: str) -> tuple[str, str]:
     return end, prefix[:-2]
 
 
+def is_time(text: str) -> bool:
+    """Whether a text is a date or time and nothing else."""
+    return _TIMES.fullmatch(text) is not None
+
+
 def _digitless(text: str) -> str:
     return text.translate(_NO_DIGITS)
 
@@ -114,7 +119,8 @@ class Peeler:
         for pattern, counters in zip(self._learned, self._counters, strict=True):
             match = pattern.match(line)
             if match is not None:
-                who = "".join(token for at, token in enumerate(match.groups()) if at not in counters and token)
+                tokens = match.groups("")
+                who = "".join([token for at, token in enumerate(tokens) if at not in counters] if counters else tokens)
                 rest = line[match.end() :]
                 # A line within quotes, as lists of lines in JSON or YAML are.
                 quote = match[0].rstrip()[-1:]

@@ -9,8 +9,8 @@ from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
 from busbw.importers.prefixes import BULLETS
 from busbw.records import Collective
 
-STARTS = tuple(dict.fromkeys(start for each in LINE_FORMATS for start in each.starts))
-"""What the first line of any table holds."""
+STARTS = tuple(dict.fromkeys(start for each in LINE_FORMATS if not each.markdown_only for start in each.starts))
+"""What the first line of any table of a plain log holds."""
 
 
 class RankSink:

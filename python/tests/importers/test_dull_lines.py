@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,14 @@ from busbw.importers.nccl_tests_plain import PlainRows, lines_of
 from busbw.importers.nccl_tests_rows import DEFAULT_LAYOUT, Sweep
 from busbw.importers.nccl_tests_usual import UsualRows, matcher
 from busbw.importers.prefixes import ends_head, split_prefix
+from busbw.importers.stream import Stream
 from busbw.records.writer import record_lines
 
 HEADER = "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong"
 COMMAND = "+ srun -l -N 4 --ntasks-per-node=8 ./build/all_gather_perf -b 8 -e 1G"
 PREFIXES = ("{:4}: ", "[1,{}]<stdout>:", "node{}: ", "[default{}]:", "(Worker pid={}) ", "[{}] ",
-            "2026-11-23 10:11:{:02} ", "", "{}", "Jan {:2} 10:11:12 node7 mpirun[77]: ", "pod-{}  | ")  # fmt: skip
+            "2026-11-23 10:11:{:02} ", "", "{}", "Jan {:2} 10:11:12 node7 mpirun[77]: ", "pod-{}  | ",
+            "2026-11-23T10:11:{0:02}.123Z {0}: ", "Jan 23 10:11:{0:02} node{0} mpirun[77]: ")  # fmt: skip
 TEXTS = ("libfabric:{}:core: cache of {} entries", "node{}: went on", "{}: 7", "NCCL version {}",
          "loss {} at step {}", "Mon Jan  {} 10:11:12 2026", "x{}y | {}", "[{}] NCCL INFO nothing", "Test {}",
          "a{}: b{}: c", "", "9: {}")  # fmt: skip
@@ -114,6 +117,25 @@ def test_times_below_the_least_are_looked_at_one_by_one() -> None:
     sweep = Sweep(DEFAULT_LAYOUT, "all_reduce", {}, is_mscclpp=False)
     kept = {time: PlainRows([row.format(time)], sweep).keep(100.0, 2.0, 8) for time in ("9.0", "1.0", "0.00")}
     assert kept == {"9.0": True, "1.0": False, "0.00": False}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "known"),
+    [("2026-11-23T10:11:{second}.123456Z {rank}: ", True), ("[2026-11-23 10:11:{second}] {rank}: ", True),
+     ("Jan 23 10:11:{second} node{rank} mpirun[77]: ", False)],
+)  # fmt: skip
+def test_the_rank_behind_a_time_is_known_again_at_another_time(prefix: str, known: bool) -> None:
+    dull, document = DullLines(), Document(is_markdown=False)
+    sink: Any = object()
+    streams = {rank: Stream(sink, document) for rank in (3, 4)}
+    for rank, stream in streams.items():
+        line = prefix.format(second=10, rank=rank) + "cache 7 is full"
+        assert dull.holds(line, split_prefix(line)[1], stream)
+    lines = [prefix.format(second=20 + rank, rank=rank) + f"cache {rank} is full" for rank in (4, 3, 5)]
+    shapes = dull.shapes_of(lines)
+    passed = dull.passed(lines, shapes, 0) if shapes else []
+    assert passed == (["cache 4 is full", "cache 3 is full"] if known else [])
+    assert not known or [streams[rank].before for rank in (3, 4)] == ["cache 3 is full", "cache 4 is full"]
 
 
 USUAL = "     1048576     262144  float     sum      -1    12.50   83.89  146.80      0   12.60   83.22  145.63      0"
