@@ -34,7 +34,7 @@ class _Seen(dict[str, float]):
         return value
 
 
-MAX_SEEN = 50_000
+MAX_SEEN = 100_000
 _SEEN = _Seen()
 
 
