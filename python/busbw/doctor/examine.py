@@ -8,7 +8,7 @@ from dataclasses import replace
 from busbw.base.secrets import hidden
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.findings import FINDINGS, below_expected
+from busbw.doctor.findings import FINDINGS, below_expected, nccl_warnings
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
 from busbw.doctor.topics import guessed
@@ -20,7 +20,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found += recognise(facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts))
     if (guess := guessed(facts.scans, found)) is not None:
         found.append(guess)
-    found = _with_causes(found)
+    found = _with_causes(_with_warnings(found))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))
@@ -32,6 +32,25 @@ def _whole(facts: Facts) -> frozenset[str]:
     return frozenset(
         log.source for log in facts.logs if all(place.complete for each in log.communicators for place in each.ranks)
     )
+
+
+_SEQUELS = frozenset({"nccl-error", "nccl-last-error"})
+"""What a program says of a call of NCCL that failed: NCCL's own warning, known or not, tells more."""
+
+
+def _with_warnings(findings: list[Finding]) -> list[Finding]:
+    """Where a call failed, a warning that no signature knows is the reason as far as the log tells it."""
+    said = {each.name for each in findings if each.severity is not Severity.NOTE}
+    if nccl_warnings.NAME not in said or not said & _SEQUELS:
+        return findings
+    return [
+        replace(each, severity=Severity.ERROR)
+        if each.name == nccl_warnings.NAME
+        else replace(each, severity=Severity.NOTE, title=f"follows from {nccl_warnings.NAME}: {each.title}")
+        if each.name in _SEQUELS
+        else each
+        for each in findings
+    ]
 
 
 def _with_causes(findings: list[Finding]) -> list[Finding]:

@@ -123,8 +123,12 @@ def _add(  # noqa: PLR0911 - one for each kind of file
 
 def _may_be_record(text: str) -> bool:
     """Whether the object at the start may be a record, also a broken one: what services log has other keys."""
-    first = text.lstrip().partition("\n")[0]
-    return '"schema"' in first or not _SERVICE.search(first)
+    first, _, rest = text.lstrip().partition("\n")
+    if '"schema"' in first:
+        return True
+    # A record's further lines are objects too: an event that stands above other lines is part of a log.
+    plain = any(line.strip() and not line.lstrip().startswith(("{", "}", "]", '"')) for line in rest.split("\n")[:50])
+    return not plain and not _SERVICE.search(first)
 
 
 def _first_lines(text: str) -> str:

@@ -47,6 +47,8 @@ _ENDED = re.compile(
     r"training (?:finished|completed?)\b|Trainer\.fit. stopped: .max_|'train_runtime': \d", re.IGNORECASE
 )
 """What a job prints that ended as it should."""
+_THROWN = re.compile(r"[a-z](?:Error|Exception): ")
+"""What ended at a step names the step too, and is no sign of life."""
 _ALIVE_WORDS = ("loss", "tim", "throughput", "tflops", "samples", "training", "avg bus", "trainer.fit", " 200")
 _ERROR_WORDS = (
     *("error", "fatal", "fail", "abort", "exception", "panic", "denied", "refused", "unable to", "not found", "cannot"),
@@ -214,7 +216,7 @@ class Scanning:
         if any(word in lowered for word in _ALIVE_WORDS):
             if _ENDED.search(line):
                 self.alive = self.ended = number
-            elif _ALIVE.search(line):
+            elif _ALIVE.search(line) and not _THROWN.search(line):
                 self.alive = number
         if not found:
             self._strange(line, number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from busbw.base.text import clean
@@ -74,12 +74,14 @@ _TOPICS = tuple(
 def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | None:
     """What the nearest to a cause of the unknown errors is about, where no finding tells a cause."""
     loud = [each for each in findings if each.severity is not Severity.NOTE]
-    if any(each.name not in _EMPTY for each in loud):
+    if any(each.name not in _EMPTY and each.stage < Stage.EFFECT for each in loud):
         return None
-    found = list(_found(scans))
+    effects = {each.name for each in loud if each.name not in _EMPTY}
+    found = list(_before(scans, effects) if effects else _found(scans))
     if not found:
         return None
-    return min(found, key=lambda each: each.stage)
+    nearest = min(found, key=lambda each: each.stage)
+    return replace(nearest, severity=Severity.ERROR) if effects else nearest
 
 
 _EMPTY = frozenset({"killed-by-launcher", "process-crashed", "job-cancelled"})
@@ -91,6 +93,23 @@ def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
         for line, text in scan.strange:
             if line > scan.alive and not _DULL.search(text) and (name := topic(text)):
                 yield _finding(name, text, Evidence(clean(text)[:200], scan.source, line))
+
+
+_THROWN = re.compile(r"(?:^|[\s.\]])[A-Z]\w{0,60}(?:Error|Exception)\b: .{3}|\b(?:panic|fatal(?: error)?)\b: ", re.IGNORECASE)
+"""What ends a program: of less than that nobody knows whether it is why others wait."""
+
+
+def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding]:
+    """What ended a program before others said that they wait for it, or lost it."""
+    for scan in scans:
+        lines = [line for name, hit in scan.hits.items() if name in effects for line, _ in hit.lines]
+        first = min(lines, default=scan.lines + 1)
+        for line, text in scan.strange:
+            if scan.alive < line < first and _THROWN.search(text[:MAX_LOOK]) and not _DULL.search(text):
+                name = topic(text)
+                # That something timed out, alone, is what others say of it too.
+                if name and name != "connection-timeout" and SIGNATURES[name].stage <= Stage.CRASH:
+                    yield _finding(name, text, Evidence(clean(text)[:200], scan.source, line))
 
 
 def topic(text: str) -> str | None:

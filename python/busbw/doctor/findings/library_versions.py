@@ -27,7 +27,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-_BROKEN = ("message-truncated", "version-mismatch", "remote-error", "nccl-internal", "nccl-error")
+_BROKEN = ("message-truncated", "version-mismatch", "remote-error", "rank-count", "nccl-internal", "nccl-error")
 """What ranks say whose versions do not understand each other."""
 
 
@@ -42,7 +42,7 @@ def _in_logs(facts: Facts) -> Iterator[Finding]:
                       for version, (source, first) in said.items()),
                 Cost("ranks may refuse each other, hang, or choose different algorithms"),
                 "install one version on all hosts; look at LD_LIBRARY_PATH and the Python environment of each", _PROOF,
-                stage=Stage.LAUNCH,
+                stage=Stage.SETTING,
             )  # fmt: skip
     for log in facts.logs:
         header, library = log.header_version, log.library_version

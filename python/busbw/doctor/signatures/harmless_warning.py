@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     title="a warning that costs nothing",
     patterns=(
         r"RCCL version *:",
+        r"lacks GPU P2P capability",
         r"Missing .HSA_FORCE_FINE_GRAIN_PCIE",
         r"Cannot get incoming CPU",
         r"Maximum retry reached for (?:accept|connect)",

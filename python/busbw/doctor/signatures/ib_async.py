@@ -35,7 +35,6 @@ SIGNATURE = Signature(
         r"mlx5_core.{0,60}(?:load_one|handle_hca_cap|init_one|probe)\b.{0,60}(?:fail|error)",
         r"mlx5_core: probe of \S+ failed",
         r"mlx5_poll_one.{0,60}(?:error cqe|syndrome)",
-        r"dump(?:_cqe| error cqe)",
     ),
     unless=(
         "non-fatal",

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"Got completion (?:from peer .{0,80} )?with (?:error|status)",
         r"Got CQE with error",
+        r"dump(?:_cqe| error cqe)",
         r"mlx5:.{0,60}got completion with error",
         r"Unsupported completion status",
         r"ibv_poll_cq.{0,40}fail",

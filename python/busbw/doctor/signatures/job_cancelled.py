@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title="the scheduler ended the job: time limit, preemption or somebody's cancel",
     patterns=(
         r"\b(?P<why>Evicted)\b",
+        r'"EventType" ?: ?"(?P<why>Preempt|Terminate|Redeploy|Reboot)"',
         r"DUE TO (?P<why>TIME LIMIT)",
         r"CANCELLED AT .{0,40}DUE TO (?!NODE|SIGNAL)(?P<why>[A-Z ]{3,30})",
         r"JOB \S+ ON \S+ CANCELLED AT",

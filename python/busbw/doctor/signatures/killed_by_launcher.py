@@ -4,6 +4,7 @@ from busbw.doctor.signature import Signature, Stage
 
 SIGNATURE = Signature(
     name="killed-by-launcher",
+    soft=True,
     stage=Stage.EFFECT,
     title="the launcher ended this process because another one failed",
     patterns=(

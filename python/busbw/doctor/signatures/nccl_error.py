@@ -21,6 +21,7 @@ SIGNATURE = Signature(
         r"NCCL operation (?P<what>\w+).{0,80}failed",
         r"NCCL error\b.{0,120}\b(?:value|code|status)\W{1,3}(?P<what>\d)\b",
     ),
+    unless=("nccl warn ",),
     confirm=("run again with NCCL_DEBUG=INFO on all ranks and give the logs of all of them to busbw doctor"),
     cure=("look for the first NCCL WARN of any rank; with `Last error:` empty only NCCL_DEBUG=INFO tells"),
     source="NCCL src/nccl.h.in: ncclResult_t",

@@ -8,7 +8,6 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="GPUs of one host cannot reach each other directly (P2P), though their links would allow it",
     patterns=(
-        r"lacks GPU P2P capability",
         r"P2P is disabled between",
         r"Could not enable P2P between",
         r"peer access is not supported",

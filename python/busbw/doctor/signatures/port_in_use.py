@@ -9,6 +9,8 @@ SIGNATURE = Signature(
     patterns=(
         r"Address already in use",
         r"EADDRINUSE",
+        r"another process is utilizing it",
+        r"\bport\b.{0,30} (?:is |was )?already (?:in use|used|taken|bound|allocated|occupied)",
     ),
     explains=(
         "master-unreachable",

@@ -25,6 +25,7 @@ SIGNATURE = Signature(
         rf"^{_HEAD}(?<![\w.])(?!torch\.|subprocess\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
         r"(?P<error>[a-z_]\w{1,40}(?:\.\w{1,60}){1,6}(?:Error|Exception)): .{3,}",
         rf"^{_HEAD}(?<![\w.])(?P<error>MaxRetryError|HTTPError|ProcessRaisedException|ProcessExitedException|_?pickle\.\w*Error)",
+        r"(?P<error>RuntimeError: DataLoader timed out)",
         rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
         r"|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device|address|init"
         r"|barrier|collective|default group|closed|reset|refused))",

@@ -29,7 +29,6 @@ SIGNATURE = Signature(
         r"Unable to (?:confirm|create|allocate) (?:allocation|step|resources)",
         r"More processors requested than permitted",
         r"srun: error: Unable to",
-        r"srun: error:.{0,60}(?:launch failed|Task launch)",
         r"slurmstepd: error:.{0,80}(?:cgroup|execve|chdir)",
         r"error: Memory specification",
         r"Invalid account or account/partition",

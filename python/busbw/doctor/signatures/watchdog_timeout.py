@@ -55,7 +55,6 @@ SIGNATURE = Signature(
         r"waiting for.{0,120}threads joined the rendezvous",
         r"reached monitoredBarrier, but received errors while waiting for send/recv from rank (?P<lag>\d+)",
         r"(?:failed to (?:call|pass)|failed to reach) monitoredBarrier",
-        r"DeepEP (?:error|timeout)\b|DeepEP \w.{0,60} timeout\b",
         r"stuck.{0,60}(?:collective|all_?reduce|barrier).{0,60}\d+ ?s",
         r"Scheduler hit an exception.{0,40}timeout",
         r"RPC call to \w+ timed out",
