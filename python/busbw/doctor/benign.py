@@ -30,7 +30,7 @@ _WORDS = (
     r"^\W{0,20}Exception ignored in",
     r"resource_tracker: There appear to be \d+ leaked",
     r"(?:Future|Deprecation|Resource|Syntax)Warning:",
-    r"wandb(?::|\.errors)|tensorboard|huggingface_hub|HTTP Request: |Retrying \(Retry\(",
+    r"wandb(?::|\.errors)|tensorboard|huggingface_hub(?!\.errors)|HTTP Request: |Retrying \(Retry\(",
     # Open MPI that takes UCX instead of openib.
     r"error initializing an OpenFabrics device|help-mpi-btl-openib|help message help-",
     r"cannot find a corresponding process|metrics exporter agent",

@@ -112,6 +112,7 @@ def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | No
             and other.severity is not Severity.NOTE
             and _first(merged[other.name]) < _first(merged[name])
         )
+        or _waited_for(other, mine, merged)
         # A last resort names who reports; whoever knows what happened stands before it.
         or (mine.last and not other.last and other.stage <= mine.stage and other.severity is not Severity.NOTE)
         or (
@@ -119,9 +120,24 @@ def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | No
             and other.stage < mine.stage
             and other.name not in mine.explains
             and other.severity is not Severity.NOTE
+            and not _waited_for(mine, other, merged)
         )
     ]
     return min(causes, key=lambda each: each.stage, default=None)
+
+
+_WAITS = frozenset({"rendezvous-timeout", "master-unreachable", "store-lost"})
+"""What ranks say that wait for one that never came."""
+
+
+def _waited_for(cause: Signature, waits: Signature, merged: Mapping[str, Found]) -> bool:
+    """Whether a program had ended by that before others gave up waiting for it."""
+    return (
+        waits.name in _WAITS
+        and cause.severity is Severity.ERROR
+        and Stage.PROGRAM <= cause.stage <= Stage.CRASH
+        and _first(merged[cause.name]) < _first(merged[waits.name])
+    )
 
 
 def _first(found: Found) -> int:

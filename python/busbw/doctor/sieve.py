@@ -44,6 +44,7 @@ _SAYS = (
     *("log", "message", "msg", "MESSAGE", "textPayload", "text", "line", "content", "event", "fields", "jsonPayload"),
     *("@message", "_raw", "body"),
 )
+_DETAILS = ("error", "err", "exception", "exc_info", "reason", "xid", "desc", "description", "cause", "exitCode", "exit_code")
 _HOLDS = ("values", "result", "results", "data", "_source", "hits", "events", "logEvents", "streams", "entries")
 """Under these services (Loki, Splunk, Elasticsearch, CloudWatch) keep several lines, or what holds one."""
 _DEEPEST, _MOST_PARTS, _MOST_EMPTY = 8, 20_000, 1000
@@ -97,8 +98,14 @@ def _parts(found: object, depth: int) -> Iterator[str]:
         yield found
     elif isinstance(found, dict):
         key = next((key for key in (*_SAYS, *_HOLDS) if key in found), None)
-        if key is not None:
-            yield from _parts(found[key], depth + 1)
+        if key is None:
+            return
+        said = found[key]
+        more = [f"{name}: {found[name]}" for name in _DETAILS if isinstance(found.get(name), str | int)]
+        if isinstance(said, str) and more:
+            # Structured loggers keep what happened apart from the sentence.
+            said = ", ".join([said.rstrip("\n"), *more])
+        yield from _parts(said, depth + 1)
     elif isinstance(found, list):
         # Loki's pair of a time and a line.
         pair = len(found) == 2 and all(isinstance(each, str) for each in found) and found[0].isdigit()

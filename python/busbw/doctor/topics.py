@@ -34,6 +34,7 @@ _TOPICS = tuple(
         (r"\bMCE\b|machine check|\bEDAC\b", "machine-check"),
         (r"nvidia-container|\bcdi\b|enroot|pyxis|\brunc\b|containerd|oci runtime", "container-start"),
         (r"nvshmem|ibgda", "nvshmem-init"),
+        (r"symmetric_?mem|symm_mem", "window-mismatch"),
         (r"\bnixl|mooncake|lmcache", "kv-transfer"),
         (r"cannot open shared object", "library-not-found"),
         (r"libfabric|\befa\b|net/ofi|\bfi_[a-z]+", "efa-error"),

@@ -21,7 +21,7 @@ SIGNATURE = Signature(
         r"No CUDA GPUs are available",
         r"invalid device ordinal",
         r"Cuda failure (?:100|101)\b",
-        r"no GPUs? found",
+        r"no GPUs? found|has no GPU available",
         r"Invalid device \d+ \(totalnDev",
         r"could not select device driver.{0,40}gpu",
         r"Invalid CUDA_VISIBLE_DEVICES",

@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title="variables are not as the provider's network plugin wants them (its daemon and plugin may differ in release)",
     patterns=(
+        r"NET/gIB.{0,40}mismatch|config mismatch: NCCL_",
         r"NCCL/NET \(shim\) mismatch",
         r"Guest [Cc]onfig.{0,40}mismatch",
         r"(?:guest|nccl) config (?:checker|values).{0,60}(?:mismatch|do not match|fail)",

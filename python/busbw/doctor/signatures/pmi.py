@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     ),
     patterns=(
         r"OMPI was not built with SLURM",
+        r"mpi plugin for mpi/|plugin name for mpi/|Cannot create context for mpi/",
         r"PMI2?_Init failed",
         r"PMIx?.{0,60}(?:fail|UNREACHABLE|not found|unable|error)",
         r"MPI_Init\w*.{0,60}(?:fail|error)",

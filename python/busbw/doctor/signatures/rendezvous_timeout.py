@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"waited too long for some tasks to show up",
         r"PjRT_Client_Connect",
         r"RendezvousClosedError",
+        r"\bquorum (?:failed|timed out)|quorum.{0,60}(?:[Tt]imeout|[Dd]eadline)",
         r"Original timeout was \d+ ms",
         r"Timed out after \d+ seconds waiting for clients",
         r"\d+/\d+ clients joined",

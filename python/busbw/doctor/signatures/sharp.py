@@ -17,7 +17,11 @@ SIGNATURE = Signature(
         r"Failed to connect to Aggregation Manager",
         r"Cannot initialize CollNet, using point-to-point",
     ),
-    unless=("node threshold",),
+    unless=(
+        "(nvls)",
+        "nvlink sharp",
+        "node threshold",
+    ),
     confirm="sharp_hello; ibdiagnet --sharp; systemctl status sharp_am on the subnet manager's host",
     cure=(
         "start the aggregation manager and free its resources, load the SHARP plugin of the same "

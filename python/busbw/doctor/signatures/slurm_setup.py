@@ -9,13 +9,14 @@ SIGNATURE = Signature(
     patterns=(
         r"Munge (?:encode|decode) failed",
         r"(?:Rewound|Replayed|Expired) credential",
-        r"Job credential (?:expired|revoked|replayed)",
+        r"Job credential (?:expired|revoked|replayed)|Invalid job credential",
         r"(?:Protocol authentication|Invalid job credential|authentication) error",
         r"Unable to contact slurm controller",
         r"slurm_\w{3,40} error: .{5,80}",
         r"(?:sbatch|srun|salloc): error: .{0,40}Unable to contact",
         r"plugin_load_from_file|cannot find \w{2,20} plugin for",
     ),
+    unless=("mpi/", "plugin name for mpi"),
     confirm="munge -n | ssh NODE unmunge; timedatectl on both; scontrol ping; slurmd -C",
     cure=(
         "run munged with one key on all nodes, synchronise their clocks (chrony), start slurmctld, mend the partition"
