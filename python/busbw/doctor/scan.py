@@ -108,7 +108,7 @@ def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> 
 @lru_cache(maxsize=4)
 def _index(signatures: tuple[Signature, ...]) -> TriggerIndex:
     """The triggers of the signatures, behind them those of harmless lines, then messages in other languages."""
-    mine = [[word for words, _ in each.compiled for word in words] for each in signatures]
+    mine = [[word for words in each.triggers for word in words] for each in signatures]
     return TriggerIndex([*mine, *benign.TRIGGERS, *locales.TRIGGERS])
 
 

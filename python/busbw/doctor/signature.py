@@ -61,18 +61,28 @@ class Signature:
     """Makes the title of the groups of all lines, where one line's are not enough."""
 
     @cached_property
-    def compiled(self) -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
-        """Each pattern with its triggers."""
-        return tuple((triggers_of(each), re.compile(each, re.IGNORECASE)) for each in self.patterns)
+    def triggers(self) -> tuple[tuple[str, ...], ...]:
+        """The triggers of each pattern."""
+        return tuple(triggers_of(each) for each in self.patterns)
+
+    @cached_property
+    def _compiled(self) -> dict[str, re.Pattern[str]]:
+        """Patterns of which a trigger was seen: most of them a run never needs."""
+        return {}
+
+    def _search(self, pattern: str, line: str) -> re.Match[str] | None:
+        if pattern not in self._compiled:
+            self._compiled[pattern] = re.compile(pattern, re.IGNORECASE)
+        return self._compiled[pattern].search(line)
 
     def may_match(self, lowered: str) -> bool:
         """Whether a line, in lower case, holds a trigger."""
-        return any(word in lowered for words, _ in self.compiled for word in words)
+        return any(word in lowered for words in self.triggers for word in words)
 
     def match(self, line: str, lowered: str) -> Mapping[str, str] | None:
         """The named groups of the first pattern that the line holds; None where it holds none."""
-        for words, pattern in self.compiled:
-            if any(word in lowered for word in words) and (found := pattern.search(line)):
+        for words, pattern in zip(self.triggers, self.patterns, strict=True):
+            if any(word in lowered for word in words) and (found := self._search(pattern, line)):
                 if any(word in lowered for word in self.unless):
                     return None
                 return {name: text for name, text in found.groupdict().items() if text}

@@ -96,7 +96,9 @@ def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
                 yield _finding(name, text, Evidence(clean(text)[:200], scan.source, line))
 
 
-_THROWN = re.compile(r"(?:^|[\s.\]])[A-Z]\w{0,60}(?:Error|Exception)\b: .{3}|\b(?:panic|fatal(?: error)?)\b: ", re.IGNORECASE)
+_THROWN = re.compile(
+    r"(?:^|[\s.\]])[A-Z]\w{0,60}(?:Error|Exception)\b: .{3}|\b(?:panic|fatal(?: error)?)\b: ", re.IGNORECASE
+)
 """What ends a program: of less than that nobody knows whether it is why others wait."""
 
 

@@ -90,8 +90,10 @@ def test_the_page_lists_every_signature_as_it_is() -> None:
 
 @pytest.mark.parametrize("each", SIGNATURES.values(), ids=list(SIGNATURES))
 def test_every_signature_has_words_to_look_for_a_cure_and_a_source(each: Signature) -> None:
-    assert all(words and min(map(len, words)) >= 3 for words, _ in each.compiled)
+    assert all(words and min(map(len, words)) >= 3 for words in each.triggers)
     assert each.confirm and each.cure and each.source and each.title
+    # Patterns are compiled when a trigger is met: that each can be is told here.
+    assert all(re.compile(pattern, re.IGNORECASE) for pattern in each.patterns)
     assert all(name in SIGNATURES for name in each.explains)
 
 
@@ -111,7 +113,7 @@ def test_triggers_are_in_every_match(pattern: str, words: tuple[str, ...]) -> No
 
 
 def test_the_index_finds_what_one_look_after_the_other_finds() -> None:
-    sets = [[word for words, _ in each.compiled for word in words] for each in SIGNATURES.values()]
+    sets = [[word for words in each.triggers for word in words] for each in SIGNATURES.values()]
     index = TriggerIndex(sets)
     for line in {line for case in CASES for line in case.text.lower().splitlines()}:
         assert index.of(line) == [at for at, words in enumerate(sets) if any(word in line for word in words)], line
