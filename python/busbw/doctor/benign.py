@@ -16,6 +16,11 @@ _WORDS = (
     # What is tried again is not yet a fault; the last try says so itself.
     r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|, retrying|retry \d{1,4} (?:of|/)|entering retry loop)",
     r"(?:going to|using) /tmp instead",
+    # What Open MPI tried and did without, and a host that does not know its own name.
+    r"(?:cannot open|unable to open|component_find|not found).{0,200}\(ignored\)",
+    r"sudo: unable to resolve host",
+    r"caller indicates that this is not a failure",
+    r"libibverbs: Warning: couldn't load driver '(?!libmlx|libefa|libcxi)",
     # Checks that passed.
     r"\bno (?:\w{1,12} ){0,2}errors? (?:were )?(?:found|detected|reported|seen)",
     # XLA waits for a leader; if it stays so, a line about a termination follows.

@@ -17,7 +17,7 @@ from busbw.doctor.topics import guessed
 def examine(facts: Facts) -> tuple[Finding, ...]:
     """Every finding; within a severity causes before effects, then the dearest first, then in the order of the list."""
     found = [finding for examination in FINDINGS.values() for finding in examination(facts)]
-    found += recognise(facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts))
+    found += recognise(facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts), begun=_begun(facts))
     if (guess := guessed(facts.scans, found)) is not None:
         found.append(guess)
     found = _with_causes(_with_warnings(found))
@@ -32,6 +32,16 @@ def _whole(facts: Facts) -> frozenset[str]:
     return frozenset(
         log.source for log in facts.logs if all(place.complete for each in log.communicators for place in each.ranks)
     )
+
+
+def _begun(facts: Facts) -> dict[str, int]:
+    """By log, the line in which the last rank of a communicator began: until then all had found rank 0's store."""
+    return {
+        log.source: max(place.line for place in each.ranks)
+        for log in facts.logs
+        for each in log.communicators
+        if each.ranks and len(each.ranks) == each.nranks
+    }
 
 
 _SEQUELS = frozenset({"nccl-error", "nccl-last-error"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from busbw.base.text import clean
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
@@ -17,11 +18,17 @@ Found = Sequence[tuple[str, Hit]]
 """The hits of one signature, with the log of each."""
 
 
-def recognise(scans: Sequence[Scan], *, one_node: bool = False, whole: frozenset[str] = frozenset()) -> list[Finding]:
+def recognise(
+    scans: Sequence[Scan],
+    *,
+    one_node: bool = False,
+    whole: frozenset[str] = frozenset(),
+    begun: Mapping[str, int] = MappingProxyType({}),
+) -> list[Finding]:
     """One finding for each signature that any log holds.
 
     `one_node` says that the job ran, and on one node; `whole` are the logs in which no rank's init remained open, and
-    those that tell of no init.
+    those that tell of no init; `begun` says in which line of a log all ranks had begun an init.
     """
     merged: dict[str, list[tuple[str, Hit]]] = defaultdict(list)
     for each in scans:
@@ -40,7 +47,12 @@ def recognise(scans: Sequence[Scan], *, one_node: bool = False, whole: frozenset
     survived = {
         name
         for name, found in merged.items()
-        if not failed and (name in soft or _survived(SIGNATURES[name], found, alive))
+        if not failed
+        and (
+            name in soft
+            or _survived(SIGNATURES[name], found, alive)
+            or (name in _UNTIL_BEGUN and all(hit.last < begun.get(source, 0) for source, hit in found))
+        )
     }
     return [
         _finding(
@@ -52,6 +64,12 @@ def recognise(scans: Sequence[Scan], *, one_node: bool = False, whole: frozenset
         )
         for name, found in merged.items()
     ]
+
+
+_UNTIL_BEGUN = frozenset(
+    {"dns", "master-unreachable", "rendezvous-timeout", "numa-binding-denied", "ports-exhausted", "rank-variables"}
+)
+"""What no longer holds when every rank begins to make a communicator: all met at rank 0's store."""
 
 
 def _repeated(found: Found) -> bool:

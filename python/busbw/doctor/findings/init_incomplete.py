@@ -29,6 +29,11 @@ _ENDS = frozenset({"job-cancelled", "killed-by-launcher"})
 def examine(facts: Facts) -> Iterator[Finding]:
     hits = {name for scan in facts.scans for name in scan.hits}
     cut_short = bool(hits & _ENDS) and all(name in _ENDS or _follows(SIGNATURES[name]) for name in hits)
+    ends_in_init = {
+        log.source
+        for log, scan in zip(facts.logs, facts.scans, strict=True)
+        if scan.lines - log.lines <= _TRAILING and all(hit.last <= log.lines for hit in scan.hits.values())
+    }
     for name, (places, nranks, source) in _merged(facts).items():
         begun = {place.rank for place in places}
         waiting = sorted({place.rank for place in places} - {place.rank for place in places if place.complete})
@@ -42,14 +47,34 @@ def examine(facts: Facts) -> Iterator[Finding]:
         fact = f"init began on {len(begun)} of {nranks} ranks and ended on {ended}"
         who = told or (waiting if ended else [])
         title = fact + (f": rank {_ranks(who)} never {'began' if told else 'ended'}" if who else ": all of them wait")
+        # Nothing tells a rank that hangs from a log that ends while all is well, but for what comes after.
+        open_end = not ended and {source} == ends_in_init and len(facts.logs) == 1
+        if open_end:
+            title += ", unless the log was cut off there"
+        severity = Severity.WARNING if open_end else Severity.ERROR
+        if _in_turn(places):
+            severity, title = Severity.NOTE, f"{fact}: the log holds one rank after the other, and not all of them"
         yield Finding(
-            NAME, Severity.ERROR, title,
+            NAME, severity, title,
             (Evidence(f"communicator {name}: waiting rank {_ranks(waiting)}"
                       + (f" on {', '.join(hosts[:8])}" if hosts else ""), source, places[0].line),),
             Cost("every rank of the communicator waits for them"),
             _FIX,
             _PROOF, stage=Stage.DRIVER if cut_short else Stage.FAILURE,
         )  # fmt: skip
+
+
+_TRAILING = 2
+"""Lines after NCCL's last one that tell of nothing: what a prompt or a paste adds."""
+
+
+def _in_turn(places: Sequence[RankPlace]) -> bool:
+    """Whether an init ended before another rank's began: no job does that, so that the lines are not in time's order.
+
+    Such a log is put together of one for each rank. Where those that wait come after all that ended, it was cut off.
+    """
+    ended = max((place.end for place in places if place.end), default=0)
+    return bool(ended) and all(place.line > ended for place in places if not place.complete)
 
 
 def _follows(signature: Signature) -> bool:

@@ -10,7 +10,7 @@ SIGNATURE = Signature(
     ),
     patterns=(
         r"NET/OFI.{0,60}completed with error",
-        r"NET/OFI (?:Couldn't|Could not|Unable to) .{0,120}",
+        r"(?<!NCCL INFO )NET/OFI (?:Couldn't|Could not|Unable to) .{0,120}",
         r"NET/OFI.{0,160}(?:RC: -\d+|failed: |failed\.)",
         r"efa_\d+: (?:Failed|Unable)",
         r"libfabric:.{0,120}<warn>.{0,60}err: \d+",

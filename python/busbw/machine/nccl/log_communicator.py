@@ -71,6 +71,7 @@ class Builder:
             bus_id=bus_id_of(found["bus"]) if found["bus"] else None,
             complete=found["state"] == "COMPLETE" or (known is not None and known.complete),
             line=known.line if known else line.number,
+            end=line.number if found["state"] == "COMPLETE" else known.end if known else 0,
         )
 
     def sizes(self, found: re.Match[str]) -> None:

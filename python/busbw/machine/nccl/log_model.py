@@ -36,7 +36,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class RankPlace:
-    """One rank of a communicator and its GPU; `complete` once its initialisation ended well."""
+    """One rank of a communicator and its GPU; `complete` once its initialisation ended well, in line `end`."""
 
     rank: int
     host: str
@@ -46,6 +46,7 @@ class RankPlace:
     bus_id: str | None
     complete: bool
     line: int
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,88 @@
+"""Healthy logs that were cut off: what a log no longer shows is no fault, and an open end is called one."""
+
+from __future__ import annotations
+
+import pytest
+
+from busbw.doctor.examine import examine
+from busbw.doctor.facts import gather
+from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.snapshot import Snapshot, TextFile
+
+from .cases import said
+from .corpus import healthy
+
+UNTOLD = {
+    "libibverbs-missing": "that the job runs on one node is said further down",
+    "wrong-interface": "that the job runs on one node is said further down",
+    "no-gdr": "that the job runs on one node is said further down",
+    "master-unreachable": "a rank that is early tries again, and it is not yet said that it came through",
+    "ports-exhausted": "a rank that is early tries again, and it is not yet said that it came through",
+    "dns": "a rank that is early tries again, and it is not yet said that it came through",
+    "numa-binding-denied": "that the job ran with it is said further down",
+    "iommu-fault": "that the job ran with it is said further down",
+    "store-lost": "that the job had ended is said further down",
+    "ranks-alike": "that the second fit went on is said further down",
+    "server-waits": "that it was a compilation is said further down",
+}
+"""What the part before the cut says, and only the part behind it takes back."""
+LOGS = list(healthy.logs())
+CUTS = 7
+
+
+def loud(text: str) -> list[Finding]:
+    found = examine(gather(Snapshot("x", logs=(TextFile("job.log", text),)), ()))
+    return [each for each in found if each.severity is not Severity.NOTE]
+
+
+def parts(text: str) -> list[str]:
+    """Beginnings and ends of the log: cut between lines, and within one."""
+    places = [len(text) * part // (CUTS + 1) for part in range(1, CUTS + 1)]
+    lines = [text.find("\n", place) + 1 or len(text) for place in places[::2]]
+    return [text[:place] for place in places + lines] + [text[place:] for place in lines]
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_a_cut_takes_no_health_away(start: int) -> None:
+    wrong = [
+        (name, each.name, each.title)
+        for name, text in LOGS[start * 5 :: 20]
+        for part in parts(text)
+        for each in loud(part)
+        if each.name not in UNTOLD and "unless the log was cut off" not in each.title
+    ]
+    assert wrong == []
+
+
+def comm(rank: int, state: str) -> str:
+    return said(
+        f"ncclCommInitRank comm 0x5{rank} rank {rank} nranks 3 cudaDev {rank} nvmlDev {rank} busId {rank + 1}000 "
+        f"commId 0xa - Init {state}",
+        rank,
+    )
+
+
+ALL = [comm(rank, "START") for rank in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "severity", "words"),
+    [
+        (ALL, Severity.WARNING, "unless the log was cut off"),
+        ([*ALL, "step of nothing"] + ["the job waits"] * 3, Severity.ERROR, "all of them wait"),
+        ([*ALL, comm(0, "COMPLETE"), comm(2, "COMPLETE")], Severity.ERROR, "rank 1 never ended"),
+        ([ALL[0], comm(0, "COMPLETE"), ALL[1]], Severity.NOTE, "one rank after the other"),
+        ([ALL[0], ALL[1], comm(0, "COMPLETE"), ALL[2]], Severity.ERROR, "never ended"),
+    ],
+    ids=["an open end", "lines behind it", "one hangs", "rank after rank", "one began late and one hangs"],
+)
+def test_a_log_that_ends_in_an_init_is_told_by_what_it_shows(lines: list[str], severity: Severity, words: str) -> None:
+    text = "\n".join(lines) + "\n"
+    found = [
+        each
+        for each in examine(gather(Snapshot("x", logs=(TextFile("job.log", text),)), ()))
+        if each.name == "init-incomplete"
+    ]
+    assert [(each.severity, words in each.title) for each in found] == [(severity, True)], [
+        each.title for each in found
+    ]
