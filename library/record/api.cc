@@ -14,6 +14,7 @@
 #include "library/record/cuda.h"
 #include "library/record/gpu_times.h"
 #include "library/record/graphs.h"
+#include "library/record/this_thread.h"
 
 #define BUSBW_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -54,25 +55,34 @@ ncclResult_t forward(Names names, const char* name, Function* RealFunctions::* m
 // NCCL's calls of its own functions are not the program's.
 bool inside_nccl() { return calls_inside_nccl > 0; }
 
+// Of a call in this stream. What launches its graph may have been loaded since.
+bool was_captured(const void* stream, void** graph, Recording& recording) {
+  const bool told = captures.open.load(std::memory_order_relaxed) != 0;
+  if (!is_captured(stream, graph)) return false;
+  if (!told) captures.were_hidden.store(true, std::memory_order_relaxed);
+  hook_graphs();
+  recording.header().sees_launches.store(graphs_are_hooked() ? 1 : 0, std::memory_order_relaxed);
+  return true;
+}
+
 template <class Real>
 ncclResult_t call(ncclComm_t comm, Given given, Real real) {
-  Rank* rank = inside_nccl() ? nullptr : find(comm);
+  ThisThread& thread = this_thread;
+  Rank* rank = inside_nccl() ? nullptr : find(comm, thread);
   if (!rank) return real();
-  Group& group = Group::of_this_thread();
-  given.group = group.number();
+  Recording& recording = *rank->recording;
+  const bool grouped = thread.groups > 0;
+  given.group = thread.group;
   void* graph = nullptr;
-  if (is_captured(given.stream, &graph)) {
-    given.flags |= flag_captured;
-    // What launches it may have been loaded since.
-    hook_graphs();
-    rank->recording->header().sees_launches.store(graphs_are_hooked() ? 1 : 0, std::memory_order_relaxed);
-  }
-  const Ticket ticket = rank->recording->begin(rank->row, given);
-  const bool captures = given.flags & flag_captured;
+  const bool asked = !rank->row || may_be_captured(rank->row->entered.load(std::memory_order_relaxed));
+  bool captures = asked && was_captured(given.stream, &graph, recording);
+  if (captures) given.flags |= flag_captured;
+  const Ticket ticket = recording.begin(rank->row, given, thread.clock.now());
   Timed* timed = nullptr;
-  if (!captures && is_sampled(*rank, ticket.sequence)) {
-    if (group.open()) {
-      group.time(rank, ticket, given.stream);
+  if (!captures && is_sampled(*rank, ticket.sequence) &&
+      (asked || !(captures = was_captured(given.stream, &graph, recording)))) {
+    if (grouped) {
+      Group::of_this_thread().time(rank, ticket, given.stream);
     } else {
       timed = begin_time(rank, ticket, given.stream);
     }
@@ -81,15 +91,15 @@ ncclResult_t call(ncclComm_t comm, Given given, Real real) {
   try {
     result = real();
   } catch (...) {
-    rank->recording->end(ticket, result, true);
+    recording.end(ticket, result, true);
     end_time(timed, false);
     throw;
   }
   // A call of a communicator that does not block is given to the GPU later, by a thread of NCCL's.
-  end_time(timed, result == ncclSuccess);
+  if (timed) end_time(timed, result == ncclSuccess);
   if (graph && result == ncclSuccess) captured(graph, {rank, given});
-  if (group.open()) group.add(rank);
-  rank->recording->end(ticket, result, !group.open());
+  if (grouped) Group::of_this_thread().add(rank);
+  recording.end(ticket, result, !grouped, thread.clock.now());
   return result;
 }
 

@@ -16,13 +16,12 @@
 #include "library/record/graphs.h"
 
 namespace busbw::record {
+
 namespace {
 
 struct Table {
   std::shared_mutex guard;
   std::unordered_map<ncclComm_t, Rank*> ranks;
-  // Changes when a handle may mean another communicator.
-  std::atomic<std::uint64_t> edition{1};
 };
 
 Table& table() {
@@ -69,7 +68,7 @@ void enter(const NewRank& one) {
       row->made = one.how;
     }
     table().ranks[comm] = entry;
-    table().edition.fetch_add(1);
+    edition.fetch_add(1);
   }
   const auto name = reinterpret_cast<busbwLibraryName_t*>(dlsym(real.handle, "busbwLibraryName"));
   recording->header().synchronous = name && std::strstr(name(), "CPU") ? 1 : 0;
@@ -88,21 +87,16 @@ std::uint64_t identity_of_child(std::uint64_t parent, record::Made how, std::uin
   return mixed(mixed(mixed(parent) ^ std::uint64_t(how) << 56 ^ number) ^ std::uint64_t(std::uint32_t(color)));
 }
 
-Rank* find(ncclComm_t comm) {
-  struct Last {
-    ncclComm_t comm = nullptr;
-    Rank* rank = nullptr;
-    std::uint64_t edition = 0;
-  };
-  static thread_local Last last;
-  const std::uint64_t edition = table().edition.load(std::memory_order_acquire);
-  if (last.comm == comm && last.edition == edition) return last.rank;
+Rank* look_up(ncclComm_t comm, ThisThread& thread) {
+  const std::uint64_t now = edition.load(std::memory_order_acquire);
   const std::shared_lock lock(table().guard);
   const auto found = table().ranks.find(comm);
   Rank* rank = found == table().ranks.end() ? nullptr : found->second;
   // A child of a fork does not write into its parent's file.
   if (rank && rank->recording != recording()) rank = nullptr;
-  last = {comm, rank, edition};
+  thread.comm = comm;
+  thread.rank = rank;
+  thread.edition = now;
   return rank;
 }
 
@@ -117,7 +111,7 @@ void ended(ncclComm_t comm, Ended how) {
   if (how == Ended::revoked) return;
   const std::unique_lock lock(table().guard);
   table().ranks.erase(comm);
-  table().edition.fetch_add(1);
+  edition.fetch_add(1);
 }
 
 Group& Group::of_this_thread() {
@@ -127,11 +121,13 @@ Group& Group::of_this_thread() {
 
 void Group::started() {
   static std::atomic<std::uint32_t> numbers{0};
-  if (depth_++ == 0) number_ = std::uint16_t(numbers.fetch_add(1, std::memory_order_relaxed) % 4095 + 1);
+  if (this_thread.groups++ == 0)
+    this_thread.group = std::uint16_t(numbers.fetch_add(1, std::memory_order_relaxed) % 4095 + 1);
 }
 
 void Group::ended(bool worked) {
-  if (depth_ == 0 || --depth_ > 0) return;
+  if (this_thread.groups == 0 || --this_thread.groups > 0) return;
+  this_thread.group = 0;
   for (Timed* one : std::exchange(timed_, {})) end_time(one, worked);
   const std::uint64_t now = Recording::now_ns();
   for (const Calls& one : std::exchange(calls_, {})) Recording::count_as_returned(one.rank->row, one.calls, now);
@@ -158,9 +154,6 @@ void Group::time(Rank* rank, const Ticket& ticket, const void* stream) {
 
 void Group::add(const NewRank& made) { made_.push_back(made); }
 
-void made(const NewRank& one) {
-  Group& group = Group::of_this_thread();
-  group.open() ? group.add(one) : enter(one);
-}
+void made(const NewRank& one) { this_thread.groups > 0 ? Group::of_this_thread().add(one) : enter(one); }
 
 }  // namespace busbw::record

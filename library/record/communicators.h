@@ -7,6 +7,7 @@
 
 #include "busbw/nccl_abi.h"
 #include "library/record/recording.h"
+#include "library/record/this_thread.h"
 
 namespace busbw::record {
 
@@ -34,16 +35,18 @@ std::uint64_t identity_of(const ncclUniqueId& id);
 std::uint64_t identity_of_child(std::uint64_t parent, record::Made how, std::uint64_t number, int color);
 
 // Null for a communicator that was not made through us, and where nothing is recorded.
-Rank* find(ncclComm_t comm);
+Rank* look_up(ncclComm_t comm, ThisThread& thread);
+inline Rank* find(ncclComm_t comm, ThisThread& thread) {
+  if (thread.comm == comm && thread.edition == edition.load(std::memory_order_acquire)) return thread.rank;
+  return look_up(comm, thread);
+}
+inline Rank* find(ncclComm_t comm) { return find(comm, this_thread); }
 void ended(ncclComm_t comm, Ended how);
 
 // This thread's group: calls in it come back, and communicators are there, when the outermost one ends.
 class Group {
  public:
   static Group& of_this_thread();
-  bool open() const { return depth_ > 0; }
-  // 0 outside of groups, else a number that differs from those of groups nearby.
-  std::uint16_t number() const { return depth_ > 0 ? number_ : std::uint16_t(0); }
   void started();
   // `worked`: the library has given its work to the GPU.
   void ended(bool worked);
@@ -57,8 +60,6 @@ class Group {
     Rank* rank;
     std::uint64_t calls;
   };
-  int depth_ = 0;
-  std::uint16_t number_ = 0;
   std::vector<Calls> calls_;
   std::vector<NewRank> made_;
   std::vector<struct Timed*> timed_;

@@ -26,11 +26,17 @@ void find_cuda() {
 
 const Cuda* cuda() { return known.load(std::memory_order_acquire); }
 
-bool is_captured(const void* stream, void** graph) {
-  *graph = nullptr;
+int capture_status(const void* stream) {
   const Cuda* driver = cuda();
   int status = 0;
-  if (!driver || !driver->is_capturing || driver->is_capturing(stream, &status) != 0 || status != 1) return false;
+  return driver && driver->is_capturing && driver->is_capturing(stream, &status) == 0 ? status : 0;
+}
+
+bool is_captured(const void* stream, void** graph) {
+  *graph = nullptr;
+  if (capture_status(stream) != 1) return false;
+  const Cuda* driver = cuda();
+  int status = 0;
   std::uint64_t id = 0;
   if (driver->capture_info && driver->capture_info(stream, &status, &id, graph, nullptr, nullptr) != 0)
     *graph = nullptr;

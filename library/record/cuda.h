@@ -38,6 +38,8 @@ void find_cuda();
 // Null where none was found.
 const Cuda* cuda();
 
+// 0 where a stream is not being captured, 1 where it is, 2 where that has failed.
+int capture_status(const void* stream);
 // Whether a stream is being captured into a graph; `graph` is then the graph where the driver tells it, else null.
 bool is_captured(const void* stream, void** graph);
 

@@ -2,6 +2,7 @@
 // (docs/decisions/0071): on the host, beside the launch; nothing is added to a graph.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "library/record/communicators.h"
@@ -46,5 +47,22 @@ class Launch {
 void hook_graphs();
 // Whether launches are seen.
 bool graphs_are_hooked();
+
+// What the program's own calls tell of its captures, so that the driver need not be asked at each call of NCCL.
+struct Captures {
+  // Begun and not ended.
+  std::atomic<int> open{0};
+  // The program begins captures through a table that leads to us.
+  std::atomic<bool> are_told{false};
+  // One was found that nobody told of: the driver is asked always.
+  std::atomic<bool> were_hidden{false};
+};
+extern Captures captures;
+
+// `number` counts the calls of a communicator; now and then the driver is asked all the same.
+inline bool may_be_captured(std::uint64_t number) {
+  return captures.open.load(std::memory_order_relaxed) != 0 || number % 64 == 0 ||
+         !captures.are_told.load(std::memory_order_relaxed) || captures.were_hidden.load(std::memory_order_relaxed);
+}
 
 }  // namespace busbw::record

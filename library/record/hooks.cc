@@ -52,7 +52,21 @@ namespace {
   X(cudaGraphAddNode, add_node)                       \
   X(cuGraphAddNode, add_node)                         \
   X(cudaGraphAddNode_v2, add_node_with_edges)         \
-  X(cuGraphAddNode_v2, add_node_with_edges)
+  X(cuGraphAddNode_v2, add_node_with_edges)           \
+  X(cudaStreamBeginCapture, begin_capture)            \
+  X(cudaStreamBeginCapture_ptsz, begin_capture)       \
+  X(cuStreamBeginCapture, begin_capture)              \
+  X(cuStreamBeginCapture_ptsz, begin_capture)         \
+  X(cuStreamBeginCapture_v2, begin_capture)           \
+  X(cuStreamBeginCapture_v2_ptsz, begin_capture)      \
+  X(cudaStreamBeginCaptureToGraph, capture_to)        \
+  X(cudaStreamBeginCaptureToGraph_ptsz, capture_to)   \
+  X(cuStreamBeginCaptureToGraph, capture_to)          \
+  X(cuStreamBeginCaptureToGraph_ptsz, capture_to)     \
+  X(cudaStreamEndCapture, end_capture)                \
+  X(cudaStreamEndCapture_ptsz, end_capture)           \
+  X(cuStreamEndCapture, end_capture)                  \
+  X(cuStreamEndCapture_ptsz, end_capture)
 
 enum Name : int {
 #define BUSBW_NUMBER(name, does) number_of_##name,
@@ -163,6 +177,34 @@ int add_node_with_edges(int name, void** node, void* graph, const void* behind, 
   return result;
 }
 
+// Open before it begins, so that no call comes between.
+int begin_capture(int name, void* stream, int mode) {
+  const Inside inside;
+  captures.open += inside.outermost();
+  const int result = go_on(name, stream, mode);
+  if (result != 0) captures.open -= inside.outermost();
+  return result;
+}
+
+int capture_to(int name, void* stream, void* graph, const void* behind, const void* edges, std::size_t count,
+               int mode) {
+  const Inside inside;
+  captures.open += inside.outermost();
+  const int result = go_on(name, stream, graph, behind, edges, count, mode);
+  if (result != 0) captures.open -= inside.outermost();
+  return result;
+}
+
+// A capture that has failed ends with an error.
+int end_capture(int name, void* stream, void** graph) {
+  const Inside inside;
+  if (!inside.outermost()) return go_on(name, stream, graph);
+  const bool open = capture_status(stream) != 0;
+  const int result = go_on(name, stream, graph);
+  if (open && capture_status(stream) == 0) --captures.open;
+  return result;
+}
+
 // A function for each name, which hands the name on.
 template <int name, auto function>
 struct Ours;
@@ -184,7 +226,7 @@ const std::array<Hook, names> hooks = {{
 std::atomic<bool> hooked{false};
 
 int hook_of(const char* name) {
-  if (name[0] != 'c' || name[1] != 'u' || !std::strstr(name, "Graph")) return -1;
+  if (name[0] != 'c' || name[1] != 'u' || (!std::strstr(name, "Graph") && !std::strstr(name, "Capture"))) return -1;
   for (int i = 0; i < names; ++i)
     if (std::strcmp(name, hooks[std::size_t(i)].name) == 0) return i;
   return -1;
@@ -215,7 +257,6 @@ void set(const Object& object, void** slot, void* value) {
   if (sealed && ::mprotect(start, page, PROT_READ | PROT_WRITE) != 0) return;
   std::atomic_ref<void*>(*slot).store(value, std::memory_order_release);
   if (sealed) ::mprotect(start, page, PROT_READ);
-  hooked.store(true, std::memory_order_release);
 }
 
 struct Tables {
@@ -239,6 +280,7 @@ void take(const Object& object, void* self, const Tables& tables, const void* en
     if (!function || function == hook.ours) continue;
     if (!known.compare_exchange_strong(none, function) && none != function) continue;
     set(object, slot, hook.ours);
+    (std::strstr(hook.name, "BeginCapture") ? captures.are_told : hooked).store(true, std::memory_order_release);
   }
 }
 
@@ -321,6 +363,8 @@ unsigned long long loads() {
 }
 
 }  // namespace
+
+Captures captures;
 
 void hook_graphs() {
   static std::mutex guard;

@@ -1,4 +1,4 @@
-// Writes a recording. A call costs a clock, two counters and four stores; memory for the ring comes a mebibyte at a
+// Writes a recording. X; memory for the ring comes a mebibyte at a
 // time, so that a short run takes little and a full disk loses calls instead of the program.
 #include "library/record/recording.h"
 
@@ -18,6 +18,7 @@
 
 #include "library/common/failure.h"
 #include "library/common/process.h"
+#include "library/record/this_thread.h"
 
 namespace busbw::record {
 namespace {
@@ -50,6 +51,8 @@ void forget_in_child() {
   // The parent's file is the parent's. Its mapping stays: calls of other threads do not come along.
   of_this_process.store(nullptr);
   tried.store(false);
+  // What this thread found last is the parent's too.
+  edition.fetch_add(1);
   new (&making) std::mutex;
 }
 
@@ -100,7 +103,7 @@ Settings Settings::from_environment() {
   return settings;
 }
 
-std::uint64_t Recording::now_ns() { return clock_ns(CLOCK_MONOTONIC); }
+std::uint64_t Recording::now_ns() { return this_thread.clock.now(); }
 
 Recording::Recording(const Settings& settings) {
   const ProcessIdentity who = this_process();
@@ -143,7 +146,7 @@ Recording::Recording(const Settings& settings) {
   calls_ = reinterpret_cast<Call*>(base + calls_at);
   times_ = reinterpret_cast<Time*>(base + times_at);
   mask_ = settings.calls - 1;
-  start_ns_ = now_ns();
+  start_ns_ = kernel_ns();
   header_->version = version;
   header_->header_bytes = header_bytes;
   header_->communicator_bytes = sizeof(Communicator);
@@ -219,7 +222,8 @@ Call* Recording::place(std::uint64_t number) {
 Ticket Recording::begin(Communicator* on, const Given& given, std::uint64_t now) {
   Ticket ticket;
   ticket.on = on;
-  ticket.begun_ns = now;
+  // Clocks of two threads may differ by a part of a microsecond.
+  ticket.begun_ns = now = std::max(now, start_ns_);
   std::uint64_t sequence = 0;
   const std::uint64_t root = given.root < 0 ? 0xfffff : std::uint64_t(given.root) & 0xfffff;
   ticket.how = (std::uint64_t(given.kind) & 0x1f) | (given.launched ? how_launched : 0) |
@@ -255,8 +259,9 @@ Ticket Recording::begin(Communicator* on, const Given& given, std::uint64_t now)
 void Recording::end(const Ticket& ticket, int result, bool counts_as_returned, std::uint64_t now) {
   const bool failed = result != ncclSuccess && result != ncclInProgress;
   if (ticket.call) {
-    const std::uint64_t how = ticket.how | (failed ? std::uint64_t(flag_failed) << 13 : 0) |
-                              std::uint64_t(packed_duration((now - ticket.begun_ns) / tick_ns + 1)) << 48;
+    const std::uint64_t how =
+        ticket.how | (failed ? std::uint64_t(flag_failed) << 13 : 0) |
+        std::uint64_t(packed_duration((std::max(now, ticket.begun_ns) - ticket.begun_ns) / tick_ns + 1)) << 48;
     // A ring that has come round meanwhile has another call there.
     if (ticket.call->stamp.load(std::memory_order_acquire) == ticket.stamp)
       ticket.call->how.store(how, std::memory_order_relaxed);

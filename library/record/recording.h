@@ -76,6 +76,7 @@ class Recording {
   void miss_time() { header_->times_missed.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t start_ns() const { return start_ns_; }
 
+  // By this thread's clock.
   static std::uint64_t now_ns();
   // Places of a row: 0xffff for none.
   std::uint16_t place_of(const Communicator* on) const;

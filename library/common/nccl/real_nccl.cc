@@ -13,7 +13,7 @@
 
 namespace busbw {
 
-thread_local int calls_inside_nccl = 0;
+constinit thread_local int calls_inside_nccl = 0;
 
 namespace {
 

@@ -46,7 +46,7 @@ std::string version_text(int code);
 
 // True while this thread is inside a function of the real NCCL. Preloaded, we see NCCL's calls of its own exported
 // functions too (ncclBcast calls ncclBroadcast): those go straight back.
-extern thread_local int calls_inside_nccl;
+extern constinit thread_local int calls_inside_nccl;
 class InsideNccl {
  public:
   InsideNccl() { ++calls_inside_nccl; }

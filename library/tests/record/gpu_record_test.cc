@@ -1,6 +1,7 @@
 // Over a fake GPU: each launch of a graph counts its calls once, and sampled calls have their time on the GPU.
 #include <sstream>
 
+#include "library/record/host_clock.h"
 #include "library/tests/gpu/program.h"
 #include "library/tests/record/recording_file.h"
 
@@ -62,6 +63,41 @@ TEST(Graphs, CanBeLeftAlone) {
   const File file(folder.path);
   EXPECT_EQ(ran(file), "1 2");
   EXPECT_EQ(file.header().sees_launches, 0U) << "a reader learns that launches are not in it";
+}
+
+TEST(Captures, ThatNobodyToldOfAreFoundAndAskedForFromThenOn) {
+  const Folder folder;
+  const Finished done = record(folder, "hidden");
+  ASSERT_EQ(done.status, 0) << done.output;
+  const File file(folder.path);
+  int seen[101] = {};
+  for (std::uint64_t n = 1; n <= file.header().calls; ++n) {
+    const Call& call = file.call(n);
+    if (File::flags(call) & flag_captured) ++seen[File::count(call)];
+  }
+  EXPECT_GE(seen[100], 100 - 64);
+  EXPECT_EQ(seen[10], 10);
+  EXPECT_EQ(seen[1] + seen[2], 0);
+}
+
+TEST(Forks, AChildWritesNothingIntoItsParentsRecording) {
+  const Folder folder;
+  const Finished done = record(folder, "fork");
+  ASSERT_EQ(done.status, 0) << done.output;
+  EXPECT_EQ(ran(File(folder.path)), "1 2");
+}
+
+// Within what reading both takes; whoever takes the processor meanwhile only widens that.
+TEST(HostClock, GoesWithTheKernelsAndNeverBack) {
+  HostClock clock;
+  std::uint64_t last = 0;
+  for (const std::uint64_t end = kernel_ns() + 60'000'000; kernel_ns() < end;) {
+    const std::uint64_t before = kernel_ns(), now = clock.now(), after = kernel_ns();
+    ASSERT_GE(now + 5000, before);
+    ASSERT_LE(now, after + 5000);
+    ASSERT_GE(now, last);
+    last = now;
+  }
 }
 
 struct Span {

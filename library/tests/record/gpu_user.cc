@@ -1,6 +1,10 @@
 // A program that uses NCCL and CUDA as libraries, for tests of the recorder:
-// busbw_test_gpu_user graphs|times|calls NUMBER|launches NUMBER CALLS. The last two print their processor time.
+// busbw_test_gpu_user graphs|times|hidden|fork|calls NUMBER|launches NUMBER CALLS. The last two print their processor
+// time.
+#include <dlfcn.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -115,6 +119,34 @@ void times() {
   MUST(cudaStreamSynchronize(other));
 }
 
+// As a program whose CUDA runtime is linked in, or that asks the driver for addresses: no table leads to the recorder.
+void hidden() {
+  using Begin = int(const void*, int);
+  auto* begin = reinterpret_cast<Begin*>(dlsym(RTLD_DEFAULT, "cuStreamBeginCapture_v2"));
+  all_reduce(first, 1);
+  for (const int calls : {100, 10}) {
+    void* graph = nullptr;
+    MUST(begin(stream, 0));
+    for (int i = 0; i < calls; ++i) all_reduce(first, std::size_t(calls));
+    MUST(cudaStreamEndCapture(stream, &graph));
+  }
+  all_reduce(first, 2);
+}
+
+// The child's call is not the parent's.
+void in_a_child() {
+  all_reduce(first, 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    // It makes no recording of its own.
+    setenv("BUSBW_RECORD_DIR", "", 1);
+    all_reduce(first, 77);
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  all_reduce(first, 2);
+}
+
 // Of this thread: a busy machine changes it little.
 double processor_ns() {
   timespec now{};
@@ -145,6 +177,8 @@ int main(int count, char** arguments) {
   MUST(ncclCommInitRank(&second, 2, id, 1));
   if (what == "graphs") graphs();
   if (what == "times") times();
+  if (what == "hidden") hidden();
+  if (what == "fork") in_a_child();
   if (what == "calls" && count > 2) calls(std::atoi(arguments[2]));
   if (what == "launches" && count > 3) launches(std::atoi(arguments[2]), std::atoi(arguments[3]));
   MUST(ncclCommDestroy(first));
