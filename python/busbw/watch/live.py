@@ -19,11 +19,12 @@ from busbw.watch.recording import Recording, find
 from busbw.watch.share import Summary, merged
 from busbw.watch.shared_folder import SharedFolder, wait_for_others
 from busbw.watch.table import Window, draw
-from busbw.watch.verdict import after_the_end, judge, waits
+from busbw.watch.verdict import after_the_end, judge, may_wait, waits
 
 LEAST_S = 10.0
 MOST_S = 600.0
 _GAPS = 10
+_LOOK_NS = 500_000_000
 MAX_RECORDINGS = 4096
 _SOON_NS = 2_000_000_000
 _PATIENCE_S = 2.5
@@ -112,6 +113,7 @@ class Watcher:
     _since_ns: int = 0
     _longest_ns: int = 0
     _told: bool = False
+    _next_look_ns: int = 0
 
     def close(self, *, keep: bool = False) -> None:
         """Give the files back; `keep` leaves our summary to the watchers of other hosts."""
@@ -152,17 +154,25 @@ class Watcher:
             return None
         if self.share and not self._is_quiet_elsewhere(now_ns):
             return None
-        if not waits(self._with_others(processes, now_ns)):
+        if not waits(everyone := self._with_others(processes, now_ns)) and not self._may_look(everyone, now_ns):
             return None
         # With what each rank called, which is read for a verdict only.
         mine = [self._at_rest(each) for each in self._lasting(processes)]
-        verdict = self._with_kills(judge(self._with_others(mine, now_ns), now_ns, self._where))
+        is_long = self.hang_after_s is not None or quiet_ns >= MOST_S * 1e9
+        verdict = self._with_kills(judge(self._with_others(mine, now_ns), now_ns, self._where, is_long=is_long))
         self._told = verdict is not None
         if verdict:
             self.said = verdict.text
             if self.share:
                 self.publish_now()
         return verdict
+
+    def _may_look(self, processes: list[Process], now_ns: int) -> bool:
+        """Where ranks may wait on the GPU: a job that just computes is not looked at all the time."""
+        if not may_wait(processes) or now_ns < self._next_look_ns:
+            return False
+        self._next_look_ns = now_ns + _LOOK_NS
+        return True
 
     def after_the_end(self) -> Verdict | None:
         """Of a job that failed."""

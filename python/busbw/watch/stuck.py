@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from busbw.watch.members import Member, Verdict, accused, ago, elsewhere, last_of, name_of, sentence
+from busbw.watch.processes import RUNNING
 
 _COMPUTES, _TIMES_MORE = 0.03, 4.0
 """A process computes that uses so much of a processor, and so many times what each waiting one uses: those look for
@@ -58,6 +59,22 @@ def all_called(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict:
         or _of_links(members, text)
         or Verdict("stuck", (), still, accused(members))
     )
+
+
+def not_known_to_end(members: Sequence[Member], now_ns: int, *, is_long: bool) -> Verdict | None:
+    """Over NCCL all ranks called and came back, and nobody has called since: a link, or what is known, if `is_long`."""
+    first = members[0]
+    text = f"All ranks called #{first.row.collectives:,} of {name_of(members)}, {first.row.last}"
+    text += f", {ago(now_ns, max(member.row.entered_ns for member in members))}"
+    if found := _of_links(members, text, "and none has called anything since"):
+        return found
+    if not is_long or any(member.process.state != RUNNING for member in members):
+        return None
+    return Verdict(
+        "quiet", (),
+        f"{text}, and none has called anything since: it does not end on the GPUs, what was queued before it does "
+        "not, or the job does something else for so long. The stacks and the GPUs tell which.", accused(members),
+    )  # fmt: skip
 
 
 def of_open_group(members: Sequence[Member], now_ns: int) -> Verdict | None:
@@ -143,7 +160,7 @@ def _computing(busy: Sequence[tuple[Member, float]], text: str) -> Verdict:
     )  # fmt: skip
 
 
-def _of_links(members: Sequence[Member], text: str) -> Verdict | None:
+def _of_links(members: Sequence[Member], text: str, since: str = "and it has not come back") -> Verdict | None:
     """Connections with data that were not acknowledged; else those that fewer than half of the ranks wait for."""
     sent = [member for member in members if any(link.queued or link.again for link in member.process.links)]
     found = sent or [member for member in members if member.process.links]
@@ -152,5 +169,5 @@ def _of_links(members: Sequence[Member], text: str) -> Verdict | None:
     who = "; ".join(f"{member}: {member.process.links[0]}" for member in found[:8])
     return Verdict(
         "link", tuple(member.row.rank for member in found),
-        f"{text}, and it has not come back. Connections stand still: {who}.", accused(found),
+        f"{text}, {since}. Connections stand still: {who}.", accused(found),
     )  # fmt: skip

@@ -21,9 +21,9 @@ from busbw.watch.members import (
     newest,
     sentence,
 )  # fmt: skip
-from busbw.watch.processes import EXITED, GONE, RUNNING, Process
+from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process
 from busbw.watch.recording import Shape
-from busbw.watch.stuck import all_called, of_open_group, unanswered
+from busbw.watch.stuck import all_called, not_known_to_end, of_open_group, unanswered
 
 
 def waits(processes: Sequence[Process]) -> bool:
@@ -31,15 +31,22 @@ def waits(processes: Sequence[Process]) -> bool:
     return any(_holds(members) for members in by_communicator(processes).values())
 
 
-def judge(processes: Sequence[Process], now_ns: int, where: str = "on this host") -> Verdict | None:
+def may_wait(processes: Sequence[Process]) -> bool:
+    """Whether ranks may wait for each other on the GPU: there NCCL's calls run after they have come back."""
+    return any(_may_hold(members) for members in by_communicator(processes).values())
+
+
+def judge(
+    processes: Sequence[Process], now_ns: int, where: str = "on this host", *, is_long: bool = False
+) -> Verdict | None:
     """The root of a wait, or None where nobody waits; `now_ns` by the host's monotonic clock.
 
-    `where` says in which place ranks were looked for.
+    `where` says in which place ranks were looked for; `is_long`, that no job is quiet for so long unless it hangs.
     """
     every = by_communicator(processes)
     groups = {key: members for key, members in every.items() if _holds(members)}
     if not groups:
-        return None
+        return _on_the_gpu([members for members in every.values() if _may_hold(members)], now_ns, is_long=is_long)
     # Over NCCL the ranks with unlike calls may have gone on to another communicator.
     compared = [members for key, members in every.items() if key in groups or members[0].process.gpus]
     found = _of_processes(groups, now_ns) or _first(_unlike(members) for members in compared)
@@ -141,9 +148,22 @@ def _of_all(groups: Mapping[int, Sequence[Member]], now_ns: int, where: str) -> 
 def _holds(members: Sequence[Member]) -> bool:
     if any(member.inside for member in members) or len({member.row.collectives for member in members}) > 1:
         return True
-    # Calls of NCCL come back before they have run: what a killed process called need not have ended.
-    states = [member.process.state for member in members if member.process.gpus]
-    return GONE in states and RUNNING in states
+    # Calls of NCCL come back before they have run: what a killed or stopped process called need not have ended.
+    states = {member.process.state for member in members if member.process.gpus}
+    return RUNNING in states and bool(states & {GONE, STOPPED, TRACED})
+
+
+def _may_hold(members: Sequence[Member]) -> bool:
+    return len(members) > 1 and all(member.process.gpus and member.row.collectives for member in members)
+
+
+def _on_the_gpu(groups: Sequence[Sequence[Member]], now_ns: int, *, is_long: bool) -> Verdict | None:
+    """All ranks have called the same number of calls, which have come back; whether they have run is not known."""
+    found = _first(_unlike(members) for members in groups) or _first(of_open_group(each, now_ns) for each in groups)
+    if found or not groups:
+        return found
+    last = max(groups, key=lambda members: max(member.row.entered_ns for member in members))
+    return not_known_to_end(last, now_ns, is_long=is_long)
 
 
 def _not_running(member: Member, members: Sequence[Member], now_ns: int) -> Verdict:

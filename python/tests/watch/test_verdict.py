@@ -23,7 +23,7 @@ from busbw.watch.live import Watcher
 from busbw.watch.members import Verdict
 from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process, snapshot, turns
 from busbw.watch.recording import Communicator, Recording, Shape, find
-from busbw.watch.verdict import after_the_end, judge, waits
+from busbw.watch.verdict import after_the_end, judge, may_wait, waits
 
 USUAL = Shape("all_reduce", 64, "float32", "sum", None)
 NOW = 100_000_000_000
@@ -460,6 +460,46 @@ def test_a_killed_process_is_the_cause_where_all_called_and_calls_come_back_at_o
     assert (verdict.cause, verdict.ranks) == (GONE, (2,))
     assert not waits([replace(each, state=GONE) for each in ranks]), "nobody is left to wait"
     assert not waits([replace(each, gpus=False) for each in ranks]), "where calls return when done, this one was"
+
+
+@pytest.mark.parametrize("state", [STOPPED, TRACED])
+def test_a_stopped_process_is_the_cause_where_all_called_and_calls_come_back_at_once(state: str) -> None:
+    ranks = [on_gpu(rank, row(rank, 11, inside=False), state=state if rank == 2 else RUNNING) for rank in range(4)]
+    assert waits(ranks)
+    verdict = judge(ranks, NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == (state, (2,))
+    assert f"GPU 2): the process is {state}; rank 0, 1, 3 of" in verdict.text
+
+
+def test_where_all_called_over_nccl_unlike_calls_are_named_though_nobody_is_late() -> None:
+    other = Shape("broadcast", 64, "float32", "none", 0)
+    ranks = [
+        on_gpu(rank, row(rank, 11, inside=False), history={0: {11: other if rank == 2 else USUAL}}) for rank in range(4)
+    ]
+    assert not waits(ranks)
+    assert may_wait(ranks)
+    verdict = judge(ranks, NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("unlike", (2,))
+    assert not may_wait([replace(each, gpus=False) for each in ranks]), "where calls return when done, all have run"
+
+
+def test_a_job_that_is_quiet_after_calls_over_nccl_is_accused_of_nothing_until_that_is_long() -> None:
+    ranks = [on_gpu(rank, row(rank, 11, inside=False)) for rank in range(4)]
+    assert judge(ranks, NOW) is None
+    verdict = judge(ranks, NOW, is_long=True)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("quiet", ())
+    assert "All ranks called #11 of" in verdict.text and "none has called anything since" in verdict.text
+    # One that has exited is done; the others may well do without it.
+    exited = [*ranks[:3], replace(ranks[3], state=EXITED)]
+    assert judge(exited, NOW, is_long=True) is None
+    queued = [replace(ranks[0], links=(Link("10.0.0.1:1", "10.0.0.2:2", queued=9),)), *ranks[1:]]
+    link = judge(queued, NOW)
+    assert link is not None
+    assert (link.cause, link.ranks) == ("link", (0,))
+    assert "has called anything since. Connections stand still: rank 0" in link.text
 
 
 def test_calls_in_another_order_over_nccl_are_told_by_the_newest_call() -> None:
