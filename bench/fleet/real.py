@@ -8,8 +8,8 @@
     python3 bench/fleet/real.py --nodes 4 --mbit 2000 --library libnccl.so.2 --engine build/bin/busbw-engine
 
 Data moves through Open MPI's TCP, or with --library through that library's own network: NCCL's sockets, with a GPU for
-all nodes, which CUDA's MPS must share out. It needs root, iproute2, Open MPI (and Slurm for srun), and exits with 77 where these
-cannot be had.
+all nodes, which CUDA's MPS must share out. It needs root, iproute2, Open MPI (and Slurm for srun), and exits with 77
+where these cannot be had.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ Settings Settings::from_environment() {
   const std::string shared = value_of("BUSBW_GPU_SHARED");
   if (!shared.empty()) {
     if (shared.size() != 1 || shared[0] < '1' || shared[0] > '8') {
-      throw Failure(ncclInvalidUsage, text("BUSBW_GPU_SHARED is '%.60s'; it takes 1 to 8, the ranks that share a GPU.",
-                                           shared.c_str()));
+      throw Failure(ncclInvalidUsage,
+                    text("BUSBW_GPU_SHARED is '%.60s'; it takes 1 to 8, the ranks that share a GPU.", shared.c_str()));
     }
     settings.sharers = shared[0] - '0';
   }

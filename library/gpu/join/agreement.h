@@ -22,13 +22,13 @@ struct PeerRecord {
   std::int32_t rank;
   std::int32_t ranks;
   std::int32_t pid;
-  std::uint64_t host;          // equal for processes of one host since it was started
-  std::uint64_t process;       // random: equal only within one process
-  std::uint64_t settings;      // of everything that ranks must decide alike
-  std::int32_t ordinal;        // of the GPU in its process
-  std::int32_t channel_limit;  // blocks that this rank's GPU has room for (room.h)
-  std::int32_t policy;         // NCCL's CTAPolicy
-  std::int32_t population;     // communicators on this rank's GPU, with this one
+  std::uint64_t host;            // equal for processes of one host since it was started
+  std::uint64_t process;         // random: equal only within one process
+  std::uint64_t settings;        // of everything that ranks must decide alike
+  std::int32_t ordinal;          // of the GPU in its process
+  std::int32_t channel_limit;    // blocks that this rank's GPU has room for (room.h)
+  std::int32_t policy;           // NCCL's CTAPolicy
+  std::int32_t population;       // communicators on this rank's GPU, with this one
   std::int32_t multiprocessors;  // that this rank may fill
   std::int32_t live_count;
   unsigned char uuid[16];
@@ -40,8 +40,8 @@ struct PeerRecord {
   std::int32_t able;  // 0: for the reason below
   char reason[252];
   std::int32_t blocking;
-  std::int32_t queues;            // Settings
-  std::int32_t sharers;           // Settings
+  std::int32_t queues;   // Settings
+  std::int32_t sharers;  // Settings
   std::int32_t reserved;
   std::uint64_t live[most_live];  // communicators that are there already, by their identity
 };
