@@ -17,6 +17,15 @@ function(busbw_test target)
   elseif(target MATCHES "_gpu_test$")
     set(label gpu)
   endif()
+  # A sanitizer sees nothing of a test that is only compiled, and a race needs two threads: what names neither threads nor
+  # processes is left to the address sanitizer.
+  get_target_property(sources ${target} SOURCES)
+  list(GET sources 0 source)
+  file(STRINGS ${source} together REGEX "std::j?thread|pthread_|async|fork\\(|popen|spawn|system\\(|_USER" LIMIT_COUNT 1)
+  if(BUSBW_SANITIZE AND label STREQUAL "gpu" OR BUSBW_SANITIZE STREQUAL "thread" AND label STREQUAL "unit" AND NOT together)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   # Other options than the headers were compiled with would only add a warning, and a compiler's cache knows nothing of
   # headers that were compiled before.
   get_target_property(options ${target} COMPILE_OPTIONS)

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t most_sizes = 1'000'000;
 constexpr double size_limit = 9223372036854775808.0;  // 2^63: sizes stay whole numbers in every JSON reader's range
 
-[[noreturn]] void refuse(std::string_view text) {
+[[noreturn]] void refuse_size(std::string_view text) {
   throw Error(ExitCode::bad_arguments, "invalid size specified for '" + std::string(text) +
                                            "'; write a number of bytes such as 8, 512K, 1.5M or 2G");
 }
@@ -69,13 +69,13 @@ void check_that_it_ends(const SizeRange& range) {
 
 Bytes parse_size(std::string_view text) {
   const std::string copy(text);
-  if (copy.find('\0') != std::string::npos) refuse("a text with a zero byte");
+  if (copy.find('\0') != std::string::npos) refuse_size("a text with a zero byte");
   const char* begin = copy.c_str();
   char* rest = nullptr;
   const double number = std::strtod(begin, &rest);
-  if (rest == begin || !std::isfinite(number) || std::signbit(number)) refuse(text);
+  if (rest == begin || !std::isfinite(number) || std::signbit(number)) refuse_size(text);
   const double bytes = number * unit_after(rest);
-  if (unit_after(rest) == 0 || !(bytes < size_limit)) refuse(text);
+  if (unit_after(rest) == 0 || !(bytes < size_limit)) refuse_size(text);
   return Bytes{static_cast<std::size_t>(bytes)};
 }
 

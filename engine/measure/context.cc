@@ -11,7 +11,7 @@
 namespace busbw {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyTime = std::chrono::steady_clock;
 
 // Readings may take a twentieth of the time.
 constexpr double shortest_gap = 20;
@@ -47,11 +47,11 @@ ContextReader::ContextReader(Rendezvous& rendezvous, const std::vector<RankDescr
 // The first line is the time that the reading took, then one line for each rank of the process.
 std::vector<GpuSnapshot> ContextReader::read_all() {
   const int process = rendezvous_.placement().process;
-  const Clock::time_point begin = Clock::now();
+  const SteadyTime::time_point begin = SteadyTime::now();
   std::string mine;
   for (const RankDescription& rank : ranks_)
     if (rank.process == process) mine += (read_ ? to_line(read_(rank.bus_id)) : std::string()) + "\n";
-  mine = format("%.9f\n", Seconds(Clock::now() - begin).count()) + mine;
+  mine = format("%.9f\n", Seconds(SteadyTime::now() - begin).count()) + mine;
 
   std::vector<GpuSnapshot> all(ranks_.size());
   reading_seconds_ = 0;

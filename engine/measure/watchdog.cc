@@ -12,7 +12,7 @@
 namespace busbw {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyTime = std::chrono::steady_clock;
 
 // A library gets this long to give up after an abort before the process is ended: all ranks must be gone within 10 s.
 constexpr std::chrono::seconds patience{4};
@@ -56,7 +56,7 @@ const char* spelled(int signal) {
   return signal == SIGHUP ? "SIGHUP" : "SIGTERM";
 }
 
-std::int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+std::int64_t now_ns() { return std::chrono::nanoseconds(SteadyTime::now().time_since_epoch()).count(); }
 
 }  // namespace
 
@@ -161,8 +161,8 @@ void Watchdog::watch() {
     } catch (const std::system_error&) {
       end_by_force();  // no thread to be had: the process ends without the library's help
     }
-    const auto end = Clock::now() + limit;
-    while (!stop_.load() && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto end = SteadyTime::now() + limit;
+    while (!stop_.load() && SteadyTime::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (!stop_.load()) end_by_force();
     aborting.join();
     return;

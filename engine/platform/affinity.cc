@@ -13,6 +13,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/ranges.h"
+#include "engine/platform/first_line.h"
 
 namespace busbw {
 namespace {
@@ -30,13 +31,6 @@ Set empty_set() {
   Set set(CPU_ALLOC(most_processors));
   if (set) CPU_ZERO_S(set_size, set.get());
   return set;
-}
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
 }
 
 // "0::/path" of version 2, or the line of the cpuset controller of version 1.

@@ -14,12 +14,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <mutex>
 #include <span>
 #include <sstream>
 #include <thread>
 
+#include "engine/platform/first_line.h"
 #include "engine/platform/process.h"
 
 namespace busbw {
@@ -39,13 +39,6 @@ constexpr std::string_view launchers_as_init[] = {"mpirun",  "mpiexec", "orterun
 // What a person starts in a shell and waits for.
 constexpr std::string_view launchers_in_foreground[] = {"mpirun",   "mpiexec", "orterun", "prterun",
                                                         "torchrun", "python",  "pt_"};
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 // BUSBW_RANK is left out: `busbw run` names itself in BUSBW_PARENT.
 bool is_rank_of_launcher(int pid) {

@@ -42,13 +42,13 @@ void find(void* handle, const char* symbol, Function*& function) {
   function = reinterpret_cast<Function*>(dlsym(handle, symbol));
 }
 
-struct Loaded {
+struct LoadedNvml {
   NvmlFunctions functions{};
   std::string why_not;
 };
 
-Loaded load() {
-  Loaded loaded;
+LoadedNvml load_nvml() {
+  LoadedNvml loaded;
   // Never closed: handles of devices stay valid until the process ends.
   void* handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -133,7 +133,7 @@ std::optional<std::uint64_t> plus(std::optional<std::uint64_t> sum, std::optiona
 }  // namespace
 
 const Nvml* Nvml::of_this_machine(std::string& why_not) {
-  static const Loaded loaded = load();
+  static const LoadedNvml loaded = load_nvml();
   static const Nvml nvml(loaded.functions);
   why_not = loaded.why_not;
   return why_not.empty() ? &nvml : nullptr;

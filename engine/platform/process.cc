@@ -11,19 +11,14 @@
 #include <sstream>
 #include <utility>
 
+#include "engine/platform/first_line.h"
+
 namespace busbw {
 namespace {
 
 constexpr std::size_t most_environment = 4u << 20;
 
 std::string folder_of(int pid) { return "/proc/" + std::to_string(pid) + "/"; }
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 std::string program_of(const std::string& folder) {
   char path[4096] = "";

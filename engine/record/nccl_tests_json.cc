@@ -17,7 +17,7 @@ namespace {
 
 constexpr int json_version = 3;
 
-OutputFile create(const std::string& path) {
+OutputFile create_json(const std::string& path) {
   constexpr int most_files = 100'000;
   for (int number = -1; number < most_files; ++number) {
     const std::string name = number < 0 ? path : path + '.' + std::to_string(number);
@@ -104,7 +104,7 @@ std::string members_of(const JsonText& object) { return object.text().substr(1, 
 
 }  // namespace
 
-NcclTestsJson::NcclTestsJson(const std::string& path) : file_(create(path)) {
+NcclTestsJson::NcclTestsJson(const std::string& path) : file_(create_json(path)) {
   try {
     file_.extend("{", "}");
   } catch (const Error&) {

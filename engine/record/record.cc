@@ -21,7 +21,7 @@ namespace {
 // A few hundredths of a second: a larger library would delay the first case, or disturb it from another thread.
 constexpr std::uintmax_t hashed_at_start = 8u << 20;
 
-OutputFile create(const std::string& path) {
+OutputFile create_record(const std::string& path) {
   make_folders_above(path, "the record");
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor < 0)
@@ -221,7 +221,7 @@ void write_context(JsonText& json, const CaseContext& context) {
 }  // namespace
 
 RecordWriter::RecordWriter(const std::string& path, std::string run_id)
-    : file_(create(path)), run_id_(std::move(run_id)) {}
+    : file_(create_record(path)), run_id_(std::move(run_id)) {}
 
 void RecordWriter::write_run(const Plan& plan, const RunDescription& run) {
   JsonText json;
