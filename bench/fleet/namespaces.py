@@ -132,6 +132,7 @@ class Namespaces:
         return {
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_plm": "rsh",  # images for one machine say `isolated`
             "OMPI_MCA_plm_rsh_agent": str(self.agent),
             "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
             "OMPI_MCA_plm_rsh_num_concurrent": "256",
