@@ -100,7 +100,8 @@ def _aborted(merged: Mapping[str, Found]) -> Signature | None:
     if "process-crashed" not in merged:
         return None
     groups = [dict(each) for _, hit in merged["process-crashed"] for each in hit.groups]
-    if not groups or not all(each.get("how") in _ABORTS for each in groups):
+    # Where nobody says how, it is told by those who watch it: for them each end is unexpected.
+    if not all(each.get("how") in _ABORTS for each in groups):
         return None
     reasons = [SIGNATURES[name] for name in merged if name not in _FOLLOWS and name != "process-crashed"]
     return min(

@@ -17,7 +17,7 @@ SIGNATURE = Signature(
         r"at least one pair of MPI processes are unable to reach each other",
         r"\bpml_ucx\.c:\d+ +Error",
         r"MPIDI_OFI_\w+.{0,80}(?:fail|error)",
-        r"PSM\d? can't open|\bhfi\d?_\w+.{0,60}(?:fail|error|can't)|PSM\d?\b.{0,40}(?:fail|error|could not)",
+        r"PSM\d? (?:can't open|no hfi units)|\bhfi\d?_\w+.{0,60}(?:fail|error|can't)|PSM\d?\b.{0,40}(?:fail|error|could not)",
         r"(?:ifname|host/port description) in business card|business card.{0,60}(?:fail|invalid|error)",
     ),
     unless=("transport retry", "is not available", "no space left", "shm"),

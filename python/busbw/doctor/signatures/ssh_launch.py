@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title="ssh to a host of the job fails, so that its processes never start: {what}",
     patterns=(
+        r"Failed to SSH|banner exchange",
         r"ssh: (?P<what>connect to host .{3,120})",
         r"(?P<what>not reachable via ssh)",
         r"ssh exited with exit code (?P<what>\d+)",

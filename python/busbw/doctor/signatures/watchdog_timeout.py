@@ -49,6 +49,7 @@ SIGNATURE = Signature(
     title="a collective did not finish in its time: a rank did not join it, or the network stands still",
     patterns=(
         r"failure detected by watchdog at work",
+        r"\b[NRH]?CCL (?:task|op\w*|collective|comm\w*) time(?:d )?-?out",
         r"expected \d+ threads to join the rendezvous",
         r"Termination timeout for",
         r"waiting for .?acquire clique.{0,160}may be stuck",
