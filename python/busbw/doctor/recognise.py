@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -191,7 +192,9 @@ def _title(signature: Signature, found: Found) -> str:
     for each in groups:
         for name, text in each.items():
             values.setdefault(name, clean(text)[:80])
-    return signature.title.format_map(values)
+    title = signature.title.format_map(values)
+    # What no line names is left out.
+    return re.sub(r":? (?:\((?:Xid )?\?\)|\?$)", "", title)
 
 
 def _evidence(found: Found) -> Iterator[Evidence]:

@@ -49,7 +49,11 @@ _TOPICS = tuple(
             r"|input/output|read-only file|checkpoint file|file (?:write|read) failed",
             "file-system",
         ),
-        (r"\bnode\b.{0,80}(?:lost|reachable|fail|not respond|evicted|reclaimed)|\binstance\b.{0,60}(?:lost|terminat)", "node-lost"),
+        (
+            r"\bnode\b.{0,80}(?:lost|reachable|fail|not respond|evicted|reclaimed)"
+            r"|\binstance\b.{0,60}(?:lost|terminat)",
+            "node-lost",
+        ),
         (r"name or service|resolve (?:host|address)|getaddrinfo|gai error", "dns"),
         (r"host key|\bssh\b|publickey", "ssh-launch"),
         (r"slurm|\bsrun\b|sbatch", "slurm-error"),

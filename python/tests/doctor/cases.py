@@ -144,6 +144,9 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "p2p-disabled": lambda: environment(NCCL_P2P_DISABLE="1"),
     "shm-disabled": lambda: environment(NCCL_SHM_DISABLE="1", NCCL_P2P_DISABLE="1"),
     "ib-disabled": lambda: environment(NCCL_IB_DISABLE="1"),
+    "hca-not-found": lambda: healthy(
+        environment={"NCCL_IB_HCA": "mlx5_9"}, logs=(log("n0:1:2 [0] NCCL INFO Using network Socket", hosts=2),)
+    ),
     "few-channels": lambda: environment(NCCL_MAX_NCHANNELS="4"),
     "forced-algorithm": lambda: environment(NCCL_ALGO="Tree"),
     "forced-protocol": lambda: environment(NCCL_PROTO="LL"),

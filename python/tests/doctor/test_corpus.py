@@ -288,6 +288,52 @@ def test_an_exception_thrown_beside_a_timeout_is_the_watchdogs_own(tmp_path: Pat
     assert [each.name for each in loud(text, tmp_path)] == ["watchdog-timeout"]
 
 
+WAITS = (
+    "[rank3]:[E ProcessGroupNCCL.cpp:629] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, "
+)
+WAITS += "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n"
+THROWN = "[rank7]: RuntimeError: rank 7, iteration 12: Unexpected result nan in the local loss\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (THROWN + WAITS, ["python-exception", "watchdog-timeout"]),
+        # What comes after may be of the end, and what is only said is no end.
+        (WAITS + THROWN, ["watchdog-timeout"]),
+        (THROWN.replace("RuntimeError:", "WARN") + WAITS, ["watchdog-timeout"]),
+        (THROWN + "step 13 loss 2.0\n" + WAITS, ["watchdog-timeout"]),
+    ],
+    ids=["before", "after", "a warning", "the job went on"],
+)
+def test_what_ended_a_program_before_others_waited_is_the_cause(text: str, names: list[str], tmp_path: Path) -> None:
+    assert [each.name for each in loud(text, tmp_path)] == names
+
+
+def test_an_end_before_others_gave_up_waiting_for_rank_0_is_the_cause(tmp_path: Path) -> None:
+    lines = [
+        "[rank0]: KeyError: 'hidden_size'\n",
+        "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/8 clients joined.\n",
+    ]
+    assert [each.name for each in loud("".join(lines), tmp_path)] == ["python-exception"]
+    assert loud("".join(lines[::-1]), tmp_path)[0].name == "rendezvous-timeout"
+
+
+def test_a_warning_of_nccl_stands_before_the_error_that_repeats_it(tmp_path: Path) -> None:
+    said = "n0:1:2 [0] init.cc:7 NCCL WARN The moon is in the wrong phase\n"
+    found = loud(said + "RuntimeError: NCCL error: unhandled system error\n", tmp_path)
+    assert [(each.name, each.severity) for each in found] == [("nccl-warnings", Severity.ERROR)]
+
+
+@pytest.mark.parametrize(("begun", "names"), [(1, ["init-incomplete", "dns"]), (2, ["init-incomplete"])])
+def test_what_all_ranks_came_through_is_no_fault(begun: int, names: list[str], tmp_path: Path) -> None:
+    comm = "ncclCommInitRank comm 0x{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} busId 1000 commId 0xa - Init START\n"
+    text = "socket.cpp:697] [c10d] The IPv4 network addresses of (w-0, 3389) cannot be retrieved "
+    text += "(gai error: -2 - Name or service not known).\n"
+    text += "".join(f"n0:1{rank}:2 [{rank}] NCCL INFO {comm.format(rank)}" for rank in range(begun))
+    assert sorted(each.name for each in loud(text, tmp_path)) == sorted(names)
+
+
 def test_two_processes_of_one_rank_are_a_fault_and_one_of_each_is_none(tmp_path: Path) -> None:
     ranks = [f"initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/4\n" for rank in range(4)]
     assert loud("".join(ranks), tmp_path) == []

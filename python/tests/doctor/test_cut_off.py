@@ -23,6 +23,8 @@ UNTOLD = {
     "iommu-fault": "that the job ran with it is said further down",
     "store-lost": "that the job had ended is said further down",
     "ranks-alike": "that the second fit went on is said further down",
+    "slurm-resources": "that the pod found its place is said further down",
+    "killed-by-launcher": "that the job was started anew is said further down",
     "server-waits": "that it was a compilation is said further down",
 }
 """What the part before the cut says, and only the part behind it takes back."""

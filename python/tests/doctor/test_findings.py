@@ -69,7 +69,11 @@ def test_every_finding_is_found_where_it_is_and_alone(name: str) -> None:
     snapshot, records = CASES[name](), RECORDS.get(name, ())
     mine = found(snapshot, name, records)
     assert mine and all(each.severity is Severity.NOTE for each in mine) == (name in ONLY_NOTES)
-    allowed = {"shared-memory": {"shared-memory"}, "shm-disabled": {"shm-disabled", "p2p-disabled"}}
+    allowed = {
+        "shared-memory": {"shared-memory"},
+        "shm-disabled": {"shm-disabled", "p2p-disabled"},
+        "hca-not-found": {"hca-not-found", "network-interface"},
+    }
     assert loud(snapshot, records) == allowed.get(name, {name} - ONLY_NOTES), "false alarms beside it"
     for each in mine:
         assert each.evidence and all(fact.fact and fact.where for fact in each.evidence)

@@ -84,6 +84,19 @@ def test_the_last_sign_of_life_counts_and_not_the_first() -> None:
     assert scanning.alive == 100
 
 
+def test_dull_lines_count_where_a_traceback_is_ignored_between_them() -> None:
+    # An ignored traceback begins and ends within a batch: what stands around it is seen, what it holds is not.
+    step, ignored = "step {} loss 2.1", ["Exception ignored in: <function f>", "Traceback (most recent call last):"]
+    lines = [step.format(1), *ignored, step.format(4), "OSError: [Errno 28] No space left on device", step.format(6)]
+    scanning = Scanning("a", ALL)
+    sieve = Sieve(scanning)
+    assert list(sieve.passed(enumerate([each.encode() for each in lines], 1))) == []
+    assert (scanning.alive, dict(scanning.hits), sieve.lines) == (6, {}, 6)
+    more = Sieve(Scanning("a", ALL))
+    assert list(more.passed(enumerate([b"step 7 loss 2.1"] * 1500, 1))) == []
+    assert (more.scanning.alive, more.lines) == (1500, 1500)
+
+
 def test_a_fault_of_a_shape_that_was_dull_once_is_seen(tmp_path: Path) -> None:
     text = "kernel: NVRM: Xid (PCI:0000:3b:00): 0, none\n" * 3 + "kernel: NVRM: Xid (PCI:0000:3b:00): 79, none\n"
     assert "gpu-off-bus" in [each.name for each in loud(text.encode(), tmp_path)]
@@ -114,6 +127,25 @@ def test_logs_of_objects_are_opened(line: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ['{"schema": 9, "log": 1}', '{"a": 1}', "[1]", "n0 {}", ""])
 def test_other_objects_are_no_logs(text: str) -> None:
     assert not is_json_log(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (
+            '{"level":"error","ts":"2026-11-01","msg":"Xid event detected","xid":48,"pci":"0000:4e:00.0"}\n',
+            "gpu-memory-error",
+        ),
+        (
+            '{"level":"error","msg":"Reconciler error","error":"dial tcp 10.0.0.4:8443: connection refused"}\n',
+            "connection-refused",
+        ),
+        ('{"EventId":"A1","EventType":"Preempt","ResourceType":"VirtualMachine"}\nstep 3\n', "job-cancelled"),
+    ],
+    ids=["a number apart", "the error apart", "an event above lines"],
+)
+def test_what_an_object_keeps_apart_from_its_sentence_is_read(text: str, name: str, tmp_path: Path) -> None:
+    assert [each.name for each in loud(text.encode(), tmp_path)] == [name]
 
 
 def test_a_broken_object_stays_a_line() -> None:

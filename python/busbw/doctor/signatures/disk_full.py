@@ -14,6 +14,7 @@ SIGNATURE = Signature(
         r"\[Errno 28\]",
     ),
     unless=(
+        "</torch_",
         "shm",
         "nccl",
         "shared memory",

@@ -8,7 +8,7 @@ SIGNATURE = Signature(
     title="a shared library cannot be found: {library}",
     patterns=(
         r"name '(?P<library>nccl)\w+' is not defined",
-        r"Distributed package doesn't have NCCL",
+        r"Distributed package doesn't have (?P<library>NCCL)",
         r"Backend nccl is not available",
         r"NCCL_NET_PLUGIN \S+ not found",
         r"Unable to load NCCL library",
@@ -30,6 +30,9 @@ SIGNATURE = Signature(
         "libcuda.so",
     ),
     confirm="ldd PROGRAM | grep 'not found'; echo $LD_LIBRARY_PATH on every node",
-    cure="install the library on every node or pass LD_LIBRARY_PATH on (mpirun -x LD_LIBRARY_PATH)",
+    cure=(
+        "install the library on every node (or the build of PyTorch that brings it) or pass LD_LIBRARY_PATH on (mpirun "
+        "-x LD_LIBRARY_PATH)"
+    ),
     source="ld.so's own words",
 )

@@ -14,11 +14,10 @@ SIGNATURE = Signature(
         r"multicast (?:object|team).{0,60}(?:fail|not (?:supported|permitted))",
         r"Failed to bind NVLink SHARP",
         r"NVLS.{0,20}Multicast memory",
-        r"nvls\.cc:\d+.{0,80}(?:fail|Cuda)",
+        r"nvls\.cc:\d+(?!.{0,200}out of memory).{0,80}(?:fail|Cuda)",
         r"cuMulticast\w+.{0,60}fail",
         r"Multicast (?:support|pointer) requested",
     ),
-    unless=("out of memory",),
     explains=(
         "invalid-argument",
         "cuda-not-supported",

@@ -3,7 +3,8 @@
 from busbw.doctor.signature import Signature, Stage
 
 _HEAD = (
-    r"(?:\W*(?:\[?\w*\d*\]?:?\s*)?|\s*(?:[\[(][^\])\n]{1,80}[\])]:? ?){1,4}|[\w.-]{1,60}: |[^\n]{0,100}?(?:\| |\bERROR\b[^\n]{0,60}?[:\]-] |\[rank\d+\]: ?|<std\w+>:"
+    r"(?:\W*(?:\[?\w*\d*\]?:?\s*)?|\s*(?:[\[(][^\])\n]{1,80}[\])]:? ?){1,4}|[\w.-]{1,60}: "
+    r"|[^\n]{0,100}?(?:\| |\bERROR\b[^\n]{0,60}?[:\]-] |\[rank\d+\]: ?|<std\w+>:"
     r"|\w\[\d+\]: |/\w[\w-]*\] |\bpid=\d{1,8}[^)\n]{0,40}\) ?|\w\] |\dZ ))"
 )
 """What launchers, services and loggers put before a line."""

@@ -5,7 +5,10 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="rank-variables",
     stage=Stage.LAUNCH,
-    title=("the variables of the launcher are missing: the program was not started by torchrun, srun or mpirun"),
+    title=(
+        "the variables of the launcher are missing: the program was not started by torchrun, srun or mpirun, or uses "
+        "the process group before init_process_group"
+    ),
     patterns=(
         r"Horovod has not been initialized",
         r"environment variable \w+ expected, but not set",
@@ -17,7 +20,7 @@ SIGNATURE = Signature(
     confirm="env | grep -e RANK -e WORLD_SIZE -e MASTER",
     cure=(
         "start it with torchrun (or python -m torch.distributed.run), or export RANK, WORLD_SIZE, "
-        "LOCAL_RANK, MASTER_ADDR and MASTER_PORT in each process"
+        "LOCAL_RANK, MASTER_ADDR and MASTER_PORT in each process; call init_process_group before the first collective"
     ),
     source="torch/distributed/rendezvous.py",
 )

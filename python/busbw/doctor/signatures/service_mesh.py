@@ -12,7 +12,7 @@ SIGNATURE = Signature(
         r"\benvoy\b.{0,120}(?:denied|reset|refused|filter chain not found|upstream)",
         r"NR filter_chain_not_found",
         r"(?:NetworkPolicy|CiliumNetworkPolicy).{0,60}(?:denied|drop)",
-        r"Policy denied (?:by denylist )?DROPPED",
+        r"Policy denied (?:by denylist )?DROPPED|drop \(Policy denied\)",
         r"linkerd\S*.{0,100}(?:refused|denied|reset)",
     ),
     explains=("remote-error", "connection-refused", "connection-timeout", "master-unreachable", "socket-failed"),

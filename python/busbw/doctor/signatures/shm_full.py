@@ -7,7 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="/dev/shm is full or too small: NCCL cannot make its shared memory segments",
     patterns=(
-        r"Please check that /dev/shm",
+        r"Please check that /dev/shm|unable to write to file </torch_",
         r"\b(?:status|code)(?: of|:)? (?:135|-7)\b",
         r"\b(?:exit|return)\w*(?: with)?(?: exit| return)?[ _-]?(?:code|status)?\W{1,4}(?:-7|135)\b",
         r"Signals\.SIGBUS",
