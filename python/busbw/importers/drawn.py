@@ -26,6 +26,8 @@ STARTS = (
 _BEHIND = re.compile(r"[A-Za-z]\w{0,20}=\S{0,40}|(?i:ok|pass|passed|fail|failed)")
 _NUMBER = re.compile(r"[-+]?\d")
 _UNITS = re.compile(r"\s*(?:\([^()]{1,12}\)\s*){2,}")
+_ONE_BLANK = re.compile(r"# ?\w+(?: \w+){2,12}")
+"""The header of a file of data for gnuplot."""
 _WIKI_START = re.compile(r"\s*\{\|")
 _PLACES = re.compile(r"(?i)out[- _]?of[- _]?place")
 
@@ -77,7 +79,15 @@ class Parser:
     def _cells(self, line: str) -> list[str]:
         cells = cells_of(line, self._mark)
         # The index that pandas prints, and a mark of the row in front.
-        if not self._mark and len(cells) == len(self._columns) + 1 and cells[0] == str(len(self._rows)):
+        if (
+            not self._mark
+            and len(cells) == len(self._columns) + 1
+            and cells[0]
+            in (
+                str(len(self._rows)),
+                str(len(self._rows) + 1),
+            )
+        ):
             return cells[1:]
         # What a script prints behind the last figure, such as rc=0.
         if not self._mark and len(cells) == len(self._columns) + 1 and _BEHIND.fullmatch(cells[-1]):
@@ -142,7 +152,8 @@ class Parser:
         text = line.lstrip()
         if len(line) > MAX_HEADER or text[:1] in "{[<":
             return False
-        text = text.lstrip("# ") if text.startswith("#") and "," in text else line
+        commented = text.startswith("#") and ("," in text or _ONE_BLANK.fullmatch(text))
+        text = text.lstrip("# ") if commented else line
         mark = mark_of(text)
         ways = [(cells, [column_of(cell) for cell in cells]) for cells in header_cells(text, mark)]
         for cells, columns in sorted(ways, key=lambda way: way[1].count(None)):

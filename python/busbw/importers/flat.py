@@ -20,6 +20,7 @@ from busbw.importers.torch_names import torch_type
 from busbw.importers.units import Figure, Row, Units, units_of
 from busbw.importers.values import collective_named, number, size_in_bytes, type_named
 from busbw.records import Case, Collective, Library, Placement, Tool
+from busbw.records.bandwidth import bus_factor
 
 FORMAT = "flat table of results"
 RCCL_FORMAT = "rccl-tests CSV or JSON"
@@ -195,7 +196,7 @@ class Runs:
         return min((each for each in found if scaled(each[0]) > 0.9 * most), key=lambda each: each[0].slack)[1]
 
     def _figure(self, cell: str, unit: str) -> Figure | None:
-        value, own = split_unit(cell[:40])
+        value, own = split_unit(_SPREAD.sub("", cell[:60])[:40])
         plain = plain_number(value, self.mark, commas=self.commas)
         figure = Figure.of(plain, own or unit)
         # -1 and the like say that there is no figure.
@@ -227,7 +228,7 @@ class Runs:
                 continue
             notes += [units.note] if units.note and units.note not in notes else []
             cases += [_case(raw, run.collective, units, many=len(variants) > 1) for raw in raws]
-        if not cases:
+        if not cases or self._contradicts(run, cases):
             return
         if len(variants) > 1:
             shown = ", ".join(str(each)[:40] for each in variants[:8])
@@ -249,6 +250,24 @@ class Runs:
             draft.size = told
             notes.append(f"{told} ranks: from the words above the table")
         self._sink.sweep_ends(draft, self._around)
+
+    def _contradicts(self, run: _Run, cases: Sequence[Case]) -> bool:
+        """Whether the ranks that the rows name cannot give any of their bus bandwidths; then it is told."""
+        ranks = run.ranks if run.nodes is None else None
+        factor = bus_factor(run.collective, ranks) if ranks else None
+        ratios = [
+            case.busbw_GBps / case.algbw_GBps
+            for case in cases
+            if case.algbw_GBps and case.algbw_GBps > 1 and case.busbw_GBps
+        ]
+        if not factor or not ratios or any(abs(ratio / factor - 1) < TOO_FAR for ratio in ratios):
+            return False
+        self._sink.problem(
+            run.line,
+            f"bandwidths and ranks contradict each other: bus over algorithm bandwidth is {ratios[0]:.3g}, and "
+            f"{ranks} ranks of {run.collective} give {factor:.3g}; nothing was imported",
+        )
+        return True
 
     def close(self) -> None:
         """The table ends."""
@@ -304,6 +323,10 @@ def _ranks_of_ratios(run: _Run, cases: Sequence[Case], notes: list[str]) -> int 
     return ranks
 
 
+_SPREAD = re.compile(r"\s*(?:\u00b1|\+/-|\+-)\s*[\d.,]{1,20}")
+"""How far a mean is off, behind it."""
+TOO_FAR = 0.1
+"""Of bus over algorithm bandwidth: beyond that it is no rounding."""
 FROM_TIME = "algorithm bandwidth from size and time"
 
 

@@ -66,7 +66,12 @@ def parse(text: str, sink: Sink) -> None:
 
 def cells_of_object(raw: Mapping[str, Any]) -> list[tuple[Column, str]]:
     """The values of an object whose names are known."""
-    return [(column, str(each)[:80]) for name, each in raw.items() if (column := column_of(name)) is not None]
+    cells = [(column, str(each)[:80]) for name, each in raw.items() if (column := column_of(name)) is not None]
+    if not any(column.field in ("collective", "op") for column, _ in cells):
+        # Under whatever name: nothing else of a result is called as a collective is.
+        named = {each for each in raw.values() if isinstance(each, str) and len(each) < 40 and collective_named(each)}
+        cells += [(Column("collective"), named.pop())] if len(named) == 1 else []
+    return cells
 
 
 def rows_in(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -99,7 +104,7 @@ def _objects(value: Any, above: Mapping[str, Any], depth: int) -> Iterator[Mappi
         for row in columns:
             yield {**above, **plain, **row}
         return
-    around = {**above}
+    around = {**above, **_said_beside(value)}
     for key, each in plain.items():
         column = column_of(key)
         if column is not None and column.field in _AROUND:
@@ -110,6 +115,22 @@ def _objects(value: Any, above: Mapping[str, Any], depth: int) -> Iterator[Mappi
 
 
 _MEASURED = frozenset({"time", "algbw", "busbw"})
+
+
+def _said_beside(value: Mapping[str, Any]) -> dict[str, Any]:
+    """What objects beside the rows say of all of them: `config`, `case` and the like, where they agree."""
+    found: dict[str, Any] = {}
+    for part in [each for each in value.values() if isinstance(each, dict)][:20]:
+        for key, each in part.items():
+            if not isinstance(each, (str, int)) or isinstance(each, bool) or len(key) > 40:
+                continue
+            column = column_of(key)
+            named = isinstance(each, str) and collective_named(each[:40]) is not None
+            name = "collective" if named and (column is None or column.field in ("op", "collective")) else key
+            known = named if name == "collective" else column is not None and column.field in _AROUND
+            if known and found.setdefault(name, each) != each:
+                return {}
+    return found
 
 
 def _of_key(key: str, inner: Any) -> dict[str, Any]:

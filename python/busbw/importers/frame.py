@@ -6,8 +6,13 @@ import re
 from collections.abc import Sequence
 
 _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
+_PANE = re.compile(r"^[\u2502\u2503]|\s*[\u2502\u2503]$")
+"""The borders of a pane of a terminal that was copied with them."""
+_MARKED = re.compile(r"^#[#>](?: (?=[#\s])|$)")
+"""How documents that run code (knitr, reprex) mark what it printed; headings go on with a word."""
 _CELL = re.compile(r"(?<=[^|\s])\s*\|(?: ?\|)\s*$|^\s*\|(?: ?\|)\s*$")
 """What ends each line of a gist or another page of numbered lines that was saved as a table of one column."""
+_TABLE = re.compile(r"# nThread |# Using devices|#\s+Rank |\balgbw\b|# OSU |# Benchmarking ")
 _LINE_NUMBER = re.compile(r"\s{0,8}(\d{1,9})[:-](?=\s|\D)")
 
 
@@ -34,6 +39,10 @@ def _around(lines: Sequence[str]) -> list[re.Pattern[str]]:
         found.append(_CELL)
     if any(line[:1] == ">" for line in lines):
         found.append(_QUOTE)
+    if sum(line[:1] == line[-1:] == "\u2502" and line.count("\u2502") == 2 for line in lines) * 2 > len(lines):
+        found.append(_PANE)
+    if any(_MARKED.match(line) and _TABLE.search(line) for line in lines):
+        found.append(_MARKED)
     return found
 
 

@@ -87,6 +87,11 @@ class Source:
         self._progress = progress
         self._stream: Readable = stream
         self.head = _read(stream, SNIFFED, name)
+        # Copying and truncating a log that is still written leaves zeros where its beginning was.
+        while self.head.startswith(b"\0" * 16) and not self.head.strip(b"\0"):
+            self.head = _read(stream, SNIFFED, name)
+        if self.head.startswith(b"\0" * 16):
+            self.head = self.head.lstrip(b"\0")
         self._packed: _Rejoined | None = None
         unpack = next((each for magic, each in PACKED.items() if self.head.startswith(magic)), None)
         if unpack is not None:

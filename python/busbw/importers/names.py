@@ -40,7 +40,7 @@ _FIGURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 _FILLERS = frozenset((
     "a", "achieved", "actual", "and", "buf", "buffer", "call", "collective", "comm", "communication", "cuda", "data",
-    "full", "gpu",
+    "estimated", "full", "gpu",
     "in", "input", "iter", "iteration", "kernel", "measured", "message", "msg", "num", "observed", "number", "of", "op",
     "out", "output", "per", "tensor", "the", "transfer", "wall",
 ))  # fmt: skip

@@ -21,6 +21,8 @@ _CONTEXT = {"error": "max_error", "i_min": "iteration_min_us", "i_max": "iterati
             "i_cv%": "iteration_cv_percent"}  # fmt: skip
 OPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum"})
 
+VERDICTS = frozenset({"PASS", "PASSED", "OK", "FAIL", "FAILED", "WARN", "\u2713", "\u2714", "\u2705", "\u274c"})
+"""What scripts put behind a row that they judged."""
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)\s+(\d\d:\d\d:\d\d)\s*$")
 
 
@@ -117,6 +119,8 @@ def cut(line: str, layout: Layout, *, one_placement: bool = False) -> Row | None
         del words[expected:]
     if len(words) == expected - 1 and "op" in names and words[names.index("op")] not in OPS | {"none"}:
         words.insert(names.index("op"), "")  # hypercube prints an empty reduction
+    if len(words) == expected + 1 and words[-1].strip("[]()").upper() in VERDICTS:
+        del words[-1]
     lead = tuple(words[: len(names)])
     if len(lead) < len(names) or not _lead_is_sound(dict(zip(names, lead, strict=True))):
         return None

@@ -7,6 +7,7 @@ import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -21,7 +22,19 @@ from busbw.importers.titles import ranks_in
 __all__ = ["FORMAT", "STARTS", "Parser"]
 
 STARTS = (
-    *("busbw", "busBw", "BusBW", "bus_bw", "busBW", "BusBw", "Bus BW", "bus bw", "Bus bandwidth", "bus bandwidth"),
+    *(
+        "busbw",
+        "busBw",
+        "BusBW",
+        "bus_bw",
+        "busBW",
+        "BusBw",
+        "Bus BW",
+        "bus bw",
+        "Bus bandwidth",
+        "bus bandwidth",
+        "Bus Bandwidth",
+    ),
     *("algbw", "algBw", "AlgBW", "alg_bw", "algBW", "AlgBw", "Algo BW", "time_us=", "latency_us="),
 )
 """One of these names is in every such line."""
@@ -31,8 +44,9 @@ MOST_FIGURES = 12
 """Figures with units that a line of one result has."""
 _UNIT = r"(?:[kKMGT]?i?B(?:/s|ps)?|[KMG]b(?:it)?/s|[KMG]bps|[µμu]s|ms|ns|s)(?![\w=:/])"
 _VALUE = rf"(?P<value>[-+]?\d[\d.]{{0,30}}(?:e[-+]?\d{{1,3}})? ?{_UNIT}|[-+\w.]{{1,60}})"
-_EQUALS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?:\([\w/]{{1,8}}\))?)= {{0,12}}\"?{_VALUE}")
+_EQUALS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?:\([\w/]{{1,8}}\))?) ?= {{0,12}}\"?{_VALUE}")
 _COLONS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?: ?\([\w/]{{1,8}}\))?): {{0,4}}{_VALUE}")
+_WORDS_BEFORE = re.compile(r"(?:^|[;,|({]) *((?:[A-Za-z]\w{0,20} ){1,3})$")
 _OBJECT = re.compile(r"[{].*[}]")
 _FREE = re.compile(rf"(?<![\w.])(?P<value>\d[\d.]{{0,20}}) ?(?P<unit>{_UNIT})")
 _RATE_BEFORE = re.compile(r"(?i)\b(alg(?:o|orithm)?[ _]?(?:bw|bandwidth)|bus[ _]?(?:bw|bandwidth))[\W_]{0,6}$")
@@ -40,7 +54,7 @@ _RATE_BEHIND = re.compile(r"(?i)^\W{0,3}(alg(?:o|orithm)?[ _]?(?:bw|bandwidth)|b
 _OTHER_BEFORE = re.compile(r"(?i)\b(?:min|max|std|p99|p95|p90|best|worst|total|elapsed)\W{0,4}$")
 _LIST = re.compile(r"(?i)\b(?:gpus?|devices|ranks)\W{1,3}\[(\d{1,5}(?:, ?\d{1,5}){1,4096})\]")
 _ALONE = re.compile(
-    r"[\s|*-]{0,8}(?P<name>[A-Za-z][\w ]{0,40}?(?: ?\([\w/]{1,8}\))?)(?:\s*[:=]\s{0,8}|\s{1,40}\|\s{1,8})"
+    r"[\s|*-]{0,8}(?P<name>[A-Za-z][\w -]{0,40}?(?: ?\([\w/ ]{1,20}\))?)(?:\s*[:=]\s{0,8}|\s{1,40}\|\s{1,8})"
     rf"(?P<value>[-+]?\d[\d.,]{{0,30}}(?:e[-+]?\d{{1,3}})?(?: ?{_UNIT})?)\s*$"
 )
 """A name, a value and nothing else."""
@@ -58,13 +72,14 @@ class Parser:
         self._rows = 0
         self._block: dict[str, tuple[Column, str]] = {}
         self._block_at = 0
+        self._shared: dict[str, tuple[Column, str]] = {}
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line holds a result."""
         if self._in_block(line, number_):
             return True
-        if "{" in line and len(line) <= MAX_OBJECT:
-            return self._object(line, number_)
+        if "{" in line and len(line) <= MAX_OBJECT and self._object(line, number_):
+            return True
         if len(line) > MAX_LINE:
             return False
         for pattern in (_EQUALS, _COLONS):
@@ -81,7 +96,10 @@ class Parser:
     def _cells(self, pattern: re.Pattern[str], line: str) -> list[tuple[Column, str]]:
         found = []
         for match in pattern.finditer(line):
-            column = column_of(match["name"][:MAX_NAME])
+            name = match["name"][:MAX_NAME]
+            # "Bus bandwidth: ..." between other names: all words since the last sign, where they name something.
+            words = _WORDS_BEFORE.search(line, max(0, match.start() - 60), match.start())
+            column = (column_of(f"{words[1]}{name}") if words else None) or column_of(name)
             if column is not None and column.field != "aside":
                 found.append((column, match["value"]))
         return found
@@ -122,16 +140,28 @@ class Parser:
             if column.field not in ("algbw", "busbw"):
                 return False
             self._block_at = number_
-            for above in reversed(self._sink.above()):
-                before = _alone(above)
-                if before is None or before[0] in self._block:
-                    break
-                self._block[before[0]] = before[1:]
+            self._block = self._from_above()
         self._block[name] = (column, value)
         return True
 
+    def _from_above(self) -> dict[str, tuple[Column, str]]:
+        """Names and values right above a bandwidth; the ranks above the title of a part hold for all its blocks."""
+        found: dict[str, tuple[Column, str]] = {}
+        beyond = False
+        for above in reversed(self._sink.above()):
+            before = _alone(above)
+            if before is None and above.endswith(":") and len(above) < 80 and not beyond:
+                beyond, self._shared = True, {}
+                continue
+            if before is None or before[0] in found:
+                break
+            found[before[0]] = before[1:]
+            if beyond and before[1].field == "ranks":
+                self._shared[before[0]] = before[1:]
+        return {**self._shared, **found}
+
     def _end_block(self) -> None:
-        cells, self._block = list(self._block.values()), {}
+        cells, self._block = _of_one(list(self._block.values())), {}
         if not cells:
             return
         if not is_table([column for column, _ in cells]):
@@ -148,6 +178,14 @@ class Parser:
         """The lines end."""
         self._end_block()
         self._end_runs()
+
+
+def _of_one(cells: Cells) -> list[tuple[Column, str]]:
+    """The cells of one result, of which some name its collective: `time per all_reduce`, `bus bandwidth`."""
+    named = {column.collective for column, _ in cells if column.collective is not None}
+    if len(named) != 1 or any(column.field == "collective" for column, _ in cells):
+        return list(cells)
+    return [(Column("collective"), named.pop()), *((replace(column, collective=None), cell) for column, cell in cells)]
 
 
 def _value_of(text: str) -> Any:
@@ -170,13 +208,13 @@ def _alone(line: str) -> tuple[str, Column, str] | None:
     found = _ALONE.match(line) if len(line) < 200 else None
     if found is None:
         return None
-    name = " ".join(found["name"].split()).lower()
+    name = " ".join(found["name"].split("(")[0].split()).lower()
     column = column_of(found["name"][:MAX_NAME]) or _world(name)
     return (name, column, found["value"].replace(",", "")) if column is not None else None
 
 
 def _world(name: str) -> Column | None:
-    return Column("ranks") if name in ("world", "gpus", "number of ranks", "num gpus", "pes") else None
+    return Column("ranks") if name in ("world", "gpus", "number of ranks", "num gpus", "pes", "world size") else None
 
 
 def _free(line: str) -> list[tuple[Column, str]]:

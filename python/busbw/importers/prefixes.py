@@ -25,6 +25,7 @@ _ATOM = rf"""
   | (?:{_MONTH}\ [\d ]\d\ \d\d:\d\d:\d\d|{_ISO})\ (?P<journal>[\w.-]{{1,80}}\ [\w./-]{{1,80}}\[\d{{1,9}}\]):\s
   | \ {{0,40}}\[(?:[\w.@-]{{1,80}}@)?(?P<mpi>\d{{1,9}},\d{{1,9}})\](?:\[[^\]]{{0,80}}\])?<std(?:out|err|diag)>:
   | \ {{0,40}}<std(?:out|err|diag)>:
+  | @[0-9a-f]{{24}}\ |<\d{{1,3}}>(?={_MONTH}\ )
   | \[(?P<torch>(?:default|rank|trainer|worker)[_-]?\d{{1,9}})\]:
   | \[(?P<hydra>\d{{1,7}})\]\ (?!NCCL\ )
   | \((?P<ray>[A-Za-z_][\w.]{{0,60}}\ pid=\d{{1,9}}(?:,\ ip=[\d.:a-f]{{1,45}})?)\)\ ?
@@ -57,6 +58,8 @@ BULLETS = frozenset({"-", "*", "+", "\u2022"})
 _TOKEN = re.compile(r"(?P<space>\s+)|(?P<number>\d+)|(?P<word>[^\W\d]+|[.-]+)|(?P<sign>.)", re.DOTALL)
 
 
+_UNITS_OF_TIME = frozenset({"s", "ms", "us", "sec", "secs", "m", "h"})
+"""What stands behind a number that says how long something took and names nobody."""
 _CLOSING = {mark: re.compile(rf"{mark}?[\])}}, ]{{0,8}}$") for mark in "\"'"}
 """What ends a line within quotes."""
 
@@ -170,7 +173,11 @@ def pattern_of(prefix: str) -> str | None:
     at = 0
     for time in [*_TIMES.finditer(prefix), None]:
         end = time.start() if time else len(prefix)
-        parts += [_part(token, signs=signs) for token in _TOKEN.finditer(prefix, at, end)]
+        tokens = list(_TOKEN.finditer(prefix, at, end))
+        parts += [
+            r"\d{1,20}" if token["number"] and behind in _UNITS_OF_TIME else _part(token, signs=signs)
+            for token, behind in zip(tokens, [*(each[0] for each in tokens[1:]), ""], strict=False)
+        ]
         if time:
             parts.append(f"(?:{_TIMES.pattern})")
             at = time.end()

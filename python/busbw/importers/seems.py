@@ -6,6 +6,49 @@ import re
 
 _KINDS: tuple[tuple[str, str], ...] = (
     (
+        r"^Communicators\.\.\. \(|^Job summary\n=+$",
+        "what NCCL's RAS client (ncclras) says of a running job, which has no times: "
+        "`busbw watch` follows its collectives",
+    ),
+    (
+        r'"foms" *: *\[|figures of merit:',
+        "Ramble's results, whose figures lost their table: import the output of the experiment (its .out file)",
+    ),
+    (
+        r"High-Performance Linpack|^T/V +N +NB +P +Q +Time +Gflops",
+        "HPL's result, a benchmark of solving equations and not of collectives",
+    ),
+    (r"^STREAM version|^Function +Best Rate MB/s", "STREAM's bandwidths of memory, which are no collectives"),
+    (
+        r"^sockperf: |TCP STREAM TEST from|UDP STREAM TEST from|REQUEST/RESPONSE TEST from",
+        "sockperf's or netperf's test of one pair, which is no collective: `busbw predict` expects rates",
+    ),
+    (
+        r"#@reproMPI|^#MPI calls:",
+        "ReproMPI's samples, one call a row: write size, time and collective as columns of CSV, or import its summary",
+    ),
+    (r"proc'd: \d+ \(", "gpu-burn's test of arithmetic: `busbw doctor` looks at clocks and throttling"),
+    (
+        r"^\s*Link \d+: [\d.]+ GB/s$",
+        "the links that nvidia-smi counts, and no measurement: `busbw doctor` reads the machine itself",
+    ),
+    (
+        r"\| (?:nccl|rccl|ib)-\w+(?::[\w-]+)? +\| [\w:-]+/",
+        "superbench's summary over nodes, which has no ranks: import its results-summary.jsonl",
+    ),
+    (
+        r"HPCG-Benchmark|HPCG result is",
+        "HPCG's result, a benchmark of solving equations and not of collectives",
+    ),
+    (
+        r"^(?:writing|reading) test, size=\d+ offset=",
+        "GDRCopy's copies between host and GPU, which are no collectives: `busbw doctor` looks at the way between them",
+    ),
+    (
+        r"^(?:tcp|udp|rc|uc|ud|rds|sctp|sdp|xrc)_\w{1,20}:\n +(?:bw|latency|msg_rate) +=",
+        "qperf's test of one pair, which is no collective: `busbw sendrecv` measures pairs through NCCL",
+    ),
+    (
         r'"benchmarks" *: *\[[^\0]{0,4000}"(?:real_time|cpu_time)"|^Benchmark +Time +CPU +Iterations',
         "Google Benchmark's times, whose names only say what was measured: "
         "write size, time and collective as columns of CSV",
@@ -167,6 +210,10 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (
         r"\A[\w .()/%#-]+(?:,[\w .()/%#-]+){1,50}\n[^,\n]+(?:,[^,\n]+)+",
         "CSV without columns of sizes and bandwidths or times",
+    ),
+    (
+        r"\A[\w-]+:\n +[\w-]+:",
+        "YAML: write size, time, bandwidth and collective as columns of CSV, or as a list of rows with these names",
     ),
     (r"^[\w-]+: [^\n]+\n(?:[\w-]+:|  ?\S)", "YAML or settings"),
     (r"[Uu]sage: |invalid option", "the help text of a program"),

@@ -15,7 +15,23 @@ MAX_NAMES = 4096
 """Pods and streams that are told apart; the lines of further ones are read together."""
 
 _TEXT_KEYS = frozenset(
-    ("message", "textpayload", "log", "_raw", "stdout", "line", "body", "text", "content", "msg", "_msg", "output")
+    (
+        "message",
+        "textpayload",
+        "log",
+        "_raw",
+        "stdout",
+        "line",
+        "body",
+        "text",
+        "content",
+        "msg",
+        "_msg",
+        "output",
+        "short_message",
+        "full_message",
+        "stringvalue",
+    )
 )
 """Under these services keep a line, in any case."""
 _NAME_KEYS = (
@@ -26,7 +42,7 @@ _NAME_KEYS = (
 
 WRAPPED = re.compile(
     r'^[ \t]*(?:[^\n"]{0,80}[\[{][^\n]{0,1000}?)?'
-    r'"(?:message|textPayload|log|_raw|stdout|line|body|text|content|msg|_msg|output|values|[\w.]{0,40}stdout_lines)"'
+    r'"(?:message|textPayload|log|_raw|stdout|line|body|text|content|msg|_msg|output|short_message|stringValue|values|[\w.]{0,40}stdout_lines)"'
     r'\s*:\s*(?:"(?=[^"])|\[)',
     re.MULTILINE | re.IGNORECASE,
 )
@@ -45,6 +61,8 @@ _CELL = re.compile(
 )
 _SPAN = re.compile(r"(?i)\b(col|row)span\s*=\s*[\"']?(\d{1,2})")
 _ROW_END = re.compile(r"(?i)(?<=</tr>)|(?=<tr\b)")
+MAX_ROW_LINES = 200
+"""Lines of HTML that one row of a table may have."""
 MIN_CELLS = 3
 """Cells of a row of figures; pages that number the lines of a log have two."""
 _TAG = re.compile(r"</?(?!std(?:out|err|diag)>)[A-Za-z][^<>]{0,2000}>")
@@ -221,9 +239,22 @@ class HtmlText:
 
     def __init__(self) -> None:
         self._spanning: list[tuple[int, str, int]] = []
+        self._open: list[str] = []
+        """Lines of a row that goes on."""
 
     def lines(self, line: str) -> list[str]:
-        """The lines of text that a line of HTML shows."""
+        """The lines of text that a line of HTML shows; a row of a table that has several comes with its last."""
+        lower = line.lower()
+        if not self._open and ("<tr" not in lower or "</t" in lower or lower.count("<t") > 1):
+            return self._shown(line)
+        before = self._shown(" ".join(self._open)) if self._open and "<tr" in lower else []
+        self._open = [line] if before else [*self._open, line]
+        if "</tr" not in lower and "</table" not in lower and len(self._open) < MAX_ROW_LINES:
+            return before
+        row, self._open = " ".join(self._open), []
+        return [*before, *self._shown(row)]
+
+    def _shown(self, line: str) -> list[str]:
         rows = _ROW_END.split(line) if line.count("<t") > MIN_CELLS else [line]
         shown = [self._row(part) for row in rows if row.strip() or len(rows) == 1 for part in _BREAK.split(row)]
         return shown or [""]
@@ -243,7 +274,7 @@ class HtmlText:
             shown += [text, *[""] * (min(spans.get("col", 1), 50) - 1)]
         self._take_spanning(shown, below)
         self._spanning = below
-        return f"|{'|'.join(shown)}|"
+        return f"|{'|'.join(each or ' ' for each in shown)}|"
 
     def _take_spanning(self, shown: list[str], below: list[tuple[int, str, int]]) -> None:
         for at, text, left in self._spanning:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from world_abroad import abroad_shapes
 from world_corpus import Fact, Shape, nccl_tests_shapes
+from world_makers import makers_data, makers_lines, makers_refused, makers_tables
 from world_others import other_shapes
 from world_pasted import contradictions, logger_shapes, other_tools, post_shapes
 from world_scripts import data_files, printed_lines, printed_tables
@@ -20,6 +21,7 @@ from world_second import named_columns, named_values
 from world_strangers import stranger_shapes
 from world_tables import table_shapes
 from world_wild import wild_shapes
+from world_wraps import wrapped_by_services, wrapped_by_shells
 
 from busbw.base.errors import UserError
 from busbw.importers import ImportedSweep, import_stream
@@ -28,7 +30,8 @@ from busbw.records import Record, parse_records
 SHAPES = [
     *nccl_tests_shapes(), *other_shapes(), *stranger_shapes(), *table_shapes(), *abroad_shapes(), *wild_shapes(),
     *printed_tables(), *printed_lines(), *data_files(), *logger_shapes(), *post_shapes(), *other_tools(),
-    *contradictions(), *named_values(), *named_columns(),
+    *contradictions(), *named_values(), *named_columns(), *wrapped_by_services(), *wrapped_by_shells(),
+    *makers_lines(), *makers_tables(), *makers_data(), *makers_refused(),
 ]  # fmt: skip
 
 

@@ -19,8 +19,10 @@ from made_recordings import Made, Row
 from made_recordings import write as write_recording
 from world_abroad import abroad_shapes
 from world_corpus import nccl_tests_shapes
+from world_makers import makers_data, makers_lines, makers_tables
 from world_others import other_shapes
 from world_tables import table_shapes
+from world_wraps import wrapped_by_services, wrapped_by_shells
 
 from busbw.base.errors import UserError
 from busbw.base.secrets import hidden, hide
@@ -104,7 +106,19 @@ def _these(*texts: str) -> Callable[[Path], list[bytes]]:
 def _samples(_: Path) -> list[bytes]:
     found = [path.read_bytes() for path in sorted(SAMPLES.iterdir()) if path.is_file() and "expected" not in path.name]
     shapes = [
-        shape.text.encode() for shape in (*nccl_tests_shapes(), *other_shapes(), *table_shapes(), *abroad_shapes())
+        shape.bytes
+        for shapes in (
+            nccl_tests_shapes,
+            other_shapes,
+            table_shapes,
+            abroad_shapes,
+            makers_lines,
+            makers_tables,
+            makers_data,
+            wrapped_by_services,
+            wrapped_by_shells,
+        )
+        for shape in shapes()
     ]
     return [each[:LONGEST] for each in (*found, *shapes)]
 
