@@ -40,6 +40,7 @@ OURS = {
     "launch.local": "/sys",
     "launch.turns": "the credentials of a socket",
     "launch.supervise": "/proc",
+    "experiment.tune_nccl.ways": "tables that tune nccl wrote itself, for their hash",
     "records.catalogue": "figures that are shipped",
     "report.html": "parts of the page that are shipped",
     "fleet.watch": "results of a fleet, by fleet.results",
