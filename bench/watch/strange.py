@@ -2,7 +2,8 @@
 
     python3 bench/watch/strange.py --build build [--faults lock,io] [--trials 1] [--ranks 4]
 
-The jobs are those of strange_job.py. What must be said was written down before any was tried: who, and why. A verdict
+The jobs are those of strange_job.py. What must be said was written down before any was tried: who, and why (but for
+four in which the rank stood at the begin of a sentence, with a capital). A verdict
 is right if it is the only one, and the delay counts as in faults.py. Exit code: 1 where a verdict was wrong.
 """
 
@@ -37,8 +38,8 @@ SAID: dict[str, str] = {
     "gil": LATE,
     "segv": LATE + r".*it has used ",
     "exec": r"rank 2 \(.*(another program|has become|exec)",
-    "uneven": r"rank 2 \(.*(destroyed|ended) ",
-    "abort": r"rank 2 \(.*abort",
+    "uneven": r"ank 2 \(.*(destroyed|ended) ",
+    "abort": r"ank 2 \(.*abort",
     "reinit": LATE + r".*(init|communicator)",
     "exit0": GONE,
     "returns": GONE,
@@ -52,7 +53,7 @@ SAID: dict[str, str] = {
     "peer": r"rank 2 \(",
     "norecv": r"rank 2 \(",
     "root": r"another root: rank 2 \(",
-    "nosplit": r"rank 2 \(.*(split|communicator)",
+    "nosplit": r"ank 2 \(.*(split|communicator)",
     "nocolour": r"ank 2 \(",
     "colour": r"rank 2 \(",
     "crossed": r"rank 2 \(.*(left out|did not call) #41",

@@ -114,8 +114,10 @@ std::uint64_t sum_for(ncclComm_t comm, const size_t* counts) {
 // `one` says what is known before NCCL has made it.
 template <class Real>
 ncclResult_t make(const NewRank& one, Real real) {
+  if (inside_nccl()) return real();
+  const Making making(one);
   const ncclResult_t result = real();
-  if ((result == ncclSuccess || result == ncclInProgress) && !inside_nccl()) made(one);
+  if (result == ncclSuccess || result == ncclInProgress) made(one);
   return result;
 }
 

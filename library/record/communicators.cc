@@ -87,6 +87,25 @@ std::uint64_t identity_of_child(std::uint64_t parent, record::Made how, std::uin
   return mixed(mixed(mixed(parent) ^ std::uint64_t(how) << 56 ^ number) ^ std::uint64_t(std::uint32_t(color)));
 }
 
+Making::Making(const NewRank& one) {
+  Recording* recording = one.how == record::Made::none ? nullptr : record::recording();
+  if (!recording) return;
+  Header& header = recording->header();
+  static std::mutex guard;
+  const std::lock_guard lock(guard);
+  if (header.making.load(std::memory_order_relaxed) != record::Made::none) return;
+  header.making_identity = one.parent ? one.parent : one.identity;
+  header.making_ns = Recording::now_ns();
+  header.making_rank = one.rank;
+  header.making_ranks = one.ranks;
+  header.making.store(one.how, std::memory_order_release);
+  header_ = &header;
+}
+
+Making::~Making() {
+  if (header_) header_->making.store(record::Made::none, std::memory_order_release);
+}
+
 Rank* look_up(ncclComm_t comm, ThisThread& thread) {
   const std::uint64_t now = edition.load(std::memory_order_acquire);
   const std::shared_lock lock(table().guard);

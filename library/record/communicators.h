@@ -34,6 +34,18 @@ struct NewRank {
 std::uint64_t identity_of(const ncclUniqueId& id);
 std::uint64_t identity_of_child(std::uint64_t parent, record::Made how, std::uint64_t number, int color);
 
+// While NCCL makes one: says so in the recording. Of several at once in a process the first.
+class Making {
+ public:
+  explicit Making(const NewRank& one);
+  ~Making();
+  Making(const Making&) = delete;
+  Making& operator=(const Making&) = delete;
+
+ private:
+  Header* header_ = nullptr;
+};
+
 // Null for a communicator that was not made through us, and where nothing is recorded.
 Rank* look_up(ncclComm_t comm, ThisThread& thread);
 inline Rank* find(ncclComm_t comm, ThisThread& thread) {
@@ -54,6 +66,8 @@ class Group {
   // One begin for each stream of the group, and one end when it ends.
   void time(Rank* rank, const Ticket& ticket, const void* stream);
   void add(const NewRank& made);
+  // The first of those that the group makes when it ends, or null.
+  const NewRank* first_made() const { return made_.empty() ? nullptr : made_.data(); }
 
  private:
   struct Calls {

@@ -157,8 +157,19 @@ struct Header {
   std::uint32_t times_every;
   // 1: launches of graphs are seen. 0: nothing captured a call yet, or the program's CUDA cannot be looked at.
   std::atomic<std::uint32_t> sees_launches;
+  // The communicator that the program is making now, while NCCL waits for its other ranks: how, with 0 for none, the
+  // identity that it will have (of a split, shrink or grow: its parent's), since when, and as which rank of how many,
+  // or -1.
+  std::uint64_t making_identity;
+  std::uint64_t making_ns;
+  std::int32_t making_rank;
+  std::int32_t making_ranks;
+  std::atomic<Made> making;
+  // Where the process has the file in its memory; after exec it has not.
+  std::uint64_t mapped_at;
 };
-static_assert(offsetof(Header, launches) == 232);
+static_assert(offsetof(Header, launches) == 232 && offsetof(Header, making_identity) == 280 &&
+              offsetof(Header, mapped_at) == 312);
 static_assert(sizeof(Header) <= header_bytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 

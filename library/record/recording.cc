@@ -168,6 +168,7 @@ Recording::Recording(const Settings& settings) {
   header_->realtime_ns = clock_ns(CLOCK_REALTIME);
   header_->monotonic_ns = start_ns_;
   header_->launched_rank = launched_rank();
+  header_->mapped_at = std::uint64_t(reinterpret_cast<std::uintptr_t>(memory));
   std::snprintf(header_->host, sizeof header_->host, "%s", host_name().c_str());
   // Last: a reader that sees it may read the rest.
   std::atomic_thread_fence(std::memory_order_release);

@@ -1,9 +1,17 @@
 // Over a fake GPU: each launch of a graph counts its calls once, and sampled calls have their time on the GPU.
 #include <sstream>
 
+#include "library/common/nccl/real_nccl.h"
+#include "library/record/communicators.h"
 #include "library/record/host_clock.h"
 #include "library/tests/gpu/program.h"
 #include "library/tests/record/recording_file.h"
+
+namespace busbw {
+
+const LibraryInFront this_library = {"a test of the recorder", "busbwRecorderTest", "BUSBW_RECORD_OVER"};
+
+}  // namespace busbw
 
 namespace busbw::record::test {
 namespace {
@@ -85,6 +93,28 @@ TEST(Forks, AChildWritesNothingIntoItsParentsRecording) {
   const Finished done = record(folder, "fork");
   ASSERT_EQ(done.status, 0) << done.output;
   EXPECT_EQ(ran(File(folder.path)), "1 2");
+}
+
+// What a watcher reads while NCCL waits for the other ranks; of two at once the first.
+TEST(Makings, AreInTheRecordingWhileTheyLast) {
+  const Folder folder;
+  setenv("BUSBW_RECORD_DIR", folder.path.c_str(), 1);
+  setenv("BUSBW_RECORD_CALLS", "1024", 1);
+  {
+    const Making split(NewRank{.identity = 5, .parent = 7, .how = Made::split});
+    const Making other(NewRank{.identity = 6, .how = Made::init, .rank = 2, .ranks = 4});
+    const Header& header = recording()->header();
+    EXPECT_EQ(header.making.load(), Made::split);
+    EXPECT_EQ(header.making_identity, 7U);
+    EXPECT_EQ(header.making_ranks, -1);
+    EXPECT_GE(header.making_ns, header.monotonic_ns);
+  }
+  EXPECT_EQ(recording()->header().making.load(), Made::none);
+  const Making init(NewRank{.identity = 6, .how = Made::init, .rank = 2, .ranks = 4});
+  EXPECT_EQ(recording()->header().making_identity, 6U);
+  EXPECT_EQ(recording()->header().making_rank, 2);
+  EXPECT_NE(recording()->header().mapped_at, 0U);
+  unsetenv("BUSBW_RECORD_DIR");
 }
 
 // Within what reading both takes; whoever takes the processor meanwhile only widens that.

@@ -32,6 +32,8 @@ examples:
 """
 HUNG = 124
 _POLL_S = 0.2
+_KEPT, _WATCHED = 1 << 20, 1 << 18
+"""Calls of a ring: of a recording that is kept, and of one that goes with the job and takes 9 MiB at most."""
 _GRACE_S = 5.0
 
 
@@ -208,7 +210,7 @@ def _environment(args: Args, words: list[str], folder: Path) -> dict[str, str]:
     environ = in_front.environment(front, os.environ, in_front.check_nccl(args.nccl) if args.nccl else None)
     environ["BUSBW_RECORD_DIR"] = str(folder)
     environ.setdefault("BUSBW_WITH_QUIET", "1")
-    environ["BUSBW_RECORD_CALLS"] = str(args.calls)
+    environ["BUSBW_RECORD_CALLS"] = str(args.calls or (_KEPT if args.output else _WATCHED))
     if args.library:
         environ["BUSBW_RECORD_OVER"] = str(in_front.find_front(args.library, "preload").library)
     return environ

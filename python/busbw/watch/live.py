@@ -14,7 +14,7 @@ from busbw.watch.links import links_of
 from busbw.watch.members import Verdict
 from busbw.watch.memory import kills
 from busbw.watch.metrics import Sums
-from busbw.watch.processes import GONE, RUNNING, Process, monotonic_ns, processor_s, progress, snapshot, turns
+from busbw.watch.processes import GONE, REPLACED, RUNNING, Process, monotonic_ns, processor_s, progress, snapshot, turns
 from busbw.watch.recording import Recording, find
 from busbw.watch.share import Summary, merged
 from busbw.watch.shared_folder import SharedFolder, wait_for_others
@@ -288,7 +288,11 @@ class Watcher:
         if self._history is None:
             return processes
         states = {process.key: process.state for process in processes}
-        return [replace(process, state=states.get(process.key, process.state)) for process in self._history]
+        return [
+            process if (now := states.get(process.key, process.state)) == RUNNING and process.state == REPLACED
+            else replace(process, state=now)
+            for process in self._history
+        ]  # fmt: skip
 
     def look_once_more(self) -> None:
         """A process that was just beginning at the last look has written its header since."""

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw.watch.links import Link
-from busbw.watch.recording import COLLECTIVES, Communicator, Header, Recording, Shape, shape_of
+from busbw.watch.recording import COLLECTIVES, Communicator, Header, Making, Recording, Shape, shape_of
 
 HISTORY = 4096
 """So many of a process's newest calls are compared with those of others."""
+MOST_OVER = 64
 _MAX_ENVIRON = 1 << 20
 _MAX_THREADS = 1024
 RUNNING, STOPPED, TRACED, GONE, EXITED = "running", "stopped", "in a debugger", "gone", "exited"
+REPLACED = "another program now, by a call of exec"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Process:
     """How long it uses a processor until it gives it up by itself: who waits looks for data and sleeps again."""
     links: tuple[Link, ...] = ()
     """Its connections that do not get on."""
+    over: tuple[Communicator, ...] = ()
+    """Those that it has destroyed, aborted or revoked, the newest first."""
+    making: Making | None = None
+    """The communicator in whose making it is."""
     silent_s: float = 0.0
     """For so long the watcher of its host has written nothing; 0 while it writes."""
 
@@ -63,13 +69,18 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
         # A process that called exec is another program now: what the former one recorded is over.
         if newest[header.host, header.pid, header.process_start] != header.monotonic_ns:
             continue
-        rows = tuple(row for row in recording.communicators() if row.ended == "alive" and row.ranks > 1)
+        every = [row for row in recording.communicators() if row.ranks > 1]
+        rows = tuple(row for row in every if row.ended == "alive")
+        over = tuple(row for row in reversed(every) if row.ended != "alive")[:MOST_OVER]
         state = state_now(header)
+        if with_history and state == RUNNING and is_here(header) and _has_left(recording, header.pid):
+            state = REPLACED
         history, grouped = _history(recording, header.calls) if with_history else ({}, {})
         found.append(
             Process(
                 str(header.launched_rank), header.pid, header.host, state, rows, history,
                 gpus=not header.synchronous, start=header.process_start, is_here=is_here(header), grouped=grouped,
+                over=over, making=recording.making(),
             )
         )  # fmt: skip
     return found
@@ -103,6 +114,17 @@ def state_now(header: Header) -> str:
     if header.ended:
         return EXITED
     return state_of(header.pid, header.process_start) if is_here(header) else RUNNING
+
+
+def _has_left(recording: Recording, pid: int) -> bool:
+    """Whether the process no longer has its recording in memory, as after exec; False where /proc does not say."""
+    if not recording.is_mapped():
+        return False
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_bytes()
+    except OSError:
+        return False
+    return bool(maps) and os.fsencode(recording.path.name) not in maps
 
 
 def is_here(header: Header) -> bool:
@@ -175,7 +197,12 @@ def left_behind(folder: Path) -> int:
 
 def progress(processes: Iterable[Process]) -> tuple[tuple[object, ...], ...]:
     """Changes whenever a call begins or returns anywhere, or a communicator comes or goes."""
-    return tuple((*p.key, row.place, row.entered, row.returned) for p in processes for row in p.communicators)
+    return (
+        *((*p.key, row.place, row.entered, row.returned) for p in processes for row in p.communicators),
+        *((*p.key, p.making.since_ns) for p in processes if p.making),
+        # One that comes or goes, as a program's last.
+        *((*p.key, len(p.over)) for p in processes if p.over),
+    )
 
 
 def monotonic_ns() -> int:

@@ -19,6 +19,8 @@ CALL = struct.Struct("<2I3Q")
 TIME = struct.Struct("<3Q2I")
 GPU_HEADER = struct.Struct("<5Q2I")
 _GPU_HEADER_AT = 232
+MAKING = struct.Struct("<2Q2i2IQ")
+_MAKING_AT = 280
 KINDS = (
     "none", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "gather", "scatter",
     "send", "recv", "put_signal", "signal", "wait_signal", "alltoallv", "msccl",
@@ -110,6 +112,19 @@ class GpuHeader:
     """Calls of the sample that have no time."""
     every: int
     sees_launches: bool
+
+
+@dataclass(frozen=True)
+class Making:
+    """A communicator that a process makes now, for which NCCL waits for the other ranks."""
+
+    how: str
+    identity: int
+    """That it will have; of a split, shrink or grow its parent's."""
+    since_ns: int
+    rank: int
+    ranks: int
+    """Of how many; -1 where the program does not say."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +264,19 @@ class Recording:
         if times and (capacity == 0 or capacity > _MAX_CALLS or capacity & (capacity - 1) or at >= 1 << 48):
             raise UserError(f"{self.path} is a damaged recording: its times do not hold together")
         return GpuHeader(launches, at, capacity, times, missed, every, bool(sees))
+
+    def making(self) -> Making | None:
+        """None where no communicator is being made, and in recordings of older recorders."""
+        raw = self._read(_MAKING_AT, MAKING.size)
+        if len(raw) < MAKING.size:
+            return None
+        identity, since_ns, rank, ranks, how, _, _ = MAKING.unpack(raw)
+        return Making(_named(MADE, how), identity, since_ns, rank, min(ranks, 1 << 20)) if 0 < how < len(MADE) else None
+
+    def is_mapped(self) -> bool:
+        """Whether its process noted that it has the file in its memory."""
+        raw = self._read(_MAKING_AT, MAKING.size)
+        return len(raw) == MAKING.size and bool(MAKING.unpack(raw)[-1])
 
     def times(self, first: int = 0) -> Iterator[tuple[int, GpuTime]]:
         """Times on the GPU with their places in the order in which they were written, from place `first` on."""

@@ -11,15 +11,15 @@ from typing import Any
 from busbw.base.errors import UserError
 from busbw.base.sentences import visible
 from busbw.watch.links import MAX_LINKS, Link
-from busbw.watch.processes import EXITED, GONE, HISTORY, RUNNING, STOPPED, TRACED, Process
-from busbw.watch.recording import KINDS, MADE, OPS, TYPES, Communicator, Shape
+from busbw.watch.processes import EXITED, GONE, HISTORY, MOST_OVER, REPLACED, RUNNING, STOPPED, TRACED, Process
+from busbw.watch.recording import ENDED, KINDS, MADE, OPS, TYPES, Communicator, Making, Shape
 
-MAGIC = "busbw-share 1"
+MAGIC = "busbw-share 2"
 MAX_BYTES = 8 << 20
 MAX_PROCESSES = 4096
 MAX_LINES = 400
 _MAX_TEXT = 4000
-_STATES = (RUNNING, STOPPED, TRACED, GONE, EXITED)
+_STATES = (RUNNING, STOPPED, TRACED, GONE, EXITED, REPLACED)
 _OWN_OP = "an operator of the program"
 _DIGEST = 64
 
@@ -57,15 +57,19 @@ def _of_process(process: Process, shapes: dict[Shape, int]) -> dict[str, object]
     def number_of(shape: Shape) -> int:
         return shapes.setdefault(shape, len(shapes))
 
+    def list_of(row: Communicator) -> list[int]:
+        return [
+            row.place, row.identity, row.parent, row.rank, row.ranks, row.device,
+            MADE.index(row.made) if row.made in MADE else 0, row.color, row.last_error, row.made_ns, row.entered,
+            row.returned, row.collectives, row.entered_ns, row.returned_ns, number_of(row.last),
+        ]  # fmt: skip
+
     return {
         "pid": process.pid, "host": process.host, "rank": process.name, "state": process.state, "gpus": process.gpus,
         "start": process.start,
-        "rows": [
-            [row.place, row.identity, row.parent, row.rank, row.ranks, row.device,
-             MADE.index(row.made) if row.made in MADE else 0, row.color, row.last_error, row.made_ns, row.entered,
-             row.returned, row.collectives, row.entered_ns, row.returned_ns, number_of(row.last)]
-            for row in process.communicators
-        ],
+        "rows": [list_of(row) for row in process.communicators],
+        "over": [[ENDED.index(row.ended) if row.ended in ENDED else 1, list_of(row)] for row in process.over],
+        "making": None if process.making is None else [MADE.index(process.making.how), *astuple(process.making)[1:]],
         "grouped": [[place, length] for place, length in process.grouped.items()],
         "busy": None if process.busy is None else round(process.busy * 1000),
         "turn_us": None if process.turn_s is None else round(process.turn_s * 1e6),
@@ -170,9 +174,20 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
         busy=None if raw["busy"] is None else _whole(raw["busy"], 32) / 1000,
         turn_s=None if raw.get("turn_us") is None else _whole(raw["turn_us"]) / 1e6,
         links=tuple(_link(link) for link in _list(raw["links"], MAX_LINKS)),
+        over=tuple(
+            replace(_row(row, shapes), ended=ENDED[_whole(ended, 8)]) for ended, row in _list(raw["over"], MOST_OVER)
+        ),
+        making=_making(raw["making"]),
         start=_whole(raw["start"]),
         is_here=False,
     )
+
+
+def _making(raw: object) -> Making | None:
+    if raw is None:
+        return None
+    how, identity, since_ns, rank, ranks = _list(raw, 5)
+    return Making(MADE[_whole(how, 8)], _whole(identity), _whole(since_ns), _signed(rank), min(_signed(ranks), 1 << 20))
 
 
 def _link(raw: object) -> Link:
@@ -196,16 +211,18 @@ def _row(raw: object, shapes: Sequence[Shape]) -> Communicator:
 
 def shifted(process: Process, by_ns: int, silent_s: float) -> Process:
     """By the reader's clock: a host's monotonic clock means nothing on another one."""
-    rows = tuple(
-        replace(
+
+    def moved(row: Communicator) -> Communicator:
+        return replace(
             row,
             made_ns=row.made_ns + by_ns,
             entered_ns=row.entered_ns + by_ns if row.entered_ns else 0,
             returned_ns=row.returned_ns + by_ns if row.returned_ns else 0,
         )
-        for row in process.communicators
-    )
-    return replace(process, communicators=rows, silent_s=silent_s)
+
+    making = process.making and replace(process.making, since_ns=process.making.since_ns + by_ns)
+    rows, over = (tuple(map(moved, each)) for each in (process.communicators, process.over))
+    return replace(process, communicators=rows, over=over, making=making, silent_s=silent_s)
 
 
 def merged(ours: Iterable[Process], theirs: Iterable[Process]) -> list[Process]:

@@ -53,6 +53,11 @@ def all_called(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict:
     number = min(member.row.collectives for member in members)
     text = f"All ranks called #{number:,} of {name_of(members)}, {first.row.last}, {ago(now_ns, first.row.entered_ns)}"
     still = f"{text}, and it has not come back: what moves the data stands still."
+    if any(member.row.collectives != number for member in members):
+        still = (
+            f"{sentence(str(first))} waits in #{first.row.collectives:,} of {name_of(members)}, {first.row.last}, "
+            f"{ago(now_ns, first.row.entered_ns)}; which rank holds it up could not be told."
+        )
     return (
         _of_groups(members, text)
         or _of_one_that_computes(members, text)

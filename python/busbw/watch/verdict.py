@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from busbw.watch.circles import circle, unmatched
+from busbw.watch.departed import departed, survivors
+from busbw.watch.making import in_making
 from busbw.watch.members import (
     Member,
     Verdict,
@@ -32,7 +35,10 @@ def waits(processes: Sequence[Process]) -> bool:
 
 
 def may_wait(processes: Sequence[Process]) -> bool:
-    """Whether ranks may wait for each other on the GPU: there NCCL's calls run after they have come back."""
+    """Whether ranks may wait for each other: on the GPU, where NCCL's calls run after they have come back, or for a
+    communicator, or for the end of a rank that goes on alone."""
+    if any(process.making for process in processes) or survivors(processes, 0):
+        return True
     return any(_may_hold(members) for members in by_communicator(processes).values())
 
 
@@ -45,19 +51,30 @@ def judge(
     """
     every = by_communicator(processes)
     groups = {key: members for key, members in every.items() if _holds(members)}
+    new = in_making(processes, now_ns, where) if is_long else None
     if not groups:
-        return _on_the_gpu([members for members in every.values() if _may_hold(members)], now_ns, is_long=is_long)
+        return (
+            new
+            or survivors(processes, now_ns)
+            or _on_the_gpu([members for members in every.values() if _may_hold(members)], now_ns, is_long=is_long)
+        )
     # Over NCCL the ranks with unlike calls may have gone on to another communicator.
     compared = [members for key, members in every.items() if key in groups or members[0].process.gpus]
     found = _of_processes(groups, now_ns) or _first(_unlike(members) for members in compared)
     found = found or _first(of_open_group(members, now_ns) for members in compared)
+    found = found or departed(processes, groups, now_ns)
     if found:
         return found
+    if new and sum(process.making is not None for process in processes) > _inside(groups):
+        return new
     behind = {key: behind_of(members) for key, members in groups.items()}
     return (
         _crossed(groups, behind, now_ns)
         or _late(groups, behind, now_ns)
         or unanswered(groups, now_ns)
+        or circle(groups, behind)
+        or unmatched(groups, now_ns)
+        or new
         or _of_all(groups, now_ns, where)
     )
 
@@ -72,13 +89,19 @@ def after_the_end(processes: Sequence[Process]) -> Verdict | None:
         late = behind_of(members)
         if late and len(members) > 1:
             first = newest(members)
-            who = ", ".join(map(str, late[:8]))
+            who = ", ".join(f"{member}{_end_of(member)}" for member in late[:8])
             text = (
                 f"{who} called #{late[0].row.collectives:,} of {name_of(members)} as the last one, {late[0].row.last}; "
                 f"rank {first.row.rank} went on to #{first.row.collectives:,}, {first.row.last}."
             )
             return Verdict("ended", tuple(member.row.rank for member in late), sentence(text), accused(late))
     return _first(_died(members) or _left(members) for members in groups.values())
+
+
+def _end_of(member: Member) -> str:
+    if member.row.last_error or member.process.state not in {GONE, EXITED}:
+        return ""
+    return ", which has exited," if member.process.state == EXITED else ", which has ended without a word,"
 
 
 def _died(members: Sequence[Member]) -> Verdict | None:
@@ -143,6 +166,11 @@ def _of_all(groups: Mapping[int, Sequence[Member]], now_ns: int, where: str) -> 
         if len(members) < members[0].row.ranks:
             return _unseen(members, now_ns, where)
     return all_called(groups, now_ns)
+
+
+def _inside(groups: Mapping[int, Sequence[Member]]) -> int:
+    """How many processes wait in a call."""
+    return len({member.process.key for members in groups.values() for member in members if member.inside})
 
 
 def _holds(members: Sequence[Member]) -> bool:
@@ -244,7 +272,9 @@ def _did_not_call(member: Member, members: Sequence[Member], late: Sequence[Memb
 
 
 def _use(member: Member) -> str:
-    busy = member.process.busy
+    busy, making = member.process.busy, member.process.making
+    if making:
+        return f" It is in the making of another communicator ({making.how})."
     return "" if busy is None else f" Since then it has used {100 * busy:.0f} % of a processor."
 
 

@@ -193,7 +193,7 @@ def _summaries(folder: Path) -> list[bytes]:
 def _read_summary(data: bytes, _: object) -> object:
     # A change ends at the checksum: half of the inputs get theirs after the change.
     if not data.startswith(b"busbw-share"):
-        data = f"busbw-share 1 {len(data)} {hashlib.sha256(data).hexdigest()}\n".encode() + data
+        data = f"busbw-share 2 {len(data)} {hashlib.sha256(data).hexdigest()}\n".encode() + data
     return encode_summary(decode_summary(data))
 
 

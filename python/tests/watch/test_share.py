@@ -72,7 +72,7 @@ def test_what_does_not_hold_together_is_refused(old: bytes, new: bytes) -> None:
     body = encode(summary(process(0, row(0, 12, inside=True)))).partition(b"\n")[2]
     assert old in body
     changed = body.replace(old, new, 1)
-    head = f"busbw-share 1 {len(changed)} {hashlib.sha256(changed).hexdigest()}\n".encode()
+    head = f"busbw-share 2 {len(changed)} {hashlib.sha256(changed).hexdigest()}\n".encode()
     with pytest.raises(UserError, match="damaged"):
         decode(head + changed)
 

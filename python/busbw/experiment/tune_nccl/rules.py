@@ -189,3 +189,8 @@ def hash_of(text: str) -> str:
     for byte in text.encode():
         value = (value ^ byte) * 0x100000001B3 & (1 << 64) - 1
     return f"{value:016x}"
+
+
+def hash_of_file(path: Path) -> str:
+    """The same of a table that was saved."""
+    return hash_of(path.read_text(encoding="utf-8"))

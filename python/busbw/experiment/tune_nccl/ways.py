@@ -9,7 +9,7 @@ from pathlib import Path
 from busbw.experiment.beside import words_beside
 from busbw.experiment.factors import Factor, Level
 from busbw.experiment.plan import Plan
-from busbw.experiment.tune_nccl.rules import Place, Rule, Way, hash_of, save, table_text
+from busbw.experiment.tune_nccl.rules import Place, Rule, Way, hash_of_file, save, table_text
 from busbw.machine.nccl.conf import set_by_files
 
 LARGEST = 1 << 62
@@ -119,7 +119,7 @@ def facts_plan(asked: Asked, out: Path) -> Plan:
 def environment_of(asked: Asked, table: Path) -> dict[str, str | None]:
     """What makes NCCL follow a table, on several nodes too: all ranks of a trial read this file."""
     loosened: dict[str, str | None] = dict.fromkeys(asked.loosened, "")
-    alike = hash_of(table.read_text(encoding="utf-8"))
+    alike = hash_of_file(table)
     return {**loosened, "NCCL_TUNER_PLUGIN": asked.plugin, "BUSBW_TUNER_TABLE": str(table.resolve()),
             "BUSBW_TUNER_ALIKE": alike}  # fmt: skip
 

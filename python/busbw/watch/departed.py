@@ -1,0 +1,62 @@
+"""Ranks that have left: they ended their part of a communicator themselves, while the others go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from busbw.watch.members import Member, Verdict, accused, ago, name_of, newest, sentence
+from busbw.watch.processes import EXITED, GONE, RUNNING, Process
+from busbw.watch.recording import Communicator
+
+_SHOWN = 8
+
+
+def departed(processes: Sequence[Process], groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | None:
+    """Of a communicator in which ranks wait, those that have ended their part of it."""
+    for key, members in groups.items():
+        gone = _gone(processes, key)
+        if gone and any(member.inside for member in members):
+            first = newest(members)
+            waiting = ", ".join(str(member.row.rank) for member in members[:_SHOWN])
+            text = (
+                f"{_who(gone, now_ns)}, of {name_of(members)}, while rank {waiting} waits in "
+                f"#{first.row.collectives:,}, {first.row.last}, {ago(now_ns, first.row.entered_ns)}."
+            )
+            return Verdict("departed", tuple(m.row.rank for m in gone), sentence(text), accused(gone))
+    return None
+
+
+def survivors(processes: Sequence[Process], now_ns: int) -> Verdict | None:
+    """A job that does not end: some ranks have, after an error of NCCL, and others go on without a communicator."""
+    for process in processes:
+        for row in process.over:
+            # What is over on its last rank too is over.
+            others = [
+                Member(each, theirs) for each in processes if each is not process
+                for theirs in each.communicators if theirs.identity == row.identity
+            ]  # fmt: skip
+            ended = [each for each in others if each.process.state in {EXITED, GONE} and each.row.last_error]
+            gone = [each for each in _gone(processes, row.identity) if each.process.state == RUNNING]
+            waits = any(each.entered > each.returned for each in process.communicators)
+            if ended and len(ended) == len(others) and gone and not waits:
+                ranks = ", ".join(str(each.row.rank) for each in ended[:_SHOWN])
+                have = "has" if len(ended) == 1 else "have"
+                text = (
+                    f"{_who(gone, now_ns)}, of {name_of(others)}, and goes on; rank {ranks} of it got an error of NCCL "
+                    f"in #{newest(ended).row.collectives:,}, {newest(ended).row.last}, and {have} exited."
+                )
+                return Verdict("departed", tuple(m.row.rank for m in gone), sentence(text), accused(gone))
+    return None
+
+
+def _gone(processes: Sequence[Process], identity: int) -> list[Member]:
+    return [Member(process, row) for process in processes for row in process.over if row.identity == identity]
+
+
+def _who(gone: Sequence[Member], now_ns: int) -> str:
+    return "; ".join(f"{member} has {_how(member.row)} after #{member.row.collectives:,}, {member.row.last}, "
+                     f"{ago(now_ns, member.row.entered_ns)}" for member in gone[:_SHOWN])  # fmt: skip
+
+
+def _how(row: Communicator) -> str:
+    return f"{row.ended} its communicator"

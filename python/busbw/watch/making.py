@@ -1,0 +1,98 @@
+"""Ranks that wait while a communicator is made, in ncclCommInitRank or ncclCommSplit, for one that has not come."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from busbw.watch.members import Verdict, ago, sentence
+from busbw.watch.processes import GONE, RUNNING, Process
+
+_PUBLIC = {"init": "ncclCommInitRank", "init_all": "ncclCommInitAll", "split": "ncclCommSplit",
+           "shrink": "ncclCommShrink", "grow": "ncclCommGrow"}  # fmt: skip
+_SHOWN = 8
+
+
+def in_making(processes: Sequence[Process], now_ns: int, where: str) -> Verdict | None:
+    """Who has not come to the communicator that others have waited for the longest."""
+    groups: dict[tuple[str, int], list[Process]] = defaultdict(list)
+    for process in processes:
+        if process.making:
+            groups[process.making.how, process.making.identity].append(process)
+    for (how, identity), inside in sorted(groups.items(), key=lambda item: _since(item[1])):
+        judged = _of_new(processes, inside, now_ns, where) if how == "init" else _of_child(processes, inside, identity)
+        if judged:
+            missing, who, what = judged
+            text = (
+                f"{who} has not come to {_PUBLIC[how]}, {what}, in which {_names(inside)} "
+                f"wait{'s' * (len(inside) == 1)}, the first since {(now_ns - _since(inside)) / 1e9:.1f} s."
+            )
+            accused = tuple((process.host, process.pid) for process in missing)
+            return Verdict("making", tuple(_rank_of(process, identity) for process in missing), sentence(text), accused)
+    return None
+
+
+def _since(inside: Sequence[Process]) -> int:
+    return min(process.making.since_ns for process in inside if process.making)
+
+
+def _rank_of(process: Process, identity: int) -> int:
+    row = next((row for row in process.communicators if row.identity == identity), None)
+    return row.rank if row else int(process.name) if process.name.isdecimal() else -1
+
+
+def _names(processes: Sequence[Process]) -> str:
+    numbers = sorted(_rank_of(each, each.making.identity) if each.making else -1 for each in processes)
+    return f"rank {', '.join(map(str, numbers[:_SHOWN]))}" + (" and more" if len(numbers) > _SHOWN else "")
+
+
+def _of_child(
+    processes: Sequence[Process], inside: Sequence[Process], identity: int
+) -> tuple[list[Process], str, str] | None:
+    """Of a communicator that is split: ranks of the parent that are elsewhere."""
+    rows = [(process, row) for process in processes for row in process.communicators if row.identity == identity]
+    out = [(process, row) for process, row in rows if not any(process is each for each in inside)]
+    if not out:
+        return None
+    who = "; ".join(
+        f"rank {row.rank} ({process.host}, pid {process.pid}{_state(process)}), its last call there "
+        f"#{row.collectives:,}, {row.last}," for process, row in out[:_SHOWN]
+    )  # fmt: skip
+    size = rows[0][1].ranks
+    return [each for each, _ in out], who, f"of the communicator of {size} ranks ({identity:016x})"
+
+
+def _of_new(
+    processes: Sequence[Process], inside: Sequence[Process], now_ns: int, where: str
+) -> tuple[list[Process], str, str] | None:
+    """By their numbers: who is missing, and what a process of that number in the job does."""
+    made = [each.making for each in inside if each.making]
+    ranks = max(each.ranks for each in made)
+    there = {each.rank for each in made}
+    missing = [rank for rank in range(ranks) if rank not in there]
+    if not missing:
+        return None
+    whole_job = len({process.key for process in processes}) <= ranks
+    named = {process.name: process for process in processes if not any(process is each for each in inside)}
+    found = [named[str(rank)] for rank in missing if str(rank) in named and whole_job]
+    who = []
+    for rank in missing[:_SHOWN]:
+        process = named.get(str(rank)) if whole_job else None
+        if process is None:
+            who.append(f"rank {rank}, of which nothing was seen {where},")
+            continue
+        other = process.making
+        doing = (
+            f"; it makes another communicator ({other.identity:016x}), begun {ago(now_ns, other.since_ns)}"
+            if other
+            else ""
+        )
+        who.append(f"rank {rank} ({process.host}, pid {process.pid}{_state(process)}{doing})")
+    more = " and more" if len(missing) > _SHOWN else ""
+    return found, "; ".join(who) + more, f"of a communicator of {ranks} ranks ({made[0].identity:016x})"
+
+
+def _state(process: Process) -> str:
+    if process.state == RUNNING:
+        return ""
+    return ", which has ended without a word" if process.state == GONE else f", which is {process.state}"

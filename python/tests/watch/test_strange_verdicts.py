@@ -1,0 +1,187 @@
+"""Verdicts on ranks that left, that do not come to a new communicator, or that wait for each other without one root."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_recordings import Made, Row, write
+
+from busbw.watch.members import Verdict
+from busbw.watch.processes import EXITED, GONE, REPLACED, RUNNING, Process, progress, snapshot
+from busbw.watch.recording import Communicator, Making, Recording, Shape
+from busbw.watch.share import Summary, decode, encode, shifted
+from busbw.watch.verdict import after_the_end, judge, may_wait, waits
+
+USUAL = Shape("all_reduce", 64, "float32", "sum", None)
+SECOND = 1_000_000_000
+NOW = 100 * SECOND
+
+
+def row(rank: int, calls: int, *, inside: bool = False, identity: int = 1, ranks: int = 4) -> Communicator:
+    return Communicator(
+        place=identity - 1, identity=identity, parent=0, rank=rank, ranks=ranks, device=rank, made="init", color=0,
+        last_error=0, made_ns=identity, ended="alive", entered=calls, returned=calls - inside, collectives=calls,
+        entered_ns=NOW - 5 * SECOND, returned_ns=NOW - 6 * SECOND, last=USUAL,
+    )  # fmt: skip
+
+
+def process(rank: int, *rows: Communicator) -> Process:
+    return Process(str(rank), 1000 + rank, "node", RUNNING, rows)
+
+
+def message(rank: int, kind: str, peer: int) -> Communicator:
+    shape = Shape(kind, 64, "float32", "sum", peer)
+    return replace(row(rank, 40, inside=True), entered=41, returned=40, last=shape)
+
+
+def making(how: str, identity: int, rank: int = -1, ranks: int = -1) -> Making:
+    return Making(how, identity, NOW - 5 * SECOND, rank, ranks)
+
+
+def judged(processes: list[Process]) -> Verdict:
+    verdict = judge(processes, NOW, is_long=True)
+    assert verdict is not None
+    return verdict
+
+
+def test_the_rank_that_does_not_come_to_a_split_is_named_once_that_is_long() -> None:
+    ranks = [
+        replace(process(rank, row(rank, 40)), making=making("split", 1) if rank != 2 else None) for rank in range(4)
+    ]
+    assert not waits(ranks)
+    assert may_wait(ranks)
+    assert judge(ranks, NOW) is None, "others may load their model for minutes"
+    verdict = judged(ranks)
+    assert (verdict.cause, verdict.ranks, verdict.accused) == ("making", (2,), (("node", 1002),))
+    assert verdict.text.startswith(
+        "Rank 2 (node, pid 1002), its last call there #40, all_reduce of 64 float32, sum, has"
+    )
+    assert "to ncclCommSplit, of the communicator of 4 ranks" in verdict.text
+    assert "in which rank 0, 1, 3 wait, the first since 5.0 s." in verdict.text
+
+
+def test_the_missing_rank_is_named_though_it_waits_in_a_call_that_the_others_left_out() -> None:
+    ranks = [replace(process(rank, row(rank, 40)), making=making("split", 1)) for rank in range(3)]
+    verdict = judged([*ranks, process(3, row(3, 41, inside=True))])
+    assert (verdict.cause, verdict.ranks) == ("making", (3,))
+    # And the one that makes a communicator alone, while the others wait for it, is late there.
+    alone = [process(rank, row(rank, 41, inside=True)) for rank in range(3)]
+    verdict = judged([*alone, replace(process(3, row(3, 40)), making=making("init", 9, 0, 2))])
+    assert (verdict.cause, verdict.ranks) == ("missing", (3,))
+    assert "It is in the making of another communicator (init)." in verdict.text
+
+
+@pytest.mark.parametrize(("state", "words"), [(RUNNING, ""), (GONE, ", which has ended without a word")])
+def test_the_rank_that_does_not_come_to_the_first_communicator_is_named(state: str, words: str) -> None:
+    ranks = [replace(process(rank), making=making("init", 7, rank, 4)) for rank in range(3)]
+    verdict = judged([*ranks, replace(process(3), state=state)])
+    assert (verdict.cause, verdict.ranks) == ("making", (3,))
+    assert f"rank 3 (node, pid 1003{words}) has not come to ncclCommInitRank".lower() in verdict.text.lower()
+    # A process that never called NCCL records nothing.
+    unseen = judged(ranks)
+    assert unseen.text.startswith("Rank 3, of which nothing was seen on this host, has not come to ncclCommInitRank")
+    assert unseen.accused == ()
+    whole = [replace(process(rank), making=making("init", 7, rank, 4)) for rank in range(4)]
+    assert judge(whole, NOW, is_long=True) is None, "all have come"
+
+
+@pytest.mark.parametrize("how", ["destroyed", "aborted"])
+def test_a_rank_that_has_left_its_communicator_is_named_where_others_wait_in_it(how: str) -> None:
+    left = replace(process(2), over=(replace(row(2, 40), ended=how),))
+    verdict = judged([process(0, row(0, 41, inside=True)), process(1, row(1, 41, inside=True)), left,
+                      process(3, row(3, 41, inside=True))])  # fmt: skip
+    assert (verdict.cause, verdict.ranks) == ("departed", (2,))
+    assert f"Rank 2 (node, pid 1002) has {how} its communicator after #40" in verdict.text
+    assert "while rank 0, 1, 3 waits in #41" in verdict.text
+
+
+def test_a_rank_that_goes_on_alone_is_named_where_the_others_ended_by_its_leaving() -> None:
+    left = replace(process(2), over=(replace(row(2, 40), ended="destroyed"),))
+    failed = [replace(process(rank, replace(row(rank, 41), last_error=6)), state=EXITED) for rank in (0, 1, 3)]
+    assert may_wait([*failed, left])
+    verdict = judged([*failed, left])
+    assert (verdict.cause, verdict.ranks) == ("departed", (2,))
+    assert "and goes on; rank 0, 1, 3 of it got an error of NCCL in #41" in verdict.text
+    # A job that tears its communicators down in turn is healthy.
+    fine = [replace(process(rank), over=(replace(row(rank, 40), ended="destroyed"),)) for rank in range(4)]
+    assert judge(fine, NOW, is_long=True) is None
+    assert judge([*fine[:3], process(3, row(3, 40))], NOW, is_long=True) is None
+
+
+def test_ranks_that_wait_in_a_circle_are_named() -> None:
+    # Ranks 0, 1 and 2 have a communicator for each two of them, and each calls that with the next one first.
+    def pair(identity: int, first: int, rank: int, calls: int) -> Communicator:
+        mine = 0 if rank == first else 1
+        return row(mine, calls, inside=calls > 0, identity=identity, ranks=2)
+
+    ranks = [
+        process(0, pair(2, 0, 0, 1), pair(4, 2, 0, 0)),
+        process(1, pair(2, 0, 1, 0), pair(3, 1, 1, 1)),
+        process(2, pair(3, 1, 2, 0), pair(4, 2, 2, 1)),
+    ]
+    verdict = judged(ranks)
+    assert verdict.cause == "circle"
+    assert sorted(verdict.accused) == [("node", 1000), ("node", 1001), ("node", 1002)]
+    assert "Ranks wait for each other in a circle: " in verdict.text
+
+
+def test_a_message_whose_peer_is_in_another_call_is_named() -> None:
+    ranks = [process(rank, row(rank, 41, inside=True)) for rank in range(4)]
+    ranks[1] = process(1, message(1, "send", 2))
+    verdict = judged(ranks)
+    assert (verdict.cause, verdict.ranks) == ("message", (1, 2))
+    assert "rank 2 (node, pid 1002) waits in #41, all_reduce of 64 float32, sum" in verdict.text
+    # Rank 2 waits for a wrong peer: that is nearer to the root than rank 1, which waits for rank 2.
+    ranks[2] = process(2, message(2, "recv", 0))
+    assert judged(ranks).text.startswith("Rank 2 (node, pid 1002) waits in recv of 64 float32, peer 0")
+
+
+def test_a_job_whose_root_is_not_known_is_not_told_that_all_called() -> None:
+    ranks = [process(rank, row(rank, 41, inside=True)) for rank in range(3)]
+    ranks.append(process(3, message(3, "send", 3)))
+    verdict = judged(ranks)
+    assert "All ranks called" not in verdict.text
+
+
+def test_a_failed_job_says_that_the_rank_behind_has_exited() -> None:
+    ranks = [process(rank, row(rank, 40 if rank == 2 else 41)) for rank in range(4)]
+    for state, words in ((EXITED, ", which has exited,"), (GONE, ", which has ended without a word,"), (RUNNING, "")):
+        ranks[2] = replace(ranks[2], state=state)
+        verdict = after_the_end(ranks)
+        assert verdict is not None
+        assert f"Rank 2 (node, pid 1002){words} called #40" in verdict.text
+
+
+def test_other_hosts_are_told_of_what_is_made_and_what_is_over() -> None:
+    mine = replace(process(2, row(2, 40)), over=(replace(row(2, 3, identity=5), ended="aborted"),),
+                   making=making("split", 1))  # fmt: skip
+    [read] = decode(encode(Summary(NOW, 0, False, "", (mine,)))).processes
+    assert (read.making, read.over) == (mine.making, mine.over)
+    later = shifted(read, SECOND, 0.0)
+    assert later.making is not None
+    assert later.making.since_ns == NOW - 4 * SECOND
+    assert progress([read]) != progress([replace(read, making=None)])
+    assert progress([read]) != progress([replace(read, over=())])
+
+
+def test_a_process_that_no_longer_has_its_recording_in_memory_has_called_exec(tmp_path: Path) -> None:
+    me = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    path = write(tmp_path, 0, [Row(0, 2)], [Made(0)], host=socket.gethostname(), pid=os.getpid(), ended=False)
+    raw = bytearray(path.read_bytes())
+    raw[72:80] = int(me[19]).to_bytes(8, "little")
+    path.write_bytes(raw)
+    with Recording(path) as recording:
+        assert snapshot([recording], with_history=True)[0].state == RUNNING, "it does not say where it was"
+    raw[312:320] = (1 << 40).to_bytes(8, "little")
+    path.write_bytes(raw)
+    with Recording(path) as recording:
+        assert snapshot([recording])[0].state == RUNNING, "looked at for a verdict only"
+        assert snapshot([recording], with_history=True)[0].state == REPLACED
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), 4096) as memory:
+            assert memory[:8] == b"BUSBWREC"
+            assert snapshot([recording], with_history=True)[0].state == RUNNING
