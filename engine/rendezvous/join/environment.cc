@@ -65,6 +65,7 @@ JoinPlan start_plan(const Ranks& ranks, const Variables& variables, const Rendez
                     .launcher = ranks.launcher};
   plan.local_known = ranks.local_process.has_value() || ranks.processes == 1;
   plan.meeting.secret = variables.text("BUSBW_SECRET");
+  plan.meeting.names_come_late = variables.has("KUBERNETES_SERVICE_HOST");
   plan.meeting.interface = variables.text("BUSBW_INTERFACE");
   plan.meeting.ports = variables.port_range("BUSBW_PORT_RANGE");
   plan.meeting.join_limit = options.join_limit;

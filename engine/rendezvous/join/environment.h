@@ -46,6 +46,7 @@ struct MeetingPlan {
   std::optional<PortRange> ports;        // set by the user; otherwise where a port is free to choose, the kernel does
   std::vector<std::string> hosts;        // of the job, where the launcher names them, to say which did not come
   std::chrono::milliseconds join_limit{60'000};
+  bool names_come_late = false;  // a pod's name is known once the pod runs; elsewhere an unknown name stays unknown
 };
 
 struct JoinPlan {

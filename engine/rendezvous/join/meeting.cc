@@ -19,6 +19,7 @@ namespace busbw {
 namespace {
 
 constexpr std::chrono::seconds connect_limit{2};
+constexpr std::chrono::seconds name_limit{1};
 constexpr std::chrono::seconds knock_limit{5};
 constexpr std::chrono::seconds grace{3};  // so that process 0's own sentence, which names who is missing, arrives first
 constexpr std::size_t most_advertised = 8;
@@ -207,15 +208,18 @@ class Search {
         try_doors();
         if (!found_.open()) try_file();
       }
+      name_known_ = false;
       for (const Endpoint& endpoint : how_.endpoints) {
         if (!found_.open()) try_endpoint(endpoint, how_.secret);
       }
+      if (name_known_) known_ = Clock::now();
       // Process 0 counts its own limit from its own start, and its sentence says more than ours.
       if (found_.open()) {
         const auto limit = Clock::now() + how_.join_limit + grace;
         return await_start(std::move(found_), std::move(reader_), self_.process, limit);
       }
       if (Clock::now() + pause >= deadline_) throw_not_found();
+      throw_where_no_name_is_known();
       look_for_stopped();
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, std::chrono::milliseconds(250));
@@ -263,13 +267,22 @@ class Search {
       addresses = resolve(endpoint);
     } catch (const Error& error) {
       why_ = error.what();
+      name_known_ = name_known_ || error.code() == ExitCode::timeout;
       return;
     }
+    name_known_ = true;
     for (const SocketAddress& address : addresses) {
       FileDescriptor socket = connect_to(address, std::min(deadline_, Clock::now() + connect_limit), why_);
       if (socket.open()) try_knock(std::move(socket), secret);
       if (found_.open()) return;
     }
+  }
+
+  // A name that nobody knows stays so on most clusters; whoever mistyped it is told at once.
+  void throw_where_no_name_is_known() const {
+    if (how_.names_come_late || how_.endpoints.empty() || Clock::now() < known_ + name_limit) return;
+    throw Error(ExitCode::bad_arguments,
+                format("Process %d on host %s: %s", self_.process, self_.host.c_str(), why_.c_str()));
   }
 
   [[noreturn]] void throw_not_found() const {
@@ -289,6 +302,8 @@ class Search {
   Clock::time_point deadline_;
   std::string door_, runtime_folder_;  // empty: not by a meeting place of this host
   std::string why_ = "it has not come";
+  bool name_known_ = false;                 // an address of process 0, in this round, or that it may be known soon
+  Clock::time_point known_ = Clock::now();  // when it last was
   FileDescriptor found_;
   FrameReader reader_{greeting_limit};
   SiblingWatch siblings_;

@@ -112,7 +112,7 @@ std::vector<SocketAddress> resolve(const Endpoint& endpoint) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(endpoint.host.c_str(), nullptr, &hints, &found); error != 0) {
-    throw Error(ExitCode::bad_arguments,
+    throw Error(error == EAI_AGAIN ? ExitCode::timeout : ExitCode::bad_arguments,
                 format("The host of process 0, '%s', cannot be resolved: %s; set BUSBW_ADDRESS=host:port",
                        endpoint.host.c_str(), gai_strerror(error)));
   }

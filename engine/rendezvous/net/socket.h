@@ -43,7 +43,7 @@ struct SocketAddress {
   std::string text() const;  // "192.0.2.1" or "fd00::2", no port
 };
 
-// Throws Error naming the host when it cannot be resolved.
+// Throws Error naming the host when it cannot be resolved: `timeout` where asking again may help, else `bad_arguments`.
 std::vector<SocketAddress> resolve(const Endpoint& endpoint);
 
 // Addresses of the interfaces that are up: of one interface, or, for an empty name, of all but loopback.

@@ -206,5 +206,17 @@ TEST(Rendezvous, SaysWhereProcess0WasLookedFor) {
       << said;
 }
 
+TEST(Rendezvous, TellsANameThatNobodyKnowsAtOnce) {
+  TestJob job(2);
+  Environment variables = job.environment(1);
+  variables["BUSBW_ADDRESS"] = "no-such-host.invalid:21000";
+  const auto start = std::chrono::steady_clock::now();
+  const std::string said = TestJob::start(variables, [](Rendezvous&) { return std::string("met"); }).said();
+  EXPECT_NE(said.find("'no-such-host.invalid', cannot be resolved"), std::string::npos) << said;
+  if (said.find("Temporary failure") != std::string::npos)
+    GTEST_SKIP() << "no name server here says that it knows no such name";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << said;
+}
+
 }  // namespace
 }  // namespace busbw

@@ -195,6 +195,12 @@ def _cpu_sets(args: Args, local_ranks: int) -> tuple[frozenset[int], ...]:
     cpus = args.cpus_per_node or processors_of_node(args.launcher, near, place)
     sets = affinity.cpu_sets(near, local_ranks, cpus)
     check_sets(sets, near)
+    beyond = max((max(each) for each in sets), default=-1)
+    if args.cpus_per_node and beyond >= args.cpus_per_node:
+        raise UsageError(
+            f"--cpus-per-node {args.cpus_per_node}, but by the topology a GPU is next to processor {beyond}: say as many "
+            "as a node has, counting both threads of a core"
+        )
     return sets
 
 

@@ -84,6 +84,16 @@ def job(*words: str) -> JobSpec:
     )
 
 
+def test_fewer_processors_than_the_topology_names_are_refused(tmp_path: Path) -> None:
+    topology = tmp_path / "topo.txt"
+    rows = "".join(f"GPU{gpu}\tX\tX\tX\tX\t{24 * gpu}-{24 * gpu + 23}\t{gpu}\n" for gpu in range(4))
+    topology.write_text(f"\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n{rows}")
+    words = ("--launcher", "slurm", "--gpus-per-node", "4", "--topology", str(topology), "--cpus-per-node")
+    assert len(job(*words, "96").cpu_sets) == 4
+    with pytest.raises(UsageError, match="--cpus-per-node 2, but by the topology a GPU is next to processor 95"):
+        job(*words, "2")
+
+
 def test_a_launch_inside_an_allocation_takes_all_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "16")
