@@ -198,8 +198,8 @@ def _cpu_sets(args: Args, local_ranks: int) -> tuple[frozenset[int], ...]:
     beyond = max((max(each) for each in sets), default=-1)
     if args.cpus_per_node and beyond >= args.cpus_per_node:
         raise UsageError(
-            f"--cpus-per-node {args.cpus_per_node}, but by the topology a GPU is next to processor {beyond}: say as many "
-            "as a node has, counting both threads of a core"
+            f"--cpus-per-node {args.cpus_per_node}, but by the topology a GPU is next to processor {beyond}: "
+            "say as many as a node has, counting both threads of a core"
         )
     return sets
 
