@@ -53,11 +53,14 @@ _ALIVE_WORDS = ("loss", "tim", "throughput", "tflops", "samples", "training", "a
 _ERROR_WORDS = (
     *("error", "fatal", "fail", "abort", "exception", "panic", "denied", "refused", "unable to", "not found", "cannot"),
     *("could not", "couldn't", "timed out", "timeout ", "unreachable", "lost", "corrupt", "degraded", "mismatch"),
+    *("unhealthy", "did not ", "stuck", "deadlock", "expired", "unrecognized", "not respond"),
 )
 _ERROR = re.compile(
     r"\b(?:error|fatal|failed|failure|fails|failing|aborted|aborting|exception|panic|denied|refused|unable to|not found"
     r"|cannot|could not|couldn't|timed out|timeout (?:expired|exceeded|reached|while|waiting|after|error)|unreachable"
-    r"|lost|corrupt(?:ed)?|degraded|mismatch(?:ed)?)\b|[a-z](?:Error|Exception|Failure)\b",
+    r"|lost|corrupt(?:ed)?|degraded|mismatch(?:ed)?|unhealthy|did not (?:get|receive|respond|answer|start|finish|join)"
+    r"|(?:is|are|got|seems?|appears?) stuck|deadlock(?:ed)?|(?:has|have|is) expired|unrecognized|not respond(?:ing)?)\b"
+    r"|[a-z](?:Error|Exception|Failure)\b",
     re.IGNORECASE,
 )
 _NO_ERROR = re.compile(r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning", re.IGNORECASE)
@@ -125,6 +128,8 @@ class Scanning:
         self.foreign: set[bytes] = set()
         """Those shapes that hold a message of the C library in another language than English."""
         self.alive = 0
+        self.alive_shapes: set[bytes] = set()
+        """Those shapes by which a job shows that it goes on, of which a signature might speak too."""
         self.ended = 0
         self.strange: list[tuple[int, str]] = []
         self.ignored = False
@@ -184,6 +189,10 @@ class Scanning:
             known = self._new_shape(line, number, key)
             if len(self.shapes) < MAX_SHAPES and not self.ignored:
                 self.shapes[key] = known
+                if self.alive == number and known:
+                    self.alive_shapes.add(key)
+        elif key in self.alive_shapes:
+            self.alive = number
         if known and not _look(line, number, known, self.hits, foreign=key in self.foreign):
             self._strange(line, number)
 

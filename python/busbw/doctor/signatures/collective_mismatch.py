@@ -12,6 +12,7 @@ SIGNATURE = Signature(
         r"Expected to mark a variable ready only once",
         r"submitted to be reduced, gathered or broadcasted by subset of ranks",
         r"Stalled ranks",
+        r"Not all ranks joining collective|Collective sequence number: \d+ has errors",
         r"different collective operation counts",
         r"Detected mismatch between collectives",
         r"caused by a collective mismatch",

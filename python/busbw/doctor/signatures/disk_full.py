@@ -11,6 +11,7 @@ SIGNATURE = Signature(
         r"DiskPressure",
         r"No space left on device",
         r"Disk quota exceeded",
+        r"inline_container\.cc.{0,60}unexpected pos",
         r"\[Errno 28\]",
     ),
     unless=(

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the NVIDIA driver is not loaded or cannot start a GPU on this host",
     patterns=(
+        r"Failed to query NVIDIA devices",
         r"is not supported by the NVIDIA \S+ driver release",
         r"requires use of the NVIDIA open kernel modules",
         r"NVIDIA kernel module .{0,60}(?:missing|not loaded|unloaded)",

@@ -11,6 +11,8 @@ from busbw.doctor.xids import told
 def tell(groups: Sequence[Mapping[str, str]]) -> str:
     """What the numbers mean, at most three of them."""
     numbers = list(dict.fromkeys(each["xid"] for each in groups if "xid" in each))
+    if not numbers:
+        return "the driver asks for a GPU's reset, or reports that the board's own memory (infoROM) is corrupted"
     return "the driver reports " + ", ".join(map(told, numbers[:3])) + (" ..." if len(numbers) > 3 else "")
 
 
@@ -19,6 +21,8 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="the driver reports Xid {xid} of a GPU",
     patterns=(
+        r"(?:GPU Recovery Action|Reset Required) *: *(?:Reset|Yes|Drain|Reboot)",
+        r"infoROM is corrupted",
         r"NVRM: Xid.{0,60}?\): (?!(?:"
         r"13|31|43|45|48|61|62|63|64|68|69|72|74|79|92|94|95|109|"
         r"119|120|123|136|137|140|144|145|146|147|148|149|150|171|172)\b)(?P<xid>\d{1,3})\b",

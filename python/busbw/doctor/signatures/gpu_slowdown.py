@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="a GPU holds its clock down: heat or power",
     patterns=(
+        r"[Pp]ower cable.{0,40}not.{0,20}connected|power (?:connector|supply).{0,40}(?:not connected|insufficient)",
         r"(?:hw_thermal_slowdown|hw_power_brake_slowdown|hw_slowdown)\W{1,4}(?:Active|1\b|True)",
         r"HW (?:Thermal )?Slowdown *: Active",
         r"HW Power Brake.{0,20}: Active",

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="the IOMMU blocks or redirects transfers between GPUs or NICs (IOMMU or ACS is on)",
     patterns=(
+        r"ACSCtl:.{0,60}ReqRedir\+",
         r"Missing .{1,3}(?:amd_)?iommu=\w+.{1,3} from kernel command line",
         r"Missing .iommu=pt. from kernel command line",
         r"DMAR:.{0,60}(?:fault|error|DMA (?:Read|Write))",

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title=("the network that NCCL_NET or the communicator asks for is not available: its plugin was not loaded"),
     patterns=(
+        r"\brxdm\b.{0,120}(?:fail|error|refused)",
         r"NET/OFI Only EFA provider",
         r"(?:NET/GPUDirectTCPX|NET/FasTrak|TCPXO?).{0,160}(?:unable|failed|error|refused)",
         r"No network devices that support GDAKI",

@@ -27,6 +27,7 @@ SIGNATURE = Signature(
         r"Timed out waiting for .{0,40}(?:raylet|daemon) .{0,40}(?:to|on)",
         r"tasks are unhealthy \(stopped sending heartbeats\)",
         r"stopped sending heartbeats",
+        r"\b[Hh]ost\b.{0,60}(?:is unreachable|was unreachable|is down|is lost|was lost)\b|TERM_UNKNOWN",
         r"\b[Nn]ode\b.{0,60}(?:was lost|is lost|not reachable|unreachable|has gone away|went (?:down|away))",
         r"Host EC2 \(instance \S+\) terminated",
         r"[Ii]nstance (?:was )?(?:terminated|stopped|retired|reclaimed|deallocated)",

@@ -7,7 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="an NVLink of a GPU fails (Xid {xid})",
     patterns=(
-        r"^\s{0,12}Link \d{1,2}: (?:Replay|Recovery|CRC(?: FLIT)?) Error(?:s|s? Count)?: [1-9]",
+        r"^\s{0,12}Link \d{1,2}(?:: Replay Error|: Recovery Error|: CRC Error|: CRC FLIT Error)(?:s|s? Count)?: [1-9]",
         r"Xid.{0,60}?\): (?P<xid>151|152|153|155|156)\b",
         r"Link \d+: <inactive>",
         r"Xid.{0,60}?\): (?P<xid>74|72|144|145|146|147|148|149|150)\b",

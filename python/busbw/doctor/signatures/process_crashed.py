@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.CRASH,
     title="a rank's process crashed ({how})",
     patterns=(
+        r"(?:process|worker|engine)\b.{0,40} is not healthy",
         r"\b(?:status|code)(?: of|:)? (?P<how>139|134|-11|-6)\b",
         r"(?:[Ww]orker|scheduler|[Ee]ngine)\b.{0,60}(?:died unexpectedly|is dead\b)",
         r"(?:shut ?down|terminated|stopped|ended|died) (?:with|by|on|from) signal (?P<how>6|7|8|11)\b",

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"Too many open files",
         r"\bEMFILE\b",
+        r"inotify (?:instance|watch)",
         r"received \d+ items of ancdata",
     ),
     confirm="ulimit -n in the job's own shell; ls /proc/PID/fd | wc -l",

@@ -49,7 +49,9 @@ SIGNATURE = Signature(
     title="a collective did not finish in its time: a rank did not join it, or the network stands still",
     patterns=(
         r"failure detected by watchdog at work",
-        r"\b[NRH]?CCL (?:task|op\w*|collective|comm\w*) time(?:d )?-?out",
+        r"Did not get subsequent heartbeat|[Tt]erminating workers due to (?:a )?hang",
+        r"\b(?:rank|training|job|process)s? (?:\d+ )?(?:seems?|appears?|is|are|has) (?:to be )?(?:hung|stuck|hanging)",
+        r"\b(?:NCCL|RCCL|HCCL) (?:task timeout|task timed out|collective timeout|operation timeout)",
         r"expected \d+ threads to join the rendezvous",
         r"Termination timeout for",
         r"waiting for .?acquire clique.{0,160}may be stuck",

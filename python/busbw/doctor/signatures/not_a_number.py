@@ -1,0 +1,30 @@
+"""The values of the training are no numbers any more."""
+
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="not-a-number",
+    soft=True,
+    stage=Stage.PROGRAM,
+    title=(
+        "values became infinite or no numbers (NaN) on a rank: by the data, the step size, or a GPU "
+        "that computes wrongly"
+    ),
+    patterns=(
+        r"found (?:NaN|Inf) in (?:local|the) ",
+        r"Unexpected result (?:nan|inf|tensor\((?:nan|inf))",
+        r"\b(?:loss is nan|loss is inf|loss became nan|loss became inf|loss went to nan|loss = nan|loss=nan)\b",
+        r"(?:NaN|Inf)(?:/Inf)? (?:detected|encountered|found) (?:in|at|on|during)\b",
+        r"checkForNaN",
+        r"Function '\w+Backward\d*' returned nan values",
+    ),
+    unless=("skipping", "overflow"),
+    confirm="the same step from the same checkpoint on other nodes: where it is right, a GPU computes wrongly "
+    "(dcgmi diag -r 3 on the rank's node)",
+    cure=(
+        "where it follows the data or the step: lower the learning rate, clip, mend the sample; where it follows the "
+        "node: leave it out and test it"
+    ),
+    source="Megatron-LM's rerun state machine; PyTorch's NaN check",
+    explains=("python-exception", "watchdog-timeout", "illegal-access", "cuda-call-failed"),
+)

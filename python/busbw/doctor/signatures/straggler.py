@@ -1,0 +1,25 @@
+"""One rank or GPU is slower than the others."""
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="straggler",
+    stage=Stage.HARDWARE,
+    title="one rank or GPU is slower than the others, and all wait for it",
+    patterns=(
+        r"STRAGGLER DETECTION WARNING",
+        r"\b(?:GPUs?|ranks?|nodes?)\b.{0,40}\b(?:is|are) (?:a )?stragglers?\b",
+        r"\bstragglers? (?:detected|found|identified)\b.{0,40}\b(?:rank|node|GPU)",
+    ),
+    unless=("no straggler", "0 straggler"),
+    confirm="nvidia-smi -q -d CLOCK,PERFORMANCE,POWER and top on that host while the job runs; busbw doctor on two "
+    "hosts",
+    cure=(
+        "look for heat, a power cap, other programs, a slow PCIe link or memory errors on the GPU that is named; run "
+        "without that node (--exclude): where the job is fast then, have the node repaired"
+    ),
+    cost="every step takes as long as on the slowest rank",
+    severity=Severity.WARNING,
+    source="NVIDIA Resiliency Extension: straggler detection",
+)
