@@ -104,7 +104,6 @@ def _judge(args: Args) -> int:
 def _run(args: Args) -> int:
     from busbw.fleet.judge import judge
     from busbw.fleet.run import Asked, measure
-    from busbw.launch.request import find_program
 
     file = Path(args.file)
     goes_on = file.exists() and file.stat().st_size > 0
@@ -112,8 +111,7 @@ def _run(args: Args) -> int:
         args.hosts = args.hostfile = args.topology = None
     fabric, options, results = _given(args, may_miss=True)
     how = _launching(args)
-    if how.launcher != "local":
-        find_program(how.launcher_program or how.launcher, how.launcher)
+    _find_launcher(how)
     if args.idle and not goes_on:
         from busbw.fleet.watch import idle_nodes, part_of
 
@@ -164,13 +162,11 @@ def _watch(args: Args) -> int:
     from busbw.fleet import show
     from busbw.fleet.level import read_expected
     from busbw.fleet.watch import Turn, Turns, Watcher, not_queued
-    from busbw.launch.request import find_program
 
     folder, args.file = Path(args.folder), None
     fabric, options, _ = _given(args)
     how = not_queued(_launching(args), "SLURM_JOB_ID" in os.environ)
-    if how.launcher != "local":
-        find_program(how.launcher_program or how.launcher, how.launcher)
+    _find_launcher(how)
 
     def tell(turn: Turn) -> None:
         for line in show.table(turn.verdicts):
@@ -324,10 +320,18 @@ def _inside(args: Args) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _find_launcher(how: Launching) -> None:
+    from busbw.launch.request import find_program
+
+    own = {"k8s": "kubectl"}.get(how.launcher, how.launcher)
+    if how.launcher != "local":
+        find_program(how.launcher_program or own, how.launcher)
+
+
 def _launching(args: Args, *, for_show: bool = False) -> Launching:
     import os
 
-    from busbw.fleet.words import Launching
+    from busbw.fleet.words import KUBERNETES, Launching
     from busbw.launch.engine import PROGRAM, find_engine
     from busbw.launch.request import variables
 
@@ -336,8 +340,13 @@ def _launching(args: Args, *, for_show: bool = False) -> Launching:
         raise UserError(f"--program {args.program} is no program that can be run")
     if program and args.library:
         raise UsageError("--library is for the engine; --program measures with what it opens itself")
-    engine = Path(PROGRAM) if program or for_show else find_engine()
+    by_cluster = args.launcher == KUBERNETES
+    if by_cluster and program:
+        raise UsageError("--launcher k8s measures with the engine of its image; --program is for srun and mpirun")
+    if by_cluster and not args.image and not for_show:
+        raise UsageError("--launcher k8s needs a container image with busbw in it: --image IMAGE")
+    engine = Path(PROGRAM) if program or for_show or by_cluster else find_engine()
     devices = tuple(name for name in (args.devices or "").split(",") if name)
     return Launching(engine, args.launcher, args.launcher_program, tuple(args.launcher_arg or ()), program,
                      args.gpus_per_node, devices, args.size, args.library,
-                     variables(args.env or (), os.environ))  # fmt: skip
+                     variables(args.env or (), os.environ), args.image, args.namespace)  # fmt: skip

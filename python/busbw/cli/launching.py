@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,12 +43,16 @@ def launch(
         # A pod has no folder in common with us: its record comes with its log, which is read as it grows.
         arguments += ("--record", "/dev/stdout" if args.launcher == "k8s" else str(destination.record))
         environment[RUN_ID] = destination.run_id
+    elif choice.keep and args.launcher == "k8s":
+        arguments = (*_without_record(arguments), "--record", "/dev/stdout")
     if args.launcher == "k8s":
         args.job_name = args.job_name or kubernetes_name(destination.run_id)
         program = replace(program, path=Path(args.image_engine or "busbw-engine"))
     whole = replace(program, arguments=arguments)
     job = build_job(args, whole, environment, destination.folder)
     plan = plan_of(args.launcher, job)
+    if choice.named and args.launcher == "k8s" and plan.submission:
+        plan = replace(plan, submission=replace(plan.submission, record=Path(choice.named)))
     if args.dry_run:
         print(*plan.lines(), sep="\n")
         return 0
@@ -72,6 +76,15 @@ def launch(
         where = "folder that every node sees" if job.nodes > 1 or plan.submission else "folder that rank 0 can write"
         raise UserError(f"the ranks ended well, but no record came to {destination.folder}; name a {where} with --runs")
     return code
+
+
+def _without_record(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Words of a program without the file for its record, which no pod could write for us."""
+    left = list(arguments)
+    while "--record" in left:
+        at = left.index("--record")
+        del left[at : at + 2]
+    return tuple(word for word in left if not word.startswith("--record="))
 
 
 def join_starts(record: Path) -> None:

@@ -66,7 +66,7 @@ def measure(asked: Asked, how: Launching, file: Path, limits: Limits, say: Calla
             left = list(unfinished(trials, done))
             if left:
                 say(f"round {number + 1}: {len(left)} groups of up to {max(len(t.nodes) for t in left)} nodes")
-            for wave in waves(left, limits):
+            for wave in waves(left, limits, by_turns=how.by_turns):
                 if time.monotonic() >= deadline:
                     raise StoppedError(f"the budget of {limits.seconds:g} s has passed in round {number + 1}; "
                                        f"the same command goes on from {file}", exit_code=124)  # fmt: skip
@@ -87,14 +87,18 @@ def _write(stream: IO[str], lines: Sequence[str]) -> None:
     os.fsync(stream.fileno())
 
 
-def waves(trials: Sequence[Trial], limits: Limits) -> Iterator[list[Trial]]:
-    """Trials that run at the same time: one channel inside a node at a time, all rails together, within the limits."""
+def waves(trials: Sequence[Trial], limits: Limits, *, by_turns: bool = False) -> Iterator[list[Trial]]:
+    """Trials that run at the same time: one channel inside a node at a time, all rails together, within the limits.
+
+    `by_turns`: no node is in two of them, so that rails are measured one after another.
+    """
     for channel in dict.fromkeys(t.channel if t.kind == INSIDE else "" for t in trials):
         wave: list[Trial] = []
         busy: set[str] = set()
         for trial in (t for t in trials if (t.channel if t.kind == INSIDE else "") == channel):
             after = busy | set(trial.nodes)
-            if wave and (len(after) > limits.nodes_at_once or len(wave) == limits.steps_at_once):
+            full = len(after) > limits.nodes_at_once or len(wave) == limits.steps_at_once
+            if wave and (full or (by_turns and busy & set(trial.nodes))):
                 yield wave
                 wave, after = [], set(trial.nodes)
             wave.append(trial)

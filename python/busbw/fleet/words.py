@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from busbw.base.programs import with_this_package
 from busbw.fleet.trial import INSIDE, Trial
 from busbw.launch.job import Host, JobSpec, SlurmOptions
 from busbw.launch.launchers import planner
-from busbw.launch.plan import LaunchPlan
+from busbw.launch.plan import LaunchPlan, ProcessPlan
 
 ITERATIONS = 20
 WARMUPS = 2
 SMALL = 8  # bytes of a message that is to be quick
+KUBERNETES = "k8s"
+CANCEL_S = 30.0  # until a job is deleted
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,13 @@ class Launching:
     size: int = 256 << 20
     library: str | None = None  # for the engine; without it, the NCCL that it finds
     environment: dict[str, str] = field(default_factory=dict)
+    image: str | None = None  # for Kubernetes
+    namespace: str | None = None
+
+    @property
+    def by_turns(self) -> bool:
+        """Whether a node can be in one group at a time: a pod has its GPUs for itself."""
+        return self.launcher == KUBERNETES
 
 
 def launch(trial: Trial, how: Launching, output: Path) -> LaunchPlan:
@@ -38,6 +49,8 @@ def launch(trial: Trial, how: Launching, output: Path) -> LaunchPlan:
     inside = trial.kind == INSIDE
     ranks = how.gpus_per_node if inside and how.program is None else len(trial.nodes)
     environment = {**how.environment, **_variables(trial, how, output)}
+    if how.launcher == KUBERNETES:
+        return _by_busbw_run(trial, how, output, environment, ranks)
     words = () if how.program else _words(trial, how, output)
     job = JobSpec(
         ranks=ranks,
@@ -56,6 +69,22 @@ def launch(trial: Trial, how: Launching, output: Path) -> LaunchPlan:
     if how.launcher == "local":
         job = replace(job, nodes=1)
     return planner(how.launcher).plan(job)
+
+
+def _by_busbw_run(trial: Trial, how: Launching, output: Path, environment: dict[str, str], ranks: int) -> LaunchPlan:
+    """`busbw run`, which submits a Job, follows it, brings its record and deletes it; told to end, it cancels it."""
+    words = [
+        "run", "--launcher", KUBERNETES, "--image", how.image or "", "--ranks", str(ranks), "--nodes",
+        str(len(trial.nodes)), "--nodelist", ",".join(trial.nodes), "--gpus-per-node", str(how.gpus_per_node),
+    ]  # fmt: skip
+    words += ["--namespace", how.namespace] if how.namespace else []
+    words += ["--launcher-program", how.launcher_program] if how.launcher_program else []
+    words += [f"--launcher-arg={word}" for word in how.launcher_arguments]
+    words += [f"--env={name}={value}" for name, value in environment.items()]
+    argv = (sys.executable, "-m", "busbw", *words, *_words(trial, how, output))
+    # Isolated: a folder in which somebody measures may hold any busbw.py.
+    variables = {"PYTHONSAFEPATH": "1", "PYTHONPATH": with_this_package({})["PYTHONPATH"]}
+    return LaunchPlan((ProcessPlan("busbw run", argv, variables),), grace=CANCEL_S)
 
 
 def _variables(trial: Trial, how: Launching, output: Path) -> dict[str, str]:

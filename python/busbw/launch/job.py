@@ -61,6 +61,7 @@ class KubernetesOptions:
     image: str | None = None
     namespace: str = "default"
     kind: str = "job"  # or mpijob
+    hosts: tuple[str, ...] = ()  # a pod on each of these; else wherever the cluster puts them
 
 
 @dataclass(frozen=True)

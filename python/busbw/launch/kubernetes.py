@@ -108,7 +108,7 @@ def mpi_job(job: JobSpec) -> dict[str, Any]:
         *bound(job.argv, job.cpu_sets),
     ]
     launcher = {"replicas": 1, "template": _template(job, _pod(job, command, environment, gpus=False))}
-    workers = {"replicas": job.nodes, "template": _template(job, _pod(job, None, {}, gpus=True))}
+    workers = {"replicas": job.nodes, "template": _template(job, _pod(job, None, {}, gpus=True, apart=False))}
     spec = {
         "slotsPerWorker": job.ranks_per_node,
         "mpiImplementation": "OpenMPI",
@@ -127,7 +127,9 @@ def _template(job: JobSpec, pod: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": {"labels": _labels(job)}, "spec": pod}
 
 
-def _pod(job: JobSpec, command: list[str] | None, environment: Mapping[str, str], *, gpus: bool) -> dict[str, Any]:
+def _pod(
+    job: JobSpec, command: list[str] | None, environment: Mapping[str, str], *, gpus: bool, apart: bool = True
+) -> dict[str, Any]:
     container: dict[str, Any] = {"name": "busbw", "image": job.kubernetes.image or ""}
     if command:
         container["command"] = [literal(word) for word in command]
@@ -147,7 +149,20 @@ def _pod(job: JobSpec, command: list[str] | None, environment: Mapping[str, str]
     pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
     if volumes:
         pod["volumes"] = volumes
+    if gpus and job.kubernetes.hosts:
+        pod["affinity"] = _affinity(job, apart=apart)
     return pod
+
+
+def _affinity(job: JobSpec, *, apart: bool) -> dict[str, Any]:
+    """On the nodes that were named; `apart`, each pod on another one."""
+    place, must = "kubernetes.io/hostname", "requiredDuringSchedulingIgnoredDuringExecution"
+    named = {"matchExpressions": [{"key": place, "operator": "In", "values": list(job.kubernetes.hosts)}]}
+    affinity: dict[str, Any] = {"nodeAffinity": {must: {"nodeSelectorTerms": [named]}}}
+    if apart:  # not an MPIJob's workers: its launcher has the same label, and may share a node with one
+        alike = {"labelSelector": {"matchLabels": {"busbw.dev/job": job.name}}, "topologyKey": place}
+        affinity["podAntiAffinity"] = {must: [alike]}
+    return affinity
 
 
 def literal(text: str) -> str:

@@ -226,7 +226,18 @@ def _kubernetes(args: Args) -> KubernetesOptions:
     for option, value in (("--job-name", args.job_name), ("--namespace", args.namespace)):
         if value is not None and not re.fullmatch(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", value):
             raise UsageError(f"{option} {value}: Kubernetes takes up to 40 small letters, digits and -")
-    return KubernetesOptions(args.image, args.namespace or "default", args.kind or "job")
+    return KubernetesOptions(args.image, args.namespace or "default", args.kind or "job", _kubernetes_nodes(args))
+
+
+def _kubernetes_nodes(args: Args) -> tuple[str, ...]:
+    names = tuple(args.nodelist.split(",")) if args.nodelist else ()
+    for name in names:
+        # The name of a node is one of DNS: labels with dots between.
+        if len(name) > 253 or not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9-]{1,63})*", name):
+            raise UsageError(f"--nodelist {args.nodelist}: Kubernetes takes names of nodes with commas between")
+    if names and args.nodes and len(set(names)) != args.nodes:
+        raise UsageError(f"--nodelist names {len(set(names))} nodes, and --nodes says {args.nodes}")
+    return names
 
 
 def _torchrun(args: Args, nodes: int) -> TorchrunOptions:

@@ -310,3 +310,23 @@ def test_a_kubectl_that_cannot_be_started_is_one_sentence() -> None:
     assert submission
     with pytest.raises(UserError, match="cannot be started"):
         kubernetes_queue.submit(submission)
+
+
+def test_a_file_named_for_the_record_gets_it_though_no_pod_can_write_it(cluster: Path, tmp_path: Path) -> None:
+    named = tmp_path / "named.jsonl"
+    done = busbw(cluster, "--ranks", "2", "--image", "i", "--nodelist", "n1,n2", "--nodes", "2", "--record", str(named))
+    assert done.returncode == 0, done.stderr
+    assert read_record(named).cases
+    done = busbw(cluster, "--ranks", "2", "--image", "i", "--record", "mine.jsonl", "--dry-run")
+    assert "/dev/stdout" in done.stdout and "mine.jsonl" not in done.stdout
+
+
+def test_pods_go_to_the_nodes_that_are_named_one_each(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["all_reduce", "--launcher", "k8s", "--ranks", "2", "--nodes", "2", "--image", "i", "--dry-run"]
+    assert main([*words, "--nodelist", "n1,n2.lab"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("key: kubernetes.io/hostname") == 3 and shown.count("- n2.lab") == 3
+    assert shown.count("podAntiAffinity") == 2, "but for the MPIJob, whose launcher has the same label"
+    for wrong in ("n[1-2]", "n1,", "N1,n2", "n1"):
+        assert main([*words, "--nodelist", wrong]) == 2
+        assert "--nodelist" in capsys.readouterr().err
