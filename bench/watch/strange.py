@@ -58,6 +58,17 @@ SAID: dict[str, str] = {
     "colour": r"rank 2 \(",
     "crossed": r"rank 2 \(.*(left out|did not call) #41",
     "idle": "",
+    "sigterm": GONE,
+    "thread": LATE,
+    "extra": r"ank 2 \(.*(left out|did not call|another order)",
+    "fewer": r"ank 2 \(.*(destroyed|exited|ended|did not call)",
+    "part": r"ank 0 \(.*did not call #2,.*of 2 ranks",
+    "wrongid": r"ank 2 \(.*ncclCommInitRank",
+    "initexit": r"ank 2 \(.*(exited|ended)",
+    "initstop": r"ank 2 \(.*stopped",
+    "stops": "",
+    "twodie": r"ank [12] \(.*(has ended|has exited|is gone|ended without)",
+    "allstop": r"ank [123] \(.*stopped",
     "unwatched": "",
 }
 """As a regular expression of the verdict; "" where nobody may be accused."""

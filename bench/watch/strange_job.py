@@ -219,6 +219,71 @@ def crossed(job: Job) -> None:
         job.all_reduce(comm)
 
 
+def in_a_thread(_: Job) -> None:
+    """The thread that works has died of an exception, and the main one waits for its result."""
+    results: queue.Queue[int] = queue.Queue()
+    threading.excepthook = lambda _: None
+    threading.Thread(target=lambda: 1 // 0, daemon=True).start()
+    results.get()
+
+
+def extra(job: Job) -> None:
+    """One call more than the others make."""
+    job.all_reduce(job.comms[0])
+    job.all_reduce(job.comms[0])
+
+
+def of_a_part(job: Job) -> None:
+    """Ranks 2 and 3 have a communicator of their own, to which rank 2 does not come; all wait for rank 3."""
+    if job.me >= FAULTY:
+        part = job.init("part", job.ranks - FAULTY, job.me - FAULTY)
+        job.all_reduce(part)
+        if job.me == FAULTY:
+            tell(job.folder)
+            time.sleep(LONG_S)
+        job.all_reduce(part)
+
+
+def third(job: Job, before: Callable[[], Any], name: str = "third") -> None:
+    """A further communicator, before which something happens to rank 2."""
+    if job.me == FAULTY:
+        # The unique id is there, as from a store.
+        while not (job.folder / "third").exists():
+            time.sleep(0.01)
+        (job.folder / "wrong").write_bytes(bytes(reversed((job.folder / "third").read_bytes())))
+        tell(job.folder)
+        before()
+    job.init(name if job.me == FAULTY else "third")
+
+
+def some_stops(job: Job) -> None:
+    """Rank 2 is stopped for a while, three times."""
+    if job.me == FAULTY:
+        me = os.getpid()
+        for _ in range(3):
+            line = f"sleep {float(os.environ['PAUSE_S']) / 3}; kill -CONT {me}"
+            os.spawnlp(os.P_NOWAIT, "sh", "sh", "-c", line)
+            os.kill(me, signal.SIGSTOP)
+            job.step()
+    else:
+        for _ in range(3):
+            job.step()
+
+
+def two_die(job: Job) -> None:
+    if job.me in {1, FAULTY}:
+        tell(job.folder)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def all_stop(job: Job) -> None:
+    job.all_reduce(job.comms[0])
+    if job.me == FAULTY:
+        tell(job.folder)
+    if job.me != 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def all_pause(_: Job) -> None:
     time.sleep(float(os.environ["PAUSE_S"]))
 
@@ -240,6 +305,10 @@ ALONE: dict[str, Callable[[Job], Any]] = {
     "op": lambda job: job.all_reduce(job.comms[0], op=MIN),
     "empty": lambda job: job.all_reduce(job.comms[0], count=0),
     "place": lambda job: [job.all_reduce(each, into=job.others) for each in job.comms],
+    "sigterm": lambda _: os.kill(os.getpid(), signal.SIGTERM),
+    "thread": in_a_thread,
+    "extra": extra,
+    "fewer": lambda _: None,
     "full": lambda _: time.sleep(LONG_S),
     "wrapped": lambda _: time.sleep(LONG_S),
 }
@@ -255,6 +324,13 @@ TOGETHER: dict[str, Callable[[Job], Any]] = {
     "colour": split_colour,
     "crossed": crossed,
     "idle": all_pause,
+    "part": of_a_part,
+    "wrongid": lambda job: third(job, lambda: None, "wrong"),
+    "initexit": lambda job: third(job, lambda: sys.exit(1)),
+    "initstop": lambda job: third(job, lambda: os.kill(os.getpid(), signal.SIGSTOP)),
+    "stops": some_stops,
+    "twodie": two_die,
+    "allstop": all_stop,
 }
 """What all ranks do at that step."""
 
@@ -268,7 +344,7 @@ def rank(job: Job, steps: int, fault: str) -> None:
             elif fault in ALONE and me == FAULTY:
                 tell(folder)
                 ALONE[fault](job)
-                if fault == "place":
+                if fault in {"place", "fewer"}:
                     continue
         job.step()
         if fault == "unwatched":

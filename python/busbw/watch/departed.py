@@ -49,6 +49,25 @@ def survivors(processes: Sequence[Process], now_ns: int) -> Verdict | None:
     return None
 
 
+def left_early(processes: Sequence[Process]) -> Verdict | None:
+    """Of a job that failed: ranks that ended a communicator without an error, and before the others' last calls."""
+    for identity in dict.fromkeys(row.identity for process in processes for row in process.over):
+        gone = _gone(processes, identity)
+        others = [Member(each, row) for each in processes for row in each.communicators if row.identity == identity]
+        failed = [each for each in others if each.row.last_error]
+        if not failed or len(failed) < len(others):
+            continue
+        most = max(each.row.collectives for each in failed)
+        early = [each for each in gone if not each.row.last_error and each.row.collectives < most]
+        if early and 2 * len(early) < len(gone) + len(others):
+            who = "; ".join(f"{member} {member.row.ended} it after #{member.row.collectives:,}, {member.row.last}"
+                            for member in early[:_SHOWN])  # fmt: skip
+            ranks = ", ".join(str(each.row.rank) for each in failed[:_SHOWN])
+            text = f"Of {name_of(others)} {who}, while rank {ranks} went on to #{most:,} and got an error of NCCL."
+            return Verdict("departed", tuple(m.row.rank for m in early), text, accused(early))
+    return None
+
+
 def _gone(processes: Sequence[Process], identity: int) -> list[Member]:
     return [Member(process, row) for process in processes for row in process.over if row.identity == identity]
 

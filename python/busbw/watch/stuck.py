@@ -151,7 +151,10 @@ def _of_long_turns(members: Sequence[Member]) -> list[tuple[Member, float]]:
         if share is not None and turn_s is not None and share >= _A_LITTLE and turn_s >= _TURN_S
     ]
     rest = [turn_s for member, _, turn_s in known if not any(member is each for each, _ in busy)]
-    if not busy or 2 * len(busy) >= len(members):
+    # Of two ranks one may be it, where calls wait in host memory: who waits there gives the processor up all the time.
+    pair = len(members) == 2 and not any(member.process.gpus for member in members)
+    most = 1 if pair else (len(members) - 1) // 2
+    if not 0 < len(busy) <= most:
         return []
     shortest = min(turn_s for member, _, turn_s in known if turn_s is not None and any(member is m for m, _ in busy))
     return busy if all(turn_s is not None and _TURNS_MORE * turn_s <= shortest for turn_s in rest) else []

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from busbw.watch.circles import circle, unmatched
-from busbw.watch.departed import departed, survivors
+from busbw.watch.departed import departed, left_early, survivors
 from busbw.watch.making import in_making
 from busbw.watch.members import (
     Member,
@@ -95,7 +95,7 @@ def after_the_end(processes: Sequence[Process]) -> Verdict | None:
                 f"rank {first.row.rank} went on to #{first.row.collectives:,}, {first.row.last}."
             )
             return Verdict("ended", tuple(member.row.rank for member in late), sentence(text), accused(late))
-    return _first(_died(members) or _left(members) for members in groups.values())
+    return left_early(processes) or _first(_died(members) or _left(members) for members in groups.values())
 
 
 def _end_of(member: Member) -> str:

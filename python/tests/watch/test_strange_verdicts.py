@@ -148,6 +148,20 @@ def test_a_job_whose_root_is_not_known_is_not_told_that_all_called() -> None:
     assert "All ranks called" not in verdict.text
 
 
+@pytest.mark.parametrize(
+    ("turns", "gpus", "named"),
+    [((6e-6, 2.0), False, (1,)), ((2.0, 2.0), False, ()), ((6e-6, 2.0), True, ()), ((None, 2.0), False, ())],
+)
+def test_of_two_ranks_the_one_that_never_gives_the_processor_up_is_named(
+    turns: tuple[float | None, float], gpus: bool, named: tuple[int, ...]
+) -> None:
+    ranks = [
+        replace(process(rank, row(rank, 11, inside=True, ranks=2)), busy=0.4, turn_s=turns[rank], gpus=gpus)
+        for rank in range(2)
+    ]
+    assert judged(ranks).ranks == named
+
+
 def test_a_failed_job_says_that_the_rank_behind_has_exited() -> None:
     ranks = [process(rank, row(rank, 40 if rank == 2 else 41)) for rank in range(4)]
     for state, words in ((EXITED, ", which has exited,"), (GONE, ", which has ended without a word,"), (RUNNING, "")):
@@ -155,6 +169,18 @@ def test_a_failed_job_says_that_the_rank_behind_has_exited() -> None:
         verdict = after_the_end(ranks)
         assert verdict is not None
         assert f"Rank 2 (node, pid 1002){words} called #40" in verdict.text
+
+
+def test_a_failed_job_names_the_rank_that_had_one_call_less_and_left() -> None:
+    fewer = replace(process(2), over=(replace(row(2, 59), ended="destroyed"),), state=EXITED)
+    failed = [replace(process(rank, replace(row(rank, 60), last_error=6)), state=EXITED) for rank in (0, 1, 3)]
+    verdict = after_the_end([*failed, fewer])
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("departed", (2,))
+    assert "rank 2 (node, pid 1002) destroyed it after #59" in verdict.text
+    assert "while rank 0, 1, 3 went on to #60 and got an error of NCCL." in verdict.text
+    # Of those that made the same calls the last one to leave is not accused.
+    assert after_the_end([*failed, replace(fewer, over=(replace(row(2, 60), ended="destroyed"),))]) is None
 
 
 def test_other_hosts_are_told_of_what_is_made_and_what_is_over() -> None:
