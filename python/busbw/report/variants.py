@@ -114,6 +114,8 @@ def _section(curves: Sequence[Curve], wanted: Wanted) -> Section:
     only = PLACEMENTS[placements[0]] if len(placements) == 1 else ""
     title = f"{title}, {only}" if only else title
     notes = [*footnotes(curves, names), *_remarks(curves, names)]
+    if wanted.figures is not None and "busbw" in wanted.figures:
+        notes += _averages(curves, names)
     tables = [
         table
         for figure in _figures(curves, wanted)
@@ -249,6 +251,16 @@ def _remarks(curves: Sequence[Curve], names: Sequence[str]) -> Iterator[str]:
         note for curve in curves for record in curve.records for note in (*record.run.notes, *record.notes)
     )
     yield from list(notes)[:8]
+
+
+def _averages(curves: Sequence[Curve], names: Sequence[str]) -> Iterator[str]:
+    """What nccl-tests prints below its table, for pages that show all its figures."""
+    found = []
+    for curve, name in zip(curves, names, strict=True):
+        ends = [record.end for record in curve.records if record.end and record.end.average_busbw_GBps]
+        found += [f"{name} {end.average_busbw_GBps:g}" for end in ends if len(curve.records) == 1]
+    if found:
+        yield f"Average bus bandwidth of all rows in GB/s, as the tool printed it: {'; '.join(found)}"
 
 
 def _and(names: Sequence[str]) -> str:

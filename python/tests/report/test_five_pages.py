@@ -211,3 +211,14 @@ def published_kernels(figures: Figures) -> int:
                     if shape in title and rest == [quantity, column, f"{size[0]}{unit}"]
                 )  # fmt: skip
     return checked
+
+
+@pytest.mark.parametrize("page", NCCL_TESTS)
+def test_the_averages_below_the_tables_are_on_the_page_too(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = guide(page)
+    (source,) = (word for word in words if word.startswith("catalogue:"))
+    expected = [each.record.end.average_busbw_GBps for each in resolve([source]) if each.record.end]
+    assert main(words) == 0
+    said = re.findall(r"^- Average bus bandwidth of all rows in GB/s.*", capsys.readouterr().out, re.MULTILINE)
+    shown = [float(each) for each in re.findall(r" (\d+\.\d+)(?=;|$)", "\n".join(said), re.MULTILINE)]
+    assert sorted(shown) == sorted(each for each in expected if each)
