@@ -90,7 +90,9 @@ def busbw(*words: object) -> list[str]:
 
 
 def cost(bench: Bench) -> Lanes:
-    return [[python(ROOT / "bench/watch/recorder_cost.py", "--build", bench.staged, "--library", bench.library,
+    """First what the driver's own functions take."""
+    parts = [python(ROOT / "bench/watch/driver_calls.py")] if bench.on_gpus else []
+    return [[*parts, python(ROOT / "bench/watch/recorder_cost.py", "--build", bench.staged, "--library", bench.library,
                    "--ranks", bench.ranks, "--starts", bench.starts)]]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def sources() -> list[Path]:
     return sorted(path for room in ("python/busbw", "bench", "tools") for path in (ROOT / room).rglob("*.py"))
 
 
+@cache
 def starting() -> set[str]:
     found = set()
     for path in sources():
