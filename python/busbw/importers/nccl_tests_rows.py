@@ -23,6 +23,7 @@ OPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum"})
 
 VERDICTS = frozenset({"PASS", "PASSED", "OK", "FAIL", "FAILED", "WARN", "\u2713", "\u2714", "\u2705", "\u274c"})
 """What scripts put behind a row that they judged."""
+_LABELS = re.compile(r"\[\d{1,7}\]")
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)\s+(\d\d:\d\d:\d\d)\s*$")
 
 
@@ -105,7 +106,8 @@ def _placements(above: str, groups: int) -> tuple[Placement | None, ...]:
 
 def cut(line: str, layout: Layout, *, one_placement: bool = False) -> Row | None:
     """The row that a line holds; None where it does not fit the layout. mscclpp-test prints one placement only."""
-    words = line.lstrip("# ").split()
+    # hydra puts its label before all that a rank writes at once, also within a line.
+    words = (_LABELS.sub(" ", line) if "[" in line else line).lstrip("# ").split()
     timestamp = None
     if layout.timestamp:
         stamp = _TIMESTAMP.search(line)
@@ -141,7 +143,7 @@ def cut(line: str, layout: Layout, *, one_placement: bool = False) -> Row | None
 def begins(line: str, layout: Layout) -> bool:
     """Whether a line is the beginning of a row, as terminals of 80 columns and cut logs leave it."""
     words, width = line.split(), len(layout.lead)
-    if not width < len(words) < width + sum(len(group) for group in layout.groups) or len(line) > 400:
+    if not width <= len(words) < width + sum(len(group) for group in layout.groups) or len(line) > 400:
         return False
     return _lead_is_sound(dict(zip(layout.lead, words, strict=False))) and all(
         number(word) is not None or "N/A".startswith(word) for word in words[width:]

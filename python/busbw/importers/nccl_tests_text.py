@@ -166,14 +166,17 @@ class Parser:
     def _rest_of_row(self, layout: Layout, line: str, number_: int) -> bool:
         """Whether the line completes the row that another message broke; it may come several lines later."""
         assert self._fragment is not None
+        first, begun, why = self._fragment
         # A terminal's width breaks rows within numbers too, a message between them.
-        for between in ("", " ") if self._fragment[2] == NO_FIT else (" ", ""):
-            joined = f"{self._fragment[1]}{between}{line}"
+        for joined in (f"{begun}{line}", f"{begun} {line}")[:: 1 if why == NO_FIT else -1]:
             if self._cut(joined, layout):
                 self._fragment = None
                 return self._row_line(joined, number_)
         if ROW_START.match(line):
             self._complain_of_fragment()
+        elif why == NO_FIT and begins(f"{begun} {line}", layout):
+            self._fragment = (first, f"{begun} {line}", why)
+            return True
         return False
 
     def _complain_of_fragment(self) -> None:
@@ -231,15 +234,13 @@ class Parser:
         return kind in ("above", "silent") or (kind == "footer" and self._layout is not None and self._footer(stripped))
 
     def _footer(self, stripped: str) -> bool:
-        bounds = OUT_OF_BOUNDS.match(stripped)
-        if bounds:
+        if bounds := OUT_OF_BOUNDS.match(stripped):
             self._out_of_bounds = int(bounds[1])
             self._saw_footer = True
             if self._preamble.is_mscclpp:
                 self._emit()
             return True
-        average = AVERAGE.match(stripped)
-        if average:
+        if average := AVERAGE.match(stripped):
             self._average = number(average[1])
             self._saw_footer = True
             self._emit()
@@ -348,8 +349,7 @@ class Parser:
         if not self._preamble.program:
             rows = None if self._all_plain else self._rows
             breaks = breaks_of(layout, self._content, rows, alone=self._headless and self._preamble.is_empty)
-        starts = [0, *breaks, len(self._content)]
-        for start, end in pairwise(starts):
+        for start, end in pairwise([0, *breaks, len(self._content)]):
             yield self._draft(layout, around, start, end)
 
     def _draft(self, layout: Layout, around: Surroundings, start: int, end: int) -> Draft:

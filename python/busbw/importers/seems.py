@@ -199,7 +199,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "a table whose sizes or units are not named: name its columns as in `size (B)`, `time (us)` and "
         "`busbw (GB/s)`, and the collective in its heading",
     ),
-    (r"\A\s*[\[{](?=\s*[\[{\"\d\]}tfn-])", "JSON of no tool that busbw knows"),
+    (r"\A\s*(?!\[\d+\] *[^\s,\]])[\[{](?=\s*[\[{\"\d\]}tfn-])", "JSON of no tool that busbw knows"),
     (r"(?i)\A\s*<(?:!doctype html|html)\b", "an HTML page without tables or output of benchmarks"),
     (r"\A\s*<\?xml|\A\s*<\w", "XML of no tool that busbw knows"),
     (

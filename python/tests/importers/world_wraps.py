@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 
 from world_corpus import Shape, fact, prefixed
-from world_writers import Job, nccl_tests
+from world_writers import HEADER, Job, footer, nccl_tests, preamble, row
 
 JOB = Job()
 TEXT = nccl_tests(JOB)
@@ -107,5 +107,18 @@ def wrapped_by_shells() -> Iterator[Shape]:
     asan = "==123==WARNING: AddressSanitizer: something 0x7f00 in thread T0\n"
     lines = TEXT.splitlines(keepends=True)
     yield Shape("sanitizer-between", asan + "".join(lines[:-6]) + asan + "".join(lines[-6:]), FACT)
+    yield from broken_by_hydra()
     rows = [f"{text}\tPASS" if text[:1] == " " else text for text in LINES]
     yield Shape("verdict-behind-each-row", "\n".join(rows) + "\n", FACT)
+
+
+def broken_by_hydra() -> Iterator[Shape]:
+    """Rows whose parts were written one by one: hydra labels each part, on one line or with a line for each."""
+    head = prefixed(preamble(JOB) + HEADER, lambda _: "[0] ")
+    for name, between in (("hydra-labels-within-rows", "[0]"), ("hydra-labels-and-lines-within-rows", "\n[0]")):
+        parts = [(row(JOB, size), row(JOB, size).split()) for size in JOB.sizes]
+        body = "".join(
+            f"[0]{line[:53]}{between}  {'  '.join(words[5:9])}{between}  {'  '.join(words[9:])}\n"
+            for line, words in parts
+        )
+        yield Shape(name, head + body + prefixed(footer(JOB), lambda _: "[0] "), FACT)
