@@ -75,7 +75,8 @@ int ncclAllReduce(const void* from, void* to, size_t count, int type, int op, vo
   if (!function) *(void**)&function = real("ncclAllReduce");
   // One rank's, as one link of a ring is.
   const char* rank = getenv("RANK");
-  const char* port = rank && atoi(rank) == 2 ? getenv("LINK_PORT") : NULL;
+  const char* faulty = getenv("FAULTY");
+  const char* port = rank && atoi(rank) == atoi(faulty ? faulty : "2") ? getenv("LINK_PORT") : NULL;
   if (port && link == -2) link = linked(port);
   if (link >= 0) pass(link);
   const char* fault = getenv("BUSBW_FAULT");

@@ -151,13 +151,21 @@ def _of_long_turns(members: Sequence[Member]) -> list[tuple[Member, float]]:
         if share is not None and turn_s is not None and share >= _A_LITTLE and turn_s >= _TURN_S
     ]
     rest = [turn_s for member, _, turn_s in known if not any(member is each for each, _ in busy)]
-    # Of two ranks one may be it, where calls wait in host memory: who waits there gives the processor up all the time.
-    pair = len(members) == 2 and not any(member.process.gpus for member in members)
-    most = 1 if pair else (len(members) - 1) // 2
-    if not 0 < len(busy) <= most:
+    if not 0 < len(busy) <= _most_of(members):
         return []
     shortest = min(turn_s for member, _, turn_s in known if turn_s is not None and any(member is m for m, _ in busy))
     return busy if all(turn_s is not None and _TURNS_MORE * turn_s <= shortest for turn_s in rest) else []
+
+
+def _most_of(members: Sequence[Member]) -> int:
+    """How many may be the cause: fewer than half, or one of two where calls wait in host memory.
+
+    There a rank that just waits gives the processor up again and again and reads from no connection, which two ranks
+    of NCCL may both do.
+    """
+    if len(members) == 2 and not any(member.process.gpus for member in members):
+        return 1
+    return (len(members) - 1) // 2
 
 
 def _computing(busy: Sequence[tuple[Member, float]], text: str) -> Verdict:
@@ -169,10 +177,10 @@ def _computing(busy: Sequence[tuple[Member, float]], text: str) -> Verdict:
 
 
 def _of_links(members: Sequence[Member], text: str, since: str = "and it has not come back") -> Verdict | None:
-    """Connections with data that were not acknowledged; else those that fewer than half of the ranks wait for."""
+    """Connections with data that were not acknowledged; else those that few of the ranks wait for."""
     sent = [member for member in members if any(link.queued or link.again for link in member.process.links)]
     found = sent or [member for member in members if member.process.links]
-    if not found or (not sent and 2 * len(found) >= len(members)):
+    if not found or (not sent and len(found) > _most_of(members)):
         return None
     who = "; ".join(f"{member}: {member.process.links[0]}" for member in found[:8])
     return Verdict(

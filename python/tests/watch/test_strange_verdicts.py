@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from made_recordings import Made, Row, write
 
+from busbw.watch.links import Link
 from busbw.watch.members import Verdict
 from busbw.watch.processes import EXITED, GONE, REPLACED, RUNNING, Process, progress, snapshot
 from busbw.watch.recording import Communicator, Making, Recording, Shape
@@ -157,6 +158,18 @@ def test_of_two_ranks_the_one_that_never_gives_the_processor_up_is_named(
 ) -> None:
     ranks = [
         replace(process(rank, row(rank, 11, inside=True, ranks=2)), busy=0.4, turn_s=turns[rank], gpus=gpus)
+        for rank in range(2)
+    ]
+    assert judged(ranks).ranks == named
+
+
+@pytest.mark.parametrize(("gpus", "both", "named"), [(False, False, (1,)), (True, False, ()), (False, True, ())])
+def test_of_two_ranks_the_one_that_waits_for_a_connection_is_named(
+    gpus: bool, both: bool, named: tuple[int, ...]
+) -> None:
+    link = (Link("10.0.0.1:1", "10.0.0.2:2", is_waited_for=True),)
+    ranks = [
+        replace(process(rank, row(rank, 11, inside=True, ranks=2)), gpus=gpus, links=link if rank or both else ())
         for rank in range(2)
     ]
     assert judged(ranks).ranks == named
