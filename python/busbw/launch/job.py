@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from busbw.base.secrets import hide_variable
+
 
 class Bind(enum.Enum):
     """Which processors a rank may use."""
@@ -87,6 +89,16 @@ class JobSpec:
     slurm: SlurmOptions = SlurmOptions()
     torchrun: TorchrunOptions = TorchrunOptions()
     kubernetes: KubernetesOptions = KubernetesOptions()
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Variables whose names or values say that they are secret: a scheduler gets them, no file does."""
+        return {name: value for name, value in self.environment.items() if hide_variable(name, value) != value}
+
+    @property
+    def open_environment(self) -> dict[str, str]:
+        """The other variables."""
+        return {name: value for name, value in self.environment.items() if name not in self.secrets}
 
     @property
     def ranks_per_node(self) -> int:

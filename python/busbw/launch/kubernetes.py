@@ -44,6 +44,7 @@ def plan(job: JobSpec) -> LaunchPlan:
             output=job.folder / "job.out",
             name=f"{namespace}/{kind}/{job.name}",
             record=job.folder / "record.jsonl",
+            secrets=job.secrets,
         ),
     )
 
@@ -74,7 +75,7 @@ def _indexed(job: JobSpec, host: str) -> dict[str, Any]:
         "BUSBW_LOCAL_SIZE": str(job.ranks_per_node),
         "BUSBW_ADDRESS": f"{host}-0.{job.name}:{PORT}",
         "BUSBW_HOSTS": ",".join(f"{host}-{node}" for node in range(job.nodes)),
-        **job.environment,
+        **job.open_environment,
     }
     command = ["sh", "-c", START, "busbw-ranks", *bound(job.argv, job.cpu_sets, "BUSBW_LOCAL_RANK")]
     pod = _pod(job, command, environment, gpus=True)
@@ -97,8 +98,8 @@ def service(job: JobSpec) -> dict[str, Any]:
 
 def mpi_job(job: JobSpec) -> dict[str, Any]:
     """Kubeflow's MPIJob (v2beta1): a launcher that runs mpirun, and workers with the GPUs."""
-    environment = {"BUSBW_ADDRESS": f"{job.name}-worker-0.{job.name}:{PORT}", **job.environment}
-    names = sorted({*environment, "BUSBW_SECRET"})
+    environment = {"BUSBW_ADDRESS": f"{job.name}-worker-0.{job.name}:{PORT}", **job.open_environment}
+    names = sorted({*environment, *job.secrets, "BUSBW_SECRET"})
     command = [
         "mpirun",
         "--allow-run-as-root",
@@ -134,9 +135,10 @@ def _pod(
     if command:
         container["command"] = [literal(word) for word in command]
         container["env"] = [{"name": name, "value": literal(value)} for name, value in sorted(environment.items())]
-        container["env"].append(
-            {"name": "BUSBW_SECRET", "valueFrom": {"secretKeyRef": {"name": job.name, "key": "secret"}}}
-        )
+        keys = {"BUSBW_SECRET": "secret", **{name: secret_key(name) for name in sorted(job.secrets)}}
+        container["env"] += [
+            {"name": name, "valueFrom": {"secretKeyRef": {"name": job.name, "key": key}}} for name, key in keys.items()
+        ]
     mounts, volumes = [], []
     if gpus:
         # NCCL shares memory between ranks of a host; 64 MiB, a pod's default, is too little for it.
@@ -163,6 +165,11 @@ def _affinity(job: JobSpec, *, apart: bool) -> dict[str, Any]:
         alike = {"labelSelector": {"matchLabels": {"busbw.dev/job": job.name}}, "topologyKey": place}
         affinity["podAntiAffinity"] = {must: [alike]}
     return affinity
+
+
+def secret_key(variable: str) -> str:
+    """Where a variable's value lies in the job's Secret."""
+    return f"variable.{variable}"
 
 
 def literal(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from busbw.base.errors import UserError
 from busbw.base.programs import ask
 from busbw.launch.execute import TIMED_OUT
+from busbw.launch.kubernetes import secret_key
 from busbw.launch.plan import Submission
 from busbw.launch.submit import Phase, State
 
@@ -29,7 +30,10 @@ def submit(submission: Submission) -> str:
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": name, "labels": {"busbw.dev/job": name}},
-        "stringData": {"secret": secrets.token_hex(16)},
+        "stringData": {
+            "secret": secrets.token_hex(16),
+            **{secret_key(variable): value for variable, value in submission.secrets.items()},
+        },
     }
     program = submission.submit[0]
     for argv, text in (((program, f"--namespace={namespace}", "apply", "-f", "-"), json.dumps(secret)),

@@ -40,6 +40,7 @@ class Submission:
     name: str = ""
     record: Path | None = None  # where what was measured belongs, if the job does not write there itself
     awaited: Path | None = None  # the record that the job writes itself, on a folder that may show it late
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that stand in no file
 
 
 @dataclass(frozen=True)

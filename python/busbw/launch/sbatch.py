@@ -29,7 +29,7 @@ def plan(job: JobSpec) -> LaunchPlan:
     )
     return LaunchPlan(
         files=(FilePlan(job.folder / SCRIPT, script(job)),),
-        submission=Submission("slurm", submit, output, error, job.name, awaited=record_of(job)),
+        submission=Submission("slurm", submit, output, error, job.name, awaited=record_of(job), secrets=job.secrets),
     )
 
 
@@ -47,7 +47,12 @@ def script(job: JobSpec) -> str:
     # Without being told, no second start: it would measure something else, and find the record of the first.
     words += ["--requeue", "--open-mode=append"] if job.slurm.requeue else ["--no-requeue"]
     directives = [f"#SBATCH {word}" for word in (*placement_words(job), *words)]
-    exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(job.environment.items())]
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(job.open_environment.items())]
+    # Secrets come with the environment of sbatch, which Slurm hands on unless it is told not to.
+    exports += [
+        f': "${{{name}?busbw: sbatch did not hand {name} on; it does with --export=ALL}}"'
+        for name in sorted(job.secrets)
+    ]
     lines = [
         "#!/bin/sh",
         *directives,

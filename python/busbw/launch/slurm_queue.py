@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from busbw.base.errors import UserError
 from busbw.base.programs import ask
@@ -27,7 +28,7 @@ _HOPELESS = {
 
 def submit(submission: Submission) -> str:
     """The job's number."""
-    done = _run(submission.submit)
+    done = _run(submission.submit, {**os.environ, **submission.secrets})
     number = done.stdout.strip().partition(";")[0]
     if done.returncode != 0 or not number.isdigit():
         raise UserError(f"Slurm took no job: {refusal(done.stderr)}; `sinfo` lists partitions, their nodes and limits")
@@ -122,5 +123,5 @@ def _field(text: str, name: str) -> str:
     return found[1] if found else ""
 
 
-def _run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return ask(argv, ANSWER_SECONDS)
+def _run(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return ask(argv, ANSWER_SECONDS, environment=environment)

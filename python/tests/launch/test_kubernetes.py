@@ -312,6 +312,20 @@ def test_a_kubectl_that_cannot_be_started_is_one_sentence() -> None:
         kubernetes_queue.submit(submission)
 
 
+def test_a_secret_variable_travels_in_the_jobs_secret_and_stands_in_no_file(
+    cluster: Path, runs_of_this_test: Path
+) -> None:
+    value = "canary-0123456789"
+    done = busbw(cluster, "--ranks", "2", "--image", "i", "--env", f"SITE_TOKEN={value}", "--env", "NCCL_DEBUG=INFO")
+    assert done.returncode == 0, done.stderr
+    calls = [json.loads(line) for line in (cluster / "calls").read_text().splitlines()]
+    assert json.loads(calls[0][1])["stringData"]["variable.SITE_TOKEN"] == value
+    assert not any(value in word for call in calls for word in call[0])
+    [manifest] = runs_of_this_test.glob("*/job.yaml")
+    assert "key: variable.SITE_TOKEN" in manifest.read_text() and "NCCL_DEBUG" in manifest.read_text()
+    assert not any(value in file.read_text() for file in manifest.parent.iterdir())
+
+
 def test_a_file_named_for_the_record_gets_it_though_no_pod_can_write_it(cluster: Path, tmp_path: Path) -> None:
     named = tmp_path / "named.jsonl"
     done = busbw(cluster, "--ranks", "2", "--image", "i", "--nodelist", "n1,n2", "--nodes", "2", "--record", str(named))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from jobs import JOB, NASTY, PLAIN
 
-from busbw.launch import sbatch, slurm
+from busbw.launch import sbatch, slurm, slurm_queue
 from busbw.launch.launchers import LAUNCHERS, planner
 from busbw.launch.plan import LaunchPlan
 
@@ -99,3 +100,21 @@ def test_a_shown_line_can_be_pasted_into_a_shell() -> None:
     [process] = plan_of("mpirun").processes
     line = next(iter(plan_of("mpirun").lines()))
     assert shlex.split(line)[-len(process.argv) :] == list(process.argv)
+
+
+def test_a_secret_variable_comes_with_the_environment_of_sbatch_and_not_with_the_script(tmp_path: Path) -> None:
+    sbatch_of_the_test = tmp_path / "sbatch"
+    sbatch_of_the_test.write_text(f'#!/bin/sh\nprintf %s "$SITE_TOKEN" >{tmp_path}/got\necho 17\n')
+    sbatch_of_the_test.chmod(0o755)
+    environment = {**JOB.environment, "SITE_TOKEN": "canary-0123456789"}
+    job = replace(JOB, environment=environment, launcher_program=str(sbatch_of_the_test), folder=tmp_path)
+    text = sbatch.script(job)
+    assert "canary" not in text and "NCCL_NOTE" in text
+    submission = sbatch.plan(job).submission
+    assert submission and "canary" not in repr(submission)
+    assert slurm_queue.submit(submission) == "17"
+    assert (tmp_path / "got").read_text() == "canary-0123456789"
+    guard = next(line for line in text.splitlines() if "SITE_TOKEN" in line)
+    missing = subprocess.run(["sh", "-c", guard], env={}, capture_output=True, text=True, timeout=60, check=False)
+    assert missing.returncode != 0 and "sbatch did not hand SITE_TOKEN on" in missing.stderr
+    assert subprocess.run(["sh", "-c", guard], env={"SITE_TOKEN": "x"}, timeout=60, check=False).returncode == 0
