@@ -1,4 +1,5 @@
-// Runs cases by ranks that are threads of one process or processes, each with a GPU of its own or all on one, and ends what hangs.
+// Runs cases by ranks that are threads of one process or processes, each with a GPU of its own or all on one GPU. Ends
+// what hangs.
 #pragma once
 
 #include <sched.h>
