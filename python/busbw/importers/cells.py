@@ -32,6 +32,10 @@ _WITH_COMMA = re.compile(r"[\d. \u00a0\u202f]{1,30}(?:,\d{1,9})?")
 _GROUPS = re.compile(r"[. \u00a0\u202f]")
 
 
+_LINK = re.compile(r"\[([^\[\]|]{1,80})\]\([^()|]{0,300}\)")
+"""A link of Markdown; its text is the cell."""
+
+
 def mark_of(line: str) -> str:
     """What parts the cells of a header: a comma, semicolon, tab or pipe; "" for blanks."""
     if line.count("|") >= 1 and line.lstrip().startswith("|"):
@@ -44,7 +48,7 @@ def mark_of(line: str) -> str:
 def cells_of(line: str, mark: str) -> list[str]:
     """The cells of a line."""
     if mark == "|":
-        text = line.strip()
+        text = _LINK.sub(r"\1", line.strip()) if "](" in line else line.strip()
         parted = "||" if text.startswith("||") else "|"
         text = text.removeprefix(parted).removesuffix(parted)
         return [cell.strip(" *`\u00a0\t") for cell in text.split(parted)]

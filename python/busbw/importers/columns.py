@@ -145,6 +145,8 @@ def in_english(name: str) -> str:
 @lru_cache(maxsize=4096)
 def column_of(header: str) -> Column | None:
     """What a header's cell says; None where it names nothing that is kept."""
+    if "_" in header and header.isupper():
+        header = header.lower()  # BUSBW_GBPS: the figures say whether bytes or bits are meant
     text = in_english(re.sub(r"\.\d$", "", header.strip(" *`#:\u00a0"))[:MAX_NAME])
     found = _UNIT.search(text)
     unit = plain_unit(found["bracket"] or found["behind"] or found["glued"]) if found else ""

@@ -20,6 +20,7 @@ STARTS = (
     *("algbw", "busbw", "algBw", "busBw", "BusBW", "AlgBW", "bus_bw", "alg_bw", "algBW", "busBW", "algoBW", "busbW"),
     *("Bus BW", "Alg BW", "bus bw", "alg bw", "andwidth", "atency", "lat_", "time_", "time (", "Time (", "_ms", "_us"),
     *("(us)", "(GB/s)", "(ms)", "out-of-place", "Size | ", "size | ", "Collective | ", "collective,", "{|", "| | "),
+    *("ALGBW", "BUSBW", "ALG_BW", "BUS_BW", "LATENCY", "TIME_", "BANDWIDTH"),
 )
 """What the header of such a table, or the row above it, holds."""
 
