@@ -20,7 +20,7 @@ LINES = TEXT.splitlines()
 
 
 def service_shapes() -> Iterator[Shape]:
-    """What services, schedulers and mail make of lines."""
+    """The lines of two jobs in turn, as clusters and clouds collect them."""
     pods = []
     others = nccl_tests(OTHER).splitlines()
     for at in range(max(len(LINES), len(others))):
@@ -58,6 +58,10 @@ def service_shapes() -> Iterator[Shape]:
         (fact(JOB), fact(OTHER)),
         "logs.jsonl",
     )
+
+
+def sent_shapes() -> Iterator[Shape]:
+    """What recorders, mail and chats make of lines."""
     cast = (
         json.dumps({"version": 2, "width": 200, "height": 50})
         + "\n"
@@ -71,6 +75,10 @@ def service_shapes() -> Iterator[Shape]:
     yield Shape("mail-quoted-printable", mail, (fact(JOB),), "mail.eml")
     slack = [{"type": "message", "user": "U1", "text": f"```{TEXT}```"}]
     yield Shape("slack-export", json.dumps(slack, indent=4), (fact(JOB),), "2026-01-02.json")
+
+
+def log_service_shapes() -> Iterator[Shape]:
+    """What services that keep logs give back, and what their shippers write."""
     loki = {
         "status": "success",
         "data": {
@@ -122,6 +130,10 @@ def service_shapes() -> Iterator[Shape]:
         ),
         (fact(JOB),),
     )
+
+
+def runner_shapes() -> Iterator[Shape]:
+    """What tests, builds and provisioning tools keep of a program that they ran."""
     junit = f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites><testsuite name="nccl" tests="1"><testcase name="all_reduce" time="31.1"><system-out><![CDATA[{TEXT}]]></system-out></testcase></testsuite></testsuites>\n'
     yield Shape("junit-system-out", junit, (fact(JOB),), "report.xml")
     escaped = TEXT.replace("&", "&amp;").replace("<", "&lt;")
@@ -226,6 +238,10 @@ def tool_shapes() -> Iterator[Shape]:
         (Fact("all_reduce", 8, 3, 173.71, largest=LARGEST, time=2704.0),),
         "bench.log",
     )
+
+
+def surrounded_shapes() -> Iterator[Shape]:
+    """What makers, launchers and options put into or around lines of nccl-tests."""
     vendor = TEXT.replace("nccl-tests version", "mccl-tests version").replace("NVIDIA H100 80GB HBM3", "MetaX C500")
     yield Shape("nccl-tests-of-another-maker", vendor, (fact(JOB),), "all_reduce_perf.log")
     noisy = "nohup: ignoring input\nWarning: Permanently added 'gpu-a2' (ED25519) to the list of known hosts.\n--------------------------------------------------------------------------\nWARNING: No preset parameters were found for the device that Open MPI\ndetected:\n--------------------------------------------------------------------------\n"
@@ -285,5 +301,14 @@ def named_shapes() -> Iterator[Shape]:
 
 def abroad_shapes() -> Iterator[Shape]:
     """All of them."""
-    for part in (service_shapes, tool_shapes, named_shapes):
+    parts = (
+        service_shapes,
+        sent_shapes,
+        log_service_shapes,
+        runner_shapes,
+        tool_shapes,
+        surrounded_shapes,
+        named_shapes,
+    )
+    for part in parts:
         yield from part()

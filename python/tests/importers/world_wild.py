@@ -9,16 +9,13 @@ from collections.abc import Iterator
 
 from world_corpus import Fact, Shape, fact, prefixed
 from world_tables import OUT
+from world_told import JOB, LARGEST, ONE, UNITS, told_shapes
 from world_writers import HEADER, SIZES, Job, busbw, footer, nccl_tests, parameters, preamble, row, rows, time_of
 
-LARGEST = SIZES[-1]
-JOB = Job()
 OTHER = Job("all_gather", 16, ("node-1", "node-2"))
 TEXT = nccl_tests(JOB)
 LINES = TEXT.splitlines()
-ONE = Fact("all_reduce", 8, 3, 173.71, largest=LARGEST, time=2704.35)
 BARE = Fact("all_reduce", 8, 3, 173.71, largest=LARGEST)
-UNITS = ("1 MiB", "16 MiB", "256 MiB")
 
 
 def inference_shapes() -> Iterator[Shape]:
@@ -60,6 +57,10 @@ def inference_shapes() -> Iterator[Shape]:
         (),
         "page.md",
     )
+
+
+def symmetric_shapes() -> Iterator[Shape]:
+    """Tables of one collective in several ways, and what has no size or no unit."""
     each = [(kb, kb * 1024 * 7 / bandwidth / 1e6) for kb, bandwidth in ((4, 0.24), (1024, 52.65), (8192, 193.18))]
     gather = "".join(
         f"{kb:>12} | {ms:>18.4f} | {ms / 2:>18.4f} | {kb * 7168e-6 / ms:>18.2f} | {kb * 14336e-6 / ms:>18.2f}\n"
@@ -131,6 +132,10 @@ def accelerator_shapes() -> Iterator[Shape]:
         f"options:\n  processes:      8\n  backend:        sycl\n  iters:          20\n  collectives:    allreduce\n  datatypes:      float32\n\n#------------------------------------------------------------\n# Benchmarking: allreduce\n# #processes: 8\n#------------------------------------------------------------\n\n         #bytes      elem_count    #repetitions      t_min[usec]      t_max[usec]      t_avg[usec]       stddev[%]  wait_t_avg[usec]\n{ccl}\n# All done\n",
         (Fact("all_reduce", 8, 3, None, largest=LARGEST, time=2704.35),),
     )
+
+
+def maker_shapes() -> Iterator[Shape]:
+    """Benchmarks of other makers' libraries, from other programs than their own tests."""
     julia = "size (bytes),iterations,min_time (seconds),max_time (seconds),avg_time (seconds)\n" + "".join(
         f"{size},64,{time_of(size) * 0.9e-6:.12g},{time_of(size) * 1.2e-6:.12g},{time_of(size) * 1e-6:.12g}\n"
         for size in SIZES
@@ -200,6 +205,10 @@ def pasted_shapes() -> Iterator[Shape]:
     yield Shape("dates-between-rows", preamble(JOB) + HEADER + times + footer(JOB), (fact(JOB),))
     loop = "".join(f"==== size {size} ====\n{parameters(JOB)}{HEADER}{row(JOB, size)}\n{footer(JOB)}" for size in SIZES)
     yield Shape("a-table-for-each-size", loop, tuple(Fact("all_reduce", 8, 1, round(busbw("all_reduce", 8, size), 2), largest=size) for size in SIZES), "all_reduce_8gpus.log", says="")  # fmt: skip
+
+
+def spreadsheet_shapes() -> Iterator[Shape]:
+    """Sheets as they are saved in several countries."""
     grouped = [f"{float(out[0]):,.2f}".replace(",", "\u202f").replace(".", ",") for out in OUT]
     comma = [[cell.replace(".", ",") for cell in out] for out in OUT]
     french = zip(UNITS, grouped, comma, strict=True)
@@ -314,148 +323,14 @@ def named_shapes() -> Iterator[Shape]:
         )
 
 
-def script_lines() -> Iterator[Shape]:
-    """One line a size, as people's scripts print them; and titles that tell nodes and GPUs."""
-    three = list(zip(SIZES, OUT, strict=True))
-    yield Shape(
-        "lines-of-keys-and-values",
-        "all_reduce on 8 GPUs\n"
-        + "".join(
-            f"size: {size} B  time: {out[0]} us  algbw: {out[1]} GB/s  busbw: {out[2]} GB/s\n" for size, out in three
-        ),
-        (ONE,),
-        "all_reduce.log",
-    )
-    yield Shape(
-        "lines-of-equals",
-        "".join(
-            f"op=all_reduce world_size=8 bytes={size} time_us={out[0]} algbw_GBps={out[1]} busbw_GBps={out[2]}\n"
-            for size, out in three
-        ),
-        (ONE,),
-    )
-    yield Shape(
-        "lines-of-equals-behind-times",
-        "".join(
-            f"2026-11-23 07:00:0{at} INFO bench: collective=all_gather ranks=16 size=1{unit} busbw=9.{at}GB/s\n"
-            for at, unit in enumerate("MG")
-        ),
-        (Fact("all_gather", 16, 2, 9.1, largest=1 << 30),),
-    )
-    yield Shape(
-        "lines-of-prose",
-        "".join(
-            f"AllReduce {size >> 20} MB took {float(out[0]) / 1000:.4f} ms, bandwidth {out[2]} GB/s\n"
-            for size, out in three
-        ),
-        (),
-        says="lines",
-    )
-    yield Shape(
-        "jsonl-of-a-script",
-        "".join(
-            json.dumps(
-                {
-                    "op": "all_reduce",
-                    "size_mb": size >> 20,
-                    "time_ms": float(out[0]) / 1000,
-                    "busbw": float(out[2]),
-                    "world_size": 8,
-                }
-            )
-            + "\n"
-            for size, out in three
-        ),
-        (ONE,),
-        "bench.jsonl",
-    )
-    yield Shape(
-        "excel-sep-line",
-        "sep=;\nsize;time (us);algbw (GB/s);busbw (GB/s)\n"
-        + "".join(f"{size};{out[0]};{out[1]};{out[2]}\n" for size, out in three),
-        (ONE,),
-        "all_reduce.csv",
-    )
-    head = "| Size | BusBW (GB/s) |\n|---|---|\n"
-    body = "".join(f"| {unit} | {out[2]} |\n" for unit, out in zip(UNITS, OUT, strict=True))
-    open_ = Fact("all_reduce", None, 3, 173.71, largest=LARGEST)
-    yield Shape(
-        "title-nodes-of-gpus",
-        f"## all_reduce on 2 nodes of 8 GPUs\n\n{head}{body}",
-        (Fact("all_reduce", 16, 3, 173.71, largest=LARGEST),),
-        "page.md",
-    )
-    yield Shape(
-        "title-nodes-and-gpus-each",
-        f"## all_reduce, 2 nodes with 8 GPUs each\n\n{head}{body}",
-        (Fact("all_reduce", 16, 3, 173.71, largest=LARGEST),),
-        "page.md",
-    )
-    yield Shape(
-        "title-nodes-times-gpus",
-        f"## all_reduce 2x8 H100 GPUs\n\n{head}{body}",
-        (Fact("all_reduce", 16, 3, 173.71, largest=LARGEST),),
-        "page.md",
-    )
-    yield Shape("title-nodes-and-gpus-open", f"## all_reduce, 2 nodes, 8 GPUs\n\n{head}{body}", (open_,), "page.md")
-    yield Shape(
-        "title-nodes-and-all-gpus",
-        f"## all_reduce, 2 nodes (16 GPUs)\n\n{head}{body}",
-        (Fact("all_reduce", 16, 3, 173.71, largest=LARGEST),),
-        "page.md",
-        says="",
-    )
-    yield Shape(
-        "csv-gpus-beside-nodes",
-        "nodes,gpus,size,busbw (GB/s)\n" + "".join(f"2,8,{size},{out[2]}\n" for size, out in three),
-        (open_,),
-        "all_reduce.csv",
-        says="each of 2 nodes",
-    )
-    yield Shape(
-        "csv-gpus-beside-nodes-told-by-both",
-        "nodes,gpus,size,algbw (GB/s),busbw (GB/s)\n"
-        + "".join(f"2,8,{size},{out[1]},{busbw('all_reduce', 16, size):.2f}\n" for size, out in three),
-        (Fact("all_reduce", 16, 3, 186.11, largest=LARGEST),),
-        "all_reduce.csv",
-    )
-    yield Shape(
-        "csv-world-beside-nodes",
-        "nodes,world_size,size,busbw (GB/s)\n" + "".join(f"2,16,{size},{out[2]}\n" for size, out in three),
-        (Fact("all_reduce", 16, 3, 173.71, largest=LARGEST),),
-        "all_reduce.csv",
-    )
-    faster = [
-        line.replace("30.5", "29.5").replace("187.8", "180.8").replace("2704.4", "2604.4")
-        for line in rows(JOB).splitlines()
-    ]
-    hunk = "".join(f"-{line}\n" for line in rows(JOB).splitlines()) + "".join(f"+{line}\n" for line in faster)
-    head_lines = "".join(f" {line}\n" for line in (preamble(JOB) + HEADER).splitlines())
-    yield Shape(
-        "diff-of-two-logs",
-        f"--- a.log\n+++ b.log\n@@ -1,20 +1,20 @@\n{head_lines}{hunk}",
-        (Fact("all_reduce", 8, 3, 173.71, time=2704.4), Fact("all_reduce", 8, 3, 173.71, time=2604.4)),
-        "all_reduce.diff",
-        says="",
-    )
-    both = "".join(f"==> node{at}/job.log <==\n{nccl_tests(Job('all_reduce', 8, (f'node{at}',)))}\n" for at in range(2))
-    yield Shape("tail-of-two-files", both, (fact(JOB), fact(JOB)))
-    grepped = "".join(f"logs/all_reduce_n{at}.out:{line}\n" for line in nccl_tests(JOB).splitlines() for at in range(2))
-    yield Shape("grep-of-two-files", grepped, (fact(JOB), fact(JOB)))
-    yield Shape(
-        "rows-are-gpu-counts-at-one-size",
-        "### all_reduce at 1 GiB\n\n| GPUs | Time (ms) | BusBW (GB/s) |\n|---|---|---|\n| 8 | 5.1 | 368.4 |\n| 16 | 5.6 | 359.5 |\n",
-        (),
-        "page.md",
-        says="size",
-    )
-
-
 def wild_shapes() -> Iterator[Shape]:
     """All of this file."""
     yield from inference_shapes()
+    yield from symmetric_shapes()
     yield from accelerator_shapes()
+    yield from maker_shapes()
     yield from pasted_shapes()
+    yield from spreadsheet_shapes()
     yield from cluster_shapes()
     yield from named_shapes()
-    yield from script_lines()
+    yield from told_shapes()
