@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
 from typing import BinaryIO
@@ -15,8 +15,7 @@ MAX_LINE = 65536
 BLOCK = 1 << 20
 MAX_DULL = 20_000
 MAX_SEEN = 50_000
-_BATCH = 512
-"""Lines that are looked at together; of 64 KiB each they hold 32 MiB."""
+_SILENT, _NCCL, _ALIVE = 0, 1, 2
 _CALL, _VIA, _CHANNEL = b" opCount ", b" via ", b"NCCL INFO Channel "
 """In each line about one call of a collective (NCCL_DEBUG_SUBSYS=COLL), of which nothing is read; in connections."""
 
@@ -46,16 +45,7 @@ _SAYS = (
     *("@message", "_raw", "body"),
 )
 _DETAILS = (
-    "error",
-    "err",
-    "exception",
-    "exc_info",
-    "reason",
-    "xid",
-    "desc",
-    "description",
-    "cause",
-    "exitCode",
+    *("error", "err", "exception", "exc_info", "reason", "xid", "desc", "description", "cause", "exitCode"),
     "exit_code",
 )
 _HOLDS = ("values", "result", "results", "data", "_source", "hits", "events", "logEvents", "streams", "entries")
@@ -132,65 +122,36 @@ class Sieve:
     def __init__(self, scanning: Scanning) -> None:
         self.scanning = scanning
         self.lines = 0
-        self._dull: set[bytes] = set()
-        self._alive: set[bytes] = set()
-        """Those dull shapes by which a job shows that it goes on."""
-        self._seen: set[bytes] = set()
 
     def passed(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
         """Those lines, with their numbers, that a reader of NCCL's messages and of tables must see."""
-        given = iter(lines)
-        while batch := list(islice(given, _BATCH)):
-            # The shapes of a batch are made at once, so that a dull line costs no step of its own.
-            shapes = b"\n".join([raw for _, raw in batch]).translate(None, DIGITS).split(b"\n")
-            at = 0
-            while at < len(batch):
-                at = yield from self._passed(batch, shapes, at)
-            self.lines = batch[-1][0]
-
-    def _passed(
-        self, batch: Sequence[tuple[int, bytes]], shapes: Sequence[bytes], start: int
-    ) -> Generator[tuple[int, str], None, int]:
-        """Those of the batch from `start` on, up to where a traceback that Python ignored begins or ends: where."""
-        scanning, dull, seen = self.scanning, self._dull, self._seen
-        ignored = scanning.ignored
-        places = range(start, len(batch))
-        for at in places if ignored else [each for each in places if shapes[each] not in dull]:
-            number, raw = batch[at]
-            # The looks are in the order of what they cost: a connection or a call once more, then the shape.
-            if raw in seen or (_CALL in raw and b"NCCL INFO " in raw):
-                scanning.kinds["nccl"] += 1
-            elif _VIA in raw and _CHANNEL in raw and not ignored:
+        scanning, dull, seen = self.scanning, dict[bytes, int](), set[bytes]()
+        kinds = scanning.kinds
+        number = repeated = 0
+        for number, raw in lines:
+            # The looks are in the order of what they cost: a call or a connection once more, then the shape.
+            if (_CALL in raw or raw in seen) and b"NCCL INFO " in raw:
+                repeated += 1
+                continue
+            if _VIA in raw and _CHANNEL in raw and not scanning.ignored:
                 # Which pair talks by what: nothing for signatures, but a reader of NCCL's messages must see it once.
-                scanning.kinds["nccl"] += 1
+                repeated += 1
                 if len(seen) < MAX_SEEN:
                     seen.add(raw)
                 yield number, raw.decode("utf-8", "replace")
-            elif ignored or shapes[at] not in dull:
-                yield from self._looked(number, raw, shapes[at])
-                if scanning.ignored != ignored:
-                    self._count_alive(batch, shapes, start, at)
-                    return at + 1
-        if not ignored:
-            self._count_alive(batch, shapes, start, len(batch))
-        return len(batch)
-
-    def _looked(self, number: int, raw: bytes, shape: bytes) -> Iterator[tuple[int, str]]:
-        """Let the scan look at a line; it is passed on where a reader of NCCL's messages must see it."""
-        line = raw.decode("utf-8", "replace")
-        before = self.scanning.alive
-        silent = self.scanning.look(line, number)
-        if b"NCCL " in raw or line.lstrip().startswith("#"):
-            yield number, line
-        elif silent and len(self._dull) < MAX_DULL:
-            self._dull.add(shape)
-            if self.scanning.alive == number != before:
-                self._alive.add(shape)
-
-    def _count_alive(self, batch: Sequence[tuple[int, bytes]], shapes: Sequence[bytes], start: int, end: int) -> None:
-        """The last of these lines by which the job shows that it goes on."""
-        if not self._alive:
-            return
-        last = next((at for at in range(end - 1, start - 1, -1) if shapes[at] in self._alive), None)
-        if last is not None:
-            self.scanning.alive = max(self.scanning.alive, batch[last][0])
+                continue
+            shape = raw.translate(None, DIGITS)
+            state = dull.get(shape)
+            if state is not None and not scanning.ignored:
+                if state == _ALIVE:
+                    scanning.alive = number
+                continue
+            line = raw.decode("utf-8", "replace")
+            before = scanning.alive
+            silent = scanning.look(line, number)
+            if b"NCCL " in raw or line.lstrip().startswith("#"):
+                yield number, line
+            elif silent and len(dull) < MAX_DULL:
+                dull[shape] = _ALIVE if scanning.alive == number != before else _SILENT
+        kinds["nccl"] += repeated
+        self.lines = number

@@ -85,8 +85,8 @@ def test_the_last_sign_of_life_counts_and_not_the_first() -> None:
         assert scanning.alive == 100
 
 
-def test_dull_lines_count_where_a_traceback_is_ignored_between_them() -> None:
-    # An ignored traceback begins and ends within a batch: what stands around it is seen, what it holds is not.
+def test_lines_around_an_ignored_traceback_are_seen() -> None:
+    # What stands around it is seen, what it holds is not.
     step, ignored = "step {} loss 2.1", ["Exception ignored in: <function f>", "Traceback (most recent call last):"]
     lines = [step.format(1), *ignored, step.format(4), "OSError: [Errno 28] No space left on device", step.format(6)]
     scanning = Scanning("a", ALL)
