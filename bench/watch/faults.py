@@ -32,7 +32,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -210,12 +210,20 @@ def tried(setting: Setting) -> Trial | None:
         begun = Path(folder) / "fault"
         happened = float(begun.read_text()) if begun.exists() else None
     number = f"#{steps * 2 // 3 + 1:,}"
+    if setting.hosts:
+        fault = on_hosts(fault)
     judgements = [judged(fault, faulty, number, said, code, happened) for said, code in heards]
     if not setting.hosts or not fault.said:
         return next((each for each in judgements if each.why), judgements[0])
     # A host whose rank has ended may have nothing to say.
     spoken = [each for each, (said, _) in zip(judgements, heards, strict=True) if verdicts_of(said)]
     return max(spoken or judgements, key=lambda each: (each.why, each.delay_s or 0.0))
+
+
+def on_hosts(fault: Fault) -> Fault:
+    """A host whose only rank has ended says why its job failed, where the others wait and say so."""
+    said = tuple("has exited" if words == "the process has exited" else words for words in fault.said)
+    return replace(fault, said=tuple(words for words in said if words != HANGS))
 
 
 def verdicts_of(said: list[tuple[float, str]]) -> list[tuple[float, str]]:
@@ -236,7 +244,8 @@ def judged(  # noqa: PLR0913, PLR0917 - all that is known of one trial
         return Trial(f"exit code {code}, {lines or said[-5:]}", None)
     if fault.with_number and number not in lines[0]:
         return Trial(f"no {number} in {lines}", None)
-    delay_s = verdicts[0][0] - happened - (HANG_AFTER_S if fault.hangs else 0) if happened else None
+    hangs = fault.hangs and lines[0].startswith("busbw watch: no progress")
+    delay_s = verdicts[0][0] - happened - (HANG_AFTER_S if hangs else 0) if happened else None
     return Trial("", delay_s)
 
 

@@ -62,7 +62,7 @@ SAID: dict[str, str] = {
     "thread": LATE,
     "extra": r"ank 2 \(.*(left out|did not call|another order)",
     "fewer": r"ank 2 \(.*(destroyed|exited|ended|did not call)",
-    "part": r"ank 0 \(.*did not call #2,.*of 2 ranks",
+    "part": r"ank 0 \(.*did not call #2,.*of [0-9]+ ranks",
     "wrongid": r"ank 2 \(.*ncclCommInitRank",
     "initexit": r"ank 2 \(.*(exited|ended)",
     "initstop": r"ank 2 \(.*stopped",

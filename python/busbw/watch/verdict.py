@@ -153,8 +153,11 @@ def _of_processes(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdic
 def _late(
     groups: Mapping[int, Sequence[Member]], behind: Mapping[int, Sequence[Member]], now_ns: int
 ) -> Verdict | None:
-    """Where the late rank itself waits on another communicator, that one is nearer to the root."""
-    for key, late in behind.items():
+    """Where the late rank itself waits on another communicator, that one is nearer to the root.
+
+    So is the one for which the fewest are late: on the others those are late too that wait for it there.
+    """
+    for key, late in sorted(behind.items(), key=lambda item: len(item[1])):
         for member in late:
             if not member.inside and not elsewhere(groups, member):
                 return _did_not_call(member, groups[key], late, now_ns)

@@ -114,6 +114,18 @@ def test_a_rank_that_goes_on_alone_is_named_where_the_others_ended_by_its_leavin
     assert judge([*fine[:3], process(3, row(3, 40))], NOW, is_long=True) is None
 
 
+def test_of_two_communicators_the_one_on_which_only_the_late_rank_is_late_is_told() -> None:
+    # Ranks 2 to 5 have a communicator of their own, to which rank 2 does not come; 0 and 1 wait for all of them.
+    ranks = [process(rank, row(rank, 41, inside=True, ranks=6)) for rank in range(2)]
+    for rank in range(2, 6):
+        own = row(rank - 2, 2 - (rank == 2), inside=rank != 2, identity=2)
+        ranks.append(process(rank, row(rank, 40, ranks=6), own))
+    verdict = judged(ranks)
+    assert (verdict.cause, verdict.ranks, verdict.accused) == ("missing", (0,), (("node", 1002),))
+    assert "did not call #2, all_reduce of 64 float32, sum, of the communicator of 4 ranks" in verdict.text
+    assert "nor did" not in verdict.text
+
+
 def test_ranks_that_wait_in_a_circle_are_named() -> None:
     # Ranks 0, 1 and 2 have a communicator for each two of them, and each calls that with the next one first.
     def pair(identity: int, first: int, rank: int, calls: int) -> Communicator:
