@@ -57,13 +57,13 @@ def verdicts(sections: Sequence[Section], judge: Judge) -> list[str]:
 
 def _of_section(section: Section, judge: Judge) -> Iterator[str]:
     """The placement that comes first in the table is said first; the other only where it says something else."""
-    for i, curve in enumerate(section.curves):
-        base = _base(section, i)
+    bases = [_base(section, i) for i in range(len(section.curves))]
+    for i, (curve, base) in enumerate(zip(section.curves, bases, strict=True)):
         said = _against(curve, section.curves[base], judge) if base != i else []
         pair = f"{_quoted(section.names[i])} against {_quoted(section.names[base])}"
         yield from (f"{pair}{f', {where}' if where else ''}: {words}." for where, words in said)
-        if len(section.curves) == 1:
-            yield from filter(None, [_alone(curve)])
+        if bases.count(base) == 1 and (text := _alone(curve)):
+            yield text if len(bases) == 1 else f"{_quoted(section.names[i])}: {text[0].lower()}{text[1:]}"
 
 
 def _base(section: Section, i: int) -> int:

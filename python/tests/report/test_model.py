@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -130,6 +131,14 @@ def test_one_column_has_no_ratio_and_its_ends_are_the_verdict() -> None:
     assert [plot.id for plot in view.plots] == ["busbw", "latency"]
     (said,) = verdicts(sections(record("a", 1)), Judge())
     assert said == "Highest bus bandwidth 30.00 GB/s, at 1 GiB; lowest latency 10.00 us, at 8 B."
+
+
+def test_columns_of_different_work_each_have_their_ends_as_the_verdict() -> None:
+    gather = record("b", 1)
+    cases = tuple(replace(case, collective="all_gather") for case in gather.cases)
+    said = verdicts(sections(record("a", 1), replace(gather, cases=cases)), Judge())
+    assert [each.partition(":")[0] for each in said] == ["AllReduce", "AllGather"]
+    assert all(each.partition(": ")[2].startswith("highest bus bandwidth 30.00 GB/s, at 1 GiB") for each in said)
 
 
 def test_the_graph_file_is_judged_in_one_sentence() -> None:
