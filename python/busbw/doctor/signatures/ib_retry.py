@@ -14,11 +14,12 @@ SIGNATURE = Signature(
         r"transport retry counter exceeded",
         r"vendor[_ ]err(?:or)?[ =]*129\b",
         r"retry exceeded",
-        r"RETRY_EXC_ERR",
+        r"(?<!RNR_)RETRY_EXC_ERR",
         r"\bstatus[ =:]{1,3}12\b.{0,30}(?:wr_id|vendor|syndrom)",
         r"IBV_WC_(?:RETRY_EXC|RESP_TIMEOUT)_ERR",
         r"response timeout error",
     ),
+    unless=("rnr_retry", "rnr retry", "receiver not ready"),
     explains=("ib-flush", "ib-completion-error"),
     confirm=(
         "ib_write_bw between the two hosts named by localGid and remoteGids (-x GID index); ibping, "

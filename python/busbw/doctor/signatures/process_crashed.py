@@ -38,7 +38,7 @@ SIGNATURE = Signature(
         r"terminate called (?P<how>after throwing|recursively|without)",
         r"exited on signal (?P<how>\d+)",
         r"(?P<how>core dumped)",
-        r"Signal (?P<how>6 \(SIGABRT\)|7 \(SIGBUS\))",
+        r"Signal (?P<how>6 \(SIGABRT\)|7 \(SIGBUS\)|4 \(SIGILL\)|8 \(SIGFPE\))",
         r"double free or corruption",
         r"segfault at",
         r"Worker exit type: SYSTEM_ERROR",

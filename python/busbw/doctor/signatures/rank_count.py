@@ -10,7 +10,6 @@ SIGNATURE = Signature(
         r"divisible by .{0,30}(?:tensor|pipeline|data|expert)[ _-](?:model[ _-])?parallel",
         r"Invalid world.?size",
         r"rank should be in range \[",
-        r"trying to initialize the default process group twice",
         r"mismatch in (?:rank count|info) from procs",
         r"rank \d+ of \d+ ranks has already checked in",
         r"Invalid rank requested",

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.EFFECT,
     title="the processes of a server wait for one of them: it compiles or loads, or hangs in a collective",
     patterns=(
+        r"Timed out waiting for engines",
         r"No available shared memory broadcast block",
         r"(?:Waiting for|still waiting for).{0,40}(?:engine core|core engine|workers?).{0,40}(?:ready|start|init)",
     ),
