@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def launch(
         arguments += ("--record", "/dev/stdout" if args.launcher == "k8s" else str(destination.record))
         environment[RUN_ID] = destination.run_id
     elif choice.keep and args.launcher == "k8s":
-        arguments = (*_without_record(arguments), "--record", "/dev/stdout")
+        arguments += ("--record", "/dev/stdout")  # its words name no other: no pod can write a file of ours
     if args.launcher == "k8s":
         args.job_name = args.job_name or kubernetes_name(destination.run_id)
         program = replace(program, path=Path(args.image_engine or "busbw-engine"))
@@ -76,15 +76,6 @@ def launch(
         where = "folder that every node sees" if job.nodes > 1 or plan.submission else "folder that rank 0 can write"
         raise UserError(f"the ranks ended well, but no record came to {destination.folder}; name a {where} with --runs")
     return code
-
-
-def _without_record(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Words of a program without the file for its record, which no pod could write for us."""
-    left = list(arguments)
-    while "--record" in left:
-        at = left.index("--record")
-        del left[at : at + 2]
-    return tuple(word for word in left if not word.startswith("--record="))
 
 
 def join_starts(record: Path) -> None:

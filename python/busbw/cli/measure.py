@@ -38,9 +38,11 @@ def measure(asked: Measurement) -> int:
         from busbw.cli.launching import launch
         from busbw.launch.request import Program
 
-        # An image brings its own engine: none need be built here.
-        engine = Path("busbw-engine") if asked.launch.launcher == "k8s" else find_engine()
-        program = Program(engine, (asked.collective, *asked.engine_words), asked.ranks_per_process)
+        # An image brings its own engine: none need be built here. A pod writes no file of ours.
+        in_pods = asked.launch.launcher == "k8s"
+        engine = Path("busbw-engine") if in_pods else find_engine()
+        words = (asked.without("record") if in_pods else asked).engine_words
+        program = Program(engine, (asked.collective, *words), asked.ranks_per_process)
         return launch(asked.launch, program, asked.record)
     return _here(asked)
 

@@ -31,6 +31,8 @@ def run(args: Args) -> int:
     if _is_rank(os.environ) and not (args.ranks or args.nodes or args.gpus_per_node or args.ranks_per_node):
         return _as_rank(words, choice)
     python = Path(chosen_python(args.python)) if args.dry_run else _python(args.python)
+    if args.launcher == "k8s":  # a pod writes no file of ours
+        words = measuring_words(Args(**{**vars(args), "record": None}))
     program = Program(python, ("-m", "busbw.torch_bench.rank", *words))
     extra = {"PYTHONPATH": with_this_package(os.environ)["PYTHONPATH"]}
     return launch(args, program, choice, extra=extra, folder=FOLDER)
