@@ -63,6 +63,7 @@ def measure(asked: Asked, how: Launching, file: Path, limits: Limits, say: Calla
             if number == len(results.rounds):
                 results.rounds.append([])
             done = results.rounds[number]
+            waiting: list[Outcome] = []  # what fails before anything was measured may be the launch
             left = list(unfinished(trials, done))
             if left:
                 say(f"round {number + 1}: {len(left)} groups of up to {max(len(t.nodes) for t in left)} nodes")
@@ -74,11 +75,26 @@ def measure(asked: Asked, how: Launching, file: Path, limits: Limits, say: Calla
                 if sent > limits.traffic:
                     raise StoppedError(f"the next groups would pass the limit of traffic in round {number + 1}; "
                                        f"the same command goes on from {file}", exit_code=124)  # fmt: skip
-                outcomes = _measure(wave, how, file, limits)
-                _write(stream, [result_line(number, outcome) for outcome in outcomes])
-                done += outcomes
+                waiting += _measure(wave, how, file, limits)
+                if number or any(each.samples for each in (*done, *waiting)):
+                    _write(stream, [result_line(number, outcome) for outcome in waiting])
+                    done += waiting
+                    waiting = []
+            if not number:
+                _refuse_failed_launch([*done, *waiting])
+            _write(stream, [result_line(number, outcome) for outcome in waiting])
+            done += waiting
             known.learn(done)
     return known
+
+
+def _refuse_failed_launch(outcomes: Sequence[Outcome]) -> None:
+    """Several groups that all failed accuse how they were started, not every node."""
+    if len(outcomes) > 1 and not any(each.samples for each in outcomes):
+        raise UserError(
+            f"nothing was measured: all {len(outcomes)} groups failed, the first because {outcomes[0].reason}; "
+            "no node is accused and nothing is kept, see to the launch and start again"
+        )
 
 
 def _write(stream: IO[str], lines: Sequence[str]) -> None:

@@ -112,6 +112,18 @@ def test_a_node_that_dies_or_babbles_is_a_result(tmp_path: Path, capsys, fate: s
     assert reason in said["faults"][0]["reason"]
 
 
+def test_where_every_group_fails_the_launch_is_accused_and_no_node(tmp_path: Path, capsys) -> None:
+    words = stand_in(tmp_path)
+    (tmp_path / "measures").write_text("#!/bin/sh\necho 'no route to the cluster' >&2\nexit 3\n")
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert "nothing was measured: all 4 groups failed" in said.err and "no route to the cluster" in said.err
+    assert "n3" not in said.out
+    assert len((tmp_path / "f.jsonl").read_text().splitlines()) == 1, "its head alone: the next start measures all"
+    assert main(stand_in(tmp_path)) == 1, "n5 is slow"
+    assert "n5" in capsys.readouterr().out
+
+
 def test_a_group_that_hangs_is_a_result_and_the_others_have_theirs(tmp_path: Path, capsys) -> None:
     # The budget ends it after the first round: each more would wait for the limit again.
     assert main([*stand_in(tmp_path, "hangs"), "--trial-limit", "2.5", "--budget", "1"]) == 124
