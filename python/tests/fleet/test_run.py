@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.fleet.fabric import Fabric
+from busbw.fleet import run
+from busbw.fleet.fabric import Fabric, fabric_of
 from busbw.fleet.judge import judge
 from busbw.fleet.kept import records
 from busbw.fleet.options import Options
@@ -122,6 +123,22 @@ def test_where_every_group_fails_the_launch_is_accused_and_no_node(tmp_path: Pat
     assert len((tmp_path / "f.jsonl").read_text().splitlines()) == 1, "its head alone: the next start measures all"
     assert main(stand_in(tmp_path)) == 1, "n5 is slow"
     assert "n5" in capsys.readouterr().out
+
+
+def test_in_later_rounds_failed_groups_are_results_however_many(tmp_path: Path, monkeypatch) -> None:
+    groups = [Trial(WITHIN, nodes, "rail0", 3) for nodes in (("n0", "n1"), ("n2", "n3"))]
+    monkeypatch.setattr(run, "next_round", lambda _, known, __: groups if known.rounds < 2 else [])
+    asked: list[int] = []
+
+    def measured(wave, *_) -> list[Outcome]:
+        asked.append(len(wave))
+        return [Outcome(each, () if len(asked) > 1 else (1.0, 1.0, 1.0), "it died") for each in wave]
+
+    monkeypatch.setattr(run, "_measure", measured)
+    fabric = fabric_of(["n0", "n1", "n2", "n3"], {}, 1)
+    wanted = run.Asked(fabric, Options(), Results())
+    known = run.measure(wanted, Launching(tmp_path, "local"), tmp_path / "f", run.Limits(), lambda _: None)
+    assert (known.rounds, asked) == (2, [2, 2])
 
 
 def test_a_group_that_hangs_is_a_result_and_the_others_have_theirs(tmp_path: Path, capsys) -> None:

@@ -125,3 +125,11 @@ def test_verdicts_over_noise_are_called_so(capsys, tmp_path: Path) -> None:
     file.write_text("\n".join(map(json.dumps, lines)))
     main(["fleet", "judge", str(file), "--hosts", "a,b,c,d", "--rails", "1"])
     assert "may be noise" in capsys.readouterr().err
+
+
+def test_the_library_that_is_named_is_the_one_that_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["fleet", "plan", "--hosts", "n[0-3]", "--rails", "1", "--inside", "none"]
+    assert main([*words, "--library", "/opt/libnccl.so.2"]) == 0
+    assert "--library /opt/libnccl.so.2" in capsys.readouterr().out
+    assert main(words) == 0
+    assert "--library" not in capsys.readouterr().out

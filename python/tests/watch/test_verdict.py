@@ -411,15 +411,20 @@ def child() -> Iterator[int]:
         process.communicate()
 
 
-def watched(folder: Path, child: int, *calls: list[Made]) -> Watcher:
+def watched(
+    folder: Path, child: int, *calls: list[Made], hang_after_s: float | None = 10.0, gpus: bool = False
+) -> Watcher:
     """A watcher of two ranks that run: this process and its child."""
     for rank, pid in enumerate((os.getpid(), child)):
-        path = write(folder, rank, [Row(rank, 2)], calls[rank], host=socket.gethostname(), pid=pid, ended=False)
+        path = write(
+            folder, rank, [Row(rank, 2)], calls[rank], host=socket.gethostname(), pid=pid, ended=False,
+            synchronous=not gpus,
+        )  # fmt: skip
         content = bytearray(path.read_bytes())
         begun = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
         content[72:80] = struct.pack("<Q", int(begun))
         path.write_bytes(content)
-    watcher = Watcher(folder, 10.0)
+    watcher = Watcher(folder, hang_after_s)
     assert watcher.poll(100 * SECOND) is None
     assert watcher.poll(106 * SECOND) is None
     return watcher
@@ -434,6 +439,19 @@ def test_a_process_that_is_stopped_after_its_calls_were_read_is_said_to_be_stopp
     watcher.close()
     assert verdict is not None
     assert (verdict.cause, verdict.ranks) == (STOPPED, (1,))
+
+
+def test_silence_after_calls_over_nccl_is_told_at_the_time_asked_for_else_after_ten_minutes(
+    tmp_path: Path, child: int
+) -> None:
+    for name, asked in (("asked", 10.0), ("own", None)):
+        (tmp_path / name).mkdir()
+        watcher = watched(tmp_path / name, child, [Made(0)], [Made(0)], hang_after_s=asked, gpus=True)
+        early, late = watcher.poll(111 * SECOND), watcher.poll(701 * SECOND)
+        watcher.close()
+        told = early if asked else late
+        assert told is not None and told.cause == "quiet"
+        assert (early if late is told else late) is None, "once, and not before"
 
 
 def test_what_the_ranks_called_is_in_the_verdict_of_a_watcher(tmp_path: Path, child: int) -> None:
