@@ -194,4 +194,8 @@ def _hash(tensors: Any) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    outcome = main()
+    # Everything is said and the group is left. DDP's C++ side keeps gloo's threads beyond that, where nothing can end
+    # them (torch 2.13): an interpreter that takes itself apart beside them sometimes ends with "terminate called".
+    sys.stderr.flush()
+    os._exit(outcome)

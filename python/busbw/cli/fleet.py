@@ -321,18 +321,19 @@ def _inside(args: Args) -> tuple[str, ...]:
 
 
 def _find_launcher(how: Launching) -> None:
+    from busbw.launch.launchers import PROGRAMS
     from busbw.launch.request import find_program
 
-    own = {"k8s": "kubectl"}.get(how.launcher, how.launcher)
     if how.launcher != "local":
-        find_program(how.launcher_program or own, how.launcher)
+        find_program(how.launcher_program or PROGRAMS[how.launcher], how.launcher)
 
 
 def _launching(args: Args, *, for_show: bool = False) -> Launching:
     import os
 
-    from busbw.fleet.words import KUBERNETES, Launching
+    from busbw.fleet.words import Launching
     from busbw.launch.engine import PROGRAM, find_engine
+    from busbw.launch.launchers import in_pods
     from busbw.launch.request import variables
 
     program = Path(args.program).absolute() if args.program else None
@@ -340,7 +341,7 @@ def _launching(args: Args, *, for_show: bool = False) -> Launching:
         raise UserError(f"--program {args.program} is no program that can be run")
     if program and args.library:
         raise UsageError("--library is for the engine; --program measures with what it opens itself")
-    by_cluster = args.launcher == KUBERNETES
+    by_cluster = in_pods(args.launcher)
     if by_cluster and program:
         raise UsageError("--launcher k8s measures with the engine of its image; --program is for srun and mpirun")
     if by_cluster and not args.image and not for_show:

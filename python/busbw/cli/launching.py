@@ -15,7 +15,7 @@ from busbw.cli.kept_record import report
 from busbw.launch.carry_out import carry_out
 from busbw.launch.hosts import check_names
 from busbw.launch.job import JobSpec, Mpi
-from busbw.launch.launchers import planner
+from busbw.launch.launchers import in_pods, planner
 from busbw.launch.plan import LaunchPlan
 from busbw.launch.request import Program, build_job, find_program
 from busbw.launch.sbatch import EARLIER, record_of
@@ -37,21 +37,22 @@ def launch(
     """
     destination = Destination(runs_directory(choice.runs), new_run_id())
     arguments, environment = program.arguments, dict(extra or {})
+    pods = in_pods(args.launcher)
     if folder:
         environment[folder] = str(destination.folder)
     if choice.keep and not choice.named:
         # A pod has no folder in common with us: its record comes with its log, which is read as it grows.
-        arguments += ("--record", "/dev/stdout" if args.launcher == "k8s" else str(destination.record))
+        arguments += ("--record", "/dev/stdout" if pods else str(destination.record))
         environment[RUN_ID] = destination.run_id
-    elif choice.keep and args.launcher == "k8s":
+    elif choice.keep and pods:
         arguments += ("--record", "/dev/stdout")  # its words name no other: no pod can write a file of ours
-    if args.launcher == "k8s":
+    if pods:
         args.job_name = args.job_name or kubernetes_name(destination.run_id)
         program = replace(program, path=Path(args.image_engine or "busbw-engine"))
     whole = replace(program, arguments=arguments)
     job = build_job(args, whole, environment, destination.folder)
     plan = plan_of(args.launcher, job)
-    if choice.named and args.launcher == "k8s" and plan.submission:
+    if choice.named and pods and plan.submission:
         plan = replace(plan, submission=replace(plan.submission, record=Path(choice.named)))
     if args.dry_run:
         print(*plan.lines(), sep="\n")

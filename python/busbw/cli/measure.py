@@ -36,12 +36,13 @@ def measure(asked: Measurement) -> int:
         )
     if asked.starts_ranks:
         from busbw.cli.launching import launch
+        from busbw.launch.launchers import in_pods
         from busbw.launch.request import Program
 
         # An image brings its own engine: none need be built here. A pod writes no file of ours.
-        in_pods = asked.launch.launcher == "k8s"
-        engine = Path("busbw-engine") if in_pods else find_engine()
-        words = (asked.without("record") if in_pods else asked).engine_words
+        pods = in_pods(asked.launch.launcher)
+        engine = Path("busbw-engine") if pods else find_engine()
+        words = (asked.without("record") if pods else asked).engine_words
         program = Program(engine, (asked.collective, *words), asked.ranks_per_process)
         return launch(asked.launch, program, asked.record)
     return _here(asked)

@@ -13,6 +13,7 @@ from busbw.base.programs import ask, with_this_package
 from busbw.base.words import Args
 from busbw.cli.kept_record import destination_for, report
 from busbw.cli.launching import launch
+from busbw.launch.launchers import in_pods
 from busbw.launch.request import Program
 from busbw.runs.destination import RecordChoice
 from busbw.torch_bench.options import EPILOG, check, measuring
@@ -31,7 +32,7 @@ def run(args: Args) -> int:
     if _is_rank(os.environ) and not (args.ranks or args.nodes or args.gpus_per_node or args.ranks_per_node):
         return _as_rank(words, choice)
     python = Path(chosen_python(args.python)) if args.dry_run else _python(args.python)
-    if args.launcher == "k8s":  # a pod writes no file of ours
+    if in_pods(args.launcher):  # a pod writes no file of ours
         words = measuring_words(Args(**{**vars(args), "record": None}))
     program = Program(python, ("-m", "busbw.torch_bench.rank", *words))
     extra = {"PYTHONPATH": with_this_package(os.environ)["PYTHONPATH"]}

@@ -9,13 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-_LAUNCHERS = (
-    ("mpirun", "mpirun"),
-    ("mpiexec.hydra", "hydra"),
-    ("torchrun", "torchrun"),
-    ("srun", "slurm"),
-    ("kubectl", "k8s"),
-)
+_SHOWN = ("mpirun", "hydra", "torchrun", "slurm", "k8s")
 
 
 @dataclass(frozen=True)
@@ -31,6 +25,7 @@ class Found:
 def look(environ: Mapping[str, str] = os.environ) -> Found:
     """Ask NVML, the loader's folders and PATH: tenths of a second."""
     from busbw.doctor.libraries import find_libraries
+    from busbw.launch.launchers import PROGRAMS
     from busbw.machine.topology.nvml import read_nvml
 
     told = read_nvml()
@@ -38,7 +33,7 @@ def look(environ: Mapping[str, str] = os.environ) -> Found:
     if not gpus:
         gpus = tuple("NVIDIA GPU" for _ in Path("/proc/driver/nvidia/gpus").glob("*"))
     nccls = tuple((each.version or "of unknown version", each.path) for each in find_libraries(environ))
-    launchers = tuple(name for program, name in _LAUNCHERS if shutil.which(program, path=environ.get("PATH")))
+    launchers = tuple(name for name in _SHOWN if shutil.which(PROGRAMS[name], path=environ.get("PATH")))
     return Found(gpus, nccls, launchers, len(os.sched_getaffinity(0)))
 
 

@@ -11,13 +11,12 @@ from pathlib import Path
 from busbw.base.programs import with_this_package
 from busbw.fleet.trial import INSIDE, Trial
 from busbw.launch.job import Host, JobSpec, SlurmOptions
-from busbw.launch.launchers import planner
+from busbw.launch.launchers import KUBERNETES, in_pods, planner
 from busbw.launch.plan import LaunchPlan, ProcessPlan
 
 ITERATIONS = 20
 WARMUPS = 2
 SMALL = 8  # bytes of a message that is to be quick
-KUBERNETES = "k8s"
 CANCEL_S = 30.0  # until a job is deleted
 
 
@@ -41,7 +40,7 @@ class Launching:
     @property
     def by_turns(self) -> bool:
         """Whether a node can be in one group at a time: a pod has its GPUs for itself."""
-        return self.launcher == KUBERNETES
+        return in_pods(self.launcher)
 
 
 def launch(trial: Trial, how: Launching, output: Path) -> LaunchPlan:
@@ -49,7 +48,7 @@ def launch(trial: Trial, how: Launching, output: Path) -> LaunchPlan:
     inside = trial.kind == INSIDE
     ranks = how.gpus_per_node if inside and how.program is None else len(trial.nodes)
     environment = {**how.environment, **_variables(trial, how, output)}
-    if how.launcher == KUBERNETES:
+    if in_pods(how.launcher):
         return _by_busbw_run(trial, how, output, environment, ranks)
     words = () if how.program else _words(trial, how, output)
     job = JobSpec(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from busbw.launch.binding import bound
 from busbw.launch.job import Bind, JobSpec
+from busbw.launch.launchers import PROGRAMS
 from busbw.launch.plan import LaunchPlan, ProcessPlan
 
 
 def plan(job: JobSpec) -> LaunchPlan:
     """One mpiexec. It hands on the environment of its caller; the ranks find each other through its PMI."""
     argv = (
-        job.launcher_program or "mpiexec.hydra",
+        job.launcher_program or PROGRAMS["hydra"],
         *("-n", str(job.ranks), "-ppn", str(job.ranks_per_node)),
         *_where(job),
         *_binding(job),

@@ -7,6 +7,7 @@ from typing import Any
 
 from busbw.launch.binding import bound
 from busbw.launch.job import JobSpec
+from busbw.launch.launchers import KUBERNETES, PROGRAMS
 from busbw.launch.plan import FilePlan, LaunchPlan, Submission
 from busbw.launch.yaml_text import to_yaml
 
@@ -35,7 +36,7 @@ def plan(job: JobSpec) -> LaunchPlan:
     files = {"job": to_yaml([service(job), indexed_job(job)]), "mpijob": to_yaml([mpi_job(job)])}
     files["jobset"] = to_yaml([job_set(job)])
     chosen = job.folder / FILES[kind]
-    submit = (job.launcher_program or "kubectl", f"--namespace={namespace}", "apply", "-f", str(chosen))
+    submit = (job.launcher_program or PROGRAMS[KUBERNETES], f"--namespace={namespace}", "apply", "-f", str(chosen))
     return LaunchPlan(
         files=tuple(FilePlan(job.folder / FILES[each], text) for each, text in files.items()),
         submission=Submission(

@@ -12,6 +12,7 @@ from busbw.base.errors import UserError
 from busbw.base.programs import ask
 from busbw.launch.execute import TIMED_OUT
 from busbw.launch.kubernetes import secret_key
+from busbw.launch.launchers import KUBERNETES, PROGRAMS
 from busbw.launch.plan import Submission
 from busbw.launch.submit import Phase, State
 
@@ -20,7 +21,7 @@ MOST_LOG_BYTES = 1 << 28
 RECORD_LINE = b'{"schema":'
 # Pods of these reasons never start by themselves.
 _HOPELESS = {"ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "ImagePullBackOff", "ErrImagePull"}
-_KUBECTL = "kubectl"
+_KUBECTL = PROGRAMS[KUBERNETES]
 
 
 def submit(submission: Submission) -> str:

@@ -18,6 +18,22 @@ LAUNCHERS: dict[str, str] = {
     "sbatch": "busbw.launch.sbatch",
     "k8s": "busbw.launch.kubernetes",
 }
+KUBERNETES = "k8s"
+PROGRAMS: dict[str, str] = {
+    "mpirun": "mpirun",
+    "hydra": "mpiexec.hydra",
+    "torchrun": "torchrun",
+    "slurm": "srun",
+    "srun": "srun",
+    "sbatch": "sbatch",
+    "k8s": "kubectl",
+}
+"""What each starts unless --launcher-program names another; `local` needs none, `slurm` may take sbatch."""
+
+
+def in_pods(launcher: str | None) -> bool:
+    """Whether the ranks run in pods: they write no file of ours, and their image brings the engine."""
+    return launcher == KUBERNETES
 
 
 class Planner(Protocol):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from busbw.launch.binding import bound
 from busbw.launch.job import Bind, JobSpec
+from busbw.launch.launchers import PROGRAMS
 from busbw.launch.plan import LaunchPlan, ProcessPlan
 
 
@@ -18,7 +19,7 @@ def plan(job: JobSpec) -> LaunchPlan:
         environment["BUSBW_ADDRESS"] = job.hosts[0].name
     names = sorted({*environment, *(job.forward if several else ()), *(("BUSBW_SECRET",) if several else ())})
     exports = [word for name in names for word in ("-x", name)]
-    program = job.launcher_program or "mpirun"
+    program = job.launcher_program or PROGRAMS["mpirun"]
     argv = (
         program,
         # Open MPI 5's own runtime, called directly, tells its ranks what mpirun does only with this.

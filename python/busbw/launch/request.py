@@ -16,6 +16,7 @@ from busbw.base.words import Args
 from busbw.launch import affinity
 from busbw.launch.hosts import parse_hosts, read_hostfile
 from busbw.launch.job import Bind, Host, JobSpec, KubernetesOptions, Mpi, SlurmOptions, TorchrunOptions
+from busbw.launch.launchers import PROGRAMS, in_pods
 from busbw.launch.processors import SLURM, check_sets, processors_of_node
 
 # Beside what the user names: what changes a measurement, and what programs need to be found on other hosts.
@@ -43,7 +44,7 @@ def build_job(args: Args, program: Program, environment: Mapping[str, str], fold
     nodes = _nodes(args, hosts)
     ranks = _ranks(args, nodes, program.ranks_per_process)
     _check_room(args.launcher, hosts, nodes, ranks)
-    mpi = mpi_flavour(args.launcher_program or "mpirun") if args.launcher == "mpirun" else Mpi.HYDRA
+    mpi = mpi_flavour(args.launcher_program or PROGRAMS["mpirun"]) if args.launcher == "mpirun" else Mpi.HYDRA
     chosen = variables(args.env or (), os.environ)
     return JobSpec(
         ranks=ranks,
@@ -218,7 +219,7 @@ def _slurm(args: Args) -> SlurmOptions:
 
 
 def _kubernetes(args: Args) -> KubernetesOptions:
-    if args.launcher != "k8s":
+    if not in_pods(args.launcher):
         return KubernetesOptions()
     if not args.image:
         raise UsageError("--launcher k8s needs a container image with busbw in it: --image IMAGE")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from busbw.launch.job import JobSpec
+from busbw.launch.launchers import PROGRAMS
 from busbw.launch.plan import FilePlan, LaunchPlan, Submission
 from busbw.launch.srun import placement_words, processor_words, step_words
 
@@ -20,7 +21,7 @@ def plan(job: JobSpec) -> LaunchPlan:
     """The script says where, how long and what; only names of files travel as arguments, for they may hold anything."""
     output, error = job.folder / OUTPUT, job.folder / ERROR
     submit = (
-        job.launcher_program or "sbatch",
+        job.launcher_program or PROGRAMS["sbatch"],
         "--parsable",
         f"--output={escaped(str(output))}",
         f"--error={escaped(str(error))}",

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from busbw.launch.binding import mask
 from busbw.launch.job import Bind, JobSpec
+from busbw.launch.launchers import PROGRAMS
 from busbw.launch.plan import LaunchPlan, ProcessPlan
 
 
 def plan(job: JobSpec) -> LaunchPlan:
     """One srun, to be started inside an allocation (or to wait for one of its own)."""
-    argv = (job.launcher_program or "srun", *step_words(job), *placement_words(job), *job.launcher_arguments, *job.argv)
+    program = job.launcher_program or PROGRAMS["srun"]
+    argv = (program, *step_words(job), *placement_words(job), *job.launcher_arguments, *job.argv)
     return LaunchPlan(processes=(ProcessPlan("srun", argv, dict(job.environment)),), secret=True, grace=8.0)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from busbw.launch.binding import bound
 from busbw.launch.job import JobSpec
+from busbw.launch.launchers import PROGRAMS
 from busbw.launch.plan import LaunchPlan, ProcessPlan
 
 
 def plan(job: JobSpec) -> LaunchPlan:
     """One torchrun; on several hosts each of them runs the same command, and --node-rank may number them."""
     argv = (
-        job.launcher_program or "torchrun",
+        job.launcher_program or PROGRAMS["torchrun"],
         *_meeting(job),
         f"--nproc-per-node={job.ranks_per_node}",
         *job.launcher_arguments,

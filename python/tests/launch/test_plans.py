@@ -12,7 +12,7 @@ import pytest
 from jobs import JOB, NASTY, PLAIN
 
 from busbw.launch import sbatch, slurm, slurm_queue
-from busbw.launch.launchers import LAUNCHERS, planner
+from busbw.launch.launchers import LAUNCHERS, PROGRAMS, planner
 from busbw.launch.plan import LaunchPlan
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -36,6 +36,12 @@ def test_the_plan_is_the_golden_one(name: str) -> None:
 def test_a_launcher_needs_no_more_than_ranks_and_a_program(name: str) -> None:
     plan = slurm.plan(PLAIN, {}) if name == "slurm" else planner(name).plan(PLAIN)
     assert plan.processes or plan.submission
+
+
+@pytest.mark.parametrize("name", sorted({*LAUNCHERS} - {"local", "slurm"}))
+def test_a_launcher_starts_the_program_by_which_it_is_found(name: str) -> None:
+    plan = planner(name).plan(PLAIN)
+    assert (plan.submission.submit if plan.submission else plan.processes[0].argv)[0] == PROGRAMS[name]
 
 
 @pytest.mark.parametrize("name", ["mpirun", "hydra", "torchrun", "srun"])
