@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "python"), str(Path(__file__).resolve().parent)]
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(REPOSITORY / "python"), str(HERE), str(HERE.parent / "watch")]
 
 from faults import FAULTS, Fault, Injected, Site, base_environment  # noqa: E402
 from judging import Outcome, as_json, judge, line, passed, summary  # noqa: E402
+from one_gpu import mps, staged  # noqa: E402
 
 from busbw.base.errors import UserError  # noqa: E402
 from busbw.base.programs import ask  # noqa: E402
@@ -48,8 +50,15 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     (out / ANSWERS).unlink(missing_ok=True)
     site = site_of(args, out)
+    with mps(site.shared) as given:
+        return all_faults(replace(site, environment={**site.environment, **given}), args, out)
+
+
+def all_faults(site: Site, args: argparse.Namespace, out: Path) -> int:
+    """The machine as it is, then each fault; 0 where everything was found and proved."""
     deadline = time.monotonic() + args.budget
-    chosen = [each for each in FAULTS if not args.only or each.name in args.only.split(",")]
+    names = args.only.split(",") if args.only else []
+    chosen = [each for each in FAULTS if each.name in names or (not names and not (site.shared and each.between_gpus))]
     outcomes = [healthy(site, deadline)]
     report(outcomes, out)
     for position, fault in enumerate(chosen):
@@ -70,6 +79,8 @@ def share(left_s: float, faults: int) -> float:
 def site_of(args: argparse.Namespace, out: Path) -> Site:
     """The machine, and a scratch folder: experiments have too many files for a folder of results."""
     here = count_gpus()
+    if args.shared:
+        return shared_site(args, here)
     gpus = args.gpus or here
     if not 2 <= gpus <= max(here, 2):
         raise UserError(f"{gpus} of {here} GPUs: the faults are between GPUs, so at least two are needed")
@@ -80,10 +91,24 @@ def site_of(args: argparse.Namespace, out: Path) -> Site:
     return Site(gpus, scratch, find_engine(), graph, words, few, args.settle)
 
 
+def shared_site(args: argparse.Namespace, here: int) -> Site:
+    """One GPU for all ranks, whose engine gives each rank an NCCL_HOSTID of its own."""
+    if args.shared < 2 or here < 1:
+        raise UserError(f"--shared {args.shared} with {here} GPUs: it wants two ranks or more and a GPU")
+    scratch = Path(tempfile.mkdtemp(prefix="busbw-doctor-"))
+    engine = staged(find_engine().resolve().parents[1], scratch) / "bin" / "busbw-engine"
+    os.environ["BUSBW_ENGINE"] = str(engine)
+    words = ("--library", args.library) if args.library else ()
+    given = {"CUDA_VISIBLE_DEVICES": "0", "NCCL_SOCKET_IFNAME": "lo"}
+    return Site(args.shared, scratch, engine, None, words, given, args.settle, shared=True)
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 bench/doctor", description=__doc__)
     parser.add_argument("--budget", type=float, default=150.0, metavar="S", help="seconds for everything (default 150)")
     parser.add_argument("--gpus", type=int, metavar="N", help="how many GPUs (default: as nvidia-smi lists)")
+    parser.add_argument("--shared", type=int, default=0, metavar="N",
+                        help="N ranks on one GPU under CUDA's MPS, each a host of its own for NCCL")  # fmt: skip
     parser.add_argument("--only", metavar="A,B", help=f"of {', '.join(each.name for each in FAULTS)}")
     parser.add_argument("--graph", type=Path, metavar="FILE", help="graph file to configure instead of our own")
     parser.add_argument("--library", metavar="PATH", help="NCCL to measure with, as the engine's --library")
@@ -139,7 +164,7 @@ def examine(site: Site, fault: Fault, injected: Injected, seconds: float) -> Out
 
 def ask_doctor(site: Site, injected: Injected, options: list[str], seconds: float) -> dict[str, Any] | str:
     """What `busbw doctor --json` answers, or a sentence why it did not."""
-    argv = [sys.executable, "-m", "busbw", "doctor", "--json", *options]
+    argv = [*injected.under, sys.executable, "-m", "busbw", "doctor", "--json", *options]
     environment = {**base_environment(os.environ), **site.environment, **injected.environment}
     environment["BUSBW_ENGINE"] = str(site.engine)
     environment["PYTHONPATH"] = os.pathsep.join(

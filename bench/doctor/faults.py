@@ -15,14 +15,21 @@ from pathlib import Path
 ENFORCED = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
 
 # What would be a fault of its own if the caller's shell had it set.
-CLEARED = ("NCCL_GRAPH_FILE", "NCCL_CONF_FILE", "NCCL_P2P_DISABLE", "NCCL_MAX_NCHANNELS", "NCCL_PROTO", "NCCL_ALGO")
+CLEARED = (
+    "NCCL_GRAPH_FILE", "NCCL_CONF_FILE", "NCCL_P2P_DISABLE", "NCCL_MAX_NCHANNELS", "NCCL_PROTO", "NCCL_ALGO",
+    "NCCL_BUFFSIZE", "NCCL_NTHREADS", "CUDA_LAUNCH_BLOCKING",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Injected:
-    """What the doctor's process gets: variables, and the processors that it may use. `other` shares GPU 0 with it."""
+    """What the doctor's process gets: variables, and the processors that it may use. `other` shares GPU 0 with it.
+
+    `under` is the command that the doctor is started with.
+    """
 
     environment: Mapping[str, str] = field(default_factory=dict)
+    under: tuple[str, ...] = ()
     cpus: frozenset[int] = frozenset()
     other: subprocess.Popen[bytes] | None = None
 
@@ -41,6 +48,8 @@ class Site:
     words: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     settle_s: float = 1.5
+    shared: bool = False
+    """Whether the ranks, `gpus` of them, share one GPU, each a host of its own for NCCL."""
 
 
 Inject = Callable[[Site], AbstractContextManager[Injected]]
@@ -54,6 +63,8 @@ class Fault:
     finding: str
     inject: Inject
     by_setting: bool = True
+    between_gpus: bool = False
+    """Whether it acts only where ranks have GPUs of their own on one host."""
 
 
 def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -67,6 +78,27 @@ def variable(name: str, value: str) -> Inject:
         yield Injected({name: value})
 
     return inject
+
+
+def conf_line(name: str, value: str) -> Inject:
+    """The same where nobody looks: in an nccl.conf."""
+
+    @contextmanager
+    def inject(site: Site) -> Iterator[Injected]:
+        conf = site.folder / f"nccl-{name}.conf"
+        conf.write_text(f"{name}={value}\n")
+        yield Injected({"NCCL_CONF_FILE": str(conf)})
+
+    return inject
+
+
+@contextmanager
+def tiny_shm(site: Site) -> Iterator[Injected]:
+    """What a container gets whose --shm-size nobody set, and less: /dev/shm of 1 MiB, seen by the doctor alone."""
+    if os.geteuid() != 0:
+        raise RuntimeError("a /dev/shm of its own needs root")
+    mount = 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"'
+    yield Injected({"NCCL_P2P_DISABLE": "1"}, under=("unshare", "--mount", "sh", "-c", mount, "sh"))
 
 
 @contextmanager
@@ -98,7 +130,7 @@ def slow_graph(gpus: int) -> str:
 def busy_core(site: Site) -> Iterator[Injected]:
     """Two processors for everything, one of them never idle; a small machine keeps one."""
     allowed = sorted(os.sched_getaffinity(0))
-    chosen = frozenset(allowed[-2:] if len(allowed) > 4 else allowed[-1:])
+    chosen = frozenset(allowed[-2:] if len(allowed) > 4 and not site.shared else allowed[-1:])
     busy = max(chosen)
     with running([sys.executable, "-S", "-c", "while True: pass"], cpus=frozenset({busy})):
         yield Injected(cpus=chosen)
@@ -156,10 +188,16 @@ def running(
 
 
 FAULTS: tuple[Fault, ...] = (
-    Fault("graph-file", "graph-file", graph_file),
-    Fault("p2p-disabled", "p2p-disabled", variable("NCCL_P2P_DISABLE", "1")),
-    Fault("few-channels", "few-channels", variable("NCCL_MAX_NCHANNELS", "4")),
+    Fault("graph-file", "graph-file", graph_file, between_gpus=True),
+    Fault("p2p-disabled", "p2p-disabled", variable("NCCL_P2P_DISABLE", "1"), between_gpus=True),
+    Fault("few-channels", "few-channels", variable("NCCL_MAX_NCHANNELS", "4"), between_gpus=True),
     Fault("slow-protocol", "forced-protocol", variable("NCCL_PROTO", "LL")),
     Fault("shared-gpu", "gpu-busy", shared_gpu, by_setting=False),
     Fault("busy-core", "cpu-binding", busy_core),
+    Fault("small-buffers", "forced-sizes", conf_line("NCCL_BUFFSIZE", "65536")),
+    Fault("few-threads", "forced-sizes", conf_line("NCCL_NTHREADS", "64")),
+    Fault("one-tree", "forced-algorithm", conf_line("NCCL_ALGO", "Tree"), between_gpus=True),
+    Fault("blocking-launches", "slow-settings", variable("CUDA_LAUNCH_BLOCKING", "1")),
+    Fault("no-interface", "network-interface", variable("NCCL_SOCKET_IFNAME", "nosuch")),
+    Fault("tiny-shm", "shared-memory", tiny_shm, by_setting=False, between_gpus=True),
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 from faults import ENFORCED, Site
 from judging import Outcome
 
-from busbw.doctor.prove import WORDS, judge_effect, limits_of
+from busbw.doctor.prove import judge_effect, limits_of, words_of
 from busbw.experiment.factors import Factor, Level
 from busbw.experiment.loop import Experiment
 from busbw.experiment.plan import Plan
@@ -29,7 +29,13 @@ def measure(site: Site, other: subprocess.Popen[bytes], outcome: Outcome, second
     """The outcome with what the other process costs."""
     given: dict[str, str | None] = {**ENFORCED, **site.environment}
     levels = (Level("shared", given), Level("alone", given))
-    plan = Plan((Factor("gpu", levels),), (*WORDS, *site.words), site.gpus, limits=limits_of(seconds))
+    words = (*words_of(site.gpus, 1 if site.shared else site.gpus), *site.words)
+    plan = Plan((Factor("gpu", levels),), words, site.gpus, limits=limits_of(seconds))
+        (Factor("gpu", levels),),
+        (*words_of(site.gpus, 1 if site.shared else site.gpus), *site.words),
+        site.gpus,
+        limits=limits_of(seconds),
+    )
     try:
         result = Experiment(plan, site.folder / "shared-gpu", _measure_with(other, site.settle_s), tell=_tell).run()
     finally:

@@ -132,14 +132,15 @@ def _prove(args: Args, facts: Facts, findings: tuple[Finding, ...]) -> list[Prov
     from busbw.base.progress import progress
     from busbw.base.text import wants_colour
     from busbw.doctor.finding import Severity
-    from busbw.doctor.prove import WORDS, How, limits_of, prove, runnable, unproved
+    from busbw.doctor.prove import How, limits_of, prove, runnable, unproved, words_of
     from busbw.doctor.prove_text import proofs_text
     from busbw.runs.destination import new_run_id, runs_directory
 
     chosen = [each for each in findings if each.severity is not Severity.NOTE]
     limits = limits_of(args.budget)
-    ranks = args.ranks or (len(facts.visible.gpus) if facts.visible else 0)
-    words = (*WORDS, "--library", args.library) if args.library else WORDS
+    gpus = len(facts.visible.gpus) if facts.visible else 0
+    ranks = args.ranks or gpus
+    words = (*words_of(ranks, gpus), *(("--library", args.library) if args.library else ()))
     how = How(ranks, words, limits)
     if not any(runnable(each, how) for each in chosen):
         proofs = [unproved(each) for each in chosen]

@@ -71,6 +71,8 @@ def speeds() -> tuple[float, float]:
         large = min(large, 24.5 * float(setting("NCCL_MAX_NCHANNELS")))
     if setting("NCCL_PROTO") == "LL":
         large = min(large, 80.0)
+    if setting("NCCL_BUFFSIZE"):
+        large = large / 3
     if len(os.sched_getaffinity(0)) < os.cpu_count():
         small = small / 10
     if hog_runs():
@@ -86,6 +88,9 @@ def engine(words: list[str]) -> None:
         time.sleep(600)
     if os.environ.get("BUSBW_RANK", "0") != "0":
         return
+    if setting("NCCL_SOCKET_IFNAME") == "nosuch":
+        print("NCCL WARN Bootstrap : no socket interface found", file=sys.stderr)
+        sys.exit(3)
     run = {"schema": 1, "kind": "run", "run": "r", "started": None, "tool": {"name": "busbw", "version": "0"},
            "library": None, "ranks": [], "environment": {}}  # fmt: skip
     time.sleep(float(os.environ.get("FAKE_STARTUP_S", "0")))

@@ -126,6 +126,15 @@ def test_a_graph_file_in_an_nccl_conf_is_found_proved_and_the_line_to_remove_is_
     assert "remove line 1 of" in finding["fix"]
 
 
+def test_what_lets_nothing_run_is_proved_by_the_remedy_and_what_a_conf_file_hides_by_its_cost(tmp_path):
+    done = run_bench(tmp_path, "--only", "small-buffers,no-interface", "--budget", "80")
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, buffers, interface = json.loads((tmp_path / "out" / "doctor.json").read_text())
+    assert buffers["factor"] == pytest.approx(3.0, rel=0.1)
+    assert "nothing can be measured as it is" in interface["said"]
+    assert interface["mended_GBps"] == pytest.approx(355.0, rel=0.1)
+
+
 def test_a_shared_gpu_is_found_and_its_cost_measured_with_the_other_process_stopped_in_turn(tmp_path):
     done = run_bench(tmp_path, "--only", "shared-gpu", "--budget", "60")
     assert done.returncode == 0, done.stdout + done.stderr

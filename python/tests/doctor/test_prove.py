@@ -10,7 +10,7 @@ import pytest
 from busbw.analysis.verdict import Verdict
 from busbw.base.errors import UserError
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.prove import ALL, How, level_of, plan_of, prove
+from busbw.doctor.prove import ALL, WORDS, How, level_of, plan_of, prove, words_of
 from busbw.doctor.prove_text import proofs_json, proofs_text
 from busbw.experiment.plan import Limits
 from busbw.experiment.trial import Outcome, Point, Trial
@@ -110,8 +110,34 @@ def test_remedies_that_contradict_each_other_are_not_combined(tmp_path):
 
 
 def test_a_machine_that_cannot_be_measured_as_it_is_says_so_in_one_sentence(tmp_path):
+    with pytest.raises(UserError, match=r"it broke.*nor with what was found mended"):
+        prove([CHANNELS], tmp_path, how({}))
+
+
+def test_what_lets_nothing_run_is_proved_by_the_remedy_with_which_it_runs(tmp_path):
+    graph, channels, together = prove([GRAPH, CHANNELS], tmp_path, how({"few_channels": (1, 4), ALL: (1, 4)}))
+    assert channels.confirmed
+    assert together.confirmed
+    assert "nothing can be measured as it is (exit code 3: it broke); mended, 328 GB/s at 1 GiB" in channels.sentence
+    assert not graph.confirmed
+    assert "not enough" in graph.sentence
+
+
+def test_ranks_that_share_a_gpu_are_not_kept_waiting_by_a_gigabyte_over_sockets():
+    assert words_of(4, 4) == WORDS
+    shared = words_of(2, 1)
+    assert shared[shared.index("-e") + 1] == "64M"
+    assert (64 << 10) * int(shared[shared.index("-f") + 1]) == 64 << 20
+
+
+def test_a_remedy_that_works_once_of_two_times_proves_nothing(tmp_path):
+    class Sometimes(Machine):
+        def __call__(self, plan, number, variant, folder, limit_s):
+            self.speeds = {"few_channels": (1, 1)} if number == 1 and variant else {}
+            return super().__call__(plan, number, variant, folder, limit_s)
+
     with pytest.raises(UserError, match="it broke"):
-        prove([CHANNELS], tmp_path, how({"few_channels": (1, 1)}))
+        prove([CHANNELS], tmp_path, How(4, measure=Sometimes({}), clock=lambda: 0.0, limits=Limits(rounds=12)))
 
 
 def test_multicast_that_is_switched_off_stays_off(tmp_path):
