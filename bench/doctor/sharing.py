@@ -31,11 +31,6 @@ def measure(site: Site, other: subprocess.Popen[bytes], outcome: Outcome, second
     levels = (Level("shared", given), Level("alone", given))
     words = (*words_of(site.gpus, 1 if site.shared else site.gpus), *site.words)
     plan = Plan((Factor("gpu", levels),), words, site.gpus, limits=limits_of(seconds))
-        (Factor("gpu", levels),),
-        (*words_of(site.gpus, 1 if site.shared else site.gpus), *site.words),
-        site.gpus,
-        limits=limits_of(seconds),
-    )
     try:
         result = Experiment(plan, site.folder / "shared-gpu", _measure_with(other, site.settle_s), tell=_tell).run()
     finally:
