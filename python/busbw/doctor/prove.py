@@ -213,9 +213,13 @@ def judge_effect(finding: Finding | None, effect: Effect) -> Proven:
     point = effect.telling
     if effect.ratio is None or point is None:
         return Proven(finding, Verdict.UNDECIDED, f"not measured: {effect.judgement.reason}")
-    interval = point.interval
     verdict = effect.judgement.verdict
-    rates = _rates(point)
+    # Sure over all sizes together, though at none alone: then that ratio is what was proved.
+    joint = verdict in {Verdict.FASTER, Verdict.SLOWER} and not point.sure
+    ratio, interval = (effect.ratio, effect.interval) if joint else (point.ratio, point.interval)
+    ends = (interval.low, interval.high) if interval else (ratio, ratio)
+    factor = (times_as_fast if interval else about_as_fast)(*ends, "mended it")
+    rates = f"{_change(point)}; {factor}" + (" over all sizes together" if joint else "")
     words = {
         Verdict.FASTER: f"proved: {rates}",
         Verdict.SLOWER: f"mending it makes things slower here: {rates}",
@@ -223,22 +227,19 @@ def judge_effect(finding: Finding | None, effect: Effect) -> Proven:
         Verdict.UNDECIDED: f"{effect.judgement.words()}: {rates}",
     }
     return Proven(
-        finding, verdict, words[verdict], point.ratio,
+        finding, verdict, words[verdict], ratio,
         interval.low if interval else None, interval.high if interval else None,
         point.baseline_GBps, point.variant_GBps, point.point.bytes,
     )  # fmt: skip
 
 
-def _rates(point: PointEffect) -> str:
-    """What was measured at one size, and mended against now."""
+def _change(point: PointEffect) -> str:
+    """What was measured at one size, now and mended."""
     if point.point.bytes < _LATENCY_BYTES:
         change = f"{format_us(point.baseline_us)} now, {format_us(point.variant_us)} mended"
     else:
         change = f"{point.baseline_GBps:.4g} GB/s now, {point.variant_GBps:.4g} GB/s mended"
-    interval = point.interval
-    ends = (interval.low, interval.high) if interval else (point.ratio, point.ratio)
-    factor = (times_as_fast if interval else about_as_fast)(*ends, "mended it")
-    return f"{change} at {format_bytes(point.point.bytes)}; {factor}"
+    return f"{change} at {format_bytes(point.point.bytes)}"
 
 
 def write_files(findings: Sequence[Finding], folder: Path) -> None:

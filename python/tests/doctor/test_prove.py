@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -63,6 +64,25 @@ def test_what_costs_latency_is_proved_at_the_size_where_it_shows(tmp_path):
     assert said.confirmed
     assert said.bytes == 1 << 16
     assert "now" in said.sentence
+
+
+def test_a_proof_that_no_size_gives_alone_quotes_the_interval_of_all_sizes(tmp_path):
+    class Noisy(Machine):
+        """At one size after the other the gain hides in noise; together it does not."""
+
+        def __call__(self, plan, number, variant, folder, limit_s):
+            trial = super().__call__(plan, number, variant, folder, limit_s)
+            swing = (1.9 if number % 2 else 1 / 1.9) if variant else 1.0
+            times = {SMALL: trial.times_us[SMALL] * swing, LARGE: trial.times_us[LARGE] / swing}
+            return replace(trial, times_us=times)
+
+    noisy = Noisy({"as it is": (1, 1), "graph_file": (1.4, 1.4)})
+    (said,) = prove(
+        [GRAPH], tmp_path, How(4, measure=noisy, clock=lambda: 0.0, limits=Limits(rounds=6, any_point=True))
+    )
+    assert said.confirmed
+    assert said.low > 1
+    assert "over all sizes together" in said.sentence
 
 
 def test_what_costs_nothing_here_is_said_to_cost_nothing(tmp_path):
