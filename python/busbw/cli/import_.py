@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -53,7 +53,7 @@ def run(args: Args) -> int:
     with _Destination(args) as destination:
         for name in args.file:
             try:
-                report = _import(name, destination.take, args)
+                report = _import(name, destination, args)
             except UserError as problem:
                 print(f"busbw: {hide(str(problem))}", file=sys.stderr)
                 failed = True
@@ -89,13 +89,18 @@ def _recordings(args: Args) -> int:
     return 0
 
 
-def _import(name: str, take: Callable[[ImportedSweep], None], args: Args) -> FileReport:
+def _import(name: str, destination: _Destination, args: Args) -> FileReport:
+    take = destination.take
     with _Progress() as progress:
         if name == "-":
             return import_stream(sys.stdin.buffer, "standard input", take, collective=args.collective, url=args.url,
                                  progress=progress.told)  # fmt: skip
-        read = import_folder if Path(name).is_dir() else import_path
-        return read(Path(name), take, collective=args.collective, url=args.url, progress=progress.told)
+        if Path(name).is_dir():
+            return import_folder(Path(name), take, collective=args.collective, url=args.url, progress=progress.told)
+        return import_path(
+            Path(name), take, collective=args.collective, url=args.url, progress=progress.told,
+            part=destination.part if destination.is_divisible else None,
+        )  # fmt: skip
 
 
 class _Progress:
@@ -182,6 +187,15 @@ class _Destination:
         finally:
             self._partial.unlink(missing_ok=True)
 
+    @property
+    def is_divisible(self) -> bool:
+        """Whether the sweeps of a part of a file can be kept apart until they count; folders of runs cannot."""
+        return self._dry or self._stream is not None
+
+    def part(self) -> _Part:
+        """Where the sweeps of a part go that a second process reads."""
+        return _Part(self)
+
     def take(self, sweep: ImportedSweep) -> None:
         """Take one sweep; from many on, a second process keeps them as runs."""
         sweep = self._marked(sweep)
@@ -248,3 +262,48 @@ class _Destination:
             return
         with writing(self._output or "", update=True):
             self._stream.writelines(sweep.lines())
+
+
+class _Part:
+    """The sweeps of a part of a file that a second process reads: lines in a file without a name, until they count."""
+
+    def __init__(self, destination: _Destination) -> None:
+        self._destination = destination
+        self._first = destination._stream
+        self._file: TextIO | None = None
+        if self._first is not None and destination._partial is not None and destination._output is not None:
+            path = destination._partial.with_name(f"{destination._partial.name}.part")
+            with writing(destination._output):
+                # What is still in memory here would be written by both processes.
+                self._first.flush()
+                self._file = path.open("x+", encoding="utf-8", newline="\n", buffering=1 << 18)
+                path.unlink()
+
+    def enter(self) -> None:
+        """In the second process: from here on sweeps go to the file of the part."""
+        self._destination._stream = self._file
+        self._destination.impossible.clear()
+
+    def leave(self) -> tuple[int, list[str]]:
+        """There: what the first process has to know."""
+        if self._file is not None:
+            self._file.flush()
+        return self._destination._cases, self._destination.impossible
+
+    def join(self, left: tuple[int, list[str]]) -> None:
+        """In the first process: the lines of the part follow its own."""
+        self._destination._cases, said = left
+        self._destination.impossible += said
+        if self._first is None or self._file is None:
+            return
+        with writing(self._destination._output or "", update=True):
+            self._first.flush()
+            source, target = self._file.fileno(), self._first.fileno()
+            at, size = 0, os.fstat(source).st_size
+            while at < size:
+                at += os.sendfile(target, source, at, size - at)
+
+    def close(self) -> None:
+        """The file is gone."""
+        if self._file is not None:
+            self._file.close()

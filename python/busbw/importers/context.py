@@ -216,21 +216,31 @@ class Document:
 
     def pass_by(self, line: str) -> None:
         """A line that no sign stands in: a command that follows or went before may go on here."""
-        if len(self._block) < MAX_BLOCK_LINES:
+        if not self.is_markdown or len(self._block) < MAX_BLOCK_LINES:
             self._block.append(line[:MAX_COMMAND])
-        elif not self.is_markdown:
-            del self._block[: MAX_BLOCK_LINES // 2]
-            self._block.append(line[:MAX_COMMAND])
+            self._forget_old()
 
     def pass_by_all(self, lines: list[str]) -> None:
         """As `pass_by`, for many lines of a plain log."""
-        block = self._block
-        excess = len(block) + len(lines) - MAX_BLOCK_LINES
-        half = MAX_BLOCK_LINES // 2
-        gone = -(-max(0, excess) // half) * half
-        kept = lines[max(0, gone - len(block)) :]
-        del block[:gone]
-        block += [line[:MAX_COMMAND] for line in kept]
+        self._block += [line[:MAX_COMMAND] for line in lines[-MAX_BLOCK_LINES:]]
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        """Only the last lines are kept; now and then, since a list is slow to shorten at its start."""
+        if len(self._block) > 2 * MAX_BLOCK_LINES:
+            del self._block[:-MAX_BLOCK_LINES]
+
+    @property
+    def lines_kept(self) -> int:
+        """How many of the last lines are in memory."""
+        return len(self._block)
+
+    def standing(self) -> tuple[object, ...]:
+        """What later lines depend on."""
+        return (
+            self.placement, self.library_versions, self._headings, self._block[-MAX_BLOCK_LINES:], self._said,
+            self._unread, self._command, self._commands, self._settings, self._machine, self.fenced,
+        )  # fmt: skip
 
     def _prose(self, line: str) -> None:
         if line.strip():
@@ -269,10 +279,11 @@ class Document:
         if not self._unread:
             return
         self._unread = False
-        command = read_command(self._block) if self._block else None
+        block = self._block[-MAX_BLOCK_LINES:]
+        command = read_command(block) if block else None
         if command:
             self._command = self._commands[command.tool] = (self.level, command)
-        text = "\n".join(self._block)
+        text = "\n".join(block)
         self._machine = machine_named(text) or self._machine if _VM_SIZE.search(text) else self._machine
         if "nccl.conf" in text:
             found = {
@@ -352,6 +363,10 @@ class NcclMessages:
             self.sizes.add(whole(found[1]) or 0)
             host = _INFO_HOST.search(line)
             self.host = host[1] if host else self.host
+
+    def standing(self) -> tuple[object, ...]:
+        """What later lines depend on."""
+        return self.environment, self.version, self.host, sorted(self.sizes), self.in_sweep
 
     def sweep_starts(self) -> None:
         """From here on every message belongs to the sweep."""

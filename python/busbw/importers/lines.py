@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import copy
 import gzip
 import io
 import lzma
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -104,8 +106,24 @@ class Source:
         self._wrapped = Unwrapper() if WRAPPED.search(self.beginning) else None
         self._escaped = self._wrapped is None and is_escaped(self.beginning)
         self._csv = CsvLog.of(self.beginning)
-        self._is_framed = bool(self._html or self._wrapped or self._escaped or self._csv)
+        self.is_framed = bool(self._html or self._wrapped or self._escaped or self._csv)
         self.too_long: list[int] = []
+        self.taken = 0
+        self._first = 1
+
+    def is_plain(self, descriptor: int) -> bool:
+        """Whether the lines are those of the file itself: neither unpacked, nor decoded, nor cleared of anything."""
+        is_text = self._encoding in ("utf-8", "utf-8-sig") and self._packed is None and not self.is_framed
+        return is_text and os.pread(descriptor, SNIFFED, 0) == self.head
+
+    def later(self, descriptor: int, start: int, number: int) -> Source:
+        """The same file from a line on, without moving its stream; blocks end where those of the whole file do."""
+        part = copy.copy(self)
+        behind = (start - SNIFFED) % _CHUNK
+        part.head = os.pread(descriptor, (_CHUNK - behind) if start >= SNIFFED else SNIFFED - start, start)
+        part._stream = _FromPlace(descriptor, start + len(part.head))
+        part._encoding, part._progress, part._first, part.too_long = "utf-8", None, number, []
+        return part
 
     def _refuse_binary(self) -> None:
         if not self.head.strip():
@@ -151,11 +169,12 @@ class Source:
 
         A line longer than MAX_LINE is left out, ends its block, and is noted in `too_long`.
         """
-        whole_file = self._whole()
+        whole_file = self._whole() if self._first == 1 else None
         if whole_file is not None:
+            self.is_framed = True
             yield from self._without_long(1, [as_shown(line) for line in whole_file], skip_first=False)
             return
-        number = 1
+        number = self._first
         pending = ""
         skipping = False
         for text in self._texts():
@@ -163,7 +182,7 @@ class Source:
             lines = whole.split("\n")
             pending = lines.pop()
             read = len(lines)
-            if self._is_framed:
+            if self.is_framed:
                 lines = [part for line in lines for part in self._parts(line)]
                 whole = "\x1b" if any("\x1b" in line or "\r" in line for line in lines) else ""
             if "\x1b" in whole or "\r" in whole or "\b" in whole:
@@ -179,7 +198,7 @@ class Source:
         if skipping:
             self._note_too_long(number)
         elif pending:
-            texts = self._parts(pending) if self._is_framed else [pending]
+            texts = self._parts(pending) if self.is_framed else [pending]
             yield number, [as_shown(each).replace("\u2212", "-") for each in texts]
 
     def _parts(self, line: str) -> list[str]:
@@ -241,6 +260,7 @@ class Source:
             if total > MAX_UNPACKED:
                 raise UserError(f"{self.name} holds more than {MAX_UNPACKED >> 30} GiB: split it before importing")
             self._check_ratio(total)
+            self.taken = total
             if self._progress is not None:
                 self._progress(total)
             yield decoder.decode(chunk)
@@ -296,3 +316,15 @@ class _Rejoined(io.RawIOBase):
         buffer[: len(data)] = data
         self.taken += len(data)
         return len(data)
+
+
+class _FromPlace:
+    """A file from a place on, whoever else reads it."""
+
+    def __init__(self, descriptor: int, at: int) -> None:
+        self._descriptor, self._at = descriptor, at
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = os.pread(self._descriptor, size, self._at)
+        self._at += len(data)
+        return data

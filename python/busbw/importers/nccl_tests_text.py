@@ -323,6 +323,12 @@ class Parser:
         elif self._failure:
             self._sink.problem(self._failed_at, self._failure)
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether nothing is open: what follows is read as after any other table."""
+        kept = (self._layout, self._fragment, self._failure, self._above, self._notes, self._content)
+        return not any(kept) and self._preamble == Preamble()
+
     def _emit(self, *, goes_on: bool = False) -> None:
         layout, around = self._layout, self._around
         assert layout is not None and around is not None

@@ -91,5 +91,42 @@ class FileReport:
         )
 
 
+MAX_TOLD = 200_000
+"""Problems and notes of a part that is read apart; with more of them it does not count."""
+
+
+class Told(FileReport):
+    """Of a part of a file that another process reads: all that was said, to be told again where the part counts."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._said: list[tuple[bool, int | None, str]] = []
+        self.is_whole = True
+
+    def problem(self, line: int | None, why: str) -> None:
+        """As of a file."""
+        self._keep(True, line, why)
+
+    def note(self, line: int | None, what: str) -> None:
+        """As of a file."""
+        self._keep(False, line, what)
+
+    def _keep(self, is_problem: bool, line: int | None, text: str) -> None:
+        if len(self._said) < MAX_TOLD:
+            self._said.append((is_problem, line, text))
+        else:
+            self.is_whole = False
+
+    def tell(self, report: FileReport) -> None:
+        """To the report of the whole file."""
+        for is_problem, line, text in self._said:
+            (report.problem if is_problem else report.note)(line, text)
+        for mine, theirs in ((self.formats, report.formats), (self.kinds, report.kinds)):
+            theirs.update(mine)
+        report.conversions.update(self.conversions)
+        report.sweeps += self.sweeps
+        report.rows += self.rows
+
+
 def _plural(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -120,6 +120,13 @@ class Stream:
             self._nccl_tests.interrupted(line, number)
 
     @property
+    def is_resting(self) -> bool:
+        """Whether only nccl-tests' tables were read so far, and none is open."""
+        tests = self._nccl_tests
+        others = any(parser is not None and parser is not tests for parser in self._parsers)
+        return tests is not None and self._active is tests and tests.is_resting and not others
+
+    @property
     def has_tables(self) -> bool:
         """Whether nccl-tests printed tables here."""
         return self._nccl_tests is not None and self._nccl_tests.tables > 0

@@ -102,7 +102,7 @@ def test_many_lines_are_passed_by_as_one_by_one(already: int, count: int) -> Non
     for line in lines[already:]:
         one.pass_by(line)
     many.pass_by_all(lines[already:])
-    assert one._block == many._block
+    assert one.standing() == many.standing()
 
 
 def test_a_bullet_names_no_rank() -> None:

@@ -24,6 +24,7 @@ ALLOWED = {
     "python/busbw/base/pool.py": "a pool of our own functions, which ends with the reading",
     "python/busbw/base/scratch.py": "a shell that outlives us by a moment, to remove what we cannot",
     "python/busbw/importers/handover.py": "a reader of our own that is ended for its memory or time",
+    "python/busbw/importers/apart.py": "a reader of our own for the later part of a file, which ends with the reading",
     "python/busbw/importers/zstd.py": "unpacks a file while it is read, and is ended with its reader",
     "bench/fleet/namespaces.py": "commands of ip and tc, and what runs within a namespace",
     "bench/fleet/nccl_hosts.py": "watchers whose words are kept, and a rank among them that is stopped",

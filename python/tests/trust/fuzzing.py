@@ -315,7 +315,7 @@ ENTRIES = {
     "importers": Entry(
         ("importers.lines", "importers.unwrap", "importers.flat", "importers.flat_json", "importers.names", "importers.by_values",
          "importers.agreement", "importers.frame", "importers.pairs", "importers.flight_recorder", "importers.inspector",
-         "importers.mscclpp_json", "importers.file"),
+         "importers.mscclpp_json", "importers.file", "importers.reading", "importers.apart"),
         _file(lambda path: import_path(path, _keep)), _samples,
     ),
     "packed logs": Entry(
