@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -126,6 +128,9 @@ def _may_be_record(text: str) -> bool:
     first, _, rest = text.lstrip().partition("\n")
     if '"schema"' in first:
         return True
+    with suppress(ValueError, RecursionError):
+        if not {"kind", "run", "case", "config"} & json.loads(first).keys():
+            return False
     # A record's further lines are objects too: an event that stands above other lines is part of a log.
     plain = any(line.strip() and not line.lstrip().startswith(("{", "}", "]", '"')) for line in rest.split("\n")[:50])
     return not plain and not _SERVICE.search(first)

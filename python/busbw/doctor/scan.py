@@ -10,6 +10,7 @@ from functools import lru_cache
 from busbw.doctor import benign, locales
 from busbw.doctor.signature import Signature
 from busbw.doctor.triggers import TriggerIndex
+from busbw.doctor.trouble import RULE, Trouble
 
 MAX_SHAPES = 50_000
 """Kinds of lines (a line without its digits) of which it is remembered which signatures may speak of them."""
@@ -50,21 +51,6 @@ _ENDED = re.compile(
 _THROWN = re.compile(r"[a-z](?:Error|Exception): ")
 """What ended at a step names the step too, and is no sign of life."""
 _ALIVE_WORDS = ("loss", "tim", "throughput", "tflops", "samples", "training", "avg bus", "trainer.fit", " 200")
-_ERROR_WORDS = (
-    *("error", "fatal", "fail", "abort", "exception", "panic", "denied", "refused", "unable to", "not found", "cannot"),
-    *("could not", "couldn't", "timed out", "timeout ", "unreachable", "lost", "corrupt", "degraded", "mismatch"),
-    *("unhealthy", "did not ", "stuck", "deadlock", "expired", "unrecognized", "not respond"),
-)
-_ERROR = re.compile(
-    r"\b(?:error|fatal|failed|failure|fails|failing|aborted|aborting|exception|panic|denied|refused|unable to|not found"
-    r"|cannot|could not|couldn't|timed out|timeout (?:expired|exceeded|reached|while|waiting|after|error)|unreachable"
-    r"|lost|corrupt(?:ed)?|degraded|mismatch(?:ed)?|unhealthy|did not (?:get|receive|respond|answer|start|finish|join)"
-    r"|(?:is|are|got|seems?|appears?) stuck|deadlock(?:ed)?|(?:has|have|is) expired|unrecognized|not respond(?:ing)?)\b"
-    r"|[a-z](?:Error|Exception|Failure)\b",
-    re.IGNORECASE,
-)
-_NO_ERROR = re.compile(r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning", re.IGNORECASE)
-MAX_STRANGE = 24
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
 
 
@@ -91,7 +77,7 @@ class Scan:
 
     Of nccl-tests: headers of tables, rows, and starts after which another one came before any row. `alive` is the
     last line by which a job shows that it goes on, `ended` that by which it says that it ended as it should, `strange`
-    are the first lines that speak of an error nobody knows.
+    are the first lines that speak of an error nobody knows, `odd` those with words that may be of one.
     """
 
     source: str
@@ -101,6 +87,7 @@ class Scan:
     alive: int = 0
     ended: int = 0
     strange: tuple[tuple[int, str], ...] = ()
+    odd: tuple[tuple[int, str], ...] = ()
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -131,7 +118,9 @@ class Scanning:
         self.alive_shapes: set[bytes] = set()
         """Those shapes by which a job shows that it goes on, of which a signature might speak too."""
         self.ended = 0
-        self.strange: list[tuple[int, str]] = []
+        self.trouble = Trouble()
+        self.hit = 0
+        """The last line of which a signature spoke."""
         self.ignored = False
         self.awaited = False
         """Whether the line before was `Last error:`, after which PyTorch gives NCCL's sentence a line of its own."""
@@ -144,7 +133,8 @@ class Scanning:
 
     def finished(self, lines: int) -> Scan:
         """What was found in that many lines."""
-        return Scan(self.source, lines, self.hits, self.kinds, self.alive, self.ended, tuple(self.strange))
+        kept = tuple(self.trouble.strange), tuple(self.trouble.odd)
+        return Scan(self.source, lines, self.hits, self.kinds, self.alive, self.ended, *kept)
 
     def look(self, raw: str, number: int) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""
@@ -174,6 +164,9 @@ class Scanning:
         known = self.shapes.get(key)
         if known != () or self.ignored:
             self._look_at(line, number, key, known)
+        if self.trouble.boxed or RULE in line:
+            self.trouble.ruled(line, number, known=self.hit == number)
+            return False
         return not self.ignored and self.shapes.get(key) == () and "#" not in line and not _ROW.search(line)
 
     def _look_at(self, line: str, number: int, key: bytes, known: tuple[Signature, ...] | None) -> None:
@@ -193,8 +186,10 @@ class Scanning:
                     self.alive_shapes.add(key)
         elif key in self.alive_shapes:
             self.alive = number
-        if known and not _look(line, number, known, self.hits, foreign=key in self.foreign):
-            self._strange(line, number)
+        if known and _look(line, number, known, self.hits, foreign=key in self.foreign):
+            self.hit = number
+        elif known:
+            self.trouble.add(line, number)
 
     def _last_error(self, said: str, number: int) -> None:
         """NCCL's last sentence, told as such where no signature knows it."""
@@ -228,15 +223,8 @@ class Scanning:
             elif _ALIVE.search(line) and not _THROWN.search(line):
                 self.alive = number
         if not found:
-            self._strange(line, number)
+            self.trouble.add(line, number)
         return found
-
-    def _strange(self, line: str, number: int) -> None:
-        """Keep the first lines that speak of an error and of which no signature knows."""
-        if len(self.strange) >= MAX_STRANGE or not any(word in line.lower() for word in _ERROR_WORDS):
-            return
-        if _ERROR.search(line) and not _NO_ERROR.search(line):
-            self.strange.append((number, line.strip()))
 
 
 def _look(
@@ -261,7 +249,7 @@ def _look(
             hit.lines.append((number, line.strip()))
         if groups and len(hit.groups) < MAX_GROUPS:
             hit.groups[tuple(groups.items())] = None
-        if len(hit.who) < MAX_WHO and (who := _who(line)):
+        if len(hit.who) < MAX_WHO and (who := speaker(line)):
             hit.who[who] = None
     return found
 
@@ -290,7 +278,7 @@ def _count_table(line: str, kinds: dict[str, int]) -> None:
         kinds["alone"] = _TWICE if twice else kinds["alone"] if found[1] == "0" else -(1 << 30)
 
 
-def _who(line: str) -> str:
+def speaker(line: str) -> str:
     """The rank or the host and device that a line comes from; "" where nothing says it."""
     if found := _RANK.search(line):
         return f"rank {found[1] or found[2] or found[3]}"

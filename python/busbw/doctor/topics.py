@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from busbw.base.text import clean
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.scan import Scan
+from busbw.doctor.scan import Scan, speaker
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 
@@ -66,6 +66,7 @@ _TOPICS = tuple(
         (r"tcpstore|\bc10d\b.{0,60}store", "store-lost"),
         (r"\bgloo\b", "gloo-error"),
         (r"\bpmix|\bpmi2?\b", "pmi"),
+        (r"^MPI says: ", "mpi-launch"),
         (r"\bucx\b|\buct_|\bucp_|\bompi|open mpi|\bmpi_\w|\bprted?\b|\borted?\b|hydra_|mpiexec|mpirun", "mpi-other"),
         (r"connection refused", "connection-refused"),
         (r"no route to host|network is unreachable", "no-route"),
@@ -90,10 +91,13 @@ def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | Non
         return None
     effects = {each.name for each in loud if each.name not in _EMPTY}
     found = list(_before(scans, effects) if effects else _found(scans))
+    if not loud:
+        found = found or list(_hinted(scans)) or list(_unknown(scans))
     if not found:
         return None
     nearest = min(found, key=lambda each: each.stage)
-    return replace(nearest, severity=Severity.ERROR) if effects else nearest
+    # What only says that something ended does not stand before what ended it.
+    return replace(nearest, severity=Severity.ERROR) if loud else nearest
 
 
 _EMPTY = frozenset({"killed-by-launcher", "process-crashed", "job-cancelled"})
@@ -105,6 +109,54 @@ def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
         for line, text in scan.strange:
             if line > scan.alive and not _DULL.search(text) and (name := topic(text)):
                 yield _finding(name, text, Evidence(clean(text)[:200], scan.source, line))
+
+
+def _hinted(scans: Sequence[Scan]) -> Iterator[Finding]:
+    """By words that may be of an error, in a log in which nothing ever went on."""
+    for scan in scans:
+        for line, text in () if scan.alive or scan.ended else scan.odd:
+            if name := topic(text):
+                yield _finding(name, text, Evidence(clean(text)[:200], scan.source, line))
+
+
+UNKNOWN = "unknown-error"
+_LOUD = re.compile(
+    r"(?:^|[\s\[|(:])(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC)\b|^[EF]\d{4} |^Error\b"
+    r"|(?i:\blevel=\W?(?:error|fatal|panic)|\"(?:level|severity)\": ?\"(?:error|fatal)|\b(?:error|fatal|panic): )"
+)
+"""What a program itself calls an error, not a word that may be of anything."""
+_STAMP = re.compile(r"\b(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d\b")
+
+
+def _unknown(scans: Sequence[Scan]) -> Iterator[Finding]:
+    """The first line that its own program calls an error, where nothing at all says what it is about."""
+    for scan in scans:
+        for line, text in scan.strange:
+            thrown = _THROWN.search(text[:MAX_LOOK]) is not None
+            # After a sign of life an error of some helper may be nothing; what ends a program is never that.
+            if _DULL.search(text):
+                continue
+            if line > scan.alive and not scan.ended and (thrown or (not scan.alive and _LOUD.search(text[:MAX_LOOK]))):
+                yield _first_unknown(text, Evidence(clean(text)[:200], scan.source, line))
+                break
+
+
+def _first_unknown(text: str, evidence: Evidence) -> Finding:
+    who, when = speaker(text), _STAMP.search(text[:120])
+    first = "".join([f" of {who}" if who else "", f" at {when[0]}" if when else ""])
+    return Finding(
+        UNKNOWN,
+        Severity.WARNING,
+        f"an error that no signature knows, the first{first}: {clean(text)[:MAX_TITLE]}",
+        (evidence,),
+        Cost("the job fails or hangs"),
+        "start from this line: read what stands before it in the log of that rank, and look for its words without names "
+        "and numbers in the issues of the program that prints it; what other ranks and launchers say later follows",
+        Proof(
+            instruction="confirm: the same command with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL, logs of all"
+        ),
+        stage=Stage.FAILURE,
+    )
 
 
 _THROWN = re.compile(

@@ -126,6 +126,7 @@ def _end_of_group(pattern: str, at: int) -> int:
 
 def _body(inner: str) -> str:
     """A group's inside without ?: or its name."""
-    if inner.startswith("?:"):
-        return inner[2:]
+    for start in ("?:", "?-i:"):
+        if inner.startswith(start):
+            return inner[len(start) :]
     return inner.partition(">")[2] if inner.startswith("?P<") else inner

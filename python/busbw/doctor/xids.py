@@ -88,3 +88,28 @@ def told(number: str) -> str:
     """The number with its meaning and its action; the number alone where it is not public."""
     known = XIDS.get(int(number)) if number.isdecimal() and len(number) < 6 else None
     return f"Xid {number}: {known[0]}; {known[1]}" if known else f"Xid {number}"
+
+
+_OWN = "13|31|43|45|48|61|62|63|64|68|69|72|74|79|92|94|95|109|119|120|123|136|137|140|144|145|146|147|148|149|150"
+_OWN += "|151|152|153|155|156|171|172"
+"""Numbers of which other signatures speak."""
+HARMLESS = "|".join(str(number) for number, (_, action) in sorted(XIDS.items()) if action == IGNORE)
+
+
+def patterns(numbers: str) -> tuple[str, ...]:
+    """How the kernel, agents, metrics and people write one of these numbers (`8|43`)."""
+    return _forms(rf"(?P<xid>{numbers})\b")
+
+
+def other_patterns() -> tuple[str, ...]:
+    """The same for all numbers of which no other signature speaks."""
+    return _forms(rf"(?!(?:{_OWN}|{HARMLESS})\b)(?P<xid>[1-9]\d{{0,2}})\b")
+
+
+def _forms(number: str) -> tuple[str, ...]:
+    return (
+        rf"Xid.{{0,60}}?\): {number}",
+        # How often something happened is no number of an Xid.
+        rf"\bXid(?: errors?| codes?| events?| numbers?)?[ :#=]{{1,3}}{number}(?!\W{{0,2}}(?:errors?|times|events?)\b)",
+        rf"XID_ERRORS\{{[^}}]{{0,400}}\}} {number}",
+    )

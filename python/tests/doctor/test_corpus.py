@@ -16,6 +16,7 @@ from busbw.doctor.inputs import Inputs, read_inputs
 from busbw.doctor.signature import Signature
 from busbw.doctor.signature_page import page
 from busbw.doctor.signatures import SIGNATURES
+from busbw.doctor.topics import UNKNOWN
 from busbw.doctor.triggers import TriggerIndex, triggers_of
 
 from .corpus import healthy
@@ -105,6 +106,7 @@ def test_every_signature_has_words_to_look_for_a_cure_and_a_source(each: Signatu
         ("(?P<x>first|second) z", ("first", "second")),
         ("ab(?:long text)?cdef", ("cdef",)),
         ("one 22 twenty|three", (" twenty", "three")),
+        ("(?-i:Great) 1", ("great",)),
         (r"[a-z]*", ()),
     ],
 )
@@ -203,10 +205,85 @@ def test_a_warning_that_nobody_knows_is_told_by_its_part_of_nccl(
 
 def test_errors_that_nobody_knows_are_shown_as_unseen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "job.log"
-    path.write_text("all is well, 0 errors\nfatal: the flux capacitor failed\n")
+    path.write_text("all is well, 0 errors\nthe flux capacitor failed\n")
     assert main(["doctor", "--log", str(path)]) == 3
     said = "".join(capsys.readouterr().out.split())  # a long path is broken over lines
     assert "job.log:2speaksofanerror" in said and "theflux" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("fatal: the flux capacitor failed\nfatal: so did the spare\n", "the first: fatal: the flux"),
+        ("[rank3]: 2026-01-02T10:11:12 ERROR flux failed\n", "the first of rank 3 at 2026-01-02T10:11:12: "),
+        ("step 4 loss 2.1\nERROR the flux failed\n", ""),  # what some helper says after a sign of life
+        ("step 4 loss 2.1\nfatal: the flux failed\n", "the first: fatal: "),
+        ("fatal: the flux failed\nstep 4 loss 2.1\n", ""),
+        ("fatal: the flux failed\nRuntimeError: CUDA out of memory\n", ""),
+    ],
+)
+def test_the_first_error_that_nobody_knows_is_told_with_its_rank_and_time(
+    text: str, words: str, tmp_path: Path
+) -> None:
+    found = [each for each in loud(text, tmp_path) if each.name == UNKNOWN]
+    assert [words in each.title and bool(each.fix) for each in found] == [True] * bool(words)
+
+
+RULE = "-" * 74
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (f"{RULE}\nYour flux asked for more processes than the\nmoon has nodes.\n{RULE}\n", "mpi-launch"),
+        (
+            f"[1,0]<stderr>:{RULE}\nThe node of the flux is no more, and its daemon too.\n[1,0]<stderr>:{RULE}\n",
+            "mpi-launch",
+        ),
+        (f"{RULE}\nWARNING: no flux of the daemons on this node was seen.\n{RULE}\n", ""),
+        (f"{RULE}\nAll that the moon has to say about the flux today\n{RULE}\n", ""),
+        # Where a signature speaks of a line of the box, the box adds nothing.
+        (f"{RULE}\nThere are not enough slots available in the system\n{RULE}\n", "mpi-launch"),
+        (f"{RULE}\nPrimary job  terminated normally, but 1 process returned\na code.\n{RULE}\n", "killed-by-launcher"),
+        (f"{RULE}\nThe flux of the node is no more, says its daemon.\n{RULE}\nstep 3 loss 2.0\n", ""),
+    ],
+)
+def test_what_mpi_says_between_rules_is_told_as_one_sentence(text: str, name: str, tmp_path: Path) -> None:
+    found = loud(text, tmp_path)
+    assert [each.name for each in found] == [name] * bool(name)
+    assert all(("MPI says: " in each.title) is ("flux" in text) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("libfabric:85:17::efa:cq:fn():13<warn> the moon is of an invalid phase", "efa-error"),
+        ("mlx5_3: the moon is missing", "ibv-call-failed"),
+        ("the moon is missing", ""),
+        ("mlx5_3: the moon is missing\nstep 3 loss 2.0", ""),
+        ("INFO mlx5_3: the moon is missing", ""),
+    ],
+)
+def test_where_nothing_went_on_even_a_hint_is_told(line: str, name: str, tmp_path: Path) -> None:
+    assert [each.name for each in loud(line + "\n", tmp_path)] == [name] * bool(name)
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["NVRM: Xid (PCI:0000:1b:00): {}, pid=1", "GPU 3: Xid {} detected", "XID error {}: ", 'F_XID_ERRORS{{gpu="3"}} {}'],
+)
+def test_numbers_of_xids_are_known_in_every_form(form: str, tmp_path: Path) -> None:
+    of = {
+        number: [each.name for each in loud(form.format(number) + "\n", tmp_path)] for number in (79, 94, 110, 149, 16)
+    }
+    assert of == {
+        79: ["gpu-off-bus"],
+        94: ["gpu-memory-error"],
+        110: ["gpu-error-other"],
+        149: ["nvlink-error"],
+        16: [],
+    }
+    assert loud("Xid 3 errors, Xid: 0\n", tmp_path) == []
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ UNTOLD = {
     "ranks-alike": "that the second fit went on is said further down",
     "slurm-resources": "that the pod found its place is said further down",
     "killed-by-launcher": "that the job was started anew is said further down",
+    "ray-error": "that the workers came is said further down",
+    "unknown-error": "that the job went on is said further down",
     "server-waits": "that it was a compilation is said further down",
 }
 """What the part before the cut says, and only the part behind it takes back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from busbw.doctor.signature import Signature, Stage
-from busbw.doctor.xids import told
+from busbw.doctor.xids import other_patterns, told
 
 
 def tell(groups: Sequence[Mapping[str, str]]) -> str:
@@ -23,9 +23,7 @@ SIGNATURE = Signature(
     patterns=(
         r"(?:GPU Recovery Action|Reset Required) *: *(?:Reset|Yes|Drain|Reboot)",
         r"infoROM is corrupted",
-        r"NVRM: Xid.{0,60}?\): (?!(?:"
-        r"13|31|43|45|48|61|62|63|64|68|69|72|74|79|92|94|95|109|"
-        r"119|120|123|136|137|140|144|145|146|147|148|149|150|171|172)\b)(?P<xid>\d{1,3})\b",
+        *other_patterns(),
     ),
     confirm="look the number up in NVIDIA's catalogue of Xid errors; nvidia-smi -q; dcgmi diag -r 3",
     cure=(

@@ -1,15 +1,13 @@
 """The GPU stopped a program: bad address, bad instruction, or a kernel that hung."""
 
 from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.xids import patterns
 
 SIGNATURE = Signature(
     name="gpu-exception",
     stage=Stage.PROGRAM,
     title="the GPU stopped a program (Xid {xid}: bad address or exception of a kernel)",
-    patterns=(
-        r"Xid.{0,60}?\): (?P<xid>13|31|43|68|69|109|137)\b",
-        r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>13|31|43|68|69|109|137)\b",
-    ),
+    patterns=(*patterns("13|31|43|68|69|109|137"),),
     confirm=(
         "run the program with compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1; the same host with "
         "another program (`dcgmi diag -r 3`)"

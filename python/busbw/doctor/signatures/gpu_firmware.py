@@ -1,14 +1,14 @@
 """The GPU's system processor (GSP) or a micro-controller does not answer."""
 
 from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.xids import patterns
 
 SIGNATURE = Signature(
     name="gpu-firmware",
     stage=Stage.HARDWARE,
     title="the GPU's firmware processor no longer answers (Xid {xid})",
     patterns=(
-        r"Xid.{0,60}?\): (?P<xid>61|62|119|120|123|136)\b",
-        r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>61|62|119|120|123|136)\b",
+        *patterns("61|62|119|120|123|136"),
         r"Timeout (?:after \d+s? of )?waiting for RPC (?:response )?from GSP",
         r"GSP RPC timeout",
         r"_kgspRpcRecvPoll",

@@ -1,6 +1,7 @@
 """Memory errors of a GPU that ECC could not correct."""
 
 from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.xids import patterns
 
 SIGNATURE = Signature(
     name="gpu-memory-error",
@@ -12,8 +13,7 @@ SIGNATURE = Signature(
         r"PENDING_ROW_REMAP|row remap\w* pending",
         r"diag\w*.{0,40}\bMemory (?:bandwidth )?.{0,30}\bFail\b",
         r"Contained memory error",
-        r"Xid.{0,60}?\): (?P<xid>48|63|64|92|94|95|140|171|172)\b",
-        r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>48|63|64|92|94|95|140|171|172)\b",
+        *patterns("48|63|64|92|94|95|140|171|172"),
         r"uncorrectable ECC error",
         r"Cuda failure (?:214|'uncorrectable)",
         r"CUDA_ERROR_ECC_UNCORRECTABLE",

@@ -1,6 +1,7 @@
 """A GPU that the driver can no longer reach over PCIe."""
 
 from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.xids import patterns
 
 SIGNATURE = Signature(
     name="gpu-off-bus",
@@ -12,8 +13,7 @@ SIGNATURE = Signature(
         r"GPU Recovery Action *: *(?!None|N/A)\w+",
         r"GPU requires reset",
         r"\bERR!",
-        r"Xid.{0,60}?\): (?P<xid>79)\b",
-        r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>79)\b",
+        *patterns("79"),
         r"GPU has fallen off the bus",
         r"GPU is lost",
         r"Unable to determine the device handle for (?:GPU|gpu)",

@@ -2,12 +2,14 @@
 
 from busbw.doctor.finding import Severity
 from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.xids import HARMLESS, patterns
 
 SIGNATURE = Signature(
     name="harmless-warning",
     stage=Stage.EFFECT,
     title="a warning that costs nothing",
     patterns=(
+        *patterns(HARMLESS),
         r"RCCL version *:",
         r"lacks GPU P2P capability",
         r"Missing .HSA_FORCE_FINE_GRAIN_PCIE",

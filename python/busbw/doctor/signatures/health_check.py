@@ -13,6 +13,9 @@ SIGNATURE = Signature(
         r"|Denylist|NVML Library|CUDA \w+ Library|Permissions\w*|Persistence\w*|Page Retirement\S*|Graphics \w+"
         r"|Software|Context Create|Memory Bandwidth))[ /\w]{0,30}\| +Fail\b",
         r"\"health\": ?\"Unhealthy\".{0,20}\"reason\": ?\"(?P<what>[^\"]{3,140})",
+        r"(?P<what>\bFaultyInstance\b.{0,100})",
+        r"(?P<what>\b(?:band ?width|busbw|throughput|latency)\b.{0,40}(?:less than|below|under|lower than|above)"
+        r"\b.{0,30}\bthreshold.{0,80})",
         r"(?P<what>\bnvvs\b.{0,60}(?:fail|error))",
     ),
     explains=("process-crashed", "slurm-error", "job-cancelled"),

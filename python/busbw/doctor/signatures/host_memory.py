@@ -7,7 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="the host ran out of memory: a process was killed or could not allocate",
     patterns=(
-        r"no killable processes|deadlocked on memory",
+        r"no killable processes|deadlocked on memory|System OOM encountered",
         r"oomd\S{0,20}: Killed|due to memory pressure for",
         r"\b[1-9]\d* Workers .{0,40}killed due to memory pressure",
         r"\b(?:status|code)(?: of|:)? (?:137|-9)\b",

@@ -29,7 +29,7 @@ SIGNATURE = Signature(
         r"async (?:fatal )?event(?: on (?:QP|CQ|SRQ))?.{0,120}?: ?(?P<event>[A-Za-z][\w -]{2,60})$",
         r"async (?:fatal )?event ?: ?(?P<event>[\w -]{3,60})",
         r"async fatal event",
-        r"device fatal",
+        r"device fatal|RDMA_CM_EVENT_DEVICE_REMOVAL",
         r"local catastrophic error",
         r"mlx5_core.{0,80}(?:health|fatal|poll_health|assert_exit|internal error|command.{0,20}timed? ?out)",
         r"mlx5_core.{0,60}(?:load_one|handle_hca_cap|init_one|probe)\b.{0,60}(?:fail|error)",

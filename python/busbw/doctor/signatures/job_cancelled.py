@@ -7,7 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title="the scheduler ended the job: time limit, preemption or somebody's cancel",
     patterns=(
-        r"\b(?P<why>Evicted)\b",
+        r"\b(?P<why>Evicted(?:DueTo\w+)?)\b",
         r'"EventType" ?: ?"(?P<why>Preempt|Terminate|Redeploy|Reboot)"',
         r"DUE TO (?P<why>TIME LIMIT)",
         r"CANCELLED AT .{0,40}DUE TO (?!NODE|SIGNAL)(?P<why>[A-Z ]{3,30})",

@@ -9,6 +9,9 @@ SIGNATURE = Signature(
     title="the launcher ended this process because another one failed",
     patterns=(
         r"Received 15 death signal",
+        r"(?:Process|PID) \d+ got signal: (?:2|15)\b",
+        r"Primary job +terminated normally, but",
+        r"(?:[Rr]eceived|[Gg]ot) (?:signal )?sigquit from a child proc",
         r"STEP \S+ ON \S+ CANCELLED",
         r"Job step aborted",
         r"tasks? \d[\d,-]*: (?:Killed|Terminated)",

@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title="Kubernetes reports: {what}",
     patterns=(
         r"Warning +(?P<what>(?:Failed|BackOff|NodeNot|Evict|Network|Insufficient|Invalid)\w* .{5,140})",
+        r"\bWarning {1,9}(?-i:(?P<what>(?:[A-Z]+[a-z]+){2,6})) {1,9}\S.{4,140}",
         r"Error from server(?: \(\w+\))?: (?P<what>.{5,140})",
     ),
     unless=(
@@ -19,4 +20,5 @@ SIGNATURE = Signature(
     cure="follow the event: image, volume, quota or node; delete and create the pod once the reason is gone",
     source="Kubernetes' own words",
     last=True,
+    soft=True,
 )

@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         r"(?P<library>lib(?:nccl|cuda|cudart|mpi|nvrtc|fabric)[\w.+-]{0,60}): cannot open shared object file",
         r"Failed to find CUDA library",
         r"Library not loaded",
+        r"(?P<library>[\w.+-]{1,80}\.so[\w.]{0,20}): (?:file too short|invalid ELF|wrong ELF class|cannot map)",
         r"ImportError: (?P<library>lib[\w.+-]{1,60}): cannot open",
         r"Failed to load CUDA missing symbol",
     ),

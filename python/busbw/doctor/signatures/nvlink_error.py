@@ -1,6 +1,7 @@
 """NVLinks that fail."""
 
 from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.xids import patterns
 
 SIGNATURE = Signature(
     name="nvlink-error",
@@ -8,10 +9,8 @@ SIGNATURE = Signature(
     title="an NVLink of a GPU fails (Xid {xid})",
     patterns=(
         r"^\s{0,12}Link \d{1,2}(?:: Replay Error|: Recovery Error|: CRC Error|: CRC FLIT Error)(?:s|s? Count)?: [1-9]",
-        r"Xid.{0,60}?\): (?P<xid>151|152|153|155|156)\b",
         r"Link \d+: <inactive>",
-        r"Xid.{0,60}?\): (?P<xid>74|72|144|145|146|147|148|149|150)\b",
-        r"\bXid(?: error| errors| code)?[ :#=]{1,3}(?P<xid>74|72|144|145|146|147|148|149|150)\b",
+        *patterns("72|74|144|145|146|147|148|149|150|151|152|153|155|156"),
         r"NVLink: fatal error detected",
         r"nvlink.{0,40}(?:fatal|link down|went down|is down|inactive link)",
         r"Invalid access of peer GPU memory over nvlink",

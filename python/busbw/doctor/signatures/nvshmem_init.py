@@ -9,6 +9,9 @@ SIGNATURE = Signature(
     patterns=(
         r"Symmetric heap allocation .{0,60}failed|/mem_heap\.cpp:\d+: non-zero status",
         r"\[NVSHMEM\] ERROR",
+        r"\.(?:cpp|cu|cc|h):\d+: (?:non-zero status|NULL value|non-equal)",
+        r"nvshmem\S{0,60}/src/(?:host|modules|device|include)/\S{1,80}:\w{1,80}:\d+: (?!.{0,40}(?:ignor|INFO))",
+        r"aborting due to error in \w",
         r"init failed for transport",
         r"Unable to initialize any transports",
         r"nvshmem.{0,160}(?:initialization failed|init failed|non-zero status|NULL value|setup connections? failed)",

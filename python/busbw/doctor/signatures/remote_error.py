@@ -12,6 +12,8 @@ SIGNATURE = Signature(
         r"Collective ops is aborted by",
         r"HorovodInternalError|Horovod has been shut down",
         r"Socket closed",
+        r"Couldn't read remote address|Failed to exchange data between (?:server|client)",
+        r"RDMA_CM_EVENT_(?:DISCONNECTED|REJECTED)",
         r"leaving because .{0,60}(?:peer|rank)",
         r"connection lost to peer",
         r"Connection closed by peer",

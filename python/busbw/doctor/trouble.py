@@ -1,0 +1,110 @@
+"""Lines that speak of trouble in words that no signature knows: the first of them are kept, the plain ones apart."""
+
+from __future__ import annotations
+
+import re
+
+MAX_STRANGE = 24
+_ERROR_WORDS = (
+    *("error", "fatal", "fail", "abort", "exception", "panic", "denied", "refused", "unable to", "not found", "cannot"),
+    *("could not", "couldn't", "timed out", "timeout ", "unreachable", "lost", "corrupt", "degraded", "mismatch"),
+    *("unhealthy", "did not ", "stuck", "deadlock", "expired", "unrecognized", "not respond"),
+)
+_ERROR = re.compile(
+    r"\b(?:error|fatal|failed|failure|fails|failing|aborted|aborting|exception|panic|denied|refused|unable to|not found"
+    r"|cannot|could not|couldn't|timed out|timeout (?:expired|exceeded|reached|while|waiting|after|error)|unreachable"
+    r"|lost|corrupt(?:ed)?|degraded|mismatch(?:ed)?|unhealthy|did not (?:get|receive|respond|answer|start|finish|join)"
+    r"|(?:is|are|got|seems?|appears?) stuck|deadlock(?:ed)?|(?:has|have|is) expired|unrecognized|not respond(?:ing)?)\b"
+    r"|[a-z](?:Error|Exception|Failure)\b",
+    re.IGNORECASE,
+)
+_NO_ERROR = re.compile(r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning", re.IGNORECASE)
+_ODD_WORDS = (
+    *("can't", "can not", "invalid", "unsupported", "not supported", "incompatible", "insufficient", "not enough"),
+    *("no such", "exhausted", "times out", "time out", "timing out", "hung", "disconnect", "dropped"),
+    *("broken", "crash", "missing", "killed", "terminated", "died", "reject", "not ready", "not allowed"),
+    *("not available", "unavailable", "not running", "not loaded", "not set", "not active", "inactive", "offline"),
+    *("overflow", "overrun", "conflict", "duplicate", "violat", "not match", "don't match", "unexpected", "<warn>"),
+    *("exit code", "exit status", "exited", "return code", "halted", "evict", "stale", "leaving", "unschedul", "dead"),
+    *("unknown", "not initialized", "retry", "gave up", "giving up", "too many", "too small", "too large", "exclusive"),
+    *(
+        "more processes",
+        "not permitted",
+        "not registered",
+        "is down",
+        "went down",
+        "not connected",
+        "severity",
+        "interrupted",
+    ),
+)
+_CALM = re.compile(
+    r"\b(?:no|0|none|without|ignor\w*|avoid\w*|in case|if) \S{0,20} ?(?:conflict|error|missing|duplicate|crash|hang)"
+    r"|debug|warning|deprecat|\bINFO\b|\bDEBUG\b|(?<!<)\bWARN\b|exit(?:ed)?\b.{0,12}(?:code|status)\W{0,3}0\b"
+    r"|\[[WID]\d|(?:^|\W)[WID]\d{4} |^W |\bNeMo [WI]\b|level=\W?warn|\[warn|^\W*\w - \w+ - "
+    r"|\b(?:disabled|fall\w* back|instead|skip\w*|defaults?|optional|ignored|will be|were not set)\b"
+    r"|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|https?://\S+$|^\s*(?:File \"|at \w|#\s)",
+    re.IGNORECASE,
+)
+RULE = "-" * 60
+_RULE = re.compile(r"(?:^|[\s:])-{60,}\s*$")
+_BOXED = re.compile(
+    r"\b(?:MPI|PRT?E|PRRTE|ORTE|OMPI|PMIx|DVM|MCA|mpirun|prterun|prun|mpiexec|orted|prted|daemons?|slots?|hostfile"
+    r"|process\w*|nodes?|bind\w*|mapp\w*|applications?|executable|rankfile|resources?|TCP networks?|hosts?|cpus?|plm)\b"
+)
+_TROUBLE = re.compile(
+    r"\b(?:not|no|none|unable|cannot|could|fail\w*|invalid|errors?|more|fewer|lost|abort\w*|terminat\w*|unknown|missing"
+    r"|conflict\w*|must|please|bad|wrong|bigger|beyond|exceeds)\b",
+    re.IGNORECASE,
+)
+_MAX_BOX = 30
+
+
+class Trouble:
+    """What was kept: `strange` are lines with words of an error, `odd` those with words that may be of one."""
+
+    def __init__(self) -> None:
+        self.strange: list[tuple[int, str]] = []
+        self.odd: list[tuple[int, str]] = []
+        self._box: list[str] | None = None
+        self._known = False
+
+    def add(self, line: str, number: int) -> None:
+        """Look at a line of which no signature speaks."""
+        lowered = line.lower()
+        spoken = any(word in lowered for word in _ERROR_WORDS) and _ERROR.search(line) and not _NO_ERROR.search(line)
+        if spoken and len(self.strange) < MAX_STRANGE:
+            self.strange.append((number, line.strip()))
+        elif len(self.odd) < MAX_STRANGE and any(word in lowered for word in _ODD_WORDS) and not _CALM.search(line):
+            self.odd.append((number, line.strip()))
+
+    @property
+    def boxed(self) -> bool:
+        """Whether a box is open."""
+        return self._box is not None
+
+    def ruled(self, line: str, number: int, *, known: bool) -> None:
+        """Follow the boxes between rules of dashes in which Open MPI, PRRTE and Slurm explain an end."""
+        if RULE in line and _RULE.search(line):
+            if self._box and not self._known:
+                self._close(" ".join(" ".join(self._box).split()), number)
+            self._box = [] if not self._box else None
+            self._known = False
+        elif self._box is not None:
+            self._known = self._known or known
+            self._box.append(line.strip())
+            if len(self._box) > _MAX_BOX:
+                self._box = None
+
+    def _close(self, text: str, number: int) -> None:
+        """The box as one sentence, in the place of its lines."""
+        if (
+            len(text) >= 40
+            and _BOXED.search(text)
+            and _TROUBLE.search(text)
+            and not text.upper().startswith(("WARNING", "NOTE", "BY "))
+        ):
+            assert self._box is not None
+            start = number - len(self._box) - 1
+            self.strange = [each for each in self.strange if each[0] < start]
+            self.strange.append((start + 1, f"MPI says: {text[:400]}"))
