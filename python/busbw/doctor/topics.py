@@ -150,7 +150,7 @@ def _first_unknown(text: str, evidence: Evidence) -> Finding:
         f"an error that no signature knows, the first{first}: {clean(text)[:MAX_TITLE]}",
         (evidence,),
         Cost("the job fails or hangs"),
-        "start from this line: read what stands before it in the log of that rank, and look for its words without names "
+        "start from this line: read what stands before it in that rank's log, and look for its words without names "
         "and numbers in the issues of the program that prints it; what other ranks and launchers say later follows",
         Proof(
             instruction="confirm: the same command with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL, logs of all"
