@@ -95,9 +95,11 @@ ON_GPUS = {
     "collective": Fault((HANGS, "another collective, root: rank {faulty} ("), with_number=True),
     "debugger": FAULTS["debugger"],
     "group": Fault((HANGS, "but rank {faulty} (", "in a group of"), with_number=True),
-    "spin": Fault((HANGS, "rank {faulty} ("), with_number=True),
+    "spin": Fault((HANGS, "rank {faulty} (", "its GPU has not begun it"), with_number=True),
+    "spinning": Fault((HANGS, "rank {faulty} (", "its GPU has not begun it"), with_number=True),
 }
-"""Over NCCL: without what it does not notice, and with a kernel that never ends."""
+"""Over NCCL: without what it does not notice, and with a kernel that never ends, in a job that does nothing else and in
+one whose steps take 2 ms."""
 COUNT_ON_GPUS = 1 << 22
 """Elements of a call, so that ranks with other counts do not end by chance."""
 

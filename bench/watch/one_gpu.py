@@ -129,7 +129,16 @@ def hosts(bench: Bench) -> Lanes:
 
 def spin(bench: Bench) -> Lanes:
     """A kernel that never ends in front of rank 1's next call; on processors a rank that computes in its call."""
-    return [[one_fault(bench, "spin" if bench.on_gpus else "inside")]]
+    if not bench.on_gpus:
+        return [[one_fault(bench, "inside")]]
+    train = [bench.torch_python, ROOT / "bench/watch/train.py", "--ranks", bench.ranks, "--steps", 20, "--calls", 1,
+             "--layers", 3, "--width", 1024, "--rows", 512, "--largest", 1 << 20, "--spin"]  # fmt: skip
+    watch = busbw("watch", "--hang-after", "4", "--on-hang", "abort", "--nccl", bench.library, "--")
+    return [
+        [one_fault(bench, "spinning")] * 3,
+        [one_fault(bench, "spin")] * 3,
+        [[*one_fault(bench, "spinning"), "--hosts"], [*watch, *map(str, train)]],
+    ]
 
 
 def overlap(bench: Bench) -> Lanes:
@@ -157,7 +166,7 @@ STEPS = {
     "replay": Step(90.0, replay),
     "faults": Step(130.0, faults),
     "hosts": Step(90.0, hosts),
-    "spin": Step(60.0, spin),
+    "spin": Step(130.0, spin, fine=(0, 1, 124)),
     "overlap": Step(60.0, overlap),
     "tune": Step(150.0, tune, fine=(0, 1)),
 }

@@ -3,10 +3,10 @@
     python3 bench/watch/recorder_cost.py --build build
     python3 bench/watch/recorder_cost.py --build build --library libnccl.so.2 --ranks 2 --starts 5
 
-With --library all-reduces of 1 KiB are measured on GPUs as busbw does, eager and in graphs, over NCCL itself, over the
-recorder, and over the recorder with times of every 100th call. Else the program calls an NCCL and a CUDA without a GPU
-(library/tests/record), so that next to nothing but the recorder is left. Each figure is the median of the differences
-between neighbouring starts, with their range.
+With --library all-reduces of 1 KiB are measured on GPUs as busbw does, eager and in graphs: over NCCL itself, over the
+recorder, over it without its marks, and with times of every 100th call. Else the program calls an NCCL and a CUDA
+without a GPU (library/tests/record), so that next to nothing but the recorder is left. Each figure is the median of the
+differences between neighbouring starts, with their range.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> int:
 def on_gpus(build: Path, nccl: Path, ranks: int, starts: int) -> int:
     """Of each way of calling, the recorder without and with times beside NCCL itself, in turns."""
     for way, options in WAYS.items():
-        found: dict[str, list[float]] = {"": [], "none": [], "100": []}
+        found: dict[str, list[float]] = {"": [], "none": [], "none, unmarked": [], "100": []}
         for turn in range(starts):
             order = list(found)[turn % len(found) :] + list(found)[: turn % len(found)]
             for times in order:
@@ -86,7 +86,9 @@ def call_us(build: Path, nccl: Path, ranks: int, options: tuple[str, ...], times
             "BUSBW_RUNS": folder,
         }  # fmt: skip
         if times:
-            environ |= {"BUSBW_REAL_NCCL": str(nccl), "BUSBW_RECORD_DIR": folder, "BUSBW_RECORD_TIMES": times}
+            every, _, unmarked = times.partition(", ")
+            environ |= {"BUSBW_REAL_NCCL": str(nccl), "BUSBW_RECORD_DIR": folder, "BUSBW_RECORD_TIMES": every,
+                        "BUSBW_RECORD_MARKS": "0" if unmarked else "1"}  # fmt: skip
         done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=False)
     found = re.search(r"^\s+1024\s+256\s+\S+\s+\S+\s+\S+\s+([0-9.]+)", done.stdout, re.MULTILINE)
     if not found:

@@ -5,7 +5,8 @@
 
 After the steps come all-reduces, all-gathers and reduce-scatters of some sizes with a pause before each, and nothing
 beside them. Rank 0 prints one line of JSON: the median step and the median of each call, in microseconds, with
-PyTorch's and NCCL's versions. With --slow SECONDS rank 1 sleeps so long before every step in the second half.
+PyTorch's and NCCL's versions. With --slow SECONDS rank 1 sleeps so long before every step in the second half; with
+--spin its GPU gets a kernel that does not end before the first of these.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def rank(args: argparse.Namespace) -> None:
     for step in range(args.steps):
         if me == 1 and 2 * step >= args.steps:
             time.sleep(args.slow)
+            if args.spin and 2 * step < args.steps + 2:
+                torch.cuda._sleep(1 << 62)
         finish()
         begun = time.perf_counter()
         model(data).sum().backward()
@@ -97,6 +100,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=4096)
     parser.add_argument("--largest", type=int, default=SIZES[-1], metavar="BYTES", help="of the calls after the steps")
     parser.add_argument("--slow", type=float, default=0.0, metavar="SECONDS", help="of rank 1, in the second half")
+    parser.add_argument("--spin", action="store_true", help="a kernel of rank 1 that does not end")
     parser.add_argument("--seconds", type=float, default=120.0, help="the job is ended then")
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     args = parser.parse_args()

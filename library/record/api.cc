@@ -65,6 +65,16 @@ bool was_captured(const void* stream, void** graph, Recording& recording) {
   return true;
 }
 
+// Now and then, so that somebody may ask whether the GPU has begun it.
+Mark mark_of(Rank& rank, const Ticket& ticket, const Given& given, bool asked) {
+  if (!rank.marks || !is_collective(given.kind) ||
+      !rank.marks->is_due(ticket.begun_ns, ticket.before_ns, ticket.sequence))
+    return {};
+  void* graph = nullptr;
+  if (!asked && was_captured(given.stream, &graph, *rank.recording)) return {};
+  return rank.marks->begin(given.stream, ticket.sequence, ticket.sequence, ticket.begun_ns);
+}
+
 template <class Real>
 ncclResult_t call(ncclComm_t comm, Given given, Real real) {
   ThisThread& thread = this_thread;
@@ -87,6 +97,7 @@ ncclResult_t call(ncclComm_t comm, Given given, Real real) {
       timed = begin_time(rank, ticket, given.stream);
     }
   }
+  const Mark mark = captures ? Mark{} : mark_of(*rank, ticket, given, asked);
   ncclResult_t result = ncclInternalError;
   try {
     result = real();
@@ -95,6 +106,7 @@ ncclResult_t call(ncclComm_t comm, Given given, Real real) {
     end_time(timed, false);
     throw;
   }
+  if (mark.of) grouped ? Group::of_this_thread().add(mark) : mark.end(result == ncclSuccess);
   // A call of a communicator that does not block is given to the GPU later, by a thread of NCCL's.
   if (timed) end_time(timed, result == ncclSuccess);
   if (graph && result == ncclSuccess) captured(graph, {rank, given});

@@ -14,6 +14,7 @@
 #include "library/record/cuda.h"
 #include "library/record/gpu_times.h"
 #include "library/record/graphs.h"
+#include "library/record/heart.h"
 
 namespace busbw::record {
 
@@ -53,6 +54,9 @@ void enter(const NewRank& one) {
   auto* entry = new Rank;
   entry->recording = recording;
   entry->identity = one.identity;
+  const auto name = reinterpret_cast<busbwLibraryName_t*>(dlsym(real.handle, "busbwLibraryName"));
+  recording->header().synchronous = name && std::strstr(name(), "CPU") ? 1 : 0;
+  if (recording->header().synchronous == 0) entry->marks = new_marks();
   {
     const std::unique_lock lock(table().guard);
     entry->row = recording->add();
@@ -70,8 +74,7 @@ void enter(const NewRank& one) {
     table().ranks[comm] = entry;
     edition.fetch_add(1);
   }
-  const auto name = reinterpret_cast<busbwLibraryName_t*>(dlsym(real.handle, "busbwLibraryName"));
-  recording->header().synchronous = name && std::strstr(name(), "CPU") ? 1 : 0;
+  if (entry->marks) start_heart(recording);
   if (recording->header().nccl_version == 0) recording->header().nccl_version = real.version;
 }
 
@@ -133,6 +136,13 @@ void ended(ncclComm_t comm, Ended how) {
   edition.fetch_add(1);
 }
 
+std::vector<Rank*> all_ranks() {
+  std::vector<Rank*> all;
+  const std::shared_lock lock(table().guard);
+  for (const auto& [comm, rank] : table().ranks) all.push_back(rank);
+  return all;
+}
+
 Group& Group::of_this_thread() {
   static thread_local Group group;
   return group;
@@ -148,6 +158,7 @@ void Group::ended(bool worked) {
   if (this_thread.groups == 0 || --this_thread.groups > 0) return;
   this_thread.group = 0;
   for (Timed* one : std::exchange(timed_, {})) end_time(one, worked);
+  for (const Mark& one : std::exchange(marks_, {})) one.end(worked);
   const std::uint64_t now = Recording::now_ns();
   for (const Calls& one : std::exchange(calls_, {})) Recording::count_as_returned(one.rank->row, one.calls, now);
   for (const NewRank& one : std::exchange(made_, {})) enter(one);

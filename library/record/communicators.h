@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "busbw/nccl_abi.h"
+#include "library/record/marks.h"
 #include "library/record/recording.h"
 #include "library/record/this_thread.h"
 
@@ -17,6 +18,8 @@ struct Rank {
   std::uint64_t identity = 0;
   // How often it was split, shrunk or grown: the same on all ranks, as all of them take part.
   std::atomic<std::uint64_t> children{0};
+  // Null where there is no GPU, or nothing may be asked of it.
+  Marks* marks = nullptr;
 };
 
 // Where a new communicator's handle will be, and what is known of it before.
@@ -54,6 +57,8 @@ inline Rank* find(ncclComm_t comm, ThisThread& thread) {
 }
 inline Rank* find(ncclComm_t comm) { return find(comm, this_thread); }
 void ended(ncclComm_t comm, Ended how);
+// Those that live, of this process.
+std::vector<Rank*> all_ranks();
 
 // This thread's group: calls in it come back, and communicators are there, when the outermost one ends.
 class Group {
@@ -63,6 +68,8 @@ class Group {
   // `worked`: the library has given its work to the GPU.
   void ended(bool worked);
   void add(Rank* rank);
+  // Its end is that of the group.
+  void add(const Mark& mark) { marks_.push_back(mark); }
   // One begin for each stream of the group, and one end when it ends.
   void time(Rank* rank, const Ticket& ticket, const void* stream);
   void add(const NewRank& made);
@@ -77,6 +84,7 @@ class Group {
   std::vector<Calls> calls_;
   std::vector<NewRank> made_;
   std::vector<struct Timed*> timed_;
+  std::vector<Mark> marks_;
 };
 
 // Now, or when the group ends.

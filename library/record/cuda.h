@@ -17,6 +17,7 @@ struct Cuda {
     (const void* stream, int* status, std::uint64_t* id, void** graph, void* dependencies, std::size_t* count)) \
   X(capture_mode, cuThreadExchangeStreamCaptureMode, (int* mode))                                               \
   X(context, cuCtxGetCurrent, (CudaContext * context))                                                          \
+  X(set_context, cuCtxSetCurrent, (CudaContext context))                                                        \
   X(device, cuCtxGetDevice, (int* device))                                                                      \
   X(context_of, cuStreamGetCtx, (const void* stream, CudaContext* context))                                     \
   X(event_create, cuEventCreate, (CudaEvent * event, unsigned flags))                                           \
@@ -30,6 +31,10 @@ struct Cuda {
   // Whether the functions for times are there.
   bool can_time() const {
     return capture_mode && context && device && context_of && event_create && event_record && event_query && elapsed;
+  }
+  // And for marks.
+  bool can_mark() const {
+    return capture_mode && context && set_context && event_create && event_record && event_query;
   }
 };
 

@@ -111,11 +111,27 @@ Launch::Launch(const void* executable, const void* stream) {
     given.stream = stream;
     begun.push_back(recording_->begin(call.rank->row, given, now));
   }
+  mark(calls, stream);
+}
+
+void Launch::mark(const std::vector<Captured>& calls, const void* stream) {
+  const std::vector<Ticket>& begun = tickets();
+  const Rank* rank = nullptr;
+  std::uint64_t first = 0, last = 0;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (!is_collective(calls[i].given.kind) || (rank && rank != calls[i].rank)) continue;
+    rank = calls[i].rank;
+    if (!first) first = begun[i].sequence;
+    last = begun[i].sequence;
+  }
+  const std::uint64_t now = begun.front().begun_ns;
+  if (rank && rank->marks && rank->marks->is_due(now, now, 0)) mark_ = rank->marks->begin(stream, first, last, now);
 }
 
 void Launch::end(bool failed) {
   if (!recording_) return;
   const std::uint64_t now = Recording::now_ns();
+  mark_.end(!failed);
   for (const Ticket& ticket : tickets()) recording_->end(ticket, failed ? ncclUnhandledCudaError : 0, true, now);
 }
 

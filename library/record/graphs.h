@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <vector>
 
 #include "library/record/communicators.h"
 
@@ -39,7 +40,11 @@ class Launch {
   void end(bool failed);
 
  private:
+  void mark(const std::vector<Captured>& calls, const void* stream);
+
   Recording* recording_ = nullptr;
+  // Of the first of its communicators.
+  Mark mark_;
 };
 
 // Puts us between the program and the functions of CUDA that launch graphs, in all objects that are loaded by now; is

@@ -75,6 +75,29 @@ struct alignas(32) Time {
 };
 static_assert(sizeof(Time) == 32);
 
+// How far the GPU has come with the calls of one communicator, looked at while the program calls nothing. Numbers are
+// those of collectives (their low halves); 0 for none.
+struct alignas(32) Pulse {
+  std::uint16_t place;
+  // Of the first call that has not begun, else of the first that has not ended; folded as in Call.
+  std::uint16_t stream;
+  // What the driver said, where it was neither done nor not done.
+  std::int32_t error;
+  // The last that the GPU has begun: all that was queued before it in its stream is done. The first that it has not.
+  std::uint32_t begun;
+  std::uint32_t not_begun;
+  // The last that has ended on the GPU, and the first that has not.
+  std::uint32_t ended;
+  std::uint32_t not_ended;
+  // Calls that had begun on the communicator by then: others since make this old.
+  std::uint64_t entered;
+};
+static_assert(sizeof(Pulse) == 32);
+// In the header's page.
+constexpr std::size_t pulses_at = 1024;
+constexpr std::size_t most_pulses = 96;
+static_assert(pulses_at + most_pulses * sizeof(Pulse) <= header_bytes);
+
 enum class Made : std::uint32_t { none = 0, init = 1, init_all = 2, split = 3, shrink = 4, grow = 5 };
 enum class Ended : std::uint32_t { alive = 0, destroyed = 1, aborted = 2, revoked = 3 };
 
@@ -167,10 +190,15 @@ struct Header {
   std::atomic<Made> making;
   // Where the process has the file in its memory; after exec it has not.
   std::uint64_t mapped_at;
+  // When the GPU was last looked at, by the monotonic clock; 0: never. How many pulses there are; odd while they are
+  // written.
+  std::atomic<std::uint64_t> pulse_ns;
+  std::atomic<std::uint32_t> pulses;
+  std::atomic<std::uint32_t> pulse_stamp;
 };
 static_assert(offsetof(Header, launches) == 232 && offsetof(Header, making_identity) == 280 &&
-              offsetof(Header, mapped_at) == 312);
-static_assert(sizeof(Header) <= header_bytes);
+              offsetof(Header, mapped_at) == 312 && offsetof(Header, pulse_ns) == 320);
+static_assert(sizeof(Header) <= pulses_at);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
 }  // namespace busbw::record

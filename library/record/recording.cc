@@ -237,6 +237,7 @@ Ticket Recording::begin(Communicator* on, const Given& given, std::uint64_t now)
                                          : before - on->collectives.load(std::memory_order_relaxed) + 1;
     on->last_what.store(what, std::memory_order_relaxed);
     on->last_how.store(ticket.how, std::memory_order_relaxed);
+    ticket.before_ns = on->entered_ns.load(std::memory_order_relaxed);
     on->entered_ns.store(ticket.begun_ns, std::memory_order_release);
   }
   ticket.sequence = sequence;

@@ -46,6 +46,8 @@ struct Ticket {
   std::uint32_t stamp = 0;
   std::uint64_t how = 0;
   std::uint64_t begun_ns = 0;
+  // When the communicator's call before it began; 0 where there was none.
+  std::uint64_t before_ns = 0;
 };
 
 class Recording {

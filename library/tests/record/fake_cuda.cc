@@ -23,9 +23,12 @@ std::map<const void*, Graph*> captures;
 // Time passes only while somebody waits for it, so that a busy machine changes no length. It begins ahead of the
 // host's.
 double now = 1e15;
+// What every question is answered with, where it is not 0.
+int failed = 0;
 
 struct Event {
   double at = -1;
+  bool has_times = true;
 };
 
 void run(const void* stream, double ns) { free_at[stream] = std::max(now, free_at[stream]) + ns; }
@@ -37,6 +40,11 @@ EXPORT void fakeCudaWork(const void* stream, double ns) {
   const std::lock_guard lock(guard);
   const auto capture = captures.find(stream);
   capture == captures.end() ? run(stream, ns) : capture->second->work_ns.push_back(ns);
+}
+
+EXPORT void fakeCudaFail(int error) {
+  const std::lock_guard lock(guard);
+  failed = error;
 }
 
 EXPORT int cuStreamIsCapturing(const void* stream, int* status) {
@@ -62,9 +70,13 @@ EXPORT int cuCtxGetDevice(int* device) {
   const char* other = std::getenv("FAKE_CUDA_DEVICE");
   return *device = other ? std::atoi(other) : 0, 0;
 }
+EXPORT int cuCtxSetCurrent(void* context) { return context == reinterpret_cast<void*>(0x77) ? 0 : 201; }
 EXPORT int cuStreamGetCtx(const void*, void** context) { return *context = reinterpret_cast<void*>(0x77), 0; }
 
-EXPORT int cuEventCreate(void** event, unsigned flags) { return flags == 0 ? (*event = new Event, 0) : 1; }
+// With times, or without.
+EXPORT int cuEventCreate(void** event, unsigned flags) {
+  return flags == 0 || flags == 2 ? (*event = new Event{-1, flags == 0}, 0) : 1;
+}
 EXPORT int cuEventRecord(void* event, const void* stream) {
   const std::lock_guard lock(guard);
   // An event that a graph takes tells no time.
@@ -74,12 +86,13 @@ EXPORT int cuEventRecord(void* event, const void* stream) {
 }
 EXPORT int cuEventQuery(void* event) {
   const std::lock_guard lock(guard);
+  if (failed) return failed;
   return static_cast<Event*>(event)->at <= now ? 0 : 600;
 }
 EXPORT int cuEventElapsedTime(float* ms, void* from, void* to) {
   const std::lock_guard lock(guard);
   const auto *first = static_cast<Event*>(from), *last = static_cast<Event*>(to);
-  if (first->at < 0 || last->at < 0 || last->at > now) return 600;
+  if (!first->has_times || !last->has_times || first->at < 0 || last->at < 0 || last->at > now) return 600;
   *ms = float((last->at - first->at) / 1e6);
   return 0;
 }

@@ -1,6 +1,6 @@
 // A program that uses NCCL and CUDA as libraries, for tests of the recorder:
-// busbw_test_gpu_user graphs|times|hidden|fork|calls NUMBER|launches NUMBER CALLS. The last two print their processor
-// time.
+// busbw_test_gpu_user graphs|times|hidden|fork|spin RANK|calls NUMBER|launches NUMBER CALLS. The last two print their
+// processor time.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,6 +20,7 @@ ncclGroupEnd_t ncclGroupEnd;
 ncclAllReduce_t ncclAllReduce;
 ncclSend_t ncclSend;
 ncclRecv_t ncclRecv;
+void fakeCudaWork(const void*, double);
 int cudaStreamBeginCapture(const void*, int);
 int cudaStreamEndCapture(const void*, void**);
 int cudaStreamSynchronize(const void*);
@@ -147,6 +148,19 @@ void in_a_child() {
   all_reduce(first, 2);
 }
 
+// Before the third call of rank 1 there is work that never ends; then nothing is called until stdin ends.
+void spin(int rank) {
+  for (std::size_t i = 1; i <= 2; ++i) all_reduce(first, i);
+  MUST(cudaStreamSynchronize(stream));
+  if (rank == 1) fakeCudaWork(stream, 1e18);
+  usleep(1000);  // longer than between two marks
+  all_reduce(first, 3);
+  std::puts("called");
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
+}
+
 // Of this thread: a busy machine changes it little.
 double processor_ns() {
   timespec now{};
@@ -172,13 +186,15 @@ void launches(int number, int calls) {
 int main(int count, char** arguments) {
   const std::string what = count > 1 ? arguments[1] : "";
   ncclUniqueId id{};
-  MUST(ncclCommInitRank(&first, 2, id, 0));
+  const int rank = what == "spin" && count > 2 ? std::atoi(arguments[2]) : 0;
+  MUST(ncclCommInitRank(&first, 2, id, rank));
   id.internal[0] = 1;
-  MUST(ncclCommInitRank(&second, 2, id, 1));
+  MUST(ncclCommInitRank(&second, 2, id, 1 - rank));
   if (what == "graphs") graphs();
   if (what == "times") times();
   if (what == "hidden") hidden();
   if (what == "fork") in_a_child();
+  if (what == "spin") spin(rank);
   if (what == "calls" && count > 2) calls(std::atoi(arguments[2]));
   if (what == "launches" && count > 3) launches(std::atoi(arguments[2]), std::atoi(arguments[3]));
   MUST(ncclCommDestroy(first));

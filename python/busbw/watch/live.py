@@ -107,6 +107,8 @@ class Watcher:
     """Processor time of each process when it last moved, in s, and when that was."""
     _turns: dict[tuple[str, int, int], tuple[float, int]] = field(default_factory=dict)
     """What `turns` said of each process a while after it last moved."""
+    _on_gpus: dict[tuple[tuple[str, int, int], int, int], tuple[int, int]] = field(default_factory=dict)
+    """How far the GPUs had come at the last look, of the same calls."""
     _kills: int = field(default_factory=kills)
     _stacks: tuple[tuple[int, str], ...] = ()
     _seen: object = None
@@ -134,7 +136,7 @@ class Watcher:
         self._open_new()
         processes = snapshot(self.recordings.values())
         seen = progress(processes)
-        moved = seen != self._seen
+        moved = seen != self._seen or self._gpus_moved(processes)
         if moved:
             if self._seen and not self._told:
                 self._longest_ns = max(self._longest_ns, now_ns - self._since_ns)
@@ -166,6 +168,13 @@ class Watcher:
             if self.share:
                 self.publish_now()
         return verdict
+
+    def _gpus_moved(self, processes: list[Process]) -> bool:
+        """Whether a GPU has got on with calls that it had been given before the last look."""
+        now = {(each.key, place, pulse.entered): (pulse.begun, pulse.ended)
+               for each in processes for place, pulse in each.pulses.items()}  # fmt: skip
+        before, self._on_gpus = self._on_gpus, now
+        return any(before.get(key, reached) != reached for key, reached in now.items())
 
     def _may_look(self, processes: list[Process], now_ns: int) -> bool:
         """Where ranks may wait on the GPU: a job that just computes is not looked at all the time."""
@@ -287,12 +296,8 @@ class Watcher:
         """With what was called, where that was read: it stays the same while nothing moves; what runs may not."""
         if self._history is None:
             return processes
-        states = {process.key: process.state for process in processes}
-        return [
-            process if (now := states.get(process.key, process.state)) == RUNNING and process.state == REPLACED
-            else replace(process, state=now)
-            for process in self._history
-        ]  # fmt: skip
+        now = {process.key: process for process in processes}
+        return [_as_now(process, now.get(process.key, process)) for process in self._history]
 
     def look_once_more(self) -> None:
         """A process that was just beginning at the last look has written its header since."""
@@ -309,3 +314,9 @@ class Watcher:
                 self.refused[path] = str(error)
             else:
                 self.refused.pop(path, None)
+
+
+def _as_now(before: Process, now: Process) -> Process:
+    """With what was called, and how its process and its GPU are now."""
+    state = before.state if now.state == RUNNING and before.state == REPLACED else now.state
+    return replace(before, state=state, pulses=now.pulses)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw.watch.links import Link
+from busbw.watch.pulses import Pulse
 from busbw.watch.recording import COLLECTIVES, Communicator, Header, Making, Recording, Shape, shape_of
 
 HISTORY = 4096
@@ -50,6 +51,8 @@ class Process:
     """Those that it has destroyed, aborted or revoked, the newest first."""
     making: Making | None = None
     """The communicator in whose making it is."""
+    pulses: Mapping[int, Pulse] = field(default_factory=dict)
+    """Of each place how far the GPU has come, where it was asked since the last call there."""
     silent_s: float = 0.0
     """For so long the watcher of its host has written nothing; 0 while it writes."""
 
@@ -75,12 +78,15 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
         state = state_now(header)
         if with_history and state == RUNNING and is_here(header) and _has_left(recording, header.pid):
             state = REPLACED
+        pulses = {} if header.synchronous else recording.pulses()
+        entered = {row.place: row.entered for row in rows}
         history, grouped = _history(recording, header.calls) if with_history else ({}, {})
         found.append(
             Process(
                 str(header.launched_rank), header.pid, header.host, state, rows, history,
                 gpus=not header.synchronous, start=header.process_start, is_here=is_here(header), grouped=grouped,
                 over=over, making=recording.making(),
+                pulses={place: each for place, each in pulses.items() if entered.get(place) == each.entered},
             )
         )  # fmt: skip
     return found

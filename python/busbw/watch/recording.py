@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.watch.pulses import Pulse, read_pulses
 
 SUFFIX = ".busbwrec"
 MAGIC = b"BUSBWREC"
@@ -277,6 +278,10 @@ class Recording:
         """Whether its process noted that it has the file in its memory."""
         raw = self._read(_MAKING_AT, MAKING.size)
         return len(raw) == MAKING.size and bool(MAKING.unpack(raw)[-1])
+
+    def pulses(self) -> dict[int, Pulse]:
+        """Of each place what its GPU was last asked; none in recordings of older recorders."""
+        return read_pulses(self._read)
 
     def times(self, first: int = 0) -> Iterator[tuple[int, GpuTime]]:
         """Times on the GPU with their places in the order in which they were written, from place `first` on."""

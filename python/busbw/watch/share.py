@@ -12,6 +12,7 @@ from busbw.base.errors import UserError
 from busbw.base.sentences import visible
 from busbw.watch.links import MAX_LINKS, Link
 from busbw.watch.processes import EXITED, GONE, HISTORY, MOST_OVER, REPLACED, RUNNING, STOPPED, TRACED, Process
+from busbw.watch.pulses import MOST_PULSES, Pulse
 from busbw.watch.recording import ENDED, KINDS, MADE, OPS, TYPES, Communicator, Making, Shape
 
 MAGIC = "busbw-share 2"
@@ -70,6 +71,7 @@ def _of_process(process: Process, shapes: dict[Shape, int]) -> dict[str, object]
         "rows": [list_of(row) for row in process.communicators],
         "over": [[ENDED.index(row.ended) if row.ended in ENDED else 1, list_of(row)] for row in process.over],
         "making": None if process.making is None else [MADE.index(process.making.how), *astuple(process.making)[1:]],
+        "pulses": [list(astuple(pulse)) for pulse in process.pulses.values()],
         "grouped": [[place, length] for place, length in process.grouped.items()],
         "busy": None if process.busy is None else round(process.busy * 1000),
         "turn_us": None if process.turn_s is None else round(process.turn_s * 1e6),
@@ -171,6 +173,7 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
         history,
         gpus=raw["gpus"] is True,
         grouped={_whole(place, 16): _whole(length, 32) for place, length in _list(raw["grouped"], 1 << 16)},
+        pulses=_pulses(raw.get("pulses", [])),
         busy=None if raw["busy"] is None else _whole(raw["busy"], 32) / 1000,
         turn_s=None if raw.get("turn_us") is None else _whole(raw["turn_us"]) / 1e6,
         links=tuple(_link(link) for link in _list(raw["links"], MAX_LINKS)),
@@ -181,6 +184,16 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
         start=_whole(raw["start"]),
         is_here=False,
     )
+
+
+def _pulses(raw: object) -> dict[int, Pulse]:
+    found = {}
+    for place, stream, error, *numbers, entered in _list(raw, MOST_PULSES):
+        begun, not_begun, ended, not_ended = (_whole(number, 32) for number in numbers)
+        found[_whole(place, 16)] = Pulse(
+            place, _whole(stream, 16), _signed(error), begun, not_begun, ended, not_ended, _whole(entered)
+        )
+    return found
 
 
 def _making(raw: object) -> Making | None:

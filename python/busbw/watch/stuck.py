@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from busbw.watch.members import Member, Verdict, accused, ago, elsewhere, last_of, name_of, sentence
+from busbw.watch.on_gpu import are_within, known_of
 from busbw.watch.processes import RUNNING
 
 _COMPUTES, _TIMES_MORE = 0.03, 4.0
@@ -73,12 +74,21 @@ def not_known_to_end(members: Sequence[Member], now_ns: int, *, is_long: bool) -
     text += f", {ago(now_ns, max(member.row.entered_ns for member in members))}"
     if found := _of_links(members, text, "and none has called anything since"):
         return found
-    if not is_long or any(member.process.state != RUNNING for member in members):
+    if any(member.process.state != RUNNING for member in members):
+        return None
+    if are_within(members):
+        return Verdict(
+            "stuck", (),
+            f"{text}. All GPUs have begun it, and none has come to its end: what moves the data stands still, or its "
+            "kernel finds no room beside another one.", accused(members),
+        )  # fmt: skip
+    if not is_long:
         return None
     return Verdict(
         "quiet", (),
         f"{text}, and none has called anything since: it does not end on the GPUs, what was queued before it does "
-        "not, or the job does something else for so long. The stacks and the GPUs tell which.", accused(members),
+        f"not, or the job does something else for so long.{known_of(members)} The stacks and the GPUs tell which.",
+        accused(members),
     )  # fmt: skip
 
 

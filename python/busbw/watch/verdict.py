@@ -24,6 +24,7 @@ from busbw.watch.members import (
     newest,
     sentence,
 )  # fmt: skip
+from busbw.watch.on_gpu import blocked, have_ended, in_error, pulse_of
 from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process
 from busbw.watch.recording import Shape
 from busbw.watch.stuck import all_called, not_known_to_end, of_open_group, unanswered
@@ -62,7 +63,7 @@ def judge(
     compared = [members for key, members in every.items() if key in groups or members[0].process.gpus]
     found = _of_processes(groups, now_ns) or _first(_unlike(members) for members in compared)
     found = found or _first(of_open_group(members, now_ns) for members in compared)
-    found = found or departed(processes, groups, now_ns)
+    found = found or departed(processes, groups, now_ns) or in_error(every)
     if found:
         return found
     if new and sum(process.making is not None for process in processes) > _inside(groups):
@@ -70,6 +71,7 @@ def judge(
     behind = {key: behind_of(members) for key, members in groups.items()}
     return (
         _crossed(groups, behind, now_ns)
+        or blocked(every, now_ns)
         or _late(groups, behind, now_ns)
         or unanswered(groups, now_ns)
         or circle(groups, behind)
@@ -191,7 +193,9 @@ def _may_hold(members: Sequence[Member]) -> bool:
 def _on_the_gpu(groups: Sequence[Sequence[Member]], now_ns: int, *, is_long: bool) -> Verdict | None:
     """All ranks have called the same number of calls, which have come back; whether they have run is not known."""
     found = _first(_unlike(members) for members in groups) or _first(of_open_group(each, now_ns) for each in groups)
-    if found or not groups:
+    every = {members[0].row.identity: members for members in groups}
+    found = found or in_error(every) or blocked(every, now_ns)
+    if found or not groups or have_ended(every):
         return found
     last = max(groups, key=lambda members: max(member.row.entered_ns for member in members))
     return not_known_to_end(last, now_ns, is_long=is_long)
@@ -269,9 +273,14 @@ def _did_not_call(member: Member, members: Sequence[Member], late: Sequence[Memb
     text = (
         f"{member} did not call #{wanted:,}{shape}, of {name_of(members)}{more}; "
         f"rank {first.row.rank} called #{first.row.collectives:,} {ago(now_ns, first.row.entered_ns)}. "
-        f"{sentence(last_of(member, now_ns))}.{_use(member)}"
+        f"{sentence(last_of(member, now_ns))}.{_gpu_of(member)}{_use(member)}"
     )
     return Verdict("missing", tuple(other.row.rank for other in late), text, accused(late))
+
+
+def _gpu_of(member: Member) -> str:
+    pulse = pulse_of(member)
+    return f" Its GPU has not begun #{pulse.not_begun:,} there." if pulse and pulse.not_begun else ""
 
 
 def _use(member: Member) -> str:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from made_recordings import Made, Row
+from made_recordings import Made, Row, write_pulses
 from made_recordings import write as write_recording
 from world_abroad import abroad_shapes
 from world_corpus import nccl_tests_shapes
@@ -56,6 +56,7 @@ from busbw.records import parse_records
 from busbw.runs.index import Index
 from busbw.runs.store import read_labels
 from busbw.watch.processes import snapshot
+from busbw.watch.pulses import Pulse
 from busbw.watch.recording import Recording
 from busbw.watch.share import Summary
 from busbw.watch.share import decode as decode_summary
@@ -164,13 +165,14 @@ def _recordings(folder: Path) -> list[bytes]:
     path = write_recording(
         folder, 0, [Row(0, 2)], [Made(1000 * n, sequence=n, gpu_ns=900) for n in range(40)], capacity=64
     )
+    write_pulses(path, Pulse(0, 7, 0, 39, 40, 39, 40, 40))
     return [path.read_bytes()]
 
 
 def _read_recording(path: Path) -> object:
     with Recording(path) as recording:
         calls, times = len(list(recording.calls())), len(list(recording.times()))
-        return recording.communicators(), calls, times, recording.overwritten()
+        return recording.communicators(), calls, times, recording.overwritten(), recording.pulses()
 
 
 def _read_trace(data: bytes, folder: Path) -> object:
@@ -184,7 +186,8 @@ def _read_trace(data: bytes, folder: Path) -> object:
 
 
 def _summaries(folder: Path) -> list[bytes]:
-    path = write_recording(folder, 0, [Row(0, 2)], [Made(1000 * n) for n in range(40)], ended=False)
+    path = write_recording(folder, 0, [Row(0, 2)], [Made(1000 * n) for n in range(40)], ended=False, synchronous=False)
+    write_pulses(path, Pulse(0, 7, 0, 39, 40, 39, 40, 40))
     with Recording(path) as recording:
         raw = encode_summary(Summary(1, 2, False, "", tuple(snapshot([recording], with_history=True))))
     return [raw, raw.partition(b"\n")[2]]
@@ -324,7 +327,7 @@ ENTRIES = {
     "records": Entry(("records.reader",), lambda data, _: parse_records(io.BytesIO(data), "input"), _examples),
     "runs": Entry(("runs.store", "runs.index", "runs.plain"), _read_runs, _examples),
     "index": Entry(("runs.index",), _read_index, _indexes),
-    "recordings": Entry(("watch.recording",), _file(_read_recording), _recordings),
+    "recordings": Entry(("watch.recording", "watch.pulses"), _file(_read_recording), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
     "doctor": Entry(("doctor.inputs", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),

@@ -149,6 +149,7 @@ def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> No
         "inside": lambda: os.environ.update({"BUSBW_FAULT": "busy"}),
         "link": lambda: os.kill(int(os.environ["PROXY"]), signal.SIGSTOP),
         "spin": lambda: gpu.launch(SPIN, b"spin", stream),
+        "spinning": lambda: gpu.launch(SPIN, b"spin", stream),
         "count": lambda: all_reduce(comms[0], COUNT // 2),
         "type": lambda: all_reduce(comms[0], COUNT, INT32),
         "operator": lambda: all_reduce(comms[0], COUNT, FLOAT32, MAX),
@@ -171,6 +172,9 @@ def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> No
         if faulty and fault != "none":
             tell(folder)
             faults.get(fault, int)()
+        if fault == "spinning":
+            # As a step that has work to do.
+            time.sleep(0.002)
         for comm in orders.get(fault, comms) if faulty else comms:
             all_reduce(comm)
         if fault == "group" and faulty:

@@ -3,55 +3,22 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import struct
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_recordings import Made, Row, write
+from snapshots import NOW, USUAL, process, row, stuck, waiting
 
 from busbw.watch import memory
 from busbw.watch.links import Link, links_of
-from busbw.watch.live import Watcher
 from busbw.watch.members import Verdict
-from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process, snapshot, turns
-from busbw.watch.recording import Communicator, Recording, Shape, find
-from busbw.watch.verdict import after_the_end, judge, may_wait, waits
-
-USUAL = Shape("all_reduce", 64, "float32", "sum", None)
-NOW = 100_000_000_000
-SECOND = 1_000_000_000
-
-
-def row(rank: int, calls: int, *, inside: bool, identity: int = 1, last: Shape = USUAL, ranks: int = 4) -> Communicator:
-    return Communicator(
-        place=identity - 1, identity=identity, parent=0, rank=rank, ranks=ranks, device=rank, made="init", color=0,
-        last_error=0, made_ns=identity, ended="alive", entered=calls, returned=calls - inside, collectives=calls,
-        entered_ns=NOW - 5_000_000_000, returned_ns=NOW - 6_000_000_000, last=last,
-    )  # fmt: skip
-
-
-def process(
-    rank: int, *rows: Communicator, state: str = RUNNING, history: dict[int, dict[int, Shape]] | None = None
-) -> Process:
-    return Process(str(rank), 1000 + rank, "node", state, rows, history or {})
-
-
-def waiting(late: int, state: str = RUNNING) -> list[Process]:
-    """Four ranks of which one has not called #11."""
-    return [
-        process(
-            rank, row(rank, 10 if rank == late else 11, inside=rank != late), state=state if rank == late else RUNNING
-        )
-        for rank in range(4)
-    ]
+from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, snapshot, turns
+from busbw.watch.recording import Recording, Shape, find
+from busbw.watch.verdict import after_the_end, judge, waits
 
 
 @pytest.mark.parametrize("late", range(4))
@@ -197,20 +164,6 @@ def test_what_a_process_recorded_before_exec_is_over(tmp_path: Path) -> None:
     assert found.communicators[0].made_ns == 2 * 10**12
 
 
-def stuck(**more: Mapping[int, object]) -> Verdict:
-    """Four ranks in #11, of which some differ: by name of a field of Process, the values of ranks."""
-    processes = [
-        replace(
-            process(rank, row(rank, 11, inside=True)),
-            **{name: values[rank] for name, values in more.items() if rank in values},  # type: ignore[arg-type]
-        )
-        for rank in range(4)
-    ]
-    verdict = judge(processes, NOW)
-    assert verdict is not None
-    return verdict
-
-
 def test_a_call_in_a_group_that_was_not_closed_is_named() -> None:
     verdict = stuck(grouped={2: {0: 2}})
     assert (verdict.cause, verdict.ranks) == ("groups", (2,))
@@ -218,29 +171,6 @@ def test_a_call_in_a_group_that_was_not_closed_is_named() -> None:
     assert stuck(grouped={rank: {0: 2} for rank in range(4)}).cause == "stuck"
     short = stuck(grouped={rank: {0: 1 if rank == 1 else 3} for rank in range(4)})
     assert "rank 1 (node, pid 1001) in a group of 1 call, and 3 ranks in a group of 3 calls" in short.text
-
-
-def over_nccl(rank: int, *rows: Communicator, grouped: dict[int, int] | None = None) -> Process:
-    return replace(process(rank, *rows), gpus=True, grouped=grouped or {})
-
-
-def test_over_nccl_a_rank_with_an_open_group_goes_on_to_other_communicators() -> None:
-    here = over_nccl(0, row(0, 11, inside=False, ranks=2), row(0, 10, inside=False, identity=2, ranks=2))
-    gone_on = over_nccl(
-        1, row(1, 11, inside=False, ranks=2), row(1, 11, inside=False, identity=2, ranks=2), grouped={0: 1, 1: 2}
-    )
-    verdict = judge([here, gone_on], NOW)
-    assert verdict is not None
-    assert (verdict.cause, verdict.ranks) == ("groups", (1,))
-    assert "GPU 1) in a group of 1 call, and 1 rank outside of a group" in verdict.text
-    # Messages come in groups on some ranks and not on others.
-    send = Shape("send", 64, "float32", "none", 1)
-    peer = over_nccl(
-        1, row(1, 11, inside=False, ranks=2, last=send), row(1, 11, inside=False, identity=2, ranks=2), grouped={0: 1}
-    )
-    other = judge([here, peer], NOW)
-    assert other is not None
-    assert other.cause != "groups"
 
 
 @pytest.mark.parametrize(
@@ -398,157 +328,3 @@ def test_the_first_of_several_calls_that_differ_is_the_root() -> None:
     assert verdict is not None
     assert (verdict.cause, verdict.ranks) == ("unlike", (1,))
     assert "Call #10 of" in verdict.text
-
-
-@pytest.fixture
-def child() -> Iterator[int]:
-    """The pid of a process that waits."""
-    process = subprocess.Popen([sys.executable, "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
-    try:
-        yield process.pid
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def watched(
-    folder: Path, child: int, *calls: list[Made], hang_after_s: float | None = 10.0, gpus: bool = False
-) -> Watcher:
-    """A watcher of two ranks that run: this process and its child."""
-    for rank, pid in enumerate((os.getpid(), child)):
-        path = write(
-            folder, rank, [Row(rank, 2)], calls[rank], host=socket.gethostname(), pid=pid, ended=False,
-            synchronous=not gpus,
-        )  # fmt: skip
-        content = bytearray(path.read_bytes())
-        begun = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
-        content[72:80] = struct.pack("<Q", int(begun))
-        path.write_bytes(content)
-    watcher = Watcher(folder, hang_after_s)
-    assert watcher.poll(100 * SECOND) is None
-    assert watcher.poll(106 * SECOND) is None
-    return watcher
-
-
-def test_a_process_that_is_stopped_after_its_calls_were_read_is_said_to_be_stopped(tmp_path: Path, child: int) -> None:
-    """What was called is read before the threshold, what the processes do at it."""
-    watcher = watched(tmp_path, child, [Made(0)] * 2, [Made(0)])
-    os.kill(child, signal.SIGSTOP)
-    os.waitid(os.P_PID, child, os.WSTOPPED)
-    verdict = watcher.poll(111 * SECOND)
-    watcher.close()
-    assert verdict is not None
-    assert (verdict.cause, verdict.ranks) == (STOPPED, (1,))
-
-
-def test_silence_after_calls_over_nccl_is_told_at_the_time_asked_for_else_after_ten_minutes(
-    tmp_path: Path, child: int
-) -> None:
-    for name, asked in (("asked", 10.0), ("own", None)):
-        (tmp_path / name).mkdir()
-        watcher = watched(tmp_path / name, child, [Made(0)], [Made(0)], hang_after_s=asked, gpus=True)
-        early, late = watcher.poll(111 * SECOND), watcher.poll(701 * SECOND)
-        watcher.close()
-        told = early if asked else late
-        assert told is not None and told.cause == "quiet"
-        assert (early if late is told else late) is None, "once, and not before"
-
-
-def test_what_the_ranks_called_is_in_the_verdict_of_a_watcher(tmp_path: Path, child: int) -> None:
-    watcher = watched(tmp_path, child, [Made(0), Made(0)], [Made(0, count=32)])
-    verdict = watcher.poll(111 * SECOND)
-    watcher.close()
-    assert verdict is not None
-    assert verdict.cause == "unlike"
-    assert "Call #1 of" in verdict.text
-
-
-def on_gpu(
-    rank: int, *rows: Communicator, state: str = RUNNING, history: dict[int, dict[int, Shape]] | None = None
-) -> Process:
-    """Over NCCL, whose calls come back at once."""
-    return replace(process(rank, *rows, state=state, history=history), gpus=True)
-
-
-def test_a_killed_process_is_the_cause_where_all_called_and_calls_come_back_at_once() -> None:
-    ranks = [on_gpu(rank, row(rank, 11, inside=False), state=GONE if rank == 2 else RUNNING) for rank in range(4)]
-    assert waits(ranks)
-    verdict = judge(ranks, NOW)
-    assert verdict is not None
-    assert (verdict.cause, verdict.ranks) == (GONE, (2,))
-    assert not waits([replace(each, state=GONE) for each in ranks]), "nobody is left to wait"
-    assert not waits([replace(each, gpus=False) for each in ranks]), "where calls return when done, this one was"
-
-
-@pytest.mark.parametrize("state", [STOPPED, TRACED])
-def test_a_stopped_process_is_the_cause_where_all_called_and_calls_come_back_at_once(state: str) -> None:
-    ranks = [on_gpu(rank, row(rank, 11, inside=False), state=state if rank == 2 else RUNNING) for rank in range(4)]
-    assert waits(ranks)
-    verdict = judge(ranks, NOW)
-    assert verdict is not None
-    assert (verdict.cause, verdict.ranks) == (state, (2,))
-    assert f"GPU 2): the process is {state}; rank 0, 1, 3 of" in verdict.text
-
-
-def test_where_all_called_over_nccl_unlike_calls_are_named_though_nobody_is_late() -> None:
-    other = Shape("broadcast", 64, "float32", "none", 0)
-    ranks = [
-        on_gpu(rank, row(rank, 11, inside=False), history={0: {11: other if rank == 2 else USUAL}}) for rank in range(4)
-    ]
-    assert not waits(ranks)
-    assert may_wait(ranks)
-    verdict = judge(ranks, NOW)
-    assert verdict is not None
-    assert (verdict.cause, verdict.ranks) == ("unlike", (2,))
-    assert not may_wait([replace(each, gpus=False) for each in ranks]), "where calls return when done, all have run"
-
-
-def test_a_job_that_is_quiet_after_calls_over_nccl_is_accused_of_nothing_until_that_is_long() -> None:
-    ranks = [on_gpu(rank, row(rank, 11, inside=False)) for rank in range(4)]
-    assert judge(ranks, NOW) is None
-    verdict = judge(ranks, NOW, is_long=True)
-    assert verdict is not None
-    assert (verdict.cause, verdict.ranks) == ("quiet", ())
-    assert "All ranks called #11 of" in verdict.text and "none has called anything since" in verdict.text
-    # One that has exited is done; the others may well do without it.
-    exited = [*ranks[:3], replace(ranks[3], state=EXITED)]
-    assert judge(exited, NOW, is_long=True) is None
-    queued = [replace(ranks[0], links=(Link("10.0.0.1:1", "10.0.0.2:2", queued=9),)), *ranks[1:]]
-    link = judge(queued, NOW)
-    assert link is not None
-    assert (link.cause, link.ranks) == ("link", (0,))
-    assert "has called anything since. Connections stand still: rank 0" in link.text
-
-
-def test_calls_in_another_order_over_nccl_are_told_by_the_newest_call() -> None:
-    later = NOW - 4_000_000_000
-    late, usual = Shape("all_reduce", 32, "float32", "sum", None), USUAL
-    ranks = [
-        on_gpu(
-            0, replace(row(0, 5, inside=False, ranks=2), entered_ns=later), row(0, 4, inside=False, identity=2, ranks=2)
-        ),
-        on_gpu(
-            1, row(1, 4, inside=False, ranks=2), replace(row(1, 5, inside=False, identity=2, ranks=2), entered_ns=later)
-        ),
-    ]
-    verdict = judge(ranks, NOW)
-    assert verdict is not None
-    assert (verdict.cause, verdict.ranks) == ("order", (1,))
-    assert "rank 1 (node, pid 1001, GPU 1) has left out #5" in verdict.text
-    # The same with another count in a call that both made before: that is the root.
-    unlike = [replace(each, history={0: {4: late if each.pid == 1001 else usual}}) for each in ranks]
-    verdict = judge(unlike, NOW)
-    assert verdict is not None
-    assert (verdict.cause, verdict.ranks) == ("unlike", (1,))
-
-
-def test_unlike_calls_are_found_on_a_communicator_where_nobody_waits_over_nccl() -> None:
-    other = Shape("all_reduce", 32, "float32", "sum", None)
-    ranks = [
-        on_gpu(rank, row(rank, 5, inside=False, ranks=2), row(rank, 4 + rank, inside=False, identity=2, ranks=2),
-               history={0: {5: other if rank else USUAL}})
-        for rank in range(2)
-    ]  # fmt: skip
-    verdict = judge(ranks, NOW)
-    assert verdict is not None
-    assert (verdict.cause, verdict.ranks) == ("unlike", (1,))

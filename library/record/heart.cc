@@ -1,0 +1,82 @@
+// The looks of the recorder's thread.
+#include "library/record/heart.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "library/record/communicators.h"
+#include "library/record/host_clock.h"
+#include "library/record/marks.h"
+
+namespace busbw::record {
+
+namespace {
+
+constexpr timespec between{0, 500'000'000};
+
+// Quiet for a whole look: asks until all that was marked has ended, then waits for further calls.
+void* beat(void* argument) {
+  Recording& recording = *static_cast<Recording*>(argument);
+  const Header& header = recording.header();
+  std::uint64_t seen = ~std::uint64_t(0);
+  bool done = false;
+  while (header.ended.load(std::memory_order_relaxed) == 0) {
+    ::nanosleep(&between, nullptr);
+    const std::uint64_t calls = header.calls.load(std::memory_order_relaxed);
+    if (std::exchange(seen, calls) != calls) {
+      done = false;
+    } else if (!done && header.ended.load(std::memory_order_acquire) == 0) {
+      done = !look_at_marks(recording);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool look_at_marks(Recording& recording) {
+  Header& header = recording.header();
+  auto* pulses = reinterpret_cast<Pulse*>(reinterpret_cast<unsigned char*>(&header) + pulses_at);
+  std::vector<Pulse> found;
+  bool waits = false;
+  for (Rank* rank : all_ranks()) {
+    if (!rank->marks || !rank->row || rank->recording != &recording || found.size() == most_pulses) continue;
+    Pulse pulse{};
+    pulse.place = recording.place_of(rank->row);
+    pulse.entered = rank->row->entered.load(std::memory_order_acquire);
+    waits = rank->marks->look(pulse) || waits;
+    found.push_back(pulse);
+  }
+  // Readers take what lies between two equal and even stamps.
+  const std::uint32_t stamp = header.pulse_stamp.load(std::memory_order_relaxed) | 1;
+  header.pulse_stamp.store(stamp, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  for (std::size_t i = 0; i < found.size(); ++i) pulses[i] = found[i];
+  header.pulses.store(std::uint32_t(found.size()), std::memory_order_relaxed);
+  header.pulse_ns.store(kernel_ns(), std::memory_order_relaxed);
+  header.pulse_stamp.store(stamp + 1, std::memory_order_release);
+  return waits;
+}
+
+void start_heart(Recording* recording) {
+  static std::atomic<Recording*> of{nullptr};
+  // A child of a fork has a recording of its own, and no thread yet.
+  if (of.exchange(recording) == recording) return;
+  sigset_t all, before;
+  ::sigfillset(&all);
+  // The program's signals are handled by its own threads.
+  if (::pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
+  pthread_t thread{};
+  if (::pthread_create(&thread, nullptr, beat, recording) == 0) {
+    ::pthread_setname_np(thread, "busbw-record");
+    ::pthread_detach(thread);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace busbw::record

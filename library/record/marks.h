@@ -1,0 +1,80 @@
+// Where the GPU is, for who asks while the program calls nothing (heart.h): events without times around some
+// collectives, at most one pair in a quarter of a millisecond, which a later look finds passed or not.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "library/record/cuda.h"
+#include "library/record/layout.h"
+
+namespace busbw::record {
+
+class Marks;
+
+// A call, or those of one launch of a graph, that is marked; empty where it is not.
+struct Mark {
+  Marks* of = nullptr;
+  std::uint64_t number = 0;
+  const void* stream = nullptr;
+  // After the call: whether the library gave it to the GPU.
+  void end(bool worked) const;
+};
+
+// Of one rank of a communicator.
+class Marks {
+ public:
+  // Whether a collective that begins now is to be marked. Ranks that call alike choose alike: after a pause each, and
+  // of many calls those with round numbers. `sequence` 0: there is no number to choose by.
+  bool is_due(std::uint64_t now_ns, std::uint64_t before_ns, std::uint64_t sequence) const {
+    if (now_ns - marked_ns_.load(std::memory_order_relaxed) < interval_ns) return false;
+    if (now_ns - before_ns >= interval_ns) return true;
+    const std::uint64_t since = sequence - marked_.load(std::memory_order_relaxed);
+    std::uint64_t round = 1;
+    while (2 * round <= since && round < most_between) round *= 2;
+    return sequence % round == 0;
+  }
+
+  // Before collectives `first` to `last` in this stream, which is not being captured.
+  Mark begin(const void* stream, std::uint64_t first, std::uint64_t last, std::uint64_t now_ns);
+
+  // What the GPU has passed; false where all that was marked has ended. By one thread.
+  bool look(Pulse& pulse);
+
+ private:
+  friend struct Mark;
+  static constexpr std::uint64_t interval_ns = 250'000;
+  static constexpr std::uint64_t most_between = 4096;
+  static constexpr std::size_t room = 64;
+  enum State : std::uint8_t { being_made, begun, whole, refused };
+  struct Slot {
+    CudaEvent begin = nullptr, end = nullptr;
+    std::uint64_t number = 0, first = 0, last = 0;
+    std::uint16_t stream = 0;
+    std::atomic<State> state{being_made};
+  };
+
+  Slot* next_slot(CudaContext here);
+  void end(const Mark& mark, bool worked);
+  void take_back();
+  bool is_passed(CudaEvent event);
+
+  std::atomic<std::uint64_t> marked_ns_{0}, marked_{0};
+  std::mutex guard_;
+  CudaContext context_ = nullptr;
+  std::array<Slot, room> slots_;
+  // Numbers of the next mark and of the oldest that the GPU may not have passed; what older ones have told.
+  std::uint64_t next_ = 0, oldest_ = 0, begun_ = 0, ended_ = 0;
+  int error_ = 0;
+};
+
+inline void Mark::end(bool worked) const {
+  if (of) of->end(*this, worked);
+}
+
+// Null where nothing may be asked of the GPU: without a driver, or where BUSBW_RECORD_MARKS=0. Never freed.
+Marks* new_marks();
+
+}  // namespace busbw::record
