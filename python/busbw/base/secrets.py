@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 HIDDEN = "***"
+_LONGEST_LINE = 1 << 16  # of a program's output; what is longer is read in parts
 Shown = TypeVar("Shown")
 RULES = Path(__file__).with_name("secret_rules.txt")
 
@@ -179,6 +180,23 @@ def hidden(value: Shown) -> Shown:
         changed = {each.name: hidden(getattr(value, each.name)) for each in fields(value) if each.init}
         made = replace(value, **changed)
     return cast("Shown", made)
+
+
+def hide_in_file(path: Path) -> None:
+    """What a program printed into a file that stays, without secrets: line by line, in the same place."""
+    beside = path.with_name(f"{path.name}.hidden")
+    changed = False
+    try:
+        with path.open(errors="surrogateescape", newline="") as source, \
+             beside.open("w", errors="surrogateescape", newline="") as target:  # fmt: skip
+            while line := source.readline(_LONGEST_LINE):
+                shown = hide(line)
+                changed |= shown != line
+                target.write(shown)
+        if changed:
+            beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def hide_random(text: str) -> str:

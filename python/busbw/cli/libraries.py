@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from busbw.analysis.sequence import MIN_ROUNDS
 from busbw.base.errors import UsageError, UserError
 from busbw.base.programs import with_this_package
+from busbw.base.secrets import hide_in_file
 from busbw.cli.arguments.measuring import Measurement
 from busbw.cli.kept_record import RANK_VARIABLES
 from busbw.experiment.plan import Limits
@@ -109,7 +110,10 @@ def _measure(players: Sequence[Player], folder: Path, limits: Limits) -> list[in
         children = []
         for player, setting in zip(players, turns.settings, strict=True):
             player.folder.mkdir(parents=True)
-            output = outputs.enter_context((player.folder / OUTPUT_NAME).open("wb"))
+            kept = player.folder / OUTPUT_NAME
+            outputs.callback(_without_secrets, kept)
+            output = outputs.enter_context(kept.open("wb"))
+            kept.chmod(0o600)
             environment = {**with_this_package(os.environ), VARIABLE: setting}
             children.append(Child(f"library {player.library}", player.argv, environment, output=output))
         rules = Rules(patience=Patience(to_stop=_END_PATIENCE_S), together=False, speaker="busbw")
@@ -198,6 +202,11 @@ def _report(players: Sequence[Player], codes: Sequence[int], folder: Path) -> in
     ]
     print("\n".join(texts), end="")
     return worst
+
+
+def _without_secrets(output: Path) -> None:
+    with suppress(OSError):
+        hide_in_file(output)
 
 
 def _last_words(player: Player) -> str:

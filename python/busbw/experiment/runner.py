@@ -12,6 +12,7 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.base.programs import with_this_package
+from busbw.base.secrets import hide_in_file
 from busbw.experiment.factors import Variant
 from busbw.experiment.plan import TORCH, Plan
 from busbw.experiment.replayed import REPLAY, TIMES_NAME, replay_words, times_in
@@ -76,7 +77,16 @@ def run_trial(plan: Plan, number: int, variant: int, folder: Path, limit_s: floa
 
 
 def _run(command: list[str], variant: Variant, output: Path, limit_s: float) -> int:
+    try:
+        return _carried_out(command, variant, output, limit_s)
+    finally:
+        with suppress(OSError):
+            hide_in_file(output)
+
+
+def _carried_out(command: list[str], variant: Variant, output: Path, limit_s: float) -> int:
     with output.open("wb") as stream:
+        output.chmod(0o600)  # a library may print variables; secrets among them are hidden when it has ended
         environment = environment_of(variant, os.environ)
         child = Child("the trial", command, environment, output=stream, any_cpu=variant.unbind)
         patience = Patience(to_stop=10.0, after_terminate=5.0)

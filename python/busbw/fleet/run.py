@@ -13,6 +13,7 @@ from typing import IO, NamedTuple
 
 from busbw.base.errors import UserError
 from busbw.base.files import read_text, writing
+from busbw.base.secrets import hide
 from busbw.base.text import clean
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.options import Options
@@ -171,7 +172,7 @@ def _outcome(trial: Trial, processes: Sequence[Process], stem: Path, how: Launch
         out = stem.with_suffix(".out")
         samples = _of_program(out) if how.program else _of_record(out, trial.channel.startswith("latency"))
     except UserError as problem:
-        return Outcome(trial, (), clean(problem)[:500])
+        return Outcome(trial, (), hide(clean(problem))[:500])
     return Outcome(trial, samples, "" if samples else "it measured nothing")
 
 
@@ -188,7 +189,9 @@ def _last_words(log: Path) -> str:
     except OSError:
         return ""
     said = [line.strip() for line in lines if line.strip()]
-    return f": {clean(said[-1])[:200]}" if said else ""
+    # What fails first is told; the others only say that it is not there. Ours begin with our name.
+    telling = [line for line in said if line.startswith("busbw:") or "error" in line.lower()]
+    return f": {hide(clean((telling or said[-1:])[0]))[:200]}" if said else ""
 
 
 def _of_record(path: Path, late: bool) -> tuple[float, ...]:

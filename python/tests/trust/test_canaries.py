@@ -1,4 +1,4 @@
-"""Canaries in what busbw reads from others and is told in words: with those of test_secrets.py, 64 places."""
+"""Canaries in what busbw reads from others and is told in words: with those of test_secrets.py, 67 places."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from secret_forms import FORMS, HELD_OUT, TUNED, drawn, pieces
 from test_secrets import BUILD, CANARIES, ENGINE, LOG, TABLE, busbw, canary, everything
 
 from busbw.base.secrets import hide, hide_random
+from busbw.fleet.run import _last_words as last_words
 
 # Those without several digits may be words of people: nothing can tell them from names.
 _DRAWN = [text for text in map(canary, range(300, 600)) if sum(c.isdigit() for c in text) > 3]
@@ -23,6 +24,7 @@ PLACES = (
     "log: bare", "log: address", "log: password", "experiment: name", "experiment: value", "launch: name",
     "launch: value", "launch: address", "launch: word", "azureml: name", "azureml: value", "flight: group",
     "flight: operation", "flight: frame", "tar: command", "gzip: command", "error: word", "error: verb", "error: path",
+    "trial: address", "trial: name", "group: name",
 )  # fmt: skip
 AT = dict(zip(PLACES, _DRAWN, strict=False))
 
@@ -144,6 +146,41 @@ def test_recordings_metrics_and_timelines_of_a_job_hold_no_secret_of_its_environ
     files = list(everything(tmp_path))
     assert len(files) >= 2, said
     assert not [text for text in CANARIES if text.encode() in b"\0".join([said, *files])]
+
+
+def failing_engine(folder: Path) -> Path:
+    """Fails as a library does that prints its variables and addresses."""
+    engine = folder / "engine"
+    engine.write_text(f"""#!/bin/sh
+case "$1" in all_reduce) ;; *) exec {ENGINE} "$@" ;; esac
+echo "NCCL INFO NCCL_SECRET set by environment to {AT["trial: name"]}"
+echo "busbw: error: https://u:{AT["trial: address"]}@host/x does not answer" >&2
+exit 3
+""")
+    engine.chmod(0o755)
+    return engine
+
+
+@pytest.mark.skipif(not ENGINE.exists(), reason="the engine is not built")
+def test_what_trials_print_and_why_they_failed_is_kept_without_secrets(tmp_path: Path) -> None:
+    engine, runs = failing_engine(tmp_path), tmp_path / "runs"
+    words = ("all_reduce", "-b", "8", "-e", "8")
+    said = [
+        busbw("experiment", "--vary", "NCCL_ALGO=Ring,Tree", "--ranks", "1", "--", *words, runs=runs, engine=engine),
+        busbw(*words, "--library", "cpu", "--library", "cpu", runs=runs, engine=engine),
+    ]
+    kept = list(runs.rglob("output.txt"))
+    assert len(kept) >= 3 and all(b"NCCL_SECRET set by environment to ***" in each.read_bytes() for each in kept)
+    assert b"does not answer" in b"".join(each.read_bytes() for each in runs.rglob("trials.jsonl"))
+    assert seen(said) == seen(everything(runs)) == []
+
+
+def test_why_a_group_of_a_fleet_failed_is_kept_without_secrets_and_the_cause_stands_first(tmp_path: Path) -> None:
+    log = tmp_path / "0.log"
+    log.write_text(
+        f"busbw: NCCL_SECRET={AT['group: name']} there is no device\nbusbw: Process 1 could not reach process 0\n"
+    )
+    assert last_words(log) == ": busbw: NCCL_SECRET=*** there is no device"
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -72,9 +72,9 @@ def everything(folder: Path) -> Iterator[bytes]:
                         yield content.read() if content else b""
 
 
-def busbw(*words: str, runs: Path) -> bytes:
+def busbw(*words: str, runs: Path, engine: Path = ENGINE) -> bytes:
     """What a command says, on both streams."""
-    environment = {**os.environ, **ENVIRONMENT, **IN_VALUES, "BUSBW_RUNS": str(runs), "BUSBW_ENGINE": str(ENGINE)}
+    environment = {**os.environ, **ENVIRONMENT, **IN_VALUES, "BUSBW_RUNS": str(runs), "BUSBW_ENGINE": str(engine)}
     environment["PYTHONPATH"] = str(ROOT / "python")
     done = subprocess.run(
         [sys.executable, "-m", "busbw", *words], env=environment, capture_output=True, timeout=120, check=False
