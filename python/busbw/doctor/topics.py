@@ -15,7 +15,8 @@ from busbw.doctor.signatures import SIGNATURES
 MAX_TITLE = 160
 MAX_LOOK = 600
 _DULL = re.compile(
-    r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages|(?:^|\W)(?:WARN|INFO)\W",
+    r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
+    r"|(?<!NCCL)(?:^|\W)(?:WARN|INFO)\W",
     re.IGNORECASE,
 )
 """Lines with a word of an error that tell of none: counters, choices, what a level calls less than an error."""
@@ -26,8 +27,9 @@ _TOPICS = tuple(
     for words, name in (
         (r"nvswitch|\bsxid\b", "nvswitch-error"),
         (r"\bimex\b|compute-?domain", "imex"),
-        (r"fabric-?manager|nv-fabricmanager|\bfabric state\b|FABRIC_MANAGER", "fabric-manager"),
+        (r"fabric-?manager|nv-fabricmanager|\bnvlsm\b|\bfabric state\b|FABRIC_MANAGER", "fabric-manager"),
         (r"nvlink", "nvlink-error"),
+        (r"\[ERROR\] \[tid \d+\]", "fabric-manager"),
         (r"\becc\b|double[- ]bit|row[- ]remap|uncorrectable", "gpu-memory-error"),
         (r"inforom|field diag", "gpu-error-other"),
         (r"gpu.{0,60}(?:thermal|temperature|throttl|overheat|power)", "gpu-slowdown"),
@@ -67,7 +69,11 @@ _TOPICS = tuple(
         (r"\bgloo\b", "gloo-error"),
         (r"\bpmix|\bpmi2?\b", "pmi"),
         (r"^MPI says: ", "mpi-launch"),
-        (r"\bucx\b|\buct_|\bucp_|\bompi|open mpi|\bmpi_\w|\bprted?\b|\borted?\b|hydra_|mpiexec|mpirun", "mpi-other"),
+        (
+            r"\bucx\b|\buct_|\bucp_|\bompi|open mpi|\bmpi_\w|\bprted?\b|\borted?\b|hydra_|mpiexec|mpirun"
+            r"|hcoll|\bLOG_CAT_|\bcoll_\w+\.c\b|\bjsm\b|\bjsrun\b",
+            "mpi-other",
+        ),
         (r"connection refused", "connection-refused"),
         (r"no route to host|network is unreachable", "no-route"),
         (r"nccl", "nccl-error"),
@@ -121,7 +127,7 @@ def _hinted(scans: Sequence[Scan]) -> Iterator[Finding]:
 
 UNKNOWN = "unknown-error"
 _LOUD = re.compile(
-    r"(?:^|[\s\[|(:])(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC)\b|^[EF]\d{4} |^Error\b"
+    r"(?:^|[\s\[|(:])(?:ERR|ERROR|FATAL|CRITICAL|SEVERE|PANIC)\b|^[EF]\d{4} |^Error\b|NCCL WARN"
     r"|(?i:\blevel=\W?(?:error|fatal|panic)|\"(?:level|severity)\": ?\"(?:error|fatal)|\b(?:error|fatal|panic): )"
 )
 """What a program itself calls an error, not a word that may be of anything."""

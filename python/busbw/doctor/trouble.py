@@ -18,7 +18,10 @@ _ERROR = re.compile(
     r"|[a-z](?:Error|Exception|Failure)\b",
     re.IGNORECASE,
 )
-_NO_ERROR = re.compile(r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning", re.IGNORECASE)
+_NO_ERROR = re.compile(
+    r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning|(?:\b\w+=[^,=]{0,80}, ){3}",
+    re.IGNORECASE,
+)
 _ODD_WORDS = (
     *("can't", "can not", "invalid", "unsupported", "not supported", "incompatible", "insufficient", "not enough"),
     *("no such", "exhausted", "times out", "time out", "timing out", "hung", "disconnect", "dropped"),
@@ -40,9 +43,10 @@ _ODD_WORDS = (
 )
 _CALM = re.compile(
     r"\b(?:no|0|none|without|ignor\w*|avoid\w*|in case|if) \S{0,20} ?(?:conflict|error|missing|duplicate|crash|hang)"
-    r"|debug|warning|deprecat|\bINFO\b|\bDEBUG\b|(?<!<)\bWARN\b|exit(?:ed)?\b.{0,12}(?:code|status)\W{0,3}0\b"
+    r"|debug|warning|deprecat|(?:\b\w+=[^,=]{0,80}, ){3}|\bINFO\b|\bDEBUG\b|(?<!<)\bWARN\b"
+    r"|exit(?:ed)?\b.{0,12}(?:code|status)\W{0,3}0\b"
     r"|\[[WID]\d|(?:^|\W)[WID]\d{4} |^W |\bNeMo [WI]\b|level=\W?warn|\[warn|^\W*\w - \w+ - "
-    r"|\b(?:disabled|fall\w* back|instead|skip\w*|defaults?|optional|ignored|will be|were not set)\b"
+    r"|\b(?:disabled|fall\w* back|instead|skip\w*|defaults?|optional|ignored|not using|will be|were not set)\b"
     r"|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|https?://\S+$|^\s*(?:File \"|at \w|#\s)",
     re.IGNORECASE,
 )
@@ -72,7 +76,9 @@ class Trouble:
     def add(self, line: str, number: int) -> None:
         """Look at a line of which no signature speaks."""
         lowered = line.lower()
-        spoken = any(word in lowered for word in _ERROR_WORDS) and _ERROR.search(line) and not _NO_ERROR.search(line)
+        spoken = "NCCL WARN" in line or (
+            any(word in lowered for word in _ERROR_WORDS) and _ERROR.search(line) and not _NO_ERROR.search(line)
+        )
         if spoken and len(self.strange) < MAX_STRANGE:
             self.strange.append((number, line.strip()))
         elif len(self.odd) < MAX_STRANGE and any(word in lowered for word in _ODD_WORDS) and not _CALM.search(line):

@@ -220,6 +220,7 @@ def test_errors_that_nobody_knows_are_shown_as_unseen(tmp_path: Path, capsys: py
         ("step 4 loss 2.1\nfatal: the flux failed\n", "the first: fatal: "),
         ("fatal: the flux failed\nstep 4 loss 2.1\n", ""),
         ("fatal: the flux failed\nRuntimeError: CUDA out of memory\n", ""),
+        ("fatal: size=4, flux=1, error=2, log_level='error'\n", ""),  # how it was configured
     ],
 )
 def test_the_first_error_that_nobody_knows_is_told_with_its_rank_and_time(
@@ -302,6 +303,16 @@ def test_an_error_in_unknown_words_is_told_by_the_part_it_names(line: str, name:
     found = loud(line + "\n", tmp_path)
     assert [each.name for each in found] == [name] * bool(name)
     assert all("no signature knows" in each.title and each.fix for each in found)
+
+
+def test_a_warning_of_nccl_behind_a_strange_prefix_is_told(tmp_path: Path) -> None:
+    found = loud("[host-1][77:78][0][flux.cc:89] NCCL WARN The moon is in the wrong phase\n", tmp_path)
+    assert [(each.name, "wrong phase" in each.title) for each in found] == [("nccl-error", True)]
+
+
+def test_an_object_that_is_no_record_is_a_log(tmp_path: Path) -> None:
+    text = '{"at": 3, "said": ["CUDA out of memory"], "who": 4}\n'
+    assert [each.name for each in loud(text, tmp_path)] == ["gpu-memory-full"]
 
 
 def test_what_a_signature_knows_stands_before_what_words_name(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ SIGNATURE = Signature(
         r"\u00d7.{0,4}nvidia-fabricmanager",
         r"nv-fabricmanager.{0,160}code=(?:killed|dumped|exited, status=[1-9])",
         r"NV_WARN_NOTHING_TO_DO",
+        r"(?:fail\w*|unable|could not|error)\b.{0,60}\b(?:register\w*|join\w*)\b.{0,20}\bfabric\b",
+        r"multicast team request",
         r"NVSwitch device information from NVSwitch driver failed",
         r"interface version.{0,60}don't match with driver",
         r"Status *: *Insufficient Resources",

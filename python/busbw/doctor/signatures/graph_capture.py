@@ -14,6 +14,7 @@ SIGNATURE = Signature(
         r"capture sequence",
         r"cudaErrorStreamCapture\w+",
         r"Cuda failure 90\d\b",
+        r"CUDA error: .{0,60}\bcaptur",
         r"graph capture.{0,60}(?:fail|invalid|not )",
         r"being captured by the expected graph",
         r"graph mixing",

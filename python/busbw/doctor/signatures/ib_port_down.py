@@ -15,7 +15,7 @@ SIGNATURE = Signature(
         r"no subnet manager|port \d+ state: ?(?:INIT|DOWN)",
         r"LINK_UP.{0,40}SM lid 0\b",
         r"async event ?: ?.{0,20}port (?:error|down)",
-        r"port error",
+        r"\bport error",
         r"\b(?:NIC Link is Down|link down event)\b",
         r"PORT_ERR",
         r"mlx\d_\w+.{0,60}(?:Link down|port \d+ (?:is )?down|state.{0,10}DOWN)",

@@ -11,8 +11,8 @@ SIGNATURE = Signature(
         r"(?P<what>createBackend: backend '\w+' encountered.{0,80}|UCX endpoint create failed.{0,60})",
         r"(?P<what>Failed to get kvcache from prefill instance|KVTransferError.{0,100}|Prefill transfer failed.{0,60})",
         r"(?P<what>Mooncake (?:Transfer Engine|store|transfer engine)\b.{0,60}(?:fail|error)\w*)",
-        r"(?:^|\bE\d{4} .{0,40})(?:rdma_(?:context|endpoint|transport)|worker_pool|transfer_\w+)\.cpp:\d+\] "
-        r"(?P<what>.{0,80}(?:fail|error|not active|mismatch|timeout|inactive).{0,60})",
+        r"(?:^|\bE\d{4} .{0,40})(?:rdma_\w+|worker_pool|transfer_\w+|master_client|store_py|\w{2,20}_transport"
+        r"|client_\w+)\.cpp:\d+\] (?P<what>.{0,80}(?:fail|error|not active|mismatch|timeout|inactive).{0,60})",
         r"(?P<what>Too many errors found in local RNIC)",
         r"(?P<what>Failed to complete transfers after \d+ seconds)",
         r"(?P<what>Unexpected UCX error: .{3,60})",

@@ -24,6 +24,7 @@ SIGNATURE = Signature(
         r"libnccl-net\S*.{0,40}undefined symbol",
         r"gIB.{0,60}(?:fail|error)",
     ),
+    unless=("hmem",),
     explains=("efa-error",),
     confirm="env | grep -e NCCL_NET -e FI_; ldd libnccl-net*.so; fi_info -p efa on EFA machines",
     cure=(

@@ -12,6 +12,8 @@ SIGNATURE = Signature(
         r"DUE TO NODE.{0,60}FAIL",
         r"\bNODE_?FAIL\b",
         r"error: Node failure",
+        r"HOST_MAINTENANCE\b|maintenance-event (?!NONE)\w|DUE TO NODE REBOOT",
+        r"System is (?:powering down|rebooting|halting|going down)|reboot: (?:Power down|Restarting system)",
         r"[Nn]ode is not responding",
         r"has been marked dead because",
         r"(?:ORTE|PRTE) has lost communication",
@@ -32,6 +34,7 @@ SIGNATURE = Signature(
         r"Host EC2 \(instance \S+\) terminated",
         r"[Ii]nstance (?:was )?(?:terminated|stopped|retired|reclaimed|deallocated)",
     ),
+    unless=("untolerated taint", "nodes are available"),
     confirm="ping and ssh to that node; sinfo -R, kubectl describe node, ray status; its console and power log",
     cure=(
         "find why the node went (power, kernel panic, out of memory, network, preemption) and leave it out until "

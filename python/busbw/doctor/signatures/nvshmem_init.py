@@ -10,7 +10,9 @@ SIGNATURE = Signature(
         r"Symmetric heap allocation .{0,60}failed|/mem_heap\.cpp:\d+: non-zero status",
         r"\[NVSHMEM\] ERROR",
         r"\.(?:cpp|cu|cc|h):\d+: (?:non-zero status|NULL value|non-equal)",
-        r"nvshmem\S{0,60}/src/(?:host|modules|device|include)/\S{1,80}:\w{1,80}:\d+: (?!.{0,40}(?:ignor|INFO))",
+        r"nvshmem\S{0,60}/src/(?:host|modules|device|include)/\S{1,80}:\w{1,80}:\d+: "
+        r".{0,120}(?:fail|error|unable|cannot|could not|abort|[Ii]nvalid|[Uu]nsupported|timed out"
+        r"|not (?:found|allowed|loaded))",
         r"aborting due to error in \w",
         r"init failed for transport",
         r"Unable to initialize any transports",

@@ -25,6 +25,8 @@ SIGNATURE = Signature(
         r": .{3,}",
         rf"^{_HEAD}(?<![\w.])(?!torch\.|subprocess\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
         r"(?P<error>[a-z_]\w{1,40}(?:\.\w{1,60}){1,6}(?:Error|Exception)): .{3,}",
+        rf"^{_HEAD}(?<![\w.])(?!torch\.|subprocess\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
+        rf"(?P<error>(?:\w{{1,40}}\.){{1,5}}(?:errors?|exceptions?|exc)\.\w{{2,60}}(?<!Warning)): .{{3,}}",
         rf"^{_HEAD}(?<![\w.])(?P<error>MaxRetryError|HTTPError|ProcessRaisedException|ProcessExitedException|_?pickle\.\w*Error)",
         r"(?P<error>RuntimeError: DataLoader timed out)",
         rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"

@@ -12,6 +12,8 @@ SIGNATURE = Signature(
         r"Failed to connect to (?:distributed JAX controller|coordination service)",
         r"waited too long for some tasks to show up",
         r"PjRT_Client_Connect",
+        r"\betcd\b.{0,60}(?:unavailable|unreachable|fail|no leader|timed out|server status|request timed)",
+        r"\b(?:fail\w*|[Uu]nable|[Cc]annot|[Cc]ould not|[Ee]rror)\b.{0,60}\betcd\b",
         r"RendezvousClosedError",
         r"\bquorum (?:failed|timed out)|quorum.{0,60}(?:[Tt]imeout|[Dd]eadline)",
         r"Original timeout was \d+ ms",

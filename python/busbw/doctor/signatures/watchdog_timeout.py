@@ -49,6 +49,9 @@ SIGNATURE = Signature(
     title="a collective did not finish in its time: a rank did not join it, or the network stands still",
     patterns=(
         r"failure detected by watchdog at work",
+        r"\bwork \d+ may hang\b",
+        # Lines of other programs that were printed in the midst of it take nothing away.
+        r"WorkNCCL\(SeqNum.{0,400}before timing out",
         r"Did not get subsequent heartbeat|[Tt]erminating workers due to (?:a )?hang",
         r"\b(?:rank|training|job|process)s? (?:\d+ )?(?:seems?|appears?|is|are|has) (?:to be )?(?:hung|stuck|hanging)",
         r"\b(?:NCCL|RCCL|HCCL) (?:task timeout|task timed out|collective timeout|operation timeout)",

@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         r"(?:Using(?: \[0\]|:)?\s*|OOB )(?:\[0\])?(?P<interface>docker\w*|virbr\d+|br-[0-9a-f]{6,}"
         r"|veth\w+|cni\d*|flannel\S*?|cali\w+|podman\d*|lxcbr\d+|tailscale\d*|kube-\S+?|vmnet\d+"
         r"|weave|nerdctl\d+|tunl\d+|vxlan\S*?|genev_\S*?|wg\d+|zt\w+|cilium_\w+|antrea\S*?|ovn\S*?):\d",
+        r"\b(?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)\b.{0,40}(?:refused|timed out|unreachable|failed: )",
         r"(?P<interface>docker0|virbr0)\b.{0,60}(?:fail|refused|timed out|unreachable)",
         r"connect(?:ion)? to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)\S* (?:failed|returned)",
         r"Connect to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)<\d+>",
