@@ -170,7 +170,7 @@ class Division:
     def _start(self, line: int) -> None:
         known = Known.of(self._reading)
         here = _position_of(self._descriptor, line)
-        where = None if known is None or here is None else _table_after(self._descriptor, (here + self._size) // 2)
+        where = None if known is None or here is None else _table_after(self._descriptor, _middle(here, self._size))
         # Lines that are not those of the file, such as those behind zeros, are never divided.
         if here is None or where is None or not self._reading.source.is_plain(self._descriptor):
             self._is_over = True
@@ -294,6 +294,11 @@ def _work(pipe: Connection, parent: int, seconds: float, task: _Task) -> None:
     with suppress(Exception):
         task.run(pipe.send)
     signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _middle(start: int, end: int) -> int:
+    """The first process also starts the second and takes its lines over: it reads a little less."""
+    return start + (end - start) * 9 // 20
 
 
 def _position_of(descriptor: int, line: int) -> int | None:

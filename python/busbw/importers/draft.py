@@ -10,8 +10,9 @@ from busbw.base.secrets import hide
 from busbw.importers.context import Surroundings, machine_named
 from busbw.importers.shape import Said, decide
 from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
+from busbw.records.alike import RunLines, end_to_json
 from busbw.records.model import place, place_end
-from busbw.records.writer import record_lines, run_to_json, to_json
+from busbw.records.writer import record_lines
 
 
 class Figures(Protocol):
@@ -132,6 +133,9 @@ class Origin:
     ordinal: int
 
 
+_RUN_LINES = RunLines()
+
+
 @dataclass(frozen=True)
 class ImportedSweep:
     """A complete sweep: as a record, or as its lines of JSON, which large logs become without objects in between."""
@@ -156,11 +160,9 @@ class ImportedSweep:
         if self.figures is None:
             yield from record_lines(self.record())
             return
-        yield run_to_json(self.run) + "\n"
-        # One text for all rows: whoever writes them takes as long for each text as for a row.
-        yield "".join(self.figures.lines(self.run.run, self.ranks))
-        if self.end is not None:
-            yield to_json(self.end) + "\n"
+        # One text for all: whoever writes them takes as long for each text as for a row.
+        end = f"{end_to_json(self.end)}\n" if self.end is not None else ""
+        yield "".join([_RUN_LINES.of(self.run), "\n", *self.figures.lines(self.run.run, self.ranks), end])
 
     def __len__(self) -> int:
         """How many cases there are."""

@@ -97,34 +97,19 @@ class PlainRows:
         factor = bus_factor(self.sweep.collective, ranks) or 0.0
         scale = factor * payload_factor(self.sweep.collective, ranks) / 1e3
         sizes, times, _, buses, times_in, _, buses_in = self._figures
-        shortest = list(map(min, times, times_in))
         # A time of 0 breaks no bound, but it may be the shorter of the two: the slow way looks at both.
-        least = min(shortest)
+        least = min(*times, *times_in)
         if least < least_us or least <= 0:
             return False
         if max(buses) > most_rate or max(buses_in) > most_rate:
             return False
-        rate: float = max(map(truediv, sizes, shortest)) * scale
+        rate: float = max(*map(truediv, sizes, times), *map(truediv, sizes, times_in)) * scale
         return rate <= most_rate
 
     def agree(self) -> bool:
         """Whether each row surely follows from its size, time and bandwidths; False sends them to a closer look."""
         sizes, times, rates, buses, times_in, rates_in, buses_in = self._figures
-        ratio, ratio_in = _ratio(rates, buses), _ratio(rates_in, buses_in)
-        for each in (ratio, ratio_in):
-            if each and not 0.45 < each < 2.05:
-                return False
-        columns = zip(sizes, times, rates, buses, times_in, rates_in, buses_in, strict=True)
-        for size, time, rate, bus, time_in, rate_in, bus_in in columns:
-            room, room_in = 0.01 + 0.02 * rate, 0.01 + 0.02 * rate_in
-            if (
-                abs(bus - ratio * rate) > 2 * room
-                or abs(size / 1000 - rate * time) > room * time
-                or abs(bus_in - ratio_in * rate_in) > 2 * room_in
-                or abs(size / 1000 - rate_in * time_in) > room_in * time_in
-            ):
-                return False
-        return True
+        return _all_follow(sizes, times, rates, buses) and _all_follow(sizes, times_in, rates_in, buses_in)
 
     def __len__(self) -> int:
         return 2 * len(self.rows)
@@ -136,14 +121,38 @@ def _ratio(rates: list[float], buses: list[float]) -> float:
     return buses[rates.index(best)] / best if best else 0.0
 
 
-_PIECES = 13
+def _all_follow(sizes: list[float], times: list[float], rates: list[float], buses: list[float]) -> bool:
+    ratio = _ratio(rates, buses)
+    if ratio and not 0.45 < ratio < 2.05:
+        return False
+    low, high = ratio - 0.04, ratio + 0.04
+    for size, time, rate, bus in zip(sizes, times, rates, buses, strict=True):
+        # The size in thousands over the time, and the bus bandwidth, each with room for what two decimals hide.
+        if not (
+            (0.98 * rate - 0.01) * time <= size / 1000 <= (1.02 * rate + 0.01) * time
+            and low * rate - 0.02 <= bus <= high * rate + 0.02
+        ):
+            return False
+    return True
+
+
+_PIECES = 9
 """Texts of which a line of JSON is joined: constants and cells in turn."""
 
 
 @lru_cache(maxsize=64)
-def _numbered(collective: str, rows: int) -> list[str]:
-    """What follows `"case":` in the lines of so many rows."""
-    return [f'{index},"collective":"{collective}","bytes":' for index in range(2 * rows)]
+def _leads(collective: str, sizes: tuple[str, ...], placement: str | None, second: int) -> list[str]:
+    """What stands between `"case":` and the time, row by row: the tables of one log have the same sizes."""
+    place = f',"placement":{json.dumps(placement)},"outcome":"measured","time_us":'
+    return [
+        f'{2 * index + second},"collective":"{collective}","bytes":{size}{place}' for index, size in enumerate(sizes)
+    ]
+
+
+@lru_cache(maxsize=64)
+def _counts(shared: str, counts: tuple[str, ...]) -> list[str]:
+    """What stands between the bus bandwidth and the wrong elements, row by row."""
+    return [f'{shared},"count":{count},"wrong":' for count in counts]
 
 
 def columns_to_json(words: list[str], sweep: Sweep, run: str, ranks: int | None) -> str:
@@ -153,20 +162,18 @@ def columns_to_json(words: list[str], sweep: Sweep, run: str, ranks: int | None)
     """
     at = len(sweep.layout.lead)
     width = at + 8
-    rows = len(words) // width
+    sizes = tuple(words[::width])
     head = f'{{"schema":1,"kind":"case","run":{json.dumps(run, ensure_ascii=False)},"case":'
     tail = _tail(sweep)
-    shared = f'{_middle(sweep, tuple(words[2:at]), ranks)},"count":'
-    placed = [f',"placement":{json.dumps(each)},"outcome":"measured","time_us":' for each in sweep.layout.placements]
-    first = [head, "", "", placed[0], "", ',"algbw_GBps":', "", ',"busbw_GBps":', "", shared, "", ',"wrong":', ""]
-    second = [tail + head, *first[1:]]
-    second[3] = placed[1]
-    pieces = (first + second) * rows
-    pieces[:: 2 * _PIECES] = [head, *[tail + head] * (rows - 1)]
-    pieces[1::_PIECES] = _numbered(sweep.collective, rows)
+    counts = _counts(_middle(sweep, tuple(words[2:at]), ranks), tuple(words[1::width]))
+    pieces = [tail + head, "", "", ',"algbw_GBps":', "", ',"busbw_GBps":', "", "", ""] * (2 * len(sizes))
+    pieces[0] = head
     step = 2 * _PIECES
-    for offset, figures in ((0, at), (_PIECES, at + 4)):
-        for piece, column in ((2, 0), (4, figures), (6, figures + 1), (8, figures + 2), (10, 1), (12, figures + 3)):
+    for second, placement in enumerate(sweep.layout.placements):
+        offset, figures = second * _PIECES, at + 4 * second
+        pieces[offset + 1 :: step] = _leads(sweep.collective, sizes, placement, second)
+        pieces[offset + 7 :: step] = counts
+        for piece, column in ((2, figures), (4, figures + 1), (6, figures + 2), (8, figures + 3)):
             pieces[offset + piece :: step] = words[column::width]
     pieces.append(tail)
     return "".join(pieces)

@@ -54,7 +54,12 @@ def run_to_json(run: Run) -> str:
     encoded["ranks"] = []
     # Nothing but the field itself can read `"ranks":[]`: in a string the quotes would be escaped, and what may hold
     # objects of its own (options, extra) follows later.
-    return _ENCODER.encode(encoded).replace('"ranks":[]', f'"ranks":[{",".join(map(_rank_to_json, run.ranks))}]', 1)
+    return _ENCODER.encode(encoded).replace('"ranks":[]', f'"ranks":[{ranks_to_json(run.ranks)}]', 1)
+
+
+def ranks_to_json(ranks: Iterable[Rank]) -> str:
+    """What stands between the brackets of `ranks`."""
+    return ",".join(map(_rank_to_json, ranks))
 
 
 def _rank_to_json(rank: Rank) -> str:
