@@ -107,9 +107,14 @@ def _end_of(member: Member) -> str:
 
 
 def _died(members: Sequence[Member]) -> Verdict | None:
-    """Fewer than half of the processes have ended without going through their exit, as by a signal."""
+    """Fewer than half of the processes have ended without going through their exit, as by a signal.
+
+    Or half of them, where NCCL gave an error to each of the others and to none of these: they felt it first.
+    """
     dead = [member for member in members if member.process.state == GONE]
-    if not dead or 2 * len(dead) >= len(members):
+    others = [member for member in members if member.process.state != GONE]
+    felt = all(each.row.last_error for each in others) and not any(each.row.last_error for each in dead)
+    if not dead or len(dead) > len(others) or (len(dead) == len(others) and not felt):
         return None
     who = "; ".join(f"{member} ended without a word, its last call {_place(member)}" for member in dead[:8])
     text = f"{sentence(who)}. The other ranks of {name_of(members)} went through their exit."

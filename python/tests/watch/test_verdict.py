@@ -276,6 +276,15 @@ def test_a_process_that_was_killed_within_the_call_is_named_after_the_end() -> N
     assert after(GONE, GONE, GONE, EXITED) is None
 
 
+def test_of_two_processes_the_one_that_ended_without_a_word_is_named_if_nccl_told_the_other() -> None:
+    verdict = after(EXITED, GONE, errors=(6, 0))
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == (GONE, (1,))
+    # The one may have been ended by its own watchdog after the other had left.
+    assert after(EXITED, GONE) is None
+    assert after(EXITED, GONE, errors=(0, 6)) is None
+
+
 def test_a_process_that_left_without_an_error_of_its_own_is_named_after_the_end() -> None:
     verdict = after(EXITED, EXITED, EXITED, EXITED, errors=(6, 6, 6, 0))
     assert verdict is not None
