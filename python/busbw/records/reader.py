@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.base.files import open_to_read
+from busbw.base.text import clean
 from busbw.records.decode import InvalidLineError, Line, decode
 from busbw.records.model import Case, End, Record, Run
 
@@ -81,25 +82,25 @@ def parse_records(stream: BinaryIO, name: str) -> list[Record]:
 
 
 def _finished(each: _Building, name: str, file_notes: list[str]) -> Record:
-    notes = each.notes + file_notes
+    notes, run = each.notes + file_notes, clean(each.run.run)
     if each.end is None:
-        notes.append(f"{name}: run {each.run.run} has no end line: it was cut off, its {len(each.cases)} cases stand")
+        notes.append(f"{name}: run {run} has no end line: it was cut off, its {len(each.cases)} cases stand")
     elif each.end.cases != len(each.cases):
-        notes.append(f"{name}: run {each.run.run} ended with {each.end.cases} cases, but {len(each.cases)} are here")
+        notes.append(f"{name}: run {run} ended with {each.end.cases} cases, but {len(each.cases)} are here")
     return Record(each.run, tuple(each.cases), each.end, tuple(notes))
 
 
 def _add(line: Line, building: dict[str, _Building], where: str) -> None:
     if isinstance(line, Run):
         if line.run in building:
-            raise UserError(f"{where}: run {line.run} starts a second time; a file holds each run once")
+            raise UserError(f"{where}: run {clean(line.run)} starts a second time; a file holds each run once")
         building[line.run] = _Building(line)
         return
     run = building.get(line.run)
     if run is None:
-        raise UserError(f"{where}: a line of run {line.run} comes before its run line")
+        raise UserError(f"{where}: a line of run {clean(line.run)} comes before its run line")
     if run.end is not None:
-        raise UserError(f"{where}: a line of run {line.run} comes after its end line")
+        raise UserError(f"{where}: a line of run {clean(line.run)} comes after its end line")
     if isinstance(line, Case):
         run.cases.append(line)
     else:

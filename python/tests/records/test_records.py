@@ -172,6 +172,7 @@ def test_read_record_refuses_a_file_of_several(tmp_path: Path) -> None:
         ('{"schema":1,"kind":"walk"}\n', "kind is 'walk'"),
         ('{"schema":1,"kind":"run"}\n', "missing"),
         ('{"schema":1,"kind":"end","run":"x","outcome":"completed","cases":0}\n', "before its run line"),
+        ('{"schema":1,"kind":"end","run":"x\\ny","outcome":"completed","cases":0}\n', "run x\ufffdy comes before"),
         ('{"a":' * 100_000 + "\n", "nested too deeply|not JSON"),
         (
             '{"schema":1,"kind":"end","run":"x","outcome":"completed","cases":' + "9" * 5000 + "}\n",
