@@ -65,6 +65,9 @@ class Bench:
     mps: bool
     torch_python: str
     starts: int
+    trials: int = 1
+    """Of each fault; every one at a moment of its own."""
+    seed: int = 1
 
 
 Lanes = list[list[list[str]]]
@@ -119,7 +122,7 @@ def faults(bench: Bench) -> Lanes:
 def one_fault(bench: Bench, name: str) -> list[str]:
     library = ["--library", bench.library] if bench.on_gpus else []
     return python(ROOT / "bench/watch/faults.py", "--build", bench.build, *library, "--ranks", bench.ranks,
-                  "--trials", 1, "--steps", 200, "--faults", name)  # fmt: skip
+                  "--trials", bench.trials, "--seed", bench.seed, "--steps", 200, "--faults", name)  # fmt: skip
 
 
 def hosts(bench: Bench) -> Lanes:
@@ -182,6 +185,8 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--torch-python", default=sys.executable, help="a Python with torch")
     parser.add_argument("--starts", type=int, default=5, help="of the step cost")
+    parser.add_argument("--trials", type=int, default=1, help="of each fault")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments of faults")
     parser.add_argument("--mps", choices=("yes", "no"), default="yes")
     parser.add_argument("--without-gpus", action="store_true", help="the library works in host memory: to try this")
     parser.add_argument("--seconds", type=float, default=360.0, help="for all steps together")
@@ -197,7 +202,7 @@ def main() -> int:
         bench = Bench(
             args.build.resolve(), staged(args.build.resolve(), Path(folder)), args.library.resolve(), args.ranks,
             args.output.resolve(), not args.without_gpus, args.mps == "yes" and not args.without_gpus,
-            args.torch_python, args.starts,
+            args.torch_python, args.starts, args.trials, args.seed,
         )  # fmt: skip
         for name in args.steps or STEPS:
             left_s = end - time.monotonic()
@@ -205,7 +210,7 @@ def main() -> int:
                 summary[name] = {"right": False, "why": "no time was left"}
                 print(f"{name}: no time was left", flush=True)
             else:
-                summary[name] = carried_out(bench, name, min(left_s, STEPS[name].limit_s), Path(folder))
+                summary[name] = carried_out(bench, name, min(left_s, args.trials * STEPS[name].limit_s), Path(folder))
             (bench.output / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
     return int(any(not each["right"] for each in summary.values()))
 

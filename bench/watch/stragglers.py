@@ -4,6 +4,7 @@
     python3 bench/watch/stragglers.py --build build --ranks 2 --healthy 20000 --injected 100 --library libnccl.so.2
 
 With --library each rank has a GPU and waits for each call; who is late is told by the times of all calls on the GPU.
+With --shared too, all ranks share one GPU, for which CUDA's MPS has to run.
 Each step works for about --work microseconds (the rank sleeps) and then all-reduces. For ten steps in a row one rank
 sleeps 200 to 1000 us more; which one, when and how long comes from the seed. Between two such spells are at least 100
 healthy steps. The result has the load of the machine, as that makes ranks late too.
@@ -64,7 +65,7 @@ def rank(args: argparse.Namespace) -> None:
     from busbw.watch.gpu_memory import Gpu
 
     me = int(os.environ["RANK"])
-    gpu = Gpu(me) if args.library else None
+    gpu = Gpu(0 if args.shared else me) if args.library else None
     nccl = ctypes.CDLL(args.nccl)
     nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
     unique, file = UniqueId(), Path(args.folder) / "id"
@@ -133,7 +134,11 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, object]:
     words = [sys.executable, __file__, *sys.argv[1:], "--nccl", str(args.build / "lib" / "libbusbw_record.so")]
     load = os.getloadavg()[0]
     ranks = [
-        Child(f"rank {number}", [*words, "--folder", str(folder)], {**environ, "RANK": str(number)})
+        Child(
+            f"rank {number}",
+            [*words, "--folder", str(folder)],
+            {**environ, "RANK": str(number), **({"NCCL_HOSTID": f"host{number}"} if args.shared else {})},
+        )
         for number in range(args.ranks)
     ]
     if Supervisor(ranks, Rules(speaker="stragglers")).run() != 0:
@@ -166,6 +171,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--library", type=Path, help="an NCCL, with a GPU for each rank")
+    parser.add_argument("--shared", action="store_true", help="all on GPU 0 under CUDA's MPS, each a host for NCCL")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--healthy", type=int, default=100_000)
     parser.add_argument("--injected", type=int, default=100)
