@@ -65,6 +65,21 @@ class Hit:
     groups: dict[tuple[tuple[str, str], ...], None] = field(default_factory=dict)
 
 
+_START = re.compile(
+    r"NCCL version \d|\busing nccl==|Init torch distributed begin|Bootstrap *: *Using|initializing torch distributed"
+    r"|CustomAllreduce is disabled because this process group spans|Initializing distributed: GLOBAL_RANK"
+    r"|[Ww]aiting in store based barrier|Added key: store_based_barrier|NCCL INFO Using network|Backend: nccl"
+    r"|distributed_init_method=|is assigned as DP rank|process group (?:init|started)|init_process_group"
+    r"|distributed init \(rank|compiling and loading fused kernels|All distributed processes registered",
+    re.IGNORECASE,
+)
+"""What a job prints while its ranks look for each other, after which it waits."""
+_ON = re.compile(
+    r"\b(?:took|complet\w+|finished|done|ready|loaded|loading|success\w*|passed|pass|running on|saved"
+    r"|results?|it/s|s/it|100%|fired up|training|epoch|step)\b",
+    re.IGNORECASE,
+)
+"""What tells that they found each other."""
 _LAST_ERROR = "Last error:"
 _NO_SENTENCE = re.compile(
     r"\W*$|.{0,4}$|Traceback|\W*File \"|Exception raised|.*NCCL INFO|.*Last error|frame #|.{0,4}run with"
@@ -77,7 +92,8 @@ class Scan:
 
     Of nccl-tests: headers of tables, rows, and starts after which another one came before any row. `alive` is the
     last line by which a job shows that it goes on, `ended` that by which it says that it ended as it should, `strange`
-    are the first lines that speak of an error nobody knows, `odd` those with words that may be of one.
+    are the first lines that speak of an error nobody knows, `odd` those with words that may be of one,
+    `began` is the last line of ranks that look for each other.
     """
 
     source: str
@@ -88,6 +104,7 @@ class Scan:
     ended: int = 0
     strange: tuple[tuple[int, str], ...] = ()
     odd: tuple[tuple[int, str], ...] = ()
+    began: tuple[int, str] = (0, "")
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -119,6 +136,8 @@ class Scanning:
         """Those shapes by which a job shows that it goes on, of which a signature might speak too."""
         self.ended = 0
         self.trouble = Trouble()
+        self.began = (0, "")
+        self.start_shapes: set[bytes] = set()
         self.hit = 0
         """The last line of which a signature spoke."""
         self.ignored = False
@@ -134,7 +153,7 @@ class Scanning:
     def finished(self, lines: int) -> Scan:
         """What was found in that many lines."""
         kept = tuple(self.trouble.strange), tuple(self.trouble.odd)
-        return Scan(self.source, lines, self.hits, self.kinds, self.alive, self.ended, *kept)
+        return Scan(self.source, lines, self.hits, self.kinds, self.alive, self.ended, *kept, self.began)
 
     def look(self, raw: str, number: int) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""
@@ -164,6 +183,9 @@ class Scanning:
         known = self.shapes.get(key)
         if known != () or self.ignored:
             self._look_at(line, number, key, known)
+        if key in self.start_shapes:
+            self.began = number, line
+            return False
         if self.trouble.boxed or RULE in line:
             self.trouble.ruled(line, number, known=self.hit == number)
             return False
@@ -215,6 +237,10 @@ class Scanning:
         if benign.is_echo(line) or any(each.search(line) for each in harmless):
             self.ignored = benign.opens_ignored(line)
             return ()
+        if _START.search(line) and len(self.start_shapes) < MAX_SHAPES:
+            self.start_shapes.add(key)
+        elif self.began[0] and _ON.search(line):
+            self.began = (0, "")
         found = tuple(self.signatures[each] for each in numbers if each < mine)
         _count_kind(line, self.kinds)
         if any(word in lowered for word in _ALIVE_WORDS):

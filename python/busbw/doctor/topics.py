@@ -25,9 +25,9 @@ _DULL = re.compile(
 _TOPICS = tuple(
     (re.compile(words, re.IGNORECASE), name)
     for words, name in (
-        (r"nvswitch|\bsxid\b", "nvswitch-error"),
         (r"\bimex\b|compute-?domain", "imex"),
         (r"fabric-?manager|nv-fabricmanager|\bnvlsm\b|\bfabric state\b|FABRIC_MANAGER", "fabric-manager"),
+        (r"nvswitch|\bsxid\b", "nvswitch-error"),
         (r"nvlink", "nvlink-error"),
         (r"\[ERROR\] \[tid \d+\]", "fabric-manager"),
         (r"\becc\b|double[- ]bit|row[- ]remap|uncorrectable", "gpu-memory-error"),
@@ -98,7 +98,7 @@ def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | Non
     effects = {each.name for each in loud if each.name not in _EMPTY}
     found = list(_before(scans, effects) if effects else _found(scans))
     if not loud:
-        found = found or list(_hinted(scans)) or list(_unknown(scans))
+        found = found or list(_hinted(scans)) or list(_unknown(scans)) or list(_stuck(scans))
     if not found:
         return None
     nearest = min(found, key=lambda each: each.stage)
@@ -145,6 +145,31 @@ def _unknown(scans: Sequence[Scan]) -> Iterator[Finding]:
             if line > scan.alive and not scan.ended and (thrown or (not scan.alive and _LOUD.search(text[:MAX_LOOK]))):
                 yield _first_unknown(text, Evidence(clean(text)[:200], scan.source, line))
                 break
+
+
+STUCK = "stuck-at-start"
+NEAR = 6
+"""Lines that other parts of a program may still print while its ranks wait."""
+
+
+def _stuck(scans: Sequence[Scan]) -> Iterator[Finding]:
+    """A log that ends where ranks look for each other."""
+    for scan in scans:
+        line, text = scan.began
+        if line and line > scan.alive and not scan.ended and scan.lines - line < NEAR:
+            yield Finding(
+                STUCK,
+                Severity.WARNING,
+                "the log ends where ranks look for each other: unless the log was cut off, one of them never came, or "
+                "they cannot reach each other",
+                (Evidence(clean(text)[:200], scan.source, line),),
+                Cost("the job never starts"),
+                "see that every rank of every host was started and printed this line; over hosts name the interface "
+                "they share (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME) and open all ports; on one host try "
+                "NCCL_P2P_DISABLE=1 (ACS, IOMMU) and a larger /dev/shm",
+                Proof(instruction="confirm: NCCL_DEBUG=INFO on all ranks, py-spy dump --pid PID on each that waits"),
+                stage=Stage.FAILURE,
+            )
 
 
 def _first_unknown(text: str, evidence: Evidence) -> Finding:

@@ -16,7 +16,7 @@ from busbw.doctor.inputs import Inputs, read_inputs
 from busbw.doctor.signature import Signature
 from busbw.doctor.signature_page import page
 from busbw.doctor.signatures import SIGNATURES
-from busbw.doctor.topics import UNKNOWN
+from busbw.doctor.topics import STUCK, UNKNOWN
 from busbw.doctor.triggers import TriggerIndex, triggers_of
 
 from .corpus import healthy
@@ -71,7 +71,7 @@ def test_healthy_logs_give_nothing_above_a_note(name: str, text: str, tmp_path: 
     [
         ("", "it is empty"),
         ("epoch 1 loss 2.3\nepoch 2 loss 2.1\n", "it holds no line of NCCL"),
-        ("h:1:2 [0] NCCL INFO Using network IB\n", "no communicator's init is in it"),
+        ("h:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB\n", "no communicator's init is in it"),
     ],
 )
 def test_silence_is_not_called_health(
@@ -305,6 +305,24 @@ def test_an_error_in_unknown_words_is_told_by_the_part_it_names(line: str, name:
     assert all("no signature knows" in each.title and each.fix for each in found)
 
 
+@pytest.mark.parametrize(
+    ("text", "stuck"),
+    [
+        ("loading flux\nNCCL version 2.27.5+cuda12.9\n", True),
+        ("NCCL version 2.27.5+cuda12.9\nusing flux\nNCCL version 2.27.5+cuda12.9\n", True),
+        ("NCCL version 2.27.5+cuda12.9\nmodel loading took 3.1 s\n", False),
+        ("NCCL version 2.27.5+cuda12.9\n" + "the moon\n" * 9, False),
+        ("NCCL version 2.27.5+cuda12.9\nstep 3 loss 2.0\n", False),
+        ('NCCL version 2.27.5+cuda12.9\n"POST /flux HTTP/1.1" 200 OK\n', False),
+        ("NCCL version 2.27.5+cuda12.9\nRuntimeError: CUDA out of memory\n", False),
+        ("loading flux\n", False),
+    ],
+)
+def test_a_log_that_ends_where_ranks_look_for_each_other_is_told(text: str, stuck: bool, tmp_path: Path) -> None:
+    found = [each for each in loud(text, tmp_path) if each.name == STUCK]
+    assert len(found) == stuck and all("unless the log was cut off" in each.title and each.fix for each in found)
+
+
 def test_a_warning_of_nccl_behind_a_strange_prefix_is_told(tmp_path: Path) -> None:
     found = loud("[host-1][77:78][0][flux.cc:89] NCCL WARN The moon is in the wrong phase\n", tmp_path)
     assert [(each.name, "wrong phase" in each.title) for each in found] == [("nccl-error", True)]
@@ -424,7 +442,7 @@ def test_what_all_ranks_came_through_is_no_fault(begun: int, names: list[str], t
 
 def test_two_processes_of_one_rank_are_a_fault_and_one_of_each_is_none(tmp_path: Path) -> None:
     ranks = [f"initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/4\n" for rank in range(4)]
-    assert loud("".join(ranks), tmp_path) == []
+    assert [each.name for each in loud("".join(ranks), tmp_path) if each.name != STUCK] == []
     assert [each.name for each in loud("".join(ranks + ranks), tmp_path)] == ["ranks-alike"]
 
 

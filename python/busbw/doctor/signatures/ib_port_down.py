@@ -16,6 +16,8 @@ SIGNATURE = Signature(
         r"LINK_UP.{0,40}SM lid 0\b",
         r"async event ?: ?.{0,20}port (?:error|down)",
         r"\bport error",
+        r"opensm\b.{0,160}has gone down",
+        r"Line protocol on Interface.{0,80}changed state to down|\bLINK_?DOWN\b.{0,60}(?:mlx5|gpu|ib)",
         r"\b(?:NIC Link is Down|link down event)\b",
         r"PORT_ERR",
         r"mlx\d_\w+.{0,60}(?:Link down|port \d+ (?:is )?down|state.{0,10}DOWN)",

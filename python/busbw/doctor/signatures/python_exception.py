@@ -20,8 +20,8 @@ SIGNATURE = Signature(
         rf"^{_HEAD}(?<![\w.])(?P<error>AssertionError|StopIteration|StopAsyncIteration|EOFError|RecursionError|NotImplementedError)"
         r":?\W{0,3}$",
         rf"^{_HEAD}(?<![\w.])(?P<error>Exception|EOFError|RecursionError|OverflowError|FloatingPointError|StopIteration"
-        r"|generator raised StopIteration|[A-Z]\w{2,40}(?<!Runtime)(?<!Dist)(?<!Backend)(?<!Store)(?<!Network)"
-        r"(?<!Timeout)(?<!Connection)(?<!ChildFailed)(?<!Process)(?<!Accelerator)(?<!OutOfMemory)(?<!System)(?<!XlaRuntime)Error)"
+        r"|generator raised StopIteration|(?-i:[A-Z]\w{2,40}(?<!Runtime)(?<!Dist)(?<!Backend)(?<!Store)(?<!Network)"
+        r"(?<!Timeout)(?<!Connection)(?<!ChildFailed)(?<!Process)(?<!Accelerator)(?<!OutOfMemory)(?<!System)(?<!XlaRuntime)Error))"
         r": .{3,}",
         rf"^{_HEAD}(?<![\w.])(?!torch\.|subprocess\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
         r"(?P<error>[a-z_]\w{1,40}(?:\.\w{1,60}){1,6}(?:Error|Exception)): .{3,}",
@@ -29,6 +29,7 @@ SIGNATURE = Signature(
         rf"(?P<error>(?:\w{{1,40}}\.){{1,5}}(?:errors?|exceptions?|exc)\.\w{{2,60}}(?<!Warning)): .{{3,}}",
         rf"^{_HEAD}(?<![\w.])(?P<error>MaxRetryError|HTTPError|ProcessRaisedException|ProcessExitedException|_?pickle\.\w*Error)",
         r"(?P<error>RuntimeError: DataLoader timed out)",
+        r"(?P<error>No module named '?[\w.]{1,60})",
         rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
         r"|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device|address|init"
         r"|barrier|collective|default group|closed|reset|refused))",

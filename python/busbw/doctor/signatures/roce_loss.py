@@ -22,6 +22,8 @@ SIGNATURE = Signature(
         r"LinkDownedCounter\W*[1-9]",
         r"OOO RQ is force enabled but",
         r"pause storm",
+        r"\b(?:[Ee]ffective|[Rr]aw|[Ss]ymbol) BER\b.{0,40}(?:exceed|above|high)",
+        r"^-E- .{0,120}\b(?:BER|errors?|counter)\b",
         r"port_xmit_discards\b\W*[1-9]",
     ),
     between_nodes=True,

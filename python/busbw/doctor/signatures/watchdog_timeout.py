@@ -86,6 +86,7 @@ SIGNATURE = Signature(
         r"NCCL.{0,80}operation timed out",
     ),
     explains=("torch-distributed-error", "server-waits"),
+    unless=("keep alive watchdog", "netdev watchdog"),
     confirm="py-spy dump --pid PID on the ranks that lag or are silent; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 keeps what "
     "each rank called (flight recorder)",
     cure=(
