@@ -21,6 +21,9 @@ sys.path.insert(0, str(ROOT / "python"))
 from busbw.watch.gpu_memory import Gpu  # noqa: E402
 
 ROUNDS = 9
+PAIRS = 6
+BUSY_BYTES, BUSY_CALLS = 256 << 20, 40
+"""About four milliseconds of work in a GPU's memory."""
 
 
 def main() -> int:
@@ -40,6 +43,7 @@ def main() -> int:
     driver.cuEventCreate(ctypes.byref(event), 0)
     print(f"the second one created: {(time.perf_counter_ns() - begun) / 1e3:.1f} us")
     gpu.wait(stream)
+    print_timed_pairs(driver, gpu, stream)
     empty = each_ns(args.calls, lambda: driver.cuDriverGetVersion(ctypes.byref(number)))
     functions: dict[str, Callable[[], object]] = {
         "cuStreamIsCapturing": lambda: driver.cuStreamIsCapturing(stream, ctypes.byref(number)),
@@ -53,6 +57,30 @@ def main() -> int:
     print(f"cuEventRecord: {each_ns(200, lambda: driver.cuEventRecord(kept, stream), gpu, stream) - empty:.0f} ns")
     print(f"the clock: {each_ns(args.calls, time.monotonic_ns) - each_ns(args.calls, int):.0f} ns")
     return 0
+
+
+def print_timed_pairs(driver: ctypes.CDLL, gpu: Gpu, stream: ctypes.c_void_p) -> None:
+    """What each step of a timed call takes the first times, while the stream has work."""
+    memory = gpu.allocate(BUSY_BYTES)
+    for number in range(PAIRS):
+        for _ in range(BUSY_CALLS):
+            gpu.clear(memory, BUSY_BYTES, stream)
+        pair, took, between = [ctypes.c_void_p(), ctypes.c_void_p()], [], ctypes.c_float()
+        for event in pair:
+            begun = time.perf_counter_ns()
+            driver.cuEventCreate(ctypes.byref(event), 0)
+            made = time.perf_counter_ns()
+            driver.cuEventRecord(event, stream)
+            took += [made - begun, time.perf_counter_ns() - made]
+        begun = time.perf_counter_ns()
+        driver.cuEventQuery(pair[1])
+        took.append(time.perf_counter_ns() - begun)
+        gpu.wait(stream)
+        begun = time.perf_counter_ns()
+        driver.cuEventElapsedTime(ctypes.byref(between), *pair)
+        took.append(time.perf_counter_ns() - begun)
+        words = ", ".join(f"{each / 1e3:.1f}" for each in took)
+        print(f"pair {number + 1}, us: begin made, noted, end made, noted, asked, elapsed: {words}")
 
 
 def each_ns(calls: int, call: Callable[[], object], gpu: Gpu | None = None, stream: object = None) -> float:
