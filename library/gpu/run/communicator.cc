@@ -1,15 +1,15 @@
-// Memory and launches of one rank of an accelerated communicator.
+// Launches of one rank of an accelerated communicator, their order, and its end.
 #include "library/gpu/run/communicator.h"
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <thread>
 #include <utility>
 
 #include "library/common/failure.h"
 #include "library/gpu/check/ledger.h"
+#include "library/gpu/run/releaser.h"
 #include "library/gpu/watch/background.h"
 
 namespace busbw::gpu {
@@ -18,65 +18,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A quiet NaN in half, bfloat16 and float alike.
-constexpr std::uint32_t sentinel_word = 0xFFFAFFFA;
-
 // A peer that has not destroyed the communicator by then does not get to keep our memory.
 constexpr seconds patience_with_peers{30};
 
 }  // namespace
-
-ScratchMemory::ScratchMemory(std::shared_ptr<Device> device, int ranks, int channels)
-    : device_(std::move(device)), layout_(Layout::of(ranks, channels)) {
-  scratch_ = static_cast<unsigned char*>(device_->allocate(layout_.bytes));
-  state_ = static_cast<ChannelState*>(device_->allocate(sizeof(ChannelState) * std::size_t(layout_.channels)));
-  abort_word_ = device_->allocate_host(sizeof(std::uint32_t));
-  words_ = device_->allocate_host(Layout::words_bytes);
-  for (int lane = 0; lane < staged_lanes; ++lane) {
-    for (int which = 0; which < staged_words; ++which) {
-      for (int writer = 0; writer < max_ranks; ++writer) {
-        const std::uint64_t at = layout_.staged_word(lane, StagedWord(which), writer) - layout_.words_start;
-        static_cast<std::uint32_t*>(words_.host)[at / sizeof(std::uint32_t)] = told_by(StagedWord(which));
-      }
-    }
-  }
-}
-
-void ScratchMemory::settle(int channels) {
-  layout_ = Layout::of(layout_.ranks, channels);
-  device_->fill(scratch_ + layout_.sentinel_start, sentinel_word, layout_.simple_start - layout_.sentinel_start);
-}
-
-// A device shields captures from release() itself. A guard here would ask for the devices in use, which this thread may
-// outlive.
-ScratchMemory::~ScratchMemory() {
-  device_->release(scratch_);
-  device_->release(state_);
-  device_->release(abort_word_);
-  device_->release(words_);
-}
-
-void ScratchMemory::release_waits(DeviceStream stream) const {
-  device_->copy_in(scratch_ + layout_.words_start, words_.host, Layout::words_bytes, stream);
-}
-
-void PeerMemory::open(int rank, const MemoryHandle& handle) {
-  address_[rank] = static_cast<unsigned char*>(device_->open(handle));
-  opened_[rank] = true;
-}
-
-void PeerMemory::reach(int rank, int ordinal, void* address) {
-  if (ordinal != device_->facts().ordinal) device_->reach(ordinal);
-  address_[rank] = static_cast<unsigned char*>(address);
-}
-
-void PeerMemory::close() {
-  for (int rank = 0; rank < max_ranks; ++rank) {
-    if (opened_[rank]) device_->close(address_[rank]);
-    opened_[rank] = false;
-    address_[rank] = nullptr;
-  }
-}
 
 Communicator::Communicator(CommunicatorParts parts)
     : parts_(std::move(parts)), order_(parts_.memory->device(), parts_.mixes_graphs) {
@@ -303,186 +248,6 @@ void Communicator::launch_in(const Turn& turn, const Call& call, const Choice& c
 void Communicator::fail(ncclResult_t code, const std::string& sentence) {
   parts_.health->poison(code, sentence);
   parts_.seat->announce_failure(sentence);
-}
-
-// Copy engines
-// ---------------------------------------------------------------------------------------------------
-
-void Communicator::add_window(ncclWindow_t handle, std::unique_ptr<Window> window) {
-  const std::lock_guard lock(guard_);
-  windows_[handle] = std::move(window);
-}
-
-void Communicator::remove_window(ncclWindow_t handle) {
-  {
-    const std::lock_guard lock(guard_);
-    if (!windows_.contains(handle)) return;
-  }
-  drain();
-  const AsideFromCaptures aside;
-  const std::lock_guard lock(guard_);
-  windows_.erase(handle);
-}
-
-const Window* Communicator::window_of(const Call& call) const {
-  if (windows_.empty() || reduces(call.collective)) return nullptr;
-  const std::size_t block = call.count * type_bytes(call.type);
-  const std::size_t bytes = call.collective == Collective::broadcast ? block : block * std::size_t(parts_.ranks);
-  if (call.collective == Collective::all_to_all) {
-    // A block that comes in would overwrite one that has yet to go out.
-    const auto send = reinterpret_cast<std::uintptr_t>(call.send);
-    const auto recv = reinterpret_cast<std::uintptr_t>(call.recv);
-    if (send < recv + bytes && recv < send + bytes) return nullptr;
-  }
-  for (const auto& [handle, window] : windows_) {
-    if (window->holds(call.recv, bytes)) return window.get();
-  }
-  return nullptr;
-}
-
-// The nth stream of ours that is free, or part of the same capture already.
-DeviceStream Communicator::side_stream(std::uint64_t capture, int nth) {
-  for (const DeviceStream stream : side_streams_) {
-    const std::uint64_t busy = device()->capture(stream);
-    if ((busy == 0 || busy == capture) && nth-- == 0) return stream;
-  }
-  while (nth-- >= 0) {
-    const AsideFromCaptures aside;
-    side_streams_.push_back(device()->create_stream());
-  }
-  return side_streams_.back();
-}
-
-// What staged.h writes down, into the call's stream and, for several pieces, two streams beside it.
-void Communicator::launch_staged(const Call& call, const Choice& choice, std::uint64_t capture) {
-  Device& on = *device();
-  if (!releaser_) releaser_ = std::make_unique<Releaser>(parts_.health, parts_.memory);
-  StagedRequest request{.collective = call.collective,
-                        .send = call.send,
-                        .recv = call.recv,
-                        .bytes = call.count * type_bytes(call.type),
-                        .op = ReduceOp(int(call.op)),
-                        .rank = parts_.rank,
-                        .pieces = choice.channels,
-                        .layout = constant_.layout};
-  std::copy(std::begin(constant_.scratch), std::end(constant_.scratch), request.scratch.begin());
-  std::array<DeviceStream, 3> streams{call.stream};
-  std::array<bool, 3> used{};
-  const std::vector<StagedStep> plan = staged_plan(request);
-  for (const StagedStep& step : plan) used[step.stream] = true;
-  const bool beside = used[StagedStep::push] || used[StagedStep::fetch];
-  if (beside) on.record(fork_, call.stream);
-  for (int i = 1; i < 3; ++i) {
-    if (!used[std::size_t(i)]) continue;
-    streams[std::size_t(i)] = side_stream(capture, i - 1);
-    on.wait(streams[std::size_t(i)], fork_);
-  }
-  // Words one after the other in a stream go to the driver together.
-  std::array<std::vector<WordStep>, 3> words;
-  const auto write_words = [&](std::size_t stream) {
-    if (!words[stream].empty()) on.order_by_words(words[stream].data(), words[stream].size(), streams[stream]);
-    words[stream].clear();
-  };
-  for (const StagedStep& step : plan) {
-    std::vector<WordStep>& here = words[step.stream];
-    for (int i = 0; i < step.word_count; ++i) {
-      const StagedStep::Word& word = step.words[std::size_t(i)];
-      here.push_back({word.at, word.value, step.kind == StagedStep::Kind::await});
-    }
-    for (int i = 0; step.kind == StagedStep::Kind::await && i < step.word_count; ++i) {
-      const StagedStep::Word& word = step.words[std::size_t(i)];
-      here.push_back({word.at, 1 - word.value, false});
-    }
-    if (step.word_count > 0) continue;
-    write_words(step.stream);
-    if (step.kind == StagedStep::Kind::copy) on.copy(step.to, step.from, step.bytes, streams[step.stream]);
-    if (step.kind == StagedStep::Kind::add) on.add(call.type, step.sum, streams[step.stream]);
-  }
-  for (std::size_t i = 0; i < words.size(); ++i) write_words(i);
-  for (int i = 1; i < 3; ++i) {
-    if (!used[std::size_t(i)]) continue;
-    on.record(join_, streams[std::size_t(i)]);
-    on.wait(call.stream, join_);
-  }
-}
-
-// A stream that waits for a word does not look at the abort word, as kernels do. So once the communicator is poisoned,
-// this thread lets the rank's words say all that can be waited for, again and again, until the streams have gone by.
-class Communicator::Releaser {
- public:
-  Releaser(std::shared_ptr<Health> health, std::shared_ptr<ScratchMemory> memory)
-      : health_(std::move(health)), memory_(std::move(memory)), thread_([this] { run(); }) {}
-  ~Releaser() {
-    {
-      const std::lock_guard lock(guard_);
-      ends_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  Releaser(const Releaser&) = delete;
-  Releaser& operator=(const Releaser&) = delete;
-
- private:
-  void run() {
-    std::unique_lock lock(guard_);
-    DeviceStream stream = nullptr;
-    while (!ends_) {
-      const bool poisoned = health_->code() != ncclSuccess;
-      if (poisoned && process_ends()) return;
-      if (poisoned) {
-        try {
-          if (!stream) stream = memory_->device()->create_stream();
-          memory_->release_waits(stream);
-        } catch (const Failure&) {
-          break;  // The GPU's context is lost, and with it everything that ran.
-        }
-      }
-      changed_.wait_for(lock, milliseconds(poisoned ? 1 : 20));
-    }
-    if (stream) memory_->device()->destroy(stream);
-  }
-
-  std::shared_ptr<Health> health_;
-  std::shared_ptr<ScratchMemory> memory_;
-  std::mutex guard_;
-  std::condition_variable changed_;
-  bool ends_ = false;
-  std::thread thread_;
-};
-
-// The rank's own part goes beside the copies to its peers, as it takes the GPU's memory and not its links:
-//
-//     stream   meet | copy to peer 1 | copy to peer 2 | ... | meet
-//     side     | copy to itself                             |
-void Communicator::launch_copies(const Call& call, std::uint64_t capture) {
-  const Window* window = window_of(call);
-  if (!window) throw Failure(ncclInvalidUsage, "The window of a call was taken away before its group ended.");
-  Device& on = *device();
-  const KernelArguments meeting = arguments(call);
-  const std::size_t block = call.count * type_bytes(call.type);
-  const auto from = [&](int rank) {
-    return static_cast<const unsigned char*>(call.send) +
-           (call.collective == Collective::all_to_all ? rank : 0) * block;
-  };
-  unsigned char* const mine = static_cast<unsigned char*>(call.recv) +
-                              (call.collective == Collective::broadcast ? 0 : std::size_t(parts_.rank) * block);
-  const bool sends = call.collective != Collective::broadcast || parts_.rank == call.root;
-  const bool copies_own = sends && from(parts_.rank) != mine;
-  if (copies_own) {
-    const DeviceStream side = side_stream(capture);
-    on.record(fork_, call.stream);
-    on.wait(side, fork_);
-    on.copy(mine, from(parts_.rank), block, side);
-    on.record(join_, side);
-  }
-  on.meet(meeting, call.stream);
-  for (int i = 1; sends && i < parts_.ranks; ++i) {
-    const int peer = peer_after(meeting, i);
-    on.copy(window->on(peer, mine), from(peer), block, call.stream);
-  }
-  if (copies_own) on.wait(call.stream, join_);
-  on.meet(meeting, call.stream);
 }
 
 Turn Communicator::before(DeviceStream stream, int collectives) {

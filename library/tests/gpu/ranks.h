@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "library/common/nccl/functions.h"
-#include "library/tests/gpu/fake_device.h"
+#include "library/tests/gpu/fake_devices.h"
 
 extern "C" {
 #define BUSBW_DECLARE(member, function) function##_t function;

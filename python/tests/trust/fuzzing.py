@@ -15,6 +15,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fuzzing_changes import LONGEST, changed
+from fuzzing_seeds import (
+    CONF,
+    EXECUTION,
+    FLEET,
+    FLIGHT,
+    GRAPH,
+    LINKS,
+    LOG,
+    LSPCI,
+    MATRIX,
+    NCCL_TABLE,
+    OLD_EXECUTION,
+    PARAM_CALLS,
+    PLAN,
+    PUBLISHED,
+    QUERY,
+    STEP,
+    TABLE,
+    THRESHOLDS,
+    TIMES,
+    TOML,
+    TOPOLOGY,
+)
 from made_recordings import Made, Row, write_pulses
 from made_recordings import write as write_recording
 from world_abroad import abroad_shapes
@@ -65,13 +89,7 @@ from busbw.watch.share import encode as encode_summary
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "python" / "tests" / "importers" / "samples"
 CORPUS = ROOT / "python" / "tests" / "doctor" / "corpus"
-LONGEST = 20_000  # bytes of an input
 LONGEST_SENTENCE = 1600  # characters, where nothing has to be spelled out
-TOKENS = (
-    b"0", b"-1", b"1e400", b"nan", b"N/A", b"99999999999999999999999", b"\xff", b"\xc3", b"\0", b"#", b"|", b"\t",
-    b"\r\n", b"\n", b"{", b"}", b"[", b"]", b'"', b"\\", b"=", b"<", b"/>", b"null", b"true", b"1" * 5000,
-    b"[" * 2000, b'{"a":' * 500, b"a." * 500, "²".encode(), "٣".encode(), b"\xed\xa0\x80", b"&lt;", b"h[1-99999999]",
-)  # fmt: skip
 
 
 class TooSlowError(Exception):
@@ -238,82 +256,6 @@ def _read_index(data: bytes, folder: Path) -> object:
         return index.rows("SELECT * FROM sqlite_master")
 
 
-LOG = (
-    "h:1:2 [0] NCCL INFO NCCL_DEBUG set by environment to INFO.\nh:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 "
-    "busId 1000 - Init COMPLETE\nh:1:2 [0] NCCL INFO Channel 00/08 : 0 1\nh:1:2 [0] NCCL WARN Call to ibv_poll_cq failed\n"
-)
-CONF = "NCCL_ALGO=Ring\n# x\nNCCL_IB_HCA = mlx5\nNCCL_BUFFSIZE=4194304\n"
-MATRIX = (
-    "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV12\t0-23\t0\nGPU1\tNV12\t X \t24-47\t1\n"
-    "\nLegend:\n  X = Self\n"
-)
-TOPOLOGY = (
-    '<system version="1"><cpu numaid="0" affinity="00ff" arch="x86_64" vendor="AuthenticAMD" familyid="23" modelid="49">'
-    '<pci busid="0001:00:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="80" rank="0" '
-    'gdr="1"><nvlink target="0002:00:00.0" count="12" tclass="0x030200"/></gpu></pci><nic><net name="mlx5_0" dev="0" '
-    'speed="200000" port="1" guid="0x1" maxconn="131072" gdr="1"/></nic></cpu></system>'
-)
-GRAPH = (
-    '<graphs version="1"><graph id="0" pattern="4" crossnic="0" nchannels="1" speedintra="20" speedinter="20" latencyinter='
-    '"0" typeintra="NVL" typeinter="PIX" samechannels="1"><channel><net dev="0"/><gpu dev="0"/><gpu dev="1"/><net dev="0"/>'
-    "</channel></graph></graphs>"
-)
-QUERY = (
-    "<nvidia_smi_log><driver_version>550.1</driver_version><cuda_version>12.4</cuda_version><gpu id='00000001:00:00.0'>"
-    "<product_name>NVIDIA H100</product_name><uuid>GPU-1</uuid><pci><pci_gpu_link_info><pcie_gen><max_link_gen>5"
-    "</max_link_gen><current_link_gen>5</current_link_gen></pcie_gen></pci_gpu_link_info></pci></gpu></nvidia_smi_log>"
-)
-LSPCI = (
-    "0001:00:00.0 3D controller: NVIDIA Corporation GA100 (rev a1)\n\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n"
-    "\tLnkSta:\tSpeed 16GT/s, Width x16\n\tKernel driver in use: nvidia\n"
-)
-LINKS = "GPU 0: NVIDIA A100 (UUID: GPU-1)\n\t Link 0: 25 GB/s\n\t Link 1: <inactive>\n"
-FLIGHT = json.dumps({"version": "2.4", "rank": 0, "entries": [
-    {"collective_seq_id": number, "profiling_name": "nccl:all_reduce", "state": "completed", "process_group": ["0", "x"],
-     "input_sizes": [[4]]} for number in range(5)
-]})  # fmt: skip
-FLEET = (
-    '{"busbw_fleet": 1, "nodes": ["a", "b"], "pods": {"a": "p", "b": "p"}, "rails": 1}\n'
-    '{"round": 0, "kind": "within", "channel": "rail0", "nodes": ["a", "b"], "samples": [1.0, 1.1]}\n'
-)
-THRESHOLDS = '[[threshold]]\ncollective = "all_reduce"\nbytes = "1G"\nmin_busbw_GBps = 200.0\nranks = 8\nsource = "x"\n'
-PLAN = 'command = ["all_reduce", "-b", "8"]\nranks = 2\n[[vary]]\nvariable = "NCCL_ALGO"\nvalues = ["Ring", "Tree"]\n'
-EXECUTION = json.dumps({"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [
-    {"id": 3, "name": "## process_group:init ##", "inputs": {"values": [
-        '[{"pg_name": "0", "pg_desc": "default_pg", "ranks": [], "group_size": 2, "group_count": 1}]'], "types": ["String"]}},
-    {"id": 9, "name": "record_param_comms", "ts": 5.5, "dur": 3, "inputs": {"values": [
-        [[6, 7, 0, 1024, 4, "cuda:0"]], [1, False], ["0", "default_pg"], 0, "allreduce", [], [], 0, 1, 2],
-        "types": ["GenericList[Tensor(float)]"]}, "outputs": {"values": [[[6, 7, 0, 1024, 4, "cuda:0"]]]},
-     "attrs": [{"name": "collective_name", "type": "string", "value": "allreduce"}, {"name": "dtype", "value": "Float"},
-               {"name": "in_msg_nelems", "value": 1024}, {"name": "out_msg_nelems", "value": 1024},
-               {"name": "pg_name", "value": "0"}, {"name": "in_split_size", "value": "[]"}]},
-]})  # fmt: skip
-OLD_EXECUTION = json.dumps({"schema": "1.0.1", "nodes": [
-    {"id": 1, "name": "## process_group:init ##", "inputs": ['[{"pg_name": "0", "ranks": {"0": 0, "1": 1}, "group_size": 2}]']},
-    {"id": 2, "name": "record_param_comms", "inputs": [[[6, 7, 0, 64, 4, "cuda:0"]], 1, ["0", "x"], 1, "broadcast", [], []],
-     "input_types": ["GenericList[Tensor(c10::BFloat16)]"], "outputs": [[[6, 7, 0, 64, 4, "cuda:0"]]]},
-]})  # fmt: skip
-PARAM_CALLS = json.dumps([
-    {"comms": "init", "pg_id": 0, "global_ranks": [0, 1], "world_size": 2},
-    {"comms": "all_reduce", "pg_id": 0, "in_msg_size": 8, "out_msg_size": 8, "dtype": "float", "startTime_ns": 7, "world_size": 2},
-    {"comms": "send", "pg_id": 0, "in_msg_size": 8, "out_msg_size": 8, "dtype": "half", "dst_rank": 1, "src_rank": 0},
-])  # fmt: skip
-TIMES = json.dumps({"schema": 1, "ranks": 2, "wrong": 0, "rank_us": 12.5, "calls": [
-    {"collective": "all_reduce", "count": 4, "type": "float32", "communicator": 0, "ranks": 2, "bytes": 16,
-     "recorded_us": None, "replayed_us": 5.5, "busbw_GBps": 0.01}
-]})  # fmt: skip
-PUBLISHED = '[[table]]\nmachine = "nc48v4"\nsource = "x"\nheld_out = true\ncollective = "all_reduce"\ngpus = 2\nnodes = 1\nrows = "1M 10 12,4M 30 31"\n'
-STEP = (
-    '[step]\nparallel = "fsdp"\nflops_per_s = 400e12\nbytes_per_s = 2.5e12\n[[layer]]\nname = "block"\ncount = 3\nforward_flops = 3.3e12\n'
-    'parameter_bytes = "404M"\ncollectives = [{name = "alltoall", bytes = "16M", when = "forward"}]\n'
-)
-TABLE = "busbw-table 1\ngpu any\nall_reduce ranks=4 from=0 to=65536 one_shot/ll\n"
-NCCL_TABLE = (
-    "busbw-tuner 1\nmeasured\nnccl 2.28.9\ngpu H100\ndriver 550\ntopology x\nranks 8\nnodes 1\n"
-    "rule all_reduce 0 1048576 ring/simple channels=16 gain=1.1..1.2\nend 1\n"
-)
-TOML = 'a.b.c = 1\n[x."y z"]\nd = [1, 2.5, "é", {e = 2026-11-22T00:00:00Z}]\n[[t]]\nf = """\nline"""\n'
-
 ENTRIES = {
     "importers": Entry(
         ("importers.lines", "importers.unwrap", "importers.flat", "importers.flat_json", "importers.names", "importers.by_values",
@@ -365,51 +307,6 @@ ENTRIES = {
     ),
 }  # fmt: skip
 """By name: every reader of what others made."""
-
-
-def changed(chance: random.Random, seeds: list[bytes]) -> bytes:
-    """A seed with a few changes, or two seeds joined."""
-    data = bytearray(chance.choice(seeds))
-    if chance.random() < 0.2:
-        other = chance.choice(seeds)
-        data = data[: chance.randrange(len(data) + 1)] + other[chance.randrange(len(other) + 1) :]
-    for _ in range(chance.choice((1, 1, 2, 3, 8))):
-        chance.choice((_flip, _insert, _cut, _repeat, _swap_lines, _digit))(chance, data)
-    return bytes(data[: max(LONGEST, 70_000 if data[:4] == b"SQLi" else 0)])
-
-
-def _flip(chance: random.Random, data: bytearray) -> None:
-    if data:
-        data[chance.randrange(len(data))] = chance.randrange(256)
-
-
-def _insert(chance: random.Random, data: bytearray) -> None:
-    at = chance.randrange(len(data) + 1)
-    data[at:at] = chance.choice(TOKENS)
-
-
-def _cut(chance: random.Random, data: bytearray) -> None:
-    at = chance.randrange(len(data) + 1)
-    del data[at : at + chance.choice((1, 3, 20, 200, len(data)))]
-
-
-def _repeat(chance: random.Random, data: bytearray) -> None:
-    at = chance.randrange(len(data) + 1)
-    part = data[at : at + chance.choice((5, 50, 500))]
-    data[at:at] = part * chance.choice((1, 2, 3))
-
-
-def _swap_lines(chance: random.Random, data: bytearray) -> None:
-    lines = data.split(b"\n")
-    a, b = chance.randrange(len(lines)), chance.randrange(len(lines))
-    lines[a], lines[b] = lines[b], lines[a]
-    data[:] = b"\n".join(lines)
-
-
-def _digit(chance: random.Random, data: bytearray) -> None:
-    digits = [at for at in range(len(data)) if 48 <= data[at] < 58]
-    if digits:
-        data[chance.choice(digits)] = chance.choice(b"0123456789.-e ")
 
 
 @contextmanager

@@ -10,10 +10,10 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "engine/core/error.h"
@@ -21,21 +21,14 @@
 #include "engine/measure/team.h"
 #include "engine/measure/watchdog.h"
 #include "engine/rendezvous/rendezvous.h"
+#include "library/tests/gpu/stress/account.h"
 #include "library/tests/gpu/stress/draw.h"
 #include "library/tests/gpu/stress/lane.h"
+#include "library/tests/gpu/stress/limits.h"
 #include "library/tests/gpu/stress/options.h"
 
 namespace busbw::stress {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// The collectives that applications call most are drawn most; the others go to the library that ours stands before,
-// and must keep their place between the calls that do not.
-int weight_of(const std::string& name) {
-  if (name == "all_reduce") return 6;
-  return name == "reduce" || name == "sendrecv" ? 1 : 3;
-}
 
 // The engine itself splits no communicators.
 ncclCommSplit_t* find_split(const std::string& library) {
@@ -68,7 +61,9 @@ class Stress {
         abort_switch_(library_),
         watchdog_(team_, abort_switch_, options.timeout_seconds) {
     watchdog_.on_forced_end([this](const Failure& failure) { say(failure); });
-    set_limits();
+    if (ranks() < 2) throw Error(ExitCode::bad_arguments, "one rank has nobody to talk to; start two or more");
+    std::tie(limits_, collectives_) =
+        limits_of(options_, library_, platform_->asynchronous(), split_ != nullptr, ranks());
   }
 
   int run() {
@@ -77,7 +72,7 @@ class Stress {
       make_lanes();
       make_communicators();
       if (limits_.windows) register_windows();
-      began_ = Clock::now();
+      account_.begin();
       for (int t = 1; t < options_.threads; ++t) helpers.emplace_back([this, t] { thread_main(t); });
       thread_main(0);
     } catch (...) {
@@ -92,41 +87,6 @@ class Stress {
   int ranks_here() const { return options_.threads * options_.devices; }
   int ranks() const { return processes() * ranks_here(); }
   bool is_main() const { return rendezvous_.placement().process == 0; }
-
-  void set_limits() {
-    if (ranks() < 2) throw Error(ExitCode::bad_arguments, "one rank has nobody to talk to; start two or more");
-    limits_.streams = options_.streams;
-    limits_.graphs = platform_->asynchronous() ? options_.graphs : 0;
-    limits_.overlap = options_.overlap;
-    limits_.windows = options_.windows;
-    limits_.restless = options_.restless;
-    limits_.splits = split_ != nullptr;
-    limits_.aborts = library_.nccl().comm_abort != nullptr;
-    limits_.largest = options_.largest;
-    for (const std::string& name : split_list(options_.collectives)) {
-      std::unique_ptr<Collective> collective = make_collective(name);
-      if (collective == nullptr || name == "alltoallv" || name == "hypercube")
-        throw Error(ExitCode::bad_arguments, "there is no collective " + name + " that can be drawn");
-      if (!collective->why_not(library_.nccl(), ranks()).empty()) continue;
-      const Geometry g = geometry_of(*collective, DataType::uint8, {0, 2}, 1);
-      limits_.kinds.push_back({.name = name,
-                               .weight = weight_of(name),
-                               .reduces = collective->reduces(),
-                               .rooted = collective->rooted(),
-                               .in_place = collective->checked_in_place(),
-                               .part_per_rank = g.span_elements > 1});
-      collectives_.push_back(std::move(collective));
-    }
-    if (limits_.kinds.empty())
-      throw Error(ExitCode::bad_arguments, "the library has none of the collectives " + options_.collectives);
-    for (const DataType type : all_data_types)
-      if (library_.why_not(type).empty()) limits_.types.push_back(type);
-    for (const RedOp op : all_red_ops)
-      if (library_.why_not(op).empty()) limits_.ops.push_back(op);
-    // Two of everybody, then of fewer and fewer down to two.
-    for (int c = 0; c < options_.communicators; ++c)
-      limits_.communicators.push_back(c < 2 ? ranks() : std::max(2, ranks() - c + 1));
-  }
 
   void make_lanes() {
     const int local_first = rendezvous_.placement().local_process * ranks_here();
@@ -201,7 +161,7 @@ class Stress {
       }
       group.end();
       renewal.splits ? split_communicator(c) : make_communicator(c);
-      ++renewed_;
+      account_.renewed();
     }
     team_.barrier();
   }
@@ -229,7 +189,7 @@ class Stress {
         const Batch batch = drawer.next();
         renew_communicator(batch.renewal, thread, graphs);
         run_batch(batch, lanes, thread, graphs);
-        if (thread == 0) count(batch, drawer.drawn());
+        if (thread == 0) account_.count(batch, drawer.drawn(), limits_, is_main());
       }
       team_.barrier();
     } catch (...) {
@@ -241,7 +201,7 @@ class Stress {
   bool is_time_up(int thread, std::uint64_t batches) {
     constexpr std::uint64_t between_looks = 32;
     if (options_.seconds <= 0 || options_.trust_library || batches % between_looks != 0) return false;
-    const std::vector<double> all = team_.all_gather(thread, Seconds(Clock::now() - began_).count());
+    const std::vector<double> all = team_.all_gather(thread, account_.seconds());
     return *std::max_element(all.begin(), all.end()) > options_.seconds;
   }
 
@@ -346,17 +306,6 @@ class Stress {
     }
   }
 
-  void count(const Batch& batch, std::uint64_t drawn) {
-    drawn_ = drawn;
-    ++by_manner_[static_cast<std::size_t>(batch.manner)];
-    for (const Drawn& call : batch.calls) by_collective_[limits_.kinds[static_cast<std::size_t>(call.kind)].name] += 1;
-    const double seconds = Seconds(Clock::now() - began_).count();
-    if (!is_main() || seconds < told_ + 5) return;
-    told_ = seconds;
-    std::fprintf(stderr, "busbw_stress: %llu calls in %.0f s, none wrong\n", static_cast<unsigned long long>(drawn),
-                 seconds);
-  }
-
   void report_to_team() noexcept {
     try {
       throw;
@@ -379,10 +328,9 @@ class Stress {
   }
 
   int finish() {
-    const double seconds = Seconds(Clock::now() - began_).count();
     const Failure* failure = team_.failure();
     if (failure != nullptr) say(*failure);
-    if (is_main()) summarise(failure, seconds);
+    if (is_main()) account_.summarise(failure, ranks(), library_.name());
     for (const auto& lane : lanes_)
       for (const ncclComm_t comm : lane->comms())
         if (comm != nullptr && failure == nullptr && abort_switch_.take(comm)) closing_.push_back(comm);
@@ -393,32 +341,6 @@ class Stress {
     for (const ncclComm_t comm : closing_) library_.nccl().comm_destroy(comm);
     group.end();
     return 0;
-  }
-
-  void summarise(const Failure* failure, double seconds) const {
-    if (options_.restless) std::printf("stress: %d communicators were unmade and made again on the way\n", renewed_);
-    std::printf("stress: %s, %llu calls by %d ranks in %.1f s, seed %llu, %s\n",
-                failure == nullptr ? "0 wrong" : "FAILED", static_cast<unsigned long long>(drawn_), ranks(), seconds,
-                static_cast<unsigned long long>(options_.seed), library_.name().c_str());
-    std::fflush(stdout);
-    if (options_.result.empty()) return;
-    FILE* file = std::fopen(options_.result.c_str(), "w");
-    if (file == nullptr) return;
-    std::fprintf(file, "{\"calls\": %llu, \"ranks\": %d, \"seconds\": %.3f, \"seed\": %llu, \"exit\": %d, ",
-                 static_cast<unsigned long long>(drawn_), ranks(), seconds,
-                 static_cast<unsigned long long>(options_.seed),
-                 failure == nullptr ? 0 : static_cast<int>(failure->code));
-    std::fprintf(file, "\"batches\": {\"eager\": %llu, \"grouped\": %llu, \"captured\": %llu, \"replayed\": %llu}",
-                 static_cast<unsigned long long>(by_manner_[0]), static_cast<unsigned long long>(by_manner_[1]),
-                 static_cast<unsigned long long>(by_manner_[2]), static_cast<unsigned long long>(by_manner_[3]));
-    std::fprintf(file, ", \"by_collective\": {");
-    const char* comma = "";
-    for (const auto& [name, calls] : by_collective_) {
-      std::fprintf(file, "%s\"%s\": %llu", comma, name.c_str(), static_cast<unsigned long long>(calls));
-      comma = ", ";
-    }
-    std::fprintf(file, "}}\n");
-    std::fclose(file);
   }
 
   const Options& options_;
@@ -434,12 +356,7 @@ class Stress {
   Watchdog watchdog_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<ncclComm_t> closing_;
-  Clock::time_point began_ = Clock::now();
-  double told_ = 0;
-  int renewed_ = 0;
-  std::uint64_t drawn_ = 0;
-  std::uint64_t by_manner_[4] = {};
-  std::map<std::string, std::uint64_t> by_collective_;
+  Account account_{options_};
 };
 
 int run(const Options& options) {

@@ -1,0 +1,190 @@
+// Kernels of one GPU: found in this build's images, and launched.
+#include <algorithm>
+#include <string>
+
+#include "library/common/failure.h"
+#include "library/gpu/choose/choice_table.h"
+#include "library/gpu/cuda/current.h"
+#include "library/gpu/cuda/image.h"
+
+namespace busbw::gpu {
+namespace {
+
+// Ranks that the variants of a kernel are for.
+constexpr int most_ranks_of[] = {2, 4, 8};
+
+// Threads of all blocks of a kernel that may come to the GPU before its turn.
+constexpr int most_early_threads = 16384;
+
+// Of the kernel that adds: many small blocks find room as soon as there is some.
+constexpr int threads_of_an_adder = 256;
+constexpr unsigned most_blocks_of_adders = 4096;
+
+std::string kernel_name(const KernelKind& kind, ncclDataType_t type, int most_ranks) {
+  std::string name = std::string("busbw_") + busbw::gpu::name(kind.collective) + "_" +
+                     busbw::gpu::name(kind.algorithm) + "_" + busbw::gpu::name(kind.protocol);
+  if (reduces(kind.collective)) name += std::string("_") + type_name(type);
+  return name + "_" + std::to_string(most_ranks);
+}
+
+}  // namespace
+
+// All of them now: loading one later, while a kernel waits for a peer, can wait for that kernel.
+void CudaDevice::load_kernels() {
+  std::vector<CudaModule> modules;
+  for (int i = 0; i < gpu_kernel_image_count(); ++i) {
+    CudaModule module = nullptr;
+    const CudaResult result = driver_.module_load_data(&module, gpu_kernel_image(i));
+    if (result != cuda::success) {
+      why_not_ = "no kernel of this build runs on " + facts_.name + ": " + driver_.describe(result);
+      return;
+    }
+    modules.push_back(module);
+  }
+  for (std::size_t kind = 0; kind < std::size(kernel_kinds); ++kind)
+    for (int type = 0; type < ncclNumTypes; ++type)
+      for (std::size_t variant = 0; variant < std::size(most_ranks_of); ++variant)
+        kernels_[kind][std::size_t(type)][variant] =
+            find_kernel(modules, kernel_name(kernel_kinds[kind], ncclDataType_t(type), most_ranks_of[variant]),
+                        most_threads(kernel_kinds[kind], most_ranks_of[variant]));
+  for (int type = 0; type < ncclNumTypes; ++type)
+    for (std::size_t variant = 0; variant < std::size(most_ranks_of); ++variant)
+      adders_[std::size_t(type)][variant] = find_kernel(
+          modules,
+          std::string("busbw_add_") + type_name(ncclDataType_t(type)) + "_" + std::to_string(most_ranks_of[variant]),
+          threads_of_an_adder);
+  if (!adders_[ncclFloat32][0]) why_not_ = "this build has no kernel busbw_add_float_2 for " + facts_.name;
+  for (const NormWay way : {NormWay::one_shot, NormWay::two_shot, NormWay::alone}) {
+    for (const ncclDataType_t type : {ncclFloat16, ncclBfloat16, ncclFloat32}) {
+      for (std::size_t variant = 0; variant < std::size(most_ranks_of); ++variant) {
+        std::string kernel = std::string("busbw_norm_") + busbw::gpu::name(way) + "_" + type_name(type);
+        if (way != NormWay::alone) kernel += text("_%d", most_ranks_of[variant]);
+        norms_[std::size_t(way)][std::size_t(type)][variant] = find_kernel(modules, kernel, max_threads);
+      }
+    }
+  }
+  meet_ = find_kernel(modules, "busbw_meet", 32);
+  if (!meet_) why_not_ = "this build has no kernel busbw_meet for " + facts_.name;
+}
+
+// Null where this build has none of this name.
+CudaFunction CudaDevice::find_kernel(const std::vector<CudaModule>& modules, const std::string& name,
+                                     int threads) const {
+  for (const CudaModule module : modules) {
+    CudaFunction function = nullptr;
+    if (driver_.module_get_function(&function, module, name.c_str()) != cuda::success) continue;
+    // With CUDA_MODULE_LOADING=LAZY, the driver's default, this question is what loads it.
+    int most = 0;
+    if (driver_.function_get_attribute(&most, cuda::most_threads, function) != cuda::success) continue;
+    if (most >= threads) return function;
+  }
+  return nullptr;
+}
+
+bool CudaDevice::has(int kind, ncclDataType_t type) const {
+  if (kind < 0) return false;
+  const auto& variants = kernels_[std::size_t(kind)][std::size_t(type)];
+  return std::none_of(variants.begin(), variants.end(), [](CudaFunction kernel) { return kernel == nullptr; });
+}
+
+void CudaDevice::launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
+                        DeviceStream stream) {
+  const Current current(*this);
+  std::size_t variant = 0;
+  while (most_ranks_of[variant] < arguments.ranks) ++variant;
+  void* parameters[] = {const_cast<KernelArguments*>(&arguments)};
+  // Brought to the GPU while the kernel before it in the stream ends: kernels wait for that one themselves
+  // (kernels/machine.h). Not large ones, whose blocks would take the place of another stream's kernels.
+  cuda::LaunchAttribute overlap{.id = cuda::programmatic_stream_serialization, .padding = {}, .value = {1}};
+  const cuda::LaunchConfig config{.grid_x = unsigned(channels),
+                                  .grid_y = 1,
+                                  .grid_z = 1,
+                                  .block_x = unsigned(threads),
+                                  .block_y = 1,
+                                  .block_z = 1,
+                                  .shared_bytes = 0,
+                                  .stream = stream,
+                                  .attributes = &overlap,
+                                  .attribute_count = overlaps_ && channels * threads <= most_early_threads ? 1u : 0u};
+  check(driver_.launch(&config, kernels_[std::size_t(kind)][std::size_t(type)][variant], parameters, nullptr),
+        "cuLaunchKernelEx");
+}
+
+void CudaDevice::meet(const KernelArguments& arguments, DeviceStream stream) {
+  const Current current(*this);
+  void* parameters[] = {const_cast<KernelArguments*>(&arguments)};
+  const cuda::LaunchConfig config{.grid_x = 1,
+                                  .grid_y = 1,
+                                  .grid_z = 1,
+                                  .block_x = 32,
+                                  .block_y = 1,
+                                  .block_z = 1,
+                                  .shared_bytes = 0,
+                                  .stream = stream,
+                                  .attributes = nullptr,
+                                  .attribute_count = 0};
+  check(driver_.launch(&config, meet_, parameters, nullptr), "cuLaunchKernelEx");
+}
+
+void CudaDevice::order_by_words(const WordStep* steps, std::size_t count, DeviceStream stream) {
+  const Current current(*this);
+  // As many as the driver takes at once.
+  constexpr std::size_t most = 64;
+  while (count > 0) {
+    cuda::WordOperation operations[most]{};
+    const std::size_t now = std::min(count, most);
+    for (std::size_t i = 0; i < now; ++i) {
+      operations[i].operation = steps[i].waits ? cuda::wait_value_32 : cuda::write_value_32;
+      operations[i].address = address(steps[i].word);
+      operations[i].value = steps[i].value;
+      operations[i].flags = steps[i].waits ? cuda::wait_until_equal : cuda::write_after_all_before;
+    }
+    check(driver_.order_by_words(stream, unsigned(now), operations, 0), "cuStreamBatchMemOp");
+    steps += now;
+    count -= now;
+  }
+}
+
+void CudaDevice::norm(NormWay way, ncclDataType_t type, int channels, int threads, const NormArguments& arguments,
+                      DeviceStream stream) {
+  const Current current(*this);
+  std::size_t variant = 0;
+  while (way != NormWay::alone && most_ranks_of[variant] < arguments.all.ranks) ++variant;
+  void* parameters[] = {const_cast<NormArguments*>(&arguments)};
+  cuda::LaunchAttribute overlap{.id = cuda::programmatic_stream_serialization, .padding = {}, .value = {1}};
+  const cuda::LaunchConfig config{.grid_x = unsigned(channels),
+                                  .grid_y = 1,
+                                  .grid_z = 1,
+                                  .block_x = unsigned(threads),
+                                  .block_y = 1,
+                                  .block_z = 1,
+                                  .shared_bytes = 0,
+                                  .stream = stream,
+                                  .attributes = &overlap,
+                                  .attribute_count = overlaps_ && channels * threads <= most_early_threads ? 1u : 0u};
+  check(driver_.launch(&config, norms_[std::size_t(way)][std::size_t(type)][variant], parameters, nullptr),
+        "cuLaunchKernelEx");
+}
+
+void CudaDevice::add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) {
+  const Current current(*this);
+  std::size_t variant = 0;
+  while (most_ranks_of[variant] < arguments.ranks) ++variant;
+  const std::uint64_t packs = (arguments.bytes + 15) / 16;
+  const std::uint64_t of_a_block = 2 * std::uint64_t(threads_of_an_adder);
+  void* parameters[] = {const_cast<AddArguments*>(&arguments)};
+  const cuda::LaunchConfig config{
+      .grid_x = unsigned(std::min<std::uint64_t>((packs + of_a_block - 1) / of_a_block, most_blocks_of_adders)),
+      .grid_y = 1,
+      .grid_z = 1,
+      .block_x = threads_of_an_adder,
+      .block_y = 1,
+      .block_z = 1,
+      .shared_bytes = 0,
+      .stream = stream,
+      .attributes = nullptr,
+      .attribute_count = 0};
+  check(driver_.launch(&config, adders_[std::size_t(type)][variant], parameters, nullptr), "cuLaunchKernelEx");
+}
+
+}  // namespace busbw::gpu
