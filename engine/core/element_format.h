@@ -14,6 +14,7 @@
 #endif
 
 namespace busbw::pattern_detail {
+
 BUSBW_HOST_DEVICE inline std::uint32_t bits_of(float x) {
   std::uint32_t u;
   memcpy(&u, &x, sizeof u);

@@ -9,6 +9,7 @@
 #include "library/cpu/handle.h"
 
 namespace busbw::cpu {
+
 inline ncclResult_t refuse(ncclComm_t comm, ncclResult_t code, const char* sentence) {
   const bool usable = comm && comm->magic == ncclComm::live;
   remember(usable ? comm : nullptr, code, sentence);

@@ -5,6 +5,7 @@
 #include "engine/rendezvous/net/hub.h"
 
 namespace busbw {
+
 void Hub::tick(Clock::time_point now) {
   // A gap in our own turns (suspended, or starved of a core) says nothing about the others.
   const bool slept = now - last_turn_ > 3 * heartbeat_interval;

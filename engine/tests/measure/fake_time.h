@@ -7,6 +7,7 @@
 #include "engine/measure/precise_way.h"
 
 namespace busbw {
+
 constexpr double microsecond = 1e-6;
 
 // A host whose time passes only when it does something, and a device that works through what was started.

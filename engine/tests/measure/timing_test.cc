@@ -11,6 +11,7 @@
 
 namespace busbw {
 namespace {
+
 class TimingTest : public ::testing::Test {
  protected:
   // Behind one that is late by a second: nobody times the wait for it.

@@ -11,6 +11,7 @@
 #include "library/gpu/cuda/image.h"
 
 namespace busbw::gpu {
+
 CudaDevice::CudaDevice(const Driver& driver, int ordinal) : driver_(driver) {
   facts_.ordinal = ordinal;
   check(driver_.device_get(&device_, ordinal), "cuDeviceGet");

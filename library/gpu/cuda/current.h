@@ -4,6 +4,7 @@
 #include "library/gpu/cuda/cuda_device.h"
 
 namespace busbw::gpu {
+
 inline CudaAddress address(const void* pointer) { return reinterpret_cast<CudaAddress>(pointer); }
 inline void* pointer(CudaAddress address) { return reinterpret_cast<void*>(address); }
 

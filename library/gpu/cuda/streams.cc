@@ -6,6 +6,7 @@
 #include "library/gpu/cuda/current.h"
 
 namespace busbw::gpu {
+
 DeviceStream CudaDevice::create_stream() {
   const Aside aside(*this);
   ncclStream_t stream = nullptr;

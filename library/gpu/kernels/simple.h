@@ -6,6 +6,7 @@
 #include "library/gpu/kernels/simple_channel.h"
 
 namespace busbw::gpu {
+
 // All-reduce, two shots; in each step, rank r owns share r.
 //
 //     stage 0   push the shares of a step to their owners             port 0

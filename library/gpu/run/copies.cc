@@ -7,6 +7,7 @@
 #include "library/gpu/run/releaser.h"
 
 namespace busbw::gpu {
+
 void Communicator::add_window(ncclWindow_t handle, std::unique_ptr<Window> window) {
   const std::lock_guard lock(guard_);
   windows_[handle] = std::move(window);

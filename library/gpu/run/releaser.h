@@ -13,6 +13,7 @@
 #include "library/gpu/watch/background.h"
 
 namespace busbw::gpu {
+
 // A stream that waits for a word does not look at the abort word, as kernels do. So once the communicator is poisoned,
 // this thread lets the rank's words say all that can be waited for, again and again, until the streams have gone by.
 class Communicator::Releaser {

@@ -5,6 +5,7 @@
 
 namespace busbw::gpu {
 namespace {
+
 // A quiet NaN in half, bfloat16 and float alike.
 constexpr std::uint32_t sentinel_word = 0xFFFAFFFA;
 

@@ -2,6 +2,7 @@
 #include "library/tests/cpu/ended_ranks.h"
 namespace busbw::cpu::test {
 namespace {
+
 TEST(Init, NamesTheRanksThatDidNotCome) {
   ::setenv("BUSBW_CPU_TIMEOUT", "0.3", 1);
   const ncclUniqueId id = new_id();

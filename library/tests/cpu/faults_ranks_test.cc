@@ -2,6 +2,7 @@
 #include "library/tests/cpu/ended_ranks.h"
 namespace busbw::cpu::test {
 namespace {
+
 #if !defined(__SANITIZE_THREAD__)
 TEST(KilledRank, IsNamedByEveryOtherRankWithinSeconds) {
   const ncclUniqueId id = new_id();

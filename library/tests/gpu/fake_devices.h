@@ -8,6 +8,7 @@
 #include "library/tests/gpu/fake_device.h"
 
 namespace busbw::gpu::test {
+
 // Each rank opens a GPU of its own, whatever its number; the test finds it as the one that its thread has opened last.
 class FakeDevices : public Devices {
  public:

@@ -17,6 +17,7 @@
 #include "library/tuner/table.h"
 
 namespace {
+
 using namespace busbw::tuner;
 
 std::vector<std::string> lines;

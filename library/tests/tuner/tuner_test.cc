@@ -6,6 +6,7 @@
 #include "library/tests/tuner/host.h"
 
 namespace {
+
 TEST_P(Tuner, AppliesItsRulesAndSaysSoOnce) {
   write(table());
   Host host(GetParam());

@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -109,17 +110,36 @@ def fail() -> None:
     raise RuntimeError("the data loader has no more data")
 
 
+def faults_of_a_process(folder: Path) -> dict[str, Callable[[], object]]:
+    """Those that need no communicator."""
+    return {
+        "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+        "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+        "debugger": lambda: (from_outside("debugger", 0.0, folder), time.sleep(600)),
+        "memory": run_out_of_memory,
+        "exception": fail,
+        "exit": lambda: sys.exit(3),
+        "sleep": lambda: time.sleep(600),
+        "busy": compute_for_ever,
+        "inside": lambda: os.environ.update({"BUSBW_FAULT": "busy"}),
+        "link": lambda: os.kill(int(os.environ["PROXY"]), signal.SIGSTOP),
+        "pause": lambda: time.sleep(float(os.environ.get("PAUSE_S", "1"))),
+    }
+
+
+def communicator(nccl: ctypes.CDLL, ranks: int, me: int, meeting: Path) -> ctypes.c_void_p:
+    comm = ctypes.c_void_p()
+    unique = shared_id(nccl, meeting, me == 0)
+    assert nccl.ncclCommInitRank(ctypes.byref(comm), ranks, unique, me) == 0
+    return comm
+
+
 def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> None:
     me = int(os.environ["RANK"])
     gpu = gpu_of(me)
     nccl = ctypes.CDLL(nccl_path)
     nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
-    comms = []
-    for name in ("first", "second"):
-        comm = ctypes.c_void_p()
-        unique = shared_id(nccl, folder / name, me == 0)
-        assert nccl.ncclCommInitRank(ctypes.byref(comm), ranks, unique, me) == 0
-        comms.append(comm)
+    comms = [communicator(nccl, ranks, me, folder / name) for name in ("first", "second")]
     host = (ctypes.c_float * COUNT)(*([1.0] * COUNT))
     values: Any = ctypes.c_void_p(gpu.allocate(4 * COUNT)) if gpu else host
     stream = gpu.stream() if gpu else None
@@ -138,23 +158,13 @@ def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> No
         finish()
 
     faults = {
-        "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-        "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
-        "debugger": lambda: (from_outside("debugger", 0.0, folder), time.sleep(600)),
-        "memory": run_out_of_memory,
-        "exception": fail,
-        "exit": lambda: sys.exit(3),
-        "sleep": lambda: time.sleep(600),
-        "busy": compute_for_ever,
-        "inside": lambda: os.environ.update({"BUSBW_FAULT": "busy"}),
-        "link": lambda: os.kill(int(os.environ["PROXY"]), signal.SIGSTOP),
+        **faults_of_a_process(folder),
         "spin": lambda: gpu.launch(SPIN, b"spin", stream),
         "spinning": lambda: gpu.launch(SPIN, b"spin", stream),
         "count": lambda: all_reduce(comms[0], COUNT // 2),
         "type": lambda: all_reduce(comms[0], COUNT, INT32),
         "operator": lambda: all_reduce(comms[0], COUNT, FLOAT32, MAX),
         "collective": broadcast,
-        "pause": lambda: time.sleep(float(os.environ.get("PAUSE_S", "1"))),
         # The group is opened and never closed, so that nothing in it is started.
         "group": nccl.ncclGroupStart,
     }

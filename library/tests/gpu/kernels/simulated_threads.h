@@ -12,6 +12,7 @@
 #include "library/tests/gpu/kernels/simulator.h"
 
 namespace busbw::gpu::test {
+
 constexpr std::size_t stack_bytes = 64 << 10;
 
 struct Block;

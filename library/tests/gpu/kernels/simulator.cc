@@ -9,6 +9,7 @@
 #include "library/tests/gpu/kernels/simulated_threads.h"
 
 namespace busbw::gpu::test {
+
 Machine::Machine(const Layout& layout, std::uint32_t seed) : inside_(std::make_unique<Inside>()) {
   Inside& m = *inside_;
   m.layout = layout;
@@ -143,11 +144,13 @@ void Machine::Inside::start(int rank) {
 }
 
 namespace {
+
 void fiber_body() {
   Fiber& fiber = *machine->current;
   fiber.block->kernel->launch.kernel(fiber.block->kernel->launch.arguments);
   machine->end_fiber(fiber);
 }
+
 }  // namespace
 
 void Machine::Inside::resume(Fiber& fiber) {

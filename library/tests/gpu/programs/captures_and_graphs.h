@@ -1,10 +1,16 @@
 // Cases of captures and graphs: a program's own captures beside calls, and graphs of calls beside eager ones.
 #pragma once
 
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+
 #include "library/tests/gpu/programs/ranks.h"
 #include "library/tests/gpu/programs/slots.h"
 
 namespace programs {
+
 // Captures of the program
 // ---------------------------------------------------------------------------------------------------
 
@@ -14,6 +20,47 @@ struct MemoryOfNccl {
   void* memory = nullptr;
   ncclWindow_t window = nullptr;
 };
+
+// The capture begins and ends on a thread of its own, and `act` runs between the two on this one.
+inline void by_another_thread(Rank& r, const std::function<void()>& begin, const std::function<void()>& act,
+                              const std::function<void()>& end) {
+  std::atomic<int> step{0};
+  std::string failure;
+  std::thread helper([&] {
+    try {
+      r.use();
+      begin();
+      step = 1;
+      while (step != 2 && !r.shared.broken) ::sched_yield();
+      end();
+    } catch (const std::exception& error) {
+      failure = error.what();
+      step = 1;
+    }
+  });
+  while (step == 0) ::sched_yield();
+  r.barrier();
+  std::string failed_action;
+  try {
+    act();
+  } catch (const std::exception& error) {
+    failed_action = error.what();
+  }
+  if (failed_action.empty()) r.barrier();
+  step = 2;
+  helper.join();
+  if (!failed_action.empty()) throw std::runtime_error(failed_action);
+  if (!failure.empty()) throw std::runtime_error(failure);
+}
+
+inline void by_this_thread(Rank& r, const std::function<void()>& begin, const std::function<void()>& act,
+                           const std::function<void()>& end) {
+  begin();
+  r.barrier();
+  act();
+  r.barrier();
+  end();
+}
 
 // While this rank's thread, or another one of its process, captures a stream.
 inline void beside_a_capture(Rank& r, int mode, bool other_thread, Action action) {
@@ -52,41 +99,7 @@ inline void beside_a_capture(Rank& r, int mode, bool other_thread, Action action
     r.cuda.check(r.cuda.end_capture(capturing, &graph), "cuStreamEndCapture of the program's capture");
   };
   r.barrier();
-  if (other_thread) {
-    std::atomic<int> step{0};
-    std::string failure;
-    std::thread helper([&] {
-      try {
-        r.use();
-        begin();
-        step = 1;
-        while (step != 2 && !r.shared.broken) ::sched_yield();
-        end();
-      } catch (const std::exception& error) {
-        failure = error.what();
-        step = 1;
-      }
-    });
-    while (step == 0) ::sched_yield();
-    r.barrier();
-    std::string failed_action;
-    try {
-      act();
-    } catch (const std::exception& error) {
-      failed_action = error.what();
-    }
-    if (failed_action.empty()) r.barrier();
-    step = 2;
-    helper.join();
-    if (!failed_action.empty()) throw std::runtime_error(failed_action);
-    if (!failure.empty()) throw std::runtime_error(failure);
-  } else {
-    begin();
-    r.barrier();
-    act();
-    r.barrier();
-    end();
-  }
+  (other_thread ? by_another_thread : by_this_thread)(r, begin, act, end);
   r.barrier();
   Captured captured{graph, nullptr};
   r.cuda.check(r.cuda.instantiate(&captured.exec, graph, 0), "cuGraphInstantiate");

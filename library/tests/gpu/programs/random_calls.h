@@ -5,6 +5,7 @@
 #include "library/tests/gpu/programs/slots.h"
 
 namespace programs {
+
 class Random {
  public:
   Random(Rank& r, std::uint64_t seed) : r_(r), state_(seed * 0x9e3779b97f4a7c15U + 1) {}

@@ -7,6 +7,7 @@
 #include "library/tests/gpu/programs/slots.h"
 
 namespace programs {
+
 // Streams
 // ---------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 #include "library/tests/gpu/run/two_ranks.h"
 namespace busbw::gpu::test {
 namespace {
+
 // While the program captures a stream in global mode, what other threads ask of the driver breaks the capture unless
 // they have said that it shall not.
 class Captures : public TwoRanks {

@@ -2,6 +2,7 @@
 #include "library/tests/gpu/run/two_ranks.h"
 namespace busbw::gpu::test {
 namespace {
+
 using GroupOfCalls = TwoRanks;
 
 TEST_F(GroupOfCalls, GoesOnWhereAQuestionIsRefused) {

@@ -2,6 +2,7 @@
 #include "library/tests/gpu/run/two_ranks.h"
 namespace busbw::gpu::test {
 namespace {
+
 using Order = TwoRanks;
 
 TEST_F(Order, OnOneStreamNothingWaits) {

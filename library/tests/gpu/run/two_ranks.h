@@ -9,6 +9,7 @@
 #include "library/tests/gpu/ranks.h"
 
 namespace busbw::gpu::test {
+
 using Notes = std::vector<std::string>;
 
 // Two communicators of this thread, each with a GPU of its own.

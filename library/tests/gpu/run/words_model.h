@@ -7,6 +7,7 @@
 #include "library/tests/gpu/kernels/search.h"
 
 namespace busbw::gpu::test {
+
 // Two ranks' streams as lists of waits and sets on one lane, for a few calls. What is guarded is modelled too: a slot
 // and an offer hold the number of the call that filled them, and whoever takes one must find its own call there.
 struct WordsModel {
