@@ -30,7 +30,8 @@ LONGER_FUNCTIONS = frozenset({
     # One file, from its first field to its last.
     "library/record/recording.cc: Recording::Recording(const Settings& settings) {",
 })  # fmt: skip
-"""By path and name, or in native code the first line; best none. World files beside them hold lines that others wrote."""
+"""By path and name, or in native code the first line; best none."""
+# Lines that others wrote, one after the other.
 WORLD = re.compile(r"python/tests/importers/world_\w+\.py")
 
 
