@@ -10,11 +10,10 @@
 namespace busbw::gpu {
 namespace {
 
-constexpr std::size_t KiB = 1024;
 constexpr std::size_t pack = 16;
 
 // Up to so many bytes one hop with all of them to every peer should take no longer than two hops (not measured yet).
-std::size_t most_in_one_shot(int ranks) { return ranks == 2 ? 512 * KiB : ranks <= 4 ? 192 * KiB : 48 * KiB; }
+std::size_t most_in_one_shot(int ranks) { return std::size_t(ranks == 2 ? 512 : ranks <= 4 ? 192 : 48) << 10; }
 
 // A thread has no more packs of a row than it keeps, and a warp is never divided.
 int threads_for(std::size_t packs_at_once, std::size_t row_packs) {
