@@ -100,19 +100,24 @@ def cost(bench: Bench) -> Lanes:
 
 
 def replay(bench: Bench) -> Lanes:
-    """A small job of PyTorch's DDP is recorded, and replayed twice; in host memory one of tests."""
+    """A small job of PyTorch's DDP is recorded and replayed, twice; in host memory one of tests."""
     train = [bench.torch_python, ROOT / "bench/watch/train.py", "--ranks", bench.ranks, "--steps", 20, "--calls", 20,
              "--layers", 3, "--width", 1024, "--rows", 512, "--largest", 1 << 24, "--seconds", 45]  # fmt: skip
-    recordings, meeting = bench.output / "recordings", bench.output / "meeting"
-    for old in (recordings, meeting):
-        shutil.rmtree(old, ignore_errors=True)
-    if not bench.on_gpus:
-        meeting.mkdir()
-        nccl = shutil.copy(bench.library, meeting / "libnccl.so.2")
-        train = [sys.executable, ROOT / "python/tests/watch/job.py", nccl, bench.ranks, 200, "none", meeting]
-    again = busbw("replay", recordings, "--gaps", "--library", bench.library, "--times")
-    record = [*busbw("watch", "--output", recordings, "--nccl", bench.library, "--"), *map(str, train)]
-    return [[record, *([*again, str(bench.output / f"replay{number}.json")] for number in (1, 2))]]
+    files = [bench.output / f"replay{number}.json" for number in (1, 2)]
+    lane = []
+    for number, file in enumerate(files, 1):
+        recordings, meeting = bench.output / f"recordings{number}", bench.output / f"meeting{number}"
+        for old in (recordings, meeting):
+            shutil.rmtree(old, ignore_errors=True)
+        if not bench.on_gpus:
+            meeting.mkdir()
+            nccl = shutil.copy(bench.library, meeting / "libnccl.so.2")
+            train = [sys.executable, ROOT / "python/tests/watch/job.py", nccl, bench.ranks, 200, "none", meeting]
+        lane += [
+            [*busbw("watch", "--output", recordings, "--nccl", bench.library, "--"), *map(str, train)],
+            busbw("replay", recordings, "--gaps", "--library", bench.library, "--times", file),
+        ]
+    return [[*lane, python(ROOT / "bench/watch/replay_scatter.py", *files)]]
 
 
 def faults(bench: Bench) -> Lanes:
@@ -166,7 +171,7 @@ def tune(bench: Bench) -> Lanes:
 
 STEPS = {
     "cost": Step(200.0, cost),
-    "replay": Step(90.0, replay),
+    "replay": Step(150.0, replay),
     "faults": Step(130.0, faults),
     "hosts": Step(90.0, hosts),
     "spin": Step(130.0, spin, fine=(0, 1, 124)),

@@ -2,9 +2,9 @@
 
     python3 bench/watch/strange.py --build build [--faults lock,io] [--trials 1] [--ranks 4]
 
-The jobs are those of strange_job.py. What must be said was written down before any was tried: who, and why (but for
-four in which the rank stood at the begin of a sentence, with a capital). A verdict
-is right if it is the only one, and the delay counts as in faults.py. Exit code: 1 where a verdict was wrong.
+The jobs are those of strange_job.py and stranger_job.py. What must be said was written down before any was tried: who,
+and why (but for four in which the rank stood at the begin of a sentence, with a capital). A verdict is right if it is
+the only one, and the delay counts as in faults.py. Exit code: 1 where a verdict was wrong.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
 from faults import HANG_AFTER_S, heard, made_nccl, verdicts_of  # noqa: E402
+from stranger_said import MORE  # noqa: E402
 
 from busbw.base.programs import with_this_package  # noqa: E402
 
@@ -30,6 +31,7 @@ STEPS = 60
 LATE = r"rank 2 \(.*did not call #41"
 GONE = r"ank 2 \(.*(has ended|has exited|is gone)"
 SAID: dict[str, str] = {
+    **MORE,
     "lock": LATE,
     "io": LATE,
     "handler": LATE,
@@ -99,7 +101,7 @@ def words_of(build: Path, name: str, ranks: int, folder: Path) -> tuple[list[str
     steps = 30_000 if name == "wrapped" else 2_000 if name == "unwatched" else STEPS
     job = [
         sys.executable,
-        str(ROOT / "bench/watch/strange_job.py"),
+        str(ROOT / "bench/watch" / ("stranger_job.py" if name in MORE else "strange_job.py")),
         str(nccl),
         str(ranks),
         str(steps),

@@ -344,7 +344,7 @@ def rank(job: Job, steps: int, fault: str) -> None:
             elif fault in ALONE and me == FAULTY:
                 tell(folder)
                 ALONE[fault](job)
-                if fault in {"place", "fewer"}:
+                if fault in {"place", "fewer", "inplace"}:
                     continue
         job.step()
         if fault == "unwatched":

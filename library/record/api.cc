@@ -127,9 +127,12 @@ std::uint64_t sum_for(ncclComm_t comm, const size_t* counts) {
 template <class Real>
 ncclResult_t make(const NewRank& one, Real real) {
   if (inside_nccl()) return real();
-  const Making making(one);
+  Making making(one);
   const ncclResult_t result = real();
-  if (result == ncclSuccess || result == ncclInProgress) made(one);
+  if (result == ncclSuccess || result == ncclInProgress)
+    made(one);
+  else
+    making.refused(result);
   return result;
 }
 

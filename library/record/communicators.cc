@@ -105,6 +105,15 @@ Making::Making(const NewRank& one) {
   header_ = &header;
 }
 
+void Making::refused(int error) {
+  if (!header_) return;
+  header_->refused_identity = header_->making_identity;
+  header_->refused_rank = header_->making_rank;
+  header_->refused_ranks = header_->making_ranks;
+  header_->refused_error = error;
+  header_->refused.store(header_->making.load(std::memory_order_relaxed), std::memory_order_release);
+}
+
 Making::~Making() {
   if (header_) header_->making.store(record::Made::none, std::memory_order_release);
 }
@@ -154,13 +163,22 @@ void Group::started() {
     this_thread.group = std::uint16_t(numbers.fetch_add(1, std::memory_order_relaxed) % 4095 + 1);
 }
 
+void Group::ending() {
+  if (this_thread.groups != 1) return;
+  for (const Calls& one : calls_)
+    if (one.rank->row) one.rank->row->in_group_end.store(1, std::memory_order_relaxed);
+}
+
 void Group::ended(bool worked) {
   if (this_thread.groups == 0 || --this_thread.groups > 0) return;
   this_thread.group = 0;
   for (Timed* one : std::exchange(timed_, {})) end_time(one, worked);
   for (const Mark& one : std::exchange(marks_, {})) one.end(worked);
   const std::uint64_t now = Recording::now_ns();
-  for (const Calls& one : std::exchange(calls_, {})) Recording::count_as_returned(one.rank->row, one.calls, now);
+  for (const Calls& one : std::exchange(calls_, {})) {
+    if (one.rank->row) one.rank->row->in_group_end.store(0, std::memory_order_relaxed);
+    Recording::count_as_returned(one.rank->row, one.calls, now);
+  }
   for (const NewRank& one : std::exchange(made_, {})) enter(one);
 }
 

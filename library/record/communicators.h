@@ -44,6 +44,8 @@ class Making {
   ~Making();
   Making(const Making&) = delete;
   Making& operator=(const Making&) = delete;
+  // NCCL has not made it.
+  void refused(int error);
 
  private:
   Header* header_ = nullptr;
@@ -65,6 +67,8 @@ class Group {
  public:
   static Group& of_this_thread();
   void started();
+  // Before the library's own: calls of the outermost group are made by it.
+  void ending();
   // `worked`: the library has given its work to the GPU.
   void ended(bool worked);
   void add(Rank* rank);

@@ -116,7 +116,8 @@ struct alignas(128) Communicator {
   std::uint64_t made_ns;
   std::uint64_t ended_ns;
   std::atomic<Ended> ended;
-  std::uint32_t reserved;
+  // 1 while the library's ncclGroupEnd is at the last calls here.
+  std::atomic<std::uint32_t> in_group_end;
   // How many calls have begun here, have come back to the program, and have run to their end.
   std::atomic<std::uint64_t> entered;
   std::atomic<std::uint64_t> returned;
@@ -195,9 +196,16 @@ struct Header {
   std::atomic<std::uint64_t> pulse_ns;
   std::atomic<std::uint32_t> pulses;
   std::atomic<std::uint32_t> pulse_stamp;
+  // The last communicator that NCCL refused to make, as above, and its error.
+  std::uint64_t refused_identity;
+  std::int32_t refused_rank;
+  std::int32_t refused_ranks;
+  std::int32_t refused_error;
+  std::atomic<Made> refused;
 };
 static_assert(offsetof(Header, launches) == 232 && offsetof(Header, making_identity) == 280 &&
-              offsetof(Header, mapped_at) == 312 && offsetof(Header, pulse_ns) == 320);
+              offsetof(Header, mapped_at) == 312 && offsetof(Header, pulse_ns) == 320 &&
+              offsetof(Header, refused_identity) == 336);
 static_assert(sizeof(Header) <= pulses_at);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 

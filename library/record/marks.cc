@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <tuple>
 
 #include "library/record/recording.h"
 
@@ -40,13 +41,26 @@ void Marks::take_back() {
   for (; oldest_ < next_; ++oldest_) {
     Slot& slot = slots_[oldest_ % room];
     const State state = slot.state.load(std::memory_order_acquire);
-    if (state == refused) continue;
-    // Its end may never come, where NCCL refused the call.
+    // Its end may never come, where the call threw.
     if (state == being_made || (state == begun && next_ - oldest_ < room / 2)) return;
-    if (!is_passed(state == whole ? slot.end : slot.begin)) return;
-    begun_ = std::max(begun_, slot.first);
-    if (state == whole) ended_ = std::max(ended_, slot.last);
+    if (state != refused) {
+      if (!is_passed(state == whole ? slot.end : slot.begin)) return;
+      begun_ = std::max(begun_, slot.first);
+      if (state == whole) ended_ = std::max(ended_, slot.last);
+    }
+    free_.emplace_back(std::exchange(slot.begin, nullptr), std::exchange(slot.end, nullptr));
   }
+}
+
+bool Marks::has_events(Slot& slot) {
+  if (!free_.empty()) {
+    std::tie(slot.begin, slot.end) = free_.back();
+    free_.pop_back();
+    return true;
+  }
+  for (CudaEvent* event : {&slot.begin, &slot.end})
+    if (!*event && cuda()->event_create(event, without_times) != 0) return false;
+  return true;
 }
 
 Marks::Slot* Marks::next_slot(CudaContext here) {
@@ -55,8 +69,7 @@ Marks::Slot* Marks::next_slot(CudaContext here) {
   take_back();
   if (next_ - oldest_ >= room || error_ != 0) return nullptr;
   Slot& slot = slots_[next_ % room];
-  for (CudaEvent* event : {&slot.begin, &slot.end})
-    if (!*event && cuda()->event_create(event, without_times) != 0) return nullptr;
+  if (!has_events(slot)) return nullptr;
   slot.state.store(being_made, std::memory_order_relaxed);
   slot.number = next_++;
   return &slot;
@@ -68,6 +81,7 @@ Mark Marks::begin(const void* stream, std::uint64_t first, std::uint64_t last, s
   marked_ns_.store(now_ns, std::memory_order_relaxed);
   if (cuda()->context(&here) != 0 || !here) return {};
   Slot* slot = nullptr;
+  CudaEvent event = nullptr;
   {
     const std::lock_guard lock(guard_);
     slot = next_slot(here);
@@ -75,23 +89,26 @@ Mark Marks::begin(const void* stream, std::uint64_t first, std::uint64_t last, s
     slot->first = first;
     slot->last = last;
     slot->stream = folded(stream);
+    event = slot->begin;
   }
   marked_.store(last, std::memory_order_relaxed);
   const Mark mark{this, slot->number, stream};
   // Refused where the stream is another context's.
-  const bool worked = cuda()->event_record(slot->begin, stream) == 0;
+  const bool worked = cuda()->event_record(event, stream) == 0;
   slot->state.store(worked ? begun : refused, std::memory_order_release);
   return worked ? mark : Mark{};
 }
 
 void Marks::end(const Mark& mark, bool worked) {
   Slot& slot = slots_[mark.number % room];
+  CudaEvent event = nullptr;
   {
     const std::lock_guard lock(guard_);
     if (slot.number != mark.number || mark.number < oldest_) return;
+    event = slot.end;
   }
   const AsideFromCaptures aside;
-  worked = worked && cuda()->event_record(slot.end, mark.stream) == 0;
+  worked = worked && cuda()->event_record(event, mark.stream) == 0;
   slot.state.store(worked ? whole : refused, std::memory_order_release);
 }
 

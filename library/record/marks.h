@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "library/record/cuda.h"
 #include "library/record/layout.h"
@@ -57,6 +59,7 @@ class Marks {
   };
 
   Slot* next_slot(CudaContext here);
+  bool has_events(Slot& slot);
   void end(const Mark& mark, bool worked);
   void take_back();
   bool is_passed(CudaEvent event);
@@ -65,6 +68,8 @@ class Marks {
   std::mutex guard_;
   CudaContext context_ = nullptr;
   std::array<Slot, room> slots_;
+  // Pairs that no mark waits for: one is made where there is none.
+  std::vector<std::pair<CudaEvent, CudaEvent>> free_;
   // Numbers of the next mark and of the oldest that the GPU may not have passed; what older ones have told.
   std::uint64_t next_ = 0, oldest_ = 0, begun_ = 0, ended_ = 0;
   int error_ = 0;

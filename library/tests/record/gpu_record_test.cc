@@ -110,11 +110,37 @@ TEST(Makings, AreInTheRecordingWhileTheyLast) {
     EXPECT_GE(header.making_ns, header.monotonic_ns);
   }
   EXPECT_EQ(recording()->header().making.load(), Made::none);
+  EXPECT_EQ(recording()->header().refused.load(), Made::none);
+  {
+    Making failing(NewRank{.identity = 9, .how = Made::init, .rank = 1, .ranks = 3});
+    failing.refused(5);
+  }
+  EXPECT_EQ(recording()->header().refused.load(), Made::init);
+  EXPECT_EQ(recording()->header().refused_identity, 9U);
+  EXPECT_EQ(recording()->header().refused_rank, 1);
+  EXPECT_EQ(recording()->header().refused_ranks, 3);
+  EXPECT_EQ(recording()->header().refused_error, 5);
   const Making init(NewRank{.identity = 6, .how = Made::init, .rank = 2, .ranks = 4});
   EXPECT_EQ(recording()->header().making_identity, 6U);
   EXPECT_EQ(recording()->header().making_rank, 2);
   EXPECT_NE(recording()->header().mapped_at, 0U);
   unsetenv("BUSBW_RECORD_DIR");
+}
+
+TEST(Groups, OnlyTheOutermostEndIsSaidToBeTheEnd) {
+  Communicator row{};
+  Rank rank{.row = &row};
+  Group& group = Group::of_this_thread();
+  group.started();
+  group.started();
+  group.add(&rank);
+  group.ending();
+  EXPECT_EQ(row.in_group_end.load(), 0U);
+  group.ended(true);
+  group.ending();
+  EXPECT_EQ(row.in_group_end.load(), 1U);
+  group.ended(true);
+  EXPECT_EQ(row.in_group_end.load(), 0U);
 }
 
 // Within what reading both takes; whoever takes the processor meanwhile only widens that.

@@ -64,8 +64,15 @@ def run(args: Args) -> int:
     results = _start(
         library,
         [
-            {"communicators": each.communicators, "steps": each.steps, "gaps": args.gaps, "gpu": gpu}
-            for each, gpu in zip(made.ranks, gpus, strict=True)
+            {
+                "communicators": each.communicators,
+                "steps": each.steps,
+                "gaps": args.gaps,
+                "gpu": gpu,
+                "number": number,
+                "ranks": len(made.ranks),
+            }
+            for number, (each, gpu) in enumerate(zip(made.ranks, gpus, strict=True))
         ],
         limit,
     )
@@ -119,6 +126,7 @@ def _start(library: Library, plans: list[dict[str, Any]], limit_s: float) -> lis
     from busbw.base.scratch import scratch_folder
     from busbw.launch.in_front import find_front
     from busbw.launch.supervise import Child, Patience, Rules, Supervisor
+    from busbw.watch import replay_host
     from busbw.watch.replay_gpu import environment, put, replayed
 
     with scratch_folder("busbw-replay-") as folder:
@@ -127,6 +135,10 @@ def _start(library: Library, plans: list[dict[str, Any]], limit_s: float) -> lis
         if library.is_on_gpus:
             called = find_front("recorder", "preload").library
             environ = environment(environ, library.path, folder, is_ours=library.is_ours)
+        else:
+            called = find_front("recorder", "preload").library
+            most = max(len(plan["steps"]) for plan in plans)
+            environ = replay_host.environment(environ, library.path, folder, most)
         for number, plan in enumerate(plans):
             given, out = folder / f"plan{number}", folder / f"out{number}"
             given.write_text(json.dumps(plan))
@@ -151,6 +163,8 @@ def _start(library: Library, plans: list[dict[str, Any]], limit_s: float) -> lis
             put(read, found)
             if missed:
                 print(f"busbw replay: {missed:,} calls have no time on the GPU", file=sys.stderr)
+        else:
+            replay_host.put(folder, [plan["communicators"] for plan in plans], read)
         return read
 
 

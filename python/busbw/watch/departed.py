@@ -59,7 +59,7 @@ def left_early(processes: Sequence[Process]) -> Verdict | None:
             continue
         most = max(each.row.collectives for each in failed)
         early = [each for each in gone if not each.row.last_error and each.row.collectives < most]
-        if early and 2 * len(early) < len(gone) + len(others):
+        if early and 2 * len(early) <= len(gone) + len(others):
             who = "; ".join(f"{member} {member.row.ended} it after #{member.row.collectives:,}, {member.row.last}"
                             for member in early[:_SHOWN])  # fmt: skip
             ranks = ", ".join(str(each.row.rank) for each in failed[:_SHOWN])

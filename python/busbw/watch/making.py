@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from busbw.watch.makings import Making
 from busbw.watch.members import Verdict, ago, sentence
 from busbw.watch.processes import GONE, RUNNING, Process
 
@@ -19,6 +20,8 @@ def in_making(processes: Sequence[Process], now_ns: int, where: str) -> Verdict 
     for process in processes:
         if process.making:
             groups[process.making.how, process.making.identity].append(process)
+    if unlike := unlike_sizes([process for process in processes if process.making]):
+        return unlike
     for (how, identity), inside in sorted(groups.items(), key=lambda item: _since(item[1])):
         judged = _of_new(processes, inside, now_ns, where) if how == "init" else _of_child(processes, inside, identity)
         if judged:
@@ -29,6 +32,30 @@ def in_making(processes: Sequence[Process], now_ns: int, where: str) -> Verdict 
             )
             accused = tuple((process.host, process.pid) for process in missing)
             return Verdict("making", tuple(_rank_of(process, identity) for process in missing), sentence(text), accused)
+    return None
+
+
+def unlike_sizes(processes: Sequence[Process]) -> Verdict | None:
+    """Ranks that do not agree how many of them make a communicator, in the making or when NCCL has refused it."""
+    groups: dict[int, list[tuple[Process, Making]]] = defaultdict(list)
+    for process in processes:
+        for making in (process.making, process.refused):
+            if making and making.how == "init" and making.ranks > 0:
+                groups[making.identity].append((process, making))
+    for identity, makings in groups.items():
+        sizes = Counter(making.ranks for _, making in makings)
+        if len(sizes) < 2:
+            continue
+        usual = max(sizes, key=lambda size: (sizes[size], size))
+        others = [(process, making) for process, making in makings if making.ranks != usual]
+        who = "; ".join(f"rank {making.rank} ({process.host}, pid {process.pid}) says {making.ranks}"
+                        for process, making in others[:_SHOWN])  # fmt: skip
+        text = (
+            f"Ranks do not agree how many of them make a communicator ({identity:016x}, ncclCommInitRank): {who}; "
+            f"{sizes[usual]} say{'s' * (sizes[usual] == 1)} {usual}."
+        )
+        accused = tuple((process.host, process.pid) for process, _ in others)
+        return Verdict("making", tuple(making.rank for _, making in others), text, accused)
     return None
 
 

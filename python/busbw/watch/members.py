@@ -39,7 +39,9 @@ class Member:
 
     def __str__(self) -> str:
         gpu = f", GPU {self.row.device}" if self.process.gpus and self.row.device >= 0 else ""
-        return f"rank {self.row.rank} ({self.process.host}, pid {self.process.pid}{gpu})"
+        number = self.process.name
+        job = f", rank {number} of the job" if number.isdecimal() and int(number) != self.row.rank else ""
+        return f"rank {self.row.rank} ({self.process.host}, pid {self.process.pid}{gpu}{job})"
 
 
 def by_communicator(processes: Iterable[Process]) -> dict[int, list[Member]]:

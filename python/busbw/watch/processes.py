@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw.watch.links import Link
+from busbw.watch.makings import Making
 from busbw.watch.pulses import Pulse
-from busbw.watch.recording import COLLECTIVES, Communicator, Header, Making, Recording, Shape, shape_of
+from busbw.watch.recording import COLLECTIVES, Communicator, Header, Recording, Shape, shape_of
 
 HISTORY = 4096
 """So many of a process's newest calls are compared with those of others."""
@@ -51,6 +52,8 @@ class Process:
     """Those that it has destroyed, aborted or revoked, the newest first."""
     making: Making | None = None
     """The communicator in whose making it is."""
+    refused: Making | None = None
+    """The last one that NCCL refused to make for it."""
     pulses: Mapping[int, Pulse] = field(default_factory=dict)
     """Of each place how far the GPU has come, where it was asked since the last call there."""
     silent_s: float = 0.0
@@ -85,7 +88,7 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
             Process(
                 str(header.launched_rank), header.pid, header.host, state, rows, history,
                 gpus=not header.synchronous, start=header.process_start, is_here=is_here(header), grouped=grouped,
-                over=over, making=recording.making(),
+                over=over, making=recording.making(), refused=recording.refused(),
                 pulses={place: each for place, each in pulses.items() if entered.get(place) == each.entered},
             )
         )  # fmt: skip

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.watch.makings import MADE, MAKING, MAKING_AT, Making, read_making, read_refused
 from busbw.watch.pulses import Pulse, read_pulses
 
 SUFFIX = ".busbwrec"
@@ -20,8 +21,6 @@ CALL = struct.Struct("<2I3Q")
 TIME = struct.Struct("<3Q2I")
 GPU_HEADER = struct.Struct("<5Q2I")
 _GPU_HEADER_AT = 232
-MAKING = struct.Struct("<2Q2i2IQ")
-_MAKING_AT = 280
 KINDS = (
     "none", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "gather", "scatter",
     "send", "recv", "put_signal", "signal", "wait_signal", "alltoallv", "msccl",
@@ -32,7 +31,6 @@ TYPES = (
 )  # fmt: skip
 TYPE_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
 OPS = ("sum", "prod", "max", "min", "avg")
-MADE = ("none", "init", "init_all", "split", "shrink", "grow")
 ENDED = ("alive", "destroyed", "aborted", "revoked")
 ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter", "send", "recv", "put_signal", "signal"})
 REDUCES = frozenset({"all_reduce", "reduce_scatter", "reduce"})
@@ -116,19 +114,6 @@ class GpuHeader:
 
 
 @dataclass(frozen=True)
-class Making:
-    """A communicator that a process makes now, for which NCCL waits for the other ranks."""
-
-    how: str
-    identity: int
-    """That it will have; of a split, shrink or grow its parent's."""
-    since_ns: int
-    rank: int
-    ranks: int
-    """Of how many; -1 where the program does not say."""
-
-
-@dataclass(frozen=True)
 class Communicator:
     """One rank's row; times by the monotonic clock of its host."""
 
@@ -149,6 +134,8 @@ class Communicator:
     entered_ns: int
     returned_ns: int
     last: Shape
+    in_group_end: bool = False
+    """The library is at the end of its newest group; False in recordings of older recorders."""
 
 
 @dataclass(frozen=True)
@@ -268,15 +255,15 @@ class Recording:
 
     def making(self) -> Making | None:
         """None where no communicator is being made, and in recordings of older recorders."""
-        raw = self._read(_MAKING_AT, MAKING.size)
-        if len(raw) < MAKING.size:
-            return None
-        identity, since_ns, rank, ranks, how, _, _ = MAKING.unpack(raw)
-        return Making(_named(MADE, how), identity, since_ns, rank, min(ranks, 1 << 20)) if 0 < how < len(MADE) else None
+        return read_making(self._read)
+
+    def refused(self) -> Making | None:
+        """The last communicator that NCCL refused to make; `since_ns` is 0."""
+        return read_refused(self._read)
 
     def is_mapped(self) -> bool:
         """Whether its process noted that it has the file in its memory."""
-        raw = self._read(_MAKING_AT, MAKING.size)
+        raw = self._read(MAKING_AT, MAKING.size)
         return len(raw) == MAKING.size and bool(MAKING.unpack(raw)[-1])
 
     def pulses(self) -> dict[int, Pulse]:
@@ -358,15 +345,15 @@ def _shape(what: int, how: int) -> Shape:
 
 def _row(place: int, raw: tuple[int, ...]) -> Communicator | None:
     (
-        identity, parent, rank, ranks, device, made, color, error, made_ns, _, ended, _, entered, returned, _,
-        entered_ns, returned_ns, last_what, last_how, collectives,
+        identity, parent, rank, ranks, device, made, color, error, made_ns, _, ended, ending, entered,
+        returned, _, entered_ns, returned_ns, last_what, last_how, collectives,
     ) = raw  # fmt: skip
     if made == 0:
         return None
     return Communicator(
         place, identity, parent, rank, ranks, device if device < 1 << 31 else -1, _named(MADE, made), color, error,
         made_ns, _named(ENDED, ended), entered, returned, collectives, entered_ns, returned_ns,
-        shape_of(last_what, last_how),
+        shape_of(last_what, last_how), bool(ending),
     )  # fmt: skip
 
 

@@ -49,6 +49,10 @@ class _Rank:
     rows: dict[int, tuple[int, int, int]]
     calls: list[Call]
     order: tuple[int, str, int]
+    clock: int
+    """Processes of one host have the same: its boot's hash."""
+    began_ns: int
+    """When its recording began, by that clock."""
     is_whole: bool
     """The ring has not come round: the first message between two ranks is there."""
 
@@ -101,7 +105,8 @@ def _read(recording: Recording) -> _Rank:
     name = f"rank {header.launched_rank}" if header.launched_rank >= 0 else f"pid {header.pid} of {header.host}"
     order = (header.launched_rank, header.host, header.pid)
     whole = recording.overwritten() == 0 == header.lost
-    return _Rank(name, header.synchronous, rows, list(recording.calls()), order, whole)
+    calls = list(recording.calls())
+    return _Rank(name, header.synchronous, rows, calls, order, header.boot_id, header.monotonic_ns, whole)
 
 
 def _communicators(made: Plan, kept: dict[int, list[tuple[int, int]]]) -> None:
@@ -121,9 +126,9 @@ def _steps(made: Plan, chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, 
     answered = _answered(chosen, kept)
     numbers = {identity: at for at, identity in enumerate(kept)}
     launched = 0
+    firsts = _firsts(chosen)
     for number, rank in enumerate(chosen):
-        # Each host has its own clock: gaps count from the rank's own first call.
-        first = rank.calls[0].begun_ns if rank.calls else 0
+        first = firsts[rank.clock] - rank.began_ns
         taken = []
         for call in rank.calls:
             why = _why_not(rank, call, kept, shapes, answered[number])
@@ -149,6 +154,16 @@ def _steps(made: Plan, chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, 
                 made.ranks[number].recorded_ns.setdefault(key, []).append(call.host_ns)
     if launched:
         made.notes.append(f"{launched:,} calls of launched graphs are issued one by one, as there are no graphs here")
+
+
+def _firsts(chosen: Sequence[_Rank]) -> dict[int, int]:
+    """Of each host the moment of its first call, from which its gaps count: ranks come as late as they came."""
+    found: dict[int, int] = {}
+    for rank in chosen:
+        moment = rank.began_ns + (rank.calls[0].begun_ns if rank.calls else 0)
+        if rank.calls or rank.clock not in found:
+            found[rank.clock] = min(moment, found.get(rank.clock, moment))
+    return found
 
 
 def _lanes(calls: Sequence[Call]) -> dict[int, int]:

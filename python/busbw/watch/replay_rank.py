@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import struct
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,8 @@ MESSAGES = frozenset({"send", "recv"})
 REDUCING = frozenset({"all_reduce", "reduce_scatter", "reduce"})
 ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
 MAX_CHECKED = 1 << 14
+LATE_NS = 200_000
+SOON_NS = 20_000_000
 UNDER_WAY = 64
 """Calls and groups that a lane hands to a GPU before it waits: the recorder has events for 512 at once."""
 
@@ -62,6 +66,7 @@ class Rank:
         self.gpu = gpu
         self.nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
         self.communicators = communicators
+        self.most = max((size for size, _ in communicators), default=1)
         self.comms: list[ctypes.c_void_p | None] = []
         for number, (size, rank) in enumerate(communicators):
             self.comms.append(self._made(folder / f"id{number}", size, rank) if size else None)
@@ -126,13 +131,13 @@ class Lane:
         self.wrong = self.checks = 0
         self.failed: BaseException | None = None
 
-    def run(self, *, gaps: bool, start_ns: int) -> None:
+    def run(self, *, gaps: bool, start_ns: int, exact: bool = False) -> None:
         """Every call in its order; a failure is kept for the main thread."""
         try:
             self._memory.begin()
             for number, part in enumerate(self._parts, 1):
-                if gaps and (ahead := part[0][0] - (time.perf_counter_ns() - start_ns)) > 0:
-                    time.sleep(ahead / 1e9)
+                if gaps:
+                    wait_until(start_ns + part[0][0], exact=exact)
                 if part[0][7]:
                     self._group(part)
                 else:
@@ -227,6 +232,34 @@ class Lane:
         self.wrong += sum(each != wanted for each in found)
 
 
+def wait_until(moment_ns: int, *, exact: bool) -> None:
+    """Of the monotonic clock. A sleep ends some 50 us late: `exact` takes the processor for the last of it."""
+    ahead = moment_ns - time.monotonic_ns()
+    if ahead > LATE_NS * exact:
+        time.sleep((ahead - LATE_NS * exact) / 1e9)
+    while exact and time.monotonic_ns() < moment_ns:
+        pass
+
+
+def begun_together(folder: Path, number: int, ranks: int) -> int:
+    """The moment at which all ranks of this host begin, once all are ready."""
+    agreed = folder / "begin"
+    (folder / f"ready{number}").touch()
+    end = time.monotonic() + WAIT_S
+    if number == 0:
+        while not all((folder / f"ready{each}").exists() for each in range(ranks)):
+            if time.monotonic() > end:
+                raise SystemExit("not all ranks of the replay came")
+            time.sleep(0.002)
+        agreed.with_suffix(".part").write_text(str(time.monotonic_ns() + SOON_NS), encoding="ascii")
+        agreed.with_suffix(".part").rename(agreed)
+    while not agreed.exists():
+        if time.monotonic() > end:
+            raise SystemExit("the first rank of the replay did not come")
+        time.sleep(0.002)
+    return int(agreed.read_text(encoding="ascii"))
+
+
 def padded(length: int) -> int:
     """So that every type is aligned."""
     return (length + 63) // 64 * 64
@@ -243,21 +276,24 @@ def parts_of(steps: list[list[Any]]) -> list[list[list[Any]]]:
     return parts
 
 
-def replayed(rank: Rank, steps: list[list[Any]], *, gaps: bool) -> dict[str, Any]:
+def replayed(rank: Rank, steps: list[list[Any]], *, gaps: bool, meet: Callable[[], int]) -> dict[str, Any]:
     """Every lane in a thread of its own; times by communicator, kind, count and type."""
     by_lane: dict[int, list[list[Any]]] = {}
     for step in steps:
         by_lane.setdefault(step[8], []).append(step)
     lanes = [Lane(rank, each) for each in by_lane.values()]
-    start = time.perf_counter_ns()
-    threads = [threading.Thread(target=lane.run, kwargs={"gaps": gaps, "start_ns": start}) for lane in lanes[1:]]
+    start = meet()
+    # Of several threads one that takes the processor keeps the others from theirs.
+    exact = len(lanes) == 1 and rank.most <= (os.cpu_count() or 1)
+    words: dict[str, Any] = {"gaps": gaps, "start_ns": start, "exact": exact}
+    threads = [threading.Thread(target=lane.run, kwargs=words) for lane in lanes[1:]]
     for thread in threads:
         thread.start()
     for lane in lanes[:1]:
-        lane.run(gaps=gaps, start_ns=start)
+        lane.run(**words)
     for thread in threads:
         thread.join()
-    took = time.perf_counter_ns() - start
+    took = time.monotonic_ns() - start
     for lane in lanes:
         if lane.failed:
             raise lane.failed
@@ -273,11 +309,13 @@ def replayed(rank: Rank, steps: list[list[Any]], *, gaps: bool) -> dict[str, Any
 
 def main() -> int:
     """Words and files as above."""
-    plan = json.loads(Path(sys.argv[3]).read_text())
+    folder, plan = Path(sys.argv[2]), json.loads(Path(sys.argv[3]).read_text())
     try:
         gpu = None if plan["gpu"] is None else Gpu(plan["gpu"])
-        rank = Rank(sys.argv[1], Path(sys.argv[2]), plan["communicators"], gpu)
-        result = replayed(rank, plan["steps"], gaps=plan["gaps"])
+        rank = Rank(sys.argv[1], folder, plan["communicators"], gpu)
+        result = replayed(
+            rank, plan["steps"], gaps=plan["gaps"], meet=lambda: begun_together(folder, plan["number"], plan["ranks"])
+        )
     except GpuError as error:
         raise SystemExit(f"busbw replay: {error}") from error
     if gpu:

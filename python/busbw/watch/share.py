@@ -11,9 +11,10 @@ from typing import Any
 from busbw.base.errors import UserError
 from busbw.base.sentences import visible
 from busbw.watch.links import MAX_LINKS, Link
+from busbw.watch.makings import MADE, Making
 from busbw.watch.processes import EXITED, GONE, HISTORY, MOST_OVER, REPLACED, RUNNING, STOPPED, TRACED, Process
 from busbw.watch.pulses import MOST_PULSES, Pulse
-from busbw.watch.recording import ENDED, KINDS, MADE, OPS, TYPES, Communicator, Making, Shape
+from busbw.watch.recording import ENDED, KINDS, OPS, TYPES, Communicator, Shape
 
 MAGIC = "busbw-share 2"
 MAX_BYTES = 8 << 20
@@ -70,7 +71,9 @@ def _of_process(process: Process, shapes: dict[Shape, int]) -> dict[str, object]
         "start": process.start,
         "rows": [list_of(row) for row in process.communicators],
         "over": [[ENDED.index(row.ended) if row.ended in ENDED else 1, list_of(row)] for row in process.over],
-        "making": None if process.making is None else [MADE.index(process.making.how), *astuple(process.making)[1:]],
+        "making": None if process.making is None else _list_of(process.making),
+        "ending": [row.place for row in process.communicators if row.in_group_end],
+        "refused": None if process.refused is None else _list_of(process.refused),
         "pulses": [list(astuple(pulse)) for pulse in process.pulses.values()],
         "grouped": [[place, length] for place, length in process.grouped.items()],
         "busy": None if process.busy is None else round(process.busy * 1000),
@@ -81,6 +84,10 @@ def _of_process(process: Process, shapes: dict[Shape, int]) -> dict[str, object]
             for place, calls in process.history.items()
         ],
     }  # fmt: skip
+
+
+def _list_of(making: Making) -> list[int]:
+    return [MADE.index(making.how), *astuple(making)[1:]]
 
 
 def _runs(calls: Mapping[int, Shape]) -> list[tuple[int, int]]:
@@ -159,6 +166,8 @@ def _shape(raw: object) -> Shape:
 def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
     history: dict[int, dict[int, Shape]] = {}
     left = HISTORY
+    rows = [_row(row, shapes) for row in _list(raw["rows"], 1 << 16)]
+    ending = {_whole(place, 16) for place in _list(raw.get("ending", []), 1 << 16)}
     for place, runs in _list(raw["history"], 1 << 16):
         calls = history.setdefault(_whole(place, 16), {})
         for first, numbers in _list(runs, HISTORY):
@@ -169,7 +178,7 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
         _whole(raw["pid"], 32),
         _text(raw["host"], 64),
         _of(raw["state"], _STATES),
-        tuple(_row(row, shapes) for row in _list(raw["rows"], 1 << 16)),
+        tuple(replace(row, in_group_end=row.place in ending) for row in rows),
         history,
         gpus=raw["gpus"] is True,
         grouped={_whole(place, 16): _whole(length, 32) for place, length in _list(raw["grouped"], 1 << 16)},
@@ -181,6 +190,7 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
             replace(_row(row, shapes), ended=ENDED[_whole(ended, 8)]) for ended, row in _list(raw["over"], MOST_OVER)
         ),
         making=_making(raw["making"]),
+        refused=_making(raw.get("refused")),
         start=_whole(raw["start"]),
         is_here=False,
     )

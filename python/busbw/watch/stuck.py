@@ -92,6 +92,24 @@ def not_known_to_end(members: Sequence[Member], now_ns: int, *, is_long: bool) -
     )  # fmt: skip
 
 
+def of_unended_group(members: Sequence[Member], now_ns: int) -> Verdict | None:
+    """Ranks whose newest call lies in a group that they have not come to end, while others are in ncclGroupEnd."""
+    waiting = [member for member in members if member.inside and member.process.grouped.get(member.row.place, 0)]
+    ending = [member for member in waiting if member.row.in_group_end]
+    still = [member for member in waiting if not member.row.in_group_end]
+    if not ending or not still:
+        return None
+    who = ", ".join(map(str, still[:8]))
+    ranks = ", ".join(str(member.row.rank) for member in ending[:8])
+    first = ending[0]
+    text = (
+        f"{sentence(who)} called #{still[0].row.collectives:,} of {name_of(members)}, {still[0].row.last}, in a group "
+        f"that it has not ended, {ago(now_ns, still[0].row.entered_ns)}; rank {ranks} waits in ncclGroupEnd for "
+        f"#{first.row.collectives:,}. An ncclGroupEnd is missing or has not come yet."
+    )
+    return Verdict("groups", tuple(member.row.rank for member in still), text, accused(still))
+
+
 def of_open_group(members: Sequence[Member], now_ns: int) -> Verdict | None:
     """Over NCCL a call in a group comes back at once, and is made when the group ends: the rank goes on without it.
 

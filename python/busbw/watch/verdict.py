@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from busbw.watch.circles import circle, unmatched
 from busbw.watch.departed import departed, left_early, survivors
-from busbw.watch.making import in_making
+from busbw.watch.making import in_making, unlike_sizes
 from busbw.watch.members import (
     Member,
     Verdict,
@@ -27,7 +27,7 @@ from busbw.watch.members import (
 from busbw.watch.on_gpu import blocked, have_ended, in_error, pulse_of
 from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process
 from busbw.watch.recording import Shape
-from busbw.watch.stuck import all_called, not_known_to_end, of_open_group, unanswered
+from busbw.watch.stuck import all_called, not_known_to_end, of_open_group, of_unended_group, unanswered
 
 
 def waits(processes: Sequence[Process]) -> bool:
@@ -62,6 +62,7 @@ def judge(
     # Over NCCL the ranks with unlike calls may have gone on to another communicator.
     compared = [members for key, members in every.items() if key in groups or members[0].process.gpus]
     found = _of_processes(groups, now_ns) or _first(_unlike(members) for members in compared)
+    found = found or _first(of_unended_group(members, now_ns) for members in compared)
     found = found or _first(of_open_group(members, now_ns) for members in compared)
     found = found or departed(processes, groups, now_ns) or in_error(every)
     if found:
@@ -84,9 +85,9 @@ def judge(
 def after_the_end(processes: Sequence[Process]) -> Verdict | None:
     """Why a job that failed did, as far as its calls tell; None where they are the same on all ranks."""
     groups = by_communicator(processes)
-    unlike = _first(_unlike(members) for members in groups.values())
-    if unlike:
-        return unlike
+    found = _first(_unlike(members) for members in groups.values()) or unlike_sizes(processes) or left_early(processes)
+    if found:
+        return found
     for members in groups.values():
         late = behind_of(members)
         if late and len(members) > 1:
@@ -97,7 +98,7 @@ def after_the_end(processes: Sequence[Process]) -> Verdict | None:
                 f"rank {first.row.rank} went on to #{first.row.collectives:,}, {first.row.last}."
             )
             return Verdict("ended", tuple(member.row.rank for member in late), sentence(text), accused(late))
-    return left_early(processes) or _first(_died(members) or _left(members) for members in groups.values())
+    return _first(_died(members, processes) or _left(members) for members in groups.values())
 
 
 def _end_of(member: Member) -> str:
@@ -106,15 +107,16 @@ def _end_of(member: Member) -> str:
     return ", which has exited," if member.process.state == EXITED else ", which has ended without a word,"
 
 
-def _died(members: Sequence[Member]) -> Verdict | None:
+def _died(members: Sequence[Member], processes: Sequence[Process]) -> Verdict | None:
     """Fewer than half of the processes have ended without going through their exit, as by a signal.
 
-    Or half of them, where NCCL gave an error to each of the others and to none of these: they felt it first.
+    Or more, where NCCL gave an error to all others and to none of them: a launcher ends ranks that have none, too, but
+    when another failed by itself.
     """
     dead = [member for member in members if member.process.state == GONE]
-    others = [member for member in members if member.process.state != GONE]
-    felt = all(each.row.last_error for each in others) and not any(each.row.last_error for each in dead)
-    if not dead or len(dead) > len(others) or (len(dead) == len(others) and not felt):
+    failed = {each.key for each in processes if any(row.last_error for row in (*each.communicators, *each.over))}
+    known = all((member.process.key in failed) != (member.process.state == GONE) for member in members)
+    if not dead or len(dead) == len(members) or (2 * len(dead) >= len(members) and not known):
         return None
     who = "; ".join(f"{member} ended without a word, its last call {_place(member)}" for member in dead[:8])
     text = f"{sentence(who)}. The other ranks of {name_of(members)} went through their exit."

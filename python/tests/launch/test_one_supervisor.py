@@ -48,6 +48,7 @@ ALLOWED = {
     "bench/watch/recorder_cost.py": "a program with and without the recorder, timed",
     "bench/watch/one_gpu.py": "whole commands of a user, and the daemon that lets them share a GPU",
     "bench/watch/strange_job.py": "forked ranks, and a fork among them, which are what is tried",
+    "bench/watch/stranger_job.py": "forked ranks, and a fork among them, which are what is tried",
     "bench/watch/strange.py": "a watcher that is killed",
     "bench/watch/timeline_page.py": "a browser, and commands of a user",
     "bench/import/measure.py": "its figures are those of the child: the less stands in between, the better",

@@ -12,9 +12,10 @@ import pytest
 from made_recordings import Made, Row, write
 
 from busbw.watch.links import Link
+from busbw.watch.makings import Making
 from busbw.watch.members import Verdict
 from busbw.watch.processes import EXITED, GONE, REPLACED, RUNNING, Process, progress, snapshot
-from busbw.watch.recording import Communicator, Making, Recording, Shape
+from busbw.watch.recording import Communicator, Recording, Shape
 from busbw.watch.share import Summary, decode, encode, shifted
 from busbw.watch.verdict import after_the_end, judge, may_wait, waits
 

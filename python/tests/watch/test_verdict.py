@@ -15,8 +15,9 @@ from snapshots import NOW, USUAL, process, row, stuck, waiting
 
 from busbw.watch import memory
 from busbw.watch.links import Link, links_of
+from busbw.watch.makings import Making
 from busbw.watch.members import Verdict
-from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, snapshot, turns
+from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process, snapshot, turns
 from busbw.watch.recording import Recording, Shape, find
 from busbw.watch.verdict import after_the_end, judge, waits
 
@@ -108,7 +109,7 @@ def test_the_root_of_a_chain_of_waits_is_named() -> None:
     verdict = judge(processes, NOW)
     assert verdict is not None
     assert verdict.cause == "missing"
-    assert "rank 1 (node, pid 1002) did not call #8" in verdict.text
+    assert "rank 1 (node, pid 1002, rank 2 of the job) did not call #8" in verdict.text
 
 
 def test_all_called_and_nothing_moves() -> None:
@@ -337,3 +338,57 @@ def test_the_first_of_several_calls_that_differ_is_the_root() -> None:
     assert verdict is not None
     assert (verdict.cause, verdict.ranks) == ("unlike", (1,))
     assert "Call #10 of" in verdict.text
+
+
+def in_group(rank: int, *, ending: bool) -> Process:
+    found = replace(row(rank, 11, inside=True), in_group_end=ending)
+    return replace(process(rank, found), grouped={0: 1})
+
+
+def test_a_group_that_a_rank_does_not_end_is_named_while_others_are_at_its_end() -> None:
+    verdict = judge([in_group(rank, ending=rank != 2) for rank in range(4)], NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("groups", (2,))
+    assert "in a group that it has not ended, 5.0 s ago; rank 0, 1, 3 waits in ncclGroupEnd for #11" in verdict.text
+    # Recorders before this one never say so.
+    older = judge([in_group(rank, ending=False) for rank in range(4)], NOW)
+    assert older is not None and older.cause == "stuck"
+
+
+def test_ranks_that_disagree_on_the_size_of_a_communicator_are_named() -> None:
+    made = [Making("init", 77, 0, rank, 3 if rank == 2 else 4) for rank in range(4)]
+    ranks = [process(rank, row(rank, 11, inside=False)) for rank in range(4)]
+    failed = after_the_end([replace(each, refused=made[at], state=EXITED) for at, each in enumerate(ranks)])
+    hangs = judge([replace(each, making=made[at]) for at, each in enumerate(ranks)], NOW, is_long=True)
+    for verdict in (failed, hangs):
+        assert verdict is not None
+        assert (verdict.cause, verdict.ranks, verdict.accused) == ("making", (2,), (("node", 1002),))
+        assert "rank 2 (node, pid 1002) says 3; 3 say 4." in verdict.text
+    alike = [replace(each, refused=replace(made[0], rank=at), state=EXITED) for at, each in enumerate(ranks)]
+    assert after_the_end(alike) is None
+
+
+def test_of_two_ranks_the_one_that_died_is_named_where_nccl_gave_the_other_an_error() -> None:
+    rows = [replace(row(rank, 11, inside=False, ranks=2), last_error=6 * (rank == 0)) for rank in range(2)]
+    pair = [process(0, rows[0], state=EXITED), process(1, rows[1], state=GONE)]
+    verdict = after_the_end(pair)
+    assert verdict is not None and (verdict.cause, verdict.ranks) == (GONE, (1,))
+    # Else the other may have failed by itself, and a launcher killed this one.
+    assert after_the_end([replace(pair[0], communicators=(replace(rows[0], last_error=0),)), pair[1]]) is None
+
+
+def test_ranks_that_ended_a_communicator_are_named_before_those_that_failed_by_it() -> None:
+    """Rank 2 ends its second communicator and goes on in the first; the others get errors in the second."""
+    second = [replace(row(rank, 11, inside=False, identity=2), last_error=6) for rank in range(4)]
+    over = replace(row(2, 10, inside=False, identity=2), ended="destroyed")
+    ranks = [process(rank, row(rank, 11 if rank != 2 else 12, inside=False), second[rank], state=EXITED)
+             for rank in range(4)]  # fmt: skip
+    ranks[2] = replace(ranks[2], communicators=ranks[2].communicators[:1], over=(over,))
+    verdict = after_the_end(ranks)
+    assert verdict is not None and (verdict.cause, verdict.ranks) == ("departed", (2,))
+
+
+def test_the_number_in_the_job_stands_beside_that_in_the_communicator() -> None:
+    late = [replace(each, name=str(int(each.name) + 4)) for each in waiting(1)]
+    verdict = judge(late, NOW)
+    assert verdict is not None and "rank 1 (node, pid 1001, rank 5 of the job) did not call #11" in verdict.text
