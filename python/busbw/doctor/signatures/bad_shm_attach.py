@@ -14,6 +14,7 @@ SIGNATURE = Signature(
         r"shared memory file .{0,80}(?:No such file|Permission denied)",
         r"Could not map .{0,80}/?(?:dev/shm|nccl-)",
         r"Could not map /dev/shm",
+        r"shm_open\b.{0,120}(?:No such file|Permission denied|not permitted)",
         r"(?:open|create|attach).{0,40}/dev/shm/nccl\S*.{0,60}(?:No such file|Permission denied)",
         r"NCCL.{0,200}/dev/shm.{0,100}(?:No such file|Permission denied|Read-only file system)",
     ),

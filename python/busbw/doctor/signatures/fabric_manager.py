@@ -20,7 +20,7 @@ SIGNATURE = Signature(
         r"multicast team request",
         r"NVSwitch device information from NVSwitch driver failed",
         r"interface version.{0,60}don't match with driver",
-        r"Status *: *Insufficient Resources",
+        r"^\s{4,}Status *: *(?:Insufficient Resources|Invalid State|Timeout|Unknown Error)",
         r"nv-fabricmanager.{0,120}(?:fail|error|abort)",
         r"system not yet initialized",
         r"Cuda failure 802\b",

@@ -23,6 +23,7 @@ SIGNATURE = Signature(
         r"libnccl-net-\S+: cannot open shared object",
         r"libnccl-net\S*.{0,40}undefined symbol",
         r"gIB.{0,60}(?:fail|error)",
+        r"NET/Plugin: Failed to initialize \S{1,40} plugin",
     ),
     unless=("hmem",),
     explains=("efa-error",),
