@@ -12,7 +12,8 @@ import pickle
 from pathlib import Path
 
 import pytest
-from world_strangers import LINES, TEXT, replayed
+from world_jobs import replayed
+from world_strangers import LINES, TEXT
 
 from busbw.base.errors import UserError
 from busbw.importers import FileReport, import_folder, import_stream
