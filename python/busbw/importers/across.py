@@ -14,7 +14,8 @@ from busbw.records import Collective
 
 _SIZE = re.compile(r"@? ?(\d{1,6}(?:\.\d{1,3})? ?(?:[KMGT]i?B?|B|bytes))(?![a-z/])(?P<rest>.{0,60})", re.IGNORECASE)
 _CAPTION = re.compile(
-    r"(?i)\b(?P<name>bus[ _]?(?:bw|bandwidth)|alg(?:o|orithm)?[ _]?(?:bw|bandwidth)|latency|time)\b[^|]{0,40}?[\s(\[,]"
+    r"(?i)\b(?P<name>bus[ _]?(?:bw|bandwidth)|alg(?:o|orithm)?[ _]?(?:bw|bandwidth)|latency|times?)"
+    r"\b[^|]{0,40}?[\s(\[,]"
     r"(?P<unit>[GM]i?B/s|[GM]i?Bps|[GM]b(?:it)?/s|[GM]bps|us|µs|ms|microseconds|milliseconds)(?![A-Za-z])"
 )
 _LIBRARY = re.compile(r"[\w.+-]{2,30}")

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 from busbw.importers.across import metric_in
 from busbw.importers.cells import split_unit
-from busbw.importers.columns import FIGURES, TIMES, Column
+from busbw.importers.columns import FIGURES, TIMES, Column, column_of
 from busbw.importers.names import plain_words
 from busbw.importers.values import collective_named
 
 MAX_LOOKED_AT = 2000
 _LIBRARY = re.compile(r"(?i)[a-z]{0,8}ccl[\w.+-]{0,20}|gloo|ucc|(?:open|u)?mpi|mpich")
+_COMPARED = re.compile(r"(?i)speed-?up|\bratio\b|normali[sz]ed|relative|improvement")
+"""What stands above a table of factors, whatever was said before it."""
+_FIGURE = re.compile(r"(?i)\b(?:bus|alg(?:o|orithm)?)[ _]?(?:bw|bandwidth)\b|\blatency\b")
+_UNIT_BEHIND = re.compile(r"(?P<name>[^()\[\]]{1,80}?) ?[(\[](?P<unit>[GM]i?B/s|[GM]i?Bps|us|\u00b5s|ms)[)\]]")
 _WORD = re.compile(r"[A-Za-z][\w .+-]{0,60}")
 _NO_FIGURE = re.compile(
     r"(?i)speed-?up|ratio|gain|delta|diff|change|improvement|factor|%|winner|best|note|comment|iter|rank|gpu|node|count|type"
@@ -60,6 +64,18 @@ def _with_variant(
     return columns
 
 
+def _with_units(cells: Sequence[str], above: Sequence[str]) -> tuple[Column | None, list[str]]:
+    """The figure that the words above name and whose unit stands in the header's cells, and the cells without it."""
+    figure = next((found[0] for text in reversed(above) if (found := _FIGURE.search(text))), None)
+    parted = [_UNIT_BEHIND.fullmatch(cell.strip("* `")) for cell in cells]
+    units = {part["unit"] for part in parted[1:] if part}
+    if figure is None or len(units) != 1:
+        return None, list(cells)
+    bare = [part["name"] if part else "" for part in parted]
+    # What has no unit beside those that have one, such as a change in per cent, is no figure.
+    return column_of(f"{figure} ({units.pop()})"), [cells[0], *bare[1:]]
+
+
 def below_a_title(
     cells: Sequence[str], columns: Sequence[Column | None], above: Sequence[str]
 ) -> list[Column | None] | None:
@@ -70,7 +86,11 @@ def below_a_title(
         return None
     if above and above[-1].lstrip().startswith("**"):
         return None  # a caption of Markdown, which has a reader of its own
+    if above and _COMPARED.search(above[-1]):
+        return None
     metric = next((named for text in reversed(above) if (named := metric_in(text))), None)
+    if metric is None:
+        metric, cells = _with_units(cells, above)
     if metric is None or metric.field not in FIGURES:
         return None
     found: list[Column | None] = [columns[0]]

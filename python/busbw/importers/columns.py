@@ -227,9 +227,12 @@ def _unit_fits(column: Column) -> bool:
 
 
 def is_table(columns: Sequence[Column | None]) -> bool:
-    """Whether columns are those of results: a size, and a time or bandwidth."""
+    """Whether columns are those of results: a size, and a time or bandwidth.
+
+    Elements and their type are a size where time and algorithm bandwidth stand beside them and can bear it out.
+    """
     fields = {column.field for column in columns if column}
-    return "bytes" in fields and bool(fields & FIGURES)
+    return ("bytes" in fields and bool(fields & FIGURES)) or fields >= {"count", "type", "time", "algbw"}
 
 
 def with_placements(columns: Sequence[Column | None], above: Sequence[str] = ()) -> list[Column | None]:

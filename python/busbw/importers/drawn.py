@@ -30,6 +30,7 @@ _UNITS = re.compile(r"\s*(?:\([^()]{1,12}\)\s*){2,}")
 _ONE_BLANK = re.compile(r"# ?\w+(?: \w+){2,12}")
 """The header of a file of data for gnuplot."""
 _WIKI_START = re.compile(r"\s*\{\|")
+_AT_SIZE = re.compile(r"(?:@|\bat) ?(\d{1,6}(?:\.\d{1,3})? ?[KMG]i?B)(?![\w/])")
 _PLACES = re.compile(r"(?i)out[- _]?of[- _]?place")
 
 
@@ -49,6 +50,8 @@ class Parser:
         self._apart: tuple[bool, ...] = ()
         """Which cells of the last table's rows are numbers."""
         self._strays = 0
+        self._size = ""
+        """The size of all rows, where no column has one."""
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
@@ -144,6 +147,7 @@ class Parser:
             self._columns = with_values(self._columns, [cells for _, cells, _ in self._rows])
         for number_, cells, line in self._rows:
             known = [(column, cell) for column, cell in zip(self._columns, cells, strict=True) if column and cell]
+            known += [(Column("bytes"), self._size)] if self._size else []
             size = next((cell for column, cell in known if column.field == "bytes"), "")
             if not runs.add(known, number_, line) and not size.replace(" ", "").isalpha():
                 self._sink.problem(number_, f"a row of the table that cannot be read: {line.strip()[:80]!r}")
@@ -170,8 +174,12 @@ class Parser:
                     return False  # nccl-tests' own header behind a prefix that is still to be learned
                 self._columns = titled or with_placements(columns, above)
                 self._mark = mark
-                self._head = line
+                self._head, self._size = line, ""
                 self._rows = []
+                self._runs = Runs(self._sink, cells)
+                return True
+            if mark and self._of_one_size(cells, columns):
+                self._mark, self._head, self._rows = mark, line, []
                 self._runs = Runs(self._sink, cells)
                 return True
             if self._says_no_size(cells, columns, mark, number_):
@@ -183,6 +191,18 @@ class Parser:
     def _words(self) -> list[str]:
         """The heading and the words above, the nearest last."""
         return [self._sink.sweep_starts().heading or "", *self._sink.above()]
+
+    def _of_one_size(self, cells: Sequence[str], columns: Sequence[Column | None]) -> bool:
+        """Whether rows are numbers of ranks, and the words above name the one size of them all: `@ 256 MB`."""
+        fields = {column.field for column in columns if column}
+        named = [column for column in columns if column and column.field in FIGURES]
+        if "ranks" not in fields or "bytes" in fields or not named or any(_NUMBER.match(cell) for cell in cells):
+            return False
+        told = {size for text in self._words() for size in _AT_SIZE.findall(text)}
+        if len(told) != 1 or not all(column.unit for column in named):
+            return False
+        self._columns, self._size = list(columns), told.pop()
+        return True
 
     def _says_no_size(self, cells: Sequence[str], columns: Sequence[Column | None], mark: str, number_: int) -> bool:
         """A table of bandwidths whose rows are no sizes: said, since it looks like results."""

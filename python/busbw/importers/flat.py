@@ -15,10 +15,11 @@ from busbw.importers.json_values import whole_number
 from busbw.importers.nccl_tests_rows import OPS
 from busbw.importers.rates import settled
 from busbw.importers.shape import SCALE, agrees, derived_ranks, ranks_of_ratio
+from busbw.importers.sizes import all_of_1000, of_elements, with_own_unit
 from busbw.importers.titles import caption, ranks_above
 from busbw.importers.torch_names import torch_type
 from busbw.importers.units import Figure, Row, Units, units_of
-from busbw.importers.values import collective_named, number, size_in_bytes, type_named
+from busbw.importers.values import collective_named, number, type_named
 from busbw.records import Case, Collective, Library, Placement, Tool
 from busbw.records.bandwidth import bus_factor
 
@@ -113,6 +114,8 @@ class Runs:
                 sizes.append((cell, column.unit))
             else:
                 plain.setdefault(column.field, cell)
+        if not sizes and {"count", "type"} <= plain.keys():
+            sizes = of_elements(plain["count"], plain["type"])
         if sizes:
             cell, unit = sizes[0] if len(sizes) == 1 else self._of_sizes(sizes)
             plain["bytes"] = f"{cell}\0{unit}"
@@ -176,8 +179,7 @@ class Runs:
         plain = plain_number(cell[:40], self.mark, commas=self.commas)
         figure = Figure.of(plain, unit)
         if figure is None:
-            size = size_in_bytes(plain)
-            figure = None if size is None else Figure(float(size), "", 0.0)
+            figure = with_own_unit(plain)
         return figure if figure is not None and 0 <= figure.value < 1 << 63 else None
 
     def _of_sizes(self, sizes: Sequence[tuple[str, str]]) -> tuple[str, str]:
@@ -210,6 +212,7 @@ class Runs:
                 tuple(each.unit if each else "-" for each in (row.size, row.time, row.algbw, row.busbw, row.bw)), []
             ).append(raw)
         cases: list[Case] = []
+        decided: list[tuple[list[_Raw], Units]] = []
         notes: list[str] = []
         variants = list(dict.fromkeys(raw.variant for raw in run.raws))
         command = self._around.command
@@ -227,6 +230,9 @@ class Runs:
                 self._sink.problem(run.line, units)
                 continue
             notes += [units.note] if units.note and units.note not in notes else []
+            decided.append((raws, units))
+        shared = all_of_1000([([raw.row for raw in raws], units) for raws, units in decided])
+        for (raws, _), units in zip(decided, shared, strict=True):
             cases += [_case(raw, run.collective, units, many=len(variants) > 1) for raw in raws]
         if not cases or self._contradicts(run, cases):
             return

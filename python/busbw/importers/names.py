@@ -39,7 +39,8 @@ _FIGURES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 _FILLERS = frozenset((
-    "a", "achieved", "actual", "and", "buf", "buffer", "call", "collective", "comm", "communication", "cuda", "data",
+    "a", "achieved", "actual", "algo", "algorithm",
+    "and", "buf", "buffer", "call", "collective", "comm", "communication", "cuda", "data",
     "estimated", "full", "gpu",
     "in", "input", "iter", "iteration", "kernel", "measured", "message", "msg", "num", "observed", "number", "of", "op",
     "out", "output", "per", "tensor", "the", "transfer", "wall",

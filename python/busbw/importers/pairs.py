@@ -11,8 +11,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from busbw.importers.cells import split_unit
 from busbw.importers.collective import named_in
-from busbw.importers.columns import FIGURES, MAX_NAME, Column, column_of, is_table
+from busbw.importers.columns import FIGURES, MAX_NAME, TIMES, Column, column_of, is_table
 from busbw.importers.draft import Sink
 from busbw.importers.flat import FORMAT, MAX_ROWS, Runs
 from busbw.importers.flat_json import cells_of_object, rows_in
@@ -22,30 +23,20 @@ from busbw.importers.titles import ranks_in
 __all__ = ["FORMAT", "STARTS", "Parser"]
 
 STARTS = (
-    *(
-        "busbw",
-        "busBw",
-        "BusBW",
-        "bus_bw",
-        "busBW",
-        "BusBw",
-        "Bus BW",
-        "bus bw",
-        "Bus bandwidth",
-        "bus bandwidth",
-        "Bus Bandwidth",
-    ),
-    *("algbw", "algBw", "AlgBW", "alg_bw", "algBW", "AlgBw", "Algo BW", "time_us=", "latency_us="),
+    *("busbw", "busBw", "BusBW", "bus_bw", "busBW", "BusBw", "Busbw", "Bus BW", "bus bw"),
+    *("Bus bandwidth", "bus bandwidth", "Bus Bandwidth"),
+    *("algbw", "algBw", "AlgBW", "alg_bw", "algBW", "AlgBw", "Algbw", "Algo BW"),
+    *("time_us=", "latency_us=", "avg="),
 )
 """One of these names is in every such line."""
 MAX_LINE = 1000
 MAX_OBJECT = 4000
 MOST_FIGURES = 12
 """Figures with units that a line of one result has."""
-_UNIT = r"(?:[kKMGT]?i?B(?:/s|ps)?|[KMG]b(?:it)?/s|[KMG]bps|[µμu]s|ms|ns|s)(?![\w=:/])"
-_VALUE = rf"(?P<value>[-+]?\d[\d.]{{0,30}}(?:e[-+]?\d{{1,3}})? ?{_UNIT}|[-+\w.]{{1,60}})"
+_UNIT = r"(?:[kKMGT]?i?B(?:/s|ps)?|[KMG]b(?:it)?/s|[KMG]bps|[µμu]s|ms|ns|s)(?![\w=/]|:\S)"
+_VALUE = rf"(?P<value>[-+]?\d[\d.]{{0,30}}(?:e[-+]?\d{{1,3}})? ?{_UNIT}|[-+\w.]{{1,60}}(?![-+\w.]|: ))"
 _EQUALS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?:\([\w/]{{1,8}}\))?) ?= {{0,12}}\"?{_VALUE}")
-_COLONS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?: ?\([\w/]{{1,8}}\))?): {{0,4}}{_VALUE}")
+_COLONS = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z]\w{{0,40}}(?: ?\([\w/]{{1,8}}\))?): {{0,12}}{_VALUE}")
 _WORDS_BEFORE = re.compile(r"(?:^|[;,|({]) *((?:[A-Za-z]\w{0,20} ){1,3})$")
 _OBJECT = re.compile(r"[{].*[}]")
 _FREE = re.compile(rf"(?<![\w.])(?P<value>\d[\d.]{{0,20}}) ?(?P<unit>{_UNIT})")
@@ -58,6 +49,10 @@ _ALONE = re.compile(
     rf"(?P<value>[-+]?\d[\d.,]{{0,30}}(?:e[-+]?\d{{1,3}})?(?: ?{_UNIT})?)\s*$"
 )
 """A name, a value and nothing else."""
+
+_TITLE = re.compile(r"\s*[-=*#>\[]{1,40} ?(?P<words>[A-Za-z][^\n]{2,100}?)[:\s]*[-=*#<\]]{0,40}\s*$")
+"""A line that stands above a part and names what follows."""
+_SIZE_IN_TITLE = re.compile(r"(?<![\w.])(\d[\d,]{0,15} ?bytes|\d{1,6}(?:\.\d{1,3})? ?[KMG]i?B)(?![\w/])")
 
 Cells = Sequence[tuple[Column, str]]
 
@@ -100,6 +95,8 @@ class Parser:
             # "Bus bandwidth: ..." between other names: all words since the last sign, where they name something.
             words = _WORDS_BEFORE.search(line, max(0, match.start() - 60), match.start())
             column = (column_of(f"{words[1]}{name}") if words else None) or column_of(name)
+            if column is None and (unit := split_unit(match["value"])[1]) in TIMES:
+                column = column_of(f"{name} ({unit})")  # "Avg: 2.70 ms"
             if column is not None and column.field != "aside":
                 found.append((column, match["value"]))
         return found
@@ -153,6 +150,9 @@ class Parser:
             if before is None and above.endswith(":") and len(above) < 80 and not beyond:
                 beyond, self._shared = True, {}
                 continue
+            if before is None and (titled := _titled(above)) is not None:
+                found.update(titled)
+                break
             if before is None or before[0] in found:
                 break
             found[before[0]] = before[1:]
@@ -178,6 +178,17 @@ class Parser:
         """The lines end."""
         self._end_block()
         self._end_runs()
+
+
+def _titled(line: str) -> dict[str, tuple[Column, str]] | None:
+    """The size, and the ranks, that the title of a part names; None where it is none or names no size."""
+    title = _TITLE.match(line)
+    sizes = _SIZE_IN_TITLE.findall(title["words"]) if title else []
+    if title is None or len(sizes) != 1:
+        return None
+    ranks = ranks_in(title["words"])
+    told = {"size": (Column("bytes"), sizes[0].replace(",", "").replace("bytes", "").strip())}
+    return {**told, "ranks": (Column("ranks"), str(ranks))} if ranks else told
 
 
 def _of_one(cells: Cells) -> list[tuple[Column, str]]:

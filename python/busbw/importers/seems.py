@@ -18,6 +18,50 @@ _KINDS: tuple[tuple[str, str], ...] = (
         r"High-Performance Linpack|^T/V +N +NB +P +Q +Time +Gflops",
         "HPL's result, a benchmark of solving equations and not of collectives",
     ),
+    (
+        r"^\[CUDA Bandwidth Test\]|Device Bandwidth, \d+ Device\(s\)",
+        "CUDA's bandwidthTest, copies between host and GPU and no collective: "
+        "`busbw doctor` looks at the way between them",
+    ),
+    (
+        r"^b_eff =|^START mpiGraph|^FZJ Linktest|Parallel PingPong for step|^# ?mpptest",
+        "a test of pairs of nodes (b_eff, mpiGraph, Linktest or their like), which is no collective: `busbw fleet` "
+        "measures pairs of nodes",
+    ),
+    (
+        r"^PyTorch distributed benchmark suite|(?:p50|p75): +[\d.]+s +\d+/s",
+        "PyTorch's distributed benchmark of a training (DDP), which has times of steps and no sizes: record its "
+        "collectives with `busbw watch`",
+    ),
+    (
+        r"\bsys\[\d+\] finished, \d+ cycles|\bASTRA-sim\b|\bSimAI\b|^NS_LOG",
+        "the output of a simulator (ASTRA-sim, SimAI, ns-3), which is no measurement: `busbw predict` expects times",
+    ),
+    (
+        r"ibdiagnet|^-I- (?:Discovering|Links)|^CA '\w+'$|^Topology file: generated|^Troubleshooting Info$",
+        "what a tool of InfiniBand says of links (ibdiagnet, ibstat, mlxlink or their like), and no measurement of "
+        "collectives: `busbw doctor` reads the machine itself",
+    ),
+    (
+        r"^ ?NAS Parallel Benchmarks|^graph_generation: +[\d.]+|^mdtest-\d|^IOZONE|^elbencho |^DLIO|^HPL-MxP"
+        r"|^stress-ng: |^sysbench \d|HPC Challenge Benchmark",
+        "a benchmark of something else (HPC Challenge, NAS, Graph500, mdtest, HPL-MxP or their like), which has no "
+        "times of collectives by size",
+    ),
+    (
+        r"\bimg/sec\b|\bimages/sec\b|\b(?:samples|tokens)/s(?:ec)?/gpu\b",
+        "the rate of a training (img/sec and its like), which has no times of collectives: record them with "
+        "`busbw watch`",
+    ),
+    (r"^smb_msgrate|^# OSU MPI.{0,20} (?:Message Rate|mbw_mr)|Messages/s", "a message rate of pairs, no collective"),
+    (
+        r"^# SKaMPI Version|begin result \"MPI_",
+        "SKaMPI's result, whose columns have no names: write size, time, ranks and collective as columns of CSV",
+    ),
+    (
+        r"^=+ Serving Benchmark Result =+|^MLPerf Results Summary|^\| *Tasks *\|Version\|",
+        "the result of serving or judging a model, which has no times of collectives: record them with `busbw watch`",
+    ),
     (r"^STREAM version|^Function +Best Rate MB/s", "STREAM's bandwidths of memory, which are no collectives"),
     (
         r"^sockperf: |TCP STREAM TEST from|UDP STREAM TEST from|REQUEST/RESPONSE TEST from",
@@ -206,6 +250,17 @@ _KINDS: tuple[tuple[str, str], ...] = (
         r"\d ?(?:G[Bb]/s|GBps|Gbps)\b",
         "lines of prose with bandwidths: write a line as `collective=all_reduce ranks=8 size=1048576 time_us=30.5 "
         "busbw=60.2`, or columns of CSV",
+    ),
+    (
+        r"(?i)^[^\n]*(?:algo?|bus) ?bw ?\(GB/s\)",
+        "a table whose columns blanks do not part: write it as CSV",
+    ),
+    (r"(?m)^#\d+: .{0,40}Test\(size:|bytes/sec +usec$", "PAMI's tests of collectives: write their rows as CSV"),
+    (
+        r"(?i)(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|bcast|broadcast)"
+        r"[^\n]{0,120}\d ?(?:[uµ]s(?:ec)?|ms)\b",
+        "lines of prose with times of collectives: write a line as `collective=all_reduce ranks=8 size=1048576 "
+        "time_us=30.5`, or columns of CSV",
     ),
     (
         r"\A[\w .()/%#-]+(?:,[\w .()/%#-]+){1,50}\n[^,\n]+(?:,[^,\n]+)+",

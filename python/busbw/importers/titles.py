@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from busbw.importers.collective import named_in
 from busbw.records import Collective
 
-_GPUS = r"(?:(?!\d)[\w-]{1,12} ){0,2}(?:gpus?|ranks|devices|processes|卡|枚|카드|cartes|Karten|tarjetas)(?![a-z])"
+_MODEL = (
+    r"(?:NVIDIA |AMD )?(?:[ABHVL]\d{2,3}|GB\d{3}|MI\d{3})[A-Z]{0,2}(?:[ -]\d{2,3} ?GB)?"
+    r"(?![\w-]| ?(?:node|host|server|machine|vm))"
+)
+_GPUS = (
+    r"(?:(?:(?!\d)[\w-]{1,12} ){0,2}(?:gpus?|ranks|devices|processes|PEs|卡|枚|카드|cartes|Karten|tarjetas)(?![a-z])"
+    rf"|{_MODEL})"
+)
 _TOLD_RANKS = re.compile(
     rf"(?i)(?<![\d.])(\d{{1,6}}) ?(?:x ?)?{_GPUS}(?! ?(?:/|per|a|each)\b)"
     r"|\b(?:world[ _]?size|n_?ranks)\W{1,3}(\d{1,6})\b"

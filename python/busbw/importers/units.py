@@ -108,6 +108,13 @@ def combinations(size: str, time: str | None, rate: str | None) -> Iterator[tupl
     )
 
 
+def tells_size(rows: Sequence[Row], units: Units) -> bool:
+    """Whether figures of the rows bear these units out closely."""
+    low, high = _bounds(rows, CLOSE)
+    evidence = [row for row in rows if _tells(row)]
+    return bool(evidence) and low <= _ratio(evidence, units) <= high
+
+
 def _tells(row: Row) -> bool:
     rate = row.algbw or row.busbw
     return (

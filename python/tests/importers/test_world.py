@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from world_abroad import abroad_shapes
 from world_corpus import Fact, Shape, nccl_tests_shapes
+from world_fresh import fresh_data, fresh_lines, fresh_pages, fresh_refused
 from world_late import late_labels, late_tables
 from world_makers import makers_data, makers_lines, makers_refused, makers_tables
 from world_others import other_shapes
@@ -33,7 +34,7 @@ SHAPES = [
     *printed_tables(), *printed_lines(), *data_files(), *logger_shapes(), *post_shapes(), *other_tools(),
     *contradictions(), *named_values(), *named_columns(), *wrapped_by_services(), *wrapped_by_shells(),
     *makers_lines(), *makers_tables(), *makers_data(), *makers_refused(),
-    *late_labels(), *late_tables(),
+    *late_labels(), *late_tables(), *fresh_lines(), *fresh_pages(), *fresh_data(), *fresh_refused(),
 ]  # fmt: skip
 
 

@@ -170,7 +170,7 @@ def column_shapes() -> Iterator[Shape]:
     yield Shape("markdown-sizes-across-libraries-down", f"## 8 GPUs\n\n{across}", (Fact("all_reduce", 8, 3, 173.7, largest=LARGEST), Fact("all_reduce", 8, 3, 163.7)), "page.md")  # fmt: skip
     yield Shape("csv-sizes-across-without-unit", "collective,1M,16M,256M\nall_reduce,52.7,154.3,173.7\nall_gather,26.4,77.2,86.9\n", (), "results.csv", says="unit")  # fmt: skip
     quick = "# All-Reduce Benchmark Results (World Size: 4, Mode: cudagraph)\n\nAll times are in milliseconds. -1 indicates the method is not supported/available for that size.\n\n| Size | NCCL | Quick FP | Quick INT8 |\n|---|---|---|---|\n| 2KB | 0.045 | N/A | -1 |\n| 256MB | 2.974 | 2.5 | N/A |\n"
-    yield Shape("markdown-times-by-prose", quick, (), "results.md", says="Quick")
+    yield Shape("markdown-times-by-prose", quick, (Fact("all_reduce", 4, 2, None, largest=LARGEST, time=2974.0), Fact("all_reduce", 4, 1, None, largest=LARGEST, time=2500.0)), "results.md")  # fmt: skip
 
 
 def drawn_shapes() -> Iterator[Shape]:
