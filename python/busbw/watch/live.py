@@ -8,13 +8,25 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.watch.arrivals import Arrivals, Meeting
+from busbw.watch.ends import Ends
 from busbw.watch.gpu_times import GpuSums, GpuTimes
 from busbw.watch.late import LATE_S, Late, Stragglers
 from busbw.watch.links import links_of
 from busbw.watch.members import Verdict
 from busbw.watch.memory import kills
 from busbw.watch.metrics import Sums
-from busbw.watch.processes import GONE, REPLACED, RUNNING, Process, monotonic_ns, processor_s, progress, snapshot, turns
+from busbw.watch.processes import (
+    EXITED,
+    GONE,
+    REPLACED,
+    RUNNING,
+    Process,
+    monotonic_ns,
+    processor_s,
+    progress,
+    snapshot,
+    turns,
+)
 from busbw.watch.recording import Recording, find
 from busbw.watch.share import Summary, merged
 from busbw.watch.shared_folder import SharedFolder, wait_for_others
@@ -109,6 +121,7 @@ class Watcher:
     """What `turns` said of each process a while after it last moved."""
     _on_gpus: dict[tuple[tuple[str, int, int], int, int], tuple[int, int]] = field(default_factory=dict)
     """How far the GPUs had come at the last look, of the same calls."""
+    _ends: Ends = field(default_factory=Ends)
     _kills: int = field(default_factory=kills)
     _stacks: tuple[tuple[int, str], ...] = ()
     _seen: object = None
@@ -121,6 +134,7 @@ class Watcher:
         """Give the files back; `keep` leaves our summary to the watchers of other hosts."""
         if self.share:
             self.share.close(keep=keep)
+        self._ends.close()
         for recording in self.recordings.values():
             recording.close()
         self.recordings.clear()
@@ -135,6 +149,9 @@ class Watcher:
         """Look once; a Verdict is given once for each stall."""
         self._open_new()
         processes = snapshot(self.recordings.values())
+        for each in processes:
+            if each.is_here and each.state not in {GONE, EXITED}:
+                self._ends.follow(each.key, each.pid)
         seen = progress(processes)
         moved = seen != self._seen or self._gpus_moved(processes)
         if moved:
@@ -194,7 +211,7 @@ class Watcher:
             told = {summary.said for summary, _ in self.share.others(now_ns) if summary.said}
             if told:
                 return Verdict("told", (), min(told))
-        return self._with_kills(after_the_end(self._with_others(self._with_history(), now_ns)))
+        return self._with_kills(after_the_end(self._with_others(self._with_history(), now_ns), self._ends.at_ns))
 
     def publish_now(self, *, is_final: bool = False, stacks: Sequence[tuple[int, str]] | None = None) -> None:
         """Tell the other hosts, with what each rank called."""

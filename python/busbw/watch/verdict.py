@@ -6,10 +6,11 @@ A snapshot is a value and a verdict a pure function of it, so that every fault c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from busbw.watch.circles import circle, unmatched
 from busbw.watch.departed import departed, left_early, survivors
+from busbw.watch.ends import ended_first
 from busbw.watch.making import in_making, unlike_sizes
 from busbw.watch.members import (
     Member,
@@ -28,6 +29,8 @@ from busbw.watch.on_gpu import blocked, have_ended, in_error, pulse_of
 from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process
 from busbw.watch.recording import Shape
 from busbw.watch.stuck import all_called, not_known_to_end, of_open_group, of_unended_group, unanswered
+
+_UNKNOWN: Mapping[Hashable, int] = {}
 
 
 def waits(processes: Sequence[Process]) -> bool:
@@ -82,8 +85,8 @@ def judge(
     )
 
 
-def after_the_end(processes: Sequence[Process]) -> Verdict | None:
-    """Why a job that failed did, as far as its calls tell; None where they are the same on all ranks."""
+def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int] = _UNKNOWN) -> Verdict | None:
+    """Why a job that failed did, as far as its calls tell, and by whose end came first; else None."""
     groups = by_communicator(processes)
     found = _first(_unlike(members) for members in groups.values()) or unlike_sizes(processes) or left_early(processes)
     if found:
@@ -98,7 +101,9 @@ def after_the_end(processes: Sequence[Process]) -> Verdict | None:
                 f"rank {first.row.rank} went on to #{first.row.collectives:,}, {first.row.last}."
             )
             return Verdict("ended", tuple(member.row.rank for member in late), sentence(text), accused(late))
-    return _first(_died(members, processes) or _left(members) for members in groups.values())
+    return _first(
+        _died(members, processes) or _left(members) or ended_first(members, ended_ns) for members in groups.values()
+    )
 
 
 def _end_of(member: Member) -> str:
