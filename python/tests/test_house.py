@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "house.md"
 
 
+@cache
 def layers() -> ModuleType:
     spec = importlib.util.spec_from_file_location("layers_of_the_house", Path(__file__).with_name("test_layers.py"))
     assert spec is not None and spec.loader is not None

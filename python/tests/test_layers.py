@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,7 @@ def nearest(name: str, known: frozenset[str]) -> str:
     return name
 
 
+@cache
 def all_imports() -> Imports:
     files = {}
     for path in PACKAGE.rglob("*.py"):
