@@ -14,7 +14,8 @@ _WORDS = (
     r"hostname of the client socket cannot be retrieved",
     r"server socket (?:cannot be initialized|on \S{1,60} has failed to listen on any IPv6)",
     # What is tried again is not yet a fault; the last try says so itself.
-    r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|, retrying|retry \d{1,4} (?:of|/)|entering retry loop)",
+    r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled), retrying"
+    r"|retry \d{1,4} (?:of|/)|entering retry loop)",
     r"(?:going to|using) /tmp instead",
     # What Open MPI tried and did without, and a host that does not know its own name.
     r"(?:cannot open|unable to open|component_find|not found).{0,200}\(ignored\)",

@@ -70,7 +70,7 @@ _TOPICS = tuple(
         (r"\bpmix|\bpmi2?\b", "pmi"),
         (r"^MPI says: ", "mpi-launch"),
         (
-            r"\bucx\b|\buct_|\bucp_|\bompi|open mpi|\bmpi_\w|\bprted?\b|\borted?\b|hydra_|mpiexec|mpirun"
+            r"\bucx\b|\buct_|\bucp_|\bmca_\w+|\bompi|open mpi|\bmpi_\w|\bprted?\b|\borted?\b|hydra_|mpiexec|mpirun"
             r"|hcoll|\bLOG_CAT_|\bcoll_\w+\.c\b|\bjsm\b|\bjsrun\b",
             "mpi-other",
         ),
@@ -126,23 +126,18 @@ def _hinted(scans: Sequence[Scan]) -> Iterator[Finding]:
 
 
 UNKNOWN = "unknown-error"
-_LOUD = re.compile(
-    r"(?:^|[\s\[|(:])(?:ERR|ERROR|FATAL|CRITICAL|SEVERE|PANIC)\b|^[EF]\d{4} |^Error\b|NCCL WARN"
-    r"|(?i:\blevel=\W?(?:error|fatal|panic)|\"(?:level|severity)\": ?\"(?:error|fatal)|\b(?:error|fatal|panic): )"
-)
-"""What a program itself calls an error, not a word that may be of anything."""
 _STAMP = re.compile(r"\b(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d\b")
 
 
 def _unknown(scans: Sequence[Scan]) -> Iterator[Finding]:
-    """The first line that its own program calls an error, where nothing at all says what it is about."""
+    """The first line that speaks of an error, where nothing at all says what it is about."""
     for scan in scans:
         for line, text in scan.strange:
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             # After a sign of life an error of some helper may be nothing; what ends a program is never that.
             if _DULL.search(text):
                 continue
-            if line > scan.alive and not scan.ended and (thrown or (not scan.alive and _LOUD.search(text[:MAX_LOOK]))):
+            if line > scan.alive and not scan.ended and (thrown or not scan.alive):
                 yield _first_unknown(text, Evidence(clean(text)[:200], scan.source, line))
                 break
 

@@ -205,7 +205,7 @@ def test_a_warning_that_nobody_knows_is_told_by_its_part_of_nccl(
 
 def test_errors_that_nobody_knows_are_shown_as_unseen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "job.log"
-    path.write_text("all is well, 0 errors\nthe flux capacitor failed\n")
+    path.write_text("step 1 loss 2.0\nthe flux capacitor failed\n")
     assert main(["doctor", "--log", str(path)]) == 3
     said = "".join(capsys.readouterr().out.split())  # a long path is broken over lines
     assert "job.log:2speaksofanerror" in said and "theflux" in said

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     title="GPUs of one host cannot reach each other directly (P2P), though their links would allow it",
     patterns=(
         r"P2P is disabled between",
+        r"CANNOT Access Peer Device",
         r"Could not enable P2P between",
         r"peer access is not supported",
         r"Cuda failure 217\b",

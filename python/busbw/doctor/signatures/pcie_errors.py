@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title="PCIe reports errors on the link of a device",
     patterns=(
         r"DPC: containment event",
+        r"not ready \d+ms after \w.{0,20}giving up|Unable to change power state from \w+ to D0",
         r"pcieport .{0,60}Card not present",
         r"PCIe Bus Error: severity=",
         r"AER:.{0,60}(?:error|fatal)",

@@ -25,6 +25,7 @@ SIGNATURE = Signature(
         r"Unschedulable",
         r"FailedMount",
         r"Invalid generic resource",
+        r"step creation still disabled|to INVAL with reason",
         r"Requested node configuration is not available",
         r"Unable to (?:confirm|create|allocate) (?:allocation|step|resources)",
         r"More processors requested than permitted",
