@@ -18,8 +18,6 @@ MOST_LINES_OF_A_FUNCTION = 60
 LONGER_FILES = frozenset({
     "python/busbw/importers/nccl_tests_text.py",
     "python/tests/doctor/test_corpus.py",
-    "python/tests/importers/test_import_files.py",
-    "python/tests/importers/world_strangers.py",
 })  # fmt: skip
 """By path; best none."""
 
