@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -19,6 +18,7 @@ from busbw.base.toml import parse_toml
 from busbw.records import Record
 
 MAX_FILE_BYTES = 16 << 20
+LARGEST = 1e30
 _SHAPE_KEYS = ("collective", "type", "op", "root", "ranks", "placement")
 _KEYS = frozenset(
     {
@@ -185,8 +185,8 @@ def _number(table: Mapping[str, Any], key: str, where: str) -> float | None:
     value = table.get(key)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise UserError(f"{where}: {key} is {value!r}, not a number of 0 or more")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < LARGEST:
+        raise UserError(f"{where}: {key} is {str(value)[:100]}, not a number from 0 to 1e30")
     return float(value)
 
 

@@ -140,5 +140,7 @@ def test_fewer_nics_than_gpus_are_slower() -> None:
 
 
 def test_a_table_that_is_none_is_a_sentence() -> None:
-    with pytest.raises(UserError, match="cannot be read"):
-        read('[[table]]\nsource = "x"\nmachine = "p5"\nrows = "1K"\n', "t")
+    table = '[[table]]\nsource = "x"\nmachine = "p5"\n'
+    for rest in ('rows = "1K"', 'collective = "all_reduce"\ngpus = 8\nnodes = 1\nheld_out = true\nrows = "1K"'):
+        with pytest.raises(UserError, match="cannot be read"):
+            read(f"{table}{rest}\n", "t")

@@ -96,6 +96,7 @@ def test_times_are_limited_too() -> None:
         ('[[threshold]]\ncollective = "all_reduce"\nbytes = 8', "limits nothing"),
         (LIMIT.replace("100", '"fast"'), "not a number"),
         (LIMIT.replace("100", "nan"), "not a number"),
+        (LIMIT.replace("100", "9" * 400), "not a number"),
         (LIMIT.replace("10\n", "100\n"), "would let anything pass"),
         (LIMIT.replace('"1M"', '"1X"'), "not a size"),
         (LIMIT.replace("ranks = 4", "ranks = 4.5"), "not a whole number"),
