@@ -50,9 +50,15 @@ _ALONE = re.compile(
 )
 """A name, a value and nothing else."""
 
-_TITLE = re.compile(r"\s*[-=*#>\[]{1,40} ?(?P<words>[A-Za-z][^\n]{2,100}?)[:\s]*[-=*#<\]]{0,40}\s*$")
+_TITLE = re.compile(r"\s*(?:#{1,6} |[-=*#>\[]{2,40} ?)(?P<words>[A-Za-z][^\n]{2,100}?)[:\s]*[-=*#<\]]{0,40}\s*$")
 """A line that stands above a part and names what follows."""
-_SIZE_IN_TITLE = re.compile(r"(?<![\w.])(\d[\d,]{0,15} ?bytes|\d{1,6}(?:\.\d{1,3})? ?[KMG]i?B)(?![\w/])")
+_SIZE_IN_TITLE = re.compile(
+    r"(?i)(?<![\w.,])(\d[\d,]{0,15} ?bytes)\b"
+    r"|(?:[(@]|\b(?:sizes?|message|msg|tensor|buffer|payload)\W{1,3}(?:of )?"
+    r"|\b(?:all_?-?reduce|all_?-?gather|reduce_?-?scatter|all_?-?to_?-?all|broadcast)\W{1,3}) ?"
+    r"(\d{1,6}(?:\.\d{1,3})? ?[KMG]i?B)(?![\w/])"
+)
+"""A size that is one of messages: memory of GPUs is named in titles too."""
 
 Cells = Sequence[tuple[Column, str]]
 
@@ -183,7 +189,7 @@ class Parser:
 def _titled(line: str) -> dict[str, tuple[Column, str]] | None:
     """The size, and the ranks, that the title of a part names; None where it is none or names no size."""
     title = _TITLE.match(line)
-    sizes = _SIZE_IN_TITLE.findall(title["words"]) if title else []
+    sizes = ["".join(each) for each in _SIZE_IN_TITLE.findall(title["words"])] if title else []
     if title is None or len(sizes) != 1:
         return None
     ranks = ranks_in(title["words"])

@@ -12,13 +12,12 @@ _MODEL = (
     r"(?:NVIDIA |AMD )?(?:[ABHVL]\d{2,3}|GB\d{3}|MI\d{3})[A-Z]{0,2}(?:[ -]\d{2,3} ?GB)?"
     r"(?![\w-]| ?(?:node|host|server|machine|vm))"
 )
-_GPUS = (
-    r"(?:(?:(?!\d)[\w-]{1,12} ){0,2}(?:gpus?|ranks|devices|processes|PEs|卡|枚|카드|cartes|Karten|tarjetas)(?![a-z])"
-    rf"|{_MODEL})"
-)
+_GPUS = r"(?:(?!\d)[\w-]{1,12} ){0,2}(?:gpus?|ranks|devices|processes|PEs|卡|枚|카드|cartes|Karten|tarjetas)(?![a-z])"
 _TOLD_RANKS = re.compile(
     rf"(?i)(?<![\d.])(\d{{1,6}}) ?(?:x ?)?{_GPUS}(?! ?(?:/|per|a|each)\b)"
     r"|\b(?:world[ _]?size|n_?ranks)\W{1,3}(\d{1,6})\b"
+    # A version may stand before a model too: CUDA 12 H100.
+    rf"|(?<![\d.])(\d{{1,6}}) ?[x\u00d7*] ?{_MODEL}|\b(?:on|with|of|across|using) (\d{{1,6}}) {_MODEL}"
 )
 _NODES = re.compile(
     r"(?i)(?<![\d.])(\d{1,6}) ?(?:[\w-]{1,12} )?"
@@ -75,7 +74,7 @@ def ranks_in(text: str) -> int | None:
     products |= {int(each[1]) * count for each in _EACH.finditer(text) for count in nodes if len(nodes) == 1}
     if products:
         return products.pop() if len(products) == 1 else None
-    found = {int(match[1] or match[2]) for match in _TOLD_RANKS.finditer(text)}
+    found = {int(next(filter(None, match.groups()))) for match in _TOLD_RANKS.finditer(text)}
     told = found.pop() if len(found) == 1 else None
     several = max(nodes, default=1) > 1
     return None if told is not None and several and told <= MOST_IN_A_NODE else told

@@ -155,6 +155,7 @@ def _better(rows: Sequence[Row], size: str, time: str | None, rate: str | None) 
         (at, each) for at, each in enumerate(tried)
         if low <= _ratio(rows, Units(*each)) <= high
         and (rate != "gb/s" or each[2] == 1.0 or _exact(rows, Units(*each)))
+        and (each[0] == tried[0][0] or each[0] not in (1e3, 1e6, 1e9) or _exact(rows, Units(*each)))
     ]  # fmt: skip
     if not fitting:
         return None

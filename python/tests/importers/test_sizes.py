@@ -44,14 +44,34 @@ def test_factors_below_times_are_no_times() -> None:
     [
         ("--- AllReduce (1048576 bytes, 8 PEs) ---", [1 << 20]),
         ("=== all_reduce 16 MiB ===", [16 << 20]),
-        ("--- AllReduce 1 MB to 16 MB ---", []),
+        ("--- AllReduce (1 MB) to (16 MB) ---", []),
+        ("=== all_reduce on H100 80GB ===", []),
+        ("- GPU memory: 80 GB", []),
     ],
 )
 def test_a_title_names_the_size_of_the_names_below_it(title: str, expected: list[int]) -> None:
-    assert sizes(f"{title}\n  Avg time: {sum(expected) / 1e8:.4f} ms\n  Bus BW: 175.0 GB/s\n", "job.log") == expected
+    time = f"  Avg time: {sum(expected) / 1e8:.4f} ms\n" if expected else ""
+    assert sizes(f"all_reduce\n{title}\n{time}  Bus BW: 175.0 GB/s\n", "job.log") == expected
 
 
 @pytest.mark.parametrize(("words", "expected"), [("@ 256MB", [256 << 20] * 2), ("@ 1MB and @ 2MB", []), ("", [])])
 def test_the_one_size_of_rows_of_ranks_stands_above(words: str, expected: list[int]) -> None:
     table = "| world | bus_bw (GB/s) |\n|---|---|\n| 8 | 190.5 |\n| 16 | 95.1 |\n"
     assert sizes(f"### All-Reduce {words}\n\n{table}") == expected
+
+
+def test_a_bandwidth_that_is_a_little_off_makes_no_megabyte_a_million() -> None:
+    rows = "| 16 MB | 0.8 | 20.00 |\n| 64 MB | 3.2 | 20.50 |\n"
+    assert sizes(HEAD + rows) == [16 << 20, 64 << 20]
+
+
+@pytest.mark.parametrize(
+    ("title", "ranks"),
+    [
+        ("all_reduce, 8x H100", 8), ("all_reduce on 8 H100 80GB", 8), ("all_reduce, CUDA 12 H100", None),
+        ("all_reduce, 2 nodes x 8 GPUs", 16), ("all_reduce on 4 H100 nodes", None), ("all_reduce, ROCm 6 MI300X", None),
+    ],
+)  # fmt: skip
+def test_a_number_before_a_model_is_that_of_gpus_where_words_say_so(title: str, ranks: int | None) -> None:
+    records, _ = read(f"# {title}\n\n| Size | Time (us) |\n|---|---|\n| 1 MB | 30.5 |\n".encode(), "r.md")
+    assert {case.ranks for record in records for case in record.cases} == {ranks}
