@@ -8,6 +8,7 @@ the times; else they lie in host memory, and calls are done when they return.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import struct
@@ -16,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from busbw.watch.gpu_memory import Gpu, GpuError
 from busbw.watch.replay_memory import Buffer, GpuMemory, HostMemory, Memory
@@ -110,6 +111,21 @@ def bytes_of(step: list[Any], communicators: list[list[int]]) -> int:
     return int(step[3]) * WIDTHS[step[4]] * size
 
 
+class Prepared(NamedTuple):
+    """A call or a group, with what is handed to the library; `function` None where that is put together then."""
+
+    at_ns: int
+    part: list[list[Any]]
+    function: Any
+    words: list[Any]
+    samples: list[int]
+
+
+def key_of(step: list[Any]) -> str:
+    """Of its times: communicator, kind, count and type."""
+    return f"{step[1]} {step[2]} {step[3]} {step[4]}"
+
+
 class Lane:
     """Calls that follow each other: the recorded ones of streams that share a communicator or a group."""
 
@@ -130,23 +146,49 @@ class Lane:
         self.groups: list[int] = []
         self.wrong = self.checks = 0
         self.failed: BaseException | None = None
+        self._prepared = self._ready()
 
     def run(self, *, gaps: bool, start_ns: int, exact: bool = False) -> None:
         """Every call in its order; a failure is kept for the main thread."""
         try:
             self._memory.begin()
-            for number, part in enumerate(self._parts, 1):
-                if gaps:
-                    wait_until(start_ns + part[0][0], exact=exact)
-                if part[0][7]:
-                    self._group(part)
+            for number, one in enumerate(self._prepared, 1):
+                if gaps and start_ns + one.at_ns > time.monotonic_ns():
+                    wait_until(start_ns + one.at_ns, exact=exact)
+                if one.function is None:
+                    self._slowly(one.part)
                 else:
-                    self._single(part[0])
+                    began = time.perf_counter_ns()
+                    result = one.function(*one.words)
+                    took = time.perf_counter_ns() - began
+                    if result != 0:
+                        must(result, FUNCTIONS[one.part[0][2]])
+                    if len(one.samples) < SAMPLES:
+                        one.samples.append(took)
                 if number % UNDER_WAY == 0:
                     self._memory.wait()
             self._memory.wait()
         except BaseException as error:  # noqa: BLE001 - told by the main thread
             self.failed = error
+
+    def _ready(self) -> list[Prepared]:
+        """Each part with what its call takes, so that little is left to do between two calls.
+
+        Groups and the first call of each shape go without: they take longer.
+        """
+        known: dict[tuple[Any, ...], tuple[Any, list[Any], list[int]]] = {}
+        made = []
+        for part in self._parts:
+            step = part[0]
+            shape = tuple(step[1:7])
+            function, words, samples = (None, [], []) if step[7] else known.get(shape, (None, [], []))
+            made.append(Prepared(step[0], part, function, words, samples))
+            if not step[7] and shape not in known:
+                known[shape] = (*self._call(step), self.times.setdefault(key_of(step), []))
+        return made
+
+    def _slowly(self, part: list[list[Any]]) -> None:
+        self._group(part) if part[0][7] else self._single(part[0])
 
     def _call(self, step: list[Any], at: int = 0) -> tuple[Any, list[Any]]:
         _, place, kind, count, type_, op, root = step[:7]
@@ -163,8 +205,7 @@ class Lane:
         return function, [*words, comm, stream]
 
     def _single(self, step: list[Any]) -> None:
-        key = f"{step[1]} {step[2]} {step[3]} {step[4]}"
-        samples = self.times.setdefault(key, [])
+        samples = self.times.setdefault(key_of(step), [])
         check = self._is_first([step])
         if check:
             self._prepare(step)
@@ -282,6 +323,9 @@ def replayed(rank: Rank, steps: list[list[Any]], *, gaps: bool, meet: Callable[[
     for step in steps:
         by_lane.setdefault(step[8], []).append(step)
     lanes = [Lane(rank, each) for each in by_lane.values()]
+    # Pauses of the collector of garbage would come between calls.
+    gc.freeze()
+    gc.disable()
     start = meet()
     # Of several threads one that takes the processor keeps the others from theirs.
     exact = len(lanes) == 1 and rank.most <= (os.cpu_count() or 1)
