@@ -15,8 +15,9 @@ MAX_CALLS = 4_000_000
 
 MESSAGES = frozenset({"send", "recv"})
 
-Step = tuple[int, int, str, int, int, int, int, int, int]
-"""begun_ns from the job's first call, communicator, kind, count, type, operator, root or peer, group, lane."""
+Step = tuple[int, int, str, int, int, int, int, int, int, int]
+"""begun_ns from the job's first call, communicator, kind, count, type, operator, root or peer, group, lane, and how
+long after the end of the lane's call before it, in ns; -1 where that is not known."""
 
 
 @dataclass
@@ -137,6 +138,7 @@ def _steps(made: Plan, chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, 
             else:
                 taken.append(call)
         lanes = _lanes(taken)
+        ended: dict[int, int | None] = {}
         for call in taken:
             identity = rank.rows[call.communicator][0]
             at = call.begun_ns - first
@@ -144,8 +146,13 @@ def _steps(made: Plan, chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, 
             root = where.index(call.shape.root) if call.shape.root in where else 0
             op = OPS.index(call.shape.op) if call.shape.op in OPS else 0
             type_ = TYPES.index(call.shape.type)
-            step = (at, numbers[identity], call.shape.kind, call.shape.count, type_, op, root, call.group,
-                    lanes[call.communicator])  # fmt: skip
+            lane = lanes[call.communicator]
+            before = ended.get(lane)
+            pause = -1 if before is None else max(0, call.begun_ns - before)
+            # Where calls come back before they have run, or in a group, their return says nothing.
+            is_known = rank.is_synchronous and not call.group and call.host_ns is not None
+            ended[lane] = call.begun_ns + (call.host_ns or 0) if is_known else None
+            step = (at, numbers[identity], call.shape.kind, call.shape.count, type_, op, root, call.group, lane, pause)
             made.ranks[number].steps.append(step)
             made.span_ns = max(made.span_ns, at)
             launched += call.launched

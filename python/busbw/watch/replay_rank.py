@@ -115,6 +115,7 @@ class Prepared(NamedTuple):
     """A call or a group, with what is handed to the library; `function` None where that is put together then."""
 
     at_ns: int
+    pause_ns: int
     part: list[list[Any]]
     function: Any
     words: list[Any]
@@ -152,9 +153,12 @@ class Lane:
         """Every call in its order; a failure is kept for the main thread."""
         try:
             self._memory.begin()
+            ended_ns = 0
             for number, one in enumerate(self._prepared, 1):
-                if gaps and start_ns + one.at_ns > time.monotonic_ns():
-                    wait_until(start_ns + one.at_ns, exact=exact)
+                # A rank that lost its processor for a while goes on at its pace, as the job did.
+                moment_ns = start_ns + one.at_ns if one.pause_ns < 0 else ended_ns + one.pause_ns
+                if gaps and moment_ns > time.monotonic_ns():
+                    wait_until(moment_ns, exact=exact)
                 if one.function is None:
                     self._slowly(one.part)
                 else:
@@ -165,6 +169,7 @@ class Lane:
                         must(result, FUNCTIONS[one.part[0][2]])
                     if len(one.samples) < SAMPLES:
                         one.samples.append(took)
+                ended_ns = time.monotonic_ns()
                 if number % UNDER_WAY == 0:
                     self._memory.wait()
             self._memory.wait()
@@ -182,7 +187,7 @@ class Lane:
             step = part[0]
             shape = tuple(step[1:7])
             function, words, samples = (None, [], []) if step[7] else known.get(shape, (None, [], []))
-            made.append(Prepared(step[0], part, function, words, samples))
+            made.append(Prepared(step[0], step[9], part, function, words, samples))
             if not step[7] and shape not in known:
                 known[shape] = (*self._call(step), self.times.setdefault(key_of(step), []))
         return made

@@ -6,6 +6,8 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from busbw.base.errors import UserError
 from busbw.watch.recording import Recording, find
 from busbw.watch.replay import Plan, plan
 from busbw.watch.replay_gpu import put, replayed
-from busbw.watch.replay_rank import Lane, Rank, encoded
+from busbw.watch.replay_host import put as put_host
+from busbw.watch.replay_rank import Lane, Rank, begun_together, encoded, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
@@ -133,7 +136,7 @@ def test_it_replays_over_the_cpu_library_and_checks_results(tmp_path: Path, opti
 def test_a_wrong_result_is_counted(kind: str, type_: int, written: float, wrong: int) -> None:
     written_bytes = (encoded(type_, int(written)) or b"") * (75 if kind == "all_gather" else 25)
     ready = Ready(lambda receive: ctypes.memmove(receive, written_bytes, len(written_bytes)))
-    lane = Lane(ready, [[0, 0, kind, 25, type_, 0, 0, 0, 0]])
+    lane = Lane(ready, [[0, 0, kind, 25, type_, 0, 0, 0, 0, -1]])
     lane.run(gaps=False, start_ns=0)
     assert (lane.failed, lane.wrong) == (None, wrong)
 
@@ -277,3 +280,50 @@ def test_it_replays_in_gpu_memory_with_a_stream_and_checks_results(tmp_path: Pat
     assert "; 0 wrong of " in done.stdout
     assert "all_reduce" in done.stdout
     assert " 1000.0 " in done.stdout, "the time that this driver tells"
+
+
+def test_ranks_of_one_host_come_as_late_as_they_came_and_pause_as_long(tmp_path: Path) -> None:
+    """Rank 1 made its recording 5 us earlier and called 20 us later; the second call follows the end of the first."""
+    for rank in range(2):
+        calls = [Made(25_600 + 25_600 * rank, 6400), Made(64_000 + 25_600 * rank, 6400)]
+        write(tmp_path, rank, [Row(rank, 2)], calls, monotonic_ns=10**12 - 5_000 * rank)
+    made = planned(tmp_path)
+    assert [[step[0] for step in rank.steps] for rank in made.ranks] == [[0, 38_400], [20_600, 59_000]]
+    assert [[step[9] for step in rank.steps] for rank in made.ranks] == [[-1, 32_000]] * 2
+
+
+@pytest.mark.parametrize(("synchronous", "group"), [(False, 0), (True, 3)])
+def test_a_pause_is_not_known_where_a_return_says_nothing(tmp_path: Path, synchronous: bool, group: int) -> None:
+    for rank in range(2):
+        calls = [Made(0, 6400, group=group), Made(64_000, 6400)]
+        write(tmp_path, rank, [Row(rank, 2)], calls, synchronous=synchronous)
+    assert {step[9] for rank in planned(tmp_path).ranks for step in rank.steps} == {-1}
+
+
+def test_hosts_have_their_own_first_call(tmp_path: Path) -> None:
+    for rank in range(2):
+        write(tmp_path, rank, [Row(rank, 2)], [Made(64_000)], host=f"node{rank}", boot=rank + 1, monotonic_ns=rank + 1)
+    assert [rank.steps[0][0] for rank in planned(tmp_path).ranks] == [0, 0]
+
+
+def test_times_are_those_that_the_recorder_took_of_calls_alone(tmp_path: Path) -> None:
+    for rank in range(2):
+        calls = [Made(0, 64_000), Made(10**6, 6400), Made(2 * 10**6, 12_800), Made(3 * 10**6, 640, group=1)]
+        write(tmp_path, rank, [Row(rank, 2)], calls)
+    results: list[dict[str, Any]] = [{"times": {"0 all_reduce 256 7": [1]}}, {"times": {}}]
+    put_host(tmp_path, [[(2, 0)], [(2, 1)]], results)
+    assert results[0]["times"] == {"0 all_reduce 256 7": [6400, 12_800]}, "without the first, which was checked"
+    assert results[1]["times"] == {}
+
+
+def test_ranks_begin_at_one_moment_that_is_to_come(tmp_path: Path) -> None:
+    moments: list[int] = []
+    threads = [threading.Thread(target=lambda each=each: moments.append(begun_together(tmp_path, each, 3)))
+               for each in (2, 1, 0)]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(moments) == 3 and len(set(moments)) == 1
+    wait_until(moments[0], exact=True)
+    assert time.monotonic_ns() >= moments[0]
