@@ -19,7 +19,8 @@ _ERROR = re.compile(
     re.IGNORECASE,
 )
 _NO_ERROR = re.compile(
-    r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning|could not collect|(?:\b\w+=[^,=]{0,80}, ){3}",
+    r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning"
+    r"|could not collect|(?:\b\w+=[^,=]{0,80}, ){3}",
     re.IGNORECASE,
 )
 _ODD_WORDS = (
