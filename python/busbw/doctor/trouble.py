@@ -20,7 +20,7 @@ _ERROR = re.compile(
 )
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning"
-    r"|could not collect|(?:\b\w+=[^,=]{0,80}, ){3}",
+    r"|could not collect|^\W*\w - [\w ]{1,40} - |(?:\b\w+=[^,=]{0,80}, ){3}",
     re.IGNORECASE,
 )
 _ODD_WORDS = (
