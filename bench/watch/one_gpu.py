@@ -121,13 +121,14 @@ def replay(bench: Bench) -> Lanes:
 
 
 def faults(bench: Bench) -> Lanes:
-    return [[one_fault(bench, name) for name in names] for names in FAULTS]
+    """Each trial is a command, and has an MPS of its own: a killed rank may have taken the last one with it."""
+    return [[one_fault(bench, name, number) for name in names for number in range(bench.trials)] for names in FAULTS]
 
 
-def one_fault(bench: Bench, name: str) -> list[str]:
+def one_fault(bench: Bench, name: str, number: int = 0) -> list[str]:
     library = ["--library", bench.library] if bench.on_gpus else []
     return python(ROOT / "bench/watch/faults.py", "--build", bench.build, *library, "--ranks", bench.ranks,
-                  "--trials", bench.trials, "--seed", bench.seed, "--steps", 200, "--faults", name)  # fmt: skip
+                  "--trials", 1, "--seed", bench.seed + number, "--steps", 200, "--faults", name)  # fmt: skip
 
 
 def hosts(bench: Bench) -> Lanes:
