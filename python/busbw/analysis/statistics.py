@@ -34,11 +34,6 @@ class Interval:
     def contains(self, value: float) -> bool:
         return self.low <= value <= self.high
 
-    @property
-    def half_width(self) -> float:
-        """Half of the interval relative to its geometric centre: 0.02 reads as "within 2 %"."""
-        return math.sqrt(self.high / self.low) - 1 if self.low > 0 else math.inf
-
 
 def median(values: Sequence[float]) -> float:
     """The median; refuses an empty sequence, because a median of nothing is nobody's time."""

@@ -34,11 +34,6 @@ def names() -> list[str]:
     return [row["name"] for row in _table()]
 
 
-def aliases(name: str) -> list[str]:
-    """The providers' names of a machine type."""
-    return next((list(row.get("names", [])) for row in _table() if row["name"] == name), [])
-
-
 def describe(fabric: Fabric) -> str:
     """One line about a machine type."""
     joined = f"NVLink {fabric.nvlink_GBps:.4g} GB/s each" if fabric.nvlink_GBps else "no NVLink"
