@@ -61,7 +61,7 @@ def test_the_one_size_of_rows_of_ranks_stands_above(words: str, expected: list[i
 
 
 def test_a_bandwidth_that_is_a_little_off_makes_no_megabyte_a_million() -> None:
-    rows = "| 16 MB | 0.8 | 20.00 |\n| 64 MB | 3.2 | 20.50 |\n"
+    rows = "| 16 MB | 0.8000 | 20.00 |\n| 64 MB | 3.2000 | 20.40 |\n"
     assert sizes(HEAD + rows) == [16 << 20, 64 << 20]
 
 
