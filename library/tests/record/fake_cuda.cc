@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct Event {
   double at = -1;
   bool has_times = true;
 };
+// All of them, as nobody gives one back.
+std::vector<std::unique_ptr<Event>> events;
 
 void run(const void* stream, double ns) { free_at[stream] = std::max(now, free_at[stream]) + ns; }
 
@@ -75,7 +78,10 @@ EXPORT int cuStreamGetCtx(const void*, void** context) { return *context = reint
 
 // With times, or without.
 EXPORT int cuEventCreate(void** event, unsigned flags) {
-  return flags == 0 || flags == 2 ? (*event = new Event{-1, flags == 0}, 0) : 1;
+  if (flags != 0 && flags != 2) return 1;
+  const std::lock_guard lock(guard);
+  events.push_back(std::make_unique<Event>(Event{-1, flags == 0}));
+  return *event = events.back().get(), 0;
 }
 EXPORT int cuEventRecord(void* event, const void* stream) {
   const std::lock_guard lock(guard);

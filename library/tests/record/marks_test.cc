@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <memory>
 
 #include "library/common/nccl/real_nccl.h"
 #include "library/record/heart.h"
@@ -53,7 +54,7 @@ class MarksTest : public ::testing::Test {
   static std::uintptr_t streams_;
   const void* stream_ = reinterpret_cast<const void*>(streams_ += 0x10000);
   const void* other_ = reinterpret_cast<const void*>(streams_ += 0x10000);
-  Marks* marks_ = new_marks();
+  std::unique_ptr<Marks> marks_{new_marks()};
   bool waits_ = false;
 };
 void* MarksTest::driver_ = nullptr;
