@@ -76,11 +76,12 @@ class Trouble:
 
     def add(self, line: str, number: int) -> None:
         """Look at a line of which no signature speaks."""
+        if len(self.strange) >= MAX_STRANGE:
+            return
         lowered = line.lower()
-        spoken = "NCCL WARN" in line or (
+        if "NCCL WARN" in line or (
             any(word in lowered for word in _ERROR_WORDS) and _ERROR.search(line) and not _NO_ERROR.search(line)
-        )
-        if spoken and len(self.strange) < MAX_STRANGE:
+        ):
             self.strange.append((number, line.strip()))
         elif len(self.odd) < MAX_STRANGE and any(word in lowered for word in _ODD_WORDS) and not _CALM.search(line):
             self.odd.append((number, line.strip()))

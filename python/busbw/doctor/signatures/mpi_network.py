@@ -12,7 +12,7 @@ SIGNATURE = Signature(
         r"btl_tcp_\w+.{0,160}(?:unexpected process identifier|failed|error|unreachable)",
         r"mca_btl_\w+.{0,120}(?:unexpected|failed|error)",
         r"Open MPI failed to TCP connect to a peer",
-        r"\bmca_\w+\b.{0,20}(?:unable|could not|cannot|failed)",
+        r"\bmca_\w+: unable to|\bmca_\w+: could not|\bmca_\w+: cannot",
         r"[Tt]he selected PML was \w+ on|pml_ucx\S* .{0,60}(?:unavailable|not available)",
         r"PML add procs failed|No components were able to be opened in the pml framework",
         r"at least one pair of MPI processes are unable to reach each other",
