@@ -96,6 +96,15 @@ def writing(path: str | Path, *, update: bool = False) -> Iterator[None]:
         raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
 
 
+def replace_text(path: Path, text: str) -> None:
+    """Write it whole or not at all: somebody may read it at any moment. What stood in it was read and goes on."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with writing(path, update=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+
+
 def refuse_read(path: str | Path) -> None:
     """UserError where this file, by whatever name, is one that was read."""
     found = identity(path)

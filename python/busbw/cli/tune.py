@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.files import replace_text
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: Stop) -> int:
     """Choose from whatever was measured, show it, save it."""
     from busbw.experiment.tune.candidates import types_of
     from busbw.experiment.tune.choose import copies, copies_begin, crossings, rules_of
-    from busbw.experiment.tune.table import ANY_GPU, merged, save_table, table_text
+    from busbw.experiment.tune.table import ANY_GPU, merged, table_text
     from busbw.experiment.tune.text import FOOTNOTE, crossings_text
 
     asked = tuning.asked
@@ -98,7 +99,7 @@ def conclude(tuning: Tuning, old: list[Rule], output: Path, ended: Stop) -> int:
         raise UserError(f"nothing was measured beside NCCL, so there is nothing to choose ({ended.value})",
                         exit_code=130 if interrupted else 1)  # fmt: skip
     print(FOOTNOTE, end="")
-    save_table(
+    replace_text(
         output,
         table_text(merged(old, rules), ["Written by `busbw tune`; a line is a rule, the first that fits holds."]),
     )

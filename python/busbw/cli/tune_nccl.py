@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.files import replace_text
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _facts(asked: Asked, folder: Path) -> dict[str, str]:
 
 
 def _search(args: Args, asked: Asked, folder: Path) -> int:
-    from busbw.experiment.tune_nccl.rules import Place, default_path, merged, read_table, save, table_text
+    from busbw.experiment.tune_nccl.rules import Place, default_path, merged, read_table, table_text
     from busbw.experiment.tune_nccl.search import Clock, Search
 
     output = args.output or Path(os.environ.get("BUSBW_TUNER_TABLE") or default_path())
@@ -124,7 +125,7 @@ def _search(args: Args, asked: Asked, folder: Path) -> int:
     if asked.beside:
         remarks.append(f"Last measured: {', '.join(asked.collectives)}, beside {asked.beside}.")
     text = table_text(merged(old, place), remarks)
-    save(output, text)
+    replace_text(output, text)
     print("\n".join(_use_lines(asked, facts, output, text)))
     return 0
 
@@ -137,7 +138,7 @@ def _beside(asked: Asked, args: Args, folder: Path) -> Asked:
 
 def _verify(args: Args, asked: Asked, folder: Path) -> int:
     """Prove a table again; rules that fell back are named, and left out of --output."""
-    from busbw.experiment.tune_nccl.rules import Place, read_table, save, table_text
+    from busbw.experiment.tune_nccl.rules import Place, read_table, table_text
     from busbw.experiment.tune_nccl.search import Clock
 
     places = read_table(args.verify)
@@ -158,7 +159,9 @@ def _verify(args: Args, asked: Asked, folder: Path) -> int:
         print("\n".join(lines))
     if args.output:
         others = [place for place in places if place is not here]
-        save(args.output, table_text([Place(facts, tuple(kept)), *others], ["Written by `busbw tune nccl --verify`."]))
+        replace_text(
+            args.output, table_text([Place(facts, tuple(kept)), *others], ["Written by `busbw tune nccl --verify`."])
+        )
     print(f"{len(kept)} of {len(here.rules)} rules still pay" + (f"; {fell} fell back" if fell else ""))
     return 1 if fell else 0
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.experiment.tune_nccl.rules import Place, Rule, Way, parse_facts, save, table_text
+from busbw.base.files import replace_text
+from busbw.experiment.tune_nccl.rules import Place, Rule, Way, parse_facts, table_text
 
 BUILD = Path(os.environ.get("BUSBW_BUILD", Path(__file__).parents[3] / "build"))
 NCCL, PLUGIN = BUILD / "lib" / "libbusbw_test_tuned_nccl.so", BUILD / "lib" / "libnccl-tuner-busbw.so"
@@ -51,12 +52,12 @@ def test_a_table_of_this_place_is_applied_and_one_of_another_is_not(tmp_path: Pa
         Rule("all_reduce", 10_001, 1 << 20, Way("nvls/simple")),
     )
     path = tmp_path / "table"
-    save(path, table_text([Place(facts, rules)]))
+    replace_text(path, table_text([Place(facts, rules)]))
     ruled, printed = measured(tmp_path, **with_plugin, BUSBW_TUNER_TABLE=str(path))
     # The stand-in cannot do NVLink SHARP: it decides by itself there.
     assert ruled == ["4 4096 ring/ll128 8", "4 65536 tree/ll 1"]
     assert "2 rules are applied to 2 ranks on 1 node" in printed
-    save(path, table_text([Place({**facts, "topology": "0" * 16}, rules)]))
+    replace_text(path, table_text([Place({**facts, "topology": "0" * 16}, rules)]))
     elsewhere, printed = measured(tmp_path, **with_plugin, BUSBW_TUNER_TABLE=str(path))
     assert elsewhere == plain
     assert "is not applied: it was measured with topology 0000000000000000" in printed

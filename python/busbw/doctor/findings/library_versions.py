@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
+from busbw.importers.values import version_of_code
 from busbw.machine.nccl.log_model import NcclLog, Said
 
 NAME = "library-versions"
@@ -47,8 +48,9 @@ def _in_logs(facts: Facts) -> Iterator[Finding]:
     for log in facts.logs:
         header, library = log.header_version, log.library_version
         if header and library and header // 100 != library // 100:
+            built, run_with = version_of_code(header), version_of_code(library)
             yield Finding(
-                NAME, Severity.NOTE, f"a benchmark built for NCCL {_dotted(header)} runs with {_dotted(library)}",
+                NAME, Severity.NOTE, f"a benchmark built for NCCL {built} runs with {run_with}",
                 (Evidence(f"nccl-headers={header} nccl-library={library}", log.source, 1),),
                 Cost("features that came between are not used"), "build it against the library that is used", _PROOF,
             )  # fmt: skip
@@ -79,10 +81,3 @@ def _in_records(facts: Facts) -> Iterator[Finding]:
             tuple(Evidence(f"NCCL {version}", f"the record {run}") for version, run in sorted(versions.items())), _COST,
             "compare runs of one version, or say so", _PROOF,
         )  # fmt: skip
-
-
-def _dotted(code: int) -> str:
-    """22809 is 2.28.9; before 2.9 the code has four digits."""
-    if code < 10000:
-        return f"{code // 1000}.{code // 100 % 10}.{code % 100}"
-    return f"{code // 10000}.{code // 100 % 100}.{code % 100}"

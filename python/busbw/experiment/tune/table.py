@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.base.errors import UserError
-from busbw.base.files import read_text, writing
+from busbw.base.files import read_text
 
 FIRST_LINE = "busbw-table 1"
 MAX_BYTES = 1 << 20
@@ -100,12 +100,3 @@ def merged(old: Sequence[Rule], new: Sequence[Rule]) -> list[Rule]:
     about = {(rule.gpu, rule.collective, rule.ranks, rule.types) for rule in new}
     kept = [rule for rule in old if (rule.gpu, rule.collective, rule.ranks, rule.types) not in about]
     return [*new, *kept]
-
-
-def save_table(path: Path, text: str) -> None:
-    """Write it whole or not at all: a library may read it at any moment."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with writing(path, update=True):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw.base.errors import UserError
-from busbw.base.files import read_text, writing
+from busbw.base.files import read_text
 
 FIRST_LINE = "busbw-tuner 1"
 MAX_BYTES = 1 << 20
@@ -172,15 +172,6 @@ def default_path(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the plugin looks for a table that BUSBW_TUNER_TABLE does not name."""
     config = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".config")
     return Path(config) / "busbw" / "nccl-tuner.txt"
-
-
-def save(path: Path, text: str) -> None:
-    """Write it whole or not at all: a job may read it at any moment. What stood in it was read, and goes on in it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with writing(path, update=True):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
 
 
 def hash_of(text: str) -> str:

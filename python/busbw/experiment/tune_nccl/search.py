@@ -16,11 +16,12 @@ from statistics import median
 
 from busbw.analysis.verdict import ALPHA, Judgement, Verdict, of_rounds
 from busbw.base.errors import UserError
+from busbw.base.files import replace_text
 from busbw.experiment.loop import append_trial, read_trials
 from busbw.experiment.plan import Plan
 from busbw.experiment.runner import run_trial
 from busbw.experiment.trial import Outcome, Trial
-from busbw.experiment.tune_nccl.rules import Place, Rule, Way, save, table_text
+from busbw.experiment.tune_nccl.rules import Place, Rule, Way, table_text
 from busbw.experiment.tune_nccl.ways import Asked, first_ways, plan_of, plan_to_prove, with_channels, with_chunks
 
 TRIAL_S = 120.0
@@ -191,7 +192,7 @@ class Search:
         rules = rules_of(name, chosen)
         folder = self.folder / name / "proof"
         path = folder / "table.txt"
-        save(path, table_text([Place(self.facts, tuple(rules))]))
+        replace_text(path, table_text([Place(self.facts, tuple(rules))]))
         stage = Stage(plan_to_prove(self.asked, name, path, seed=2), folder, self.measure, self.clock, self.tell)
         proven = prove(name, chosen, stage, self.proving_rounds, share)
         gains = {each.size: each for each in proven if each.holds}

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from busbw.base.files import replace_text
 from busbw.experiment.beside import words_beside
 from busbw.experiment.factors import Factor, Level
 from busbw.experiment.plan import Plan
-from busbw.experiment.tune_nccl.rules import Place, Rule, Way, hash_of_file, save, table_text
+from busbw.experiment.tune_nccl.rules import Place, Rule, Way, hash_of_file, table_text
 from busbw.machine.nccl.conf import set_by_files
 
 LARGEST = 1 << 62
@@ -97,7 +98,7 @@ def plan_of(asked: Asked, collective: str, ways: Sequence[Way], facts: Mapping[s
     for number, way in enumerate(ways):
         path = folder / "tables" / f"{number}.txt"
         rules = () if way.is_own else (Rule(collective, 0, LARGEST, way),)
-        save(path, table_text([Place(facts, rules)]))
+        replace_text(path, table_text([Place(facts, rules)]))
         levels.append(Level(str(way), environment_of(asked, path)))
     return _plan(asked, collective, levels, seed=1)
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from busbw.base.errors import UserError
-from busbw.experiment.tune.table import Rule, default_path, merged, parse_table, read_table, save_table, table_text
+from busbw.base.files import replace_text
+from busbw.experiment.tune.table import Rule, default_path, merged, parse_table, read_table, table_text
 
 SHARED = Path(__file__).parents[4] / "library" / "tests" / "gpu" / "tuned-table.txt"
 
@@ -75,11 +76,11 @@ def test_rules_about_something_else_stay() -> None:
 
 def test_a_table_is_saved_whole_in_a_folder_that_may_not_be_there_yet(tmp_path: Path) -> None:
     path = tmp_path / "busbw" / "gpu-table.txt"
-    save_table(path, "busbw-table 1\n")
+    replace_text(path, "busbw-table 1\n")
     assert path.read_text() == "busbw-table 1\n"
     assert [each.name for each in path.parent.iterdir()] == ["gpu-table.txt"]
     with pytest.raises(UserError, match="cannot be written"):
-        save_table(path / "below", "x")
+        replace_text(path / "below", "x")
 
 
 def test_the_library_and_this_look_in_the_same_place() -> None:
