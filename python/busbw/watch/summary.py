@@ -46,7 +46,10 @@ class Summary:
     def text(self) -> str:
         """As a table, and what is missing from it."""
         if not self.calls:
-            return "no call of NCCL was recorded"
+            return (
+                "no call of NCCL was recorded: the program made none, or has an NCCL within another library, where "
+                "nothing can stand in front of it"
+            )
         rows = [
             (
                 kind,
