@@ -70,7 +70,8 @@ _START = re.compile(
     r"|CustomAllreduce is disabled because this process group spans|Initializing distributed: GLOBAL_RANK"
     r"|[Ww]aiting in store based barrier|Added key: store_based_barrier|NCCL INFO Using network|Backend: nccl"
     r"|distributed_init_method=|is assigned as DP rank|process group (?:init|started)|init_process_group"
-    r"|distributed init \(rank|compiling and loading fused kernels|All distributed processes registered",
+    r"|distributed init \(rank|Initializing TorchBackend|compiling and loading fused kernels"
+    r"|All distributed processes registered",
     re.IGNORECASE,
 )
 """What a job prints while its ranks look for each other, after which it waits."""
