@@ -50,6 +50,11 @@ EXPORT void fakeCudaFail(int error) {
   failed = error;
 }
 
+EXPORT std::size_t fakeCudaEvents() {
+  const std::lock_guard lock(guard);
+  return events.size();
+}
+
 EXPORT int cuStreamIsCapturing(const void* stream, int* status) {
   const std::lock_guard lock(guard);
   *status = captures.count(stream) ? 1 : 0;

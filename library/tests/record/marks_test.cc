@@ -105,8 +105,11 @@ TEST_F(MarksTest, TheFirstThatWaitsStaysKnownHoweverManyFollow) {
   EXPECT_EQ(look().not_begun, 1U);
 }
 
-TEST_F(MarksTest, PlacesAreTakenAgain) {
+TEST_F(MarksTest, PlacesAndEventsAreTakenAgain) {
+  const auto events = reinterpret_cast<std::size_t (*)()>(dlsym(driver_, "fakeCudaEvents"));
+  const std::size_t before = events();
   for (std::uint64_t i = 1; i <= 500; ++i) call(i), wait(stream_);
+  EXPECT_EQ(events(), before + 2);
   EXPECT_EQ(look().ended, 500U);
 }
 
