@@ -17,7 +17,6 @@ MOST_LINES_OF_A_FUNCTION = 60
 
 LONGER_FILES = frozenset({
     "python/busbw/importers/nccl_tests_text.py",
-    "python/tests/doctor/test_corpus.py",
 })  # fmt: skip
 """By path; best none."""
 
