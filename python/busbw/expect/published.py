@@ -69,7 +69,7 @@ def _points(table: dict[str, Any], name: str) -> Iterable[Point]:
                 times = [question.bytes * factor / (each * 1e3) for each in times]
             found = predict(question, fabric, general(fabric.sm))
             yield Point(table["source"], fabric.name, table["held_out"], sum(times) / len(times), found)
-    except (KeyError, ValueError, TypeError, ArithmeticError) as problem:
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as problem:
         raise UserError(f"{name}: a table of {table.get('source', 'no source')} cannot be read: {problem}") from None
 
 

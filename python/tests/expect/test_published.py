@@ -144,3 +144,5 @@ def test_a_table_that_is_none_is_a_sentence() -> None:
     for rest in ('rows = "1K"', 'collective = "all_reduce"\ngpus = 8\nnodes = 1\nheld_out = true\nrows = "1K"'):
         with pytest.raises(UserError, match="cannot be read"):
             read(f"{table}{rest}\n", "t")
+    with pytest.raises(UserError, match="cannot be read"):
+        read("[[table]]\nmachine = 5\n", "t")
