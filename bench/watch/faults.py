@@ -87,7 +87,8 @@ FAULTS = {
 ON_GPUS = {
     **{name: FAULTS[name] for name in ("none", "pause", "stop", "order", "skip", "sleep", "busy")},
     # The others wait on the GPU, for ever: nothing but the watcher ends such a job.
-    "kill": Fault((HANGS, "ank {faulty} (", "the process has ended without a word"), from_outside=True),
+    # Under MPS the loss of a client ends the others.
+    "kill": Fault(("ank {faulty} (", "without a word"), from_outside=True),
     "memory": Fault((HANGS, "ank {faulty} (", "the process has exited")),
     "exception": Fault((HANGS, "ank {faulty} (", "the process has exited")),
     "exit": Fault((HANGS, "ank {faulty} (", "the process has exited")),

@@ -10,6 +10,7 @@ import pytest
 from tune_nccl_machine import FACTS, MadeUpNccl
 
 from busbw.base.errors import UserError
+from busbw.base.files import replace_text
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import BESIDE, Outcome, Trial
 from busbw.experiment.tune_nccl.rules import (
@@ -20,7 +21,6 @@ from busbw.experiment.tune_nccl.rules import (
     merged,
     parse_facts,
     read_table,
-    save,
     table_text,
 )
 from busbw.experiment.tune_nccl.search import Clock, Search, rules_of, sizes_of
@@ -66,7 +66,7 @@ def test_a_planted_mis_tuning_is_won_back(number: int, tmp_path: Path) -> None:
     looking = search(nccl, tmp_path / "trials", collective)
     rules, _ = looking.collective(collective)
     path = tmp_path / "table.txt"
-    save(path, table_text([Place(FACTS, tuple(rules))]))
+    replace_text(path, table_text([Place(FACTS, tuple(rules))]))
     # Where no rule pays, nobody is told to empty what hinders.
     environment = environment_of(looking.asked, path) if rules else {}
     shares = []
@@ -85,7 +85,7 @@ def test_a_chunk_that_pays_is_found_where_nccl_asks_for_it(version: str, chunks:
     rules, _ = one.collective("all_reduce")
     assert {rule.way.chunk for rule in rules} | {0} == chunks
     path = tmp_path / "table.txt"
-    save(path, table_text([Place(FACTS, tuple(rules))]))
+    replace_text(path, table_text([Place(FACTS, tuple(rules))]))
     assert {rule.way.chunk for rule in read_table(path)[0].rules} | {0} == chunks
 
 
@@ -231,7 +231,7 @@ def test_rules_end_half_way_and_join() -> None:
 
 def test_a_table_is_read_as_it_is_written(tmp_path: Path) -> None:
     rule = Rule("all_gather", 1, 100, Way("default", 16), (1.02, 1.04))
-    save(tmp_path / "t", table_text([Place(FACTS, (rule,))], ["a remark"]))
+    replace_text(tmp_path / "t", table_text([Place(FACTS, (rule,))], ["a remark"]))
     assert read_table(tmp_path / "t") == [Place(FACTS, (rule,))]
     other = Place({**FACTS, "ranks": "8"}, (rule,))
     new = Place(FACTS, (Rule("all_reduce", 1, 2, Way("tree/ll")),))

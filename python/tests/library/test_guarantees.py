@@ -25,7 +25,7 @@ def guarantees() -> list[tuple[str, str]]:
 def defined() -> dict[str, set[str]]:
     """The tests of each suite, over all files of library/tests."""
     suites: dict[str, set[str]] = {}
-    for file in TESTS.rglob("*_test.cc"):
+    for file in TESTS.rglob("*.cc"):
         for suite, name in _DEFINED.findall(file.read_text(encoding="utf-8")):
             suites.setdefault(suite, set()).add(name)
     return suites
