@@ -169,6 +169,7 @@ Meeting meet(const UniqueId& id, int ranks, int rank) {
   NameGuard guard(name);
   Meeting meeting;
   meeting.timeout_seconds = settings.timeout_seconds;
+  meeting.stores = settings.stores;
   meeting.segment =
       rank == 0 ? SharedSegment::create(name, ranks) : SharedSegment::attach(name, ranks, settings.timeout_seconds);
   SharedSegment& segment = *meeting.segment;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "busbw/nccl_abi.h"
+#include "library/cpu/settings.h"
 #include "library/cpu/shared_segment.h"
 
 namespace busbw::cpu {
@@ -34,6 +35,7 @@ struct Meeting {
   double timeout_seconds = 0;
   // Processors that the ranks may use between them.
   int processors = 1;
+  Stores stores = Stores::automatic;
 };
 
 // Returns when every rank is there; names those that are missing when they do not come in time.

@@ -31,6 +31,7 @@ constexpr std::uint64_t flag_of(Epoch epoch, std::uint32_t what) { return std::u
 Communicator::Communicator(const UniqueId& id, int ranks, int rank) : rank_(rank), ranks_(ranks) {
   const Meeting meeting = meet(id, ranks, rank);
   segment_ = meeting.segment;
+  shared_store = SharedStore(meeting.stores);
   crowded_ = ranks > meeting.processors;
   const WatchOptions options{
       .rank = rank, .spins = crowded_ ? spins_crowded : spins_alone, .limit_seconds = 10 * meeting.timeout_seconds};

@@ -12,6 +12,7 @@
 #include "library/cpu/collective.h"
 #include "library/cpu/layout.h"
 #include "library/cpu/shared_segment.h"
+#include "library/cpu/shared_store.h"
 #include "library/cpu/watch.h"
 
 namespace busbw::cpu {
@@ -63,6 +64,7 @@ class Communicator {
 
   // Per pair and direction: ring entries used so far, by this rank.
   std::vector<std::uint32_t> sent, received;
+  SharedStore shared_store;
 
  private:
   [[noreturn]] void fail_mismatch(const Collective& call, int peer, std::uint32_t what, std::size_t count);

@@ -20,6 +20,13 @@ double number(const char* name, double otherwise, double least) {
   return parsed;
 }
 
+Stores stores_named(const std::string& name) {
+  if (name.empty() || name == "auto") return Stores::automatic;
+  if (name == "cached") return Stores::cached;
+  if (name == "streaming") return Stores::streaming;
+  throw Failure(ncclInvalidUsage, text("BUSBW_CPU_STORES is '%s'; it takes auto, cached or streaming.", name.c_str()));
+}
+
 }  // namespace
 
 Settings Settings::from_environment() {
@@ -40,6 +47,8 @@ Settings Settings::from_environment() {
   } else if (!name.empty() && name != "auto") {
     throw Failure(ncclInvalidUsage, text("BUSBW_CPU_ALGO is '%s'; it takes auto, staged or direct.", name.c_str()));
   }
+  const char* stores = std::getenv("BUSBW_CPU_STORES");
+  settings.stores = stores_named(stores ? stores : "");
   return settings;
 }
 

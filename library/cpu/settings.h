@@ -8,6 +8,9 @@
 
 namespace busbw::cpu {
 
+// How a rank fills memory that peers have read: see shared_store.h.
+enum class Stores { automatic, cached, streaming };
+
 struct Settings {
   // BUSBW_CPU_TIMEOUT: seconds that a rank waits for others to arrive when a communicator is made. A collective waits
   // ten times as long for a peer that lives.
@@ -20,6 +23,8 @@ struct Settings {
   std::size_t chunk_bytes = 128 << 10;
   // BUSBW_CPU_ALGO=staged: longer ones go through slots too, never from buffer to buffer.
   bool force_staged = false;
+  // BUSBW_CPU_STORES=cached, streaming: each rank's own.
+  Stores stores = Stores::automatic;
 
   // Throws a Failure that names the variable if one has no usable value.
   static Settings from_environment();

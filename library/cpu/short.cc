@@ -60,7 +60,7 @@ struct Arrived {
 void run_short(Communicator& comm, const Collective& call, std::size_t bytes) {
   const Epoch epoch = comm.next_epoch();
   if (contributes(call, comm.rank())) {
-    copy_bytes(payload(comm.segment(), comm.rank(), epoch, bytes), call.send, bytes);
+    comm.shared_store.write(payload(comm.segment(), comm.rank(), epoch, bytes), call.send, bytes);
   }
   const std::size_t behind_header = bytes <= sizeof(HeaderLine::inline_data) ? 0 : bytes;
   comm.publish(call, behind_header);

@@ -48,7 +48,7 @@ class Staging {
       unsigned char* to = comm_.segment().slot(comm_.rank(), comm_.next_epoch());
       const std::size_t bytes = part.count * element_;
       for (int piece = 0; piece < pieces_; ++piece) {
-        copy_bytes(to + std::size_t(piece) * bytes, own(std::size_t(piece), part), bytes);
+        comm_.shared_store.write(to + std::size_t(piece) * bytes, own(std::size_t(piece), part), bytes);
       }
     }
     comm_.publish(call_);

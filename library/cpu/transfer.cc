@@ -117,7 +117,7 @@ class Batch {
           by_reference ? transfer.bytes : std::min(transfer.bytes - transfer.done, comm_.segment().layout().ring_bytes);
       line.message_bytes = transfer.bytes;
       line.reference = by_reference ? transfer.buffer : nullptr;
-      if (!by_reference) copy_bytes(ring.payload(sequence), transfer.buffer + transfer.done, piece);
+      if (!by_reference) comm_.shared_store.write(ring.payload(sequence), transfer.buffer + transfer.done, piece);
       line.filled.store(++sequence, std::memory_order_release);
       transfer.done += piece;
       progressed_ = true;

@@ -120,6 +120,23 @@ TEST_P(EveryCollective, SurvivesALongRandomMixOfCalls) {
   });
 }
 
+// Chosen by time elsewhere, so that any of the other tests may take either way.
+TEST(Stores, AroundTheCacheCarryTheSameBits) {
+  ::setenv("BUSBW_CPU_STORES", "streaming", 1);
+  run_placed(with_sanitizer ? Placement{1, 2} : Placement{2, 1}, [&](ncclComm_t comm, int rank) {
+    for (const CollectiveKind kind : kinds) {
+      for (const std::size_t count : {1025, 4096, 65537, 150001}) {
+        for (const std::size_t offset : {0, 7}) {
+          const Collective call{.kind = kind, .type = ncclFloat32, .root = rooted(kind) ? 1 : 0, .count = count};
+          const auto inputs = shared_inputs(call, 2, std::uint32_t(count));
+          ASSERT_NO_FATAL_FAILURE(check_call(call, *inputs, {.offset = offset}, comm, rank));
+        }
+      }
+    }
+  });
+  ::unsetenv("BUSBW_CPU_STORES");
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, EveryCollective, ::testing::Values(Placement{1, 2}, Placement{1, 3}, Placement{1, 4}),
                          [](const auto& info) { return name_of(info.param); });
 #if !defined(__SANITIZE_THREAD__)
