@@ -52,6 +52,7 @@ ALLOWED = {
     "bench/watch/strange.py": "a watcher that is killed",
     "bench/watch/timeline_page.py": "a browser, and commands of a user",
     "tools/kill_launchers.py": "starts and ends a Slurm of its own",
+    "bench/cpu/stores.py": "a compiler, and programs that are timed, where busbw is not installed",
     "bench/import/measure.py": "its figures are those of the child: the less stands in between, the better",
 }
 """Why each of these starts processes by itself."""
