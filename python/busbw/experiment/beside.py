@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from busbw.records import Record, read_record
 from busbw.runs.destination import RECORD_NAME
 
 REPETITIONS = ("--batches", "3")
+_PRODUCT = re.compile("product(:0*[1-9][0-9]*(x0*[1-9][0-9]*){2})?")
 OWN_SHAPE = "128x128x128"
 """What the engine multiplies where no shape is given."""
 
@@ -28,6 +30,8 @@ def words_beside(plan: Plan, what: str, folder: Path) -> tuple[str, ...]:
     """What the engine is told for that; a folder that has the trial already keeps its amounts."""
     if plan.words[0] in {TORCH, REPLAY}:
         raise UsageError("--beside computes beside the engine's calls; torch-bench and a replay have no product of its")
+    if not _PRODUCT.fullmatch(what):
+        raise UsageError(f"--beside takes product, or product:ROWSxCOLUMNSxINNER with sides from 1 on, not '{what}'")
     words = ("--beside", what, *REPETITIONS)
     asis = Factor("value", (Level("as it is"),))
     finding = replace(plan, factors=(asis,), words=(*plan.words, *words), alone=True)

@@ -17,6 +17,7 @@ from busbw.base.options import MEASURING, options_of
 from busbw.base.words import Reader
 from busbw.experiment.factors import VARIABLE, Factor, Level, Variant, variants
 from busbw.experiment.replayed import REPLAY, check_words
+from busbw.launch.engine import VARIABLE as ENGINE
 from busbw.machine.nccl.conf import set_by_files
 from busbw.records import Collective
 
@@ -25,6 +26,8 @@ SCHEMA = 1
 _COLLECTIVES = frozenset(get_args(Collective)) - {"barrier"}
 TORCH = "torch-bench"
 """As the first word of what is measured: what torch.distributed gets, in the words of `busbw torch-bench`."""
+_OF_THE_WHOLE = frozenset({"dry-run", "help", "version", "budget"})
+"""Options with which a trial would measure nothing, or that bound several."""
 NEVER_EMPTY = frozenset({"NCCL_GRAPH_FILE"})
 """Variables whose empty value is no value that NCCL passes over: it is the name of a file that cannot be read."""
 
@@ -80,7 +83,7 @@ def check(plan: Plan) -> Plan:
     if plan.words[0] == REPLAY:
         check_words(plan.words, plan.launch)
     else:
-        _check_words(plan.words)
+        _check_words(plan.words[0], plan.words[1:])
     limits = plan.limits
     if plan.ranks < 1:
         raise UsageError(f"--ranks {plan.ranks}: a job has at least one rank")
@@ -93,23 +96,34 @@ def check(plan: Plan) -> Plan:
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled:
         raise UsageError(f"{doubled} is varied twice; give all its values at once: --vary {doubled}=A,B,C")
+    _check_variants(plan)
+    return plan
+
+
+def _check_variants(plan: Plan) -> None:
     for variant in plan.variants:  # which also refuses too many and too few
         for variable, setting in variant.environment.items():
             if not VARIABLE.fullmatch(variable) or "\0" in (setting or ""):
                 raise UsageError(f"{variable!r} cannot be set: names have letters, digits and _, values no NUL")
             if setting is None:
                 _check_removable(variable)
-    return plan
+    if plan.words[0] != REPLAY:
+        for more in {variant.arguments for variant in plan.variants}:
+            _check_words(plan.words[0], (*plan.words[1:], *more))
 
 
-def _check_words(words: tuple[str, ...]) -> None:
-    """UsageError where the engine would keep the record elsewhere."""
-    options = options_of(TORCH if words[0] == TORCH else MEASURING)
-    for each in Reader(options, f"busbw {words[0]}", lenient=True).read(words[1:]).given:
-        if each.option is not None and each.option.name in {"record", "runs", "no-record"}:
-            raise UsageError(
-                f"--{each.option.name} belongs to no experiment: it keeps the records of its trials itself"
-            )
+def _check_words(collective: str, words: tuple[str, ...]) -> None:
+    """UsageError for words that no trial would measure with, or whose record the engine would keep elsewhere."""
+    verb = TORCH if collective == TORCH else MEASURING
+    lenient = verb == MEASURING and bool(os.environ.get(ENGINE))  # that one may know options which the table does not
+    read = Reader(options_of(verb), f"busbw {collective}", lenient=lenient).read(words)
+    for word in (*([] if lenient or verb == TORCH else read.plain), *read.rest):
+        raise UsageError(f"'{word}' is no option of {collective}, and nothing else is expected after it")
+    for name in (each.option.name for each in read.given if each.option is not None):
+        if name in {"record", "runs", "no-record"}:
+            raise UsageError(f"--{name} belongs to no experiment: it keeps the records of its trials itself")
+        if name in _OF_THE_WHOLE:
+            raise UsageError(f"--{name} is for the whole and not for each trial: say it before the `--`")
 
 
 def _check_removable(variable: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -124,11 +125,16 @@ def _is_wrong(times: Path) -> bool:
     return False
 
 
+_FOLLOWS = re.compile(r"busbw run: rank \d+ .*ended with exit code|\[rank \d+\] ")
+"""What a launcher says after a rank said why, and the same words of other ranks."""
+
+
 def _last_words(output: Path, code: int) -> str:
     """The line that says why: the last of ours or of the engine's that names an error, else the exit code."""
     with suppress(OSError):
         text = output.read_bytes()[-_LAST_LINES:].decode(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        lines = [line for line in lines if not _FOLLOWS.match(line)] or lines
         telling = [line for line in lines if "error" in line.lower() or "fail" in line.lower() or "cannot" in line]
         if telling:
             return f"exit code {code}: {telling[0][:200]}"

@@ -8,10 +8,11 @@ from datetime import datetime, timezone
 from importlib import import_module
 from typing import Any
 
-from busbw.base.errors import UserError
+from busbw.base.errors import UsageError, UserError
 from busbw.runs.history import Series
 
 PUSH_S = 10.0
+_HTTP = ("http://", "https://")
 NAME, HELP = "busbw_time_seconds", "Time of one call in the newest kept run."
 
 
@@ -57,6 +58,8 @@ def nanoseconds(started: str) -> int:
 
 def push_prometheus(url: str, every: Sequence[Series]) -> None:
     """The newest time of each series to a push gateway, by Prometheus' own client."""
+    if "://" in url and not url.startswith(_HTTP):
+        raise UsageError(f"--push {url}: a push gateway has an address that begins with http:// or https://")
     client = _client("prometheus_client", "--push needs Prometheus' client: pip install 'busbw[history]'")
     registry = client.CollectorRegistry()
     gauge = client.Gauge(NAME, HELP, ["machine", "collective", "type", "ranks", "bytes"], registry=registry)
@@ -65,11 +68,13 @@ def push_prometheus(url: str, every: Sequence[Series]) -> None:
     try:
         client.push_to_gateway(url, job="busbw", registry=registry, timeout=PUSH_S)
     except (OSError, ValueError) as problem:
-        raise UserError(f"the push gateway {url} took nothing: {problem}") from None
+        raise UserError(f"the push gateway {url} took nothing: {getattr(problem, 'reason', problem)}") from None
 
 
 def push_otlp(url: str, every: Sequence[Series]) -> None:
     """Every run of each series to a receiver of OTLP over HTTP, by OpenTelemetry's own exporter."""
+    if not url.startswith(_HTTP):
+        raise UsageError(f"--push-otlp {url}: a receiver has an address that begins with http:// or https://")
     what = "--push-otlp needs OpenTelemetry's exporter: pip install 'busbw[otlp]'"
     exporting = _client("opentelemetry.exporter.otlp.proto.http.metric_exporter", what)
     data = _client("opentelemetry.sdk.metrics.export", what)

@@ -62,6 +62,8 @@ def test_an_experiment_compares_both_together(
     (["--plot", "x.pdf", *MEASURED], "ends in .html, .svg or .png"),
     (["--", "all_redux"], "'all_redux' is none"),
     (["--rounds", "0", *MEASURED], "--rounds"),
+    (["--beside", "banana", *MEASURED], "not 'banana'"),
+    (["--beside", "product:0x1x1", *MEASURED], "sides from 1 on"),
 ])  # fmt: skip
 def test_words_that_mean_nothing(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["overlap", *words]) == 2

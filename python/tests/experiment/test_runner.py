@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from busbw.base.errors import UsageError
-from busbw.experiment.factors import variable
+from busbw.experiment import runner
+from busbw.experiment.factors import arguments, variable
 from busbw.experiment.plan import Plan, check
 from busbw.experiment.runner import command_of, run_trial
 from busbw.experiment.trial import Outcome
@@ -71,6 +72,33 @@ def test_what_torch_gets_is_varied_like_anything_else(tmp_path):
         "busbw", "torch-bench", "--ranks", "2", "--time-limit", "60", "--bind", "cores", "all_gather", "-b", "1M",
         "--record", str(tmp_path / "r"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("--dry-run", "--dry-run is for the whole and not for each trial: say it before the `--`"),
+        ("--budget=3", "--budget is for the whole"),
+        ("--help", "--help is for the whole"),
+        ("--bogus", "there is no option '--bogus'"),
+        ("1M", "'1M' is no option of all_reduce"),
+    ],
+)
+def test_words_that_no_trial_measures_with_are_refused_before_the_first(word, said, monkeypatch):
+    monkeypatch.delenv("BUSBW_ENGINE", raising=False)
+    with pytest.raises(UsageError, match=said):
+        check(Plan((variable("A=1,2"),), ("all_reduce", "-b", "1M", word)))
+    with pytest.raises(UsageError, match=said):
+        check(Plan((arguments(f"-c 0|{word}"),), ("all_reduce", "-b", "1M")))
+
+
+def test_a_failed_trial_quotes_the_rank_that_said_why_and_not_the_launcher(tmp_path):
+    said = "busbw: --beside takes product, not 'banana'"
+    ended = "busbw run: rank 0 (pid 7) ended with exit code 2"
+    (tmp_path / "output.txt").write_text(f"{said}\n{ended}\n[rank 1] {said}\n")
+    assert runner._last_words(tmp_path / "output.txt", 2) == f"exit code 2: {said}"
+    (tmp_path / "output.txt").write_text(f"{ended}\n")
+    assert runner._last_words(tmp_path / "output.txt", 2) == f"exit code 2: {ended}"
 
 
 def test_an_option_that_keeps_the_record_elsewhere_is_refused_for_torch_too():

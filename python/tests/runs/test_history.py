@@ -142,6 +142,14 @@ def test_a_push_gateway_gets_the_newest_times(slower: Path, capsys: pytest.Captu
     assert "took nothing" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [("--push", "ftp://x"), ("--push-otlp", "collector:4318")])
+def test_a_push_to_what_is_no_web_address_is_wrong_usage(
+    slower: Path, words: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["history", "--runs", str(slower), *words]) == 2
+    assert f"{' '.join(words)}: a " in capsys.readouterr().err
+
+
 def test_a_push_without_the_client_is_a_sentence(
     slower: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
