@@ -24,6 +24,7 @@ constexpr std::string_view kept_names[] = {
 // python/busbw/base/secret_rules.txt.
 using secret_rules::endings;
 using secret_rules::harmless;
+using secret_rules::known;
 using secret_rules::parts;
 using secret_rules::values;
 using secret_rules::words;
@@ -70,6 +71,7 @@ bool is_secret_name(std::string_view name) {
     c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     if (c == '-') c = '_';
   }
+  if (is_among(known, upper)) return false;
   for (const std::string_view part : parts)
     if (upper.find(part) != upper.npos) return true;
   for (std::size_t start = 0; start < upper.size();) {

@@ -69,6 +69,8 @@ def _values() -> tuple[re.Pattern[str], ...]:
 def is_secret_name(name: str) -> bool:
     """Whether the value of a variable or option of this name is a secret, or may be."""
     upper = name.upper()
+    if upper.lstrip("-") in _rules("known"):
+        return False
     if any(part in upper.replace("-", "_") for part in _rules("part")):
         return True
     for word in filter(None, (part for piece in _SPLIT.split(upper) for part in piece.split("_"))):

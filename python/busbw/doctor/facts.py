@@ -22,6 +22,8 @@ from busbw.records import Record
 Read = TypeVar("Read")
 GIVEN = "given here"
 """Origin of a graph file that was given with --graph: nobody has configured it here."""
+_OF_ONE_NODE = 8
+"""So many ranks are taken for those of one node where a log does not show them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,10 @@ class Facts:
         """Whether logs show a communicator whose init ended on all ranks of one host, and none of several."""
         known = [each for log in self.logs for each in log.communicators if each.ranks]
         whole = [each for each in known if all(place.complete for place in each.ranks)]
-        return bool(whole) and not self.several_nodes and len({host for each in known for host in each.hosts}) == 1
+        if not whole or self.several_nodes or len({host for each in known for host in each.hosts}) != 1:
+            return False
+        # The log of one rank shows one host, however many there were.
+        return all(each.nnodes == 1 or max(len(each.ranks), _OF_ONE_NODE) >= (each.nranks or 0) for each in known)
 
     @property
     def has_rdma(self) -> bool:

@@ -163,6 +163,14 @@ OF_NAMES = {
 }
 
 
+def test_a_variable_of_nccl_whose_word_is_an_algorithm_is_shown() -> None:
+    assert hide("NCCL_PAT_ENABLE=0, NCCL_PAT_ENABLE set by environment to 0") == (
+        "NCCL_PAT_ENABLE=0, NCCL_PAT_ENABLE set by environment to 0"
+    )
+    assert is_secret_name("NCCL_PAT")
+    assert is_secret_name("MY_NCCL_PAT_ENABLE")
+
+
 @pytest.mark.parametrize("rule", OF_NAMES)
 def test_each_rule_of_names_is_there_and_hides(rule: str) -> None:
     rules = RULES.read_text(encoding="utf-8").splitlines()

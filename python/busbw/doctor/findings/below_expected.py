@@ -9,7 +9,7 @@ from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
-from busbw.expect.expectation import TELLING_BYTES, expected, fabric_of
+from busbw.expect.expectation import TELLING_BYTES, expected, fabric_of, place_of
 from busbw.expect.model import Prediction
 from busbw.expect.span import Span
 from busbw.records import Case, Record
@@ -20,6 +20,9 @@ FALL = 2.0
 """A sweep that loses more than half of its bandwidth at a larger size is ill; changes of algorithm cost less."""
 
 
+FLOOR_GBPS = 2.0
+"""Below what four lanes of PCIe 3.0 carry (3.9 GB/s, PCI-SIG) less half for a way through the host's memory: no slot
+that is made for a GPU gives so little."""
 LATE = 2.0
 """Short messages are late where they take this many times the longest that is expected: published tables of healthy
 machines of one type lie that far apart at most, but for one of an old network plugin (2.7)."""
@@ -35,6 +38,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
         yield from _below(record, found)
         yield from _late(record, found)
         yield from _falls(record)
+        if not found:
+            yield from _floor(record)
 
 
 def _late(record: Record, found: Mapping[int, Prediction]) -> Iterator[Finding]:
@@ -135,5 +140,31 @@ def _fall(record: Record, collective: str, best: Case, case: Case) -> Finding:
         "between nodes: look for lost packets (RoCE without flow control, a bad cable) and for GPU Direct RDMA "
         "that is off; inside a node for a GPU that throttles or a busy one; forced NCCL_ALGO and NCCL_PROTO do it too",
         Proof(instruction="run that size alone, then with NCCL_ALGO=Ring and with NCCL_IB_DISABLE=1"),
+        stage=Stage.EFFECT,
+    )  # fmt: skip
+
+
+def _floor(record: Record) -> Iterator[Finding]:
+    """GPUs of one node that nobody knows the links of, slower than any slot for a GPU."""
+    place = place_of(record.run)
+    kinds = {rank.device.kind for rank in record.run.ranks if rank.device}
+    if place is None or place.nodes != 1 or place.gpus < 2 or kinds != {"gpu"}:
+        return
+    large = [each for each in record.cases if each.outcome == "measured" and each.busbw_GBps
+             and each.bytes >= TELLING_BYTES]  # fmt: skip
+    best = max(large, key=lambda each: each.busbw_GBps or 0.0, default=None)
+    if best is None or (rate := best.busbw_GBps or 0.0) >= FLOOR_GBPS:
+        return
+    factor = FLOOR_GBPS / rate
+    yield Finding(
+        NAME, Severity.WARNING,
+        f"{best.collective} reached {rate:.3g} GB/s at {format_bytes(best.bytes)} between GPUs of one node, less than "
+        "a slot for a GPU gives",
+        (Evidence(f"{rate:.4g} GB/s at {format_bytes(best.bytes)}, all larger ones are no faster",
+                  f"the record {record.run.run}"),),
+        Cost(f"more than {factor:.1f} times less than four lanes of PCIe 3.0 give", factor, "from link rates"),
+        "look at the links under load (nvidia-smi -q: GPU Link Info): a slot of one or four lanes, a riser, a lowered "
+        "rate; then ACS and IOMMU, and /dev/shm on a slow medium",
+        Proof(instruction="run pairs of GPUs with CUDA_VISIBLE_DEVICES: a slow slot makes its pairs slow"),
         stage=Stage.EFFECT,
     )  # fmt: skip

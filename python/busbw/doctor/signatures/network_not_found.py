@@ -19,7 +19,9 @@ SIGNATURE = Signature(
         r"libfabric.{0,60}(?:fail|not found|No data available)",
         r"fi_getinfo.{0,60}(?:fail|No data|\(-61\))",
         r"NET/(?:FasTrak|GPUDirectTCPX|TCPX\w*).{0,100}(?:fail|error|not found|unable)",
-        r"NET/Plugin.{0,60}(?:Could not find|Failed to load|dlopen|No plugin found).{0,40}libnccl-net-\w+\.so",
+        # Where NCCL goes on without it, it is plugin-not-loaded.
+        r"NET/Plugin.{0,60}(?:Could not find|Failed to load|dlopen|No plugin found).{0,40}"
+        r"lib[nr]ccl-net-[\w.-]{1,80}\.so(?!.{0,160}Using internal)",
         r"libnccl-net-\S+: cannot open shared object",
         r"libnccl-net\S*.{0,40}undefined symbol",
         r"gIB.{0,60}(?:fail|error)",

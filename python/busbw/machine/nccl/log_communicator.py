@@ -125,11 +125,16 @@ class Builder:
                 p2p_per_peer=optional["peer"], line=line.number,
             )  # fmt: skip
 
+    def _nodes_seen(self) -> int | None:
+        """Hosts of the ranks; None where only one was seen and some ranks were not: the log may be of one node."""
+        seen = len({each.host for each in self._ranks.values()})
+        return seen if seen > 1 or (seen and len(self._ranks) >= (self._nranks or 0)) else None
+
     def finished(self) -> Communicator:
         return Communicator(
             id=self._name,
             nranks=self._nranks,
-            nnodes=self._nnodes or (len({each.host for each in self._ranks.values()}) or None),
+            nnodes=self._nnodes or self._nodes_seen(),
             local_ranks=self._local_ranks,
             ranks=tuple(self._ranks[rank] for rank in sorted(self._ranks)),
             rings=tuple(self._rings[channel] for channel in sorted(self._rings)),

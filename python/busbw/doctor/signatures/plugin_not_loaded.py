@@ -1,0 +1,20 @@
+"""A network plugin that was asked for is not there, and the job goes on without it."""
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+SIGNATURE = Signature(
+    name="plugin-not-loaded",
+    stage=Stage.SETTING,
+    title="the network plugin that was asked for was not loaded, so that NCCL uses its own verbs or sockets",
+    patterns=(r"NET/Plugin.{0,120}lib[nr]ccl-net-(?!none)[\w.-]{1,80}\.so.{0,160}Using internal",),
+    between_nodes=True,
+    confirm="env | grep NCCL_NET_PLUGIN; ldconfig -p | grep -e nccl-net; find / -name 'libnccl-net*'",
+    cure=(
+        "install the plugin in the image of every node and put its folder into LD_LIBRARY_PATH, "
+        "or unset NCCL_NET_PLUGIN where no plugin is meant"
+    ),
+    cost="between nodes sockets reach a fraction of what EFA, Slingshot or TCPX carry through their plugin",
+    severity=Severity.WARNING,
+    source="NCCL src/plugin/net.cc",
+)
