@@ -69,7 +69,7 @@ def _values() -> tuple[re.Pattern[str], ...]:
 def is_secret_name(name: str) -> bool:
     """Whether the value of a variable or option of this name is a secret, or may be."""
     upper = name.upper()
-    if upper.lstrip("-") in _rules("known"):
+    if upper.lstrip("-").replace("-", "_") in _rules("known"):
         return False
     if any(part in upper.replace("-", "_") for part in _rules("part")):
         return True
