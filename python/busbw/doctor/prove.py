@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from busbw.analysis.units import format_bytes, format_us
@@ -139,15 +140,23 @@ def prove(findings: Sequence[Finding], folder: Path, how: How) -> list[Proven]:
     save(plan, folder)
     result = Experiment(plan, folder, how.measure, how.clock, how.tell).run()
     if result.stop is Stop.BASELINE:
-        return _mended(findings, named, plan, result, how)
-    return _outcomes(findings, named, result, how)
+        works, failed = _working(plan, result, how), result.findings.baseline[-1]
+        judges = [partial(_revived, failed=failed, works=works.get(at)) for at in range(1, len(plan.variants))]
+    else:
+        judges = [partial(judge_effect, effect=effect) for effect in result.findings.effects]
+    remedies = [level_of(finding, folder) for finding in named]
+    said = []
+    for finding in findings:
+        if runnable(finding, how):
+            level = level_of(finding, folder)
+            said.append(judges[next(at for at, other in enumerate(remedies) if _same(other, level))](finding))
+        else:
+            said.append(unproved(finding))
+    return said + [judge(None) for judge in judges[len(named) :]]
 
 
-def _mended(
-    findings: Sequence[Finding], named: Sequence[Finding], plan: Plan, result: Result, how: How
-) -> list[Proven]:
-    """Where nothing can be measured as it is: the findings are proved with whose remedy it can, twice in turn."""
-    last = result.findings.baseline[-1]
+def _working(plan: Plan, result: Result, how: How) -> dict[int, Trial]:
+    """Where nothing can be measured as it is: the variants with which it can, twice in turn, by number."""
     until = how.clock() + how.limits.seconds
     works: dict[int, Trial] = {}
     for variant in range(1, len(plan.variants)):
@@ -162,20 +171,10 @@ def _mended(
             works[variant] = trials[-1]
     if not works:
         raise UserError(
-            f"things as they are cannot be measured ({last.reason}), nor with what was found mended; "
-            f"{result.folder}/trials holds what was printed"
+            f"things as they are cannot be measured ({result.findings.baseline[-1].reason}), "
+            f"nor with what was found mended; {result.folder}/trials holds what was printed"
         )
-    said = []
-    for finding in findings:
-        if not runnable(finding, how):
-            said.append(unproved(finding))
-            continue
-        level = level_of(finding, result.folder)
-        variant = 1 + next(i for i, other in enumerate(named) if _same(level_of(other, result.folder), level))
-        said.append(_revived(finding, last, works.get(variant)))
-    if len(plan.variants) > 1 + len(named):
-        said.append(_revived(None, last, works.get(len(plan.variants) - 1)))
-    return said
+    return works
 
 
 def _revived(finding: Finding | None, failed: Trial, works: Trial | None) -> Proven:
@@ -186,20 +185,6 @@ def _revived(finding: Finding | None, failed: Trial, works: Trial | None) -> Pro
     rate, size = works.busbw_GBps[point], format_bytes(point.bytes)
     sentence = f"proved: nothing can be measured as it is ({failed.reason}); mended, {rate:.4g} GB/s at {size}, twice"
     return Proven(finding, Verdict.FASTER, sentence, without_GBps=rate, bytes=point.bytes)
-
-
-def _outcomes(findings: Sequence[Finding], named: Sequence[Finding], result: Result, how: How) -> list[Proven]:
-    said = []
-    for finding in findings:
-        if not runnable(finding, how):
-            said.append(unproved(finding))
-            continue
-        level = level_of(finding, result.folder)
-        number = next(i for i, other in enumerate(named) if _same(level_of(other, result.folder), level))
-        said.append(judge_effect(finding, result.findings.effects[number]))
-    if len(result.findings.effects) > len(named):
-        said.append(judge_effect(None, result.findings.effects[-1]))
-    return said
 
 
 def unproved(finding: Finding, why: str = "") -> Proven:
