@@ -24,22 +24,31 @@ std::size_t count_by_gnu_hash(const std::uint32_t* hash) {
   return last + 1;
 }
 
-// Addresses in the dynamic section are the file's or the process's, as the C library's version has it.
-ElfW(Addr) address(const link_map* map, ElfW(Addr) value) { return value < map->l_addr ? map->l_addr + value : value; }
+// The table that the dynamic section names by `tag`; null where it names none. Addresses there are the file's or the
+// process's, as the C library's version has it.
+template <typename Entry>
+Entry* table(const link_map* map, decltype(ElfW(Dyn)::d_tag) tag) {
+  for (const ElfW(Dyn)* entry = map->l_ld; entry && entry->d_tag != DT_NULL; ++entry) {
+    const ElfW(Addr) at = entry->d_un.d_ptr;
+    if (entry->d_tag == tag) return reinterpret_cast<Entry*>(at < map->l_addr ? map->l_addr + at : at);
+  }
+  return nullptr;
+}
+
+// Of all symbols, not counted.
+ElfSymbols uncounted(const link_map* map) {
+  return {.table = table<ElfW(Sym)>(map, DT_SYMTAB), .names = table<const char>(map, DT_STRTAB)};
+}
 
 }  // namespace
 
 ElfSymbols symbols_of(const link_map* map) {
-  ElfSymbols symbols;
-  for (const ElfW(Dyn)* entry = map->l_ld; entry && entry->d_tag != DT_NULL; ++entry) {
-    const ElfW(Addr) at = address(map, entry->d_un.d_ptr);
-    if (entry->d_tag == DT_SYMTAB) symbols.table = reinterpret_cast<ElfW(Sym)*>(at);
-    if (entry->d_tag == DT_STRTAB) symbols.names = reinterpret_cast<const char*>(at);
-    if (entry->d_tag == DT_HASH) symbols.count = reinterpret_cast<const std::uint32_t*>(at)[1];
-    if (entry->d_tag == DT_GNU_HASH && symbols.count == 0)
-      symbols.count = count_by_gnu_hash(reinterpret_cast<const std::uint32_t*>(at));
-  }
-  if (!symbols.table || !symbols.names) symbols.count = 0;
+  ElfSymbols symbols = uncounted(map);
+  if (!symbols.table || !symbols.names) return symbols;
+  const auto* const counted = table<const std::uint32_t>(map, DT_HASH);
+  const auto* const gnu_hash = table<const std::uint32_t>(map, DT_GNU_HASH);
+  if (counted) symbols.count = counted[1];
+  if (symbols.count == 0 && gnu_hash) symbols.count = count_by_gnu_hash(gnu_hash);
   return symbols;
 }
 
@@ -50,22 +59,14 @@ bool defines(const ElfSymbols& symbols, const char* name) {
 }
 
 bool exports(const link_map* map, const char* name) {
-  const ElfW(Dyn)* entry = map->l_ld;
-  while (entry && entry->d_tag != DT_NULL && entry->d_tag != DT_GNU_HASH) ++entry;
-  if (!entry || entry->d_tag == DT_NULL) return false;
-  const auto* table = reinterpret_cast<const std::uint32_t*>(address(map, entry->d_un.d_ptr));
-  const std::uint32_t buckets = table[0], first = table[1], bloom = table[2];
-  if (buckets == 0) return false;
-  const auto* bucket = reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const ElfW(Addr)*>(table + 4) + bloom);
+  const auto* const hashes = table<const std::uint32_t>(map, DT_GNU_HASH);
+  if (!hashes || hashes[0] == 0) return false;
+  const std::uint32_t buckets = hashes[0], first = hashes[1], bloom = hashes[2];
+  const auto* bucket = reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const ElfW(Addr)*>(hashes + 4) + bloom);
   const std::uint32_t* chain = bucket + buckets;
   std::uint32_t hash = 5381;
   for (const char* letter = name; *letter != '\0'; ++letter) hash = hash * 33 + static_cast<unsigned char>(*letter);
-  ElfSymbols symbols;
-  for (entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
-    const ElfW(Addr) at = address(map, entry->d_un.d_ptr);
-    if (entry->d_tag == DT_SYMTAB) symbols.table = reinterpret_cast<ElfW(Sym)*>(at);
-    if (entry->d_tag == DT_STRTAB) symbols.names = reinterpret_cast<const char*>(at);
-  }
+  const ElfSymbols symbols = uncounted(map);
   std::uint32_t i = bucket[hash % buckets];
   if (i < first || !symbols.table || !symbols.names) return false;
   for (;; ++i) {
@@ -76,9 +77,7 @@ bool exports(const link_map* map, const char* name) {
 }
 
 bool needs(const link_map* map, const char* dependency) {
-  const char* names = nullptr;
-  for (const ElfW(Dyn)* entry = map->l_ld; entry && entry->d_tag != DT_NULL; ++entry)
-    if (entry->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(address(map, entry->d_un.d_ptr));
+  const char* const names = table<const char>(map, DT_STRTAB);
   if (!names) return false;
   for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry)
     if (entry->d_tag == DT_NEEDED && std::strcmp(names + entry->d_un.d_val, dependency) == 0) return true;

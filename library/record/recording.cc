@@ -105,25 +105,21 @@ Settings Settings::from_environment() {
 
 std::uint64_t Recording::now_ns() { return this_thread.clock.now(); }
 
-Recording::Recording(const Settings& settings) {
-  const ProcessIdentity who = this_process();
-  path_ = text("%s/%s-%d-%llu.busbwrec", settings.folder.c_str(), host_name().c_str(), int(who.pid),
-               static_cast<unsigned long long>(who.start_time));
-  const std::uint64_t calls_at =
-      (header_bytes + settings.communicators * sizeof(Communicator) + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
-  const std::uint64_t times_at = calls_at + settings.calls * sizeof(Call);
-  const std::uint64_t times = settings.times_every == 0   ? 0
-                              : settings.times_every == 1 ? settings.calls
-                                                          : std::min(settings.calls, sampled_times);
-  const std::uint64_t bytes = times_at + times * sizeof(Time);
-  // Nobody else reads it, and what lies there is not followed. A program that this process was before exec has its own.
+// Nobody else reads it, and what lies there is not followed. A program that this process was before exec has its own.
+void Recording::make_file(const std::string& folder, const ProcessIdentity& who) {
+  const std::string name = text("%s/%s-%d-%llu", folder.c_str(), host_name().c_str(), int(who.pid),
+                                static_cast<unsigned long long>(who.start_time));
+  path_ = name + ".busbwrec";
   for (int turn = 2;; ++turn) {
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file_ >= 0 || errno != EEXIST || turn > max_programs) break;
-    path_ = text("%s/%s-%d-%llu-%d.busbwrec", settings.folder.c_str(), host_name().c_str(), int(who.pid),
-                 static_cast<unsigned long long>(who.start_time), turn);
+    path_ = name + text("-%d.busbwrec", turn);
   }
   if (file_ < 0) fail(path_ + " cannot be made");
+}
+
+// So many bytes, the first of them with memory behind them.
+void Recording::lengthen(std::uint64_t bytes, std::uint64_t with_memory) {
   // Beyond a limit of file sizes (ulimit -f) the system sends a signal that would end the program.
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
@@ -133,11 +129,24 @@ Recording::Recording(const Settings& settings) {
   }
   if (::ftruncate(file_, off_t(bytes)) != 0) fail(path_ + " cannot be made so long");
   // A hole that cannot be filled would end the program with SIGBUS.
-  if (const int error = ::posix_fallocate(file_, 0, off_t(calls_at)); error != 0) {
+  if (const int error = ::posix_fallocate(file_, 0, off_t(with_memory)); error != 0) {
     ::unlink(path_.c_str());
     errno = error;
     fail(path_ + " has no room");
   }
+}
+
+Recording::Recording(const Settings& settings) {
+  const ProcessIdentity who = this_process();
+  const std::uint64_t calls_at =
+      (header_bytes + settings.communicators * sizeof(Communicator) + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
+  const std::uint64_t times_at = calls_at + settings.calls * sizeof(Call);
+  const std::uint64_t times = settings.times_every == 0   ? 0
+                              : settings.times_every == 1 ? settings.calls
+                                                          : std::min(settings.calls, sampled_times);
+  const std::uint64_t bytes = times_at + times * sizeof(Time);
+  make_file(settings.folder, who);
+  lengthen(bytes, calls_at);
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (memory == MAP_FAILED) fail(path_ + " cannot be mapped");
   auto* base = static_cast<unsigned char*>(memory);

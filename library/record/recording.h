@@ -4,6 +4,7 @@
 #include <mutex>
 #include <string>
 
+#include "library/common/process.h"
 #include "library/record/layout.h"
 
 namespace busbw::record {
@@ -84,6 +85,8 @@ class Recording {
   std::uint16_t place_of(const Communicator* on) const;
 
  private:
+  void make_file(const std::string& folder, const ProcessIdentity& who);
+  void lengthen(std::uint64_t bytes, std::uint64_t with_memory);
   Call* place(std::uint64_t number);
   bool back_up_to(std::uint64_t number);
   bool back_times_up_to(std::uint64_t place);

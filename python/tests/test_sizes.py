@@ -15,19 +15,6 @@ NATIVE = {".cc", ".cu", ".cuh", ".c", ".h"}
 MOST_LINES = 400
 MOST_LINES_OF_A_FUNCTION = 60
 
-LONGER_FILES = frozenset({
-    "python/busbw/importers/nccl_tests_text.py",
-})  # fmt: skip
-"""By path; best none."""
-
-LONGER_FUNCTIONS = frozenset({
-    # Tables, of which every row is a function's or a reader's own.
-    "engine/tests/app/foreign_bytes_test.cc: const std::vector<Reader>& readers() {",
-    "library/tests/gpu/cuda/driver_calls_test.cc: Driver recording_driver() {",
-    # One file, from its first field to its last.
-    "library/record/recording.cc: Recording::Recording(const Settings& settings) {",
-})  # fmt: skip
-"""By path and name, or in native code the first line; best none."""
 # Lines that others wrote, one after the other.
 WORLD = re.compile(r"python/tests/importers/world_\w+\.py")
 
@@ -96,7 +83,7 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
 def test_no_file_is_too_long_to_be_read_at_once() -> None:
     lengths = {str(path.relative_to(ROOT)): path.read_bytes().count(b"\n") for path in sources()}
     assert len(lengths) > 800
-    assert {name for name, lines in lengths.items() if lines > MOST_LINES} <= LONGER_FILES
+    assert {name for name, lines in lengths.items() if lines > MOST_LINES} == set()
 
 
 def test_no_function_is_too_long_to_be_read_at_once() -> None:
@@ -106,7 +93,7 @@ def test_no_function_is_too_long_to_be_read_at_once() -> None:
         for name, lines in functions(path)
         if lines > MOST_LINES_OF_A_FUNCTION and not WORLD.fullmatch(str(path.relative_to(ROOT)))
     }
-    assert found <= LONGER_FUNCTIONS
+    assert found == set()
 
 
 @pytest.mark.parametrize(

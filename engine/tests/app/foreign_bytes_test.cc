@@ -165,6 +165,17 @@ void show(std::string_view data) {
       throw std::logic_error("a control character passes");
 }
 
+const std::vector<std::string> environments{
+    "OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=4\nOMPI_COMM_WORLD_LOCAL_RANK=1\nOMPI_COMM_WORLD_LOCAL_SIZE=4\n"
+    "OMPI_MCA_orte_hnp_uri=1.0;tcp://10.0.0.1:1",
+    "PMI_RANK=0\nPMI_SIZE=2\nPMI_FD=7\nMPI_LOCALRANKID=0\nMPI_LOCALNRANKS=2",
+    "SLURM_PROCID=1\nSLURM_STEP_ID=0\nSLURM_STEP_NUM_TASKS=4\nSLURM_STEP_NODELIST=n[1-2]\nSLURM_LOCALID=1\n"
+    "SLURM_STEP_TASKS_PER_NODE=2(x2)\nSLURM_JOB_ID=9",
+    "RANK=1\nWORLD_SIZE=2\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nMASTER_ADDR=10.0.0.1\nMASTER_PORT=29500\n"
+    "TORCHELASTIC_RUN_ID=x",
+    "BUSBW_RANK=0\nBUSBW_WORLD_SIZE=2\nBUSBW_ADDRESS=h:1\nBUSBW_SECRET=s\nBUSBW_LISTEN_FD=5\n"
+    "BUSBW_PORT_RANGE=21000-21009\nBUSBW_JOIN_TIMEOUT=5\nBUSBW_HOSTS=a,b"};
+
 const std::vector<Reader>& readers() {
   static Scratch scratch;
   static const std::vector<Reader> all{
@@ -173,17 +184,7 @@ const std::vector<Reader>& readers() {
       {"endpoints",
        [](std::string_view data) { to_string(parse_endpoint(data, "BUSBW_ADDRESS")); },
        {"host", "host:29500", "127.0.0.1:80", "[fe80::1]:29500"}},
-      {"launchers",
-       read_environment,
-       {"OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=4\nOMPI_COMM_WORLD_LOCAL_RANK=1\nOMPI_COMM_WORLD_LOCAL_SIZE=4\n"
-        "OMPI_MCA_orte_hnp_uri=1.0;tcp://10.0.0.1:1",
-        "PMI_RANK=0\nPMI_SIZE=2\nPMI_FD=7\nMPI_LOCALRANKID=0\nMPI_LOCALNRANKS=2",
-        "SLURM_PROCID=1\nSLURM_STEP_ID=0\nSLURM_STEP_NUM_TASKS=4\nSLURM_STEP_NODELIST=n[1-2]\nSLURM_LOCALID=1\n"
-        "SLURM_STEP_TASKS_PER_NODE=2(x2)\nSLURM_JOB_ID=9",
-        "RANK=1\nWORLD_SIZE=2\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nMASTER_ADDR=10.0.0.1\nMASTER_PORT=29500\n"
-        "TORCHELASTIC_RUN_ID=x",
-        "BUSBW_RANK=0\nBUSBW_WORLD_SIZE=2\nBUSBW_ADDRESS=h:1\nBUSBW_SECRET=s\nBUSBW_LISTEN_FD=5\n"
-        "BUSBW_PORT_RANGE=21000-21009\nBUSBW_JOIN_TIMEOUT=5\nBUSBW_HOSTS=a,b"}},
+      {"launchers", read_environment, environments},
       {"node lists",
        [](std::string_view data) { expand_node_list(data); },
        {"node[01-03,07],login", "a,b,c", "r[1-2]n[3-4]"}},

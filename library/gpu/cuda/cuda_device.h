@@ -72,12 +72,21 @@ class CudaDevice : public Device {
     void* graph = nullptr;
     std::vector<void*> behind;
   };
+  // The blocks of a kernel, and whether they may be brought to the GPU while the kernel before it in the stream ends:
+  // such a kernel waits for that one itself (kernels/machine.h). A large one never is, as its blocks would take the
+  // place of another stream's kernels.
+  struct Blocks {
+    unsigned count;
+    unsigned threads;
+    bool may_come_early;
+  };
   Captured captured(DeviceStream stream) const;
   std::vector<void*> behind_of(void* node) const;
   unsigned long long id_of(CudaContext context) const;
   void learn_facts(int device);
   void load_kernels();
   CudaFunction find_kernel(const std::vector<CudaModule>& modules, const std::string& name, int threads) const;
+  void start(CudaFunction kernel, const Blocks& blocks, const void* arguments, DeviceStream stream);
   void check(CudaResult result, const char* what) const;
   void check_range_functions() const;
 

@@ -14,11 +14,17 @@ namespace {
 constexpr int most_ranks_of[] = {2, 4, 8};
 
 // Threads of all blocks of a kernel that may come to the GPU before its turn.
-constexpr int most_early_threads = 16384;
+constexpr unsigned most_early_threads = 16384;
 
 // Of the kernel that adds: many small blocks find room as soon as there is some.
 constexpr int threads_of_an_adder = 256;
 constexpr unsigned most_blocks_of_adders = 4096;
+
+std::size_t variant_of(int ranks) {
+  std::size_t variant = 0;
+  while (most_ranks_of[variant] < ranks) ++variant;
+  return variant;
+}
 
 std::string kernel_name(const KernelKind& kind, ncclDataType_t type, int most_ranks) {
   std::string name = std::string("busbw_") + busbw::gpu::name(kind.collective) + "_" +
@@ -87,43 +93,32 @@ bool CudaDevice::has(int kind, ncclDataType_t type) const {
   return std::none_of(variants.begin(), variants.end(), [](CudaFunction kernel) { return kernel == nullptr; });
 }
 
-void CudaDevice::launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
-                        DeviceStream stream) {
+void CudaDevice::start(CudaFunction kernel, const Blocks& blocks, const void* arguments, DeviceStream stream) {
   const Current current(*this);
-  std::size_t variant = 0;
-  while (most_ranks_of[variant] < arguments.ranks) ++variant;
-  void* parameters[] = {const_cast<KernelArguments*>(&arguments)};
-  // Brought to the GPU while the kernel before it in the stream ends: kernels wait for that one themselves
-  // (kernels/machine.h). Not large ones, whose blocks would take the place of another stream's kernels.
+  void* parameters[] = {const_cast<void*>(arguments)};
+  const bool overlaps = blocks.may_come_early && overlaps_ && blocks.count * blocks.threads <= most_early_threads;
   cuda::LaunchAttribute overlap{.id = cuda::programmatic_stream_serialization, .padding = {}, .value = {1}};
-  const cuda::LaunchConfig config{.grid_x = unsigned(channels),
+  const cuda::LaunchConfig config{.grid_x = blocks.count,
                                   .grid_y = 1,
                                   .grid_z = 1,
-                                  .block_x = unsigned(threads),
+                                  .block_x = blocks.threads,
                                   .block_y = 1,
                                   .block_z = 1,
                                   .shared_bytes = 0,
                                   .stream = stream,
                                   .attributes = &overlap,
-                                  .attribute_count = overlaps_ && channels * threads <= most_early_threads ? 1u : 0u};
-  check(driver_.launch(&config, kernels_[std::size_t(kind)][std::size_t(type)][variant], parameters, nullptr),
-        "cuLaunchKernelEx");
+                                  .attribute_count = overlaps ? 1u : 0u};
+  check(driver_.launch(&config, kernel, parameters, nullptr), "cuLaunchKernelEx");
+}
+
+void CudaDevice::launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
+                        DeviceStream stream) {
+  start(kernels_[std::size_t(kind)][std::size_t(type)][variant_of(arguments.ranks)],
+        {.count = unsigned(channels), .threads = unsigned(threads), .may_come_early = true}, &arguments, stream);
 }
 
 void CudaDevice::meet(const KernelArguments& arguments, DeviceStream stream) {
-  const Current current(*this);
-  void* parameters[] = {const_cast<KernelArguments*>(&arguments)};
-  const cuda::LaunchConfig config{.grid_x = 1,
-                                  .grid_y = 1,
-                                  .grid_z = 1,
-                                  .block_x = 32,
-                                  .block_y = 1,
-                                  .block_z = 1,
-                                  .shared_bytes = 0,
-                                  .stream = stream,
-                                  .attributes = nullptr,
-                                  .attribute_count = 0};
-  check(driver_.launch(&config, meet_, parameters, nullptr), "cuLaunchKernelEx");
+  start(meet_, {.count = 1, .threads = 32, .may_come_early = false}, &arguments, stream);
 }
 
 void CudaDevice::order_by_words(const WordStep* steps, std::size_t count, DeviceStream stream) {
@@ -147,44 +142,17 @@ void CudaDevice::order_by_words(const WordStep* steps, std::size_t count, Device
 
 void CudaDevice::norm(NormWay way, ncclDataType_t type, int channels, int threads, const NormArguments& arguments,
                       DeviceStream stream) {
-  const Current current(*this);
-  std::size_t variant = 0;
-  while (way != NormWay::alone && most_ranks_of[variant] < arguments.all.ranks) ++variant;
-  void* parameters[] = {const_cast<NormArguments*>(&arguments)};
-  cuda::LaunchAttribute overlap{.id = cuda::programmatic_stream_serialization, .padding = {}, .value = {1}};
-  const cuda::LaunchConfig config{.grid_x = unsigned(channels),
-                                  .grid_y = 1,
-                                  .grid_z = 1,
-                                  .block_x = unsigned(threads),
-                                  .block_y = 1,
-                                  .block_z = 1,
-                                  .shared_bytes = 0,
-                                  .stream = stream,
-                                  .attributes = &overlap,
-                                  .attribute_count = overlaps_ && channels * threads <= most_early_threads ? 1u : 0u};
-  check(driver_.launch(&config, norms_[std::size_t(way)][std::size_t(type)][variant], parameters, nullptr),
-        "cuLaunchKernelEx");
+  const std::size_t variant = way == NormWay::alone ? 0 : variant_of(arguments.all.ranks);
+  start(norms_[std::size_t(way)][std::size_t(type)][variant],
+        {.count = unsigned(channels), .threads = unsigned(threads), .may_come_early = true}, &arguments, stream);
 }
 
 void CudaDevice::add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) {
-  const Current current(*this);
-  std::size_t variant = 0;
-  while (most_ranks_of[variant] < arguments.ranks) ++variant;
   const std::uint64_t packs = (arguments.bytes + 15) / 16;
   const std::uint64_t of_a_block = 2 * std::uint64_t(threads_of_an_adder);
-  void* parameters[] = {const_cast<AddArguments*>(&arguments)};
-  const cuda::LaunchConfig config{
-      .grid_x = unsigned(std::min<std::uint64_t>((packs + of_a_block - 1) / of_a_block, most_blocks_of_adders)),
-      .grid_y = 1,
-      .grid_z = 1,
-      .block_x = threads_of_an_adder,
-      .block_y = 1,
-      .block_z = 1,
-      .shared_bytes = 0,
-      .stream = stream,
-      .attributes = nullptr,
-      .attribute_count = 0};
-  check(driver_.launch(&config, adders_[std::size_t(type)][variant], parameters, nullptr), "cuLaunchKernelEx");
+  const std::uint64_t blocks = std::min<std::uint64_t>((packs + of_a_block - 1) / of_a_block, most_blocks_of_adders);
+  start(adders_[std::size_t(type)][variant_of(arguments.ranks)],
+        {.count = unsigned(blocks), .threads = threads_of_an_adder, .may_come_early = false}, &arguments, stream);
 }
 
 }  // namespace busbw::gpu

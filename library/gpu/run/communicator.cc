@@ -98,20 +98,27 @@ void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams st
 }
 
 void Communicator::launch(std::span<const Chosen> calls, StreamOrder::Streams streams, Alone alone) {
+  in_turn(streams, calls.size(), [&](const Turn& turn) {
+    if (parts_.counts) [[unlikely]] {
+      launch_checked(turn, calls, alone);
+    } else {
+      for (const Chosen& one : calls) launch_in(turn, one.call, one.choice);
+    }
+  });
+}
+
+template <class Work>
+void Communicator::in_turn(StreamOrder::Streams streams, std::size_t calls, Work work) {
   const std::lock_guard lock(guard_);
   parts_.health->check();
   settle_later();
   const StreamOrder::Streams others = streams.subspan(1);
   const Turn turn = order_.turn(streams.front(), others);
   note_capture(turn);
-  count(turn, calls.size());
+  count(turn, calls);
   try {
     order_.before(turn, others);
-    if (parts_.counts) [[unlikely]] {
-      launch_checked(turn, calls, alone);
-    } else {
-      for (const Chosen& one : calls) launch_in(turn, one.call, one.choice);
-    }
+    work(turn);
     order_.after(turn, others);
   } catch (const std::exception& error) {
     // While a graph is captured nothing runs, and the ranks stay in step.
@@ -177,26 +184,13 @@ bool Communicator::launch_norm(const NormCall& call) {
   all.count = norm.all.count;
   norm.all = all;
   norm.members = std::uint32_t(shape.members);
-  const std::lock_guard lock(guard_);
-  parts_.health->check();
-  settle_later();
-  const Turn turn = order_.turn(call.stream);
-  note_capture(turn);
-  count(turn, 1);
-  try {
-    order_.before(turn);
+  in_turn({&call.stream, 1}, 1, [&](const Turn& turn) {
     device()->norm(shape.way, call.type, shape.channels, shape.threads, norm, turn.stream);
     if (parts_.counts) [[unlikely]] {
       Ledger::of_this_process().take();
       Ledger::of_this_process().skip("NCCL has no call with an RMSNorm");
     }
-    order_.after(turn);
-  } catch (const std::exception& error) {
-    // While a graph is captured nothing runs, and the ranks stay in step.
-    const auto* const failure = dynamic_cast<const Failure*>(&error);
-    if (turn.capture == 0) fail(failure ? failure->code() : ncclSystemError, error.what());
-    throw;
-  }
+  });
   return true;
 }
 

@@ -168,6 +168,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // A call alone is checked at once, those of a group at its end.
   enum class Alone : bool { no, yes };
   void launch(std::span<const Chosen> calls, StreamOrder::Streams streams, Alone alone);
+  // So many calls of one turn, which `work` launches: in order with all else of these streams and of this communicator.
+  template <class Work>
+  void in_turn(StreamOrder::Streams streams, std::size_t calls, Work work);
   void launch_checked(const Turn& turn, std::span<const Chosen> calls, Alone alone);
   void launch_in(const Turn& turn, const Call& call, const Choice& choice);
   void launch_copies(const Call& call, std::uint64_t capture);

@@ -14,6 +14,7 @@ from typing import Any
 
 from busbw.base.errors import UserError
 from busbw.base.programs import with_this_package
+from busbw.base.text import columns
 from busbw.base.words import Args
 
 EPILOG = """\
@@ -188,11 +189,7 @@ def _table(
         was, is_ = median(before) / 1000 if before else None, median(after) / 1000 if after else None
         ratio = f"{is_ / was:.3f}" if was and is_ else "-"
         rows.append((kind, f"{number[2]:,}", TYPES[number[3]], str(size), _us(was), _us(is_), ratio))
-    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(widths[at]) for at, cell in enumerate(row) if at)])
-        for row in (head, *rows)
-    )
+    return "\n".join(columns(head, rows, left=(0,)))
 
 
 def _us(value: float | None) -> str:

@@ -47,6 +47,7 @@ MAX_ROWS = 20_000
 """Rows of one record: an endless sweep (-N 0) goes on in a further record."""
 REST_MISSING = "a row was broken by other output and its rest not found"
 NO_FIT = "looks like a row, but does not fit the header"
+HEADER_TWICE = "the header comes twice before any row: copies that were started without MPI are mixed here"
 ERROR_NOTE = "the error column is the largest deviation, not a count of wrong elements: kept as context.max_error"
 
 _UNIT = re.compile(r"\s*\((?:us|GB/s|B|bytes|elements)\)|\s*\[(?:us|GB/s|B)\]")
@@ -92,8 +93,7 @@ class Parser:
         if FAILURE.match(stripped):
             self._failure, self._failed_at = stripped[:500], number_
             return True
-        rccl = RCCL_VERSION.match(stripped)
-        if rccl:
+        if rccl := RCCL_VERSION.match(stripped):
             self._preamble.version, self._preamble.is_rccl = rccl[1], True
         return rccl is not None
 
@@ -157,11 +157,9 @@ class Parser:
 
     def interrupted(self, line: str, number_: int) -> None:
         """A message of NCCL came; where it broke into a row, keep the row's beginning."""
-        if self._layout is not None:
-            fragment = FRAGMENT.match(line)
-            if fragment:
-                self._complain_of_fragment()
-                self._fragment = (number_, fragment[0], REST_MISSING)
+        if self._layout is not None and (fragment := FRAGMENT.match(line)):
+            self._complain_of_fragment()
+            self._fragment = (number_, fragment[0], REST_MISSING)
 
     def _rest_of_row(self, layout: Layout, line: str, number_: int) -> bool:
         """Whether the line completes the row that another message broke; it may come several lines later."""
@@ -188,16 +186,13 @@ class Parser:
     def _row_line(self, line: str, number_: int) -> bool:
         layout = self._layout
         assert layout is not None
-        row = self._cut(line, layout)
-        if row is None:
-            broken = BROKEN.match(line)
-            if broken or begins(line, layout):
-                self._complain_of_fragment()
-                self._fragment = (number_, broken[0], REST_MISSING) if broken else (number_, line, NO_FIT)
-                return True
+        if row := self._cut(line, layout):
+            self._take(line, row)
+        elif (broken := BROKEN.match(line)) or begins(line, layout):
+            self._complain_of_fragment()
+            self._fragment = (number_, broken[0], REST_MISSING) if broken else (number_, line, NO_FIT)
+        else:
             self._sink.problem(number_, f"{NO_FIT}: {line.strip()[:80]!r}")
-            return True
-        self._take(line, row)
         return True
 
     def _take(self, line: str, row: Row | None) -> None:
@@ -250,16 +245,9 @@ class Parser:
     # -- before the table ----------------------------------------------------------------------------------------
 
     def _new_preamble(self, number_: int) -> None:
-        """A line that starts a program's output ends the table before it."""
-        if self._layout is not None:
-            self._emit()
-        elif not self._preamble.is_empty and self._preamble.line:
-            self._complain_of_no_rows()
+        """A line that starts a program's output ends the one before it."""
+        self._end()
         self._preamble = Preamble(line=number_)
-
-    def _complain_of_no_rows(self) -> None:
-        self._sink.problem(self._preamble.line, self._failure or "a benchmark starts here, but no results follow")
-        self._failure = None
 
     def _version(self, match: re.Match[str], number_: int) -> None:
         self._new_preamble(number_)
@@ -286,9 +274,7 @@ class Parser:
         if self._layout is not None and self._content:
             self._emit()
         elif self._layout is not None:
-            self._notes.append(
-                "the header comes twice before any row: copies that were started without MPI are mixed here"
-            )
+            self._notes.append(HEADER_TWICE)
         self._layout = layout
         self._headless = False
         self._usual = None if self._preamble.is_mscclpp else usual_rows(layout)
@@ -315,13 +301,18 @@ class Parser:
 
     def close(self) -> None:
         """The file ends."""
+        if not self._end() and self._failure:
+            self._sink.problem(self._failed_at, self._failure)
+
+    def _end(self) -> bool:
+        """End the output of the program that is open, and say whether there was one."""
+        is_open = self._layout is not None or bool(self._preamble.line and not self._preamble.is_empty)
         if self._layout is not None:
             self._emit()
-        elif not self._preamble.is_empty and self._preamble.line:
-            self._complain_of_no_rows()
-            self._preamble = Preamble()
-        elif self._failure:
-            self._sink.problem(self._failed_at, self._failure)
+        elif is_open:
+            self._sink.problem(self._preamble.line, self._failure or "a benchmark starts here, but no results follow")
+            self._preamble, self._failure = Preamble(), None
+        return is_open
 
     @property
     def is_resting(self) -> bool:

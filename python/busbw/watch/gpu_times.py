@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
+from busbw.base.text import columns
 from busbw.watch.arrivals import NEEDS_ALL, Arrival, Meeting, who_of
 from busbw.watch.recording import Recording, Shape
 from busbw.watch.table import size_class, size_text
@@ -167,11 +168,7 @@ class GpuSums:
             for (kind, size, ranks), line in sorted(self.lines.items())
         ]  # fmt: skip
         head = ("on the GPU", "size", "ranks", "timed", "transfer us", "wait us")
-        widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *(cell.rjust(widths[at]) for at, cell in enumerate(row) if at)])
-            for row in (head, *rows)
-        ]
+        lines = columns(head, rows, left=(0,))
         named = ", ".join(f"{who} {100 * times / self.last.total():.0f} %"
                           for who, times in self.last.most_common(MAX_RANKS))  # fmt: skip
         return "\n".join([*lines, self.share(), f"came last on the GPU: {named}"])

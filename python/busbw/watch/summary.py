@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from busbw.base.text import columns
 from busbw.watch.late import Late, Stragglers
 from busbw.watch.recording import Recording, host_ns_of, shape_of
 from busbw.watch.table import size_class, size_text
@@ -62,11 +63,7 @@ class Summary:
             for (kind, limit), line in sorted(self.lines.items())
         ]  # fmt: skip
         head = ("collective", "size", "calls", "bytes", "captured", "host us")
-        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *(cell.rjust(widths[i]) for i, cell in enumerate(row) if i)])
-            for row in (head, *rows)
-        ]
+        lines = columns(head, rows, left=(0,))
         lines.append(
             f"{self.calls:,} calls on {self.communicators:,} communicators' ranks in {len(self.ranks):,} processes"
         )
@@ -157,11 +154,7 @@ def who_waits(stragglers: Stragglers, lates: Sequence[Late]) -> str:
         for rank in ranks[:MAX_RANKS]
     ]  # fmt: skip
     head = ("rank", "came last", "late us", "waits us", "made others wait")
-    widths = [max(len(row[at]) for row in (head, *cells)) for at in range(len(head))]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(widths[at]) for at, cell in enumerate(row) if at)])
-        for row in (head, *cells)
-    ]
+    lines = columns(head, cells, left=(0,))
     if len(ranks) > MAX_RANKS:
         lines.append(f"and {len(ranks) - MAX_RANKS:,} further ranks that made the others wait less")
     lines.append(_waits(stragglers))

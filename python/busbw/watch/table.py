@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import cast
 
+from busbw.base.text import columns
 from busbw.records import Collective
 from busbw.records.bandwidth import GB, bus_factor
 from busbw.watch.arrivals import Meeting, Seen
@@ -104,11 +105,7 @@ def _rows(window: Window, seconds: float) -> list[str]:
         )
         for (kind, size), row in by_time[:MAX_ROWS]
     ]  # fmt: skip
-    widths = [max(len(row[at]) for row in (head, *cells)) for at in range(len(head))]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(widths[at]) for at, cell in enumerate(row) if at)])
-        for row in (head, *cells)
-    ]
+    lines = columns(head, cells, left=(0,))
     if len(by_time) > MAX_ROWS:
         lines.append(f"and {len(by_time) - MAX_ROWS} further classes")
     return lines

@@ -38,25 +38,7 @@ CudaResult forbidden(const char* what) {
 void* node(std::uintptr_t number) { return reinterpret_cast<void*>(number); }
 std::uintptr_t number(const void* node) { return reinterpret_cast<std::uintptr_t>(node); }
 
-Driver recording_driver() {
-  Driver d;
-  d.get_error_name = [](CudaResult, const char** text) { return *text = "an error", fine; };
-  d.get_error_string = d.get_error_name;
-  d.device_get = [](int* device, int ordinal) { return *device = ordinal, fine; };
-  d.device_get_name = [](char* name, int, int) { return name[0] = 'G', name[1] = 0, fine; };
-  d.device_get_uuid = [](cuda::Uuid*, int) { return fine; };
-  d.device_get_attribute = [](int* value, cuda::Attribute, int) { return *value = 9, fine; };
-  d.primary_context_retain = [](CudaContext* context, int) {
-    *context = reinterpret_cast<CudaContext>(std::uintptr_t{77});
-    return fine;
-  };
-  d.context_get_current = [](CudaContext* context) {
-    *context = reinterpret_cast<CudaContext>(std::uintptr_t{77});
-    return fine;
-  };
-  d.context_push = [](CudaContext) { return fine; };
-  d.context_pop = [](CudaContext*) { return fine; };
-  d.context_enable_peer_access = [](CudaContext, unsigned) { return forbidden("cuCtxEnablePeerAccess"); };
+void add_memory(Driver& d) {
   d.memory_allocate = [](CudaAddress* memory, std::size_t) { return *memory = 4096, forbidden("cuMemAlloc"); };
   d.memory_free = [](CudaAddress) { return forbidden("cuMemFree"); };
   d.memory_set_32 = [](CudaAddress, unsigned, std::size_t, ncclStream_t) { return fine; };
@@ -71,10 +53,14 @@ Driver recording_driver() {
     return *memory = 8192, forbidden("cuIpcOpenMemHandle");
   };
   d.ipc_close_handle = [](CudaAddress) { return forbidden("cuIpcCloseMemHandle"); };
+}
+
+void add_streams_and_events(Driver& d) {
   d.stream_create = [](ncclStream_t* stream, unsigned) {
     *stream = reinterpret_cast<ncclStream_t>(std::uintptr_t{500});
     return forbidden("cuStreamCreate");
   };
+  d.stream_get_id = [](ncclStream_t, unsigned long long* id) { return *id = recorder->stream_id, fine; };
   d.stream_destroy = [](ncclStream_t) { return forbidden("cuStreamDestroy"); };
   d.stream_query = [](ncclStream_t) { return forbidden("cuStreamQuery"); };
   d.stream_synchronize = [](ncclStream_t) { return forbidden("cuStreamSynchronize"); };
@@ -87,9 +73,10 @@ Driver recording_driver() {
   d.event_destroy = [](CudaEvent) { return forbidden("cuEventDestroy"); };
   d.event_record = [](CudaEvent, ncclStream_t) { return fine; };
   d.event_query = [](CudaEvent) { return forbidden("cuEventQuery"); };
+}
+
+void add_graphs(Driver& d) {
   d.exchange_capture_mode = [](int* mode) { return std::swap(*mode, recorder->mode), fine; };
-  d.module_load_data = [](CudaModule*, const void*) { return forbidden("cuModuleLoadData"); };
-  d.module_get_function = [](CudaFunction*, CudaModule, const char*) { return CudaResult(cuda::not_found); };
   d.stream_get_capture_info = [](ncclStream_t, cuda::CaptureStatus* status, std::uint64_t* id, void* graph,
                                  void* behind, void* count) -> CudaResult {
     *status = recorder->capturing ? cuda::capture_active : cuda::capture_none;
@@ -126,7 +113,32 @@ Driver recording_driver() {
     EXPECT_EQ(flags, cuda::graph_takes);
     return fine;
   };
-  d.stream_get_id = [](ncclStream_t, unsigned long long* id) { return *id = recorder->stream_id, fine; };
+}
+
+Driver recording_driver() {
+  Driver d;
+  d.get_error_name = [](CudaResult, const char** text) { return *text = "an error", fine; };
+  d.get_error_string = d.get_error_name;
+  d.device_get = [](int* device, int ordinal) { return *device = ordinal, fine; };
+  d.device_get_name = [](char* name, int, int) { return name[0] = 'G', name[1] = 0, fine; };
+  d.device_get_uuid = [](cuda::Uuid*, int) { return fine; };
+  d.device_get_attribute = [](int* value, cuda::Attribute, int) { return *value = 9, fine; };
+  d.primary_context_retain = [](CudaContext* context, int) {
+    *context = reinterpret_cast<CudaContext>(std::uintptr_t{77});
+    return fine;
+  };
+  d.context_get_current = [](CudaContext* context) {
+    *context = reinterpret_cast<CudaContext>(std::uintptr_t{77});
+    return fine;
+  };
+  d.context_push = [](CudaContext) { return fine; };
+  d.context_pop = [](CudaContext*) { return fine; };
+  d.context_enable_peer_access = [](CudaContext, unsigned) { return forbidden("cuCtxEnablePeerAccess"); };
+  d.module_load_data = [](CudaModule*, const void*) { return forbidden("cuModuleLoadData"); };
+  d.module_get_function = [](CudaFunction*, CudaModule, const char*) { return CudaResult(cuda::not_found); };
+  add_memory(d);
+  add_streams_and_events(d);
+  add_graphs(d);
   return d;
 }
 

@@ -133,13 +133,27 @@ inline void graph_beside_eager(Rank& r) {
   destroy(r, graph);
 }
 
-inline void two_graphs(Rank& r) {
+inline void two_graphs(Rank& r, bool captured_together) {
   const auto first = slots_of(r, 0, 3);
   const auto second = slots_of(r, 5, 3);
   const Stream one = r.stream();
   const Stream two = r.stream();
-  const Captured a = capture_calls(r, one, first);
-  const Captured b = capture_calls(r, two, second);
+  Captured a;
+  Captured b;
+  if (captured_together) {
+    r.comm();
+    for (const Stream stream : {one, two})
+      r.cuda.check(r.cuda.begin_capture(stream, capture_relaxed), "cuStreamBeginCapture");
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      call(r, first[i], one);
+      call(r, second[i], two);
+    }
+    a = end_capture(r, one);
+    b = end_capture(r, two);
+  } else {
+    a = capture_calls(r, one, first);
+    b = capture_calls(r, two, second);
+  }
   again_and_again(r, {one, two}, {first, second}, [&](int) {
     launch(r, a, one);
     launch(r, b, two);
@@ -179,28 +193,6 @@ inline void graph_of_two_streams(Rank& r, bool grouped) {
     call(r, eager[0], three);
   });
   destroy(r, graph);
-}
-
-inline void graphs_captured_together(Rank& r) {
-  const auto first = slots_of(r, 0, 2);
-  const auto second = slots_of(r, 3, 2);
-  const Stream one = r.stream();
-  const Stream two = r.stream();
-  r.comm();
-  for (const Stream stream : {one, two})
-    r.cuda.check(r.cuda.begin_capture(stream, capture_relaxed), "cuStreamBeginCapture");
-  for (std::size_t i = 0; i < 2; ++i) {
-    call(r, first[i], one);
-    call(r, second[i], two);
-  }
-  const Captured a = end_capture(r, one);
-  const Captured b = end_capture(r, two);
-  again_and_again(r, {one, two}, {first, second}, [&](int) {
-    launch(r, a, one);
-    launch(r, b, two);
-  });
-  destroy(r, a);
-  destroy(r, b);
 }
 
 inline void graph_with_ncclReduce(Rank& r) {
