@@ -60,6 +60,10 @@ class Signature:
     tell: Callable[[Sequence[Mapping[str, str]]], str] | None = None
     """Makes the title of the groups of all lines, where one line's are not enough."""
 
+    def __hash__(self) -> int:
+        # All of them are looked up for each log: their names tell them apart.
+        return hash(self.name)
+
     @cached_property
     def triggers(self) -> tuple[tuple[str, ...], ...]:
         """The triggers of each pattern."""
@@ -82,8 +86,15 @@ class Signature:
     def match(self, line: str, lowered: str) -> Mapping[str, str] | None:
         """The named groups of the first pattern that the line holds; None where it holds none."""
         for words, pattern in zip(self.triggers, self.patterns, strict=True):
-            if any(word in lowered for word in words) and (found := self._search(pattern, line)):
-                if any(word in lowered for word in self.unless):
-                    return None
+            # Loops and no generators: most of the time of a short log is spent here.
+            for word in words:
+                if word in lowered:
+                    break
+            else:
+                continue
+            if found := self._search(pattern, line):
+                for word in self.unless:
+                    if word in lowered:
+                        return None
                 return {name: text for name, text in found.groupdict().items() if text}
         return None
