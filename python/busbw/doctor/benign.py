@@ -22,6 +22,10 @@ _WORDS = (
     r"sudo: unable to resolve host",
     r"caller indicates that this is not a failure",
     r"libibverbs: Warning: couldn't load driver '(?!libmlx|libefa|libcxi)",
+    # What a number means, told and not met.
+    r"\bS?Xid (?:error )?\d{1,3} (?:means|indicates|stands for|is (?:the|an?))\b",
+    # What a build looks for on this machine.
+    r"^\W{0,3}-- (?:Performing Test|Looking for|Check\w*|Could NOT find|Detecting)\b|^checking (?:for|whether|if) ",
     # Checks that passed.
     r"\bno (?:\w{1,12} ){0,2}errors? (?:were )?(?:found|detected|reported|seen)",
     # XLA waits for a leader; if it stays so, a line about a termination follows.

@@ -17,6 +17,7 @@ from busbw.base.errors import UserError
 from busbw.base.files import open_to_read, writing
 from busbw.base.secrets import hide, hide_random
 from busbw.doctor.codec import decode, encode
+from busbw.doctor.findings.p2p_matrix import is_part
 from busbw.doctor.flight import bare, looks_like
 from busbw.doctor.locales import in_english
 from busbw.doctor.read_logs import lines_of
@@ -136,7 +137,7 @@ def _kept_log(file: TextFile) -> TextFile:
 
 def _tells(line: str, shapes: dict[bytes, bool]) -> bool:
     """Whether a line is NCCL's, a benchmark's, or one that a signature knows; equal shapes are looked at once."""
-    if "NCCL " in line or line.lstrip().startswith("#"):
+    if "NCCL " in line or line.lstrip().startswith("#") or is_part(line):
         return True
     key = line.encode("utf-8", "replace").translate(None, DIGITS)
     if key not in shapes and len(shapes) < MAX_SHAPES:

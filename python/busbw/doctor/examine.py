@@ -46,12 +46,15 @@ def _begun(facts: Facts) -> dict[str, int]:
 
 _SEQUELS = frozenset({"nccl-error", "nccl-last-error"})
 """What a program says of a call of NCCL that failed: NCCL's own warning, known or not, tells more."""
+_ENDS = frozenset({"killed-by-launcher", "process-crashed"})
+"""What is said when something ended: a warning of NCCL beside nothing but these is nearer to the cause."""
 
 
 def _with_warnings(findings: list[Finding]) -> list[Finding]:
     """Where a call failed, a warning that no signature knows is the reason as far as the log tells it."""
     said = {each.name for each in findings if each.severity is not Severity.NOTE}
-    if nccl_warnings.NAME not in said or not said & _SEQUELS:
+    others = said - {nccl_warnings.NAME}
+    if nccl_warnings.NAME not in said or not (said & _SEQUELS or (others and others <= _ENDS)):
         return findings
     return [
         replace(each, severity=Severity.ERROR)

@@ -16,6 +16,7 @@ from busbw.base.pool import mapped
 from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.flight import looks_like
+from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, tells_fault
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
 from busbw.doctor.snapshot import Snapshot, TextFile
@@ -116,9 +117,9 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     if "NCCL INFO" in text or "NCCL WARN" in text:
         return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
     if name.endswith(".conf") or _is_conf(text):
-        return replace(snapshot, confs=(*snapshot.confs, _text(name))), ()
+        return _with_conf(snapshot, name), ()
     if text.lstrip().startswith("<") or _TOPOLOGY.search(_first_lines(text)):
-        return _with_topology(snapshot, name), ()
+        return _with_what_it_shows(snapshot, name), ()
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
     return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
 
@@ -145,6 +146,30 @@ def _is_conf(text: str) -> bool:
     """Whether most lines that are no comments are assignments."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return len([line for line in lines if _ASSIGNMENT.match(line)]) * 2 > len(lines)
+
+
+def _with_conf(snapshot: Snapshot, name: str) -> Snapshot:
+    """An nccl.conf; or the variables of a job, and a log behind them."""
+    conf = _text(name)
+    said = "" if name.endswith(".conf") else beside_assignments(conf.text or "")
+    if said:
+        snapshot = replace(snapshot, logs=(*snapshot.logs, TextFile(name, said)))
+        conf = TextFile(name, assignments(conf.text or ""))
+    return replace(snapshot, confs=(*snapshot.confs, conf))
+
+
+def _with_what_it_shows(snapshot: Snapshot, name: str) -> Snapshot:
+    """A machine, and the log that may stand behind it; a log that only begins like a machine is one."""
+    try:
+        found = _with_topology(snapshot, name)
+    except UserError:
+        log = _log(name)
+        if log.text is None or not tells_fault(log.text):
+            raise
+        return replace(snapshot, logs=(*snapshot.logs, log))
+    text = _text(name).text or ""
+    said = "" if text.lstrip("\ufeff \t\r\n").startswith("<") else beside_topology(text)
+    return replace(found, logs=(*found.logs, TextFile(name, said))) if said else found
 
 
 def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:

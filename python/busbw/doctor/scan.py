@@ -91,10 +91,10 @@ _NO_SENTENCE = re.compile(
 class Scan:
     """What was found in one log. `kinds` counts lines by who writes such lines: nccl, torch, kernel.
 
-    Of nccl-tests: headers of tables, rows, and starts after which another one came before any row. `alive` is the
-    last line by which a job shows that it goes on, `ended` that by which it says that it ended as it should, `strange`
-    are the first lines that speak of an error nobody knows, `odd` those with words that may be of one,
-    `began` is the last line of ranks that look for each other.
+    Of nccl-tests: headers of tables, rows, last lines, and starts after which another one came before any row. `steps`
+    counts kinds of lines by which a job shows that it goes on, `alive` is the last of these, `ended` that by which it
+    says that it ended as it should, `strange` are the first lines that speak of an error nobody knows, `odd` those with
+    words that may be of one, `began` is the last line of ranks that look for each other.
     """
 
     source: str
@@ -129,6 +129,7 @@ class Scanning:
         self.index = _index(tuple(signatures))
         self.hits: dict[str, Hit] = {}
         self.kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0, "zeros": 0}
+        self.kinds |= {"steps": 0, "ends": 0}
         self.shapes: dict[bytes, tuple[Signature, ...]] = {}
         self.foreign: set[bytes] = set()
         """Those shapes that hold a message of the C library in another language than English."""
@@ -247,8 +248,10 @@ class Scanning:
         if any(word in lowered for word in _ALIVE_WORDS):
             if _ENDED.search(line):
                 self.alive = self.ended = number
+                self.kinds["steps"] += 1
             elif _ALIVE.search(line) and not _THROWN.search(line):
                 self.alive = number
+                self.kinds["steps"] += 1
         if not found:
             self.trouble.add(line, number)
         return found
@@ -294,6 +297,8 @@ def _count_table(line: str, kinds: dict[str, int]) -> None:
         kinds["headers"] += 1
     elif kinds["headers"] and _ROW.search(line):
         kinds["rows"] += 1
+    elif "# Out of bounds" in line or "# Avg bus" in line:
+        kinds["ends"] += 1
     elif "# nThread " in line:
         kinds["starts"] += 1
         # A second start before any row: copies that know nothing of each other print at the same time.

@@ -45,9 +45,10 @@ _SAYS = (
     *("@message", "_raw", "body"),
 )
 _DETAILS = (
-    *("error", "err", "exception", "exc_info", "reason", "xid", "desc", "description", "cause", "exitCode"),
-    "exit_code",
+    *("rank", "ts", "error", "err", "exception", "exc_info", "reason", "xid", "desc", "description", "cause"),
+    *("exitCode", "exit_code"),
 )
+_TIMES = ("time", "timestamp", "asctime", "@timestamp")
 _HOLDS = ("values", "result", "results", "data", "_source", "hits", "events", "logEvents", "streams", "entries")
 """Under these services (Loki, Splunk, Elasticsearch, CloudWatch) keep several lines, or what holds one."""
 _DEEPEST, _MOST_PARTS, _MOST_EMPTY = 8, 20_000, 1000
@@ -105,6 +106,7 @@ def _parts(found: object, depth: int) -> Iterator[str]:
             return
         said = found[key]
         more = [f"{name}: {found[name]}" for name in _DETAILS if isinstance(found.get(name), str | int)]
+        more += [f"at: {found[name]}" for name in _TIMES if isinstance(found.get(name), str)][:1]
         if isinstance(said, str) and more:
             # Structured loggers keep what happened apart from the sentence.
             said = ", ".join([said.rstrip("\n"), *more])

@@ -99,6 +99,8 @@ def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | Non
     found = list(_before(scans, effects) if effects else _found(scans))
     if not loud:
         found = found or list(_hinted(scans)) or list(_unknown(scans)) or list(_stuck(scans))
+    elif all(each.name in _ENDS for each in loud):
+        found = found or list(_unknown(scans, _OF_ENDS)) or list(_hinted(scans))
     if not found:
         return None
     nearest = min(found, key=lambda each: each.stage)
@@ -108,6 +110,8 @@ def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | Non
 
 _EMPTY = frozenset({"killed-by-launcher", "process-crashed", "job-cancelled"})
 """These say that something ended, and nothing of why."""
+_ENDS = _EMPTY - {"job-cancelled"}
+"""Beside these the first error is told too, whatever its words: it is nearer to the cause than they are."""
 
 
 def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
@@ -126,13 +130,23 @@ def _hinted(scans: Sequence[Scan]) -> Iterator[Finding]:
 
 
 UNKNOWN = "unknown-error"
-_STAMP = re.compile(r"\b(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d\b")
+_STAMP = re.compile(r"\b(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?!\d)")
 
 
-def _unknown(scans: Sequence[Scan]) -> Iterator[Finding]:
+_OF_ENDS = re.compile(
+    r"exit(?:ed|code| ?code| status)|non-zero|\.\w{1,4} FAILED\W*$|terminat|\bsignals?\b|kill|abort|shut|\bstop"
+    r"|elastic/|root cause|failures?:\W*$",
+    re.IGNORECASE,
+)
+"""Lines of those who end a job's other processes, or report that one ended."""
+
+
+def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[Finding]:
     """The first line that speaks of an error, where nothing at all says what it is about."""
     for scan in scans:
         for line, text in scan.strange:
+            if dull.search(text):
+                continue
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             # After a sign of life an error of some helper may be nothing; what ends a program is never that.
             if _DULL.search(text):
@@ -167,8 +181,17 @@ def _stuck(scans: Sequence[Scan]) -> Iterator[Finding]:
             )
 
 
+_NAMED_RANK = re.compile(r"\brank\W{1,3}(\d{1,7})\b", re.IGNORECASE)
+
+
+def _named_rank(text: str) -> str:
+    """The rank that a line names in its own words."""
+    found = _NAMED_RANK.search(text[:MAX_LOOK])
+    return f"rank {found[1]}" if found else ""
+
+
 def _first_unknown(text: str, evidence: Evidence) -> Finding:
-    who, when = speaker(text), _STAMP.search(text[:120])
+    who, when = speaker(text) or _named_rank(text), _STAMP.search(text[:120])
     first = "".join([f" of {who}" if who else "", f" at {when[0]}" if when else ""])
     return Finding(
         UNKNOWN,

@@ -11,8 +11,9 @@ _ERROR_WORDS = (
     *("unhealthy", "did not ", "stuck", "deadlock", "expired", "unrecognized", "not respond"),
 )
 _ERROR = re.compile(
-    r"\b(?:error|fatal|failed|failure|fails|failing|aborted|aborting|exception|panic|denied|refused|unable to|not found"
-    r"|cannot|could not|couldn't|timed out|timeout (?:expired|exceeded|reached|while|waiting|after|error)|unreachable"
+    r"\b(?:error|fatal|failed|failure|fails|failing|aborted|aborting|exception|panic(?:ked)?|denied|refused"
+    r"|unable to|not found|cannot|could not|couldn't|timed out"
+    r"|timeout (?:expired|exceeded|reached|while|waiting|after|error)|unreachable"
     r"|lost|corrupt(?:ed)?|degraded|mismatch(?:ed)?|unhealthy|did not (?:get|receive|respond|answer|start|finish|join)"
     r"|(?:is|are|got|seems?|appears?) stuck|deadlock(?:ed)?|(?:has|have|is) expired|unrecognized|not respond(?:ing)?)\b"
     r"|[a-z](?:Error|Exception|Failure)\b",
@@ -20,7 +21,7 @@ _ERROR = re.compile(
 )
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning"
-    r"|could not collect|^\W*\w - [\w ]{1,40} - |(?:\b\w+=[^,=]{0,80}, ){3}",
+    r"|could not collect|^\W*\w\W{0,3} - \w|(?:\b\w+=[^,=]{0,80}, ){3}",
     re.IGNORECASE,
 )
 _ODD_WORDS = (
@@ -39,6 +40,8 @@ _ODD_WORDS = (
         "went down",
         "not connected",
         "severity",
+        "unplugged",
+        "exceeds",
         "interrupted",
     ),
 )
@@ -46,7 +49,7 @@ _CALM = re.compile(
     r"\b(?:no|0|none|without|ignor\w*|avoid\w*|in case|if) \S{0,20} ?(?:conflict|error|missing|duplicate|crash|hang)"
     r"|debug|warning|deprecat|(?:\b\w+=[^,=]{0,80}, ){3}|\bINFO\b|\bDEBUG\b|(?<!<)\bWARN\b"
     r"|exit(?:ed)?\b.{0,12}(?:code|status)\W{0,3}0\b"
-    r"|\[[WID]\d|(?:^|\W)[WID]\d{4} |^W |\bNeMo [WI]\b|level=\W?warn|\[warn|^\W*\w - \w+ - "
+    r"|\[[WID]\d|(?:^|\W)[WID]\d{4} |^W |\bNeMo [WI]\b|level=\W?warn|\[warn|^\W*\w\W{0,3} - \w"
     r"|\b(?:disabled|fall\w* back|instead|skip\w*|defaults?|optional|ignored|not using|will be|were not set)\b"
     r"|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|https?://\S+$|^\s*(?:File \"|at \w|#\s)",
     re.IGNORECASE,

@@ -49,6 +49,8 @@ def verdict(facts: Facts, findings: Sequence[Finding]) -> Verdict:
 def _tells_health(facts: Facts) -> bool:
     """Whether anything was read that a fault would have left its mark on."""
     snapshot = facts.snapshot
+    if any(map(_stands_still, facts.scans)):
+        return False
     if snapshot.logs:
         # Of several logs one that tells nothing takes nothing from the others; alone it cannot be judged.
         return any(_initialised(log) for log in facts.logs) or _judged_tables(facts)
@@ -58,6 +60,11 @@ def _tells_health(facts: Facts) -> bool:
 
 def _initialised(log: NcclLog) -> bool:
     return any(place.complete for each in log.communicators for place in each.ranks)
+
+
+def _stands_still(scan: Scan) -> bool:
+    """Whether a benchmark's table has rows and no end: it was cut off, or the next size never came back."""
+    return bool(scan.kinds["headers"] and scan.kinds["rows"] and not scan.kinds["ends"])
 
 
 def _judged_tables(facts: Facts) -> bool:
@@ -108,6 +115,13 @@ def _unread_log(log: NcclLog, scan: Scan) -> Iterator[str]:
             f"{log.source}: no communicator's init is in it; give the log from its start, with NCCL_DEBUG=INFO "
             "and not WARN, of all ranks"
         )
+    elif _initialised(log) and not scan.kinds["steps"] and not scan.kinds["rows"]:
+        yield (
+            f"{log.source}: nothing after the init tells that a collective or a step ended: a job that hangs there "
+            "looks the same"
+        )
+    if _stands_still(scan):
+        yield f"{log.source}: the table's end: it was cut off, or the size after its last row never came back"
     for line, text in scan.strange[: 0 if scan.hits else 2]:
         yield f"{log.source}:{line} speaks of an error that no signature knows: {clean(text)[:120]}"
     for each in log.communicators:

@@ -163,6 +163,9 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
         logs=(log(*(f"n{host}:1:2 [0] NCCL INFO Using network {net}" for host, net in enumerate(("IB", "Socket")))),)
     ),
     "flight-recorder": lambda: healthy(logs=tuple(flight(rank, 6 - (rank == 2)) for rank in range(4))),
+    "p2p-matrix": lambda: healthy(
+        logs=(log("P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)", "     0 831.22   0.31", "     1   0.31 829.10"),)
+    ),
     "stuck-in-collective": lambda: healthy(logs=(log(TABLE_HEAD),)),
     "built-without-mpi": lambda: healthy(logs=(log(*[START] * 2),)),
     "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN The moon is in the wrong phase"),)),

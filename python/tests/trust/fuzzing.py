@@ -271,7 +271,7 @@ ENTRIES = {
     "index": Entry(("runs.index",), _read_index, _indexes),
     "recordings": Entry(("watch.recording", "watch.makings", "watch.pulses"), _file(_read_recording), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
-    "doctor": Entry(("doctor.inputs", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
+    "doctor": Entry(("doctor.inputs", "doctor.mixed", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
     "bundles": Entry(("doctor.bundle",), _read_bundle, _bundles),
     "nccl.conf": Entry(("machine.nccl.conf",), _text(read_conf), _these(CONF)),

@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         r"\b(?:ba|da|z|k)?sh: (?:line )?(?:\d+: )?(?P<what>\S{1,120}): "
         r"(?:command not found|No such file|not found|Permission denied)",
         r": line \d+: (?P<what>\S{1,120}): (?:command not found|No such file|cannot execute|Permission denied)",
+        r"(?P<what>[\w./-]{1,120}): bad interpreter: ",
         r"\benv: .(?P<what>[\w./-]{1,80}).: (?:No such file|Permission denied)",
         r"\bexec(?:ve|vp)?\b\W{1,6}(?P<what>[\w./-]{1,80})\W{1,4}"
         r"(?:executable file not found|No such file|stat .{1,80}no such file)",

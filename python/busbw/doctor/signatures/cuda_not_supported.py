@@ -18,7 +18,10 @@ SIGNATURE = Signature(
         r"CUDA error: operation not (?:supported|permitted)",
         r"CUDA_ERROR_NOT_(?:SUPPORTED|PERMITTED)",
         r"cudaErrorNotSupported",
+        # Host memory by cuMem needs NUMA nodes that the container lets it use.
+        r"Failed to CUDA host alloc [1-9]|cuMem(?:Create|HostAlloc)\b.{0,40}NUMA node",
     ),
+    explains=("invalid-argument",),
     confirm=("run with NCCL_CUMEM_ENABLE=0, NCCL_NVLS_ENABLE=0 and NCCL_P2P_DISABLE=1 in turn: which one runs"),
     cure=(
         "set the one that runs (NCCL_CUMEM_ENABLE=0 or NCCL_CUMEM_HOST_ENABLE=0 first), switch MIG "

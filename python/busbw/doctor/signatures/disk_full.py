@@ -9,11 +9,13 @@ SIGNATURE = Signature(
     patterns=(
         r"low on resource: ephemeral-storage",
         r"DiskPressure",
+        r"OutOfDiskError|[Ll]ocal disk is full|[Dd]isk (?:is )?full\b",
         r"No space left on device",
         r"Disk quota exceeded",
         r"inline_container\.cc.{0,60}unexpected pos",
         r"\[Errno 28\]",
     ),
+    explains=("ray-error",),
     unless=(
         "</torch_",
         "shm",

@@ -10,6 +10,8 @@ SIGNATURE = Signature(
         r"Duplicate GPU detected",
         r"Multiple Ranks are using the same GPU",
         r"multiple ranks using the same NVML device",
+        r"(?:multiple|two|several|\d+) (?:processes|ranks|workers|tasks)\b.{0,60}"
+        r"\bsame (?:CUDA |NVIDIA )?(?:GPU|device)",
     ),
     confirm=("print LOCAL_RANK, CUDA_VISIBLE_DEVICES and torch.cuda.current_device() of every rank before init"),
     cure=(

@@ -23,7 +23,6 @@ SIGNATURE = Signature(
         r"CUDA_ERROR_OUT_OF_MEMORY",
         r"Failed to CUDA (?:m|c)alloc",
         r"CUDA error: out of memory",
-        r"Failed to CUDA host alloc",
         r"cudaMalloc.{0,60}out of memory",
         r"CUBLAS_STATUS_ALLOC_FAILED",
         r"cudaErrorMemoryAllocation",

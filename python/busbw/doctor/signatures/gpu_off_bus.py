@@ -14,11 +14,13 @@ SIGNATURE = Signature(
         r"GPU requires reset",
         r"\bERR!",
         *patterns("79"),
-        r"GPU has fallen off the bus",
+        r"\bGPU\b.{0,40} (?:has )?(?:fallen|fell|dropped) off the bus",
+        r"GPU has fallen off the bus|change power state from D3cold to D0",
         r"GPU is lost",
         r"Unable to determine the device handle for (?:GPU|gpu)",
         r"DCGM_FR_(?:FALLEN_OFF_BUS|GPU_LOST|DEVICE_LOST)",
     ),
+    explains=("pcie-errors",),
     confirm=(
         "nvidia-smi -L and `dmesg | grep -i -e xid -e pcieport`: is the GPU still listed, are there "
         "PCIe errors before it"

@@ -10,6 +10,9 @@ SIGNATURE = Signature(
     patterns=(
         r"[Pp]ower cable.{0,40}not.{0,20}connected|power (?:connector|supply).{0,40}(?:not connected|insufficient)",
         r"(?:hw_thermal_slowdown|hw_power_brake_slowdown|hw_slowdown)\W{1,4}(?:Active|1\b|True)",
+        r"\bGPUs?\b.{0,60}temperature\b.{0,60}(?:exceed|above|over|too high|critical)",
+        r"\bGPUs?\b.{0,80}(?:clocks? (?:was |were |is |are )?(?:reduced|throttled|capped|limited)"
+        r"|power (?:is )?limited to)",
         r"HW (?:Thermal )?Slowdown *: Active",
         r"HW Power Brake.{0,20}: Active",
         r"SW Thermal Slowdown *: Active",

@@ -9,6 +9,9 @@ SIGNATURE = Signature(
     patterns=(
         r"\bProxyError\b|Unable to connect to proxy|Tunnel connection failed",
         r"(?:http|HTTP) proxy (?:handshake|connect)\w* .{0,40}(?:fail|error|returned|40\d|50\d)",
+        r"(?:http|HTTP) proxy returned .{0,20}\b(?:40\d|50\d)\b",
+        r"\b(?:http|HTTP) proxy\b.{0,40}\b(?:refused|forbidden|denied)",
+        r"[Ff]orbidden \(?(?:by )?(?:the )?proxy|\(https?_proxy=\S{4,80}\)",
         r"proxyconnect tcp: .{5,80}",
     ),
     confirm="env | grep -i proxy in the rank's own environment; the same request with curl --noproxy '*'",

@@ -10,7 +10,10 @@ SIGNATURE = Signature(
         r"\bbond\w*: .{0,60}link status definitely down",
         r"^\s{0,8}state:\s{1,8}\d: (?:DOWN|INIT)",
         r"^\s{0,8}phys state:\s{1,8}\d: (?:Polling|Disabled|Sleep)",
-        r"no active ports detected|there are no active ports",
+        # A switch that lets a port talk only after it proved who it is (802.1X).
+        r"EAP-FAILURE|PAE state=HELD|\b802\.1[Xx]\b.{0,60}(?:fail|unauthori|denied|reject)|port unauthorized",
+        r"Link down reason|[Cc]able is (?:un|not )plugged|bad signal integrity|^\s{0,8}State: *Polling",
+        r"no active ports? (?:detected|found)|no active ports detected|there are no active ports",
         r"Port module event\[error\]",
         r"no subnet manager|port \d+ state: ?(?:INIT|DOWN)",
         r"LINK_UP.{0,40}SM lid 0\b",
@@ -19,6 +22,11 @@ SIGNATURE = Signature(
         r"opensm\b.{0,160}has gone down",
         r"Line protocol on Interface.{0,80}changed state to down|\bLINK_?DOWN\b.{0,60}(?:mlx5|gpu|ib)",
         r"\b(?:NIC Link is Down|link down event)\b",
+        # Switches and those who manage them name a port in many ways.
+        r"\b(?:swp|(?-i:Ethernet|Eth)|et-|xe-)\d\S{0,12} .{0,60}"
+        r"(?:link is down|changed (?:its )?state to down|link (?:went|has gone) down|\bflap)",
+        r"\blink (?:is|went|has gone) down\b.{0,80}(?:HCA|leaf|spine|mlx5|rail)",
+        r"(?:HCA|leaf|spine|mlx5|rail)\S{0,40}.{0,60}\blink (?:is |went |has gone )?down\b",
         r"PORT_ERR",
         r"mlx\d_\w+.{0,60}(?:Link down|port \d+ (?:is )?down|state.{0,10}DOWN)",
         r"link_layer.{0,60}State:? *Down",
@@ -35,6 +43,8 @@ SIGNATURE = Signature(
         "ib-retry",
         "ib-flush",
         "ib-devices-missing",
+        "network-not-found",
+        "mpi-network",
     ),
     between_nodes=True,
     confirm="ibstat; ibv_devinfo; `dmesg | grep mlx5` on the host that is named",

@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title=("the NVLink domain over hosts cannot be used: IMEX is not set up (service, channel or nodes_config)"),
     patterns=(
         r"\bMultinodeMemoryAllocation\w+",
+        r"(?:[Ff]ail|[Ee]rror|[Uu]nable|[Cc]annot|[Cc]ould not).{0,60}fabric (?:mem\w* )?handle|nvidia-imex is running",
         r"Domain state: *(?:DEGRADED|DOWN|INITIALIZING)",
         r"Node #\d+ .{0,80}(?:UNAVAILABLE|INVALID|MISMATCH)",
         r"MNNVL.{0,80}(?:not working|is not supported)",

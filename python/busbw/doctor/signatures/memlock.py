@@ -9,10 +9,11 @@ SIGNATURE = Signature(
     patterns=(
         r"only allow registering part of your physical memory",
         r"ibv_(?:reg|create|alloc)_\w+ failed.{0,40}(?:Cannot allocate memory|errno 12\b)",
-        r"RLIMIT_MEMLOCK(?! ?[:=] ?unlimited)",
+        r"RLIMIT_MEMLOCK(?! ?[:=] ?unlimited).{0,60}(?:\b\d{1,8}\b|low|small|exceed|raise"
+        r"|insufficient|(?<!un)limit|fail)",
         r"[Ff]ailed to register memory.{0,80}(?:Cannot allocate memory|\[12\])",
-        r"max locked memory",
-        r"locked memory.{0,80}(?:limit|insufficient|too low)",
+        r"max locked memory(?!.{0,80}(?:unlimited|\d{9})).{0,60}\s\d{1,8}\b",
+        r"locked memory.{0,80}(?:\blimit|insufficient|too low)",
         r"ibv_create_qp.{0,60}Cannot allocate memory",
         r"ibv_reg_mr\w*\(.{0,120}failed: (?:Cannot allocate|Resource temporarily)",
         r"(?:mlx5dv_devx_obj_create|rdma_create_qp|failed to create \w+ QP)\b.{0,120}Cannot allocate memory",

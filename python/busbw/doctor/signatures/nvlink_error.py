@@ -11,6 +11,8 @@ SIGNATURE = Signature(
         r"^\s{0,12}Link \d{1,2}(?:: Replay Error|: Recovery Error|: CRC Error|: CRC FLIT Error)(?:s|s? Count)?: [1-9]",
         r"Link \d+: <inactive>",
         *patterns("72|74|144|145|146|147|148|149|150|151|152|153|155|156"),
+        r"NVLink\b.{0,80}\bBER\b.{0,40}above",
+        r"NVLink\b.{0,80}(?:(?:FEC|CRC|recover|replay|error)\w* (?:count|errors?|blocks)\D{0,4}[1-9])",
         r"NVLink: fatal error detected",
         r"nvlink.{0,40}(?:fatal|link down|went down|is down|inactive link)",
         r"Invalid access of peer GPU memory over nvlink",
@@ -30,6 +32,7 @@ SIGNATURE = Signature(
         "nvlink fatal",
         "multiple definition",
     ),
+    explains=("roce-loss",),
     confirm="nvidia-smi nvlink -s; nvidia-smi nvlink -e; `dmesg | grep -i xid`",
     cure=(
         "drain the node and reset its GPUs and NVSwitches (nvidia-smi -r, or restart the fabric "

@@ -25,6 +25,7 @@ SIGNATURE = Signature(
         r"IB: read failed in ib_roce_get_version_num",
         r"mlx5dv_devx_uar|allocate_uar|create DCT share err",
     ),
+    explains=("ibv-call-failed",),
     confirm="NVSHMEM_DEBUG=INFO; nvshmem-info -a; ibv_devinfo; nvidia-smi topo -m",
     cure=(
         "load nvidia_peermem or use DMA-BUF, allow the driver's PeerMappingOverride=1 for IBGDA, give the container "

@@ -27,5 +27,6 @@ SIGNATURE = Signature(
     ),
     cost="data goes through host memory, or the job fails",
     severity=Severity.WARNING,
+    soft=True,
     source="NCCL src/graph/paths.cc, src/transport/p2p.cc",
 )

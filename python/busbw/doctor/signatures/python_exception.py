@@ -37,6 +37,7 @@ SIGNATURE = Signature(
     unless=(
         "torch.distributed",
         "nccl",
+        "hccl",
         "rendezvous",
         "environment variable",
         "libnccl",

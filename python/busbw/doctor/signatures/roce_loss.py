@@ -21,7 +21,7 @@ SIGNATURE = Signature(
         r"SymbolErrorCounter\W*[1-9]",
         r"LinkDownedCounter\W*[1-9]",
         r"OOO RQ is force enabled but",
-        r"pause storm",
+        r"pause storm|\bPFC\b.{0,60}(?:storm|watchdog.{0,40}(?:detected|triggered|drop))",
         r"\b(?:[Ee]ffective|[Rr]aw|[Ss]ymbol) BER\b.{0,40}(?:exceed|above|high)",
         r"^-E- .{0,120}\b(?:BER|errors?|counter)\b",
         r"port_xmit_discards\b\W*[1-9]",

@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title="Slurm's own services fail: authentication (munge), credentials, clocks, or its controller",
     patterns=(
         r"Munge (?:encode|decode) failed",
+        r"\b(?:uid|user|gid) \S{1,40} (?:not found|unknown|does not exist) on\b|No (?:entry|user) for uid \d",
         r"(?:Rewound|Replayed|Expired) credential",
         r"Job credential (?:expired|revoked|replayed)|Invalid job credential",
         r"(?:Protocol authentication|Invalid job credential|authentication) error",
@@ -22,5 +23,5 @@ SIGNATURE = Signature(
         "run munged with one key on all nodes, synchronise their clocks (chrony), start slurmctld, mend the partition"
     ),
     source="Slurm's and munge's own words",
-    explains=("slurm-resources", "job-cancelled"),
+    explains=("slurm-resources", "job-cancelled", "node-lost"),
 )

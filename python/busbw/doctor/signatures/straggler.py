@@ -9,6 +9,8 @@ SIGNATURE = Signature(
     title="one rank or GPU is slower than the others, and all wait for it",
     patterns=(
         r"STRAGGLER DETECTION WARNING",
+        r"relative performance\b.{0,60}\b(?:rank|GPU|node)\D{0,4}\d+\D{1,6}0\.[0-6]\d*",
+        r"\b(?:slow|lagging) (?:rank|GPU|node)s?\b\W{1,4}(?:detected|found|is|are)?.{0,20}\d",
         r"\b(?:GPUs?|ranks?|nodes?)\b.{0,40}\b(?:is|are) (?:a )?stragglers?\b",
         r"\bstragglers? (?:detected|found|identified)\b.{0,40}\b(?:rank|node|GPU)",
     ),

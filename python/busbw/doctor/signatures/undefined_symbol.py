@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         "ibverbs",
         "libnccl-net",
         "libnccl-tuner",
+        "/plugin:",
     ),
     confirm="ldd PROGRAM | grep nccl; `pip list | grep -i nccl`; LD_DEBUG=libs",
     cure=(

@@ -11,6 +11,9 @@ _WORK = r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
 
 def tell(groups: Sequence[Mapping[str, str]]) -> str:
     """The collective and the ranks that are behind, from what each rank's watchdog said."""
+    frames = [each["frame"] for each in groups if "frame" in each]
+    if frames and not any("op" in each or "rank" in each for each in groups):
+        return f"a stack shows a thread that waits in {frames[0]}: look for the rank that never came there"
     ops = dict.fromkeys(each["op"] for each in groups if "op" in each)
     seconds = max((int(each["ms"]) // 1000 for each in groups if "ms" in each), default=0)
     what = f"a collective ({', '.join(ops)})" if ops else "a collective"
@@ -48,6 +51,11 @@ SIGNATURE = Signature(
     stage=Stage.EFFECT,
     title="a collective did not finish in its time: a rank did not join it, or the network stands still",
     patterns=(
+        # Stacks of programs that stand still, as gdb, pstack and py-spy print them.
+        r"^#\d{1,3} .{0,40}\b(?P<frame>nccl(?:CommInit|Socket|Group|AllReduce|AllGather|Broadcast|CommDestroy)\w*"
+        r"|bootstrap(?:Init|AllGather|Barrier|Split|Recv|Send)\w*|c10d::\w+::(?:wait|barrier|synchronize)\w*)",
+        r"^\s+(?P<frame>barrier|all_?reduce|all_gather\w*|reduce_scatter\w*|broadcast\w*|init_process_group|new_group)"
+        r" \(.{0,200}(?:distributed_c10d|c10d_logger|comm/torch|torch_dist)\w*\.py:\d",
         r"failure detected by watchdog at work",
         r"\bwork \d+ may hang\b",
         # Lines of other programs that were printed in the midst of it take nothing away.
@@ -84,6 +92,8 @@ SIGNATURE = Signature(
         r"watchdog.{0,60}(?:got stuck|hang|timed out)",
         r"Timed out waiting \d+ms for (?:recv|send|all)",
         r"NCCL.{0,80}operation timed out",
+        r"[Rr]emote rank did not (?:send|answer|respond|join)",
+        r"abort is already in progress.{0,40}again to forcibly",
     ),
     explains=("torch-distributed-error", "server-waits"),
     unless=("keep alive watchdog", "netdev watchdog"),

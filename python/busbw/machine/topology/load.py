@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,8 +81,8 @@ def _from_bytes(data: bytes, source: str) -> Loaded:
 
 
 def _looks_like(kind: str, text: str) -> bool:
-    marks = {"nvidia-smi topo -m": "\tGPU0", "nvidia-smi nvlink -s": "Link 0:"}
-    return marks[kind] in text[:65536]
+    marks = {"nvidia-smi topo -m": r"\s+GPU0\s+(?:GPU1|CPU|NIC|mlx)", "nvidia-smi nvlink -s": r".{0,80}Link 0:"}
+    return re.search("^" + marks[kind], text[:65536], re.MULTILINE) is not None
 
 
 def _from_xml(data: bytes, source: str) -> Loaded:
