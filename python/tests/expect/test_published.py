@@ -34,7 +34,7 @@ def test_tables_that_were_fitted_lie_in_range_and_close() -> None:
 
 def test_tables_that_were_held_out_are_no_worse_than_when_they_were_first_seen() -> None:
     found = score([point for point in POINTS if point.held_out])
-    assert found.points >= 87 and found.inside >= 66
+    assert found.points >= 134 and found.inside >= 104
     assert found.width <= 1.4
 
 
