@@ -23,6 +23,14 @@ namespace {
   throw Error(ExitCode::bad_arguments, shown(given.option) + " takes " + expected + ", not '" + given.value + "'");
 }
 
+Bytes size(const Given& given) {
+  try {
+    return parse_size(given.value);
+  } catch (const Error&) {
+    refuse(given, "a number of bytes such as 8, 512K, 1.5M or 2G");
+  }
+}
+
 // As C writes it: decimal, 0x hexadecimal or 0 octal, which is what nccl-tests reads. The table says in which range.
 int whole(const Given& given) {
   const auto [low, high] = std::pair(given.option.low, given.option.high);
@@ -239,9 +247,9 @@ void set_beside_amounts(Plan& plan, const Given& given) {
 }
 
 // What each option of the table does: one that is missing here, or is not in the table, does not compile.
-void take_minbytes(Plan& p, const Given& v) { p.sizes.first = parse_size(v.value); }
-void take_maxbytes(Plan& p, const Given& v) { p.sizes.last = parse_size(v.value); }
-void take_stepbytes(Plan& p, const Given& v) { p.sizes.step = parse_size(v.value); }
+void take_minbytes(Plan& p, const Given& v) { p.sizes.first = size(v); }
+void take_maxbytes(Plan& p, const Given& v) { p.sizes.last = size(v); }
+void take_stepbytes(Plan& p, const Given& v) { p.sizes.step = size(v); }
 void take_stepfactor(Plan& p, const Given& v) { p.sizes.factor = whole(v); }
 void take_datatype(Plan& p, const Given& v) { set_types(p, v); }
 void take_op(Plan& p, const Given& v) { set_ops(p, v); }

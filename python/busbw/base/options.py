@@ -26,6 +26,7 @@ class Option:
     said: str = ""  # what help says of the default, where that is not `default`
     range: tuple[int | None, int | None] | None = None
     choices: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()  # values that a shell offers; others are taken too
     group: str = "other"
     half: str = "verb"
     theirs: bool = False  # nccl-tests has it
@@ -53,6 +54,7 @@ class Positional:
     name: str
     count: str
     help: str
+    offers: tuple[str, ...] = ()  # what a shell offers, where that is not all collectives
 
     @property
     def key(self) -> str:
@@ -75,7 +77,8 @@ def options_of(verb: str) -> tuple[Option, ...]:
 @cache
 def words_of(verb: str) -> tuple[Positional, ...]:
     """What a verb takes beside options."""
-    return tuple(Positional(*each) for each in table()["words"].get(verb, ()))
+    found = table()["words"].get(verb, ())
+    return tuple(Positional(name, count, said, tuple(*offers)) for name, count, said, *offers in found)
 
 
 @cache
@@ -105,4 +108,4 @@ def _option(entry: dict[str, Any], verb: str) -> Option:
 
 
 _PLAIN = ("name", "letter", "value", "unit", "default", "said", "group", "half", "theirs", "repeats", "writes", "help")
-_LISTS = ("range", "choices", "launchers")
+_LISTS = ("range", "choices", "offers", "launchers")

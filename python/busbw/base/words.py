@@ -15,6 +15,7 @@ from busbw.base.overwriting import refuse_overwriting
 from busbw.base.quantities import parse_bytes, parse_percent, parse_ranges, parse_seconds
 
 RELEASE = "the old name goes with the next release"
+_PLACES = {"FILE", "DIR", "FOLDER", "PATH"}
 _UNPRINTABLE = set(" \t\n\r\x0b\x0c'\"`$\\\x7f") | {chr(code) for code in range(32)}
 
 
@@ -200,6 +201,8 @@ def values(known: Sequence[Option], given: Sequence[Given]) -> Args:
 
 def value_of(option: Option, text: str) -> Any:
     """The value that a text means for an option."""
+    if not text and (option.unit == "path" or option.value in _PLACES):
+        raise UsageError(f"{option.shown} names a file or folder, but its value is empty")
     if option.choices and text not in option.choices:
         raise UsageError(f"{option.shown} takes one of {', '.join(option.choices)}, not '{text}'")
     try:

@@ -1,4 +1,4 @@
-"""`busbw completion bash|zsh|fish`: prints the script with which a shell completes busbw's words."""
+"""`busbw completion bash|zsh|fish`: prints a shell's script, or what is offered for the last of some words."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ examples:
 
 def run(args: Args) -> int:
     """Print the script of one shell."""
-    from busbw.cli.arguments.completion import SHELLS, script
+    from busbw.cli.arguments.completion import SHELLS, lines, script
 
     if args.shell not in SHELLS:
         raise UsageError(f"there is completion for {', '.join(SHELLS)}, not for '{args.shell}'")
-    print(script(args.shell), end="")
+    print("\n".join(lines(args.shell, args.rest)) if args.rest else script(args.shell).rstrip())
     return 0

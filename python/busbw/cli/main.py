@@ -130,7 +130,7 @@ def _find(name: str) -> Verb:
         raise UsageError(f"'{name}' came before a verb; write `busbw VERB {name} ...`, `busbw --help` lists the verbs")
     from difflib import get_close_matches
 
-    bare = name.removesuffix("_perf").removesuffix("_mpi").replace("-", "_")
+    bare = name.lower().removesuffix("_perf").removesuffix("_mpi").replace("-", "_")
     near = get_close_matches(bare, [verb.name for verb in VERBS], n=1, cutoff=0.5)
     hint = f"did you mean `busbw {near[0]}`?" if near else "`busbw --help` lists the verbs"
     raise UsageError(f"there is no verb '{name}'; {hint}")

@@ -61,8 +61,9 @@ def resolve_program(word: str, environ: Mapping[str, str]) -> Path:
     """The file that a shell would start for this word."""
     found = shutil.which(word, path=environ.get("PATH", os.defpath))
     if found is None:
-        why = "is no program that can be run" if os.sep in word and Path(word).exists() else "was not found"
-        raise UserError(f"'{word}' {why}; give the program after --")
+        is_there = os.sep in word and Path(word).exists()
+        why = "is no program that can be run" if is_there else "was not found"
+        raise UserError(f"'{word}' {why}; give the program after --", exit_code=126 if is_there else 127)
     return Path(found)
 
 

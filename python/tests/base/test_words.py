@@ -134,6 +134,8 @@ def test_an_action_of_a_verb_takes_its_own_options_only() -> None:
         ("predict", ["--nodes", "0,1"], "from 1 on"),
         ("predict", ["--nic-gbps", "fast"], "takes a number"),
         ("torch-bench", ["-b", "0"], "at least 1"),
+        ("report", ["a", "--output", ""], "names a file or folder, but its value is empty"),
+        ("runs", ["list", "--runs="], "names a file or folder, but its value is empty"),
         ("gate", [], "RUN is missing"),
         ("gate", ["a", "--stric"], "did you mean '--strict'"),
         ("gate", ["a", "-q"], "there is no option '-q'"),
@@ -188,7 +190,7 @@ def test_the_table_names_verbs_that_there_are() -> None:
     for entry in table()["options"]:
         assert {verb.split()[0] for verb in entry["verbs"]} <= names, entry["name"]
         assert set(entry.get("at", {})) <= set(entry["verbs"]) | {verb.split()[0] for verb in entry["verbs"]}
-        known = {"name", "letter", "value", "unit", "default", "said", "range", "choices", "group", "half", "theirs",
+        known = {"name", "letter", "value", "unit", "default", "said", "range", "choices", "offers", "group", "half", "theirs",
                  "repeats", "launchers", "writes", "old", "help", "verbs", "at"}  # fmt: skip
         assert set(entry) <= known, entry["name"]
         assert (entry["unit"] == "flag") == ("value" not in entry), entry["name"]

@@ -64,7 +64,13 @@ def test_help_imports_no_verb_and_not_even_argparse() -> None:
 
 @pytest.mark.parametrize(
     ("word", "near"),
-    [("all_reduse", "all_reduce"), ("all-reduce", "all_reduce"), ("all_gather_perf", "all_gather"), ("rn", "run")],
+    [
+        ("all_reduse", "all_reduce"),
+        ("all-reduce", "all_reduce"),
+        ("all_gather_perf", "all_gather"),
+        ("rn", "run"),
+        ("COMPARE", "compare"),
+    ],
 )
 def test_an_unknown_verb_is_answered_with_the_nearest_one(
     word: str, near: str, capsys: pytest.CaptureFixture[str]

@@ -115,19 +115,19 @@ def test_the_dry_run_is_a_line_that_does_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "code", "sentence"),
     [
-        ((), "say which program to start"),
-        (("--", "no-such-program"), "'no-such-program' was not found"),
-        (("--", "/etc/passwd"), "is no program that can be run"),
-        (("--library", "/nowhere/lib.so", "--", "true"), "there is no such file"),
-        (("--library", "nccl", "--", "true"), "give busbw or recorder, or the path"),
-        (("--library", "/etc/passwd", "--", "true"), "is no library with the NCCL API"),
+        ((), 2, "say which program to start"),
+        (("--", "no-such-program"), 127, "'no-such-program' was not found"),
+        (("--", "/etc/passwd"), 126, "is no program that can be run"),
+        (("--library", "/nowhere/lib.so", "--", "true"), 1, "there is no such file"),
+        (("--library", "nccl", "--", "true"), 1, "give busbw or recorder, or the path"),
+        (("--library", "/etc/passwd", "--", "true"), 1, "is no library with the NCCL API"),
     ],
 )
-def test_what_cannot_be_started_is_refused_in_one_sentence(words: tuple[str, ...], sentence: str) -> None:
+def test_what_cannot_be_started_is_refused_in_one_sentence(words: tuple[str, ...], code: int, sentence: str) -> None:
     done = start(*words)
-    assert done.returncode != 0
+    assert done.returncode == code
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
 

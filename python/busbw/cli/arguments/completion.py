@@ -1,143 +1,180 @@
-"""Completion for bash, zsh and fish, made from the list of verbs and the table of options."""
+"""What may stand for the word under the cursor, by the table of options; scripts of bash, zsh and fish ask it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from busbw.base.options import MEASURING, Option, actions_of, options_of, words_of
 from busbw.cli.verbs import COLLECTIVES, VERBS
 
 SHELLS = ("bash", "zsh", "fish")
-_FILES = {"FILE", "PATH", "DIR", "FOLDER", "RUN"}
-"""Values and words for which the shell's own names of files are the best guess."""
+FILES = "/"
+"""Said instead of words where the shell's own names of files are the best guess."""
+_FILES = {"FILE", "PATH", "DIR", "FOLDER", "RUN", "-- PROGRAM its options"}
+
+Offer = tuple[str, str]
+"""A word, and what it means."""
+
+_BASH = """\
+# Completion of busbw for bash: source <(busbw completion bash)
+_busbw() {
+  local word=${COMP_WORDS[COMP_CWORD]}
+  mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" completion bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  if [ "${COMPREPLY[0]}" = / ]; then
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+  elif [[ $word != --*=* ]]; then # --option=value is three words to bash
+    COMPREPLY=("${COMPREPLY[@]#--*=}")
+  fi
+}
+complete -o filenames -F _busbw busbw
+"""
+_ZSH = """\
+#compdef busbw
+# Completion of busbw for zsh: source <(busbw completion zsh)
+_busbw() {
+  local -a offered
+  offered=("${(@f)$("${words[1]}" completion zsh -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ ${offered[1]} == / ]]; then
+    _files
+  elif [[ -n ${offered[1]} ]]; then
+    _describe 'word' offered
+  fi
+}
+[ "${funcstack[1]}" = _busbw ] && _busbw "$@" || compdef _busbw busbw
+"""
+_FISH = """\
+# Completion of busbw for fish: busbw completion fish | source
+function __busbw_offered
+    set -l words (commandline -opc)
+    set -l word (commandline -ct)
+    test -n "$word"; or set word ""
+    set -l offered ($words[1] completion fish -- $words[2..-1] $word 2>/dev/null)
+    if test "$offered[1]" = /
+        __fish_complete_path $word
+    else
+        printf '%s\\n' $offered
+    end
+end
+complete -c busbw -f -a '(__busbw_offered)'
+"""
 
 
 def script(shell: str) -> str:
     """The script that this shell reads."""
-    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]()
+    return {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}[shell]
 
 
-def key_of(verb: str) -> str:
-    """As the table calls a verb."""
-    return MEASURING if verb in COLLECTIVES else verb
+def lines(shell: str, words: Sequence[str]) -> list[str]:
+    """What is offered for the last of the words behind `busbw`, as this shell's script takes it."""
+    found = offered(_joined(words) if shell == "bash" else words)
+    if found is None:
+        return [FILES]
+    if shell == "bash":
+        return [word for word, _ in found]
+    between, colon = (":", "\\:") if shell == "zsh" else ("\t", ":")
+    return [f"{word.replace(':', colon)}{between}{said}" for word, said in found]
 
 
-def spellings(options: Sequence[Option]) -> list[str]:
-    """Every way to write these options' names."""
-    return [word for each in options for word in ([f"-{each.letter}"] if each.letter else []) + [f"--{each.name}"]]
+def _joined(words: Sequence[str]) -> list[str]:
+    """With --option=value, which bash cuts at its =, as one word."""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1].startswith("--") and (word == "=" or found[-1].endswith("=")):
+            found[-1] += word
+        else:
+            found.append(word)
+    return found
 
 
-def plain_words(verb: str) -> list[str]:
-    """What may stand for a verb's first word that is no option, where the table can tell."""
-    if actions := actions_of(verb):
-        return list(actions)
-    names = {each.name for each in words_of(verb)}
-    if any("COLLECTIVE" in name for name in names):
-        return list(COLLECTIVES)
-    return list(SHELLS) if "SHELL" in names else ["make"] if "make" in names else []
+def offered(words: Sequence[str]) -> list[Offer] | None:
+    """What may stand for the last of the words behind `busbw`; None where it names a file."""
+    *before, word = words or [""]
+    if not before:
+        verbs = [(each.name, each.help) for each in VERBS]
+        return _fitting(word, [*verbs, ("--help", "this text"), ("--version", "the version of busbw")])
+    place = _Place(before)
+    name, equals, text = word.partition("=")
+    if place.awaited is not None:
+        return _values(place.awaited, word)
+    if equals and (option := place.named(name)) is not None:
+        found = _values(option, text)
+        return [(f"{name}={each}", said) for each, said in (_files(text) if found is None else found)]
+    if word.startswith("-"):
+        return _fitting(word, place.spellings())
+    return place.plain(word)
 
 
 def all_options(verb: str) -> tuple[Option, ...]:
     """A verb's options with those of its actions."""
-    key = key_of(verb)
+    key = MEASURING if verb in COLLECTIVES else verb
     found = {each.name: each for action in actions_of(key) for each in options_of(f"{key} {action}")}
     return tuple({**found, **{each.name: each for each in options_of(key)}}.values())
 
 
-def _bash() -> str:
-    lines = [
-        "# Completion of busbw for bash: source <(busbw completion bash)",
-        "_busbw() {",
-        '  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb="" each words',
-        '  for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
-        f'    case $each in {"|".join(verb.name for verb in VERBS)}) verb=$each ;; esac',
-        "  done",
-        "  COMPREPLY=()",
-        '  case $verb:$before in',
-    ]  # fmt: skip
-    for verb in VERBS:
-        for option in all_options(verb.name):
-            names = [f"-{option.letter}"] if option.letter else []
-            pattern = "|".join(f"{verb.name}:{name}" for name in (*names, f"--{option.name}"))
-            if option.choices:
-                lines.append(
-                    f'    {pattern}) COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$word")); return ;;'
-                )
-            elif option.value in _FILES:
-                lines.append(f'    {pattern}) COMPREPLY=($(compgen -f -- "$word")); return ;;')
-            elif option.value is not None:
-                lines.append(f"    {pattern}) return ;;")
-    lines += ["  esac", "  case $verb in"]
-    for verb in VERBS:
-        words = " ".join([*plain_words(verb.name), *spellings(all_options(verb.name))])
-        lines.append(f'    {verb.name}) words="{words}" ;;')
-    lines += [
-        f'    *) words="{" ".join(verb.name for verb in VERBS)} --help --version" ;;',
-        "  esac",
-        '  COMPREPLY=($(compgen -W "$words" -- "$word"))',
-        '  [ -n "${COMPREPLY[*]}" ] || COMPREPLY=($(compgen -f -- "$word"))',
-        "}",
-        "complete -o filenames -F _busbw busbw",
-    ]
-    return "\n".join(lines) + "\n"
+class _Place:
+    """Where in a command line the next word stands."""
+
+    def __init__(self, before: Sequence[str]) -> None:
+        self._verb = before[0]
+        self._options = all_options(self._verb)
+        self._actions = actions_of(self._verb)
+        self._words = words_of(MEASURING if self._verb in COLLECTIVES else self._verb)
+        self._rest = False
+        self.awaited: Option | None = None
+        """The option whose value comes next."""
+        for word in before[1:]:
+            self._pass(word)
+
+    def _pass(self, word: str) -> None:
+        if self.awaited is not None:
+            self.awaited = None
+        elif word == "--":
+            self._rest = True
+        elif word.startswith("-") and "=" not in word:
+            option = self.named(word)
+            self.awaited = option if option is not None and option.value is not None else None
+        elif word in self._actions:
+            self._options, self._words = options_of(f"{self._verb} {word}"), words_of(f"{self._verb} {word}")
+            self._actions = ()
+        elif word in COLLECTIVES and any("measuring options" in each.name for each in self._words):
+            self._options, self._words = all_options(word), ()
+
+    def named(self, word: str) -> Option | None:
+        """The option of this name or letter."""
+        return next((each for each in self._options if word in (f"--{each.name}", f"-{each.letter}")), None)
+
+    def spellings(self) -> list[Offer]:
+        """Every way to write the options' names."""
+        letters = [(f"-{each.letter}", each.help) for each in self._options if each.letter]
+        return [*letters, *((f"--{each.name}", each.help) for each in self._options)]
+
+    def plain(self, word: str) -> list[Offer] | None:
+        """What may stand here that is no option."""
+        if self._actions:
+            return _fitting(word, [(each, "") for each in self._actions])
+        wanted = [each for each in self._words if each.count == "rest" or not self._rest]
+        found: list[Offer] = []
+        for each in wanted:
+            of_collectives = COLLECTIVES if "COLLECTIVE" in each.name else ()
+            found += [(offer, each.help) for offer in each.offers or of_collectives]
+        fitting = _fitting(word, dict(found).items())
+        return None if not fitting and any(each.name in _FILES for each in wanted) else fitting
 
 
-def _zsh() -> str:
-    lines = ["#compdef busbw", "# Completion of busbw for zsh: source <(busbw completion zsh)", "_busbw() {",
-             "  local verb=${words[2]}", "  if (( CURRENT == 2 )); then", "    local -a verbs=("]  # fmt: skip
-    lines += [f"      {_single(f'{verb.name}:{verb.help}')}" for verb in VERBS]
-    lines += [
-        "    )",
-        "    _describe verb verbs",
-        "    return",
-        "  fi",
-        "  shift words; (( CURRENT-- ))",
-        "  case $verb in",
-    ]
-    for verb in VERBS:
-        lines.append(f"    {verb.name})")
-        lines.append("      _arguments -s \\")
-        for option in all_options(verb.name):
-            lines += [f"        {each} \\" for each in _zsh_option(option)]
-        plain = " ".join(plain_words(verb.name))
-        lines.append(f"        {_single(f'*::word:({plain})' if plain else '*:file:_files')} ;;")
-    lines += ["  esac", "}", '[ "${funcstack[1]}" = _busbw ] && _busbw "$@" || compdef _busbw busbw']
-    return "\n".join(lines) + "\n"
+def _values(option: Option, text: str) -> list[Offer] | None:
+    fitting = _fitting(text, [(each, "") for each in option.choices or option.offers])
+    return None if option.value in _FILES or (option.offers and not option.choices and not fitting) else fitting
 
 
-def _zsh_option(option: Option) -> Iterable[str]:
-    said = option.help.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
-    often = "*" if option.repeats else ""
-    value = ""
-    if option.value is not None:
-        name = option.value.replace(":", " ").replace("'", "")
-        action = f"({' '.join(option.choices)})" if option.choices else "_files" if option.value in _FILES else " "
-        value = f":{name}:{action}"
-    if option.letter:
-        yield _single(f"{often}-{option.letter}[{said}]{value}")
-    equals = "=" if option.value is not None else ""
-    yield _single(f"{often}--{option.name}{equals}[{said}]{value}")
+def _files(text: str) -> list[Offer]:
+    folder, slash, name = text.rpartition("/")
+    try:
+        found = sorted(Path(f"{folder}{slash}" or ".").iterdir())
+    except OSError:
+        return []
+    return [(f"{folder}{slash}{each.name}{'/' * each.is_dir()}", "") for each in found if each.name.startswith(name)]
 
 
-def _fish() -> str:
-    lines = ["# Completion of busbw for fish: busbw completion fish | source", "complete -c busbw -f"]
-    for verb in VERBS:
-        lines.append(f"complete -c busbw -n __fish_use_subcommand -a {verb.name} -d {_single(verb.help)}")
-        seen = f"-n '__fish_seen_subcommand_from {verb.name}'"
-        if plain := plain_words(verb.name):
-            lines.append(f"complete -c busbw {seen} -a {_single(' '.join(plain))}")
-        elif words_of(verb.name):
-            lines.append(f"complete -c busbw {seen} -F")
-        for option in all_options(verb.name):
-            letter = f" -s {option.letter}" if option.letter else ""
-            value = ""
-            if option.choices:
-                value = f" -x -a {_single(' '.join(option.choices))}"
-            elif option.value is not None:
-                value = " -r -F" if option.value in _FILES else " -x"
-            lines.append(f"complete -c busbw {seen}{letter} -l {option.name}{value} -d {_single(option.help)}")
-    return "\n".join(lines) + "\n"
-
-
-def _single(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
+def _fitting(beginning: str, offers: Iterable[Offer]) -> list[Offer]:
+    return [(word, said) for word, said in offers if word.startswith(beginning)]

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,52 +65,112 @@ def test_the_manual_page_names_every_option_and_roff_takes_it() -> None:
     assert "--row-budget TIME" in re.sub(r"\x1b\[[0-9;]*m|.\x08", "", done.stdout).replace("\u2010", "-")
 
 
-def completed(*words: str) -> list[str]:
-    """What bash offers for the last of these words."""
-    program = f"{completion.script('bash')}\nCOMP_WORDS=({' '.join(map(repr, words))})\nCOMP_CWORD={len(words) - 1}\n"
-    program += '_busbw; printf "%s\\n" "${COMPREPLY[@]}"'
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+def words_of(text: str) -> list[str]:
+    return text.split(" ")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("all_r", ["all_reduce"]),
+        ("--ver", ["--version"]),
+        ("all_reduce --launcher sl", ["slurm"]),
+        ("all_reduce --launcher=sl", ["--launcher=slurm"]),
+        ("all_reduce --row", ["--row-budget"]),
+        ("all_reduce -d bf", ["bfloat16"]),
+        ("all_reduce --library to", ["torch"]),
+        ("all_reduce --library ./lib", None),
+        ("all_gather -o avg -b", ["-b"]),
+        ("runs del", ["delete"]),
+        ("runs show --mach", []),
+        ("runs list --mach", ["--machine"]),
+        ("run --ranks 2 --bi", ["--bind"]),
+        ("run --ranks 2 sendr", ["sendrecv"]),
+        ("run --ranks 2 sendrecv --minb", ["--minbytes"]),
+        ("experiment --vary A=1,2 -- all_reduce -d dou", ["double"]),
+        ("experiment --vary A=1,2 -- sendr", ["sendrecv"]),
+        ("experiment pl", None),
+        ("import x.log --collective all_reduce --quie", ["--quiet"]),
+        ("import x.log --collective reduce_", ["reduce_scatter"]),
+        ("report --title run --form", ["--format"]),
+        ("azureml tear", ["teardown"]),
+        ("azureml submit all_reduce --minb", ["--minbytes"]),
+        ("tune nc", ["nccl"]),
+        ("baseline m", ["make"]),
+        ("completion z", ["zsh"]),
+        ("compare READ", None),
+        ("compare A --margin ", []),
+        ("doctor --log CHANGE", None),
+        ("doctor --log=CHANGE", ["--log=CHANGELOG.md"]),
+        ("doctor --log=schema/opt", ["--log=schema/options.json"]),
+        ("doctor --log=/no/such/", []),
+        ("with -- pyth", None),
+        ("watch pyth", None),
+        ("tune --rounds ", []),
+        ("nosuch a", []),
+    ],
+)
+def test_a_word_is_completed_by_where_it_stands(
+    text: str, wanted: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    found = completion.offered(words_of(text))
+    assert (None if found is None else [word for word, _ in found]) == wanted
+
+
+def test_every_option_of_every_verb_is_offered() -> None:
+    for verb in VERBS:
+        found = completion.offered([verb.name, "-"])
+        assert found is not None
+        assert {f"--{each.name}" for each in completion.all_options(verb.name)} <= {word for word, _ in found}
+
+
+def completed(program: Path, text: str) -> list[str]:
+    """What bash offers for the last of these words, which it cuts at every = too."""
+    words = [each for each in re.split(r" |(=)", f"{program} {text}") if each is not None]
+    line = " ".join(map(shlex.quote, words))
+    code = f"{completion.script('bash')}\nCOMP_WORDS=({line})\nCOMP_CWORD={len(words) - 1}\n"
+    code += '_busbw; printf "%s\\n" "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stderr == ""
     return done.stdout.split()
 
 
-def completed_by_fish(*words: str) -> list[str]:
+def completed_by_fish(program: Path, text: str) -> list[str]:
     """What fish offers for the last of these words."""
-    program = f"{completion.script('fish')}\ncomplete -C {shlex.quote(' '.join(words))}"
-    done = subprocess.run(["fish", "--no-config"], input=program, capture_output=True, text=True, check=True, cwd=ROOT)
+    code = f"set PATH {program.parent} $PATH\n{completion.script('fish')}\ncomplete -C {shlex.quote(f'busbw {text}')}"
+    done = subprocess.run(["fish", "--no-config"], input=code, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stderr == ""
     return [line.split("\t")[0] for line in done.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish"])
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (("busbw", "all_r"), ["all_reduce"]),
-        (("busbw", "all_reduce", "--launcher", "sl"), ["slurm"]),
-        (("busbw", "all_reduce", "--row"), ["--row-budget"]),
-        (("busbw", "runs", "del"), ["delete"]),
-        (("busbw", "run", "--ranks", "2", "--bi"), ["--bind"]),
-        (("busbw", "run", "--ranks", "2", "sendr"), ["sendrecv"]),
-        (("busbw", "completion", "z"), ["zsh"]),
-        (("busbw", "compare", "READ"), ["README.md"]),
-        (("busbw", "doctor", "--log", "CHANGE"), ["CHANGELOG.md"]),
-        (("busbw", "tune", "--rounds", ""), []),
-    ],
-)
-def test_shells_complete_verbs_options_values_and_files(shell: str, words: tuple[str, ...], offered: list[str]) -> None:
+def test_shells_offer_words_values_and_files(shell: str, tmp_path: Path) -> None:
     if not shutil.which(shell):
         pytest.skip(f"{shell} is not installed")
-    assert {"bash": completed, "fish": completed_by_fish}[shell](*words) == offered
+    program = tmp_path / "busbw"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT}/python exec {sys.executable} -m busbw "$@"\n')
+    program.chmod(0o755)
+    ask = {"bash": completed, "fish": completed_by_fish}[shell]
+    assert ask(program, "all_r") == ["all_reduce"]
+    assert ask(program, "all_reduce --launcher=sl") == (["slurm"] if shell == "bash" else ["--launcher=slurm"])
+    assert ask(program, "compare READ") == ["README.md"]
+    assert ask(program, "tune --rounds ") == []
 
 
 @pytest.mark.parametrize(("shell", "check"), [("bash", "bash -n"), ("zsh", "zsh -n"), ("fish", "fish --no-execute")])
 def test_each_shell_can_parse_its_script(shell: str, check: str, tmp_path: Path) -> None:
     text = completion.script(shell)
-    for verb in VERBS:
-        for each in completion.all_options(verb.name):
-            assert f"--{each.name}" in text or f"-l {each.name}" in text
+    assert f"completion {shell} -- " in text
     if not shutil.which(shell):
         pytest.skip(f"{shell} is not installed")
     (tmp_path / "script").write_text(text)
     subprocess.run([*check.split(), str(tmp_path / "script")], check=True, capture_output=True)
+
+
+def test_what_zsh_takes_apart_at_a_colon_is_marked() -> None:
+    [line] = completion.lines("zsh", ["all_reduce", "--launcher=sl"])
+    assert line == "--launcher=slurm:"
+    assert completion.lines("zsh", ["compare", "x"]) == ["/"]
+    assert completion.lines("bash", ["all_reduce", "--launcher", "=", "sl"]) == ["--launcher=slurm"]
+    assert completion.lines("fish", ["all_r"]) == ["all_reduce\tmeasure all_reduce and check its results"]
