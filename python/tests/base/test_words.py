@@ -190,8 +190,8 @@ def test_the_table_names_verbs_that_there_are() -> None:
     for entry in table()["options"]:
         assert {verb.split()[0] for verb in entry["verbs"]} <= names, entry["name"]
         assert set(entry.get("at", {})) <= set(entry["verbs"]) | {verb.split()[0] for verb in entry["verbs"]}
-        known = {"name", "letter", "value", "unit", "default", "said", "range", "choices", "offers", "group", "half", "theirs",
-                 "repeats", "launchers", "writes", "old", "help", "verbs", "at"}  # fmt: skip
+        known = {"name", "letter", "value", "unit", "default", "said", "range", "choices", "offers", "group", "half",
+                 "theirs", "repeats", "launchers", "writes", "old", "help", "verbs", "at"}  # fmt: skip
         assert set(entry) <= known, entry["name"]
         assert (entry["unit"] == "flag") == ("value" not in entry), entry["name"]
     for verb in table()["words"]:
