@@ -3,6 +3,7 @@
     python3 bench/fleet/real.py --seeds 0-49            50 fleets of 8 nodes, one to three links worse by 10 to 50 %
     python3 bench/fleet/real.py --nodes 128 --pod-nodes 16 --mbit 2      one fleet of 128 nodes in pods of 16
     python3 bench/fleet/real.py --launcher srun         steps of an allocation: a slurmd in each namespace
+    python3 bench/fleet/real.py --launcher ranks        inside one job: mpirun starts busbw once on each node
     python3 bench/fleet/real.py --delays 1              one more node, whose link holds each frame for 8 to 16 ms
     python3 bench/fleet/real.py --cut 1                 one more node, whose cable is pulled
     python3 bench/fleet/real.py --nodes 4 --mbit 2000 --library libnccl.so.2 --engine build/bin/busbw-engine
@@ -89,7 +90,7 @@ def play(seed: int, args: argparse.Namespace, folder: Path) -> Played:
             words = slurm.on_head(["salloc", "--quiet", f"--nodes={args.nodes}", *words])
             environment |= {"SLURM_CONF": slurm.environment["SLURM_CONF"]}
         else:
-            words = fabric.on_head(words)
+            words = fabric.on_head([*around(fabric, environment, args), *words])
         faults = draw(seed, fabric.nodes, args.cut, args.least)
         for node, loss in faults.items():
             if loss < 1:
@@ -118,6 +119,15 @@ def play(seed: int, args: argparse.Namespace, folder: Path) -> Played:
     return Played(seed, faults, {**found, **others}, said["rounds"], seconds)
 
 
+def around(fabric: Namespaces, environment: dict[str, str], args: argparse.Namespace) -> list[str]:
+    """What starts busbw once on each node, where it is not to start anything there itself."""
+    if args.launcher != "ranks":
+        return []
+    hosts = ",".join(f"{node}:1" for node in fabric.nodes)
+    exported = [word for name in ("BUSBW_FLEET_SIZE", "PYTHONPATH") if name in environment for word in ("-x", name)]
+    return [MPIRUN, "-np", str(len(fabric.nodes)), "--host", hosts, "--map-by", "ppr:1:node", "--quiet", *exported]
+
+
 def fleet_words(fabric: Namespaces, folder: Path, args: argparse.Namespace) -> list[str]:
     """The command line of an operator."""
     topology: list[str] = []
@@ -128,6 +138,8 @@ def fleet_words(fabric: Namespaces, folder: Path, args: argparse.Namespace) -> l
     launching = ["--launcher", "mpirun", "--launcher-program", MPIRUN]
     if args.launcher == "srun":
         launching = ["--launcher", "srun", "--launcher-arg=--mpi=pmix"]
+    if args.launcher == "ranks":
+        launching = []
     results = folder / "results.jsonl"
     results.unlink(missing_ok=True)
     return [sys.executable, "-m", "busbw", "fleet", "run", str(results), "--hosts", f"n[1-{len(fabric.nodes)}]",
@@ -141,7 +153,7 @@ def fleet_words(fabric: Namespaces, folder: Path, args: argparse.Namespace) -> l
 def measuring_words(folder: Path, args: argparse.Namespace) -> list[str]:
     """What measures on the nodes."""
     if not args.library:
-        return ["--program", str(rank_program(folder))]
+        return ["--program", str(rank_program(folder, args))]
     variables = {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_IB_DISABLE": "1", "NCCL_NVLS_ENABLE": "0"}
     shared = ("CUDA_MPS_PIPE_DIRECTORY", "LD_LIBRARY_PATH")
     variables |= {name: os.environ[name] for name in shared if name in os.environ}
@@ -149,10 +161,10 @@ def measuring_words(folder: Path, args: argparse.Namespace) -> list[str]:
             *(f"--env={name}={value}" for name, value in variables.items())]  # fmt: skip
 
 
-def rank_program(folder: Path) -> Path:
+def rank_program(folder: Path, args: argparse.Namespace) -> Path:
     """What starts ring_over_mpi.py quickly: hundreds of interpreters share few processors here."""
     program = folder / "rank"
-    ring = str(HERE / "ring_over_mpi.py")
+    ring = str(HERE / ("ring_over_tcp.py" if args.launcher == "ranks" else "ring_over_mpi.py"))
     program.write_text(f"#!{sys.executable} -SE\nimport runpy\nrunpy.run_path({ring!r}, run_name='__main__')\n")
     program.chmod(0o755)
     return program
@@ -202,7 +214,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mbit", type=float, default=10.0, help="of a good link, each way")
     parser.add_argument("--sample", type=float, default=0.4, help="seconds that one takes at that rate")
     parser.add_argument("--repeats", type=int, default=8)
-    parser.add_argument("--launcher", choices=["mpirun", "srun"], default="mpirun")
+    parser.add_argument("--launcher", choices=["mpirun", "srun", "ranks"], default="mpirun")
     parser.add_argument("--least", type=float, default=0.1, help="the smallest share that is lost, and looked for")
     parser.add_argument("--library", type=Path, help="an NCCL that measures through its own network, with --engine")
     parser.add_argument("--engine", type=Path, help="busbw-engine")

@@ -14,6 +14,7 @@ import ctypes
 import os
 import time
 from pathlib import Path
+from typing import Protocol
 
 PIECE = 50_000
 TICK_S = 0.002  # a hundredth of the shortest sample; shorter ones cost processors that ranks share
@@ -71,7 +72,22 @@ class Ring:
         self._mpi.MPI_Finalize()
 
 
-def quickest_message(ring: Ring) -> float:
+class AnyRing(Protocol):
+    """What is measured, whatever moves the data."""
+
+    rank: int
+
+    def barrier(self) -> None:
+        """All ranks are here."""
+
+    def shift(self, out: ctypes.Array[ctypes.c_char], into: ctypes.Array[ctypes.c_char], asleep: float = 0.0) -> None:
+        """Send to the next rank and receive from the previous one."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+def quickest_message(ring: AnyRing) -> float:
     """Messages a second: of 8 bytes to the next rank, the quickest of some. Others wait for a processor."""
     out, into = ctypes.create_string_buffer(8), ctypes.create_string_buffer(8)
     took = []
@@ -84,10 +100,9 @@ def quickest_message(ring: Ring) -> float:
     return 1 / min(took)
 
 
-def main() -> None:
+def main(ring: AnyRing) -> None:
     """As many samples as asked for, written by rank 0."""
     size = int(os.environ.get("BUSBW_FLEET_SIZE", "400000"))
-    ring = Ring()
     out, into = ctypes.create_string_buffer(size), ctypes.create_string_buffer(size)
     samples: list[float] = []
     quickest = 0.0
@@ -110,4 +125,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Ring())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
     from busbw.launch.clouds.azureml.settings import Settings
 
 DEFAULT_FILE = "busbw-azureml.toml"
+FLEET = "fleet"
+HAS_NONE = (
+    "hostfile",
+    "topology",
+    "earlier",
+    "idle",
+    "drain",
+    "launcher_program",
+    "launcher_arg",
+    "image",
+    "namespace",
+)
+"""What `fleet run` takes and a job of Azure ML lacks: files from here, Slurm, a launcher of ours."""
 STEPS = ("example", "price", "setup", "submit", "collect", "cancel", "teardown")
 LONGEST_WAIT = 24 * 3600.0
 START_LIMIT = 3600.0
@@ -32,7 +46,7 @@ steps:
   example    print a file of names to start from
   price      print what a node costs, from Azure's public list
   setup      make group, workspace, cluster and environment where missing
-  submit     start a job that measures COLLECTIVE
+  submit     start a job that measures COLLECTIVE, or a fleet
   collect    wait for a job and fetch its record: busbw azureml collect JOB
   cancel     end a job: busbw azureml cancel JOB
   teardown   delete the cluster that busbw made; --everything: group too
@@ -41,6 +55,7 @@ examples:
   busbw azureml example > busbw-azureml.toml
   busbw azureml setup --dry-run
   busbw azureml submit --nodes 2 all_reduce -b 8 -e 8G -f 2
+  busbw azureml submit --nodes 16 --wait fleet run accept.jsonl --rails 8
   busbw azureml collect calm_rhubarb_1
   busbw azureml teardown
 
@@ -51,7 +66,7 @@ are neither stored nor printed.
 
 def run_words(verb: str, words: Sequence[str]) -> int:
     """Everything from the collective on belongs to the measurement, whatever it looks like."""
-    args = parse(verb, words, until=lambda word: word in COLLECTIVES)
+    args = parse(verb, words, until=lambda word: word in COLLECTIVES or word == FLEET)
     if args.help:
         from busbw.cli.arguments.help import verb_help
 
@@ -140,13 +155,14 @@ def _measurement(args: Args, names: Settings) -> Measurement:
     from busbw.runs.destination import new_run_id
 
     if args.job or not args.rest:
-        raise UsageError(f"submit takes a collective, one of {', '.join(COLLECTIVES)}, and the engine's options")
+        raise UsageError(f"submit takes a collective, one of {', '.join(COLLECTIVES)}, and the engine's options, or "
+                         "`fleet run FILE`")  # fmt: skip
+    if args.rest[0] == FLEET:
+        return _fleet(args, names)
     asked = understand(args.rest[0], args.rest[1:])
     if asked.starts_ranks:
         raise UsageError("a job of Azure ML starts its ranks itself; options of a launch stand before the collective")
-    nodes = names.cluster.nodes if args.nodes is None else args.nodes
-    if not 1 <= nodes <= names.cluster.nodes:
-        raise UsageError(f"--nodes {nodes}: the cluster {names.cluster.name} has {names.cluster.nodes}")
+    nodes = _nodes(args, names)
     ranks = args.ranks_per_node
     if ranks is None:
         ranks = max(1, names.cluster.gpus_per_node // asked.ranks_per_process)
@@ -163,6 +179,45 @@ def _measurement(args: Args, names: Settings) -> Measurement:
     )
 
 
+def _nodes(args: Args, names: Settings) -> int:
+    nodes: int = names.cluster.nodes if args.nodes is None else args.nodes
+    if not 1 <= nodes <= names.cluster.nodes:
+        raise UsageError(f"--nodes {nodes}: the cluster {names.cluster.name} has {names.cluster.nodes}")
+    return nodes
+
+
+def _fleet(args: Args, names: Settings) -> Measurement:
+    """A job of one busbw on each node, which Azure ML chooses; its rank 0 leads."""
+    import os
+
+    from busbw.launch.clouds.azureml.documents import Measurement
+    from busbw.launch.request import variables
+
+    words = list(args.rest[1:])
+    asked = parse(FLEET, words)
+    if asked.help or asked.action != "run":
+        raise UsageError("a job measures: submit takes `fleet run FILE`; other steps of a fleet need no node")
+    for name in HAS_NONE:
+        if getattr(asked, name, None):
+            raise UsageError(f"--{name.replace('_', '-')} means nothing in a job of Azure ML: it has its nodes, and no "
+                             "file or scheduler of yours; leave it out")  # fmt: skip
+    if asked.hosts or asked.launcher not in {None, "ranks"}:
+        raise UsageError("a job of Azure ML cannot choose its nodes or start programs on them: leave --hosts and "
+                         "--launcher out, busbw runs once on each node")  # fmt: skip
+    if asked.file != Path(asked.file).name:
+        raise UsageError(
+            f"{asked.file}: in the job the results lie in its outputs folder; give a name without a folder"
+        )
+    if args.ranks_per_node not in {None, 1}:
+        raise UsageError(f"--ranks-per-node {args.ranks_per_node}: a fleet has one busbw on each node")
+    nodes = _nodes(args, names)
+    if nodes < 2:
+        raise UsageError("--nodes 1: one node alone has no partner; a fleet takes two or more")
+    kept = () if asked.no_record else ("--no-record",)  # what is kept within a container goes with it
+    return Measurement((FLEET, *words, *kept), nodes, 1, args.distribution, variables(args.env or (), os.environ),
+                       args.time_limit)  # fmt: skip
+
+
 def _collect(args: Args, names: Settings, job: str, submitted_by: Cloud | None = None) -> int:
     """Follow a job, fetch its record, tell what it cost. A job that we have submitted ends where we are told to end."""
     from busbw.launch.clouds.azureml import following, prices, steps
@@ -170,8 +225,8 @@ def _collect(args: Args, names: Settings, job: str, submitted_by: Cloud | None =
 
     cloud = submitted_by or Cloud(names)
     target = _target(args, job)
-    if target.exists():
-        raise UserError(f"job {job} has been collected: its record is {target}")
+    if there := sorted(target.parent.glob("*.jsonl")):
+        raise UserError(f"job {job} has been collected: its record is {there[0]}")
     limits = following.Limits(LONGEST_WAIT, (args.start_limit or START_LIMIT) if submitted_by else None)
     try:
         with _signals_as_interrupts():
@@ -188,8 +243,11 @@ def _collect(args: Args, names: Settings, job: str, submitted_by: Cloud | None =
         raise UserError(f"{problem}; job {job} may still run: `busbw azureml cancel {job}` ends it") from None
     _say(prices.after(names.price, ended.nodes, ended.seconds))
     with scratch() as folder:
-        steps.collect(cloud, job, target, folder)
-    _say(f"the record of this run is {target}")
+        found = steps.collect(cloud, job, target, folder)
+    if found == target:
+        _say(f"the record of this run is {target}")
+    else:
+        _say(f"the results of this fleet are {found}; `busbw fleet judge {shlex.quote(str(found))}` names what is slow")
     return ended.code
 
 

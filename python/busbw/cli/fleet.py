@@ -11,6 +11,7 @@ from busbw.base.errors import UsageError, UserError
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
+    from busbw.fleet.crew import Crew
     from busbw.fleet.fabric import Fabric
     from busbw.fleet.judge import Verdict
     from busbw.fleet.options import Options
@@ -27,6 +28,7 @@ measured or judged, 124 the budget has passed
 examples:
   busbw fleet plan --hosts gpu[001-128] --topology /etc/slurm/topology.conf
   busbw fleet run accept.jsonl --hosts gpu[001-128] --rails 8
+  mpirun --map-by ppr:1:node busbw fleet run accept.jsonl --rails 8
   busbw fleet judge accept.jsonl --exclude slurm
   busbw fleet watch turns --hosts gpu[001-128] --idle --every 30m
   busbw fleet simulate --nodes 1024 --faults 8 --seed 3
@@ -40,7 +42,11 @@ def run(args: Args) -> int:
     if args.action in {"plan", "simulate"}:
         return {"plan": _plan, "simulate": _simulate}[args.action](args)
     with exiting_with(2):  # 1 is a verdict
-        return {"judge": _judge, "run": _run, "watch": _watch}[args.action](args)
+        if args.action == "judge":
+            return _judge(args)
+        from busbw.cli.fleet_ranks import lead
+
+        return lead(args, _launching, {"run": _run, "watch": _watch}[args.action])
 
 
 def _plan(args: Args) -> int:
@@ -101,7 +107,7 @@ def _judge(args: Args) -> int:
     return _tell(args, fabric, options, known, verdicts)
 
 
-def _run(args: Args) -> int:
+def _run(args: Args, crew: Crew | None) -> int:
     from busbw.fleet.judge import judge
     from busbw.fleet.run import Asked, measure
 
@@ -111,14 +117,17 @@ def _run(args: Args) -> int:
         args.hosts = args.hostfile = args.topology = None
     fabric, options, results = _given(args, may_miss=True)
     how = _launching(args)
-    _find_launcher(how)
+    if crew:
+        crew.know(fabric.nodes, args.file)
+    else:
+        _find_launcher(how)
     if args.idle and not goes_on:
         from busbw.fleet.watch import idle_nodes, part_of
 
         fabric = part_of(fabric, idle_nodes(fabric.nodes))
     limits = _limits(args, args.budget)
     before = sum(map(len, results.rounds))
-    known = measure(Asked(fabric, options, results), how, file, limits, _say)
+    known = measure(Asked(fabric, options, results, crew.measure if crew else None), how, file, limits, _say)
     if not known.rounds:
         raise UserError("nothing was measured: one node alone has no partner; give two nodes, or --inside nvlink")
     verdicts = _with_levels(args, results, options, judge(fabric, known, options))
@@ -155,7 +164,7 @@ def _limits(args: Args, seconds: float) -> Limits:
                   float("inf") if args.traffic is None else args.traffic)  # fmt: skip
 
 
-def _watch(args: Args) -> int:
+def _watch(args: Args, crew: Crew | None) -> int:
     import os
 
     from busbw.base.prometheus import write_exposition
@@ -166,7 +175,10 @@ def _watch(args: Args) -> int:
     folder, args.file = Path(args.folder), None
     fabric, options, _ = _given(args)
     how = not_queued(_launching(args), "SLURM_JOB_ID" in os.environ)
-    _find_launcher(how)
+    if crew:
+        crew.know(fabric.nodes, args.folder)
+    else:
+        _find_launcher(how)
 
     def tell(turn: Turn) -> None:
         for line in show.table(turn.verdicts):
@@ -179,7 +191,16 @@ def _watch(args: Args) -> int:
 
     turns = Turns(args.every, args.turns, args.at_most, read_expected(args.expected) if args.expected else {})
     watcher = Watcher(
-        fabric, options, how, folder, _limits(args, max(args.every, args.trial_limit)), turns, args.idle, _say, tell
+        fabric,
+        options,
+        how,
+        folder,
+        _limits(args, max(args.every, args.trial_limit)),
+        turns,
+        args.idle,
+        _say,
+        tell,
+        crew.measure if crew else None,
     )
     return watcher.run()
 
@@ -348,6 +369,6 @@ def _launching(args: Args, *, for_show: bool = False) -> Launching:
         raise UsageError("--launcher k8s needs a container image with busbw in it: --image IMAGE")
     engine = Path(PROGRAM) if program or for_show or by_cluster else find_engine()
     devices = tuple(name for name in (args.devices or "").split(",") if name)
-    return Launching(engine, args.launcher, args.launcher_program, tuple(args.launcher_arg or ()), program,
+    return Launching(engine, args.launcher or "srun", args.launcher_program, tuple(args.launcher_arg or ()), program,
                      args.gpus_per_node, devices, args.size, args.library,
                      variables(args.env or (), os.environ), args.image, args.namespace)  # fmt: skip

@@ -65,12 +65,17 @@ def expand(text: str) -> tuple[str, ...]:
         if part.count("[") > MOST_BRACKETS:
             raise UserError(f"'{part[:60]}' has more than {MOST_BRACKETS} brackets; write gpu[001-016]")
         for name in _expand_one(part):
-            if not _NAME.fullmatch(name) or len(name) > MOST_NAME:
+            if not is_name(name):
                 raise UserError(f"'{part[:60]}' is no node; write names such as gpu001 or gpu[001-016]")
             nodes.append(name)
             if len(nodes) > MOST_NODES:
                 raise UserError(f"more than {MOST_NODES} nodes are named; plan a part of them")
     return tuple(nodes)
+
+
+def is_name(text: str) -> bool:
+    """Whether a node can be called so."""
+    return len(text) <= MOST_NAME and _NAME.fullmatch(text) is not None
 
 
 def _split(text: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -144,13 +144,10 @@ def _check_channel(channel: Any, kind: str, place: str) -> str:
     return channel
 
 
-def _add(results: Results, found: dict[str, Any], known: frozenset[str], place: str) -> None:
-    number, kind, nodes = found.get("round"), found.get("kind"), found.get("nodes")
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < MOST_ROUNDS:
-        raise UserError(f"{place}: `round` counts from 0 to {MOST_ROUNDS - 1}, but is {str(number)[:40]}")
-    if number > len(results.rounds) or number < len(results.rounds) - 1:
-        raise UserError(f"{place}: round {number} follows round {len(results.rounds) - 1}; results stand in order")
-    if kind not in KINDS:
+def check_trial(found: Mapping[str, Any], place: str) -> tuple[str, tuple[str, ...], str]:
+    """Kind, nodes and channel of what somebody says is a trial; UserError where it is none."""
+    kind, nodes = found.get("kind"), found.get("nodes")
+    if not isinstance(kind, str) or kind not in KINDS:
         raise UserError(f"{place}: `kind` is one of {', '.join(KINDS)}, not {str(kind)[:40]!r}")
     channel = _check_channel(found.get("channel"), kind, place)
     if not _texts(nodes) or not nodes or (len(nodes) == 1) != (kind == INSIDE):
@@ -158,12 +155,22 @@ def _add(results: Results, found: dict[str, Any], known: frozenset[str], place: 
     if len(set(nodes)) < len(nodes):
         twice = next(node for node in nodes if nodes.count(node) > 1)
         raise UserError(f"{place}: {twice} stands twice in one group; a group has each node once")
+    return kind, tuple(nodes), channel
+
+
+def _add(results: Results, found: dict[str, Any], known: frozenset[str], place: str) -> None:
+    number = found.get("round")
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < MOST_ROUNDS:
+        raise UserError(f"{place}: `round` counts from 0 to {MOST_ROUNDS - 1}, but is {str(number)[:40]}")
+    if number > len(results.rounds) or number < len(results.rounds) - 1:
+        raise UserError(f"{place}: round {number} follows round {len(results.rounds) - 1}; results stand in order")
+    kind, nodes, channel = check_trial(found, place)
     if known and (strangers := [node for node in nodes if node not in known]):
         raise UserError(_stranger(strangers[0][:80], len(known), place))
     samples, reason = _samples(found, place)
     if number == len(results.rounds):
         results.rounds.append([])
-    trial = Trial(kind, tuple(nodes), channel, max(1, len(samples)), found.get("control") is True)
+    trial = Trial(kind, nodes, channel, max(1, len(samples)), found.get("control") is True)
     results.rounds[number].append(Outcome(trial, samples, reason))
 
 

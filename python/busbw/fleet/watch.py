@@ -16,7 +16,7 @@ from busbw.fleet.judge import Verdict, judge
 from busbw.fleet.level import Before, judge_levels
 from busbw.fleet.options import Options
 from busbw.fleet.results import MOST_BYTES, Results, read
-from busbw.fleet.run import Asked, Limits, StoppedError, measure
+from busbw.fleet.run import Asked, Limits, Measurer, StoppedError, measure
 from busbw.fleet.trial import Knowledge
 from busbw.fleet.words import Launching, compressed
 
@@ -85,6 +85,7 @@ class Watcher:
     only_idle: bool
     say: Callable[[str], object]
     tell: Callable[[Turn], object]
+    by: Measurer | None = None
     _last: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> int:
@@ -112,7 +113,8 @@ class Watcher:
         self.say(f"turn {number}: {compressed(nodes)}")
         fabric, results, earlier = part_of(self.fabric, nodes), Results(), kept(self.folder)
         try:
-            measure(Asked(fabric, self.options, results), self.how, self._file(), self.limits, lambda _: None)
+            asked = Asked(fabric, self.options, results, self.by)
+            measure(asked, self.how, self._file(), self.limits, lambda _: None)
         except StoppedError as stopped:
             self.say(f"turn {number}: {stopped}")
         known = results.knowledge()

@@ -18,6 +18,8 @@ ITERATIONS = 20
 WARMUPS = 2
 SMALL = 8  # bytes of a message that is to be quick
 CANCEL_S = 30.0  # until a job is deleted
+RANKS = "ranks"
+"""No launcher of ours: busbw itself was started once on each node, and each starts what is measured there."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,11 @@ class Launching:
         """Whether a node can be in one group at a time: a pod has its GPUs for itself."""
         return in_pods(self.launcher)
 
+    @property
+    def any_cpu(self) -> bool:
+        """Whether what is started may leave our processors: mpirun binds the busbw that it starts to a core."""
+        return self.launcher == RANKS
+
 
 def launch(trial: Trial, how: Launching, output: Path) -> LaunchPlan:
     """Processes on the nodes of a trial that write `output`: the engine a record, a program its samples."""
@@ -51,13 +58,17 @@ def launch(trial: Trial, how: Launching, output: Path) -> LaunchPlan:
     if in_pods(how.launcher):
         return _by_busbw_run(trial, how, output, environment, ranks)
     words = () if how.program else _words(trial, how, output)
+    if how.launcher == RANKS and not inside:
+        return _of_each_node(trial, (str(how.program or how.engine), *words), environment)
     job = JobSpec(
         ranks=ranks,
         engine=how.program or how.engine,
         arguments=words,
         environment=environment,
         nodes=len(trial.nodes),
-        hosts=() if how.launcher == "local" else tuple(Host(node, ranks // len(trial.nodes)) for node in trial.nodes),
+        hosts=()
+        if how.launcher in {"local", RANKS}
+        else tuple(Host(node, ranks // len(trial.nodes)) for node in trial.nodes),
         folder=output.parent,
         name=f"fleet-{trial.channel}",
         launcher_program=how.launcher_program,
@@ -65,9 +76,26 @@ def launch(trial: Trial, how: Launching, output: Path) -> LaunchPlan:
         launcher_arguments=(*(("--overlap",) if how.launcher == "srun" else ()), *how.launcher_arguments),
         slurm=SlurmOptions(nodelist=compressed(trial.nodes) if how.launcher == "srun" else None),
     )
-    if how.launcher == "local":
-        job = replace(job, nodes=1)
+    if how.launcher in {"local", RANKS}:
+        return planner("local").plan(replace(job, nodes=1))
     return planner(how.launcher).plan(job)
+
+
+def _of_each_node(trial: Trial, argv: tuple[str, ...], environment: dict[str, str]) -> LaunchPlan:
+    """A process for each node, in its order; they meet on the first one."""
+    shared = {**environment, "BUSBW_WORLD_SIZE": str(len(trial.nodes)), "BUSBW_ADDRESS": trial.nodes[0],
+              "BUSBW_HOSTS": ",".join(trial.nodes)}  # fmt: skip
+    processes = (ProcessPlan(node, argv, {**shared, "BUSBW_RANK": str(seat)}) for seat, node in enumerate(trial.nodes))
+    return LaunchPlan(tuple(processes), secret=True)
+
+
+def part(whole: LaunchPlan, seat: int, address: str, secret: str) -> LaunchPlan:
+    """What one node starts of a group; inside a node, all of it."""
+    if whole.meets:
+        return whole
+    mine = whole.processes[seat]
+    met = {**mine.environment, "BUSBW_ADDRESS": address, "BUSBW_SECRET": secret}
+    return LaunchPlan((replace(mine, environment=met),))
 
 
 def _by_busbw_run(trial: Trial, how: Launching, output: Path, environment: dict[str, str], ranks: int) -> LaunchPlan:

@@ -23,6 +23,7 @@ FOLDER = "BUSBW_TEST_CRDS"
 """Names a folder with the operators' own files, such as kubeflow.org_mpijobs.yaml and jobset.x-k8s.io_jobsets.yaml."""
 WHERE = "manifests/base of kubeflow/mpi-operator, config/components/crd/bases of kubernetes-sigs/jobset"
 PLAIN_ONE = replace(PLAIN, kubernetes=KubernetesOptions("image"))
+ON_NODES = replace(JOB, kubernetes=KubernetesOptions("image", hosts=("n1", "n2.lab")))  # as of a fleet's groups
 
 
 def strict(schema: Any) -> Any:
@@ -60,7 +61,7 @@ def definition(kind: str, version: str) -> Any:
     pytest.fail(f"{folder} defines no {kind}")
 
 
-@pytest.mark.parametrize("job", [JOB, PLAIN_ONE], ids=["full", "plain"])
+@pytest.mark.parametrize("job", [JOB, PLAIN_ONE, ON_NODES], ids=["full", "plain", "on nodes"])
 @pytest.mark.parametrize(
     ("make", "kind", "version"),
     [(mpi_job, "MPIJob", "v2beta1"), (job_set, "JobSet", "v1alpha2")],

@@ -49,12 +49,21 @@ CONTAINER = strict(
     resources=strict("limits", limits={"type": "object", "additionalProperties": {"type": ["integer", "string"]}}),
     volumeMounts={"type": "array", "items": strict("name mountPath", name=NAME, mountPath=TEXT)},
 )
+EXPRESSIONS = {"type": "array", "items": strict("key operator", key=TEXT, operator={"enum": ["In", "NotIn"]}, values={"type": "array", "items": TEXT})}  # fmt: skip # noqa: E501
+TERMS = strict("nodeSelectorTerms", nodeSelectorTerms={"type": "array", "items": strict("", matchExpressions=EXPRESSIONS)})  # fmt: skip # noqa: E501
+APART = strict("topologyKey labelSelector", topologyKey=TEXT, labelSelector=strict("", matchLabels=LABELS))
+AFFINITY = strict(
+    "",
+    nodeAffinity=strict("", requiredDuringSchedulingIgnoredDuringExecution=TERMS),
+    podAntiAffinity=strict("", requiredDuringSchedulingIgnoredDuringExecution={"type": "array", "items": APART}),
+)
 POD = strict(
     "restartPolicy containers",
     restartPolicy={"enum": ["Never", "OnFailure"]},
     containers={"type": "array", "items": CONTAINER, "minItems": 1},
     volumes={"type": "array", "items": strict("name", name=NAME, emptyDir=strict("", medium={"enum": ["", "Memory"]}))},
     subdomain=NAME,
+    affinity=AFFINITY,
 )
 TEMPLATE = strict("spec", metadata=strict("labels", labels=LABELS), spec=POD)
 JOB_SCHEMA = strict(
@@ -117,11 +126,13 @@ JOB_SET_SCHEMA = strict(
         },
     ),
 )
+# As a fleet starts its groups: a pod on each of these nodes.
+ON_NODES = replace(JOB, kubernetes=KubernetesOptions("image", hosts=("n1", "n2.lab")))
 MAKERS = [(indexed_job, JOB_SCHEMA), (mpi_job, MPI_JOB_SCHEMA), (job_set, JOB_SET_SCHEMA)]
 
 
 @pytest.mark.parametrize(("make", "schema"), MAKERS)
-@pytest.mark.parametrize("job", [JOB, replace(PLAIN, kubernetes=KubernetesOptions("image"))])
+@pytest.mark.parametrize("job", [JOB, replace(PLAIN, kubernetes=KubernetesOptions("image")), ON_NODES])
 def test_a_manifest_holds_nothing_that_its_schema_does_not_know(make: Any, schema: Any, job: Any) -> None:
     jsonschema.validate(make(job), schema)
 
@@ -131,7 +142,8 @@ def test_kubernetes_own_schemas_accept_it(make: Any) -> None:
     validator = pytest.importorskip(
         "kubernetes_validate", reason="kubernetes-validate (100 MB of schemas) is not installed"
     )
-    validator.validate(make(JOB), validator.latest_version(), strict=True)
+    for job in (JOB, ON_NODES):
+        validator.validate(make(job), validator.latest_version(), strict=True)
 
 
 def test_what_is_written_reads_back_as_it_was() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -134,6 +135,25 @@ def test_torchruns_of_two_hosts_meet_and_the_one_with_rank_0_keeps_the_record(ru
     assert [process.returncode for process in both] == [0, 0], said
     [path] = runs_of_this_test.glob("*/record.jsonl")
     assert len(read_record(path).run.ranks) == 2
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "hydra", "Open MPI 5", "Intel MPI"])
+def test_a_fleet_within_one_job_is_measured_by_its_ranks(launcher: str, tmp_path: Path) -> None:
+    program, results = tmp_path / "measures", tmp_path / "f.jsonl"
+    level = 'echo 10.0 >>"$BUSBW_FLEET_SAMPLES"; '
+    program.write_text(f'#!/bin/sh\n[ -z "$OMPI_COMM_WORLD_RANK$PMI_RANK$PMIX_RANK" ] || exit 9\n{3 * level}\n')
+    program.chmod(0o755)
+    named = 'export BUSBW_NODE=n${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec "$@"'
+    words = [sys.executable, "-m", "busbw", "fleet", "run", str(results), "--program", str(program), "--rails", "1",
+             "--inside", "none", "--repeats", "3"]  # fmt: skip
+    oversubscribed = [] if launcher in {"hydra", "Intel MPI"} else ["--oversubscribe"]
+    argv = [program_of(launcher), "-np", "2", *oversubscribed, "sh", "-c", named, "x", *words]
+    environment = {**os.environ, **AS_ROOT, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    assert lines[0]["nodes"] == ["n0", "n1"] and lines[1]["samples"] == [10.0] * 3
+    assert done.stdout.count("2 of 2 nodes show no fault") == 1, "rank 0 alone speaks"
 
 
 def test_a_launcher_of_the_users_own_starts_busbw_once_for_each_rank(runs_of_this_test: Path) -> None:

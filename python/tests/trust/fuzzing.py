@@ -9,6 +9,7 @@ import io
 import json
 import random
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,7 +65,9 @@ from busbw.experiment.replayed import times_in
 from busbw.experiment.tune.table import parse_table
 from busbw.experiment.tune_nccl.rules import read_table as read_nccl_table
 from busbw.fleet.fabric import read_pods
+from busbw.fleet.hand import read_task
 from busbw.fleet.results import read as read_fleet
+from busbw.fleet.wire import Line, LostError, listed
 from busbw.gate.thresholds import parse as parse_thresholds
 from busbw.importers import ImportedSweep, import_path
 from busbw.importers.execution_trace import convert as convert_traces
@@ -170,6 +173,28 @@ def _bundles(folder: Path) -> list[bytes]:
     write_bundle(Snapshot("seed", logs=(TextFile("a.log", LOG),), confs=(TextFile("nccl.conf", CONF),)), path)
     whole = path.read_bytes()
     return [whole, gzip.decompress(whole)]
+
+
+TASK = (
+    '{"do": "wave", "limit": 9, "tasks": [{"id": 0, "kind": "within", "nodes": ["a", "b"], "channel": "rail0", "seat": 1, '
+    '"repeats": 3, "address": "10.0.0.4", "secret": "0f"}]}\n{"done": [[0, "", [1.5]]]}\n'
+)
+
+
+def _read_fleet_messages(data: bytes, _: Path) -> object:
+    """What another rank of a fleet, or a stranger, sends."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(data[:60_000])
+        theirs.shutdown(socket.SHUT_WR)
+        line, found = Line(ours), []
+        try:
+            while True:
+                found += [read_task(task) for task in listed(line.first(0.0) or {}, "tasks")]
+        except LostError as lost:
+            if "closed" not in str(lost):
+                raise UserError(str(lost)) from None
+        return found
 
 
 def _read_bundle(data: bytes, folder: Path) -> object:
@@ -281,6 +306,7 @@ ENTRIES = {
         ("machine.topology.load", "cli.topo"), lambda data, _: from_bytes(data, "input"),
         _these(MATRIX, TOPOLOGY, QUERY, LSPCI, LINKS),
     ),
+    "fleet messages": Entry(("fleet.wire",), _read_fleet_messages, _these(TASK, '{}\n{"do": "end"}\n')),
     "fleet results": Entry(("fleet.results", "cli.fleet"), _text(read_fleet), _these(FLEET)),
     "pods": Entry(
         (), _text(read_pods), _these("SwitchName=a Nodes=n[1-4]\nSwitchName=b Switches=a\n", "n1 p1\nn2 p1\n")

@@ -44,7 +44,7 @@ OURS = {
     "records.catalogue": "figures that are shipped",
     "report.html": "parts of the page that are shipped",
     "fleet.watch": "results of a fleet, by fleet.results",
-    "fleet.run": "figures of a program that the user names, a number a line",
+    "fleet.steps": "figures of a program that the user names, a number a line",
     "torch_bench.siblings": "/proc, of processes beside ours",
     "torch_bench.worker": "what its own ranks said",
     "watch.replay_rank": "a file of its own rank 0",

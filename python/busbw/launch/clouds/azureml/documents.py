@@ -21,6 +21,9 @@ FIND_NODE_0 = (
     'node=${AZ_BATCHAI_MPI_MASTER_NODE:-${AZ_BATCH_MASTER_NODE%%:*}}; [ -z "$node" ] || export BUSBW_ADDRESS="$node"; '
     "mkdir -p outputs; exec "
 )
+FLEET = "fleet"
+# That a fleet has faults is what was to be known: the job has not failed.
+FAULTS_ARE_RESULTS = "; code=$?; [ $code -ne 1 ] || code=0; exit $code"
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,18 @@ class Resource:
 class Measurement:
     """What the job runs."""
 
-    arguments: tuple[str, ...]  # the engine's words, the collective first
+    arguments: tuple[str, ...]  # the engine's words, the collective first; or those of `busbw fleet run`
     nodes: int
     ranks_per_node: int
     distribution: str = "mpi"  # or pytorch
     environment: Mapping[str, str] | None = None
     time_limit: float | None = None
     run_id: str = ""
+
+    @property
+    def is_fleet(self) -> bool:
+        """Whether nodes are accepted: one busbw on each node, rank 0 of which leads."""
+        return self.arguments[0] == FLEET
 
 
 def resources(settings: Settings) -> list[Resource]:
@@ -81,7 +89,7 @@ def identity(cluster: Cluster) -> dict[str, Any]:
 
 
 def job(settings: Settings, measurement: Measurement) -> dict[str, Any]:
-    """A distributed command job: Azure ML starts a process for each rank, and each is the engine."""
+    """A distributed command job: Azure ML starts a process for each rank, the engine or a fleet's busbw."""
     environment = dict(sorted((measurement.environment or {}).items()))
     if measurement.run_id:
         environment["BUSBW_RUN_ID"] = measurement.run_id
@@ -111,5 +119,9 @@ def command(settings: Settings, measurement: Measurement) -> str:
     for word in (*measurement.arguments, *(measurement.environment or {}).values()):
         if re.search(r"\$\{\{", word):
             raise UsageError(f"'{word}' holds '${{{{', which Azure ML replaces; measure without it")
-    words = [settings.environment.engine, *measurement.arguments, "--record", RECORD]
-    return FIND_NODE_0 + shlex.join(words)
+    engine = settings.environment.engine
+    if measurement.is_fleet:
+        # All that it writes lies among what is kept with the job. Each rank finds rank 0 by itself (launch/place.py).
+        program = f"{engine.rpartition('/')[0]}/busbw" if "/" in engine else "busbw"
+        return f"mkdir -p outputs && cd outputs && {shlex.join([program, *measurement.arguments])}{FAULTS_ARE_RESULTS}"
+    return f"{FIND_NODE_0}{shlex.join([engine, *measurement.arguments, '--record', RECORD])}"

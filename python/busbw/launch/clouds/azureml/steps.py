@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 Ask = Callable[[str], bool]
+FLEET_HEAD = b'{"busbw_fleet"'
 LOG_LINES = 12  # of the end of a job's log, shown where it left no record
 
 
@@ -112,17 +113,30 @@ def submit(settings: Settings, cloud: Cloud, measurement: Measurement, ask: Ask,
     return name
 
 
-def collect(cloud: Cloud, name: str, target: Path, folder: Path) -> None:
-    """Fetch the job's record to `target`; `folder` takes everything else for a while."""
+def collect(cloud: Cloud, name: str, target: Path, folder: Path) -> Path:
+    """Fetch the job's record to `target`, or a fleet's results beside it; `folder` takes everything for a while."""
     files = cloud.download(name, folder)
     wanted = Path(RECORD).name
     records = [path for path in files if path.name == wanted and path.stat().st_size > 0]
+    if not records and (fleet := next(filter(_is_fleet, files), None)):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for path in fleet.parent.iterdir():  # its page and the like, too
+            if path.is_file() and not path.is_symlink():
+                shutil.copyfile(path, target.with_name(path.name))
+        return target.with_name(fleet.name)
     if not records:
         last = log_end(files)
         shown_end = f"the end of its log:\n{last}" if last else "its logs are in the studio"
         raise UserError(f"job {name} left no {RECORD}: it did not come to measuring; {shown_end}")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(records[0], target)
+    return target
+
+
+def _is_fleet(path: Path) -> bool:
+    """Whether a file has the results of `busbw fleet run`."""
+    with path.open("rb") as file:
+        return file.read(len(FLEET_HEAD)) == FLEET_HEAD
 
 
 def log_end(files: Sequence[Path]) -> str:

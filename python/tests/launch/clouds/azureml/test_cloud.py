@@ -84,6 +84,13 @@ def test_the_job_that_arrives_is_the_one_that_was_described(
     assert sent["computeId"].endswith("/computes/ndv4") and sent["environmentId"].endswith("/busbw/versions/1")
 
 
+def test_the_job_of_a_fleet_has_one_busbw_on_each_node(settings: Settings, cloud: Cloud, azure: StandIn) -> None:
+    measurement = Measurement(("fleet", "run", "f.jsonl"), 2, 1)
+    sent = kept(azure, f"/jobs/{steps.submit(settings, cloud, measurement, yes, print)}")["properties"]
+    assert sent["distribution"] == {"distributionType": "Mpi", "processCountPerInstance": 1}
+    assert "busbw fleet run f.jsonl" in sent["command"]
+
+
 def test_a_document_that_the_schema_does_not_know_is_one_sentence(cloud: Cloud) -> None:
     with pytest.raises(UserError, match=r"the job's document is refused: .*instance_count: Not a valid integer"):
         cloud.check(
@@ -131,6 +138,20 @@ def test_the_record_is_found_among_what_a_job_left(tmp_path: Path) -> None:
     assert target.read_text() == example
     with pytest.raises(UserError, match=r"job j left no outputs/record.jsonl"):
         steps.collect(Downloaded(lambda _: None), "j", target, tmp_path / "empty")  # type: ignore[arg-type]
+
+
+def test_a_fleets_results_and_its_page_are_found_too(tmp_path: Path) -> None:
+    def write(folder: Path) -> None:
+        for name, text in (("f.jsonl", '{"busbw_fleet": 1}\n'), ("page.html", "<html>"), ("../user_logs/std.txt", "x")):
+            path = folder / "artifacts" / "outputs" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    target = tmp_path / "runs" / "one" / "record.jsonl"
+    (tmp_path / "scratch" / "artifacts" / "outputs").mkdir(parents=True)
+    found = steps.collect(Downloaded(write), "j", target, tmp_path / "scratch")  # type: ignore[arg-type]
+    assert found.read_text() == '{"busbw_fleet": 1}\n'
+    assert {path.name for path in target.parent.iterdir()} == {"f.jsonl", "page.html"}
 
 
 def test_teardown_deletes_the_cluster_and_all_only_where_told(settings: Settings, cloud: Cloud, azure: StandIn) -> None:

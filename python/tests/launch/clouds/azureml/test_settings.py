@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,21 @@ def test_words_reach_the_engine_as_they_are(settings: Settings, tmp_path: Path) 
     assert shlex.split(line.removeprefix(FIND_NODE_0))[0] == "busbw-engine"
 
 
+@pytest.mark.parametrize(("ended", "code"), [(0, 0), (1, 0), (2, 2), (124, 124)])
+def test_a_fleet_runs_once_on_each_node_and_its_faults_are_no_failure(
+    ended: int, code: int, settings: Settings, tmp_path: Path
+) -> None:
+    program = tmp_path / "busbw"
+    program.write_text(f'#!/bin/sh\nfor word; do printf "%s\\0" "$word"; done; pwd >here; exit {ended}\n')
+    program.chmod(0o755)
+    words = ("fleet", "run", "f.jsonl", "--env", NASTY)
+    there = replace(settings, environment=replace(settings.environment, engine=f"{tmp_path}/busbw-engine"))
+    line = job(there, Measurement(words, 2, 1))["command"]
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.split("\0")[:-1] == list(words) and done.returncode == code
+    assert (tmp_path / "outputs" / "here").exists() and not Path("/tmp/no").exists()
+
+
 def test_what_azure_ml_would_replace_is_refused(settings: Settings) -> None:
     with pytest.raises(UserError, match="Azure ML replaces"):
         job(settings, Measurement(("all_reduce", "${{inputs.x}}"), 1, 1))
@@ -96,6 +112,12 @@ def test_a_dry_run_shows_every_resource_and_the_job(file: Path, capsys: pytest.C
     shown = capsys.readouterr().out
     assert "instance_count: 2" in shown and "process_count_per_instance: 4" in shown and "timeout: 1200" in shown
     assert "exec busbw-engine all_reduce -b 8 -g 2 --record" in shown
+    assert (
+        main(["azureml", "submit", "--config", str(file), "--dry-run", "fleet", "run", "f.jsonl", "--rails", "4"]) == 0
+    )
+    shown = capsys.readouterr().out
+    assert "instance_count: 2" in shown and "process_count_per_instance: 1" in shown and "type: mpi" in shown
+    assert "cd outputs && busbw fleet run f.jsonl --rails 4 --no-record" in shown
 
 
 @pytest.mark.parametrize(
@@ -108,6 +130,14 @@ def test_a_dry_run_shows_every_resource_and_the_job(file: Path, capsys: pytest.C
         (("submit", "all_reduce", "--dry-run"), "starts its ranks itself"),
         (("launch",), "there are example, price, setup"),
         (("submit", "--time-limit", "soon", "all_reduce"), "write it as 90s"),
+        (("submit", "fleet", "run", "a/f.jsonl"), "a name without a folder"),
+        (("submit", "fleet", "run", "f.jsonl", "--hosts", "a,b"), "cannot choose its nodes"),
+        (("submit", "fleet", "run", "f.jsonl", "--launcher", "mpirun"), "cannot choose its nodes"),
+        (("submit", "fleet", "run", "f.jsonl", "--topology", "t"), "--topology means nothing in a job"),
+        (("submit", "fleet", "judge", "f.jsonl"), "submit takes `fleet run FILE`"),
+        (("submit", "fleet", "run", "f.jsonl", "--rail", "4"), "no option '--rail'"),
+        (("submit", "--nodes", "1", "fleet", "run", "f.jsonl"), "one node alone has no partner"),
+        (("submit", "--ranks-per-node", "8", "fleet", "run", "f.jsonl"), "one busbw on each node"),
     ],
 )
 def test_a_step_that_cannot_be_is_one_sentence(
