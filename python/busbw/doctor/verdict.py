@@ -10,6 +10,7 @@ from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.scan import Scan
+from busbw.expect.expectation import judged, why_not_judged
 from busbw.machine.nccl.log_model import NcclLog
 
 
@@ -68,7 +69,7 @@ def _stands_still(scan: Scan) -> bool:
 
 
 def _judged_tables(facts: Facts) -> bool:
-    return bool(facts.records) and facts.machine is not None
+    return any(judged(record, lambda: facts.snapshot.machine) for record in facts.records)
 
 
 def _read(facts: Facts) -> Iterator[str]:
@@ -99,8 +100,8 @@ def _unread(facts: Facts) -> Iterator[str]:
         yield "the flight recorder of the other ranks: one alone tells what its rank did, not who lags"
     if facts.logs and not facts.records:
         yield "bandwidth: no table and no record was given, so nothing says how fast it ran"
-    elif facts.records and facts.machine is None:
-        yield "bandwidth: nothing names the GPUs, so what they should deliver is unknown (give --topology)"
+    elif unknown := next((each for each in facts.records if not judged(each, lambda: facts.snapshot.machine)), None):
+        yield f"bandwidth: {why_not_judged(unknown)}, so what it should be is unknown"
     if facts.snapshot.live and not (facts.machine and facts.machine.gpus):
         yield "this machine: no GPU was found: neither NVML (pip install nvidia-ml-py) nor nvidia-smi answered"
 

@@ -15,7 +15,7 @@ from busbw.expect.fabric import Fabric, of_machine, pcie_of_sm
 from busbw.expect.model import Prediction, Question, predict
 from busbw.expect.terms import general
 from busbw.machine.topology.model import Machine
-from busbw.machine.topology.names import product
+from busbw.machine.topology.names import AMD, is_amd, is_part, product
 from busbw.machine.topology.rates import nccl_nvlink_GBps
 from busbw.records import Case, Record, Run, read_record, save_records
 
@@ -67,7 +67,7 @@ def fabric_of(run: Run, read_machine: Callable[[], Machine | None]) -> Fabric | 
 def _by_name(run: Run, place: Place) -> Fabric | None:
     names = {rank.device.name for rank in run.ranks if rank.device}
     name = names.pop()
-    known = product(name) if not names else None
+    known = product(name) if not names and not is_part(name) else None
     if known is None or known.nvlinks is None:
         return None
     links = (nccl_nvlink_GBps(known.sm) or 0.0) * known.nvlinks
@@ -102,6 +102,26 @@ def expected(record: Record, fabric: Fabric) -> dict[int, Prediction]:
         except UserError:
             continue
     return found
+
+
+def judged(record: Record, read_machine: Callable[[], Machine | None]) -> dict[int, Prediction]:
+    """The prediction of each measured case, by its position; none where too little is known of the machine."""
+    fabric = fabric_of(record.run, read_machine)
+    return expected(record, fabric) if fabric else {}
+
+
+def why_not_judged(record: Record) -> str:
+    """What is missing for a prediction of a record that has none."""
+    place = place_of(record.run)
+    names = {rank.device.name or "" for rank in record.run.ranks if rank.device}
+    name = names.pop() if len(names) == 1 else ""
+    if place is None:
+        return "nothing says which GPUs the ranks have, or they are not spread evenly"
+    if is_amd(name):
+        return f"nothing here predicts {name or AMD}"
+    if place.nodes > 1:
+        return f"nothing says which NICs the {place.nodes} nodes have (give --topology of one)"
+    return f"nothing is known of the links between {place.gpus} x {name or 'GPUs'} (give --topology)"
 
 
 def annotated(record: Record, predictions: Mapping[int, Prediction]) -> Record:

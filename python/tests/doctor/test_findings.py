@@ -17,7 +17,7 @@ from busbw.doctor.remedy import without
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.doctor.text import describe
 from busbw.machine.nccl.conf import Origin, Setting
-from busbw.records import Device, Library, Rank, Record
+from busbw.records import Library, Record
 
 from ..machine.nccl.samples import graph, topology
 from .cases import (
@@ -375,17 +375,3 @@ def test_sockets_that_somebody_asked_for_matter_where_ranks_use_them() -> None:
 
     assert severity(asked, channel) is Severity.WARNING
     assert severity(asked) is Severity.NOTE
-
-
-@pytest.mark.parametrize(("rate", "hosts", "named"), [(1.4, 1, True), (2.4, 1, False), (1.4, 2, False)])
-def test_gpus_of_unknown_links_that_are_slower_than_any_slot_for_them_are_named(
-    rate: float, hosts: int, named: bool
-) -> None:
-    large = slow_record()
-    cards = tuple(Rank(i, f"box{i * hosts // 2}", device=Device("gpu", i, "NVIDIA GeForce RTX 4090")) for i in (0, 1))
-    case = replace(large.cases[-1], bytes=128 << 20, ranks=2, algbw_GBps=rate, busbw_GBps=rate,
-                   time_us=(128 << 20) / rate / 1e3)  # fmt: skip
-    record = replace(large, run=replace(large.run, machine=None, ranks=cards), cases=(case,))
-    findings = found(Snapshot("files"), records=(record,))
-    assert [each.name for each in findings] == ["below-expected"] * named
-    assert all("less than a slot for a GPU gives" in each.title for each in findings)

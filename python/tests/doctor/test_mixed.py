@@ -51,7 +51,8 @@ def test_what_ends_after_init_is_told_as_unseen(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_table_without_its_end_is_not_called_health(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = "#  Rank  0 Group  0 Pid 1 on n0 device  0 [0000:04:00] NVIDIA H100 80GB HBM3\n"
+    named = "#  Rank  {0} Group  0 Pid 1 on n0 device  {0} [0000:0{0}:00] NVIDIA H100 80GB HBM3\n"
+    text = "".join(named.format(rank) for rank in range(8))
     text += "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong\n"
     text += "  8589934592  2147483648  float  sum  -1  31356  273.95  479.41  0  31308  274.36  480.14  0\n"
     path = tmp_path / "job.log"

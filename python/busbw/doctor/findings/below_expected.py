@@ -9,9 +9,10 @@ from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
-from busbw.expect.expectation import TELLING_BYTES, expected, fabric_of, place_of
+from busbw.expect.expectation import TELLING_BYTES, judged, place_of
 from busbw.expect.model import Prediction
 from busbw.expect.span import Span
+from busbw.machine.topology.names import product
 from busbw.records import Case, Record
 
 NAME = "below-expected"
@@ -23,6 +24,7 @@ FALL = 2.0
 FLOOR_GBPS = 2.0
 """Below what four lanes of PCIe 3.0 carry (3.9 GB/s, PCI-SIG) less half for a way through the host's memory: no slot
 that is made for a GPU gives so little."""
+HALF_OF_THE_LANES = 0.5
 LATE = 2.0
 """Short messages are late where they take this many times the longest that is expected: published tables of healthy
 machines of one type lie that far apart at most, but for one of an old network plugin (2.7)."""
@@ -33,9 +35,8 @@ LATE_SIZES = 3
 
 def examine(facts: Facts) -> Iterator[Finding]:
     for record in facts.records:
-        fabric = fabric_of(record.run, lambda: facts.snapshot.machine)
-        found = expected(record, fabric) if fabric else {}
-        yield from _below(record, found)
+        found = judged(record, lambda: facts.snapshot.machine)
+        yield from _below(record, found, 1.0 if facts.snapshot.machine else _slot(record))
         yield from _late(record, found)
         yield from _falls(record)
         if not found:
@@ -74,7 +75,14 @@ def _late(record: Record, found: Mapping[int, Prediction]) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _below(record: Record, found: Mapping[int, Prediction]) -> Iterator[Finding]:
+def _slot(record: Record) -> float:
+    """The share that is sure of what is expected: by its name alone a card may lie in a slot of half of its lanes."""
+    names = {rank.device.name for rank in record.run.ranks if rank.device}
+    known = product(names.pop()) if len(names) == 1 else None
+    return HALF_OF_THE_LANES if known and not known.nvlinks else 1.0
+
+
+def _below(record: Record, found: Mapping[int, Prediction], sure: float) -> Iterator[Finding]:
     """Large sizes below the range of the machine, each with its figures."""
     telling = [
         (record.cases[i], prediction.busbw_GBps)
@@ -84,8 +92,8 @@ def _below(record: Record, found: Mapping[int, Prediction]) -> Iterator[Finding]
     for collective in dict.fromkeys(case.collective for case, _ in telling):
         mine = [each for each in telling if each[0].collective == collective]
         case, rate = max(mine, key=lambda each: (each[0].bytes, each[0].placement == "out_of_place"))
-        if (case.busbw_GBps or 0.0) < rate.low:
-            low = [each for each in mine if (each[0].busbw_GBps or 0.0) < each[1].low and each[0] is not case]
+        if (case.busbw_GBps or 0.0) < sure * rate.low:
+            low = [each for each in mine if (each[0].busbw_GBps or 0.0) < sure * each[1].low and each[0] is not case]
             yield _finding(record, collective, [(case, rate), *low])
 
 

@@ -55,6 +55,11 @@ def is_amd(name: str | None) -> bool:
     return bool(name and _AMD.search(name))
 
 
+def is_part(name: str | None) -> bool:
+    """Whether that is a part of a GPU (an instance of MIG), which has no NVLinks and no peer access."""
+    return bool(name and re.search(r"\bMIG\b", name))
+
+
 def is_rdma(name: str) -> bool:
     """Whether a device of that name is an RDMA device by the names that Linux drivers and rdma-core give.
 

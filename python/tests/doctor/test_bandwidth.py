@@ -1,0 +1,69 @@
+"""Tables whose links nobody knows: what is told of them, and that they are not called healthy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw.cli.main import main
+from busbw.doctor.finding import Severity
+from busbw.doctor.snapshot import Snapshot
+from busbw.records import Device, Rank, Record
+
+from .cases import slow_record
+from .test_findings import found
+
+
+def table(rate: float, gpu: str, gpus: int, hosts: int = 1) -> Record:
+    """One size at `rate` GB/s on hosts of equally many GPUs."""
+    large = slow_record()
+    ranks = tuple(Rank(i, f"box{i // gpus}", device=Device("gpu", i % gpus, gpu)) for i in range(gpus * hosts))
+    share = len(ranks) / (2 * (len(ranks) - 1))
+    case = replace(large.cases[-1], bytes=128 << 20, ranks=len(ranks), algbw_GBps=rate * share, busbw_GBps=rate,
+                   time_us=(128 << 20) / (rate * share) / 1e3)  # fmt: skip
+    return replace(large, run=replace(large.run, machine=None, ranks=ranks), cases=(case,))
+
+
+@pytest.mark.parametrize(
+    ("rate", "gpus", "hosts", "named"), [(1.4, 2, 1, True), (2.4, 2, 1, False), (1.4, 1, 2, False)]
+)
+def test_gpus_of_unknown_links_that_are_slower_than_any_slot_for_them_are_named(
+    rate: float, gpus: int, hosts: int, named: bool
+) -> None:
+    record = table(rate, "NVIDIA GeForce RTX 4090", gpus, hosts)
+    findings = found(Snapshot("files"), records=(record,))
+    assert [each.name for each in findings] == ["below-expected"] * named
+    assert all("less than a slot for a GPU gives" in each.title for each in findings)
+
+
+def test_a_card_known_by_its_name_may_lie_in_a_slot_of_half_of_its_lanes() -> None:
+    assert found(Snapshot("files"), records=(table(2.9, "Tesla T4", 4),)) == []
+    (finding,) = found(Snapshot("files"), records=(table(2.2, "Tesla T4", 4),))
+    assert finding.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("gpu", "gpus", "hosts", "why"),
+    [
+        ("NVIDIA H100 80GB HBM3", 8, 2, "nothing says which NICs the 2 nodes have"),
+        ("AMD Instinct MI300X", 8, 1, "nothing here predicts AMD Instinct MI300X"),
+        ("NVIDIA A10G", 8, 1, "nothing is known of the links between 8 x NVIDIA A10G"),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", 2, 1, "nothing is known of the links between 2 x NVIDIA H100"),
+    ],
+)
+def test_a_table_that_nothing_is_expected_of_is_not_called_healthy(
+    gpu: str, gpus: int, hosts: int, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"#  Rank {i:2} Group  0 Pid {i + 1} on n{i // gpus} device  {i % gpus} [0x{i % gpus + 1:02x}] {gpu}"
+             for i in range(gpus * hosts)]  # fmt: skip
+    lines += ["#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong"]
+    figures = f"10737.4 100.00 {200 - 200 / (gpus * hosts):.2f} 0"
+    lines += [f"1073741824 268435456 float sum -1 {figures} {figures}"]
+    lines += ["# Out of bounds values : 0 OK"]
+    path = tmp_path / "job.log"
+    path.write_text("\n".join(lines) + "\n")
+    assert main(["doctor", str(path)]) == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "verdict: cannot judge" in said and why in said
