@@ -1,5 +1,5 @@
-// Writes a recording. X; memory for the ring comes a mebibyte at a
-// time, so that a short run takes little and a full disk loses calls instead of the program.
+// Writes a recording. Room for the ring comes a mebibyte at a time, so that a short run takes little, and a full disk
+// loses calls instead of the program.
 #include "library/record/recording.h"
 
 #include <fcntl.h>
@@ -27,6 +27,12 @@ constexpr std::uint64_t chunk_bytes = 1 << 20;
 constexpr int max_programs = 1000;
 // Times of a sample; of all calls as many as calls.
 constexpr std::uint64_t sampled_times = 1 << 16;
+constexpr std::uint64_t entry_bytes = 32;
+static_assert(sizeof(Call) == entry_bytes && sizeof(Time) == entry_bytes);
+constexpr std::uint64_t entries_of_chunk = chunk_bytes / entry_bytes;
+// A ring of more than so many entries (8 MiB) keeps the newest 4 MiB in the program's memory; the file has all of them.
+constexpr std::uint64_t small_ring = 1 << 18;
+constexpr std::uint64_t entries_in_memory = 1 << 17;
 
 std::uint64_t clock_ns(clockid_t clock) {
   timespec now{};
@@ -77,6 +83,12 @@ Recording* make() {
   }
 }
 
+// The first page, by a write: kernels before 5.14 leave it to the first call.
+void take_in(void* ring) {
+  constexpr int populate_write = 23;
+  ::madvise(ring, std::size_t(::sysconf(_SC_PAGESIZE)), populate_write);
+}
+
 }  // namespace
 
 Settings Settings::from_environment() {
@@ -116,6 +128,8 @@ void Recording::make_file(const std::string& folder, const ProcessIdentity& who)
     path_ = name + text("-%d.busbwrec", turn);
   }
   if (file_ < 0) fail(path_ + " cannot be made");
+  struct stat made{};
+  if (::fstat(file_, &made) == 0) file_device_ = made.st_dev, file_number_ = made.st_ino;
 }
 
 // So many bytes, the first of them with memory behind them.
@@ -178,6 +192,9 @@ Recording::Recording(const Settings& settings) {
   header_->monotonic_ns = start_ns_;
   header_->launched_rank = launched_rank();
   header_->mapped_at = std::uint64_t(reinterpret_cast<std::uintptr_t>(memory));
+  // Not within the program's calls: a file system that reads ahead takes milliseconds for the first page.
+  if (back_up_to(0)) take_in(calls_);
+  if (times && back_times_up_to(0)) take_in(times_);
   std::snprintf(header_->host, sizeof header_->host, "%s", host_name().c_str());
   // Last: a reader that sees it may read the rest.
   std::atomic_thread_fence(std::memory_order_release);
@@ -210,13 +227,33 @@ bool Recording::back_up_to(std::uint64_t number) {
     if (number < backed) return true;
     const std::uint64_t at = header_->calls_at + backed * sizeof(Call);
     const std::uint64_t bytes = std::min(chunk_bytes, header_->calls_at + (mask_ + 1) * sizeof(Call) - at);
-    if (::posix_fallocate(file_, off_t(at), off_t(bytes)) != 0) {
+    if (!back(at, bytes)) {
       full_.store(true, std::memory_order_relaxed);
       return false;
     }
     header_->backed.store(backed + bytes / sizeof(Call), std::memory_order_release);
   }
   return number < header_->backed.load(std::memory_order_relaxed);
+}
+
+// A program that closes all descriptors closes ours too, and its own file may have the number now.
+bool Recording::back(std::uint64_t at, std::uint64_t bytes) {
+  const auto is_ours = [this](int file) {
+    struct stat now{};
+    return ::fstat(file, &now) == 0 && now.st_dev == file_device_ && now.st_ino == file_number_;
+  };
+  const bool is_here = is_ours(file_);
+  const int file = is_here ? file_ : ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  const bool backed = file >= 0 && is_ours(file) && ::posix_fallocate(file, off_t(at), off_t(bytes)) == 0;
+  if (file >= 0 && !is_here) ::close(file);
+  return backed;
+}
+
+// Before the first entry of a chunk is written, the one that was written longest ago leaves the memory, not the file.
+void Recording::let_go(void* entries, std::uint64_t place, std::uint64_t room) {
+  if (room <= small_ring) return;
+  const std::uint64_t oldest = (place + room - entries_in_memory) % room;
+  ::madvise(static_cast<unsigned char*>(entries) + oldest * entry_bytes, chunk_bytes, MADV_DONTNEED);
 }
 
 Call* Recording::place(std::uint64_t number) {
@@ -226,6 +263,7 @@ Call* Recording::place(std::uint64_t number) {
     header_->lost.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
+  if (place % entries_of_chunk == 0) let_go(calls_, place, mask_ + 1);
   return calls_ + place;
 }
 
@@ -235,7 +273,7 @@ Ticket Recording::begin(Communicator* on, const Given& given, std::uint64_t now)
   // Clocks of two threads may differ by a part of a microsecond.
   ticket.begun_ns = now = std::max(now, start_ns_);
   std::uint64_t sequence = 0;
-  const std::uint64_t root = given.root < 0 ? 0xfffff : std::uint64_t(given.root) & 0xfffff;
+  const std::uint64_t root = std::uint64_t(given.root) & 0xfffff;
   ticket.how = (std::uint64_t(given.kind) & 0x1f) | (given.launched ? how_launched : 0) |
                (std::uint64_t(given.type) & 0xf) << 6 | std::uint64_t(given.op > 4 ? 7 : given.op) << 10 |
                (std::uint64_t(given.flags) & 7) << 13 | root << 16 | (std::uint64_t(given.group) & 0xfff) << 36;
@@ -292,7 +330,7 @@ bool Recording::back_times_up_to(std::uint64_t place) {
   while (times_backed_ <= place) {
     const std::uint64_t at = header_->times_at + times_backed_ * sizeof(Time);
     const std::uint64_t bytes = std::min(chunk_bytes, header_->file_bytes - at);
-    if (::posix_fallocate(file_, off_t(at), off_t(bytes)) != 0) return false;
+    if (!back(at, bytes)) return false;
     times_backed_ += bytes / sizeof(Time);
   }
   return true;
@@ -303,6 +341,7 @@ void Recording::time(const Ticket& ticket, std::uint64_t begun_ns, std::uint64_t
   const std::uint64_t number = header_->times.load(std::memory_order_relaxed);
   const std::uint64_t place = number & (header_->time_capacity - 1);
   if (!back_times_up_to(place)) return miss_time();
+  if (place % entries_of_chunk == 0) let_go(times_, place, header_->time_capacity);
   Time& time = times_[place];
   time.number.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);

@@ -22,14 +22,17 @@ struct Settings {
   static Settings from_environment();
 };
 
+// In place of a root: there is none; there is none, and what is sent lies where what is received comes.
+constexpr std::int64_t no_root = -1, in_place = -2;
+
 // A call as its caller gave it.
 struct Given {
   Kind kind = Kind::none;
   std::uint64_t count = 0;
   std::uint32_t type = 0;
   std::uint32_t op = 0;
-  // -1 for collectives without a root.
-  std::int64_t root = -1;
+  // no_root, or in_place, for collectives without a root.
+  std::int64_t root = no_root;
   const void* stream = nullptr;
   std::uint8_t flags = 0;
   std::uint16_t group = 0;
@@ -90,9 +93,13 @@ class Recording {
   Call* place(std::uint64_t number);
   bool back_up_to(std::uint64_t number);
   bool back_times_up_to(std::uint64_t place);
+  bool back(std::uint64_t at, std::uint64_t bytes);
+  static void let_go(void* entries, std::uint64_t place, std::uint64_t room);
 
   std::string path_;
   int file_ = -1;
+  // What file_ was when it was opened.
+  std::uint64_t file_device_ = 0, file_number_ = 0;
   Header* header_ = nullptr;
   Communicator* communicators_ = nullptr;
   Call* calls_ = nullptr;

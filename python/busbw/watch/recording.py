@@ -39,7 +39,7 @@ _SCALED_BY_RANKS = frozenset({"all_gather", "reduce_scatter", "alltoall", "gathe
 _MAX_CALLS = 1 << 32
 _MAX_COMMUNICATORS = 0xFFFF
 _CHUNK = 1 << 15
-_NO_ROOT = 0xFFFFF
+_NO_ROOT, _IN_PLACE = 0xFFFFF, 0xFFFFE
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ class Call:
     host_ns: int | None
     launched: bool = False
     """Run by the launch of a graph that had captured it."""
+    in_place: bool = False
+    """An all-reduce whose result came where its data lay."""
 
 
 @dataclass(frozen=True)
@@ -379,4 +381,5 @@ def _call(number: int, fields: tuple[int, ...]) -> Call:
         begun_ns=(when & 0xFFFFFFFFFFFF) * 64,
         host_ns=host_ns_of(how),
         launched=bool(how >> 5 & 1),
+        in_place=KINDS[how & 0x1F : 1 + (how & 0x1F)] == ("all_reduce",) and how >> 16 & 0xFFFFF == _IN_PLACE,
     )

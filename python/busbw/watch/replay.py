@@ -15,9 +15,10 @@ MAX_CALLS = 4_000_000
 
 MESSAGES = frozenset({"send", "recv"})
 
-Step = tuple[int, int, str, int, int, int, int, int, int, int]
-"""begun_ns from the job's first call, communicator, kind, count, type, operator, root or peer, group, lane, and how
-long after the end of the lane's call before it, in ns; -1 where that is not known."""
+Step = tuple[int, int, str, int, int, int, int, int, int, int, bool, bool]
+"""begun_ns from the job's first call, communicator, kind, count, type, operator, root or peer, group, lane, how long
+after the lane's call before it, in ns (-1 where that is not known), whether that is since its end on the GPU (else
+since its return), and whether the result comes where the data lie."""
 
 
 @dataclass
@@ -56,6 +57,8 @@ class _Rank:
     """When its recording began, by that clock."""
     is_whole: bool
     """The ring has not come round: the first message between two ranks is there."""
+    gpu_ended_ns: dict[int, int]
+    """When a call had ended on the GPU, by its number, where that was timed."""
 
 
 def plan(recordings: Sequence[Recording], ranks: int | None) -> Plan:
@@ -107,7 +110,8 @@ def _read(recording: Recording) -> _Rank:
     order = (header.launched_rank, header.host, header.pid)
     whole = recording.overwritten() == 0 == header.lost
     calls = list(recording.calls())
-    return _Rank(name, header.synchronous, rows, calls, order, header.boot_id, header.monotonic_ns, whole)
+    ended = {time.number: time.begun_ns + time.took_ns for _, time in recording.times()}
+    return _Rank(name, header.synchronous, rows, calls, order, header.boot_id, header.monotonic_ns, whole, ended)
 
 
 def _communicators(made: Plan, kept: dict[int, list[tuple[int, int]]]) -> None:
@@ -138,7 +142,7 @@ def _steps(made: Plan, chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, 
             else:
                 taken.append(call)
         lanes = _lanes(taken)
-        ended: dict[int, int | None] = {}
+        last: dict[int, Call] = {}
         for call in taken:
             identity = rank.rows[call.communicator][0]
             at = call.begun_ns - first
@@ -147,13 +151,10 @@ def _steps(made: Plan, chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, 
             op = OPS.index(call.shape.op) if call.shape.op in OPS else 0
             type_ = TYPES.index(call.shape.type)
             lane = lanes[call.communicator]
-            before = ended.get(lane)
-            pause = -1 if before is None else max(0, call.begun_ns - before)
-            # Where calls come back before they have run, or in a group, their return says nothing.
-            is_known = rank.is_synchronous and not call.group and call.host_ns is not None
-            ended[lane] = call.begun_ns + (call.host_ns or 0) if is_known else None
-            step = (at, numbers[identity], call.shape.kind, call.shape.count, type_, op, root, call.group, lane, pause)
-            made.ranks[number].steps.append(step)
+            pause, on_gpu = _pause(rank, last.get(lane), call)
+            last[lane] = call
+            step = (at, numbers[identity], call.shape.kind, call.shape.count, type_, op, root, call.group, lane)
+            made.ranks[number].steps.append((*step, pause, on_gpu, call.in_place))
             made.span_ns = max(made.span_ns, at)
             launched += call.launched
             if rank.is_synchronous and not call.group and call.host_ns is not None:
@@ -161,6 +162,22 @@ def _steps(made: Plan, chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, 
                 made.ranks[number].recorded_ns.setdefault(key, []).append(call.host_ns)
     if launched:
         made.notes.append(f"{launched:,} calls of launched graphs are issued one by one, as there are no graphs here")
+
+
+def _pause(rank: _Rank, before: Call | None, call: Call) -> tuple[int, bool]:
+    """How long after the lane's call before it a call came: after its end on the GPU, or after its return.
+
+    Who called when the GPU had ended the last call may have waited for it. Without times there the return of a call
+    that comes back before it has run says nothing, nor does one within a group.
+    """
+    if before is None:
+        return -1, False
+    ended_ns = rank.gpu_ended_ns.get(before.number)
+    if ended_ns is not None and ended_ns <= call.begun_ns:
+        return call.begun_ns - ended_ns, True
+    if before.group or before.host_ns is None or (ended_ns is None and not rank.is_synchronous):
+        return -1, False
+    return max(0, call.begun_ns - before.begun_ns - before.host_ns), False
 
 
 def _firsts(chosen: Sequence[_Rank]) -> dict[int, int]:

@@ -116,6 +116,8 @@ class Prepared(NamedTuple):
 
     at_ns: int
     pause_ns: int
+    on_gpu: bool
+    """The pause begins when the GPU has ended the call before."""
     part: list[list[Any]]
     function: Any
     words: list[Any]
@@ -155,6 +157,9 @@ class Lane:
             self._memory.begin()
             ended_ns = 0
             for number, one in enumerate(self._prepared, 1):
+                if gaps and one.on_gpu:
+                    self._memory.wait()
+                    ended_ns = time.monotonic_ns()
                 # A rank that lost its processor for a while goes on at its pace, as the job did.
                 moment_ns = start_ns + one.at_ns if one.pause_ns < 0 else ended_ns + one.pause_ns
                 if gaps and moment_ns > time.monotonic_ns():
@@ -185,9 +190,9 @@ class Lane:
         made = []
         for part in self._parts:
             step = part[0]
-            shape = tuple(step[1:7])
+            shape = (*step[1:7], step[11])
             function, words, samples = (None, [], []) if step[7] else known.get(shape, (None, [], []))
-            made.append(Prepared(step[0], step[9], part, function, words, samples))
+            made.append(Prepared(step[0], step[9], step[10], part, function, words, samples))
             if not step[7] and shape not in known:
                 known[shape] = (*self._call(step), self.times.setdefault(key_of(step), []))
         return made
@@ -198,7 +203,8 @@ class Lane:
     def _call(self, step: list[Any], at: int = 0) -> tuple[Any, list[Any]]:
         _, place, kind, count, type_, op, root = step[:7]
         many, comm, stream = ctypes.c_size_t(count), self._rank.comms[place], self._memory.stream
-        send, receive = self.send.at(0), self.receive.at(at)
+        receive = self.receive.at(at)
+        send = receive if step[11] else self.send.at(0)
         function = getattr(self._rank.nccl, FUNCTIONS[kind])
         if kind in MESSAGES:
             return function, [send if kind == "send" else receive, many, type_, root, comm, stream]
@@ -248,7 +254,7 @@ class Lane:
                 self._look(step, place)
 
     def _is_first(self, part: list[list[Any]]) -> bool:
-        shape = tuple(tuple(step[1:7]) for step in part)
+        shape = tuple((*step[1:7], step[11]) for step in part)
         if shape in self._seen or len(self._seen) >= MAX_CHECKED or encoded(part[0][4], 1) is None:
             return False
         self._seen.add(shape)
@@ -259,7 +265,10 @@ class Lane:
         if self._ones != step[4]:
             self.send.fill(one)
             self._ones = step[4]
-        self.receive.clear()
+        if step[11]:
+            self.receive.fill(one)
+        else:
+            self.receive.clear()
 
     def _look(self, step: list[Any], at: int) -> None:
         """Three elements of what was received."""

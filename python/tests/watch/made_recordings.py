@@ -30,6 +30,7 @@ class Made:
     stream: int = 0
     launched: bool = False
     gpu_ns: int | None = None
+    in_place: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,11 @@ def write(
     sequences = [0] * len(rows)
     for number, call in enumerate(calls, 1):
         sequences[call.place] += 1
+        root = 0xFFFFF - call.in_place if call.root is None else call.root
         how = (
             KINDS.index(call.kind) | call.launched << 5
             | TYPES.index(call.type) << 6 | OPS.index(call.op) << 10 | call.flags << 13
-            | (0xFFFFF if call.root is None else call.root) << 16 | call.group << 36 | packed(call.host_ns) << 48
+            | root << 16 | call.group << 36 | packed(call.host_ns) << 48
         )  # fmt: skip
         sequence = sequences[call.place] if call.sequence is None else call.sequence
         at = CALLS_AT + (number - 1) % room * CALL.size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -23,13 +24,17 @@ CALLS = BUILD / "bin" / "busbw_test_record_calls"
 pytestmark = pytest.mark.skipif(not CALLS.exists(), reason="the recorder's test program is not built; see BUSBW_BUILD")
 
 
-def record(folder: Path, ring: int, calls: int, threads: int) -> Path:
-    done = subprocess.run(
-        [CALLS, folder, str(ring), str(calls), str(threads)], timeout=120, capture_output=True, check=False
-    )
+def record(folder: Path, ring: int, calls: int, threads: int, *more: str | Path) -> Path:
+    return told(folder, ring, calls, threads, *more)[0]
+
+
+def told(folder: Path, ring: int, calls: int, threads: int, *more: str | Path) -> tuple[Path, str]:
+    """The recording, and what its program said."""
+    words = [CALLS, folder, str(ring), str(calls), str(threads), *more]
+    done = subprocess.run(words, timeout=120, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     (path,) = find(folder)
-    return path
+    return path, done.stdout
 
 
 def test_the_layout_is_that_of_the_native_half() -> None:
@@ -53,11 +58,23 @@ def test_every_call_is_there_once_and_whole(tmp_path: Path) -> None:
 
 
 def test_a_million_calls_fit_into_a_ring_of_its_usual_size(tmp_path: Path) -> None:
-    path = record(tmp_path, 1 << 20, 1_000_000, 1)
+    """And the program's memory holds the newest of them."""
+    path, said = told(tmp_path, 1 << 20, 1_000_000, 1)
     with Recording(path) as recording:
         assert (recording.header().calls, recording.header().lost, recording.overwritten()) == (1_000_000, 0, 0)
         assert sum(1 for _ in recording.raw_calls()) == 1_000_000
     assert path.stat().st_size <= (1 << 20) * 32 + (1 << 20)
+    found = re.search(r"(-?[0-9]+) KiB more in memory", said)
+    assert found and 3000 < int(found[1]) < 8000, said
+
+
+def test_a_file_that_has_the_number_of_the_recording_is_left_alone(tmp_path: Path) -> None:
+    """Daemons close every descriptor. The recording goes on beyond its first mebibyte by its name."""
+    (tmp_path / "folder").mkdir()
+    with Recording(record(tmp_path / "folder", 65536, 40_000, 1, "closes", tmp_path / "mine")) as recording:
+        assert (recording.header().calls, recording.header().lost) == (40_000, 0)
+        assert [call.number for call in recording.calls()] == list(range(1, 40_001))
+    assert (tmp_path / "mine").read_bytes() == b"mine"
 
 
 def test_a_ring_that_has_come_round_says_how_many_it_no_longer_holds(tmp_path: Path) -> None:

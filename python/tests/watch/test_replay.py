@@ -136,7 +136,7 @@ def test_it_replays_over_the_cpu_library_and_checks_results(tmp_path: Path, opti
 def test_a_wrong_result_is_counted(kind: str, type_: int, written: float, wrong: int) -> None:
     written_bytes = (encoded(type_, int(written)) or b"") * (75 if kind == "all_gather" else 25)
     ready = Ready(lambda receive: ctypes.memmove(receive, written_bytes, len(written_bytes)))
-    lane = Lane(ready, [[0, 0, kind, 25, type_, 0, 0, 0, 0, -1]])
+    lane = Lane(ready, [[0, 0, kind, 25, type_, 0, 0, 0, 0, -1, False, False]])
     lane.run(gaps=False, start_ns=0)
     assert (lane.failed, lane.wrong) == (None, wrong)
 
@@ -298,6 +298,47 @@ def test_a_pause_is_not_known_where_a_return_says_nothing(tmp_path: Path, synchr
         calls = [Made(0, 6400, group=group), Made(64_000, 6400)]
         write(tmp_path, rank, [Row(rank, 2)], calls, synchronous=synchronous)
     assert {step[9] for rank in planned(tmp_path).ranks for step in rank.steps} == {-1}
+
+
+def test_over_nccl_a_rank_waits_for_the_gpu_where_the_job_came_after_its_end(tmp_path: Path) -> None:
+    """The second call came 10 us after the first had ended on the GPU; the third while the second ran; the fourth
+    after one that was not timed."""
+    calls = [Made(0, 6400, gpu_ns=54_000), Made(64_000, 6400, gpu_ns=100_000), Made(80_000, 6400), Made(960_000, 6400)]
+    for rank in range(2):
+        write(tmp_path, rank, [Row(rank, 2)], calls, synchronous=False)
+    for rank in planned(tmp_path).ranks:
+        assert [step[9:11] for step in rank.steps] == [(-1, False), (10_000, True), (9_600, False), (-1, False)]
+
+
+def test_a_lane_waits_for_the_gpu_before_such_a_pause_alone() -> None:
+    """And only where pauses are replayed."""
+    for gaps, waits in ((True, 2), (False, 1)):
+        lane = Lane(
+            Ready(lambda _: None),
+            [[0, 0, "all_reduce", 1, 7, 0, 0, 0, 0, *each, False] for each in ((-1, False), (10, True))],
+        )
+        done: list[str] = []
+        lane._memory.wait = lambda done=done: done.append("wait")  # type: ignore[method-assign]
+        lane.run(gaps=gaps, start_ns=0)
+        assert lane.failed is None
+        assert len(done) == waits, "and once at the end"
+
+
+def test_an_all_reduce_in_place_is_replayed_in_place(tmp_path: Path) -> None:
+    """And its result is looked at where its data lay."""
+    for rank in range(2):
+        calls = [Made(0, in_place=True), Made(10**6), Made(2 * 10**6, kind="all_gather")]
+        write(tmp_path, rank, [Row(rank, 2)], calls)
+    steps = planned(tmp_path).ranks[0].steps
+    assert [(step[6], step[11]) for step in steps] == [(0, True), (0, False), (0, False)]
+    for in_place, is_same in ((True, True), (False, False)):
+        words: list[Any] = []
+        lane = Lane(Ready(lambda _: None), [[0, 0, "all_reduce", 25, 7, 0, 0, 0, 0, -1, False, in_place]] * 2)
+        lane._rank.nccl = type("Library", (), {"ncclAllReduce": lambda _, *given, to=words: to.append(given) or 0})()
+        lane._prepared = lane._ready()
+        lane.run(gaps=False, start_ns=0)
+        assert lane.failed is None and len(words) == 2
+        assert all((each[0].value == each[1].value) == is_same for each in words)
 
 
 def test_hosts_have_their_own_first_call(tmp_path: Path) -> None:

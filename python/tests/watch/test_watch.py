@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from busbw.watch.recording import Recording
+
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
 JOB = Path(__file__).with_name("job.py")
@@ -39,6 +41,8 @@ def test_a_healthy_job_is_summed_up_and_nothing_else_is_said(tmp_path: Path) -> 
     assert f"{RANKS * 2 * 150:,} calls on 8 communicators' ranks in 4 processes" in done.stderr
     assert len(list((tmp_path / "kept").glob("*.busbwrec"))) == RANKS
     assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o700
+    with Recording(next((tmp_path / "kept").iterdir())) as recording:
+        assert {(call.in_place, call.shape.root) for call in recording.calls()} == {(True, None)}
     again = subprocess.run(
         [sys.executable, "-m", "busbw", "watch", "--late", "1000s", "--read", str(tmp_path / "kept")],
         capture_output=True,
