@@ -1,5 +1,5 @@
-// What the plugin decides for one communicator: the newest interface, to which versions.cc adapts the
-// older ones.
+// What the plugin decides for one communicator: the newest interface, to which each file v2.cc to v7.cc adapts an
+// older.
 //
 // It can only help or stay out of the way: whatever is wrong with the table, NCCL decides by itself, after one sentence
 // in NCCL's log. Every function returns ncclSuccess then, since newer NCCL fail the call on anything else.

@@ -1,0 +1,27 @@
+// Version 6: version 5, and the plugin may set how large the pieces of a call are.
+#include "library/tuner/tuner.h"
+
+namespace {
+
+using namespace busbw::tuner;
+
+ncclResult_t init(void** context, std::uint64_t /*communicator*/, std::size_t ranks, std::size_t nodes, Logger logger,
+                  DomainInfo* /*domains*/, Constants* /*constants*/) {
+  return begin(context, ranks, nodes, logger);
+}
+
+ncclResult_t get_coll_info(void* context, Function function, std::size_t bytes, int /*pipelined*/, float** costs,
+                           int rows, int columns, int /*registered*/, int* channels) {
+  // NCCL's table is one piece behind this type.
+  return choose(context, function, bytes, reinterpret_cast<float*>(costs), rows, columns, channels);
+}
+
+ncclResult_t get_chunk_size(void* context, Function function, std::size_t bytes, int algorithm, int protocol,
+                            int /*channels*/, std::size_t* chunk_bytes) {
+  return choose_chunk(context, function, bytes, algorithm, protocol, chunk_bytes);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default")))
+const TunerV6 ncclTunerPlugin_v6 = {plugin_name, init, get_coll_info, end, get_chunk_size};
