@@ -166,6 +166,8 @@ class Scanning:
             if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
                 if "Init COMPLETE" in raw:
                     self.alive = number
+                elif " COMPLETE" in raw:  # the end of a communicator: its ranks had found each other
+                    self.began = (0, "")
                 return True
         elif "NCCL WARN" in raw:
             kinds["nccl"] += 1

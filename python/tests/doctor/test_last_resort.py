@@ -142,6 +142,7 @@ def test_an_error_in_unknown_words_is_told_by_the_part_it_names(line: str, name:
         ('NCCL version 2.27.5+cuda12.9\n"POST /flux HTTP/1.1" 200 OK\n', False),
         ("NCCL version 2.27.5+cuda12.9\nRuntimeError: CUDA out of memory\n", False),
         ("loading flux\n", False),
+        ("n0:1:2 [0] NCCL INFO Using network IB\nn0:1:2 [0] NCCL INFO comm 0xa rank 0 - Destroy COMPLETE\n", False),
     ],
 )
 def test_a_log_that_ends_where_ranks_look_for_each_other_is_told(text: str, stuck: bool, tmp_path: Path) -> None:
