@@ -68,7 +68,7 @@ def ceiling(fabric: Fabric, collective: str, gpus: int, nodes: int) -> Ceiling:
     """
     ranks = gpus * nodes
     found: list[Ceiling] = []
-    ports = _ports_GBps(fabric, gpus)
+    ports = _ports_GBps(fabric, gpus, nodes)
     if gpus > 1 and ports:
         # A switch that adds needs S from each GPU, and bus bandwidth counts 2 S (n - 1) / n.
         sharp = 2 * (ranks - 1) / ranks if collective == "all_reduce" and (fabric.multicast or nodes > 1) else 1.0
@@ -87,12 +87,13 @@ def _anything(collective: str, ranks: int) -> float:
     return ANY_LINK_GBPS * (2 * (ranks - 1) / ranks if collective == "all_reduce" else 1.0)
 
 
-def _ports_GBps(fabric: Fabric, gpus: int) -> float:
+def _ports_GBps(fabric: Fabric, gpus: int, nodes: int) -> float:
     counted = nccl_nvlink_GBps(fabric.sm)
     line = NVLINK_GBPS.get(nvlink_generation(fabric.sm) or 0, 0.0)
     nvlink = fabric.nvlink_GBps * max(1.0, line / counted) if counted else fabric.nvlink_GBps
-    # Beyond an island a GPU has its PCIe link besides.
-    beside = fabric.pcie_GBps if gpus > fabric.island or not nvlink else 0.0
+    # Beyond an island, and to other nodes, a GPU has its PCIe link besides.
+    apart = gpus > fabric.island or nodes > 1
+    beside = fabric.pcie_GBps if apart or not nvlink else 0.0
     if beside or not nvlink:
         beside = max(beside, pcie_of_sm(fabric.sm))
     return nvlink + beside
@@ -126,8 +127,8 @@ def fabric_of(run: Run, machine: str | None = None, live: Machine | None = None)
     names = {rank.device.name for rank in run.ranks if rank.device}
     name = names.pop() if len(names) == 1 else ""
     known = product(name)
-    if known is None or known.nvlinks is None or place is None or place.nodes > 1:
-        return None
+    if known is None or known.nvlinks is None or place is None:
+        return None  # of several nodes the GPUs' own links bound it, whatever NICs they have
     links = (nccl_nvlink_GBps(known.sm) or 0.0) * known.nvlinks
     return Fabric(f"{place.gpus} x {name}", place.gpus, known.sm, links, place.gpus, place.gpus > 2 and bool(links),
                   pcie_of_sm(known.sm))  # fmt: skip

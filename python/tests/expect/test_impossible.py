@@ -205,3 +205,15 @@ def test_an_import_marks_and_says_it(tmp_path, capsys) -> None:
 def test_marking_nothing_changes_nothing() -> None:
     healthy = record(*HEALTHY)
     assert marked(healthy, []) is healthy
+
+
+@pytest.mark.parametrize(("rate", "name", "impossible"), [
+    (3000.0, "NVIDIA H100 80GB HBM3", True), (800.0, "NVIDIA H100 80GB HBM3", False), (3000.0, "NVIDIA GB200", False),
+])  # fmt: skip
+def test_of_several_nodes_without_named_nics_the_gpus_own_links_bound_it(
+    rate: float, name: str, impossible: bool
+) -> None:
+    wrong = record(row(0, 1 << 30, (1 << 30) * 1.875 / rate / 1e3, ranks=16), ranks=16, hosts=2, name=name)
+    found = find(wrong, fabric_of(wrong.run))
+    assert len(found) == impossible
+    assert all("carry 513 GB/s each way" in each.limit for each in found), "NVLink and PCIe of one GPU"
