@@ -78,9 +78,9 @@ def read_start(path: str | Path, most: int, *, what: str = "") -> bytes:
 
 
 def read_text(path: str | Path, most: int, *, what: str = "", hint: str) -> str:
-    """As `read_bytes`, of text in UTF-8."""
+    """As `read_bytes`, of text in UTF-8, without the mark that some editors put before it."""
     try:
-        return read_bytes(path, most, what=what, hint=hint).decode()
+        return read_bytes(path, most, what=what, hint=hint).decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
         raise UserError(f"{_called(what, path)} is no text in UTF-8") from None
 

@@ -304,8 +304,9 @@ def _given(args: Args, *, may_miss: bool = False) -> tuple[Fabric, Options, Resu
 
 def _fabric(args: Args) -> Fabric | None:
     from busbw.base.files import read_text
-    from busbw.fleet.fabric import expand, fabric_of, read_pods
-    from busbw.launch.hosts import read_hostfile
+    from busbw.fleet.fabric import expand, fabric_of
+    from busbw.fleet.pods import read_pods
+    from busbw.launch.hosts import once, read_hostfile
 
     if args.hosts and args.hostfile:
         raise UsageError("--hosts and --hostfile both name the nodes; give one of them")
@@ -319,7 +320,7 @@ def _fabric(args: Args) -> Fabric | None:
     if args.hosts is not None:
         nodes = expand(args.hosts)
     elif args.hostfile:
-        nodes = tuple(host.name for host in read_hostfile(Path(args.hostfile)))
+        nodes = once(read_hostfile(Path(args.hostfile)))
     elif pods:
         nodes = tuple(pods)
     else:

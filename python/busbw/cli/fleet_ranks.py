@@ -68,12 +68,12 @@ def _named(args: Args) -> tuple[str, ...]:
     from pathlib import Path
 
     from busbw.fleet.fabric import expand
-    from busbw.launch.hosts import read_hostfile
+    from busbw.launch.hosts import once, read_hostfile
 
     try:
         if args.hosts:
             return expand(args.hosts)
-        return tuple(host.name for host in read_hostfile(Path(args.hostfile))) if args.hostfile else ()
+        return once(read_hostfile(Path(args.hostfile))) if args.hostfile else ()
     except UserError:
         return ()  # rank 0 says it when it reads them again
 

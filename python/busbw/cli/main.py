@@ -39,10 +39,7 @@ def _guarded(words: list[str]) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        from busbw.base.secrets import hide
-
-        # A sentence may quote an address or a command line of the user's.
-        print(f"busbw: {hide(str(error))}", file=sys.stderr)
+        _tell(error, words)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -59,6 +56,24 @@ def _guarded(words: list[str]) -> int:
     except MemoryError:
         print("busbw: there is not enough memory for this", file=sys.stderr)
         return 1
+
+
+def _tell(error: UserError, words: list[str]) -> None:
+    from busbw.base.secrets import hide
+
+    if words[:1] != ["fleet"] or not _another_speaks():
+        # A sentence may quote an address or a command line of the user's.
+        print(f"busbw: {hide(str(error))}", file=sys.stderr)
+
+
+def _another_speaks() -> bool:
+    """Whether rank 0 of several says the same of the same words."""
+    from busbw.launch.place import find_place
+
+    try:
+        return find_place(os.environ).rank > 0
+    except UserError:
+        return False
 
 
 def _no_more_output() -> None:

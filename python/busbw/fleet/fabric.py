@@ -1,13 +1,13 @@
 """What is known of a fabric before anything is measured: nodes, the pod (leaf switches) of each, rails.
 
-Sources: names alone, Slurm's topology.conf (tree plugin: SwitchName lines; block plugin: BlockName lines), or lines of
-`node pod`. A rail is the network that the NICs of one index form over all nodes.
+Sources: names alone, or a topology as fleet/pods.py reads it. A rail is the network that the NICs of one index form
+over all nodes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from busbw.base.errors import UserError
@@ -106,45 +106,12 @@ def _expand_one(part: str) -> Iterator[str]:
             yield from _expand_one(f"{part[: found.start()]}{number:0{len(first)}d}{part[found.end() :]}")
 
 
-def read_pods(text: str, where: str) -> dict[str, str]:
-    """The pod of each node, from the text of a topology.conf or from lines of `node pod`."""
-    pods: dict[str, str] = {}
-    named = 0
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = raw.partition("#")[0].strip()
-        if not line:
-            continue
-        words = dict(_pairs(line))
-        pod = words.get("switchname") or words.get("blockname")
-        if pod and "nodes" in words:
-            names: Sequence[str] = expand(words["nodes"])
-        elif pod or "blocksizes" in words:
-            continue  # a switch of switches
-        elif len(plain := line.split()) == 2 and "=" not in line:
-            names, pod = (plain[0],), plain[1]
-        else:
-            raise UserError(
-                f"{where}:{number}: '{line[:60]}' is neither `SwitchName=... Nodes=...`, `BlockName=... Nodes=...` nor "
-                f"`node pod`"
-            )
-        if (named := named + len(names)) > 2 * MOST_NODES:
-            raise UserError(f"{where}:{number}: more than {2 * MOST_NODES} nodes are named; plan a part of them")
-        for name in names:
-            if pods.setdefault(name, pod) != pod:
-                raise UserError(f"{where}:{number}: {name} is below {pods[name]} and {pod}; a node has one leaf switch")
-    return pods
-
-
-def _pairs(line: str) -> Iterator[tuple[str, str]]:
-    for word in line.split():
-        key, equals, value = word.partition("=")
-        if equals:
-            yield key.lower(), value
-
-
 def fabric_of(nodes: Iterable[str], pods: Mapping[str, str], rails: int) -> Fabric:
     """Nodes with what the topology says of them; nodes that it does not name are in no pod."""
     names = tuple(nodes)
-    if pods and not set(names) & set(pods):
+    # gpu1.site.org is gpu1 in Slurm's files.
+    known = {name: name if name in pods else name.partition(".")[0] for name in names}
+    found = {name: pods[short] for name, short in known.items() if short in pods}
+    if pods and not found:
         raise UserError("the topology names none of these nodes; is it another cluster's?")
-    return Fabric(names, {name: pods[name] for name in names if name in pods}, rails)
+    return Fabric(names, found, rails)

@@ -20,6 +20,8 @@ from busbw.fleet.steps import Step, carry_out
 from busbw.fleet.trial import INSIDE, Knowledge, Outcome, Trial
 from busbw.fleet.words import Launching, launch, traffic
 
+LEAST_FREE = 64 << 10
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -122,6 +124,15 @@ def waves(trials: Sequence[Trial], limits: Limits, *, by_turns: bool = False) ->
             yield wave
 
 
+def _refuse_full_disk(folder: Path) -> None:
+    """Groups that failed beside a full disk could not write what they measured: no node is to blame."""
+    with suppress(OSError):
+        free = os.statvfs(folder)
+        if free.f_bavail * free.f_frsize < LEAST_FREE or (free.f_files and not free.f_favail):
+            raise StoppedError(f"{folder} is full, so that groups failed; make room there, and the same command "
+                               "goes on")  # fmt: skip
+
+
 def _measure(wave: Sequence[Trial], how: Launching, file: Path, limits: Limits) -> list[Outcome]:
     folder = file.with_name(file.name + ".work")
     folder.mkdir(exist_ok=True)
@@ -130,4 +141,6 @@ def _measure(wave: Sequence[Trial], how: Launching, file: Path, limits: Limits) 
     outcomes = carry_out(steps, how, limits.trial_seconds)
     with suppress(OSError):
         folder.rmdir()
+    if any(not each.samples for each in outcomes):
+        _refuse_full_disk(file.absolute().parent)
     return outcomes

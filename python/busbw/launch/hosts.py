@@ -39,7 +39,14 @@ def parse_hostfile(text: str, where: str) -> tuple[Host, ...]:
 def read_hostfile(path: Path) -> tuple[Host, ...]:
     """The hosts of a file."""
     data = read_bytes(path, MOST_BYTES, what="the host file", hint="it is hardly a list of hosts")
-    return parse_hostfile(data.decode(errors="replace"), str(path))
+    return parse_hostfile(data.decode(errors="replace").removeprefix("\ufeff"), str(path))
+
+
+def once(hosts: Sequence[Host]) -> tuple[str, ...]:
+    """The names; PBS, LSF and others write a line for each slot, without a number on it."""
+    told = any(host.slots is not None for host in hosts)
+    names = [host.name for host in hosts]
+    return tuple(names) if told else tuple(dict.fromkeys(names))
 
 
 def check_names(names: Sequence[str], limit_s: float = RESOLVE_SECONDS) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from busbw.base.errors import UserError
-from busbw.fleet.fabric import expand, fabric_of, read_pods
+from busbw.base.files import read_text
+from busbw.fleet.fabric import expand, fabric_of
 from busbw.fleet.options import Options
+from busbw.fleet.pods import read_pods
 from busbw.fleet.results import head_line, read, result_line
 from busbw.fleet.trial import Outcome, Trial
 from busbw.fleet.words import compressed
+from busbw.launch.hosts import once, parse_hostfile
 
 TREE = """\
 # from slurm.conf's neighbour
@@ -56,6 +60,7 @@ def test_topologies_of_tree_block_and_lines_agree_on_pods() -> None:
         (lambda: fabric_of(("a", "b", "a"), {}, 1), "a is named twice"),
         (lambda: fabric_of(("a", "b"), {"x1": "p"}, 1), "another cluster's"),
         (lambda: read_pods("SwitchName=l1 Nodes=a\nSwitchName=l2 Nodes=a\n", "t"), "t:2: a is below l1 and l2"),
+        (lambda: read_pods("SwitchName=l1 Nodes=ALL\n", "t"), "t:1: Nodes=ALL names no node"),
         (lambda: read_pods("hello\n", "t"), "t:1: 'hello' is neither"),
         (lambda: read_pods("a b c d\n", "t"), "t:1"),
     ],
@@ -83,6 +88,12 @@ def test_results_are_read_as_they_were_written() -> None:
     assert fabric is not None and fabric.pods() == {"p": ("a", "b")} and fabric.rails == 2
     assert options is not None and options.smallest_loss == 0.03
     assert results.rounds == [outcomes]
+
+
+def test_a_file_that_an_editor_marked_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(b"\xef\xbb\xbf" + f"{HEAD}\r\n{line()}\r\n".encode())
+    assert len(read(read_text(file, 9999, hint=""), "f")[2].rounds[0]) == 1
 
 
 def test_a_last_line_that_a_kill_cut_off_is_left_out() -> None:
@@ -123,3 +134,58 @@ def test_what_is_no_result_is_one_sentence_with_its_line(text: str, said: str) -
     assert said in str(raised.value)
     assert str(raised.value).startswith("f:2: ")
     assert len(str(raised.value)) < 300
+
+
+AS_SCONTROL_SHOWS_IT = """\
+SwitchName=s0 Level=0 LinkSpeed=1 Nodes=tux[0-1]
+SwitchName=s1 Level=0 LinkSpeed=1 Nodes=tux[2-3]
+SwitchName=s2 Level=1 LinkSpeed=1 Nodes=tux[0-3] Switches=s[0-1]
+SwitchName=s9 Level=0 LinkSpeed=1 Nodes=(null)
+"""
+BLOCKS_OF_SCONTROL = """\
+BlockName=s0 BlockIndex=0 Nodes=tux[0-1] BlockSize=2
+BlockName=s1 BlockIndex=1 Nodes=tux[2-3] BlockSize=2
+AggregatedBlock=s[0-1] BlockIndex=2 Nodes=tux[0-3] BlockSize=4
+"""
+BY_HAND = 'switchname = s0   Nodes = "tux[0-1]" # left\nSWITCHNAME=s1 \\\n\tNodes=tux[2-3]\nSwitchName=s2 \\\n  Switches=s[0-1]\n'
+YAML = """\
+---
+- topology: flat
+  cluster_default: false
+  flat: true
+- topology: tree
+  cluster_default: true
+  tree:
+    switches:
+      - switch: top     # children first
+        children: s[0-1]
+      - switch: s0
+        nodes: tux[0-1]
+      - nodes: 'tux[2-3]'
+        switch: "s1"
+- topology: blocks
+  block:
+    block_sizes:
+      - 2
+    blocks:
+      - block: b1
+        nodes: tux[0-3]
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [AS_SCONTROL_SHOWS_IT, BLOCKS_OF_SCONTROL, BY_HAND, YAML, f"{YAML}\n".replace("\n", "\r\n")]
+)
+def test_topologies_are_read_however_slurm_writes_them(text: str) -> None:
+    assert read_pods(text, "t") == {"tux0": "s0", "tux1": "s0", "tux2": "s1", "tux3": "s1"}
+
+
+def test_names_with_a_domain_are_below_the_leaf_of_their_short_name() -> None:
+    fabric = fabric_of(("a.lab.org", "b", "c.x"), {"a": "p", "b": "q"}, 1)
+    assert fabric.pods() == {"p": ("a.lab.org",), "q": ("b",), "": ("c.x",)}
+
+
+def test_a_hostfile_of_slots_names_each_node_once_but_no_node_has_its_slots_twice() -> None:
+    lines = parse_hostfile("a\na\nb\na\n", "h")
+    assert once(lines) == ("a", "b")
+    assert once(parse_hostfile("a slots=8\nb:8\na slots=8\n", "h")) == ("a", "b", "a"), "which is told as a mistake"

@@ -147,13 +147,14 @@ def test_a_stranger_at_the_door_is_no_rank(tmp_path: Path) -> None:
         ("n{}", ["--hosts", "other[1-2]"], "other1, on which this job has no rank; it has one on n0, n1"),
         ("n{}", ["--idle"], "--idle asks Slurm"),
         ("n{}", ["--inside", "wires"], "--inside takes nvlink"),
+        ("n{}", ["--rail", "1"], "there is no option '--rail'"),
     ],
 )
 def test_what_cannot_be_is_one_sentence_of_rank_0(tmp_path: Path, names: str, more: list[str], said: str) -> None:
     with started(2, [*words_of(tmp_path), *more], names) as ranks:
         (code, out, err), other = ended(ranks, 10.0)
     assert (code, out) == (2, "") and said in err and err.count("\n") == 1
-    assert other == (0, "", "")
+    assert other == (2 if "--rail" in more else 0, "", "")
     assert not (tmp_path / "f.jsonl").exists()
 
 

@@ -183,6 +183,14 @@ def test_a_killed_coordinator_goes_on_without_measuring_twice(tmp_path: Path, ca
     assert len(groups) - len(set(groups)) <= 1
 
 
+def test_where_the_disk_is_full_no_node_is_to_blame(tmp_path: Path, capsys, monkeypatch) -> None:
+    full = os.statvfs_result((4096, 4096, 100, 3, 3, 100, 50, 50, 0, 255))
+    monkeypatch.setattr(run.os, "statvfs", lambda _: full)
+    assert main(stand_in(tmp_path, "dies")) == 2
+    assert f"{tmp_path} is full" in capsys.readouterr().err
+    assert len((tmp_path / "f.jsonl").read_text().splitlines()) == 1, "its head alone"
+
+
 def test_the_budget_ends_it_with_what_is_there(tmp_path: Path, capsys) -> None:
     assert main([*stand_in(tmp_path, pause=0.3), "--steps-at-once", "1", "--budget", "0.5"]) == 124
     assert "goes on from" in capsys.readouterr().err

@@ -64,8 +64,8 @@ from busbw.experiment.file import read_plan
 from busbw.experiment.replayed import times_in
 from busbw.experiment.tune.table import parse_table
 from busbw.experiment.tune_nccl.rules import read_table as read_nccl_table
-from busbw.fleet.fabric import read_pods
 from busbw.fleet.hand import read_task
+from busbw.fleet.pods import read_pods
 from busbw.fleet.results import read as read_fleet
 from busbw.fleet.wire import Line, LostError, listed
 from busbw.gate.thresholds import parse as parse_thresholds
@@ -175,6 +175,16 @@ def _bundles(folder: Path) -> list[bytes]:
     return [whole, gzip.decompress(whole)]
 
 
+TOPOLOGY_YAML = """\
+- topology: a
+  cluster_default: true
+  block:
+    block_sizes:
+      - 4
+    blocks:
+      - block: b1
+        nodes: n[01-04]
+"""
 TASK = (
     '{"do": "wave", "limit": 9, "tasks": [{"id": 0, "kind": "within", "nodes": ["a", "b"], "channel": "rail0", "seat": 1, '
     '"repeats": 3, "address": "10.0.0.4", "secret": "0f"}]}\n{"done": [[0, "", [1.5]]]}\n'
@@ -309,7 +319,7 @@ ENTRIES = {
     "fleet messages": Entry(("fleet.wire",), _read_fleet_messages, _these(TASK, '{}\n{"do": "end"}\n')),
     "fleet results": Entry(("fleet.results", "cli.fleet"), _text(read_fleet), _these(FLEET)),
     "pods": Entry(
-        (), _text(read_pods), _these("SwitchName=a Nodes=n[1-4]\nSwitchName=b Switches=a\n", "n1 p1\nn2 p1\n")
+        (), _text(read_pods), _these("SwitchName=a Nodes=n[1-4]\nSwitchName=b \\\n Switches=a\n", "n1 p1\nn2 p1\n", TOPOLOGY_YAML)
     ),
     "host files": Entry(("launch.hosts",), _text(parse_hostfile), _these("a slots=8\nb:8\n# c\n")),
     "hosts": Entry(("launch.hosts",), _text(parse_hosts), _these("a:8,b:8", "gpu1:4")),

@@ -1,0 +1,101 @@
+"""Reads which leaf switch or block each node is below: Slurm's topology.conf, topology.yaml and what scontrol shows of
+them, or lines of `node pod`.
+
+topology.conf is read as Slurm reads it: keys in any case, spaces around `=`, a line goes on after a backslash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from busbw.base.errors import UserError
+from busbw.fleet.fabric import MOST_NODES, expand
+
+_PAIR = re.compile(r"([A-Za-z_]+)\s*=\s*(\"[^\"]*\"|\S*)")
+_PLAIN = re.compile(r"\S+\s+\S+")
+_YAML = re.compile(r"(?P<dash>-\s+)?(?P<key>[a-z_]+)\s*:\s*(?P<value>.*)|-\s+\d+")
+_ABOVE = {"switches", "aggregatedblock", "blocksizes"}
+"""Keys of what lies above leaves; scontrol shows all nodes below them once more."""
+
+
+def read_pods(text: str, where: str) -> dict[str, str]:
+    """The pod of each node."""
+    pods: dict[str, str] = {}
+    named = 0
+    for number, pod, listed in _of_yaml(text) if _is_yaml(text) else _of_conf(text, where):
+        names = expand(listed)
+        if (named := named + len(names)) > 2 * MOST_NODES:
+            raise UserError(f"{where}:{number}: more than {2 * MOST_NODES} nodes are named; plan a part of them")
+        for name in names:
+            if pods.setdefault(name, pod) != pod:
+                raise UserError(f"{where}:{number}: {name} is below {pods[name]} and {pod}; a node has one leaf switch")
+    return pods
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Whole lines without comments, each with the number of its first one."""
+    first, whole = 0, ""
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.partition("#")[0].rstrip()
+        first = first or number
+        if line.endswith("\\"):
+            whole += f"{line[:-1]} "
+            continue
+        if (whole + line).strip():
+            yield first, (whole + line).strip()
+        first, whole = 0, ""
+    if whole.strip():
+        yield first, whole.strip()
+
+
+def _of_conf(text: str, where: str) -> Iterator[tuple[int, str, str]]:
+    """Line, pod and its nodes."""
+    for number, line in _lines(text):
+        words = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
+        pod, nodes = words.get("switchname") or words.get("blockname"), words.get("nodes", "")
+        if not _ABOVE.isdisjoint(words) or (pod and nodes.lower() in {"", "(null)"}):
+            continue
+        if pod:
+            if nodes.upper() == "ALL":
+                raise UserError(f"{where}:{number}: Nodes=ALL names no node; write them, or leave --topology out")
+            yield number, pod, nodes
+        elif "=" not in line and _PLAIN.fullmatch(line):
+            node, pod = line.split()
+            yield number, pod, node
+        else:
+            raise UserError(
+                f"{where}:{number}: '{line[:60]}' is neither `SwitchName=... Nodes=...`, `BlockName=... Nodes=...` nor "
+                f"`node pod`"
+            )
+
+
+def _is_yaml(text: str) -> bool:
+    """Whether this is Slurm's topology.yaml: a list of topologies."""
+    return re.search(r"^\s*-\s+topology\s*:", text, re.MULTILINE) is not None
+
+
+def _of_yaml(text: str) -> Iterator[tuple[int, str, str]]:
+    """Leaves of the topology that is the default, or of the first one."""
+    found: list[list[tuple[int, str, str]]] = []
+    default = 0
+    pod, nodes = "", ""
+    for number, line in _lines(text):
+        match = _YAML.fullmatch(line)
+        if match is None or match["key"] is None:
+            continue
+        key, value = match["key"], match["value"].strip().strip("'\"")
+        if match["dash"]:
+            pod, nodes = "", ""
+        if key == "topology":
+            found.append([])
+        elif key == "cluster_default" and value.lower() in {"true", "yes", "on"}:
+            default = len(found) - 1
+        elif key in {"switch", "block"} and value:
+            pod = value
+        elif key == "nodes":
+            nodes = value
+        if found and pod and nodes:
+            found[-1].append((number, pod, nodes))
+            pod, nodes = "", ""
+    yield from found[default] if found else ()
