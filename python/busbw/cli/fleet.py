@@ -310,21 +310,22 @@ def _fabric(args: Args) -> Fabric | None:
 
     if args.hosts and args.hostfile:
         raise UsageError("--hosts and --hostfile both name the nodes; give one of them")
-    pods = {}
-    if args.topology:
-        pods = read_pods(read_text(args.topology, MOST_TOPOLOGY, hint="it is hardly a topology"), args.topology)
-        if not pods:
-            raise UserError(
-                f"{args.topology} names no node; it has lines such as `SwitchName=leaf1 Nodes=gpu[001-032]`"
-            )
+    nodes: tuple[str, ...] | None = None
     if args.hosts is not None:
         nodes = expand(args.hosts)
     elif args.hostfile:
         nodes = once(read_hostfile(Path(args.hostfile)))
-    elif pods:
-        nodes = tuple(pods)
-    else:
+    pods = {}
+    if args.topology:
+        text = read_text(args.topology, MOST_TOPOLOGY, hint="it is hardly a topology")
+        pods = read_pods(text, args.topology, nodes or ())
+        if not pods:
+            raise UserError(
+                f"{args.topology} names no node; it has lines such as `SwitchName=leaf1 Nodes=gpu[001-032]`"
+            )
+    if nodes is None and not pods:
         return None
+    nodes = tuple(pods) if nodes is None else nodes
     return fabric_of(nodes, pods, args.rails)
 
 

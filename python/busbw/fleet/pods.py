@@ -7,7 +7,7 @@ topology.conf is read as Slurm reads it: keys in any case, spaces around `=`, a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from busbw.base.errors import UserError
 from busbw.fleet.fabric import MOST_NODES, expand
@@ -19,11 +19,11 @@ _ABOVE = {"switches", "aggregatedblock", "blocksizes"}
 """Keys of what lies above leaves; scontrol shows all nodes below them once more."""
 
 
-def read_pods(text: str, where: str) -> dict[str, str]:
-    """The pod of each node."""
+def read_pods(text: str, where: str, wanted: Collection[str] = ()) -> dict[str, str]:
+    """The pod of each node. Of several topologies the one that names most of the wanted nodes counts."""
     pods: dict[str, str] = {}
     named = 0
-    for number, pod, listed in _of_yaml(text) if _is_yaml(text) else _of_conf(text, where):
+    for number, pod, listed in _of_yaml(text, wanted) if _is_yaml(text) else _of_conf(text, where):
         names = expand(listed)
         if (named := named + len(names)) > 2 * MOST_NODES:
             raise UserError(f"{where}:{number}: more than {2 * MOST_NODES} nodes are named; plan a part of them")
@@ -75,10 +75,10 @@ def _is_yaml(text: str) -> bool:
     return re.search(r"^\s*-\s+topology\s*:", text, re.MULTILINE) is not None
 
 
-def _of_yaml(text: str) -> Iterator[tuple[int, str, str]]:
-    """Leaves of the topology that is the default, or of the first one."""
+def _of_yaml(text: str, wanted: Collection[str]) -> list[tuple[int, str, str]]:
+    """Leaves of one topology: first come those that know the wanted nodes, then the default, then those with leaves."""
     found: list[list[tuple[int, str, str]]] = []
-    default = 0
+    defaults: set[int] = set()
     pod, nodes = "", ""
     for number, line in _lines(text):
         match = _YAML.fullmatch(line)
@@ -90,7 +90,7 @@ def _of_yaml(text: str) -> Iterator[tuple[int, str, str]]:
         if key == "topology":
             found.append([])
         elif key == "cluster_default" and value.lower() in {"true", "yes", "on"}:
-            default = len(found) - 1
+            defaults.add(len(found) - 1)
         elif key in {"switch", "block"} and value:
             pod = value
         elif key == "nodes":
@@ -98,4 +98,9 @@ def _of_yaml(text: str) -> Iterator[tuple[int, str, str]]:
         if found and pod and nodes:
             found[-1].append((number, pod, nodes))
             pod, nodes = "", ""
-    yield from found[default] if found else ()
+
+    def rank(at: int) -> tuple[int, bool, bool]:
+        known = {node for _, _, listed in found[at] for node in expand(listed)} if wanted else set()
+        return len(known.intersection(wanted)), bool(found[at]), at in defaults
+
+    return found[max(range(len(found)), key=rank)] if found else []

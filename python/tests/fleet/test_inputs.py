@@ -147,7 +147,10 @@ BlockName=s0 BlockIndex=0 Nodes=tux[0-1] BlockSize=2
 BlockName=s1 BlockIndex=1 Nodes=tux[2-3] BlockSize=2
 AggregatedBlock=s[0-1] BlockIndex=2 Nodes=tux[0-3] BlockSize=4
 """
-BY_HAND = 'switchname = s0   Nodes = "tux[0-1]" # left\nSWITCHNAME=s1 \\\n\tNodes=tux[2-3]\nSwitchName=s2 \\\n  Switches=s[0-1]\n'
+BY_HAND = (
+    'switchname = s0   Nodes = "tux[0-1]" # left\nSWITCHNAME=s1 \\\n\tNodes=tux[2-3]\n'
+    "SwitchName=s2 \\\n  Switches=s[0-1]\n"
+)
 YAML = """\
 ---
 - topology: flat
@@ -178,6 +181,34 @@ YAML = """\
 )
 def test_topologies_are_read_however_slurm_writes_them(text: str) -> None:
     assert read_pods(text, "t") == {"tux0": "s0", "tux1": "s0", "tux2": "s1", "tux3": "s1"}
+
+
+TWO_FABRICS = """\
+- topology: none
+  cluster_default: true
+  flat: true
+- topology: gpu
+  cluster_default: false
+  block:
+    block_sizes:
+        - 4
+    blocks:
+        - block: nvl0
+          nodes: h100-[0-1]
+- topology: cpu
+  tree:
+    switches:
+        - switch: root
+          children: leaf
+        - switch: leaf
+          nodes: cpu-[0-1]
+"""
+
+
+def test_of_several_topologies_the_one_that_knows_the_nodes_counts() -> None:
+    assert set(read_pods(TWO_FABRICS, "t").values()) == {"nvl0"}, "a flat default has no leaves"
+    assert read_pods(TWO_FABRICS, "t", ("cpu-0", "cpu-1", "h100-0")) == {"cpu-0": "leaf", "cpu-1": "leaf"}
+    assert read_pods("- topology: t\n  tree:\n    switches: []\n", "t") == {}
 
 
 def test_names_with_a_domain_are_below_the_leaf_of_their_short_name() -> None:
