@@ -36,6 +36,7 @@ _WORDS = (
     r"computation_placer already registered",
     r"\[WARNING\] +\S{1,40} requires ",
     r"Cannot dlopen some GPU libraries",
+    r"pip's dependency resolver does not currently|requires \S{1,60}, but you have \S{1,60} \S{1,40} which is incompatible",
     # Python's way to say that an object could not be tidied up at the end.
     r"^\W{0,20}Exception ignored in",
     r"resource_tracker: There appear to be \d+ leaked",
@@ -50,6 +51,7 @@ _WORDS = (
     r"NCCL INFO.{0,10}NET/MLX5: Call to \w+ failed",
     # Said by drivers at each boot of a healthy machine.
     r"insufficient power on the PCIe slot",
+    r"\bBAR (?:6|7|13): (?:failed to assign|can't assign|no space for) \[(?:mem|io)",
     r"module verification failed: signature and/or required key missing",
     r"loading (?:NVIDIA UNIX|out-of-tree module)",
     r"ACPI (?:BIOS )?(?:Error|Warning)",

@@ -21,7 +21,7 @@ _ERROR = re.compile(
 )
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?[:=] ?0\b|debug|warning"
-    r"|could not collect|^\W*\w\W{0,3} - \w|(?:\b\w+=[^,=]{0,80}, ){3}",
+    r"|could not collect|^\W*\w\W{0,3} - \w|(?:^|[\s\[])W\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}",
     re.IGNORECASE,
 )
 _ODD_WORDS = (

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title="Slurm's own services fail: authentication (munge), credentials, clocks, or its controller",
     patterns=(
+        r"Node configuration differs from hardware|gres/\w{2,20}: count (?:reported )?(?:lower|too low|higher)",
         r"Munge (?:encode|decode) failed",
         r"\b(?:uid|user|gid) \S{1,40} (?:not found|unknown|does not exist) on\b|No (?:entry|user) for uid \d",
         r"(?:Rewound|Replayed|Expired) credential",

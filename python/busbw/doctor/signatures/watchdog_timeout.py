@@ -72,7 +72,7 @@ SIGNATURE = Signature(
         r"stuck.{0,60}(?:collective|all_?reduce|barrier).{0,60}\d+ ?s",
         r"Scheduler hit an exception.{0,40}timeout",
         r"RPC call to \w+ timed out",
-        r"\bWatchdog timeout\b|watchdog_last_forward|self\.watchdog_timeout",
+        r"\bWatchdog timeout\b(?! (?:is|was|of|set)\b|\W{1,3}\d)|watchdog_last_forward|self\.watchdog_timeout",
         r"detokenizer.{0,40}(?:no response|timed? ?out)|couldn.t get a response from (?:the )?detokenizer",
         r"(?:engine|scheduler|worker).{0,40}(?:health check (?:failed|timed out)|heartbeat (?:timed out|timeout))",
         r"Some NCCL operations have failed or timed out",
