@@ -36,7 +36,8 @@ _WORDS = (
     r"computation_placer already registered",
     r"\[WARNING\] +\S{1,40} requires ",
     r"Cannot dlopen some GPU libraries",
-    r"pip's dependency resolver does not currently|requires \S{1,60}, but you have \S{1,60} \S{1,40} which is incompatible",
+    r"pip's dependency resolver does not currently",
+    r"requires \S{1,60}, but you have \S{1,60} \S{1,40} which is incompatible",
     # Python's way to say that an object could not be tidied up at the end.
     r"^\W{0,20}Exception ignored in",
     r"resource_tracker: There appear to be \d+ leaked",
