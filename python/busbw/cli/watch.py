@@ -180,8 +180,11 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
                 break
             _wait(job)
         code = job.wait()
-        if code != 0 and not hung and (verdict := watcher.after_the_end()):
-            print(f"busbw watch: the job failed. {verdict.text}", file=sys.stderr)
+        watcher.look_once_more()
+        # A shell that waits for its ranks hides how they ended.
+        if not hung and (code != 0 or watcher.has_seen_errors()) and (verdict := watcher.after_the_end()):
+            how = "failed" if code != 0 else "ended with code 0, but NCCL failed in it"
+            print(f"busbw watch: the job {how}. {verdict.text}", file=sys.stderr)
             watching.tell_of_hardware(verdict)
     watcher.look_once_more()
     watcher.close(keep=code != 0)

@@ -213,6 +213,12 @@ class Watcher:
                 return Verdict("told", (), min(told))
         return self._with_kills(after_the_end(self._with_others(self._with_history(), now_ns), self._ends.at_ns))
 
+    def has_seen_errors(self) -> bool:
+        """Whether NCCL has refused a call or given one up in any process."""
+        return any(
+            row.last_error for each in snapshot(self.recordings.values()) for row in (*each.communicators, *each.over)
+        )
+
     def publish_now(self, *, is_final: bool = False, stacks: Sequence[tuple[int, str]] | None = None) -> None:
         """Tell the other hosts, with what each rank called."""
         now_ns = monotonic_ns()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from busbw.watch.links import Link
@@ -17,6 +18,7 @@ from busbw.watch.recording import COLLECTIVES, Communicator, Header, Recording, 
 HISTORY = 4096
 """So many of a process's newest calls are compared with those of others."""
 MOST_OVER = 64
+_TURNS = 3
 _MAX_ENVIRON = 1 << 20
 _MAX_THREADS = 1024
 RUNNING, STOPPED, TRACED, GONE, EXITED = "running", "stopped", "in a debugger", "gone", "exited"
@@ -56,6 +58,9 @@ class Process:
     """The last one that NCCL refused to make for it."""
     pulses: Mapping[int, Pulse] = field(default_factory=dict)
     """Of each place how far the GPU has come, where it was asked since the last call there."""
+    is_new_turn: bool = False
+    """Its newest collective follows one of a communicator after which none of that communicator ever came, though there
+    were several."""
     silent_s: float = 0.0
     """For so long the watcher of its host has written nothing; 0 while it writes."""
 
@@ -83,25 +88,26 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
             state = REPLACED
         pulses = {} if header.synchronous else recording.pulses()
         entered = {row.place: row.entered for row in rows}
-        history, grouped = _history(recording, header.calls) if with_history else ({}, {})
+        history, grouped, is_new_turn = _history(recording, header.calls) if with_history else ({}, {}, False)
         found.append(
             Process(
                 str(header.launched_rank), header.pid, header.host, state, rows, history,
                 gpus=not header.synchronous, start=header.process_start, is_here=is_here(header), grouped=grouped,
-                over=over, making=recording.making(), refused=recording.refused(),
+                over=over, is_new_turn=is_new_turn, making=recording.making(), refused=recording.refused(),
                 pulses={place: each for place, each in pulses.items() if entered.get(place) == each.entered},
             )
         )  # fmt: skip
     return found
 
 
-def _history(recording: Recording, calls: int) -> tuple[dict[int, dict[int, Shape]], dict[int, int]]:
-    """Shapes of the newest collectives of each place, and how long the group of its newest call is."""
+def _history(recording: Recording, calls: int) -> tuple[dict[int, dict[int, Shape]], dict[int, int], bool]:
+    """Shapes of the newest collectives of each place, how long the group of its newest call is, and `is_new_turn`."""
     history: dict[int, dict[int, Shape]] = defaultdict(dict)
     group_of: dict[int, int] = {}
     lengths: dict[int, int] = {}
     known: dict[tuple[int, int], Shape | None] = {}
     last = 0
+    places: list[int] = []
     for _, (_, sequence, what, _, how) in recording.raw_calls(calls - HISTORY + 1):
         group = how >> 36 & 0xFFF
         # Numbers of groups come round: what is not the newest group is over.
@@ -115,7 +121,16 @@ def _history(recording: Recording, calls: int) -> tuple[dict[int, dict[int, Shap
             known[alike] = shape if shape.kind in COLLECTIVES else None
         if found := known[alike]:
             history[what >> 48][sequence] = found
-    return history, {place: lengths[group] if group else 0 for place, group in group_of.items()}
+            places.append(what >> 48)
+    return history, {place: lengths[group] if group else 0 for place, group in group_of.items()}, is_new_turn(places)
+
+
+def is_new_turn(places: Sequence[int]) -> bool:
+    """Whether the last of these communicators follows one that others have followed several times, and it never."""
+    if len(places) < 2:
+        return False
+    before = [after for first, after in pairwise(places[:-1]) if first == places[-2]]
+    return len(before) >= _TURNS and places[-1] not in before
 
 
 def state_now(header: Header) -> str:

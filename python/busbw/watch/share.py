@@ -68,7 +68,7 @@ def _of_process(process: Process, shapes: dict[Shape, int]) -> dict[str, object]
 
     return {
         "pid": process.pid, "host": process.host, "rank": process.name, "state": process.state, "gpus": process.gpus,
-        "start": process.start,
+        "start": process.start, "new_turn": process.is_new_turn,
         "rows": [list_of(row) for row in process.communicators],
         "over": [[ENDED.index(row.ended) if row.ended in ENDED else 1, list_of(row)] for row in process.over],
         "making": None if process.making is None else _list_of(process.making),
@@ -192,6 +192,7 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
         making=_making(raw["making"]),
         refused=_making(raw.get("refused")),
         start=_whole(raw["start"]),
+        is_new_turn=raw.get("new_turn") is True,
         is_here=False,
     )
 

@@ -6,7 +6,7 @@ A snapshot is a value and a verdict a pure function of it, so that every fault c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from busbw.watch.circles import circle, unmatched
 from busbw.watch.departed import departed, left_early, survivors
@@ -93,9 +93,11 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
         return found
     for members in groups.values():
         late = behind_of(members)
-        if late and len(members) > 1:
+        # Who is late and runs may come yet: it is the launcher that failed.
+        if late and len(members) > 1 and not _all_go_on(members):
             first = newest(members)
             who = ", ".join(f"{member}{_end_of(member)}" for member in late[:8])
+            who += "," * bool(_end_of(late[:8][-1]))
             text = (
                 f"{who} called #{late[0].row.collectives:,} of {name_of(members)} as the last one, {late[0].row.last}; "
                 f"rank {first.row.rank} went on to #{first.row.collectives:,}, {first.row.last}."
@@ -106,10 +108,16 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
     )
 
 
+def _all_go_on(members: Sequence[Member]) -> bool:
+    return all(
+        member.process.state == RUNNING and member.process.is_here and not member.row.last_error for member in members
+    )
+
+
 def _end_of(member: Member) -> str:
     if member.row.last_error or member.process.state not in {GONE, EXITED}:
         return ""
-    return ", which has exited," if member.process.state == EXITED else ", which has ended without a word,"
+    return ", which has exited" if member.process.state == EXITED else ", which has ended without a word"
 
 
 def _died(members: Sequence[Member], processes: Sequence[Process]) -> Verdict | None:
@@ -256,7 +264,17 @@ def _unlike(members: Sequence[Member]) -> Verdict | None:
 def _crossed(
     groups: Mapping[int, Sequence[Member]], behind: Mapping[int, Sequence[Member]], now_ns: int
 ) -> Verdict | None:
-    """Two processes, each inside a call on the communicator for which the other one is late."""
+    """Two processes, each inside a call on the communicator for which the other one is late.
+
+    Of two that may have left a call out it is the one that did what it never did before.
+    """
+    found = list(_crossings(groups, behind, now_ns))
+    return next((verdict for member, verdict in found if member.process.is_new_turn), found[0][1] if found else None)
+
+
+def _crossings(
+    groups: Mapping[int, Sequence[Member]], behind: Mapping[int, Sequence[Member]], now_ns: int
+) -> Iterator[tuple[Member, Verdict]]:
     for key, late in sorted(behind.items(), key=lambda item: len(item[1])):
         for member in late:
             for other_key, other_late in behind.items():
@@ -272,8 +290,7 @@ def _crossed(
                     f"while rank {', '.join(str(m.row.rank) for m in theirs[:8])} waits in #{wanted:,} of the former, "
                     f"{theirs[0].row.last}. {sentence(last_of(member, now_ns))}."
                 )
-                return Verdict("order", tuple(m.row.rank for m in late), text, accused(late))
-    return None
+                yield member, Verdict("order", tuple(m.row.rank for m in late), text, accused(late))
 
 
 def _did_not_call(member: Member, members: Sequence[Member], late: Sequence[Member], now_ns: int) -> Verdict:

@@ -48,7 +48,8 @@ def summary(*processes: Process, final: bool = False, said: str = "") -> Summary
 
 
 def test_a_summary_comes_back_as_it_was_written() -> None:
-    made = summary(process(0, row(0, 12, inside=True)), process(1, row(1, 11, inside=False), state=STOPPED), said="why")
+    odd = replace(process(0, row(0, 12, inside=True)), is_new_turn=True)
+    made = summary(odd, process(1, row(1, 11, inside=False), state=STOPPED), said="why")
     assert decode(encode(made)) == made
 
 

@@ -190,8 +190,12 @@ def test_of_two_ranks_the_one_that_waits_for_a_connection_is_named(
 
 def test_a_failed_job_says_that_the_rank_behind_has_exited() -> None:
     ranks = [process(rank, row(rank, 40 if rank == 2 else 41)) for rank in range(4)]
+    assert after_the_end(ranks) is None, "all of them go on: their launcher has ended"
+    elsewhere = [replace(each, is_here=False) for each in ranks]
+    assert after_the_end(elsewhere) is not None, "of another host that is not known"
     for state, words in ((EXITED, ", which has exited,"), (GONE, ", which has ended without a word,"), (RUNNING, "")):
         ranks[2] = replace(ranks[2], state=state)
+        ranks[0] = replace(ranks[0], state=EXITED)
         verdict = after_the_end(ranks)
         assert verdict is not None
         assert f"Rank 2 (node, pid 1002){words} called #40" in verdict.text

@@ -24,12 +24,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def watch(folder: Path, fault: str, *options: str, steps: int = 150) -> subprocess.CompletedProcess[str]:
+def watch(
+    folder: Path, fault: str, *options: str, steps: int = 150, by: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     nccl = folder / "libnccl.so.2"
     shutil.copy(BUILD / "lib" / "libbusbw_cpu.so", nccl)
     job = [sys.executable, str(JOB), str(nccl), str(RANKS), str(steps), fault, str(folder)]
     # On a loaded machine a rank is late indeed: what is tried here is the rest.
-    command = [sys.executable, "-m", "busbw", "watch", "--late", "1000s", *options, "--", *job]
+    command = [sys.executable, "-m", "busbw", "watch", "--late", "1000s", *options, "--", *by, *job]
     environ = {**os.environ, "BUSBW_ENGINE": str(BUILD / "bin" / "busbw-engine")}
     return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
 
@@ -91,6 +93,14 @@ def test_a_job_that_fails_is_explained(tmp_path: Path, fault: str, words: str) -
     assert done.returncode != 0
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("busbw watch: the job failed.")]
     assert words in line
+
+
+def test_a_failure_that_a_shell_hides_is_explained(tmp_path: Path) -> None:
+    done = watch(tmp_path, "count", steps=30, by=("sh", "-c", '"$@"; true', "sh"))
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("busbw watch:")]
+    assert line.startswith("busbw watch: the job ended with code 0, but NCCL failed in it. Call #21 of")
+    assert "another count: rank 2 (" in line
 
 
 def test_the_job_does_not_notice_the_death_of_its_watcher(tmp_path: Path) -> None:

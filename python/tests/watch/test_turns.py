@@ -1,0 +1,128 @@
+"""A rank that leaves its usual order of communicators, and what else tells who waits for whom in rare moments."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_recordings import Made, Row, write
+from snapshots import NOW, SECOND, process, row
+
+from busbw.watch import links
+from busbw.watch.arrivals import Tail, _Clock
+from busbw.watch.late import _Noise
+from busbw.watch.live import Watcher
+from busbw.watch.makings import Making
+from busbw.watch.processes import is_new_turn, snapshot
+from busbw.watch.recording import Recording, find
+from busbw.watch.verdict import judge
+
+
+def test_of_two_that_wait_for_each_other_the_one_that_did_what_it_never_did_is_named() -> None:
+    """Rank 2 has left out #11 of its half of the job, and its other half, rank 0, waits there: each for the other."""
+    processes = [
+        process(
+            rank,
+            row(rank, 11 if rank == 0 else 12, inside=rank != 0),
+            row(rank // 2, 10 if rank == 2 else 11, inside=rank == 0, identity=2 + rank % 2, ranks=2),
+        )
+        for rank in range(4)
+    ]
+    for odd in (0, 2):
+        verdict = judge([replace(each, is_new_turn=each.pid == 1000 + odd) for each in processes], NOW)
+        assert verdict is not None
+        assert (verdict.cause, verdict.accused) == ("order", (("node", 1000 + odd),))
+
+
+def test_a_turn_is_new_that_never_came_though_it_might_have() -> None:
+    assert is_new_turn([0, 1] * 4 + [0, 0])
+    assert is_new_turn([0, 0, 0, 0, 1])
+    assert not is_new_turn([0, 1] * 4)
+    assert not is_new_turn([0, 1, 0, 1, 0, 0]), "two times are not several"
+    assert not is_new_turn([0, 1, 2] * 4 + [0, 2, 0, 1, 2, 0, 2])
+    assert not is_new_turn([])
+
+
+@pytest.mark.parametrize(("places", "is_new"), [([0, 1] * 4 + [0, 0], True), ([0, 1] * 4, False)])
+def test_a_new_turn_is_read_from_a_recording(tmp_path: Path, places: list[int], is_new: bool) -> None:
+    calls = [Made(at * 10**6, place=place) for at, place in enumerate(places)]
+    write(tmp_path, 0, [Row(0, 2), Row(0, 2, identity=9)], calls)
+    with Recording(find(tmp_path)[0]) as recording:
+        assert snapshot([recording], with_history=True)[0].is_new_turn is is_new
+        assert not snapshot([recording])[0].is_new_turn, "looked at for a verdict only"
+
+
+def test_a_rank_that_makes_a_communicator_alone_is_late_for_the_call_that_another_waits_in() -> None:
+    """As many wait in a call as in the making: the call is the older wait."""
+    made = Making("init", 99, NOW - SECOND, 1, 2)
+    ranks = [process(0, row(0, 11, inside=True, ranks=2)), process(1, row(1, 10, inside=False, ranks=2))]
+    verdict = judge([ranks[0], replace(ranks[1], making=made)], NOW, is_long=True)
+    assert verdict is not None
+    assert (verdict.cause, verdict.ranks) == ("missing", (1,))
+    assert "in the making of another communicator" in verdict.text
+
+
+@pytest.mark.parametrize(("received", "found"), [("00000000", 1), ("00000005", 0)])
+def test_a_connection_with_data_to_read_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, received: str, found: int
+) -> None:
+    words = f"0: 0100007F:1234 0100007F:5678 01 00000000:{received} 00:0 00000000 0 0 777".split()
+    monkeypatch.setattr(links, "_sockets", lambda _: {5: "777"})
+    monkeypatch.setattr(links, "_waited_for", lambda _: {5})
+    monkeypatch.setattr(links, "_rows", lambda path: [words] if path.name == "tcp" else [])
+    assert len(links.links_of(1)) == found
+
+
+def test_a_stall_that_was_told_is_over_when_a_call_comes_and_is_no_pace(tmp_path: Path) -> None:
+    """Else the next hang would be told after ten times as long, and other hosts would hear of the last one still."""
+    child = subprocess.Popen([sys.executable, "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    for rank, pid in enumerate((os.getpid(), child.pid)):
+        path = write(tmp_path, rank, [Row(rank, 2)], [Made(0)] * (2 - rank), host=socket.gethostname(), pid=pid,
+                     ended=False)  # fmt: skip
+        begun = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
+        changed(path, 72, int(begun))
+    watcher = Watcher(tmp_path, None)
+    verdicts = [watcher.poll(second * SECOND) for second in (100, 106, 111)]
+    assert [verdict is not None for verdict in verdicts] == [False, False, True]
+    assert watcher.said
+    changed(path, 4096 + 64, 2)
+    assert watcher.poll(112 * SECOND) is None
+    assert not watcher.said
+    assert watcher.threshold_s() == 10.0
+    watcher.close()
+    child.communicate()
+
+
+def test_a_call_in_progress_is_read_when_it_has_come_back(tmp_path: Path) -> None:
+    """Else nobody would know when it ended."""
+    with Recording(write(tmp_path, 0, [Row(0, 2)], [Made(0), Made(10**6, None)], ended=False)) as recording:
+        tail = Tail(recording)
+        assert [call.number for call in tail.new(recording.header(), None)] == [1]
+        write(tmp_path, 0, [Row(0, 2)], [Made(0), Made(10**6, 640)], ended=False)
+        assert [(call.number, call.host_ns) for call in tail.new(recording.header(), None)] == [(2, 640)]
+
+
+def changed(path: Path, at: int, value: int) -> None:
+    """A number of 64 bits in a file."""
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(struct.pack("<Q", value))
+
+
+def test_what_a_straggler_did_is_no_noise_of_now() -> None:
+    noise = _Noise()
+    noise.end_call({1: 5, 2: 5})
+    noise.forget(1, [])
+    assert list(noise.burst) == [{2: 5}]
+
+
+def test_the_error_of_a_clock_is_half_of_the_width_of_its_bounds() -> None:
+    clock = _Clock()
+    clock.bounds.extend([(0, 10), (4, 20)])
+    assert clock.best() == (7, 3)
