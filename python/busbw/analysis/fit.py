@@ -38,11 +38,6 @@ class LatencyBandwidth:
     def time_us(self, size: float) -> float:
         return self.alpha_us + self.beta_us_per_byte * size
 
-    @property
-    def half_bandwidth_bytes(self) -> float:
-        """The size at which half of the asymptotic bandwidth is reached (Hockney's n 1/2)."""
-        return max(self.alpha_us, 0.0) / self.beta_us_per_byte
-
 
 def fit_latency_bandwidth(sizes: Sequence[float], times_us: Sequence[float]) -> LatencyBandwidth | None:
     """Fits alpha and beta so that relative errors count alike at 8 bytes and at 8 GiB; None where no line can be had.

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from busbw.launch.clouds.azureml.documents import Measurement
     from busbw.launch.clouds.azureml.settings import Settings
 
-DEFAULT_FILE = "busbw-azureml.toml"
 FLEET = "fleet"
 HAS_NONE = (
     "hostfile",

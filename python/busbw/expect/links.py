@@ -36,9 +36,6 @@ class Fact:
     source: str
 
 
-# Line rates of one port in one direction, Gbit/s. Source: InfiniBand Trade Association, 4x links.
-INFINIBAND_GBPS: Mapping[str, float] = {"EDR": 100.0, "HDR": 200.0, "NDR": 400.0, "XDR": 800.0}
-
 # Of what NCCL counts on per NVLink (busbw.machine.topology.rates.NCCL_NVLINK_GBPS): the wire less packet headers.
 NVLINK_SHARE: Mapping[str, Fact] = {
     "all_reduce": Fact(

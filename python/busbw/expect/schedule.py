@@ -10,8 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MOST_TASKS = 200_000
-
 
 @dataclass(frozen=True)
 class Task:

@@ -24,7 +24,6 @@ class _Row:
     bytes: int = 0
     bus_bytes: float = 0.0
     timed_ns: int = 0
-    timed_calls: int = 0
     host_ns: int = 0
     returned: int = 0
 
@@ -60,7 +59,6 @@ class Window:
             factor = bus_factor(cast(Collective, shape.kind), seen.ranks)
             row.bus_bytes += size * (factor or 0.0)
             row.timed_ns += call.host_ns
-            row.timed_calls += 1
 
     def meet(self, meeting: Meeting) -> None:
         """One collective with all its ranks."""

@@ -21,7 +21,6 @@ def test_an_exact_line_is_found_exactly() -> None:
     assert line is not None
     assert line.alpha_us == pytest.approx(12)
     assert line.algbw_GBps == pytest.approx(200)
-    assert line.half_bandwidth_bytes == pytest.approx(12 * 200e3)
 
 
 def test_the_standard_errors_are_the_spread_over_many_sweeps() -> None:

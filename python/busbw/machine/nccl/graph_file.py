@@ -12,7 +12,6 @@ from busbw.machine.nccl.values import Attributes, beyond_nccl
 from busbw.machine.topology.model import Machine, PathType
 
 MAX_CHANNELS = 64  # NCCL's MAXCHANNELS
-RING_PATTERN = 4  # NCCL src/include/graph.h
 
 # NCCL's path types, nearest first (src/graph/topo.cc), and what nvidia-smi calls the like.
 PATH_TYPES: dict[str, PathType | None] = {
