@@ -122,6 +122,10 @@ class Namespaces:
         """A command on a node, under its name."""
         return [str(self.agent), node, *words]
 
+    def pids(self, node: str) -> list[str]:
+        """Processes on a node."""
+        return _pids(self._space(node))
+
     def address(self, node: str) -> str:
         """Of a node; the head's is 10.77.0.1."""
         number = int(node[1:]) - 1

@@ -37,6 +37,7 @@ ALLOWED = {
     "bench/settings/history.py": "whole commands of a user",
     "bench/settings/releases.py": "whole commands of a user",
     "bench/settings/step.py": "whole commands of a user, and workers of torch",
+    "bench/fleet/lost_ranks.py": "whole commands of a user, ranks of which are killed",
     "bench/fleet/mishaps.py": "whole commands of a user, one of which is killed",
     "bench/doctor/faults.py": "a neighbour that is to be in the way, watched by a measurement beside it",
     "bench/doctor/__main__.py": "a bound process whose output is read while it runs",
