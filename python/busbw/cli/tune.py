@@ -113,12 +113,13 @@ def _asked(args: Args) -> Asked:
     first, last = args.minbytes, args.maxbytes
     if not 0 < first <= last <= 1 << 40:
         raise UsageError(f"-b {first} -e {last}: the first size is at least 1, the last no smaller")
+    collectives = collectives_of(args.collective)
     ranks = args.ranks if args.ranks is not None else _gpus()
     if not 2 <= ranks <= 8:
         raise UsageError(
             f"{ranks} ranks: busbw's GPU collectives are for 2 to 8 GPUs of one machine; say how many with --ranks"
         )
-    return Asked(collectives_of(args.collective), ranks, first, last, args.datatype, args.library)
+    return Asked(collectives, ranks, first, last, args.datatype, args.library)
 
 
 def _gpus() -> int:

@@ -76,7 +76,7 @@ def test_a_dry_run_starts_nothing_and_says_how_long_it_would_take(tmp_path: Path
     ("words", "sentence"),
     [
         (("--ranks", "9"), "9 ranks: busbw's GPU collectives are for 2 to 8 GPUs"),
-        (("--ranks", "2", "reduce"), "'reduce' has no kernels of ours"),
+        (("reduce",), "'reduce' has no kernels of ours"),
         (("--ranks", "2", "--budget", "soon"), "--budget: 'soon' is no time"),
         (("--ranks", "2", "-b", "2K", "-e", "1K"), "the last no smaller"),
         (("--ranks", "2", "--rounds", "0"), "it must be at least 1 and at most 100, not 0"),
