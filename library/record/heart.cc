@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include <atomic>
-#include <utility>
 #include <vector>
 
 #include "library/record/communicators.h"
@@ -19,20 +18,14 @@ namespace {
 
 constexpr timespec between{0, 500'000'000};
 
-// Quiet for a whole look: asks until all that was marked has ended, then waits for further calls.
 void* beat(void* argument) {
   Recording& recording = *static_cast<Recording*>(argument);
   const Header& header = recording.header();
-  std::uint64_t seen = ~std::uint64_t(0);
-  bool done = false;
+  Rest rest;
   while (header.ended.load(std::memory_order_relaxed) == 0) {
     ::nanosleep(&between, nullptr);
-    const std::uint64_t calls = header.calls.load(std::memory_order_relaxed);
-    if (std::exchange(seen, calls) != calls) {
-      done = false;
-    } else if (!done && header.ended.load(std::memory_order_acquire) == 0) {
-      done = !look_at_marks(recording);
-    }
+    if (rest.is_due(header.calls.load(std::memory_order_relaxed)) && header.ended.load(std::memory_order_acquire) == 0)
+      rest.looked(look_at_marks(recording));
   }
   return nullptr;
 }

@@ -2,9 +2,28 @@
 // recording's header. It looks twice a second whether calls were made, and asks the driver only where none were.
 #pragma once
 
+#include <cstdint>
+
 #include "library/record/recording.h"
 
 namespace busbw::record {
+
+// When the GPU is asked: while nothing is called, until all that was marked has ended; then again after further calls.
+class Rest {
+ public:
+  // `calls` are those so far, at each turn.
+  bool is_due(std::uint64_t calls) {
+    if (seen_ == calls) return !done_;
+    seen_ = calls;
+    done_ = false;
+    return false;
+  }
+  void looked(bool waits) { done_ = !waits; }
+
+ private:
+  std::uint64_t seen_ = ~std::uint64_t(0);
+  bool done_ = false;
+};
 
 // Once for each recording; does nothing where the GPU cannot be asked.
 void start_heart(Recording* recording);

@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "library/common/nccl/real_nccl.h"
+#include "library/record/communicators.h"
+#include "library/record/gpu_times.h"
 #include "library/record/heart.h"
 #include "library/record/marks.h"
 #include "library/tests/record/recording_file.h"
@@ -195,6 +197,38 @@ TEST_F(MarksTest, CallsThatFollowEachOtherAtOnceAreNotDue) {
   }
   EXPECT_LE(due, 40) << "one in a quarter of a millisecond at most";
   EXPECT_GE(due, 20);
+}
+
+TEST_F(MarksTest, TheGpuIsAskedAgainAfterFurtherCalls) {
+  Rest rest;
+  EXPECT_FALSE(rest.is_due(5));
+  EXPECT_TRUE(rest.is_due(5)) << "nothing was called since";
+  rest.looked(true);
+  EXPECT_TRUE(rest.is_due(5)) << "it has not ended all";
+  rest.looked(false);
+  EXPECT_FALSE(rest.is_due(5));
+  EXPECT_FALSE(rest.is_due(6));
+  EXPECT_TRUE(rest.is_due(6));
+}
+
+TEST_F(MarksTest, TimesOfCallsThatNcclRefusedGiveTheirEventsBack) {
+  const Folder folder;
+  Settings settings;
+  settings.folder = folder.path;
+  settings.calls = 1024;
+  settings.times_every = 1;
+  Recording recording(settings);
+  Rank rank;
+  rank.recording = &recording;
+  rank.row = recording.add();
+  rank.row->device = -1;
+  // As many events as a program may have at once are used up by half as many.
+  for (int turn = 0; turn < 600; ++turn) {
+    Timed* timed = begin_time(&rank, recording.begin(rank.row, {Kind::all_reduce, 1, 7}), stream_);
+    ASSERT_TRUE(timed) << turn;
+    end_time(timed, false);
+  }
+  EXPECT_EQ(recording.header().times_missed, 600U);
 }
 
 }  // namespace

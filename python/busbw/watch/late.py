@@ -57,9 +57,11 @@ class Late:
     def text(self) -> str:
         """As one sentence."""
         wrong = f" (clocks within {self.error_ns / 1000:.0f} us)" if self.error_ns else ""
+        # Of a process that no launcher numbered, which may have a thread for each rank.
+        which = f", rank {self.rank}," if self.who.startswith("pid ") else ""
         return (
-            f"{self.who} is late: since call #{self.since:,} ({self.shape}) it came {self.late_ns / 1000:.0f} us after "
-            f"the median rank{wrong}, in {self.calls} of {self.of} calls."
+            f"{self.who}{which} is late: since call #{self.since:,} ({self.shape}) it came "
+            f"{self.late_ns / 1000:.0f} us after the median rank{wrong}, in {self.calls} of {self.of} calls."
         )
 
 
@@ -122,6 +124,8 @@ class Rank:
     """What is known of one rank of a communicator."""
 
     who: str = ""
+    of: int = 0
+    """Ranks of the communicator."""
     calls: int = 0
     last: int = 0
     """Calls for which the others waited for it."""
@@ -246,7 +250,7 @@ class Stragglers:
         self.transfer_ns += (meeting.transfer_ns or 0) * len(meeting.arrivals)
         for arrival in meeting.arrivals:
             rank = self.ranks.setdefault((meeting.communicator, arrival.rank), Rank())
-            rank.who = arrival.who
+            rank.who, rank.of = arrival.who, len(meeting.arrivals)
             rank.calls += 1
             rank.waited_ns += last.begun_ns - arrival.begun_ns
             rank.late_ns.append(arrival.begun_ns - middle)

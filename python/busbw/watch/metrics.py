@@ -42,15 +42,21 @@ class Sums:
         named: dict[str, int] = {}
         for late in lates:
             named[late.who] = named.get(late.who, 0) + 1
-        heads = [recording.header() for recording in recordings]
-        ranks = [({"process": rank.who, "communicator": f"{key[0]:016x}"}, rank)
+        # A process that called exec has several recordings, and one with a thread for each rank several ranks.
+        calls: dict[tuple[str, int, int], tuple[int, int]] = {}
+        for head in (recording.header() for recording in recordings):
+            before = calls.get((head.host, head.pid, head.launched_rank), (0, 0))
+            calls[head.host, head.pid, head.launched_rank] = before[0] + head.calls, before[1] + head.lost
+        ranks = [({"process": rank.who, "communicator": f"{key[0]:016x}", "rank": str(key[1])}, rank)
                  for key, rank in list(stragglers.ranks.items())[:MAX_CLASSES]]  # fmt: skip
-        process = [{"host": head.host, "pid": str(head.pid), "rank": str(head.launched_rank)} for head in heads]
+        processes = [
+            ({"host": host, "pid": str(pid), "rank": str(rank)}, row) for (host, pid, rank), row in calls.items()
+        ]
         return [
             Family("busbw_calls_total", "counter", "Calls that have begun, of each process.",
-                   [(labels, head.calls) for labels, head in zip(process, heads, strict=True)]),
+                   [(labels, row[0]) for labels, row in processes]),
             Family("busbw_calls_lost_total", "counter", "Calls that had no room in the recording.",
-                   [(labels, head.lost) for labels, head in zip(process, heads, strict=True)]),
+                   [(labels, row[1]) for labels, row in processes]),
             Family("busbw_calls_not_looked_at_total", "counter", "Calls that were too many for the watcher.",
                    [({}, skipped)]),
             Family("busbw_looked_at_calls_total", "counter", "Calls by collective and size class.",

@@ -33,7 +33,8 @@ class Summary:
     """Sums over all recordings that were read."""
 
     lines: dict[tuple[str, int], Line] = field(default_factory=dict)
-    ranks: Counter[str] = field(default_factory=Counter)
+    ranks: Counter[tuple[str, int, int]] = field(default_factory=Counter)
+    """Calls of each process: its name, pid and start. Ranks of two jobs have the same name, and so has one anew."""
     calls: int = 0
     read: int = 0
     lost: int = 0
@@ -70,7 +71,7 @@ class Summary:
         counts = sorted(self.ranks.values())
         if len(counts) > 1 and counts[0] != counts[-1]:
             few, many = min(self.ranks, key=self.ranks.__getitem__), max(self.ranks, key=self.ranks.__getitem__)
-            lines.append(f"fewest calls: {self.ranks[few]:,} of {few}; most: {self.ranks[many]:,} of {many}")
+            lines.append(f"fewest calls: {self.ranks[few]:,} of {few[0]}; most: {self.ranks[many]:,} of {many[0]}")
         if self.overwritten:
             lines.append(f"{self.overwritten:,} older calls were overwritten, as the ring had come round")
         if self.lost:
@@ -106,7 +107,7 @@ def _add(summary: Summary, recording: Recording) -> None:
     summary.lost += header.lost
     summary.overwritten += recording.overwritten()
     summary.communicators += len(ranks)
-    summary.ranks[f"{who} on {header.host}"] += header.calls
+    summary.ranks[f"{who} on {header.host}", header.pid, header.process_start] += header.calls
     gpu = recording.gpu()
     summary.launches += gpu.launches
     summary.missed_times += gpu.missed
@@ -147,14 +148,17 @@ def who_waits(stragglers: Stragglers, lates: Sequence[Late]) -> str:
     """Which ranks the others waited for, the worst first; "" where no collective was seen with all its ranks."""
     if not stragglers.meetings:
         return ""
-    ranks = sorted(stragglers.ranks.values(), key=lambda rank: -rank.caused_ns)
+    ranks = sorted(stragglers.ranks.items(), key=lambda item: -item[1].caused_ns)
+    # A process has a row for each of its ranks: of several communicators, or one for each of its threads.
+    is_told = len({rank.who for _, rank in ranks}) < len(ranks)
     cells = [
-        (rank.who, f"{100 * rank.last / rank.calls:.1f} %", f"{median(rank.late_ns) / 1000:.1f}",
-         f"{rank.waited_ns / rank.calls / 1000:.1f}", f"{rank.caused_ns / 1e9:.3g} s")
-        for rank in ranks[:MAX_RANKS]
+        (rank.who, *([f"{number} of {rank.of} ({identity:016x})"] * is_told), f"{100 * rank.last / rank.calls:.1f} %",
+         f"{median(rank.late_ns) / 1000:.1f}", f"{rank.waited_ns / rank.calls / 1000:.1f}",
+         f"{rank.caused_ns / 1e9:.3g} s")
+        for (identity, number), rank in ranks[:MAX_RANKS]
     ]  # fmt: skip
-    head = ("rank", "came last", "late us", "waits us", "made others wait")
-    lines = columns(head, cells, left=(0,))
+    head = ("rank", *(["in communicator"] * is_told), "came last", "late us", "waits us", "made others wait")
+    lines = columns(head, cells, left=(0, 1) if is_told else (0,))
     if len(ranks) > MAX_RANKS:
         lines.append(f"and {len(ranks) - MAX_RANKS:,} further ranks that made the others wait less")
     lines.append(_waits(stragglers))

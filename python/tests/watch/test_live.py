@@ -112,7 +112,7 @@ def test_metrics_are_sums_of_what_was_called(tmp_path: Path) -> None:
     for each in read:
         each.close()
     assert 'busbw_calls_total{host="node",pid="1001",rank="1"} 200\n' in text
-    last = 'busbw_came_last_total{process="rank 1 (node, pid 1001)",communicator="0000000000000007"} 200\n'
+    last = 'busbw_came_last_total{process="rank 1 (node, pid 1001)",communicator="0000000000000007",rank="1"} 200\n'
     assert last in text
     row = 'process="rank 0 (node, pid 1000)",collective="all_reduce",up_to_bytes="1024"'
     assert f"busbw_looked_at_bytes_total{{{row}}} {200 * 1024}\n" in text

@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +18,11 @@ from snapshots import NOW, SECOND, process, row
 from busbw.watch import links
 from busbw.watch.arrivals import Tail, _Clock
 from busbw.watch.late import _Noise
-from busbw.watch.live import Watcher
+from busbw.watch.live import Follower, Watcher
 from busbw.watch.makings import Making
 from busbw.watch.processes import is_new_turn, snapshot
 from busbw.watch.recording import Recording, find
+from busbw.watch.summary import summarise, who_waits
 from busbw.watch.verdict import judge
 
 
@@ -106,6 +108,27 @@ def test_a_call_in_progress_is_read_when_it_has_come_back(tmp_path: Path) -> Non
         assert [call.number for call in tail.new(recording.header(), None)] == [1]
         write(tmp_path, 0, [Row(0, 2)], [Made(0), Made(10**6, 640)], ended=False)
         assert [(call.number, call.host_ns) for call in tail.new(recording.header(), None)] == [(2, 640)]
+
+
+def test_ranks_that_share_a_name_are_told_apart(tmp_path: Path) -> None:
+    """Two jobs in one folder, whose ranks have the same numbers, and a process with a thread for each of its ranks."""
+    for job in range(2):
+        for rank in range(2):
+            row = Row(rank, 2, identity=7 + job)
+            write(tmp_path, rank, [row], [Made(0), Made(10**6)], pid=1000 + 10 * job + rank)
+    write(tmp_path, -1, [Row(0, 2, identity=9), Row(1, 2, identity=9)], [Made(0), Made(500, place=1)], pid=2000)
+    follower = Follower(newest=None)
+    with ExitStack() as stack:
+        recordings = [stack.enter_context(Recording(path)) for path in find(tmp_path)]
+        follower.read_all(recordings)
+        families = follower.sums.families(recordings, follower.stragglers, [], 0)
+    assert "10 calls on 6 communicators' ranks in 5 processes" in summarise(find(tmp_path)).text()
+    table = who_waits(follower.stragglers, [])
+    for rank in (0, 1):
+        assert f"pid 2000 (node, pid 2000)  {rank} of 2 (0000000000000009)" in table
+    for family in families:
+        series = [tuple(sorted(labels.items())) for labels, _ in family.samples]
+        assert len(set(series)) == len(series), f"{family.name}: one sample of each series"
 
 
 def changed(path: Path, at: int, value: int) -> None:
