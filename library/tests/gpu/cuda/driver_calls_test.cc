@@ -2,6 +2,7 @@
 // to a graph that the program captures. The driver here writes down what it is asked for.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdarg>
 #include <map>
 #include <set>
@@ -301,6 +302,30 @@ TEST_F(DriverCalls, ABrokenCaptureAndTheLegacyStreamBesideOneAreTold) {
     return CudaResult(cuda::stream_capture_implicit);
   };
   EXPECT_EQ(device->capture(stream()), lost_capture);
+}
+
+TEST_F(DriverCalls, ALaunchSaysHowManyBlocksAndWhetherTheyMayComeEarly) {
+  using Launches = std::vector<std::array<unsigned, 3>>;  // blocks, threads, attributes
+  static Launches launches;
+  launches.clear();
+  driver.launch = [](const cuda::LaunchConfig* config, CudaFunction, void**, void**) {
+    launches.push_back({config->grid_x, config->block_x, config->attribute_count});
+    return fine;
+  };
+  KernelArguments arguments{};
+  arguments.ranks = 2;
+  device->launch(0, ncclFloat32, 4, 512, arguments, stream());
+  device->launch(0, ncclFloat32, 64, 512, arguments, stream());
+  device->meet(arguments, stream());
+  NormArguments norm{};
+  norm.all.ranks = 8;
+  device->norm(NormWay::one_shot, ncclFloat16, 8, 1024, norm, stream());
+  device->norm(NormWay::alone, ncclFloat16, 132, 1024, norm, stream());
+  AddArguments add{};
+  add.ranks = 2;
+  add.bytes = 1 << 20;
+  device->add(ncclFloat32, add, stream());
+  EXPECT_EQ(launches, (Launches{{4, 512, 1}, {64, 512, 0}, {1, 32, 0}, {8, 1024, 1}, {132, 1024, 0}, {128, 256, 0}}));
 }
 
 // cudaDeviceReset: the handle of the new context is that of the old one.
