@@ -323,9 +323,9 @@ TEST_F(DriverCalls, ALaunchSaysHowManyBlocksAndWhetherTheyMayComeEarly) {
   device->norm(NormWay::alone, ncclFloat16, 132, 1024, norm, stream());
   AddArguments add{};
   add.ranks = 2;
-  add.bytes = 1 << 20;
+  add.bytes = 1 << 16;
   device->add(ncclFloat32, add, stream());
-  EXPECT_EQ(launches, (Launches{{4, 512, 1}, {64, 512, 0}, {1, 32, 0}, {8, 1024, 1}, {132, 1024, 0}, {128, 256, 0}}));
+  EXPECT_EQ(launches, (Launches{{4, 512, 1}, {64, 512, 0}, {1, 32, 0}, {8, 1024, 1}, {132, 1024, 0}, {8, 256, 0}}));
 }
 
 // cudaDeviceReset: the handle of the new context is that of the old one.
