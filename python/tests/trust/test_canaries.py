@@ -14,7 +14,7 @@ from secret_forms import FORMS, HELD_OUT, TUNED, drawn, pieces
 from test_secrets import BUILD, CANARIES, ENGINE, LOG, TABLE, busbw, canary, everything
 
 from busbw.base.secrets import hide, hide_random
-from busbw.fleet.run import _last_words as last_words
+from busbw.fleet.steps import _last_words as last_words
 
 # Those without several digits may be words of people: nothing can tell them from names.
 _DRAWN = [text for text in map(canary, range(300, 600)) if sum(c.isdigit() for c in text) > 3]
