@@ -35,6 +35,7 @@ _WORDS = (
     r"Unable to register cu(?:FFT|DNN|BLAS) factory",
     r"computation_placer already registered",
     r"\[WARNING\] +\S{1,40} requires ",
+    r"\|CCL_(?:WARN|INFO)\|",
     r"Cannot dlopen some GPU libraries",
     r"pip's dependency resolver does not currently",
     r"requires \S{1,60}, but you have \S{1,60} \S{1,40} which is incompatible",
@@ -52,6 +53,7 @@ _WORDS = (
     r"NCCL INFO.{0,10}NET/MLX5: Call to \w+ failed",
     # Said by drivers at each boot of a healthy machine.
     r"insufficient power on the PCIe slot",
+    r"may trigger hung task watchdog",
     r"\bBAR (?:6|7|13): (?:failed to assign|can't assign|no space for) \[(?:mem|io)",
     r"module verification failed: signature and/or required key missing",
     r"loading (?:NVIDIA UNIX|out-of-tree module)",

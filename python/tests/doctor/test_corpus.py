@@ -310,3 +310,19 @@ def test_a_fault_that_no_signature_knows_is_never_called_health(tmp_path: Path) 
             continue  # numbers or names alone told enough
         path.write_text(strange)
         assert main(["doctor", str(path)]) == 3, case.name
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("SymbolErrorCounter:..............3", []),
+        ("out_of_sequence: 17", []),
+        ("SymbolErrorCounter:..............8812", ["roce-loss"]),
+        ("link_downed: 14", ["roce-loss"]),
+        ("symbol_error: 3 -> 9 within 60 s", ["roce-loss"]),
+        ("out_of_sequence increased by 12", ["roce-loss"]),
+        ("out_of_sequence: 17 (+4/s)", ["roce-loss"]),
+    ],
+)
+def test_a_counter_is_a_fault_by_its_size_or_its_rate(line: str, names: list[str], tmp_path: Path) -> None:
+    assert [each.name for each in loud(f"mlx5_0 port 1\n{line}\n", tmp_path)] == names

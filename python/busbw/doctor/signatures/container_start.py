@@ -21,6 +21,7 @@ SIGNATURE = Signature(
         r"pyxis: .{0,12}\[ERROR\] (?P<what>.{5,160})",
         r"pyxis: (?:container start failed|couldn't|failed to|child \d+ failed|.{0,10}mkdir: cannot)",
         r"\benroot\b.{0,60}(?:\[ERROR\]|failed|command not found|unbound variable)",
+        r"(?P<what>newuidmap\b.{0,120}|no sub[ug]id ranges found.{0,80}|cannot set up namespace using.{0,80})",
         r"spank: required plugin spank_pyxis",
         r"Error response from daemon: (?P<what>.{5,160})",
         r"OCI runtime (?:create|exec|start) failed: (?P<what>.{5,160})",

@@ -14,6 +14,8 @@ SIGNATURE = Signature(
         r"Read-only file system",
         r"Input/output error",
         r"nfs: server .{0,60}not responding",
+        r"(?:beegfs|wekafs\w*)\b.{0,120}(?:[Cc]ommunication error|unresponsive|not respond|timed out)",
+        r"has been expelled from the cluster|Reason: SGPanic",
         r"LustreError|\bmmfs\w*: |GPFS.{0,40}(?:unmounted|not mounted|lost)",
         r"ceph: .{0,60}(?:hung|lost|evicted|blacklist)",
         r"EXT4-fs error|XFS \(\S{1,30}\): .{0,60}(?:[Cc]orrupt|shut)|Buffer I/O error on|Structure needs cleaning",

@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         r"bnxt_re\S* .{0,60}(?:Fail|fail|error)",
         r"irdma .{0,60}(?:overflow|error|fail)",
         r"infiniband mlx\S+ create_qp:.{0,40}failed",
+        r"abnormal ae_id|Fatal error \(\d+\) on MAD QP",
         r"assert_var\[\d\]",
         r"mlx5_cmd_out_err",
         r"mlx5_core.{0,160}(?:bad resource|syndrome)",

@@ -27,6 +27,7 @@ SIGNATURE = Signature(
         r"(?:link is down|changed (?:its )?state to down|link (?:went|has gone) down|\bflap)",
         r"\blink (?:is|went|has gone) down\b.{0,80}(?:HCA|leaf|spine|mlx5|rail)",
         r"(?:HCA|leaf|spine|mlx5|rail)\S{0,40}.{0,60}\blink (?:is |went |has gone )?down\b",
+        r"^\s{0,8}link status: DOWN|\boper(?:ational)? state (?:is )?down\b",
         r"PORT_ERR",
         r"mlx\d_\w+.{0,60}(?:Link down|port \d+ (?:is )?down|state.{0,10}DOWN)",
         r"link_layer.{0,60}State:? *Down",

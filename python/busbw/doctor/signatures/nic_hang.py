@@ -10,8 +10,13 @@ SIGNATURE = Signature(
         r"NETDEV WATCHDOG",
         r"transmit queue \d+ timed out",
         r"\bena\b.{0,80}(?:Keep alive watchdog|Trigger reset|device has crashed|missing Tx completions)",
-        r"\b(?:gve|idpf|ice|i40e|ixgbe|bnxt_en|virtio_net|mana|nfp|qede|hv_netvsc)\b.{0,80}"
-        r"(?:Tx (?:Unit )?Hang|TX timeout|resetting|firmware (?:error|hang|fatal)|unresponsive)",
+        r"\b(?:gve|idpf|ice|irdma|i40e|ixgbe|bnxt_(?:en|re)|virtio_net|mana|nfp|qede?|qedr|hv_netvsc|cxgb4|iw_cxgb4|ionic\w*"
+        r"|efa|erdma|hns3|hns_roce|hinic\w*|enic|sfc|fm10k|octeon\w*|mlx[45]_core)\b[ :].{0,120}"
+        r"(?:Tx (?:Unit )?Hang|TX timeout|resetting|unresponsive|(?:firmware|FW) "
+        r"(?:error|hang|fatal|watchdog|down|over \d+)|fatal (?:error|reset|device)|adapter stopped|not responding"
+        r"|heartbeat (?:stall|lost|stop|miss|fail)|timed ?out|timeout after|cmd\w* timeout|PF reset requested"
+        r"|reset the device|reset required|FW down"
+        r"|pre-initializing|device is (?:dead|stuck|not operational))",
     ),
     confirm="`dmesg | grep -i -e watchdog -e reset`; ethtool -S INTERFACE before and after a run",
     cure="update the driver and firmware of that card; in a cloud replace the instance; leave the host out until then",

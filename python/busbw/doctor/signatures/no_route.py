@@ -11,6 +11,8 @@ SIGNATURE = Signature(
     ),
     patterns=(
         r"connect.{0,80}failed : Invalid argument",
+        # Switches and hosts that route by BGP.
+        r"%ADJCHANGE: neighbor .{0,120}\bDown\b|%BGP-\d-NOTIFICATION.{0,80}(?:hold time|[Hh]old timer)",
         r"No route to host",
         r"Network is unreachable",
     ),

@@ -3,28 +3,35 @@
 from busbw.doctor.finding import Severity
 from busbw.doctor.signature import Signature, Stage
 
+_PACKETS = (
+    r"(?:PortXmitDiscards|port_xmit_discards|(?:port_rcv_|symbol_)errors?|PortRcvErrors|PortRcvErrorCounter"
+    r"|SymbolError\w{0,10}|ExcBufOverrunErrors|ExcessiveBufferOverrunErrors|VL15Dropped|out_of_sequence|packet_seq_err"
+    r"|local_ack_timeout_err|rnr_nak_retry_err|rx_discards_phy)"
+)
+_LINKS = r"(?:LinkErrorRecovery|LinkDowned|link_downed|link_error_recovery)\w{0,10}"
+_GROWS = (
+    r"(?:increas|grow|grew|rising|climb|\d ?(?:->|=>) ?\d|\+[1-9]|\bper (?:second|minute|hour)"
+    r"|[1-9] ?/ ?(?:s|sec|min)\b)"
+)
+
 SIGNATURE = Signature(
     name="roce-loss",
     stage=Stage.NETWORK,
     title="the RDMA network loses or reorders packets (congestion, no flow control, adaptive routing)",
     patterns=(
-        r"PortXmitDiscards\W*[1-9]",
-        r"(?:LinkErrorRecovery|PortRcvErrors|ExcBufOverrunErrors|VL15Dropped)\w*\W*[1-9]",
+        # Counters count since the boot of a machine: a few say nothing, unless the line says how fast they grow.
+        rf"{_PACKETS}\W*[1-9]\d{{2,}}",
+        rf"{_LINKS}\W*[1-9]\d",
+        rf"{_PACKETS}\b.{{0,60}}{_GROWS}",
+        rf"{_LINKS}\b.{{0,60}}{_GROWS}",
+        # SONiC's table of its PFC watchdog.
+        r":\d\s{1,9}stormed\s{1,40}\d+/\d+",
         r"transmit timeout: latency",
         r"TX timeout detected",
-        r"out_of_sequence\b\W*[1-9]\d*",
-        r"packet_seq_err\b\W*[1-9]",
-        r"local_ack_timeout_err\b\W*[1-9]",
-        r"rnr_nak_retry_err\b\W*[1-9]",
-        r"rx_discards_phy\b\W*[1-9]",
-        r"(?:Symbol|LinkDowned|PortRcv)Error\w*\W*[1-9]",
-        r"SymbolErrorCounter\W*[1-9]",
-        r"LinkDownedCounter\W*[1-9]",
         r"OOO RQ is force enabled but",
         r"pause storm|\bPFC\b.{0,60}(?:storm|watchdog.{0,40}(?:detected|triggered|drop))",
         r"\b(?:[Ee]ffective|[Rr]aw|[Ss]ymbol) BER\b.{0,40}(?:exceed|above|high)",
         r"^-E- .{0,120}\b(?:BER|errors?|counter)\b",
-        r"port_xmit_discards\b\W*[1-9]",
     ),
     between_nodes=True,
     confirm=("ethtool -S INTERFACE and /sys/class/infiniband/*/ports/1/hw_counters before and after a run"),
