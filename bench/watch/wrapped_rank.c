@@ -156,8 +156,9 @@ static void begin(char** arguments) {
     memset(arguments[0], 'x', strlen(arguments[0]));
   }
   if (way("gone_folder")) {
-    char path[400];
-    path_of(path, "gone");
+    char path[400], name[32];
+    snprintf(name, sizeof name, "gone%d", (int)getpid());
+    path_of(path, name);
     mkdir(path, 0700);
     if (chdir(path) != 0 || rmdir(path) != 0) exit(95);
   }

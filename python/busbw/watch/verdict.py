@@ -35,7 +35,7 @@ _UNKNOWN: Mapping[Hashable, int] = {}
 
 def waits(processes: Sequence[Process]) -> bool:
     """Whether some rank waits for another: is inside a call, or has called more than another rank."""
-    return any(_holds(members) for members in by_communicator(processes).values())
+    return any(_holds(members) for members in _in_use(processes).values())
 
 
 def may_wait(processes: Sequence[Process]) -> bool:
@@ -43,7 +43,16 @@ def may_wait(processes: Sequence[Process]) -> bool:
     communicator, or for the end of a rank that goes on alone."""
     if any(process.making for process in processes) or survivors(processes, 0):
         return True
-    return any(_may_hold(members) for members in by_communicator(processes).values())
+    return any(_may_hold(members) for members in _in_use(processes).values())
+
+
+def _in_use(processes: Sequence[Process]) -> dict[int, list[Member]]:
+    """Communicators but those whose processes have all ended, as of a job that was begun anew: nobody waits in them."""
+    return {
+        key: members
+        for key, members in by_communicator(processes).items()
+        if any(member.process.state not in {GONE, EXITED} for member in members)
+    }
 
 
 def judge(
@@ -53,7 +62,7 @@ def judge(
 
     `where` says in which place ranks were looked for; `is_long`, that no job is quiet for so long unless it hangs.
     """
-    every = by_communicator(processes)
+    every = _in_use(processes)
     groups = {key: members for key, members in every.items() if _holds(members)}
     new = in_making(processes, now_ns, where) if is_long else None
     if not groups:

@@ -20,10 +20,10 @@ from busbw.watch.arrivals import Tail, _Clock
 from busbw.watch.late import _Noise
 from busbw.watch.live import Follower, Watcher
 from busbw.watch.makings import Making
-from busbw.watch.processes import is_new_turn, snapshot
+from busbw.watch.processes import EXITED, GONE, RUNNING, is_new_turn, snapshot
 from busbw.watch.recording import Recording, find
 from busbw.watch.summary import summarise, who_waits
-from busbw.watch.verdict import judge
+from busbw.watch.verdict import judge, waits
 
 
 def test_of_two_that_wait_for_each_other_the_one_that_did_what_it_never_did_is_named() -> None:
@@ -129,6 +129,23 @@ def test_ranks_that_share_a_name_are_told_apart(tmp_path: Path) -> None:
     for family in families:
         series = [tuple(sorted(labels.items())) for labels, _ in family.samples]
         assert len(set(series)) == len(series), f"{family.name}: one sample of each series"
+
+
+def test_ranks_of_a_job_that_was_begun_anew_hold_nobody_up() -> None:
+    """All processes of the first attempt have ended, one of them a call earlier; those of the second go on."""
+    first = [
+        process(rank, row(rank, 40 + (rank != 2), inside=rank != 2), state=GONE if rank == 2 else EXITED)
+        for rank in range(4)
+    ]
+    assert not waits(first) and judge(first, NOW) is None, "the launcher may begin the job anew"
+    assert waits([*first[:3], replace(first[3], state=RUNNING)])
+    second = [
+        replace(process(rank, row(rank, 11 - (rank == 1), inside=rank != 1, identity=2)), pid=2000 + rank)
+        for rank in range(4)
+    ]
+    verdict = judge([*first, *second], NOW)
+    assert verdict is not None
+    assert (verdict.cause, verdict.accused) == ("missing", (("node", 2001),))
 
 
 def changed(path: Path, at: int, value: int) -> None:
