@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 One line for each machine, collective and class of sizes (small up to 64 KiB,
-large from 64 MiB on). Change points are found by Pettitt's test (1979), with
-1 % false alarms in a series.
+large from 64 MiB on). Change points are found by rank sums (Mann and Whitney,
+1947) in seeded intervals, with at most 1 % false alarms in a series.
 
 exit code: 0 nothing is slower than before its last change, 1 something is,
 2 nothing could be read or sent
@@ -101,7 +101,7 @@ def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[
     for number, (each, found) in enumerate(every):
         name = _line(each).partition(": ")[0]
         said += [f"{name}: {_change(each.runs[c.at], c, why[number, c.at]).strip()}" for c in found]
-    measured = ("Each point is the shortest time out of place of a run.", "Changes are found by Pettitt's test (1979).")
+    measured = ("Each point is the shortest time out of place of a run.", "Changes are found by rank sums (1947).")
     said = said or ["no change was found"]
     content = page(Page("Kept runs over time", tuple(said), tuple(views), (), (), measured, ("busbw history",)))
     with writing(path):
