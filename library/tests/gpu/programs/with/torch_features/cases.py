@@ -1,0 +1,7 @@
+"""All cases by name."""
+
+import calls
+import training
+from job import CASES
+
+__all__ = ["CASES", "calls", "training"]
