@@ -3,10 +3,11 @@
     python3 bench/watch/one_gpu.py --build build --library libnccl.so.2 --output figures [STEP ...]
     python3 bench/watch/one_gpu.py --build build --library build/lib/libbusbw_cpu.so --without-gpus --output figures
 
-STEP is one of cost, replay, faults, hosts, spin, overlap and tune; default all of them, in this order. NCCL_HOSTID of
-each rank is another, so that NCCL goes through sockets on `lo`, and takes one GPU for several. CUDA's MPS lets their
-kernels run at once; each command has a daemon of its own, since a killed rank can take one with it. --mps no leaves
-it out: then ranks take turns on the GPU, and times mean little. `replay` needs a Python with torch (--torch-python).
+STEP is one of cost, replay, faults, hosts, spin, overlap, tune and torch; default all of them, in this order.
+NCCL_HOSTID of each rank is another, so that NCCL goes through sockets on `lo`, and takes one GPU for several. CUDA's
+MPS lets their kernels run at once; each command has a daemon of its own, since a killed rank can take one with it.
+--mps no leaves it out: then ranks take turns on the GPU, and times mean little. `replay` and `torch` need a Python with
+torch (--torch-python).
 
 What each step printed is in STEP.txt of the output's folder, how long it took and how it ended in summary.json.
 Nothing begins after --seconds, and every step is ended at its own limit. Exit code: 1 where a step failed.
@@ -48,6 +49,11 @@ FAULTS = (
 )
 """Jobs of one row follow each other, rows run side by side."""
 ON_HOSTS = (("none", "sleep", "count"), ("skip", "stop", "exception"))
+TORCH = (
+    ("uneven", "unused", "objects", "shapes", "experts", "order"),
+    ("barrier", "checkpoint", "loader", "swallowed", "skips", "pipeline"),
+    ("fsdp", "tensor", "graph", "evaluates", "accumulates", "handles"),
+)
 MPS_STARTS_S = 10.0
 
 
@@ -170,6 +176,14 @@ def tune(bench: Bench) -> Lanes:
     ]]  # fmt: skip
 
 
+def torch(bench: Bench) -> Lanes:
+    """Jobs of PyTorch with faults as users write them, of three ranks at least, so that one can be unlike others."""
+    library = ["--library", bench.library] if bench.on_gpus else []
+    words = (ROOT / "bench/watch/torch_faults.py", "--build", bench.build, *library,
+             "--torch-python", bench.torch_python, "--ranks", max(3, bench.ranks))  # fmt: skip
+    return [[python(*words, name) for name in names] for names in TORCH]
+
+
 STEPS = {
     "cost": Step(200.0, cost),
     "replay": Step(150.0, replay),
@@ -178,6 +192,7 @@ STEPS = {
     "spin": Step(130.0, spin, fine=(0, 1, 124)),
     "overlap": Step(60.0, overlap),
     "tune": Step(150.0, tune, fine=(0, 1)),
+    "torch": Step(420.0, torch),
 }
 
 

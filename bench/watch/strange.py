@@ -2,7 +2,8 @@
 
     python3 bench/watch/strange.py --build build [--faults lock,io] [--trials 1] [--ranks 4]
 
-The jobs are those of strange_job.py and stranger_job.py. What must be said was written down before any was tried: who,
+The jobs are those of strange_job.py, stranger_job.py and parallel_job.py (which has eight ranks); --faults parallel
+stands for every second of those, held-out for the others. What must be said was written down before any was tried: who,
 and why (but for four in which the rank stood at the begin of a sentence, with a capital). A verdict is right if it is
 the only one, and the delay counts as in faults.py. Exit code: 1 where a verdict was wrong.
 """
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
 from faults import HANG_AFTER_S, heard, made_nccl, verdicts_of  # noqa: E402
+from parallel_said import HELD_OUT, PARALLEL  # noqa: E402
 from stranger_said import MORE  # noqa: E402
 
 from busbw.base.programs import with_this_package  # noqa: E402
@@ -32,6 +34,7 @@ LATE = r"rank 2 \(.*did not call #41"
 GONE = r"ank 2 \(.*(has ended|has exited|is gone)"
 SAID: dict[str, str] = {
     **MORE,
+    **PARALLEL,
     "lock": LATE,
     "io": LATE,
     "handler": LATE,
@@ -85,7 +88,8 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=4)
     args = parser.parse_args()
     right = wrong = 0
-    for name in args.faults.split(","):
+    several = {"parallel": [name for name in PARALLEL if name not in HELD_OUT], "held-out": list(HELD_OUT)}
+    for name in [each for word in args.faults.split(",") for each in several.get(word, [word])]:
         for _ in range(args.trials):
             why, delay_s = (unwatched if name == "unwatched" else tried)(args.build.resolve(), name, args.ranks)
             right, wrong = right + (not why), wrong + bool(why)
@@ -98,10 +102,11 @@ def main() -> int:
 def words_of(build: Path, name: str, ranks: int, folder: Path) -> tuple[list[str], list[str]]:
     """Options of the watcher, and the job."""
     nccl = made_nccl(build, folder, linked=False)
+    ranks = max(ranks, 8) if name in PARALLEL else ranks
     steps = 30_000 if name == "wrapped" else 2_000 if name == "unwatched" else STEPS
     job = [
         sys.executable,
-        str(ROOT / "bench/watch" / ("stranger_job.py" if name in MORE else "strange_job.py")),
+        str(ROOT / "bench/watch" / job_of(name)),
         str(nccl),
         str(ranks),
         str(steps),
@@ -109,9 +114,16 @@ def words_of(build: Path, name: str, ranks: int, folder: Path) -> tuple[list[str
         str(folder),
     ]
     options = ["--late", "1000s", "--hang-after", f"{HANG_AFTER_S:g}", "--on-hang", "abort"]
-    if name == "wrapped":
+    if name == "writeslong":
+        options = options[:2]
+    if name in {"wrapped", "seldom"}:
         options += ["--calls", "1024"]
     return options, job
+
+
+def job_of(name: str) -> str:
+    """The program that knows this fault."""
+    return "parallel_job.py" if name in PARALLEL else "stranger_job.py" if name in MORE else "strange_job.py"
 
 
 def environ_of(build: Path) -> dict[str, str]:

@@ -51,6 +51,8 @@ ALLOWED = {
     "bench/watch/strange_job.py": "forked ranks, and a fork among them, which are what is tried",
     "bench/watch/stranger_job.py": "forked ranks, and a fork among them, which are what is tried",
     "bench/watch/strange.py": "a watcher that is killed",
+    "bench/watch/parallel_odd.py": "a shell that stops and freezes ranks, which is what is tried",
+    "bench/watch/torch_job.py": "ranks of a program that imports nothing of ours",
     "bench/watch/timeline_page.py": "a browser, and commands of a user",
     "tools/kill_launchers.py": "starts and ends a Slurm of its own",
     "bench/cpu/stores.py": "a compiler, and programs that are timed, where busbw is not installed",
