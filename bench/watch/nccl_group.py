@@ -136,18 +136,32 @@ class Group(distributed.ProcessGroup):
     def _message(self, name: str, tensor: torch.Tensor, peer: int) -> None:
         self._call(name, tensor.detach(), ctypes.c_size_t(tensor.numel()), _TYPES[tensor.dtype], peer)
 
+    def gather(self, into: list[list[torch.Tensor]], mine: list[torch.Tensor], opts: Any) -> Any:
+        """Messages in one group too; the root has its own by one to itself."""
+        self._grouped([(opts.rootRank, mine[0].contiguous())], list(enumerate(into[0] if into else [])))
+        return _done(into)
+
+    def scatter(self, into: list[torch.Tensor], mine: list[list[torch.Tensor]], opts: Any) -> Any:
+        ours = [(peer, each.contiguous()) for peer, each in enumerate(mine[0] if mine else [])]
+        self._grouped(ours, [(opts.rootRank, into[0])])
+        return _done(into)
+
+    def _grouped(self, sent: list[tuple[int, torch.Tensor]], received: list[tuple[int, torch.Tensor]]) -> None:
+        self._comm()
+        self._check(self._nccl.ncclGroupStart())
+        for peer, each in sent:
+            self._message("ncclSend", each, peer)
+        for peer, each in received:
+            self._message("ncclRecv", each, peer)
+        self._check(self._nccl.ncclGroupEnd())
+
     def all_to_all_single(
         self, into: torch.Tensor, mine: torch.Tensor, of_into: list[int], of_mine: list[int], opts: Any = None
     ) -> Any:
         """Messages in one group, as PyTorch's own backend sends them."""
         theirs = list(into.split(of_into or into.size(0) // self._size))
         ours = list(mine.contiguous().split(of_mine or mine.size(0) // self._size))
-        self._comm()
-        self._check(self._nccl.ncclGroupStart())
-        for peer in range(self._size):
-            self._message("ncclSend", ours[peer], peer)
-            self._message("ncclRecv", theirs[peer], peer)
-        self._check(self._nccl.ncclGroupEnd())
+        self._grouped(list(enumerate(ours)), list(enumerate(theirs)))
         return _done(into)
 
     alltoall_base = all_to_all_single
