@@ -61,6 +61,8 @@ def unmatched(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | 
     """Ranks that wait in messages while their peers wait in something else, so that nobody answers."""
     for members in groups.values():
         waiting = [each for each in members if each.inside and each.row.last.kind in _PAIRS]
+        if found := _of_exchange(groups, members, waiting, now_ns):
+            return found
         pairs = [(each, next((m for m in members if m.row.rank == each.row.last.root), None)) for each in waiting]
         lonely = [(each, peer) for each, peer in pairs if peer is not None and not _answers(peer, each)]
         if not lonely:
@@ -77,6 +79,33 @@ def unmatched(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | 
         ranks = tuple(sorted({member.row.rank for member in known}))
         return Verdict("message", ranks, text, accused(known))
     return None
+
+
+def _of_exchange(
+    groups: Mapping[int, Sequence[Member]], members: Sequence[Member], waiting: Sequence[Member], now_ns: int
+) -> Verdict | None:
+    """Ranks in groups of several messages, as of tokens for experts: which one they wait for is not known, but who is
+    in no message."""
+    if not waiting or any(each.process.grouped.get(each.row.place, 0) < 2 for each in waiting):
+        return None
+    out = [each for each in members if all(each is not other for other in waiting)]
+    if not out:
+        return None
+    several = f"{'groups' if len(waiting) > 1 else 'a group'} of messages of {name_of(members)}"
+    if len(out) < len(waiting):
+        ranks = ", ".join(str(each.row.rank) for each in waiting[:_SHOWN])
+        doing = "; ".join(_doing(groups, each) for each in out[:_SHOWN])
+        text = (
+            f"Rank {ranks} wait{'s' * (len(waiting) == 1)} in {several}, {ago(now_ns, waiting[0].row.entered_ns)}, but "
+            f"{doing}."
+        )
+        return Verdict("message", tuple(each.row.rank for each in out), text, accused(out))
+    who = ", ".join(map(str, waiting[:_SHOWN]))
+    text = (
+        f"{sentence(who)} wait{'s' * (len(waiting) == 1)} in {several}, {ago(now_ns, waiting[0].row.entered_ns)}, and "
+        "the other ranks are out of theirs: one of its messages has no other half, or another count."
+    )
+    return Verdict("message", tuple(each.row.rank for each in waiting), text, accused(waiting))
 
 
 def _answers(peer: Member, member: Member) -> bool:

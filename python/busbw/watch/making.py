@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from busbw.watch.makings import Making
 from busbw.watch.members import Verdict, ago, sentence
-from busbw.watch.processes import GONE, RUNNING, Process
+from busbw.watch.processes import EXITED, GONE, RUNNING, Process
 
 _PUBLIC = {"init": "ncclCommInitRank", "init_all": "ncclCommInitAll", "split": "ncclCommSplit",
            "shrink": "ncclCommShrink", "grow": "ncclCommGrow"}  # fmt: skip
@@ -122,4 +122,5 @@ def _of_new(
 def _state(process: Process) -> str:
     if process.state == RUNNING:
         return ""
-    return ", which has ended without a word" if process.state == GONE else f", which is {process.state}"
+    ended = {GONE: "has ended without a word", EXITED: "has exited"}
+    return f", which {ended.get(process.state, f'is {process.state}')}"

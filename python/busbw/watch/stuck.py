@@ -25,7 +25,8 @@ def unanswered(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict |
             if not member.inside or member.row.last.kind not in _PAIRS or member.row.last.root is None:
                 continue
             peer = next((each for each in members if each.row.rank == member.row.last.root), None)
-            if peer is None or peer is member:
+            # Of a group of messages the newest need not be the one that is waited for.
+            if peer is None or peer is member or member.process.grouped.get(member.row.place, 0) > 1:
                 continue
             mine = f"{member} waits in {member.row.last} {ago(now_ns, member.row.entered_ns)}"
             if not peer.inside and not elsewhere(groups, peer):

@@ -155,6 +155,26 @@ def test_a_message_whose_peer_is_in_another_call_is_named() -> None:
     assert judged(ranks).text.startswith("Rank 2 (node, pid 1002) waits in recv of 64 float32, peer 0")
 
 
+def exchanging(rank: int, peer: int) -> Process:
+    """In a group of messages, as of tokens for experts; the newest one is with `peer`."""
+    return replace(process(rank, message(rank, "recv", peer)), grouped={0: 6})
+
+
+def test_the_rank_that_is_in_no_exchange_is_named_though_the_newest_messages_are_with_another() -> None:
+    out = process(2, row(2, 40), row(2, 9, inside=True, identity=2))
+    verdict = judged([exchanging(0, 3), exchanging(1, 3), out, exchanging(3, 3)])
+    assert (verdict.cause, verdict.ranks) == ("message", (2,))
+    assert verdict.text.startswith("Rank 0, 1, 3 wait in groups of messages of ")
+    assert "but rank 2 (node, pid 1002) waits in #9, all_reduce" in verdict.text
+
+
+def test_a_rank_alone_in_an_exchange_is_not_said_to_wait_for_the_newest_messages_peer() -> None:
+    verdict = judged([process(0, row(0, 40)), process(1, row(1, 40)), exchanging(2, 2), process(3, row(3, 40))])
+    assert verdict.ranks == (2,)
+    assert "one of its messages has no other half" in verdict.text
+    assert "peer" not in verdict.text
+
+
 def test_a_job_whose_root_is_not_known_is_not_told_that_all_called() -> None:
     ranks = [process(rank, row(rank, 41, inside=True)) for rank in range(3)]
     ranks.append(process(3, message(3, "send", 3)))
