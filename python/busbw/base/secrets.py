@@ -17,25 +17,38 @@ _LONGEST_LINE = 1 << 16  # of a program's output; what is longer is read in part
 Shown = TypeVar("Shown")
 RULES = Path(__file__).with_name("secret_rules.txt")
 
-# NAME=value, NAME: value, "name": "value", --name value: one that names a secret loses its value.
-# The words in the middle are those of NCCL_DEBUG=INFO.
+# NAME=value, NAME: value, "name": "value", \"name\": \"value\", b'name': b'value', name => value, ENV['NAME'] = value,
+# a block of YAML below its name, --name value, and what HTML and addresses make of quotes: a name of a secret loses
+# its value. The words in the middle are those of NCCL_DEBUG=INFO.
+_QUOTE = r"""(?:\\{0,3}["']|&quot;|&#3[49];|%2[27])"""
+_COLOUR = r"(?:\x1b\[[\d;]{0,12}m)?"
 _NAME = re.compile(
-    r"""(?<![\w-])(["']?)(-{0,2}[A-Za-z_][\w.-]{0,100})\1"""
-    r"""([ \t]{0,20}[=:][ \t]{0,20}| set (?:by environment )?to |[ \t]{1,20})"""
+    rf"""(?<![\w-])(?:b(?=["']))?({_QUOTE}?)(-{{0,2}}[A-Za-z_][\w.-]{{0,100}})\1(?:["']?[\]}}])?{_COLOUR}"""
+    rf"""([ \t]{{0,20}}(?:=>|:=|->|:[A-Z]{{3,10}}=|:[ \t]{{1,5}}[|>][+-]?[ \t]{{0,5}}\r?\n(?=[ \t])|[=:]|%3[AD])"""
+    rf"""[ \t]{{0,20}}{_COLOUR}| set (?:by environment )?to |[ \t]{{0,20}}[,|][ \t]{{0,20}}| to |[ \t]{{1,20}})""",
 )
-# A manifest's pair: `- name: NAME` and `value: ...` on the next line, or both in one JSON object.
+# A pair: `- name: NAME` and `value: ...` on the next line, both in one JSON object, or attributes of XML.
 _PAIR = re.compile(
-    r"""(\bname["']?:\s{0,20}["']?([\w.-]{1,100})["']?,?\s{1,80}["']?value["']?:[ \t]{0,20})"""
+    r"""(\b(?:name|key)["']?[:=]\s{0,20}["']?([\w.-]{1,100})["']?,?\s{1,80}["']?value["']?[:=][ \t]{0,20})"""
     r"""("[^"\n]*"|'[^'\n]*'|[^\s,}]+)"""
 )
-_VALUE = re.compile(r"""(?P<quote>["'])[^"'\n]*(?P=quote)|[^\s"',;&|)]+""")
+_VALUE = re.compile(
+    r"""b?(?P<quote>\\{1,3}["']|&quot;|&#3[49];|%2[27]|"{3}|'{3})(?:(?!(?P=quote))[^\n])*(?P=quote)"""
+    r"""|[b$]?"(?:\\.|[^"\\\n])*"|[b$]?'(?:\\.|''|[^'\\\n])*'|\[[^\]\n]*\]|[^\s"',;&|)\x1b]+"""
+)
+# Words after which a name and a blank announce a value; what precedes a quoted assignment, whose blanks are its own.
+_SETS = re.compile(r"(?:\bsetenv|\bsetx|\bset -\w{1,3}|-g?env|--setenv)\s+$", re.IGNORECASE)
+_WHOLE = re.compile(r"""(?:(?:-[ex]|--env|\bexport)[ =]|[\[,({]\s{0,2})["']$""")
+# A value that no word of a sentence looks like.
+_NO_WORD = re.compile(r"""["']?(?=[^\s"']{0,100}\d)(?=[^\s"']{0,100}[A-Za-z])[^\s"',|]{6,}""")
 # Without one of these there is nothing to hide: most lines of a log end here.
 _SUSPECT = (
     "token", "secret", "pass", "cred", "jwt", "cookie", "auth", "private", "signature", "precondition", "sas", "pwd",
     "pat", "dsn", "key", ":/", "bearer", "basic", "sig=", "code=", "login", "mysql", " -u", "--user", "eyj", "ghp_",
     "gho_", "ghu_", "ghs_", "ghr_", "glpat", "glrt", "glptt", "gldt", "glcbt", "hf_", "npm_", "xox", "xapp", "sk-",
     "sk_", "rk_", "hvs.", "hvb.", "hvr.", "nvapi", "pypi", "aiza", "ya29", "gocspx", "sg.", "gla_", "glc_", "glsa_",
-    "glsc_", "wandb_v", "hooks", "a3t", "akia", "asia",
+    "glsc_", "wandb_v", "hooks", "a3t", "akia", "asia", "ldap", "redis", "ipmi", "sudo", "thin:", "docker", "podman",
+    "proxy", "sessionid", "sessid", "pw", "psk", " -p", "\ttrue\t", "\tfalse\t",
 )  # fmt: skip
 _HEX_PART = re.compile(r"[0-9a-f]{32}|[0-9A-F]{32}")
 _SPLIT = re.compile(r"[^A-Z0-9]+")
@@ -138,21 +151,39 @@ def hide(text: str) -> str:
     parts: list[str] = []
     at = 0
     for name in _NAME.finditer(text):
-        value = _VALUE.match(text, name.end()) if name.start() >= at and _announces(text, name) else None
-        # What a shell puts in, and what is made at start, is no secret yet.
-        if value and not value[0].startswith(("$", "<", *("-" if name[3].isspace() else ()))):
-            parts += [text[at : value.start()], HIDDEN]
-            at = value.end()
+        end = _end_of_value(text, name) if name.start() >= at and _announces(text, name) else 0
+        if end:
+            parts += [text[at : name.end()], HIDDEN]
+            at = end
     return "".join([*parts, text[at:]])
+
+
+def _end_of_value(text: str, name: re.Match[str]) -> int:
+    """Where the value behind a name ends; 0: there is none to hide."""
+    value = _VALUE.match(text, name.end())
+    # What a shell puts in, and what is made at start, is no secret yet; an object's members have names of their own.
+    if not value or value[0] == "{" or re.match(r"""\$(?!["'])|<""", value[0]):
+        return 0
+    if name[3].isspace() and value[0].startswith("-"):
+        return 0
+    if not name[1] and "=" in name[3] and _WHOLE.search(text, max(0, name.start() - 12), name.start()):
+        closing = text.find(text[name.start() - 1], name.end())
+        if value.end() < closing and "\n" not in text[value.end() : closing]:
+            return closing
+    return value.end()
 
 
 def _announces(text: str, found: re.Match[str]) -> bool:
     # A blank after a plain word is prose ("the key is"); after an option, or in csh, a value follows.
     name, sign = found[2], found[3]
-    set_so = text[max(0, found.start() - 8) : found.start()].rstrip().endswith("setenv")
-    if name.upper() in {"KEY", "KEYS"}:  # of a table or a manifest
+    if name.upper() in {"KEY", "KEYS"} or not is_secret_name(name.lstrip("-")):  # of a table or a manifest
         return False
-    return (not sign.isspace() or name.startswith("-") or set_so) and is_secret_name(name.lstrip("-"))
+    if sign.strip(" \t") not in {"", "to", ",", "|"} or (sign.isspace() and name.startswith("-")):
+        return True
+    if sign.isspace() and _SETS.search(text, max(0, found.start() - 12), found.start()):
+        return True
+    # A row of a table, a pair in brackets, a sentence: only where a variable is named so.
+    return name.upper() == name and "_" in name and bool(_NO_WORD.match(text, found.end()))
 
 
 @lru_cache(maxsize=4096)

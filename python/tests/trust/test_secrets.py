@@ -157,10 +157,14 @@ OF_NAMES = {
     "part PRECONDITION_TRANSPORTS": "OMPI_MCA_orte_precondition_transports",
     "word SAS": "AZURE_SAS",
     "word PWD": "DB_PWD",
+    "word PW": "DB_PW",
+    "word PSK": "WPA_PSK",
     "word PAT": "GH_PAT",
     "word DSN": "SENTRY_DSN",
     "ending KEY": "API_KEY",
     "ending KEYS": "ACCESS_KEYS",
+    "ending SESSIONID": "MY_JSESSIONID",
+    "ending SESSID": "MY_PHPSESSID",
 }
 
 
