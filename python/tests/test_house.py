@@ -60,3 +60,14 @@ def test_every_file_that_the_page_names_is_there() -> None:
     for name in re.findall(r"`((?:engine|schema|cli|runs|launch|records|doctor)/[\w/.<>]+\.\w+)`", PAGE.read_text()):
         places = [ROOT / name, ROOT / "python" / "busbw" / name]
         assert "<" in name or any(place.exists() for place in places), name
+
+
+def test_no_hint_installs_busbw_from_a_registry_where_it_is_not() -> None:
+    folders = ("python/busbw", "docs", "schema", "engine", "library", "containers", "tools")
+    kinds = {"", ".py", ".md", ".json", ".cc", ".h"}
+    texts = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in kinds]
+    wrong = re.compile(r"pip install[^\n`]* '?busbw\b(?![/.-])")
+    assert wrong.search("pip install 'busbw[report]'") and wrong.search("pip install -U busbw; then")
+    for path in (*texts, *ROOT.glob("*.md"), ROOT / "Makefile"):
+        found = wrong.search(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else None
+        assert not found, f"{path}: {found and found[0]}"

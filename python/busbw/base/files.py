@@ -44,7 +44,9 @@ def open_to_read(path: str | Path, *, what: str = "") -> BinaryIO:
         return os.fdopen(descriptor, "rb")
     except OSError as problem:
         _close(descriptor)
-        raise UserError(f"{called} cannot be read: {problem.strerror or problem}") from problem
+        # A name that names nothing is a wrong word.
+        code = 2 if isinstance(problem, FileNotFoundError) else 1
+        raise UserError(f"{called} cannot be read: {problem.strerror or problem}", exit_code=code) from problem
     except UserError:
         _close(descriptor)
         raise

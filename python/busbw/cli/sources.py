@@ -127,7 +127,7 @@ def _load_records(name: str, runs: str | None, collective: Collective | None) ->
 
     kept = find(name, store.location(runs))
     if not kept:
-        raise UserError(
+        raise UsageError(
             f"'{name}' is neither a file nor the id or tag of a run in {store.location(runs)}; "
             "`busbw runs` lists the runs, `busbw import --help` the logs that can be read"
         )

@@ -152,7 +152,7 @@ def load(folder: Path) -> Plan:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
-        raise UserError(
+        raise UsageError(
             f"{folder} holds no experiment that could go on ({path.name}: {problem.strerror or problem})"
         ) from problem
     except (ValueError, RecursionError) as problem:

@@ -56,11 +56,14 @@ def nanoseconds(started: str) -> int:
     return int((when if when.tzinfo else when.replace(tzinfo=timezone.utc)).timestamp() * 1e9)
 
 
+INSTALL_OTLP = "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+
+
 def push_prometheus(url: str, every: Sequence[Series]) -> None:
     """The newest time of each series to a push gateway, by Prometheus' own client."""
     if "://" in url and not url.startswith(_HTTP):
         raise UsageError(f"--push {url}: a push gateway has an address that begins with http:// or https://")
-    client = _client("prometheus_client", "--push needs Prometheus' client: pip install 'busbw[history]'")
+    client = _client("prometheus_client", "--push needs Prometheus' client: pip install prometheus-client")
     registry = client.CollectorRegistry()
     gauge = client.Gauge(NAME, HELP, ["machine", "collective", "type", "ranks", "bytes"], registry=registry)
     for each in every:
@@ -75,7 +78,7 @@ def push_otlp(url: str, every: Sequence[Series]) -> None:
     """Every run of each series to a receiver of OTLP over HTTP, by OpenTelemetry's own exporter."""
     if not url.startswith(_HTTP):
         raise UsageError(f"--push-otlp {url}: a receiver has an address that begins with http:// or https://")
-    what = "--push-otlp needs OpenTelemetry's exporter: pip install 'busbw[otlp]'"
+    what = f"--push-otlp needs OpenTelemetry's exporter: {INSTALL_OTLP}"
     exporting = _client("opentelemetry.exporter.otlp.proto.http.metric_exporter", what)
     data = _client("opentelemetry.sdk.metrics.export", what)
     resources = _client("opentelemetry.sdk.resources", what)

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from busbw.base.errors import UserError
+from busbw.base.errors import UsageError, UserError
 from busbw.base.terminal import START_OF_LINE
 from busbw.runs.destination import RECORD_NAME
 from busbw.runs.plain import read_lines
@@ -353,5 +353,7 @@ def _refusal(problem: Exception, deadline: float) -> BaseException:
         # By the handler of `select`: the time is over, or Ctrl-C was pressed, which sqlite3 keeps to itself.
         if time.monotonic() <= deadline:
             return KeyboardInterrupt()
-        text = f"it took more than {MAX_QUERY_SECONDS:.0f} s; ask for less at once"
-    return UserError(f"the query cannot be answered: {text}")
+        return UserError(
+            f"the query cannot be answered: it took more than {MAX_QUERY_SECONDS:.0f} s; ask for less at once"
+        )
+    return UsageError(f"the query cannot be answered: {text}")

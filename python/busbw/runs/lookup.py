@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from busbw.base.errors import UserError
+from busbw.base.errors import UsageError
 from busbw.runs import store
 from busbw.runs.destination import RECORD_NAME
 from busbw.runs.index import Index
@@ -27,7 +27,7 @@ def find(word: str, root: Path) -> list[Path]:
     tagged = _tagged(word.removeprefix("tag:"), root)
     if not tagged and len(starting) > 1:
         some = ", ".join(path.parent.name for path in starting[:3])
-        raise UserError(f"{len(starting)} runs start with '{word}' ({some}, ...); write more of the one that is meant")
+        raise UsageError(f"{len(starting)} runs start with '{word}' ({some}, ...); write more of the one that is meant")
     return tagged
 
 
@@ -51,5 +51,5 @@ def find_one(word: str, root: Path) -> Path:
     found = find(word, root)
     if len(found) != 1:
         what = "no run has" if not found else f"{len(found)} runs have"
-        raise UserError(f"{what} the id, start of an id or tag '{word}' in {root}; `busbw runs` lists them")
+        raise UsageError(f"{what} the id, start of an id or tag '{word}' in {root}; `busbw runs` lists them")
     return found[0].parent

@@ -21,13 +21,16 @@ _PATIENCE_S = 5.0
 """So long a reader may take for its question."""
 _PUSH_S = 10.0
 _MAX_TABLE = 16 << 20
+_OTLP = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
 
 
 class Endpoint:
     """Answers on 127.0.0.1, to processes of this user (and root) alone; `port` 0 takes a free one."""
 
     def __init__(self, port: int) -> None:
-        client = _client("prometheus_client", "--prometheus-port", "watch", "--prometheus FILE needs nothing")
+        client = _client(
+            "prometheus_client", "--prometheus-port", "prometheus-client", "--prometheus FILE needs nothing"
+        )
         self._families: Sequence[Family] = ()
         self._kinds = import_module("prometheus_client.core")
         registry = client.CollectorRegistry()
@@ -115,7 +118,7 @@ class Pusher:
 
     def __init__(self, url: str, say: Callable[[str], None]) -> None:
         name = "opentelemetry.exporter.otlp.proto.http.metric_exporter"
-        exporter = _client(name, "--otlp", "otlp", "--prometheus FILE needs nothing")
+        exporter = _client(name, "--otlp", _OTLP, "--prometheus FILE needs nothing")
         sdk, export = import_module("opentelemetry.sdk.metrics"), import_module("opentelemetry.sdk.metrics.export")
         resources = import_module("opentelemetry.sdk.resources")
         self._observation = import_module("opentelemetry.metrics").Observation
@@ -170,8 +173,8 @@ class Pusher:
             self._say(f"--otlp {self._url}: the collector did not take the last metrics")
 
 
-def _client(name: str, option: str, extra: str, instead: str) -> Any:
+def _client(name: str, option: str, packages: str, instead: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise UserError(f"{option} needs a package: pip install 'busbw[{extra}]'; {instead}") from None
+        raise UserError(f"{option} needs a package: pip install {packages}; {instead}") from None

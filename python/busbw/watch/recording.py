@@ -318,7 +318,8 @@ def find(folder: Path) -> list[Path]:
         with os.scandir(folder) as entries:
             names = [entry.path for _, entry in zip(range(1 << 17), entries, strict=False)]
     except OSError as error:
-        raise UserError(f"{folder} cannot be read: {error.strerror}") from error
+        code = 2 if isinstance(error, FileNotFoundError) else 1
+        raise UserError(f"{folder} cannot be read: {error.strerror}", exit_code=code) from error
     return sorted(Path(name) for name in names if name.endswith(SUFFIX))[: 1 << 16]
 
 

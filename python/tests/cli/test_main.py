@@ -93,6 +93,27 @@ def test_an_unknown_option_is_answered_with_the_nearest_one(capsys: pytest.Captu
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compare NOSUCH", "report NOSUCH", "report catalogue:NOSUCH", "runs show NOSUCH", "runs delete NOSUCH",
+        "runs sql NOSUCH", "experiment NOSUCH.toml", "experiment --resume NOSUCH", "baseline make NOSUCH",
+        "gate NOSUCH", "azureml price --config NOSUCH", "predict step NOSUCH --machine ndv4", "topo NOSUCH",
+        "predict all_reduce --machine ndv4 --from NOSUCH", "doctor --log NOSUCH", "fleet judge NOSUCH",
+        "fleet plan --hostfile NOSUCH", "watch --read NOSUCH", "replay NOSUCH", "overlap", "completion NOSUCH",
+        "bisect --from-folder NOSUCH --libraries 2.1.1..2.2.2 -- all_reduce",
+    ],
+)  # fmt: skip
+def test_a_word_that_names_nothing_ends_every_verb_with_2_and_a_line(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUSBW_RUNS", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("busbw: ") and err.count("\n") == 1, err
+
+
 def test_version_is_the_one_of_the_native_build() -> None:
     from busbw import __version__
 

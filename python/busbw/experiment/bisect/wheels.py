@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.base.errors import UserError
+from busbw.base.errors import UsageError, UserError
 from busbw.base.lifeline import ends_with_parent
 from busbw.experiment.bisect.values import version_in, version_key, within
 from busbw.experiment.factors import Level
@@ -146,7 +146,7 @@ class Folder:
 
 def _files_in(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder of NCCL's wheels or libraries")
+        raise UsageError(f"{folder} is no folder of NCCL's wheels or libraries; --from-folder takes one")
     found: dict[str, Path] = {}
     for number, path in enumerate(sorted(folder.rglob("*"))):
         if number > MOST_FILES:

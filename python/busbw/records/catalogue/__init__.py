@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from busbw.base.errors import UserError
+from busbw.base.errors import UsageError
 from busbw.records import Case, End, Record, Run
 from busbw.records.decode import decode
 
@@ -36,7 +36,7 @@ def load_named(name: str) -> dict[str, Record]:
     """The records of an entry or of a group of entries, by the name of their own entry."""
     found = [entry for entry in _figures()["entries"] if entry["name"] == name or name in entry["groups"]]
     if not found:
-        raise UserError(f"the catalogue has no entry {name!r}; it has {', '.join(names())}")
+        raise UsageError(f"the catalogue has no entry {name!r}; it has {', '.join(names())}")
     return {entry["name"]: unpack(entry) for entry in found}
 
 

@@ -109,7 +109,8 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
     try:
         text = read_text(path, MOST_BYTES, what="the file of names for Azure ML", hint="it is hardly a file of names")
     except UserError as problem:
-        raise UserError(f"{problem}; `busbw azureml example` prints such a file") from None
+        sentence = f"{problem}; `busbw azureml example` prints such a file"
+        raise UserError(sentence, exit_code=problem.exit_code) from None
     return from_document(parse_toml(text, str(path)), str(path), environ)
 
 
