@@ -220,8 +220,7 @@ class _Destination:
         fabric, bounds = self._bounds_of(sweep)
         # Large logs are not made into objects to look for what hardly any of them has.
         if sweep.figures is not None and (
-            bounds is None
-            or sweep.figures.keep(bounds.limit.GBps * impossible.ROUNDED, bounds.least_us or 0.0, bounds.ranks)
+            bounds is None or sweep.figures.keep(bounds.limit.GBps * impossible.ROUNDED, bounds.least_us, bounds.ranks)
         ):
             return sweep
         record = sweep.record()

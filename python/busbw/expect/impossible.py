@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from busbw.expect import machines
 from busbw.expect.expectation import Place, place_of
 from busbw.expect.fabric import Fabric, of_machine, pcie_of_sm
 from busbw.machine.topology.model import Machine
-from busbw.machine.topology.names import product
+from busbw.machine.topology.names import most_links, product
 from busbw.machine.topology.rates import NVLINK_GBPS, nccl_nvlink_GBps, nvlink_generation
 from busbw.records import Case, Record, Run, read_record, save_records
 from busbw.records.bandwidth import algbw_GBps, bus_factor
@@ -69,7 +70,7 @@ def ceiling(fabric: Fabric, collective: str, gpus: int, nodes: int) -> Ceiling:
     ranks = gpus * nodes
     found: list[Ceiling] = []
     ports = _ports_GBps(fabric, gpus, nodes)
-    if gpus > 1 and ports:
+    if ranks > 1 and ports:
         # A switch that adds needs S from each GPU, and bus bandwidth counts 2 S (n - 1) / n.
         sharp = 2 * (ranks - 1) / ranks if collective == "all_reduce" and (fabric.multicast or nodes > 1) else 1.0
         found.append(Ceiling(ports * sharp, f"the links of one GPU of {fabric.name} carry {ports:.4g} GB/s each way"))
@@ -127,11 +128,26 @@ def fabric_of(run: Run, machine: str | None = None, live: Machine | None = None)
     names = {rank.device.name for rank in run.ranks if rank.device}
     name = names.pop() if len(names) == 1 else ""
     known = product(name)
-    if known is None or known.nvlinks is None or place is None:
-        return None  # of several nodes the GPUs' own links bound it, whatever NICs they have
-    links = (nccl_nvlink_GBps(known.sm) or 0.0) * known.nvlinks
-    return Fabric(f"{place.gpus} x {name}", place.gpus, known.sm, links, place.gpus, place.gpus > 2 and bool(links),
-                  pcie_of_sm(known.sm))  # fmt: skip
+    if place is None or any(count > 1 for count in _on_each_gpu(run).values()):
+        return None  # ranks that share a GPU have its memory between them, and no link
+    if known is not None and known.nvlinks is not None:
+        # Of several nodes the GPUs' own links bound it, whatever NICs they have.
+        links = (nccl_nvlink_GBps(known.sm) or 0.0) * known.nvlinks
+        return Fabric(f"{place.gpus} x {name}", place.gpus, known.sm, links, place.gpus, place.gpus > 2 and bool(links),
+                      pcie_of_sm(known.sm))  # fmt: skip
+    # Nobody says whether bridges are there: at most their links and PCIe beside them.
+    most = most_links(name)
+    return most and Fabric(
+        f"{place.gpus} x {name}", place.gpus, most[0] or None, most[1], 1, False, pcie_of_sm(most[0])
+    )
+
+
+def _on_each_gpu(run: Run) -> Counter[tuple[str, str | int]]:
+    """How many ranks each GPU has, as far as devices are told apart."""
+    return Counter(
+        (rank.host, rank.device.bus_id or rank.device.index) for rank in run.ranks
+        if rank.device is not None and rank.device.kind == "gpu"
+    )  # fmt: skip
 
 
 def find(record: Record, fabric: Fabric | None = None) -> list[Impossible]:
@@ -140,7 +156,11 @@ def find(record: Record, fabric: Fabric | None = None) -> list[Impossible]:
     known: dict[tuple[str, int], Bounds | None] = {}
     found = []
     for index, case in enumerate(record.cases):
-        if case.outcome != "measured" or case.ranks is None:
+        if case.outcome != "measured":
+            continue
+        if case.ranks is None:
+            if (said := _too_soon(case)) is not None:
+                found.append(Impossible(index, case, said, _ASK))
             continue
         key = (case.collective, case.ranks)
         if key not in known:
@@ -152,13 +172,23 @@ def find(record: Record, fabric: Fabric | None = None) -> list[Impossible]:
     return found
 
 
+def _too_soon(case: Case) -> str | None:
+    """The flight that is missing where nobody says how many ranks there were; one alone works in place in no time."""
+    least = FLIGHT_US["cpu"]
+    if case.placement == "in_place" or case.bytes < 1 or case.busbw_GBps == 0 or not case.time_us:
+        return None
+    if case.time_us >= least:
+        return None
+    return f"{format_us(case.time_us)} is less than the {least:g} us of one message's flight between two processors"
+
+
 @dataclass(frozen=True)
 class Bounds:
-    """What every figure of a sweep on that many ranks must keep: rates below, times above (None: nobody knows)."""
+    """What every figure of a sweep on that many ranks must keep: rates below, times above."""
 
     ranks: int
     limit: Ceiling
-    least_us: float | None
+    least_us: float
 
 
 def bounds_of(run: Run, collective: str, ranks: int | None, fabric: Fabric | None = None) -> Bounds | None:
@@ -202,7 +232,7 @@ def _broken(case: Case, bounds: Bounds | None) -> tuple[str, float] | None:
             f"{max(rates):.4g} GB/s is more than the {limit.GBps:.4g} GB/s that {case.collective} on {case.ranks} ranks"
         )
         return f"{said} can reach: {limit.why}", max(rates) / limit.GBps
-    if least is not None and case.time_us is not None and 0 < case.time_us < least:
+    if case.time_us is not None and 0 < case.time_us < least:
         return f"{format_us(case.time_us)} is less than the {least:g} us of one message's flight", least / case.time_us
     return None
 
@@ -218,12 +248,12 @@ def _derived(case: Case) -> float | None:
     return rate * factor if rate is not None and factor is not None else None
 
 
-def _flight_us(run: Run) -> float | None:
-    """The least that a message takes between these ranks; None where nobody says what they are."""
+def _flight_us(run: Run) -> float:
+    """The least that a message takes between these ranks: that of processors where nobody says what they are."""
     kinds = {rank.device.kind for rank in run.ranks if rank.device is not None}
     if "gpu" in kinds:
         return FLIGHT_US["network" if len({rank.host for rank in run.ranks}) == len(run.ranks) else "gpu"]
-    return FLIGHT_US["cpu"] if kinds else None
+    return FLIGHT_US["cpu"]
 
 
 # -- the likely reason: what public threads about such figures found -----------------------------------------------
@@ -232,9 +262,11 @@ def _flight_us(run: Run) -> float | None:
 def reason_of(case: Case, cases: Sequence[Case], excess: float | None) -> str:
     """What the figures speak for. `excess` is the figure over the limit, where that is the machine's own."""
     return (
-        _inconsistent(case) or _flat(case, cases) or _buffered(case, cases) or _multiple(case, excess)
-        or "check the unit of the time, the count of bytes, and whether the time ends before the data is there"
+        _inconsistent(case) or _flat(case, cases) or _buffered(case, cases) or _multiple(case, excess) or _ASK
     )  # fmt: skip
+
+
+_ASK = "check the unit of the time, the count of bytes, and whether the time ends before the data is there"
 
 
 def _near(value: float, other: float, within: float = 0.06) -> bool:

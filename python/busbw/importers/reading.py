@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from busbw.importers.agreement import agreeing
 from busbw.importers.collective import ALL, Columns, asking
 from busbw.importers.context import Document, NcclMessages, Surroundings
+from busbw.importers.deepspeed import FORMAT as DEEPSPEED
 from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
 from busbw.importers.dull import DullLines
 from busbw.importers.flat import FORMAT as FLAT
@@ -34,7 +35,7 @@ LOOKED_AT = 300
 MAX_STREAMS = 4096
 """Ranks whose lines are told apart by their launcher's prefix; the lines of further ones are read together."""
 
-_EXACT = frozenset({NCCL_TESTS, NCCL_TESTS_JSON, RCCL_TESTS, FLAT, RCCL_FLAT})
+_EXACT = frozenset({NCCL_TESTS, NCCL_TESTS_JSON, RCCL_TESTS, FLAT, RCCL_FLAT, DEEPSPEED})
 """Formats whose time and bandwidths are of the same calls, so that one follows from the other."""
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
 _TYPES = frozenset(ELEMENT_BYTES)

@@ -217,3 +217,30 @@ def test_of_several_nodes_without_named_nics_the_gpus_own_links_bound_it(
     found = find(wrong, fabric_of(wrong.run))
     assert len(found) == impossible
     assert all("carry 513 GB/s each way" in each.limit for each in found), "NVLink and PCIe of one GPU"
+
+
+@pytest.mark.parametrize(("name", "rate", "impossible"), [
+    ("NVIDIA GeForce RTX 4090", 86.0, True), ("NVIDIA GeForce RTX 4090", 21.5, False),
+    ("NVIDIA A100-PCIE-40GB", 700.0, True), ("NVIDIA A100 80GB PCIe", 228.0, False),
+    ("AMD Instinct MI300X", 900.0, True), ("AMD Instinct MI300X", 311.0, False),
+    ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 51.0, False),
+])  # fmt: skip
+def test_boards_whose_bridges_nobody_names_are_bounded_by_all_of_them(name: str, rate: float, impossible: bool) -> None:
+    said = record(row(0, 1 << 30, (1 << 30) / rate / 1e3, ranks=2), ranks=2, name=name)
+    assert bool(find(said, fabric_of(said.run))) == impossible
+
+
+def test_one_gpu_a_node_is_bounded_too_and_ranks_that_share_one_are_not() -> None:
+    rows = (row(0, 1 << 30, (1 << 30) / 41.0 / 1e3, "broadcast", 2),)
+    two = record(*rows, ranks=2, hosts=2, name="Tesla V100-PCIE-16GB")
+    assert len(find(two, fabric_of(two.run))) == 1
+    shared = tuple(Rank(i, "host0", device=Device("gpu", 0, "Tesla V100-PCIE-16GB")) for i in range(2))
+    one = replace(two, run=replace(two.run, ranks=shared))
+    assert fabric_of(one.run) is None and find(one, None) == []
+
+
+def test_no_message_is_over_before_a_processor_sees_another_store() -> None:
+    soon = replace(row(0, 8, 0.01), ranks=None)
+    bare = Record(Run("r", None, Tool("t"), None), (soon,), End("r", "completed", 1))
+    assert len(find(bare, None)) == 1
+    assert find(replace(bare, cases=(replace(soon, placement="in_place"),)), None) == []

@@ -42,6 +42,33 @@ def product(name: str | None) -> Product | None:
     return next((known for pattern, known in _PRODUCTS if name and pattern.search(name)), None)
 
 
+# What leaves one GPU in one direction at most, GB/s: with every bridge that its board takes, or through all links.
+# Source: data sheets of NVIDIA (600 GB/s both ways over bridges of A100 and H100 PCIe, 900 of H100 NVL, 400 of A800,
+# 200 of A30, 112.5 of RTX A5000, A6000, A40 and RTX 3090, 100 of Turing's) and of AMD (896 GB/s of MI300X and MI325X,
+# 1075.2 of MI350X and MI355X over seven links). The compute capability says the PCIe generation.
+_MOST: tuple[tuple[re.Pattern[str], int, float], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), sm, most)
+    for pattern, sm, most in (
+        (r"\bH(?:100|200) NVL\b", 90, 450.0),
+        (r"\bH100 PCIe\b", 90, 300.0),
+        (r"\bA800.*PCIe", 80, 200.0),
+        (r"\bA100.*PCIe|\bA100 80G\.\.\.", 80, 300.0),
+        (r"\bA30\b", 80, 100.0),
+        (r"\bRTX 50[5-9]0\b|\bRTX PRO \d000\b", 120, 0.0),
+        (r"\bRTX 40[5-9]0\b|\bRTX \d000 Ada\b|\bL20\b", 89, 0.0),
+        (r"\bRTX 30[5-9]0\b|\bA[456]000\b|\bA5500\b|\bA40\b|\bA10G?\b", 86, 56.25),
+        (r"\bRTX 20[6-8]0\b|\bTitan RTX\b|\bQuadro RTX\b", 75, 50.0),
+        (r"\bMI3(?:00X|25X)\b", 0, 448.0),
+        (r"\bMI35[05]X\b", 0, 537.6),
+    )
+)
+
+
+def most_links(name: str | None) -> tuple[int, float] | None:
+    """Compute capability (0: not NVIDIA's) and what the links of boards of that name carry at most; None if unknown."""
+    return next(((sm, most) for pattern, sm, most in _MOST if name and pattern.search(name)), None)
+
+
 AMD = "AMD GPU"
 """Name of a GPU of which a file says only that AMD made it."""
 
