@@ -258,6 +258,15 @@ def test_deepspeed_raw_numbers_take_their_units_from_the_header() -> None:
     assert (case.collective, case.bytes, case.time_us, case.busbw_GBps) == ("sendrecv", 4194304, 172.352, 24.336)
 
 
+def test_a_table_of_deepspeed_whose_bandwidth_cannot_be_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "deepspeed.txt"
+    path.write_text((SAMPLES / "deepspeed.txt").read_text().replace("1200.000 ", "9600.000 "))
+    records: list[Record] = []
+    report = import_path(path, lambda sweep: records.append(sweep.record()))
+    assert 1 << 32 not in {case.bytes for record in records for case in record.cases}
+    assert any("all_reduce has 1 to 2" in problem for problem in report.problems), report.problems
+
+
 def test_osu_latencies_become_bandwidth_where_the_ranks_are_known() -> None:
     records, report = imported("osu.txt")
     reduce, alltoall, barrier = (record.cases for record in records)
