@@ -13,6 +13,8 @@ _WORDS = (
     r"client socket cannot be initialized to connect",
     r"hostname of the client socket cannot be retrieved",
     r"server socket (?:cannot be initialized|on \S{1,60} has failed to listen on any IPv6)",
+    # An address of IPv6 without its scope, and a family that a host has not: the next address is tried.
+    r"client socket has failed to connect.{0,120}\(errno: (?:22|97)\b",
     # What is tried again is not yet a fault; the last try says so itself.
     r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled), retrying"
     r"|retry \d{1,4} (?:of|/)|entering retry loop)",
@@ -27,6 +29,7 @@ _WORDS = (
     # What a build looks for on this machine.
     r"^\W{0,3}-- (?:Performing Test|Looking for|Check\w*|Could NOT find|Detecting)\b|^checking (?:for|whether|if) ",
     # Checks that passed.
+    r"Validates: avg error less than",
     r"\bno (?:\w{1,12} ){0,2}errors? (?:were )?(?:found|detected|reported|seen)",
     # XLA waits for a leader; if it stays so, a line about a termination follows.
     r"may be stuck\. All \d+ threads joined",

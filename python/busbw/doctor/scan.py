@@ -33,7 +33,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _RANK = re.compile(
     r"\[(?:default|rank|Rank |PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): |\[\d{1,6},(\d{1,7})\]<std", re.ASCII
 )
-_ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:\w+)\s+-?\d{1,7}\s+[\d.]+")
+_ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:[a-z]\w*\s+)?(?:-?\d{1,7}\s+)?[\d.]+")
 _TWICE = 1 << 40
 _DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
 _ALIVE = re.compile(

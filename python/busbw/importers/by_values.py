@@ -76,13 +76,18 @@ def _with_units(cells: Sequence[str], above: Sequence[str]) -> tuple[Column | No
     return column_of(f"{figure} ({units.pop()})"), [cells[0], *bare[1:]]
 
 
+def sizes_and_names(columns: Sequence[Column | None]) -> bool:
+    """Whether columns are a size and else names: only then it matters what the words above them say."""
+    if not columns or columns[0] is None or columns[0].field != "bytes" or len(columns) > 30:
+        return False
+    return all(column is None or column.field == "aside" for column in columns[1:])
+
+
 def below_a_title(
     cells: Sequence[str], columns: Sequence[Column | None], above: Sequence[str]
 ) -> list[Column | None] | None:
     """Columns of a size and else of names of collectives or variants, below words that name the figure of all."""
-    if not columns or columns[0] is None or columns[0].field != "bytes" or len(cells) > 30:
-        return None
-    if any(column is not None and column.field != "aside" for column in columns[1:]):
+    if not sizes_and_names(columns):
         return None
     if above and above[-1].lstrip().startswith("**"):
         return None  # a caption of Markdown, which has a reader of its own

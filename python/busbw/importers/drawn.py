@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from busbw.importers.across import Across
-from busbw.importers.by_values import below_a_title, with_values
+from busbw.importers.by_values import below_a_title, sizes_and_names, with_values
 from busbw.importers.cells import BOX, MAX_CELLS, MAX_HEADER, RULE, cells_of, header_cells, mark_of
 from busbw.importers.columns import FIGURES, Column, column_of, is_table, with_placements
 from busbw.importers.draft import Sink
@@ -167,7 +167,8 @@ class Parser:
             if len(cells) == 2 and mark != "|" and None in columns:
                 continue
             above = self._above if len(self._above) == len(cells) else []
-            titled = below_a_title(cells, columns, self._words()) if mark else None
+            # To look at the words above takes time: not for each line of a log that has a comma.
+            titled = below_a_title(cells, columns, self._words()) if mark and sizes_and_names(columns) else None
             known = titled or columns
             if is_table(known) and _is_header(cells, known, mark):
                 if before_anchor(line) is not None:

@@ -27,8 +27,12 @@ def examine(facts: Facts) -> Iterator[Finding]:
         places = tuple(
             Evidence(f"{name}={value}", source, each.line) for value, (source, each) in list(found.items())[:4]
         )
+        # Programs set some variables for one of their communicators, on all ranks alike.
+        by_itself = sum(bool(each.before) for _, each in found.values()) == len(found) - 1
         yield Finding(
-            NAME, Severity.WARNING, f"{name} has {len(found)} values: {', '.join(list(found)[:4])}", places,
+            NAME, Severity.NOTE if by_itself else Severity.WARNING,
+            f"{name} has {len(found)} values: {', '.join(list(found)[:4])}"
+            + (" (the program changes it between communicators)" if by_itself else ""), places,
             Cost("ranks choose different ways: less bandwidth, or a job that hangs"),
             f"set {name} to one value on all ranks: the same environment (mpirun -x, srun --export=ALL) and the same "
             "nccl.conf on all hosts; where one process set it twice, leave one",

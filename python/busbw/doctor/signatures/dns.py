@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         r"Name or service not known",
         r"Temporary failure in name resolution",
         r"getaddrinfo.{0,60}fail",
+        r"nodename nor servname provided",
         r"No address associated with hostname",
         r"\[Errno -[235]\]",
     ),

@@ -13,7 +13,8 @@ SIGNATURE = Signature(
         r"connect.{0,80}failed : Invalid argument",
         # Switches and hosts that route by BGP.
         r"%ADJCHANGE: neighbor .{0,120}\bDown\b|%BGP-\d-NOTIFICATION.{0,80}(?:hold time|[Hh]old timer)",
-        r"No route to host",
+        # Long lines are often cut off.
+        r"No route to\b",
         r"Network is unreachable",
     ),
     unless=(
@@ -22,6 +23,7 @@ SIGNATURE = Signature(
         "29500",
         "c10d",
     ),
+    explains=("rendezvous-timeout", "master-unreachable"),
     confirm="ip route get PEER on the node; ip -br addr on the peer",
     cure=(
         "set NCCL_SOCKET_IFNAME to the interface that all nodes share (e.g. "

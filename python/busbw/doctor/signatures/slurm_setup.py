@@ -16,12 +16,14 @@ SIGNATURE = Signature(
         r"Unable to contact slurm controller",
         r"slurm_\w{3,40} error: .{5,80}",
         r"(?:sbatch|srun|salloc): error: .{0,40}Unable to contact",
+        r"SPANK plugin \S{1,60} option \S{1,60} not found",
         r"plugin_load_from_file|cannot find \w{2,20} plugin for",
     ),
     unless=("mpi/", "plugin name for mpi"),
     confirm="munge -n | ssh NODE unmunge; timedatectl on both; scontrol ping; slurmd -C",
     cure=(
-        "run munged with one key on all nodes, synchronise their clocks (chrony), start slurmctld, mend the partition"
+        "run munged with one key on all nodes, synchronise their clocks (chrony), start slurmctld, mend the partition; "
+        "install a plugin of srun (pyxis) on all nodes and restart their slurmd"
     ),
     source="Slurm's and munge's own words",
     explains=("slurm-resources", "job-cancelled", "node-lost"),

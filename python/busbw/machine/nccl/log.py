@@ -13,8 +13,7 @@ from busbw.machine.nccl.log_model import Choice, Message, NcclLog, Said, Variabl
 MAX_COMMUNICATORS = 4096
 MAX_KEPT = 100_000
 MAX_WORDS = 1000
-SURELY_REFUSED = 3
-"""Messages with this beginning that no handler took: further ones are not tried."""
+SURELY_REFUSED = 3  # messages with one beginning that no handler took: further ones are not tried
 _DIGITS = b"0123456789"
 _NAMES = re.compile(r"[A-Z][A-Z0-9_]{2,80}")
 
@@ -41,6 +40,7 @@ class _Reading:
     tuning: list[Said] = field(default_factory=list)
     choices: dict[tuple[str, int], Choice] = field(default_factory=dict)
     variables: dict[tuple[str, str], Variable] = field(default_factory=dict)
+    kept: dict[tuple[str, int, str], str] = field(default_factory=dict)
     warnings: dict[tuple[str, str], Message] = field(default_factory=dict)
     affinities: dict[str, Said] = field(default_factory=dict)
     gpu_names: dict[str, str] = field(default_factory=dict)
@@ -247,7 +247,11 @@ def _gdr(reading: _Reading, line: Line, found: re.Match[str]) -> None:
 def _set(reading: _Reading, line: Line, found: re.Match[str]) -> None:
     name, value = found["name"], found["value"].rstrip(".") if found["number"] else found["value"]
     if _NAMES.fullmatch(name) and len(reading.variables) < 2000:
-        reading.variables.setdefault((name, value), Variable(name, value[:1024], line.number))
+        if (name, value) not in reading.variables:
+            was = reading.kept.get((line.host, line.pid, name), "")
+            reading.variables[name, value] = Variable(name, value[:1024], line.number, was)
+        if line.host and len(reading.kept) < MAX_KEPT:
+            reading.kept.setdefault((line.host, line.pid, name), value[:80])
 
 
 def _affinity(reading: _Reading, line: Line, _found: re.Match[str]) -> None:

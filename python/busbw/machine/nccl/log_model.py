@@ -22,6 +22,8 @@ class Variable:
     name: str
     value: str
     line: int
+    before: str = ""
+    """Another value that the process which said this had said before: the program itself changed it."""
 
 
 @dataclass(frozen=True, slots=True)
