@@ -78,6 +78,7 @@ def test_any_bytes_end_in_records_or_a_sentence(data: bytes) -> None:
         "1 GB/s busbw " * 70,
         "x {" + "'a':[" * 700,
         "size = 1 " * 20 + "= busbw",
+        'x_benchmark.trainer INFO: time: 0.15\n:::LOG {"time_ms": 9, "key": "step", "value": 8}\n' * 1000,
     ],
 )
 def test_lines_made_to_be_slow_are_read_as_fast_as_others(text: str) -> None:

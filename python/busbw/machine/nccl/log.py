@@ -40,7 +40,7 @@ class _Reading:
     tuning: list[Said] = field(default_factory=list)
     choices: dict[tuple[str, int], Choice] = field(default_factory=dict)
     variables: dict[tuple[str, str], Variable] = field(default_factory=dict)
-    kept: dict[tuple[str, int, str], str] = field(default_factory=dict)
+    kept: dict[tuple[str, int, int, str], str] = field(default_factory=dict)
     warnings: dict[tuple[str, str], Message] = field(default_factory=dict)
     affinities: dict[str, Said] = field(default_factory=dict)
     gpu_names: dict[str, str] = field(default_factory=dict)
@@ -248,10 +248,10 @@ def _set(reading: _Reading, line: Line, found: re.Match[str]) -> None:
     name, value = found["name"], found["value"].rstrip(".") if found["number"] else found["value"]
     if _NAMES.fullmatch(name) and len(reading.variables) < 2000:
         if (name, value) not in reading.variables:
-            was = reading.kept.get((line.host, line.pid, name), "")
+            was = reading.kept.get((line.host, line.pid, line.device, name), "")
             reading.variables[name, value] = Variable(name, value[:1024], line.number, was)
         if line.host and len(reading.kept) < MAX_KEPT:
-            reading.kept.setdefault((line.host, line.pid, name), value[:80])
+            reading.kept.setdefault((line.host, line.pid, line.device, name), value[:80])
 
 
 def _affinity(reading: _Reading, line: Line, _found: re.Match[str]) -> None:
