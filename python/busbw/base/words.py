@@ -145,11 +145,11 @@ class Reader:
     def _unknown(self, word: str) -> Given:
         if self._lenient:
             return Given(None, None, (word,))
-        from difflib import get_close_matches
+        from busbw.base.nearest import nearest
 
-        names = [f"--{each.name}" for each in self._known]
-        near = get_close_matches(word.partition("=")[0].replace("_", "-"), names, n=1) if word[:2] == "--" else []
-        return self.refuse(f"there is no option '{word}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+        names = [each.name for each in self._known]
+        near = nearest(word[2:].partition("=")[0].replace("_", "-"), names) if word[:2] == "--" else None
+        return self.refuse(f"there is no option '{word}'" + (f"; did you mean '--{near}'?" if near else ""))
 
     def refuse(self, sentence: str) -> NoReturn:
         """One sentence that names the way to the help."""

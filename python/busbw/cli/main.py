@@ -143,9 +143,9 @@ def _find(name: str) -> Verb:
             return verb
     if name.startswith("-"):
         raise UsageError(f"'{name}' came before a verb; write `busbw VERB {name} ...`, `busbw --help` lists the verbs")
-    from difflib import get_close_matches
+    from busbw.base.nearest import nearest
 
     bare = name.lower().removesuffix("_perf").removesuffix("_mpi").replace("-", "_")
-    near = get_close_matches(bare, [verb.name for verb in VERBS], n=1, cutoff=0.5)
-    hint = f"did you mean `busbw {near[0]}`?" if near else "`busbw --help` lists the verbs"
+    near = nearest(bare, [verb.name for verb in VERBS])
+    hint = f"did you mean `busbw {near}`?" if near else "`busbw --help` lists the verbs"
     raise UsageError(f"there is no verb '{name}'; {hint}")

@@ -81,10 +81,10 @@ def _predictions(args: Args, fabric: Fabric, terms: Terms) -> list[Prediction]:
         raise UsageError("say what to predict, such as all_reduce; `busbw predict --help` has examples")
     collective = args.collective[0]
     if collective not in get_args(Collective):
-        from difflib import get_close_matches
+        from busbw.base.nearest import nearest
 
-        near = get_close_matches(collective, get_args(Collective), n=1)
-        raise UsageError(f"there is no collective '{collective}'" + (f"; did you mean {near[0]}?" if near else ""))
+        near = nearest(collective, get_args(Collective))
+        raise UsageError(f"there is no collective '{collective}'" + (f"; did you mean {near}?" if near else ""))
     gpus = fabric.gpus if args.gpus_per_node is None else args.gpus_per_node
     driven = args.gpus_per_process or 1
     if driven > gpus:

@@ -45,9 +45,9 @@ def run_words(verb: str, words: Sequence[str]) -> int:
         reader.refuse("name the collective to measure, such as all_reduce")
     collective, *rest = read.rest
     if collective not in COLLECTIVES:
-        from difflib import get_close_matches
+        from busbw.base.nearest import nearest
 
-        near = get_close_matches(collective.removesuffix("_perf"), COLLECTIVES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it takes one of {', '.join(COLLECTIVES)}"
+        near = nearest(collective.removesuffix("_perf"), COLLECTIVES)
+        hint = f"did you mean {near}?" if near else f"it takes one of {', '.join(COLLECTIVES)}"
         raise UsageError(f"there is no collective '{collective}'; {hint}")
     return measure(understand(collective, rest, (*_LOCAL, *read.given)))

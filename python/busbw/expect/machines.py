@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from busbw.base.errors import UserError
+from busbw.base.nearest import nearest
 from busbw.base.toml import parse_toml
 from busbw.expect.fabric import Fabric, pcie_of_sm, refuse_amd
 from busbw.expect.links import NetKind
@@ -60,8 +60,8 @@ def require(name: str) -> Fabric:
     if found is None:
         refuse_amd([name])
         every = [*names(), *(other for row in _table() for other in row.get("names", []))]
-        near = get_close_matches(name, every, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names())}"
+        near = nearest(name, every)
+        hint = f"did you mean {near}?" if near else f"known are {', '.join(names())}"
         raise UserError(f"there is no machine type {name!r}; {hint}", exit_code=2)
     return found
 

@@ -51,6 +51,15 @@ def test_a_beginning_of_a_launch_option_is_no_name() -> None:
         read("--launche", "slurm")
 
 
+@pytest.mark.parametrize("word", ["--nosuch", "--foo", "--xyz", "--frobnicate", "--whatever", "--invalid", "--fake"])
+def test_what_is_near_no_option_gets_no_proposal(word: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse("fleet plan", [word])
+    assert "did you mean" not in str(refused.value)
+    with pytest.raises(UsageError, match="did you mean '--smallest-loss'"):
+        parse("fleet plan", ["--smallest"])
+
+
 def test_an_option_that_takes_no_value_refuses_one_and_one_that_does_misses_it() -> None:
     with pytest.raises(UsageError, match="--no-record takes no value"):
         read("--no-record=yes")
