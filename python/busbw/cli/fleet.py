@@ -33,7 +33,7 @@ examples:
   busbw fleet watch turns --hosts gpu[001-128] --idle --every 30m
   busbw fleet simulate --nodes 1024 --faults 8 --seed 3
 """
-MOST_TOPOLOGY = 16 << 20
+MOST_TOPOLOGY = 64 << 20
 
 
 def run(args: Args) -> int:

@@ -1,5 +1,5 @@
 """Reads which leaf switch or block each node is below: Slurm's topology.conf, topology.yaml and what scontrol shows of
-them, or lines of `node pod`.
+them, lines of `node pod`, or JSON of a cloud (clouds.py).
 
 topology.conf is read as Slurm reads it: keys in any case, spaces around `=`, a line goes on after a backslash.
 """
@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from busbw.base.errors import UserError
+from busbw.fleet.clouds import looks_like_json, pods_of_json, refuse_other_outputs
 from busbw.fleet.fabric import MOST_NODES, expand
 
 _PAIR = re.compile(r"([A-Za-z_]+)\s*=\s*(\"[^\"]*\"|\S*)")
@@ -23,6 +24,14 @@ def read_pods(text: str, where: str, wanted: Collection[str] = ()) -> dict[str, 
     """The pod of each node. Of several topologies the one that names most of the wanted nodes counts."""
     pods: dict[str, str] = {}
     named = 0
+    if looks_like_json(text):
+        for name, pod in pods_of_json(text, where, wanted):
+            if pods.setdefault(name, pod) != pod:
+                raise UserError(f"{where}: {name} is below {pods[name]} and {pod}; a node has one leaf switch")
+            if len(pods) > 2 * MOST_NODES:
+                raise UserError(f"{where}: more than {2 * MOST_NODES} nodes are named; plan a part of them")
+        return pods
+    refuse_other_outputs(text, where)
     for number, pod, listed in _of_yaml(text, wanted) if _is_yaml(text) else _of_conf(text, where):
         names = expand(listed)
         if (named := named + len(names)) > 2 * MOST_NODES:

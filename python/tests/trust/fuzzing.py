@@ -319,7 +319,7 @@ ENTRIES = {
     "fleet messages": Entry(("fleet.wire",), _read_fleet_messages, _these(TASK, '{}\n{"do": "end"}\n')),
     "fleet results": Entry(("fleet.results", "cli.fleet"), _text(read_fleet), _these(FLEET)),
     "pods": Entry(
-        (), _text(read_pods), _these("SwitchName=a Nodes=n[1-4]\nSwitchName=b \\\n Switches=a\n", "n1 p1\nn2 p1\n", TOPOLOGY_YAML)
+        ("fleet.clouds",), _text(read_pods), _these('{"items": [{"metadata": {"name": "a", "labels": {"x/leaf": "b"}}}]}', "SwitchName=a Nodes=n[1-4]\nSwitchName=b \\\n Switches=a\n", "n1 p1\nn2 p1\n", TOPOLOGY_YAML)
     ),
     "host files": Entry(("launch.hosts",), _text(parse_hostfile), _these("a slots=8\nb:8\n# c\n")),
     "hosts": Entry(("launch.hosts",), _text(parse_hosts), _these("a:8,b:8", "gpu1:4")),

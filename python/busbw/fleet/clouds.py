@@ -1,0 +1,239 @@
+"""Reads which leaf each node is below from what clouds and Kubernetes print of their networks, in JSON.
+
+Of several layers the nearest counts: AWS lists network nodes from the top (DescribeInstanceTopology), Google has
+cluster, block, sub-block and host (physicalHostTopology), Oracle HPC island, network block and local block. Kubernetes
+has the same as labels of its nodes. Documents may follow each other, as pages do; what names instances
+(`aws ec2 describe-instances`, `oci compute instance list`) may stand behind them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from busbw.base.errors import UserError
+from busbw.base.sentences import visible
+from busbw.fleet.fabric import MOST_NAME, is_name
+
+DEEPEST = 12
+_GPUS = ("nvidia.com/gpu", "amd.com/gpu")
+_OF_SHELL = re.compile(r"([\w.-]+):(?: (.*)|)")
+_OTHER_OUTPUT = re.compile(r"\s*(?:INSTANCES\t|NETWORKNODES\t|Instances:|[-|+ ]*DescribeInstanceTopology)")
+
+_LABELS: tuple[tuple[str, ...], ...] = (
+    *((f"topology.k8s.aws/network-node-layer-{layer}",) for layer in (5, 4, 3, 2, 1)),
+    ("cloud.google.com/gce-topology-block", "cloud.google.com/gce-topology-subblock"),
+    ("topology.gke.io/cluster", "topology.gke.io/rack"),
+    ("cloud.google.com/gce-topology-block",),
+    ("oci.oraclecloud.com/rdma.local_block_id",),
+    ("oci.oraclecloud.com/rdma.network_block_id",),
+    ("network.topology.nvidia.com/leaf",),
+    ("network.topology.nvidia.com/block",),
+    ("fabric.topograph.run/tier-0",),
+    ("topology.kubernetes.io/network-level-1",),
+)
+"""Labels of Kubernetes nodes, the nearest layer of each maker first; two are one place. Sources: the makers' guides."""
+_LABEL_ENDS = ("/leafgroup", "/leaf", "/tor", "/rack")
+_NODE_KEYS = ("name", "node", "nodename", "hostname", "host", "displayname", "instanceid")
+_POD_KEYS = ("pod", "leaf", "leafswitch", "switch", "tor", "subblock", "rack", "block")
+
+
+@dataclass
+class _Found:
+    """Places by the names that one document gives, and further names of instances."""
+
+    places: list[tuple[str, str, bool | None]] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+
+
+def looks_like_json(text: str) -> bool:
+    """Whether it begins as JSON does, or as JSON behind a parallel shell's `node: `."""
+    head = text.lstrip("\ufeff \t\r\n")[:400]
+    found = _OF_SHELL.match(head.partition("\n")[0])
+    return head[:1] in {"{", "["} or (found is not None and (found[2] or "").lstrip()[:1] == "{")
+
+
+def refuse_other_outputs(text: str, where: str) -> None:
+    """A sentence for what the same tools print when nobody asks them for JSON."""
+    if re.match(r"(?:---\s+)?apiVersion:\s", text):
+        raise UserError(f"{where} is YAML of Kubernetes; write it with `kubectl get nodes -o json`")
+    if _OTHER_OUTPUT.match(text):
+        raise UserError(f"{where} is text of the AWS CLI; write it with `--output json`")
+
+
+def pods_of_json(text: str, where: str, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Nodes and their pods; of an instance's names the wanted one."""
+    found = _Found()
+    for owner, document in _documents(text.lstrip("\ufeff"), where):
+        before = len(found.places)
+        _walk(document, owner, found)
+        if len(found.places) == before and not found.names:
+            found.places += _plain(document)
+    has_gpus = any(gpus for _, _, gpus in found.places)
+    chosen = [(name, pod) for name, pod, gpus in found.places if not (has_gpus and gpus is False)]
+    if not chosen:
+        raise UserError(f"{where} has no node with its place in the network; docs/reference/fleet.md says what is read")
+    by_short = {name.partition(".")[0]: name for name in wanted}
+    met = False
+    for name, pod in chosen:
+        _check(name, pod, where)
+        names = [each for each in (found.names.get(name), name) if each]
+        asked = next((each for each in names if each in wanted), None) or next(
+            (by_short[short] for each in names if (short := each.partition(".")[0]) in by_short), None
+        )
+        met = met or asked is not None
+        yield asked or names[0], pod
+    if wanted and not met:
+        raise UserError(_stranger(where, chosen[0][0]))
+
+
+def _stranger(where: str, name: str) -> str:
+    said = f"{where} names {name} and none of these nodes"
+    if name.startswith("i-"):
+        return f"{said}; append what `aws ec2 describe-instances` prints, which has the nodes' names"
+    if name.startswith("ocid1."):
+        return f"{said}; append what `oci compute instance list` prints, which has the nodes' names"
+    return f"{said}; is it another cluster's?"
+
+
+def _check(name: str, pod: str, where: str) -> None:
+    if not is_name(name):
+        raise UserError(f"{where}: '{visible(name[:60])}' is no node")
+    if not pod.isprintable() or len(pod) > MOST_NAME or any(each.isspace() for each in pod):
+        raise UserError(f"{where}: '{visible(pod[:60])}' is no name of a switch")
+
+
+def _documents(text: str, where: str) -> Iterator[tuple[str | None, Any]]:
+    """Each JSON document, and the node whose answer it is."""
+    for owner, part in _of_shell(text):
+        decoder, at = json.JSONDecoder(), 0
+        while (at := _behind_space(part, at)) < len(part):
+            try:
+                document, at = decoder.raw_decode(part, at)
+            except (ValueError, RecursionError):
+                raise UserError(f"{where} is no whole JSON (character {at + 1:,}); write it anew") from None
+            yield owner, document
+
+
+def _behind_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _of_shell(text: str) -> list[tuple[str | None, str]]:
+    """The answers of a parallel shell by node, or the whole text of nobody."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines or lines[0].lstrip()[:1] in {"{", "["}:
+        return [(None, text)]
+    parts: dict[str, list[str]] = {}
+    for line in lines:
+        found = _OF_SHELL.match(line)
+        if found is None:
+            return [(None, text)]
+        parts.setdefault(found[1], []).append(found[2] or "")
+    return [(owner, "\n".join(part)) for owner, part in parts.items()]
+
+
+def _plainly(table: dict[str, Any]) -> dict[str, Any]:
+    """The same with keys as all tools would write them: `NetworkNodes`, `network-nodes` and `network_nodes` are one."""
+    return {key.lower().replace("-", "").replace("_", ""): value for key, value in table.items()}
+
+
+def _walk(document: Any, owner: str | None, found: _Found) -> None:
+    left: list[tuple[Any, int]] = [(document, 0)]
+    while left:
+        value, depth = left.pop()
+        if isinstance(value, dict):
+            table = _plainly(value)
+            _note_name(table, found)
+            if isinstance(value.get("busbw_fleet"), int) and isinstance(value.get("pods"), dict):
+                found.places += [(node, pod, None) for node, pod in value["pods"].items() if isinstance(pod, str)]
+                continue
+            place = _place(table)
+            of_oracle = "localblockid" in table or "computelocalblockid" in table
+            # A host's own name is not its instance's.
+            name = _text(table, *(("instanceid",) if of_oracle else _NODE_KEYS)) or owner
+            if place and isinstance(table.get("metadata"), dict):
+                name = _text(table["metadata"], "name")
+            if place and name:
+                found.places.append((name, place, _gpus(table)))
+                continue
+        if isinstance(value, (dict, list)) and depth < DEEPEST:
+            inner = value.values() if isinstance(value, dict) else value
+            left += [(each, depth + 1) for each in reversed(list(inner))]
+
+
+def _note_name(table: dict[str, Any], found: _Found) -> None:
+    identity = _text(table, "instanceid")
+    name = _text(table, "privatednshostname", "privatednsname")
+    if identity and name:
+        found.names[identity] = name
+    identity, name = _text(table, "id"), _text(table, "hostname", "displayname")
+    if identity and name and identity.startswith("ocid1.instance."):
+        found.names[identity] = name
+
+
+def _place(table: dict[str, Any]) -> str | None:
+    """The nearest layer that an object says it is below."""
+    metadata = table.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("labels"), dict):
+        return _of_labels(metadata["labels"])
+    for inside in ("resourcestatus", "rdmatopologydata"):
+        if isinstance(table.get(inside), dict):
+            return _place(_plainly(table[inside]))
+    layers = table.get("networknodes", table.get("networknodeset"))
+    if isinstance(layers, list):
+        return next((each for each in reversed(layers) if isinstance(each, str) and each), None)
+    block = _text(table, "customerlocalblock", "computelocalblockid", "localblockid")
+    return block or _in_google(table) or _text(table, *_POD_KEYS)
+
+
+def _in_google(table: dict[str, Any]) -> str | None:
+    topology, path = table.get("physicalhosttopology"), table.get("physicalhost")
+    if isinstance(topology, dict):
+        return _of_google(_plainly(topology))
+    if isinstance(path, str) and path.strip("/").count("/"):
+        return path.strip("/").rpartition("/")[0]
+    return _of_google(table) if "subblock" in table else None
+
+
+def _of_google(topology: dict[str, Any]) -> str | None:
+    parts = [_text(topology, "block"), _text(topology, "subblock")]
+    return "/".join(each for each in parts if each) or _text(topology, "cluster")
+
+
+def _of_labels(labels: dict[str, Any]) -> str | None:
+    for keys in _LABELS:
+        values = [labels.get(key) for key in keys]
+        if all(isinstance(value, str) and value for value in values):
+            return "/".join(map(str, values))
+    named = (value for end in _LABEL_ENDS for key, value in labels.items() if key.endswith(end))
+    return next((value for value in named if isinstance(value, str) and value), None)
+
+
+def _gpus(table: dict[str, Any]) -> bool | None:
+    """Whether Kubernetes says that a node has GPUs; None for what is no node of it."""
+    status = table.get("status")
+    capacity = status.get("capacity") if isinstance(status, dict) else None
+    if not isinstance(capacity, dict):
+        return None
+    return any(str(capacity.get(each, "0")) != "0" for each in _GPUS)
+
+
+def _text(table: dict[str, Any], *keys: str) -> str | None:
+    return next((value for key in keys if isinstance(value := table.get(key), str) and value), None)
+
+
+def _plain(document: Any) -> list[tuple[str, str, None]]:
+    """`{"node": "pod"}` and `{"pod": ["node"]}`."""
+    if not isinstance(document, dict) or not document:
+        return []
+    if all(isinstance(value, str) and value for value in document.values()):
+        return [(node, pod, None) for node, pod in document.items()]
+    if all(isinstance(value, list) and all(isinstance(each, str) for each in value) for value in document.values()):
+        return [(node, pod, None) for pod, nodes in document.items() for node in nodes]
+    return []
