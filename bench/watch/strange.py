@@ -2,8 +2,9 @@
 
     python3 bench/watch/strange.py --build build [--faults lock,io] [--trials 1] [--ranks 4]
 
-The jobs are those of strange_job.py, stranger_job.py and parallel_job.py (which has eight ranks); --faults parallel
-stands for every second of those, held-out for the others. What must be said was written down before any was tried: who,
+The jobs are those of strange_job.py, stranger_job.py, parallel_job.py and program_job.py (which have eight ranks).
+--faults parallel stands for every second of parallel_job.py, held-out for the others; so do programs and
+programs-held-out. What must be said was written down before any was tried: who,
 and why (but for four in which the rank stood at the begin of a sentence, with a capital). A verdict is right if it is
 the only one, and the delay counts as in faults.py. Exit code: 1 where a verdict was wrong.
 """
@@ -25,16 +26,20 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from faults import HANG_AFTER_S, heard, made_nccl, verdicts_of  # noqa: E402
 from parallel_said import HELD_OUT, PARALLEL  # noqa: E402
+from program_said import HELD_OUT as PROGRAMS_HELD_OUT  # noqa: E402
+from program_said import PROGRAMS  # noqa: E402
 from stranger_said import MORE  # noqa: E402
 
 from busbw.base.programs import with_this_package  # noqa: E402
 
 STEPS = 60
+LIMIT_S = 90.0
 LATE = r"rank 2 \(.*did not call #41"
 GONE = r"ank 2 \(.*(has ended|has exited|is gone)"
 SAID: dict[str, str] = {
     **MORE,
     **PARALLEL,
+    **PROGRAMS,
     "lock": LATE,
     "io": LATE,
     "handler": LATE,
@@ -88,7 +93,12 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=4)
     args = parser.parse_args()
     right = wrong = 0
-    several = {"parallel": [name for name in PARALLEL if name not in HELD_OUT], "held-out": list(HELD_OUT)}
+    several = {
+        "parallel": [name for name in PARALLEL if name not in HELD_OUT],
+        "held-out": list(HELD_OUT),
+        "programs": [name for name in PROGRAMS if name not in PROGRAMS_HELD_OUT],
+        "programs-held-out": list(PROGRAMS_HELD_OUT),
+    }
     for name in [each for word in args.faults.split(",") for each in several.get(word, [word])]:
         for _ in range(args.trials):
             why, delay_s = (unwatched if name == "unwatched" else tried)(args.build.resolve(), name, args.ranks)
@@ -102,7 +112,7 @@ def main() -> int:
 def words_of(build: Path, name: str, ranks: int, folder: Path) -> tuple[list[str], list[str]]:
     """Options of the watcher, and the job."""
     nccl = made_nccl(build, folder, linked=False)
-    ranks = max(ranks, 8) if name in PARALLEL else ranks
+    ranks = max(ranks, 8) if name in PARALLEL or name in PROGRAMS else ranks
     steps = 30_000 if name == "wrapped" else 2_000 if name == "unwatched" else STEPS
     job = [
         sys.executable,
@@ -116,13 +126,15 @@ def words_of(build: Path, name: str, ranks: int, folder: Path) -> tuple[list[str
     options = ["--late", "1000s", "--hang-after", f"{HANG_AFTER_S:g}", "--on-hang", "abort"]
     if name == "writeslong":
         options = options[:2]
-    if name in {"wrapped", "seldom"}:
+    if name in {"wrapped", "seldom"} or name.startswith("token"):
         options += ["--calls", "1024"]
     return options, job
 
 
 def job_of(name: str) -> str:
     """The program that knows this fault."""
+    if name in PROGRAMS:
+        return "program_job.py"
     return "parallel_job.py" if name in PARALLEL else "stranger_job.py" if name in MORE else "strange_job.py"
 
 
@@ -146,7 +158,7 @@ def tried(build: Path, name: str, ranks: int) -> tuple[str, float | None]:
             line = f'mount -t tmpfs -o size=5m none "{small}" && exec "$@"'
             watch[4:4] = ["--output", str(small)]
             watch = ["unshare", "--mount", "sh", "-c", line, "sh", *watch]
-        said, code = heard(watch, environ_of(build), 60.0)
+        said, code = heard(watch, environ_of(build), LIMIT_S)
         begun = folder / "fault"
         happened = float(begun.read_text()) if begun.exists() else None
     verdicts = verdicts_of(said)

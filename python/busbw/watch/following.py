@@ -45,6 +45,12 @@ class Wishes:
     """Address of one of OpenTelemetry's."""
 
 
+def spoken(verdict: Verdict, threshold_s: float) -> str:
+    """What is said of a hang."""
+    quiet = f"{verdict.quiet_s:.0f} s, but in {verdict.beside}" if verdict.beside else f"{threshold_s:g} s"
+    return f"no progress for {quiet}. {verdict.text}"
+
+
 class Watching:
     """Takes a Watcher's findings to stderr, and to whom else asked for them."""
 
@@ -89,7 +95,7 @@ class Watching:
         elif quiet_ns >= _STILL_NS:
             self._hardware.still(now)
         if verdict:
-            self._say(f"no progress for {self.watcher.threshold_s():g} s. {verdict.text}")
+            self._say(spoken(verdict, self.watcher.threshold_s()))
             self._ask(verdict)
         self._hear()
         recordings = list(self.watcher.recordings.values())

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from busbw.base.errors import UserError
 from busbw.watch.arrivals import Arrivals, Meeting
+from busbw.watch.at_rest import Rest
 from busbw.watch.ends import Ends
 from busbw.watch.gpu_times import GpuSums, GpuTimes
 from busbw.watch.late import LATE_S, Late, Stragglers
-from busbw.watch.links import links_of
 from busbw.watch.members import Verdict
 from busbw.watch.memory import kills
 from busbw.watch.metrics import Sums
@@ -22,18 +23,18 @@ from busbw.watch.processes import (
     RUNNING,
     Process,
     monotonic_ns,
-    processor_s,
     progress,
     snapshot,
-    turns,
 )
 from busbw.watch.recording import Recording, find
 from busbw.watch.share import Summary, merged
 from busbw.watch.shared_folder import SharedFolder, wait_for_others
+from busbw.watch.standing import Paces, Still
 from busbw.watch.table import Window, draw
 from busbw.watch.verdict import after_the_end, judge, may_wait, waits
 
 LEAST_S = 10.0
+_V = TypeVar("_V", Verdict, Verdict | None)
 MOST_S = 600.0
 _GAPS = 10
 _LOOK_NS = 500_000_000
@@ -115,10 +116,13 @@ class Watcher:
     _history: list[Process] | None = None
     """Of all processes with what they called, since nothing moves."""
     _is_history_told: bool = False
-    _used: dict[tuple[str, int, int], tuple[int, float]] = field(default_factory=dict)
-    """Processor time of each process when it last moved, in s, and when that was."""
-    _turns: dict[tuple[str, int, int], tuple[float, int]] = field(default_factory=dict)
-    """What `turns` said of each process a while after it last moved."""
+    _rest: Rest = field(default_factory=Rest)
+    """Since nothing moves."""
+    _paces: Paces = field(default_factory=Paces)
+    _rest_of_some: Rest | None = None
+    """Since a communicator stands still, while others go on."""
+    _still_told: frozenset[int] = frozenset()
+    """Communicators of which a verdict was given while others went on, and that have not moved since."""
     _on_gpus: dict[tuple[tuple[str, int, int], int, int], tuple[int, int]] = field(default_factory=dict)
     """How far the GPUs had come at the last look, of the same calls."""
     _ends: Ends = field(default_factory=Ends)
@@ -159,32 +163,63 @@ class Watcher:
                 self._longest_ns = max(self._longest_ns, now_ns - self._since_ns)
             self._seen, self._since_ns, self._told = seen, now_ns, False
             self._history, self._is_history_told, self.said = None, False, ""
-            self._turns = {}
-            self._used = {each.key: (now_ns, used) for each in processes
-                          if each.is_here and (used := processor_s(each.pid)) is not None}  # fmt: skip
+            self._rest.begin(processes, now_ns)
         quiet_ns = now_ns - self._since_ns
         if quiet_ns >= min(_SOON_NS, self.threshold_s() * 5e8) and self._history is None and not self._told:
             # What was called stays the same while nothing moves: it is read before the verdict is due.
             self._history = snapshot(self.recordings.values(), with_history=True)
-            self._turns = {each.key: found for each in processes if each.is_here and (found := turns(each.pid))}
+            self._rest.note_turns(processes)
         if self.share:
             self._publish(processes, now_ns, quiet_ns)
-        if moved or self._told or quiet_ns < self.threshold_s() * 1e9:
+        if quiet_ns < self.threshold_s() * 1e9:
+            return self._of_some(processes, now_ns)
+        if moved or self._told or self._still_told:
             return None
         if self.share and not self._is_quiet_elsewhere(now_ns):
             return None
         if not waits(everyone := self._with_others(processes, now_ns)) and not self._may_look(everyone, now_ns):
             return None
         # With what each rank called, which is read for a verdict only.
-        mine = [self._at_rest(each) for each in self._lasting(processes)]
+        mine = [self._rest.seen(each) for each in self._lasting(processes)]
         is_long = self.hang_after_s is not None or quiet_ns >= MOST_S * 1e9
         verdict = self._with_kills(judge(self._with_others(mine, now_ns), now_ns, self._where, is_long=is_long))
         self._told = verdict is not None
+        return self._given(verdict)
+
+    def _given(self, verdict: Verdict | None) -> Verdict | None:
         if verdict:
             self.said = verdict.text
             if self.share:
                 self.publish_now()
         return verdict
+
+    def _of_some(self, processes: list[Process], now_ns: int) -> Verdict | None:
+        """Of communicators that stand still while calls go on in others."""
+        self._paces.see(processes, now_ns)
+        soon_ns = int(min(_SOON_NS, self.threshold_s() * 5e8))
+        if not self._still(processes, now_ns, soon_ns):
+            self._rest_of_some, self._still_told = None, frozenset()
+            return None
+        if self._rest_of_some is None:
+            self._rest_of_some = Rest()
+            self._rest_of_some.begin(processes, now_ns)
+            self._rest_of_some.note_turns(processes)
+        least_ns = int(self.threshold_s() * 1e9)
+        everyone = self._with_others(processes, now_ns) if self._still(processes, now_ns, least_ns) else []
+        still = self._still(everyone, now_ns, least_ns)
+        if still is None or still.identities <= self._still_told or now_ns < self._next_look_ns:
+            return None
+        self._next_look_ns = now_ns + _LOOK_NS
+        mine = [self._rest_of_some.seen(each) for each in snapshot(self.recordings.values(), with_history=True)]
+        found = judge(still.only(self._with_others(mine, now_ns)), now_ns, self._where)
+        if found is None:
+            return None
+        self._still_told = still.identities
+        return self._given(replace(self._with_kills(found), quiet_s=still.quiet_ns / 1e9, beside=still.beside))
+
+    def _still(self, processes: list[Process], now_ns: int, least_ns: int) -> Still | None:
+        """Where the user gave no time, no wait has to be longer than the longest threshold."""
+        return self._paces.still(processes, now_ns, least_ns, None if self.hang_after_s else int(MOST_S * 1e9))
 
     def _gpus_moved(self, processes: list[Process]) -> bool:
         """Whether a GPU has got on with calls that it had been given before the last look."""
@@ -268,23 +303,9 @@ class Watcher:
 
     def _with_history(self) -> list[Process]:
         """What each rank called, and what its process does meanwhile."""
-        return [self._at_rest(process) for process in snapshot(self.recordings.values(), with_history=True)]
+        return [self._rest.seen(process) for process in snapshot(self.recordings.values(), with_history=True)]
 
-    def _at_rest(self, process: Process) -> Process:
-        now_ns, used = monotonic_ns(), processor_s(process.pid) if process.is_here else None
-        if used is None or process.state != RUNNING or process.key not in self._used:
-            return process
-        since_ns, before = self._used[process.key]
-        busy = max(0.0, used - before) / max((now_ns - since_ns) / 1e9, 1e-3)
-        return replace(process, busy=busy, turn_s=self._turn_s(process), links=links_of(process.pid))
-
-    def _turn_s(self, process: Process) -> float | None:
-        before, now = self._turns.get(process.key), turns(process.pid)
-        if before is None or now is None:
-            return None
-        return max(0.0, now[0] - before[0]) / max(1, now[1] - before[1])
-
-    def _with_kills(self, verdict: Verdict | None) -> Verdict | None:
+    def _with_kills(self, verdict: _V) -> _V:
         """Whether a process that ended without a word may have had to for its memory."""
         if verdict is None or verdict.cause not in {GONE, "ended"} or kills() <= self._kills:
             return verdict
@@ -312,7 +333,7 @@ class Watcher:
             return
         self._is_history_told = self._history is not None
         here = [process for process in self._lasting(processes) if process.is_here]
-        mine = here if self._history is None else [self._at_rest(process) for process in here]
+        mine = here if self._history is None else [self._rest.seen(process) for process in here]
         self.share.publish(Summary(now_ns, quiet_ns, False, self.said, tuple(mine), self._stacks))
 
     def _lasting(self, processes: list[Process]) -> list[Process]:

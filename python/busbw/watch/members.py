@@ -19,6 +19,10 @@ class Verdict:
     text: str
     accused: tuple[tuple[str, int], ...] = ()
     """Host and pid of those ranks."""
+    beside: str = ""
+    """Where calls go on meanwhile, in words; "" where nothing does."""
+    quiet_s: float = 0.0
+    """How long nothing has moved but there."""
 
 
 @dataclass(frozen=True)
