@@ -234,10 +234,17 @@ def _assigned(reader: Reader, wanted: Sequence[Positional], plain: list[str], re
         else:
             found[each.key] = left.pop(0) if left else None
         if each.count in "1+" and not found[each.key]:
-            reader.refuse(f"{each.name} is missing: {each.help}")
+            reader.refuse(f"{each.name} is missing: {one_of(each)}")
     if left:
         reader.refuse(f"'{left[0]}' was not expected")
     return found
+
+
+def one_of(word: Positional) -> str:
+    """What stands for a word, in a sentence: help texts point at what is printed below them."""
+    if word.offers and word.help.endswith(" below"):
+        return f"one of {', '.join(word.offers)}"
+    return word.help.removesuffix(" below")
 
 
 def _count(option: Option, text: str) -> int:

@@ -46,24 +46,24 @@ examples:
 
 
 def run(args: Args) -> int:
-    """Import every file; 1 where a file could not be read or held nothing."""
+    """Import every file; 1 where a file could not be read or held nothing, 2 where one is not there."""
     if args.recordings:
         return _recordings(args)
-    failed = False
+    code = 0
     with _Destination(args) as destination:
         for name in args.file:
             try:
                 report = _import(name, destination, args)
             except UserError as problem:
                 print(f"busbw: {hide(str(problem))}", file=sys.stderr)
-                failed = True
+                code = max(code, problem.exit_code)
                 continue
             for said in destination.impossible:
                 report.note(None, said)
             destination.impossible.clear()
             _tell(report, quiet=args.quiet)
-            failed = failed or report.sweeps == 0
-    return 1 if failed else 0
+            code = max(code, int(report.sweeps == 0))
+    return code
 
 
 def _recordings(args: Args) -> int:

@@ -79,7 +79,7 @@ def check(plan: Plan) -> Plan:
     """The plan, or a sentence that says what cannot be run."""
     if not plan.words or plan.words[0] not in {*_COLLECTIVES, TORCH, REPLAY}:
         given = f"'{plan.words[0]}' is none" if plan.words else "none was given"
-        raise UsageError(f"an experiment measures a collective, and {given}; end with `-- all_reduce -b 1M -e 1G -f 4`")
+        raise UsageError(f"this measures a collective, and {given}; end with `-- all_reduce -b 1M -e 1G -f 4`")
     if plan.words[0] == REPLAY:
         check_words(plan.words, plan.launch)
     else:

@@ -57,7 +57,10 @@ class FileReport:
     def more(self) -> list[str]:
         """A sentence for each problem or note that was said more often than it is told, and one for all others."""
         others = self.problems_left_out + self.notes_left_out - self.repeated.total()
-        said = [self._placed(None, f"{count} times more: {text}") for text, count in self.repeated.most_common()]
+        said = [
+            self._placed(None, f"{count} time{'s' * (count > 1)} more: {text}")
+            for text, count in self.repeated.most_common()
+        ]
         return [*said, f"{self.name}: {others} further lines and notes"] if others else said
 
     def _placed(self, line: int | None, text: str) -> str:

@@ -57,7 +57,7 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(
 ) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(b"\x7fELF")
-    assert main(["import", str(binary), str(tmp_path / "none"), str(SAMPLES / "osu.txt"), "--dry-run"]) == 1
+    assert main(["import", str(binary), str(tmp_path / "none"), str(SAMPLES / "osu.txt"), "--dry-run"]) == 2
     out, err = capsys.readouterr()
     assert "osu.txt: 3 sweeps" in out
     assert "is a program" in err and "No such file" in err and "Traceback" not in err

@@ -101,7 +101,7 @@ def test_an_unknown_option_is_answered_with_the_nearest_one(capsys: pytest.Captu
         "gate NOSUCH", "azureml price --config NOSUCH", "predict step NOSUCH --machine ndv4", "topo NOSUCH",
         "predict all_reduce --machine ndv4 --from NOSUCH", "doctor --log NOSUCH", "fleet judge NOSUCH",
         "fleet plan --hostfile NOSUCH", "watch --read NOSUCH", "replay NOSUCH", "overlap", "completion NOSUCH",
-        "bisect --from-folder NOSUCH --libraries 2.1.1..2.2.2 -- all_reduce",
+        "bisect --from-folder NOSUCH --libraries 2.1.1..2.2.2 -- all_reduce", "import NOSUCH",
     ],
 )  # fmt: skip
 def test_a_word_that_names_nothing_ends_every_verb_with_2_and_a_line(
@@ -112,6 +112,15 @@ def test_a_word_that_names_nothing_ends_every_verb_with_2_and_a_line(
     assert main(words.split()) == 2
     err = capsys.readouterr().err
     assert err.startswith("busbw: ") and err.count("\n") == 1, err
+
+
+@pytest.mark.parametrize(("words", "said"), [("azureml", "one of example, price"), ("runs sql", "a SELECT over")])
+def test_a_missing_word_is_explained_without_the_help_around_it(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    err = capsys.readouterr().err
+    assert said in err and "below" not in err, err
 
 
 def test_version_is_the_one_of_the_native_build() -> None:

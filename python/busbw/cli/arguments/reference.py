@@ -74,6 +74,8 @@ def _grouped(options: list[Option]) -> list[str]:
 
 
 def _table(options: list[Option]) -> str:
+    if not options:
+        return "It takes no options.\n"
     lines = ["| option | default | meaning |", "|---|---|---|"]
     for each in options:
         names = ", ".join(([f"`-{each.letter}`"] if each.letter else []) + [f"`--{each.name}`"])
