@@ -20,8 +20,9 @@ def in_making(processes: Sequence[Process], now_ns: int, where: str) -> Verdict 
     for process in processes:
         if process.making:
             groups[process.making.how, process.making.identity].append(process)
-    if unlike := unlike_sizes([process for process in processes if process.making]):
-        return unlike
+    making = [process for process in processes if process.making]
+    if found := unlike_sizes(making) or twice_the_same(making):
+        return found
     for (how, identity), inside in sorted(groups.items(), key=lambda item: _since(item[1])):
         judged = _of_new(processes, inside, now_ns, where) if how == "init" else _of_child(processes, inside, identity)
         if judged:
@@ -37,12 +38,7 @@ def in_making(processes: Sequence[Process], now_ns: int, where: str) -> Verdict 
 
 def unlike_sizes(processes: Sequence[Process]) -> Verdict | None:
     """Ranks that do not agree how many of them make a communicator, in the making or when NCCL has refused it."""
-    groups: dict[int, list[tuple[Process, Making]]] = defaultdict(list)
-    for process in processes:
-        for making in (process.making, process.refused):
-            if making and making.how == "init" and making.ranks > 0:
-                groups[making.identity].append((process, making))
-    for identity, makings in groups.items():
+    for identity, makings in _by_identity(processes).items():
         sizes = Counter(making.ranks for _, making in makings)
         if len(sizes) < 2:
             continue
@@ -57,6 +53,42 @@ def unlike_sizes(processes: Sequence[Process]) -> Verdict | None:
         accused = tuple((process.host, process.pid) for process, _ in others)
         return Verdict("making", tuple(making.rank for _, making in others), text, accused)
     return None
+
+
+def twice_the_same(processes: Sequence[Process]) -> Verdict | None:
+    """Two processes that say the same number, in the making of a communicator or when NCCL has refused it."""
+    for identity, makings in _by_identity(processes).items():
+        said: dict[int, dict[tuple[str, int, int], Process]] = defaultdict(dict)
+        for process, making in makings:
+            said[making.rank][process.key] = process
+        double = {rank: list(those.values()) for rank, those in said.items() if rank >= 0 and len(those) > 1}
+        if not double:
+            continue
+        who = "; ".join(
+            f"{' and '.join(_named(rank, each) for each in those[:_SHOWN])} say the same number,"
+            for rank, those in list(double.items())[:_SHOWN]
+        )
+        missing = [rank for rank in range(min(makings[0][1].ranks, 1 << 16)) if rank not in said]
+        nobody = f", and nobody says {', '.join(map(str, missing[:_SHOWN]))}" if missing else ""
+        text = f"{who} of a communicator ({identity:016x}, ncclCommInitRank){nobody}."
+        accused = tuple((each.host, each.pid) for those in double.values() for each in those)
+        return Verdict("making", tuple(double), sentence(text), accused)
+    return None
+
+
+def _named(rank: int, process: Process) -> str:
+    job = f", rank {process.name} of the job" if process.name.isdecimal() and int(process.name) != rank else ""
+    return f"rank {rank} ({process.host}, pid {process.pid}{job})"
+
+
+def _by_identity(processes: Sequence[Process]) -> dict[int, list[tuple[Process, Making]]]:
+    """Communicators in the making by ncclCommInitRank, and refused ones."""
+    groups: dict[int, list[tuple[Process, Making]]] = defaultdict(list)
+    for process in processes:
+        for making in (process.making, process.refused):
+            if making and making.how == "init" and making.ranks > 0:
+                groups[making.identity].append((process, making))
+    return groups
 
 
 def _since(inside: Sequence[Process]) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from busbw.watch.links import Link
 from busbw.watch.makings import Making
+from busbw.watch.messages import NONE, Messages, messages_of
 from busbw.watch.pulses import Pulse
 from busbw.watch.recording import COLLECTIVES, Communicator, Header, Recording, Shape, shape_of
 
@@ -61,6 +62,8 @@ class Process:
     is_new_turn: bool = False
     """Its newest collective follows one of a communicator after which none of that communicator ever came, though there
     were several."""
+    messages: Messages = NONE
+    """The newest ones, where history was asked for."""
     silent_s: float = 0.0
     """For so long the watcher of its host has written nothing; 0 while it writes."""
 
@@ -88,19 +91,24 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
             state = REPLACED
         pulses = {} if header.synchronous else recording.pulses()
         entered = {row.place: row.entered for row in rows}
-        history, grouped, is_new_turn = _history(recording, header.calls) if with_history else ({}, {}, False)
+        first = header.calls - HISTORY + 1
+        newest_calls = list(recording.raw_calls(first)) if with_history else []
+        history, grouped, is_new_turn = _history(newest_calls)
         found.append(
             Process(
                 str(header.launched_rank), header.pid, header.host, state, rows, history,
                 gpus=not header.synchronous, start=header.process_start, is_here=is_here(header), grouped=grouped,
                 over=over, is_new_turn=is_new_turn, making=recording.making(), refused=recording.refused(),
+                messages=messages_of(newest_calls, first),
                 pulses={place: each for place, each in pulses.items() if entered.get(place) == each.entered},
             )
         )  # fmt: skip
     return found
 
 
-def _history(recording: Recording, calls: int) -> tuple[dict[int, dict[int, Shape]], dict[int, int], bool]:
+def _history(
+    calls: Iterable[tuple[int, tuple[int, ...]]],
+) -> tuple[dict[int, dict[int, Shape]], dict[int, int], bool]:
     """Shapes of the newest collectives of each place, how long the group of its newest call is, and `is_new_turn`."""
     history: dict[int, dict[int, Shape]] = defaultdict(dict)
     group_of: dict[int, int] = {}
@@ -108,7 +116,7 @@ def _history(recording: Recording, calls: int) -> tuple[dict[int, dict[int, Shap
     known: dict[tuple[int, int], Shape | None] = {}
     last = 0
     places: list[int] = []
-    for _, (_, sequence, what, _, how) in recording.raw_calls(calls - HISTORY + 1):
+    for _, (_, sequence, what, _, how) in calls:
         group = how >> 36 & 0xFFF
         # Numbers of groups come round: what is not the newest group is over.
         if group:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from busbw.base.errors import UserError
 from busbw.base.sentences import visible
 from busbw.watch.links import MAX_LINKS, Link
 from busbw.watch.makings import MADE, Making
+from busbw.watch.messages import MOST_MARKS, NONE, Called, Messages
 from busbw.watch.processes import EXITED, GONE, HISTORY, MOST_OVER, REPLACED, RUNNING, STOPPED, TRACED, Process
 from busbw.watch.pulses import MOST_PULSES, Pulse
 from busbw.watch.recording import ENDED, KINDS, OPS, TYPES, Communicator, Shape
@@ -76,6 +77,7 @@ def _of_process(process: Process, shapes: dict[Shape, int]) -> dict[str, object]
         "refused": None if process.refused is None else _list_of(process.refused),
         "pulses": [list(astuple(pulse)) for pulse in process.pulses.values()],
         "grouped": [[place, length] for place, length in process.grouped.items()],
+        "messages": _of_messages(process.messages, number_of),
         "busy": None if process.busy is None else round(process.busy * 1000),
         "turn_us": None if process.turn_s is None else round(process.turn_s * 1e6),
         "links": [list(astuple(link)) for link in process.links],
@@ -84,6 +86,19 @@ def _of_process(process: Process, shapes: dict[Shape, int]) -> dict[str, object]
             for place, calls in process.history.items()
         ],
     }  # fmt: skip
+
+
+def _of_messages(messages: Messages, number_of: Callable[[Shape], int]) -> list[object] | None:
+    def side(found: Mapping[tuple[int, int], tuple[Called, ...]]) -> list[object]:
+        return [
+            [place, peer, [[number, number_of(shape)] for number, shape in calls]]
+            for (place, peer), calls in found.items()
+        ]
+
+    if messages == NONE:
+        return None
+    marks = [[place, [list(each) for each in found.items()]] for place, found in messages.marks.items()]
+    return [messages.is_whole, side(messages.sent), side(messages.received), marks]
 
 
 def _list_of(making: Making) -> list[int]:
@@ -183,6 +198,7 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
         gpus=raw["gpus"] is True,
         grouped={_whole(place, 16): _whole(length, 32) for place, length in _list(raw["grouped"], 1 << 16)},
         pulses=_pulses(raw.get("pulses", [])),
+        messages=_messages(raw.get("messages"), shapes),
         busy=None if raw["busy"] is None else _whole(raw["busy"], 32) / 1000,
         turn_s=None if raw.get("turn_us") is None else _whole(raw["turn_us"]) / 1e6,
         links=tuple(_link(link) for link in _list(raw["links"], MAX_LINKS)),
@@ -195,6 +211,30 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
         is_new_turn=raw.get("new_turn") is True,
         is_here=False,
     )
+
+
+def _messages(raw: object, shapes: Sequence[Shape]) -> Messages:
+    if raw is None:
+        return NONE
+    whole, sent, received, marks = _list(raw, 4)
+    left = HISTORY
+
+    def side(found: object) -> dict[tuple[int, int], tuple[Called, ...]]:
+        nonlocal left
+        read = {}
+        for place, peer, calls in _list(found, HISTORY):
+            left -= len(_list(calls, left))
+            read[_whole(place, 16), _whole(peer, 20)] = tuple(
+                (_whole(number), shapes[_whole(shape, 20)]) for number, shape in calls
+            )
+        return read
+
+    sides = side(sent), side(received)
+    known = {
+        _whole(place, 16): {_whole(number, 32): _whole(call) for number, call in _list(found, MOST_MARKS + 1)}
+        for place, found in _list(marks, HISTORY)
+    }
+    return Messages(whole is True, *sides, known)
 
 
 def _pulses(raw: object) -> dict[int, Pulse]:

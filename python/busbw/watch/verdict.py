@@ -11,7 +11,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from busbw.watch.circles import circle, unmatched
 from busbw.watch.departed import departed, left_early, survivors
 from busbw.watch.ends import ended_first
-from busbw.watch.making import in_making, unlike_sizes
+from busbw.watch.exchanges import messages_to_itself, uneven_messages, unlike_messages
+from busbw.watch.making import in_making, twice_the_same, unlike_sizes
 from busbw.watch.members import (
     Member,
     Verdict,
@@ -43,7 +44,7 @@ def may_wait(processes: Sequence[Process]) -> bool:
     communicator, or for the end of a rank that goes on alone."""
     if any(process.making for process in processes) or survivors(processes, 0):
         return True
-    return any(_may_hold(members) for members in _in_use(processes).values())
+    return any(_may_hold(members) or _has_messages(members) for members in _in_use(processes).values())
 
 
 def _in_use(processes: Sequence[Process]) -> dict[int, list[Member]]:
@@ -69,11 +70,13 @@ def judge(
         return (
             new
             or survivors(processes, now_ns)
+            or _messages_on_the_gpu({key: members for key, members in every.items() if _has_messages(members)})
             or _on_the_gpu([members for members in every.values() if _may_hold(members)], now_ns, is_long=is_long)
         )
     # Over NCCL the ranks with unlike calls may have gone on to another communicator.
     compared = [members for key, members in every.items() if key in groups or members[0].process.gpus]
     found = _of_processes(groups, now_ns) or _first(_unlike(members) for members in compared)
+    found = found or unlike_messages(compared) or messages_to_itself(compared)
     found = found or _first(of_unended_group(members, now_ns) for members in compared)
     found = found or _first(of_open_group(members, now_ns) for members in compared)
     found = found or departed(processes, groups, now_ns) or in_error(every)
@@ -88,6 +91,7 @@ def judge(
         or _late(groups, behind, now_ns)
         or unanswered(groups, now_ns)
         or circle(groups, behind)
+        or uneven_messages(groups)
         or unmatched(groups, now_ns)
         or new
         or _of_all(groups, now_ns, where)
@@ -97,7 +101,9 @@ def judge(
 def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int] = _UNKNOWN) -> Verdict | None:
     """Why a job that failed did, as far as its calls tell, and by whose end came first; else None."""
     groups = by_communicator(processes)
-    found = _first(_unlike(members) for members in groups.values()) or unlike_sizes(processes) or left_early(processes)
+    found = _first(_unlike(members) for members in groups.values()) or unlike_messages(groups.values())
+    found = found or messages_to_itself(groups.values()) or unlike_sizes(processes) or twice_the_same(processes)
+    found = found or left_early(processes)
     if found:
         return found
     for members in groups.values():
@@ -219,6 +225,17 @@ def _may_hold(members: Sequence[Member]) -> bool:
     return len(members) > 1 and all(member.process.gpus and member.row.collectives for member in members)
 
 
+def _has_messages(members: Sequence[Member]) -> bool:
+    return len(members) > 1 and all(
+        member.process.gpus and member.row.entered > member.row.collectives for member in members
+    )
+
+
+def _messages_on_the_gpu(groups: Mapping[int, Sequence[Member]]) -> Verdict | None:
+    """Over NCCL messages come back at once, and who waits for another is not known but by their numbers."""
+    return unlike_messages(groups.values()) or messages_to_itself(groups.values()) or uneven_messages(groups)
+
+
 def _on_the_gpu(groups: Sequence[Sequence[Member]], now_ns: int, *, is_long: bool) -> Verdict | None:
     """All ranks have called the same number of calls, which have come back; whether they have run is not known."""
     found = _first(_unlike(members) for members in groups) or _first(of_open_group(each, now_ns) for each in groups)
@@ -275,10 +292,11 @@ def _crossed(
 ) -> Verdict | None:
     """Two processes, each inside a call on the communicator for which the other one is late.
 
-    Of two that may have left a call out it is the one that did what it never did before.
+    Of those that may have left a call out it is the fewer ones, and else the one that did what it never did before.
     """
     found = list(_crossings(groups, behind, now_ns))
-    return next((verdict for member, verdict in found if member.process.is_new_turn), found[0][1] if found else None)
+    fewest = [each for each in found if len(each[1].ranks) == len(found[0][1].ranks)]
+    return next((verdict for member, verdict in fewest if member.process.is_new_turn), found[0][1] if found else None)
 
 
 def _crossings(

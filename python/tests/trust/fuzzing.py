@@ -40,7 +40,7 @@ from fuzzing_seeds import (
     TOML,
     TOPOLOGY,
 )
-from made_recordings import Made, Row, write_pulses
+from made_recordings import Row, mixed, write_pulses
 from made_recordings import write as write_recording
 from world_abroad import abroad_shapes
 from world_corpus import nccl_tests_shapes
@@ -215,9 +215,7 @@ def _read_bundle(data: bytes, folder: Path) -> object:
 
 
 def _recordings(folder: Path) -> list[bytes]:
-    path = write_recording(
-        folder, 0, [Row(0, 2)], [Made(1000 * n, sequence=n, gpu_ns=900) for n in range(40)], capacity=64
-    )
+    path = write_recording(folder, 0, [Row(0, 2)], mixed(40), capacity=64)
     write_pulses(path, Pulse(0, 7, 0, 39, 40, 39, 40, 40))
     return [path.read_bytes()]
 
@@ -225,7 +223,8 @@ def _recordings(folder: Path) -> list[bytes]:
 def _read_recording(path: Path) -> object:
     with Recording(path) as recording:
         calls, times = len(list(recording.calls())), len(list(recording.times()))
-        return recording.communicators(), calls, times, recording.overwritten(), recording.pulses()
+        read = recording.communicators(), recording.overwritten(), recording.pulses()
+        return calls, times, read, snapshot([recording], with_history=True)
 
 
 def _read_trace(data: bytes, folder: Path) -> object:
@@ -239,7 +238,7 @@ def _read_trace(data: bytes, folder: Path) -> object:
 
 
 def _summaries(folder: Path) -> list[bytes]:
-    path = write_recording(folder, 0, [Row(0, 2)], [Made(1000 * n) for n in range(40)], ended=False, synchronous=False)
+    path = write_recording(folder, 0, [Row(0, 2)], mixed(40), ended=False, synchronous=False)
     write_pulses(path, Pulse(0, 7, 0, 39, 40, 39, 40, 40))
     with Recording(path) as recording:
         raw = encode_summary(Summary(1, 2, False, "", tuple(snapshot([recording], with_history=True))))
@@ -304,7 +303,7 @@ ENTRIES = {
     "records": Entry(("records.reader",), lambda data, _: parse_records(io.BytesIO(data), "input"), _examples),
     "runs": Entry(("runs.store", "runs.index", "runs.plain"), _read_runs, _examples),
     "index": Entry(("runs.index",), _read_index, _indexes),
-    "recordings": Entry(("watch.recording", "watch.makings", "watch.pulses"), _file(_read_recording), _recordings),
+    "recordings": Entry(("watch.recording", "watch.makings", "watch.messages", "watch.pulses"), _file(_read_recording), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
     "doctor": Entry(("doctor.inputs", "doctor.mixed", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),

@@ -44,6 +44,14 @@ class Row:
     made: int = 1
 
 
+def mixed(many: int) -> list[Made]:
+    """Collectives with times on the GPU, and messages."""
+    kinds = (("all_reduce", None), ("send", 1), ("recv", 1))
+    return [
+        Made(1000 * at, sequence=at, gpu_ns=900, kind=kinds[at % 3][0], root=kinds[at % 3][1]) for at in range(many)
+    ]
+
+
 def packed(ns: int | None) -> int:
     """As the recorder packs a duration: 11 bits of value, 5 of exponent, in ticks of 64 ns."""
     if ns is None:

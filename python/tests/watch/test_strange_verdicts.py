@@ -261,3 +261,39 @@ def test_a_process_that_no_longer_has_its_recording_in_memory_has_called_exec(tm
         with path.open("r+b") as file, mmap.mmap(file.fileno(), 4096) as memory:
             assert memory[:8] == b"BUSBWREC"
             assert snapshot([recording], with_history=True)[0].state == RUNNING
+
+
+def test_two_processes_of_one_number_are_named_in_the_making_and_when_nccl_refused_it() -> None:
+    numbers = [0, 1, 2, 2]
+    ranks = [
+        replace(process(at, row(at, 40)), making=making("init", 9, number, 4)) for at, number in enumerate(numbers)
+    ]
+    verdict = judged(ranks)
+    assert (verdict.cause, verdict.ranks, verdict.accused) == ("making", (2,), (("node", 1002), ("node", 1003)))
+    assert verdict.text.startswith(
+        "Rank 2 (node, pid 1002) and rank 2 (node, pid 1003, rank 3 of the job) say the same number, of a communicator"
+    )
+    assert verdict.text.endswith("(0000000000000009, ncclCommInitRank), and nobody says 3.")
+    refused = [replace(each, making=None, refused=each.making, state=EXITED) for each in ranks]
+    failed = after_the_end(refused)
+    assert failed is not None and failed.text == verdict.text
+    # A process that tries again says its number twice.
+    again = [replace(each, refused=making("init", 9, at, 4)) for at, each in enumerate(ranks[:3])]
+    assert "the same number" not in judged([*again, process(3, row(3, 40))]).text
+
+
+def test_of_ranks_that_wait_for_each_other_on_two_communicators_the_fewer_ones_left_a_call_out() -> None:
+    """Also where the others' call follows what it never followed, as its communicator is used seldom."""
+    seldom = [
+        replace(
+            process(rank, row(rank, 40), row(rank, 4, inside=True, identity=2)), is_new_turn=True
+        )
+        for rank in (0, 1, 3)
+    ]  # fmt: skip
+    here = process(2, row(2, 41, inside=True), row(2, 3, identity=2))
+    verdict = judged([*seldom, here])
+    assert (verdict.cause, verdict.ranks) == ("order", (2,))
+    # Of as many it is the one that did what it never did.
+    pair = [replace(each, is_new_turn=each is seldom[0]) for each in (*seldom[:1], here)]
+    verdict = judged(pair)
+    assert (verdict.cause, verdict.ranks) == ("order", (0,))

@@ -1,0 +1,139 @@
+"""Messages between ranks that do not match: another size, or more on one side than on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from busbw.watch.members import Member, Verdict, accused, name_of, sentence
+from busbw.watch.messages import Called, side_by_side
+from busbw.watch.recording import Shape
+
+_SHOWN = 8
+_KNOWN, _SINCE = 4, 4
+"""So many messages before have to be alike, where not all of them are known, and no more may have come since."""
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What one rank sent to another, and what that received."""
+
+    sender: Member
+    receiver: Member
+    sent: tuple[Called, ...]
+    received: tuple[Called, ...]
+    is_whole: bool
+
+    @property
+    def unlike_at(self) -> int | None:
+        """The first message whose size differs."""
+        both = zip(self.sent, self.received, strict=False)
+        found = next((at for at, (out, into) in enumerate(both) if out[1].bytes(1) != into[1].bytes(1)), None)
+        if found is None or self.is_whole:
+            return found
+        # Laid side by side by a collective they may be shifted: then the first ones differ.
+        return found if found >= max(_KNOWN, len(self.sent) - _SINCE, len(self.received) - _SINCE) else None
+
+    @property
+    def lacks(self) -> Member:
+        """Who has called less."""
+        return self.sender if len(self.sent) < len(self.received) else self.receiver
+
+
+def unlike_messages(groups: Iterable[Sequence[Member]]) -> Verdict | None:
+    """A message of which one rank sends more than the other receives, or less."""
+    for members in groups:
+        found = [(pair, at) for pair in _pairs(members) if (at := pair.unlike_at) is not None]
+        if not found:
+            continue
+        parts = []
+        for pair, at in found[:_SHOWN]:
+            number = f"message #{at + 1:,} between them" if pair.is_whole else "one of their newest messages"
+            out, into = pair.sent[at][1], pair.received[at][1]
+            takes = f"{pair.receiver}, which receives {_size(into)} ({number})"
+            parts.append(f"{pair.sender} sends {_size(out)} to {takes}")
+        more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        text = f"The two sides of a message of {name_of(members)} are not of one size: {'; '.join(parts)}{more}."
+        both = _both([pair for pair, _ in found])
+        return Verdict("message", tuple(each.row.rank for each in both), text, accused(both))
+    return None
+
+
+def messages_to_itself(groups: Iterable[Sequence[Member]]) -> Verdict | None:
+    """A rank that sends to itself more than it receives from itself, or less: nobody else can mend that."""
+    for members in groups:
+        for pair in (pair for member in members for pair in _pairs([member])):
+            if len(pair.sent) != len(pair.received):
+                text = f"{pair.sender} {_amounts(pair, pair.sender)}, of {name_of(members)}."
+                return Verdict("message", (pair.sender.row.rank,), sentence(text), accused([pair.sender]))
+    return None
+
+
+def uneven_messages(groups: Mapping[int, Sequence[Member]]) -> Verdict | None:
+    """A rank whose messages are more or fewer than its peers': it has a part in all that do not match.
+
+    Where none has, ranks wait for each other in a chain, and others tell its root.
+    """
+    for members in groups.values():
+        uneven = [pair for pair in _pairs(members) if len(pair.sent) != len(pair.received)]
+        waiting = [pair for pair in uneven if pair.sender.process.gpus or pair.sender.inside or pair.receiver.inside]
+        in_all = [
+            each
+            for each in members
+            if waiting and all(each is pair.sender or each is pair.receiver for pair in waiting)
+        ]
+        if not in_all:
+            continue
+        who = next((each for each in in_all if any(each is pair.lacks for pair in waiting)), in_all[0])
+        amounts = "; ".join(_amounts(pair, who) for pair in waiting[:_SHOWN])
+        text = f"The messages of {who} do not match those of its peers: it {amounts}, of {name_of(members)}."
+        ranks = dict.fromkeys(each.row.rank for each in (who, *_both(waiting)))
+        return Verdict("message", tuple(ranks), text, accused([who]))
+    return None
+
+
+def _pairs(members: Sequence[Member]) -> Iterator[_Pair]:
+    """Of which something is known; a process that drives several ranks has its messages by place as well."""
+    known = [each for each in members if each.process.messages.sent or each.process.messages.received]
+    for sender in known:
+        for receiver in known:
+            one, other = sender.process.messages, receiver.process.messages
+            sends, receives = (sender.row.place, receiver.row.rank), (receiver.row.place, sender.row.rank)
+            if sends not in one.sent and receives not in other.received:
+                continue
+            found = side_by_side(one, other, _places(sender, receiver), sends, receives)
+            if found:
+                yield _Pair(sender, receiver, *found, one.is_whole and other.is_whole)
+
+
+def _places(one: Member, other: Member) -> dict[int, int]:
+    """Of the communicators that both processes have."""
+    theirs = {row.identity: row.place for row in other.process.communicators}
+    return {row.place: theirs[row.identity] for row in one.process.communicators if row.identity in theirs}
+
+
+def _both(pairs: Sequence[_Pair]) -> list[Member]:
+    """The ranks of these pairs, who has a part in most of them first."""
+    found = [member for pair in pairs for member in (pair.sender, pair.receiver)]
+    unique = {id(member): member for member in found}
+    return sorted(unique.values(), key=lambda each: -sum(each is member for member in found))
+
+
+def _amounts(pair: _Pair, who: Member) -> str:
+    sent, received = len(pair.sent), len(pair.received)
+    if pair.sender is pair.receiver:
+        return f"has sent {sent:,} to itself and received {received:,} from itself"
+    # Else only the difference is known.
+    peer = pair.receiver if who is pair.sender else pair.sender
+    if pair.is_whole:
+        if who is pair.sender:
+            return f"has sent {sent:,} to {peer}, which has called {received:,} receives from it"
+        return f"has called {received:,} receives from {peer}, which has sent {sent:,}"
+    less = "fewer" if (who is pair.sender) == (sent < received) else "more"
+    if who is pair.sender:
+        return f"has sent {abs(sent - received):,} {less} to {peer} than that receives"
+    return f"has received {abs(sent - received):,} {less} from {peer} than that sends"
+
+
+def _size(shape: Shape) -> str:
+    return f"{shape.count:,} {shape.type} ({shape.bytes(1):,} bytes)"
