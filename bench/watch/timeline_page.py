@@ -6,13 +6,15 @@ python3 bench/watch/timeline_page.py --calls 1000000 --browser chromium --pictur
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import random
-import re
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "python" / "tests" / "watch")]
@@ -66,14 +68,93 @@ def job(calls: int, ranks: int, rank: int) -> list[Made]:
     return made
 
 
+ZOOMED = """(async () => {
+  const canvas = document.querySelector("canvas"), frame = () => new Promise(requestAnimationFrame), took = [];
+  const box = canvas.getBoundingClientRect();
+  for (let before = await frame(), at = 0; at < 240; at++) {
+    const word = {deltaY: at % 60 < 30 ? -120 : 120, bubbles: true, cancelable: true, clientY: box.top + 20,
+                  clientX: box.left + box.width * (0.2 + 0.6 * (at % 7) / 7)};
+    canvas.dispatchEvent(new WheelEvent("wheel", word));
+    const now = await frame();
+    took.push(now - before);
+    before = now;
+  }
+  took.sort((a, b) => a - b);
+  const drawn = document.documentElement.dataset.drawn, ready = document.documentElement.dataset.ready;
+  return [ready, drawn, took.length, took[120], took[216], took[239], took.filter((ms) => ms > 50).length];
+})()"""
+
+
+def asked(browser: str, flags: list[str], page: Path) -> None:
+    """By DevTools over two pipes, in real time: how long the frames take in which the page is zoomed."""
+    with tempfile.TemporaryDirectory() as profile, Devtools(browser, [*flags, f"--user-data-dir={profile}"]) as tools:
+        target = tools.ask("Target.createTarget", url="about:blank")["targetId"]
+        tools.inside = tools.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        start = time.perf_counter()
+        tools.ask("Page.navigate", url=f"file://{page}")
+        while tools.value("document.documentElement.dataset.ready") != "yes":
+            if time.perf_counter() - start > 120:
+                raise SystemExit("the page was not ready after 120 s")
+            time.sleep(0.05)
+        print(f"ready after {time.perf_counter() - start:.1f} s")
+        _, shown, frames, usual, most, longest, slow = tools.value(ZOOMED)
+        print(f"{frames} frames of zooming: median {usual:.1f} ms, nine of ten within {most:.1f} ms, longest "
+              f"{longest:.1f} ms, {slow} above 50 ms; {shown} bars drawn in the last")  # fmt: skip
+
+
+class Devtools:
+    """A browser that answers on a pipe, a message in JSON ended by a zero byte."""
+
+    def __init__(self, browser: str, flags: list[str]) -> None:
+        (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
+        line = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
+        words = ["bash", "-c", line, "bash", browser, *flags, "--remote-debugging-pipe", "about:blank"]
+        self._browser = subprocess.Popen(words, pass_fds=(theirs_in, theirs_out), stderr=subprocess.DEVNULL)
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._to, self._from = os.fdopen(ours_out, "wb", buffering=0), os.fdopen(ours_in, "rb")
+        self._number = 0
+        self.inside = ""
+
+    def __enter__(self) -> Devtools:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._browser.terminate()
+        self._browser.wait(20)
+        self._to.close()
+        self._from.close()
+
+    def ask(self, method: str, **words: object) -> dict[str, Any]:
+        self._number += 1
+        body: dict[str, object] = {"id": self._number, "method": method, "params": words}
+        if self.inside:
+            body["sessionId"] = self.inside
+        self._to.write(json.dumps(body).encode() + b"\0")
+        while True:
+            raw = bytearray()
+            while (byte := self._from.read(1)) != b"\0":
+                if not byte:
+                    raise SystemExit("the browser has ended")
+                raw += byte
+            answer = json.loads(raw)
+            if answer.get("id") == self._number:
+                if "error" in answer:
+                    raise SystemExit(f"{method}: {answer['error']}")
+                found: dict[str, Any] = answer["result"]
+                return found
+
+    def value(self, expression: str) -> Any:
+        words = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+        return self.ask("Runtime.evaluate", **words)["result"].get("value")
+
+
 def drawn(browser: str, page: Path, pictures: Path | None) -> None:
-    """Pictures of both themes and two widths, and how long one takes to draw."""
-    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=60000"]
-    dump = subprocess.run([browser, *flags, "--dump-dom", f"file://{page}#measure"], capture_output=True, text=True,
-                          timeout=300, check=False)  # fmt: skip
-    for what in ("ready", "took", "drawn"):
-        found = re.search(rf'data-{what}="([^"]*)"', dump.stdout[:2000])
-        print(f"{what}: {found[1] if found else 'not there'}" + (" ms (median, longest)" if what == "took" else ""))
+    """Frames while it is zoomed and dragged, and pictures of both themes and two widths."""
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    asked(browser, flags, page)
+    # In virtual time nothing takes any, so that it is no way to measure.
+    flags.append("--virtual-time-budget=60000")
     for width in (1280, 400) if pictures else ():
         for theme in ("light", "dark"):
             dark = ["--blink-settings=preferredColorScheme=0"] if theme == "dark" else []

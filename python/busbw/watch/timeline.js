@@ -203,13 +203,5 @@
   const item = document.createElement("span"), mark = document.createElement("i");
   mark.style.background = "var(--wait)"; item.append(mark, "wait for a later rank"); legend.append(item);
   draw();
-  // For those who measure: how long one picture takes at each zoom.
-  if (location.hash === "#measure") {
-    const took = [];
-    for (let i = 0; i < 60; i++) { const before = performance.now(); zoom(i < 30 ? 0.7 : 1.4, span * 0.37); draw(); took.push(performance.now() - before); }
-    took.sort((a, b) => a - b);
-    from = 0; to = span; draw();
-    document.documentElement.dataset.took = `${took[30].toFixed(2)} ${took[59].toFixed(2)}`;
-  }
   document.documentElement.dataset.ready = "yes";
 })();
