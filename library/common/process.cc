@@ -87,8 +87,7 @@ std::string host_name() {
 std::uint64_t boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string line;
-  std::getline(file, line);
-  return std::hash<std::string>{}(line);
+  return std::getline(file, line) ? std::hash<std::string>{}(line) : 0;
 }
 
 void fill_random(void* to, std::size_t bytes) {

@@ -149,7 +149,8 @@ void UniqueId::check() const {
     throw Failure(ncclInvalidUsage,
                   text("The ncclUniqueId was made by user %u; this process runs as user %u.", uid, ::geteuid()));
   }
-  if (boot_id != busbw::boot_id()) {
+  // 0: /proc does not tell, or no file may be opened any more; the shared memory is then found, or not.
+  if (const std::uint64_t here = busbw::boot_id(); here != 0 && boot_id != 0 && here != boot_id) {
     throw Failure(ncclInvalidUsage, text("The ncclUniqueId was made on another host than %s; busbw's CPU library works "
                                          "within one host.",
                                          host_name().c_str()));

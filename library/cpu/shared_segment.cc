@@ -57,10 +57,11 @@ Registry& registry() {
 }
 
 [[noreturn]] void fail_system(const char* what, const std::string& name, int error) {
-  throw Failure(ncclSystemError,
-                text("Could not %s the shared memory %s of a communicator: %s. Is /dev/shm mounted, large enough and "
-                     "the same for all ranks?",
-                     what, name.c_str(), std::strerror(error)));
+  const bool crowded = error == EMFILE || error == ENFILE;
+  throw Failure(ncclSystemError, text("Could not %s the shared memory %s of a communicator: %s. %s", what, name.c_str(),
+                                      std::strerror(error),
+                                      crowded ? "Allow more of them: ulimit -n, or LimitNOFILE of a service."
+                                              : "Is /dev/shm mounted, large enough and the same for all ranks?"));
 }
 
 // The header as read through a mapping of its own, before anything else of a stranger's segment is touched.

@@ -45,6 +45,19 @@ TEST(Init, TellsEveryRankOfTheProcessAtOnceThatMemoryIsMissing) {
   }
 }
 
+TEST(Init, SaysWhatToDoWhereTooFewFilesMayBeOpen) {
+  const ncclUniqueId id = new_id();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  ncclComm_t comm = nullptr;
+  const ncclResult_t result = ncclCommInitRank(&comm, 2, id, 0);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(result, ncclSystemError);
+  EXPECT_TRUE(contains(ncclGetLastError(nullptr), "ulimit -n")) << ncclGetLastError(nullptr);
+}
+
 #if !defined(__SANITIZE_THREAD__)
 bool ended_well(pid_t child) {
   const int status = wait_for(child);
@@ -65,11 +78,19 @@ TEST(Init, MakesNoFileWhileItWaitsForALateRank) {
   EXPECT_TRUE(ended_well(first));
 }
 
+bool maps_segment(pid_t process) {
+  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+  const std::string text{std::istreambuf_iterator<char>(maps), {}};
+  return text.find("busbw-cpu") != std::string::npos;
+}
+
 TEST(Init, SucceedsThoughARankHasMetAllAndGoneWhileThisOneSlept) {
   const ncclUniqueId id = new_id();
   const auto nothing = [](ncclComm_t, int) {};
   const pid_t first = start_process(id, 3, 0, nothing), sleeper = start_process(id, 3, 1, nothing);
-  ::usleep(300'000);  // both wait for rank 2
+  for (const auto begin = Clock::now(); !maps_segment(sleeper) && seconds_since(begin) < 10;) ::usleep(1000);
+  ASSERT_TRUE(maps_segment(sleeper));
+  ::usleep(200'000);  // both wait for rank 2
   ASSERT_EQ(::kill(sleeper, SIGSTOP), 0);
   EXPECT_TRUE(ended_well(start_process(id, 3, 2, nothing)));
   ::usleep(100'000);

@@ -23,8 +23,10 @@ def runs_directory(chosen: str | None = None, environ: Mapping[str, str] = os.en
         return Path(chosen).absolute()
     if environ.get(RUNS_VARIABLE):
         return Path(environ[RUNS_VARIABLE]).absolute()
-    data = environ.get("XDG_DATA_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".local" / "share")
-    return Path(data) / "busbw" / "runs"
+    data = Path(environ.get("XDG_DATA_HOME") or "")
+    if not data.is_absolute():  # which the rules of the variable tell programs to ignore
+        data = Path(environ.get("HOME") or "~").expanduser() / ".local" / "share"
+    return data / "busbw" / "runs"
 
 
 def new_run_id(host: str | None = None, seconds: float | None = None) -> str:

@@ -16,6 +16,7 @@ def test_the_option_wins_over_the_variable_and_that_over_the_users_data_folder(t
     assert runs_directory("/a", environ) == Path("/a")
     assert runs_directory(None, environ) == Path("/b")
     assert runs_directory(None, {"XDG_DATA_HOME": "/x", "HOME": "/h"}) == Path("/x/busbw/runs")
+    assert runs_directory(None, {"XDG_DATA_HOME": "x", "HOME": "/h"}) == Path("/h/.local/share/busbw/runs")
     assert runs_directory(None, {"HOME": "/h"}) == Path("/h/.local/share/busbw/runs")
 
 
