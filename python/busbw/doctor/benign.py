@@ -35,6 +35,7 @@ _WORDS = (
     r"may be stuck\. All \d+ threads joined",
     # Optional parts that frameworks look for.
     r"Could not load dynamic library '(?:libnvinfer|libcudnn|libcublas|libnvrtc|libcudart)",
+    r"Unable to initialize backend '(?:rocm|tpu|interpreter|proxy)",
     r"Unable to register cu(?:FFT|DNN|BLAS) factory",
     r"computation_placer already registered",
     r"\[WARNING\] +\S{1,40} requires ",
@@ -56,7 +57,7 @@ _WORDS = (
     r"NCCL INFO.{0,10}NET/MLX5: Call to \w+ failed",
     # Said by drivers at each boot of a healthy machine.
     r"insufficient power on the PCIe slot",
-    r"may trigger hung task watchdog",
+    r"may trigger hung task\b",
     r"\bBAR (?:6|7|13): (?:failed to assign|can't assign|no space for) \[(?:mem|io)",
     r"module verification failed: signature and/or required key missing",
     r"loading (?:NVIDIA UNIX|out-of-tree module)",

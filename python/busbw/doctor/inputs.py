@@ -129,6 +129,8 @@ def _may_be_record(text: str) -> bool:
     first, _, rest = text.lstrip().partition("\n")
     if '"schema"' in first:
         return True
+    if first.strip() == "{":
+        return False  # a record is a line; what spreads over lines is another program's result
     with suppress(ValueError, RecursionError):
         if not {"kind", "run", "case", "config"} & json.loads(first).keys():
             return False

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from busbw.base.text import clean
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.scan import Hit, Scan
+from busbw.doctor.scan import MAX_WHO, Hit, Scan
 from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
 
@@ -73,9 +73,19 @@ _UNTIL_BEGUN = frozenset(
 """What no longer holds when every rank begins to make a communicator: all met at rank 0's store."""
 
 
+_TASK = re.compile(r"\s{0,6}\d{1,7}: ")
+"""What `srun --label` puts before a line: the task, whatever rank that takes itself for."""
+
+
 def _repeated(found: Found) -> bool:
     """Whether the same was said twice in one log; of several logs each may be of another start."""
-    return any(hit.count > len(hit.groups) for _, hit in found)
+    return any(_said(hit) > len(hit.groups) for _, hit in found)
+
+
+def _said(hit: Hit) -> int:
+    """By how many: a task that says it again has begun again."""
+    labelled = all(_TASK.match(text) for _, text in hit.lines)
+    return len(hit.who) if labelled and len(hit.who) < MAX_WHO else hit.count
 
 
 def _survived(signature: Signature, found: Found, alive: Mapping[str, int]) -> bool:

@@ -45,12 +45,27 @@ _ALIVE = re.compile(
 )
 """What a job prints that goes on."""
 _ENDED = re.compile(
-    r"training (?:finished|completed?)\b|Trainer\.fit. stopped: .max_|'train_runtime': \d", re.IGNORECASE
+    r"training (?:finished|completed?)\b|Trainer\.fit. stopped: .max_|'train_runtime': \d|\[after training is done\]"
+    r"|\"run_stop\".{0,300}\"success\"|^\W{0,3}End of Tests\.|\bjob \S{1,80} succeeded\b"
+    r"|\b(?:job|run|benchmark|workload|training)(?: has| was)? (?:completed|finished) successfully\b",
+    re.IGNORECASE,
 )
 """What a job prints that ended as it should."""
 _THROWN = re.compile(r"[a-z](?:Error|Exception): ")
 """What ended at a step names the step too, and is no sign of life."""
-_ALIVE_WORDS = ("loss", "tim", "throughput", "tflops", "samples", "training", "avg bus", "trainer.fit", " 200")
+_ALIVE_WORDS = (
+    "loss",
+    "tim",
+    "throughput",
+    "tflops",
+    "samples",
+    "training",
+    "avg bus",
+    "trainer.fit",
+    " 200",
+    "end of tests",
+    "succe",
+)
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
 
 

@@ -27,6 +27,10 @@ UNTOLD = {
     "killed-by-launcher": "that the job was started anew is said further down",
     "ray-error": "that the workers came is said further down",
     "unknown-error": "that the job went on is said further down",
+    "command-not-found": "that the job ended well is said further down",
+    "ib-devices-missing": "that the job ended well is said further down",
+    "gdrcopy": "that the job ended well is said further down",
+    "stuck-in-collective": "the first row stands further down",
     "server-waits": "that it was a compilation is said further down",
 }
 """What the part before the cut says, and only the part behind it takes back."""

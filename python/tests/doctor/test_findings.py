@@ -348,6 +348,14 @@ def test_short_messages_that_take_far_too_long_are_named_and_healthy_ones_are_no
     assert found(Snapshot("files"), records=(small_record(one),)) == []
 
 
+def test_a_process_that_serves_several_gpus_by_turns_may_take_longer() -> None:
+    record = small_record({size: 5 * time if size < 1 << 20 else time for size, time in SMALL.items()})
+    for pids, names in (({}, ["below-expected"]), ({"pid": 70}, [])):
+        ranks = tuple(replace(each, **pids) for each in record.run.ranks)
+        mine = replace(record, run=replace(record.run, ranks=ranks))
+        assert [each.name for each in found(Snapshot("files"), records=(mine,))] == names
+
+
 @pytest.mark.parametrize(
     ("record", "tells"),
     [

@@ -243,6 +243,17 @@ def test_sizes_are_powers_of_1024(text: str, size: int | None) -> None:
     assert size_in_bytes(text) == size
 
 
+def test_columns_of_an_early_all_gather_are_an_all_to_all_where_the_file_is_named_so() -> None:
+    text = (
+        b"#       size         count    type     time   algbw   busbw  error     time   algbw   busbw  error\n"
+        b"          32             1   float    89.00    0.00    0.00    N/A    85.13    0.00    0.00    N/A\n"
+        b"  8589934592     268435456   float    33508  256.36  224.31    N/A    33234  258.47  226.16    N/A\n"
+    )
+    for name, expected in (("nccl_alltoall.log", "alltoall"), ("job.log", "all_gather"), ("x.log", "all_gather")):
+        (record,) = read(text, name)[0]
+        assert {case.collective for case in record.cases} == {expected}
+
+
 def test_names_and_versions() -> None:
     assert collective_named("AllToAll") == "alltoall" and collective_named("all_gather_base") == "all_gather"
     assert collective_named("gossip") is None

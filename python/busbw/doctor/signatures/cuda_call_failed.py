@@ -19,7 +19,7 @@ SIGNATURE = Signature(
         r"Cu(?:da)? (?:failure|error).{0,60}[:'] ?(?P<what>[\w -]{4,60})",
         r"(?P<what>CUDA_ERROR_\w+)",
         r"(?P<what>cudaError[A-Z]\w+)",
-        r"Failed to (?:create|set) CUDA (?:context|device) (?:on device )?(?P<what>\d+)",
+        r"(?P<what>Failed to (?:create|set) CUDA (?:context|device)(?: (?:on device )?\d+)?)",
         r"cudaHostUnregister after setup failure failed: (?P<what>.{3,60})",
         r"failed to restore CUDA stream capture mode: (?P<what>.{3,60})",
         r"NCCL WARN (?P<what>Retrieve CUDA.{3,40})",

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     title="GDRCopy does not work: its kernel module gdrdrv is missing, of another version, or cannot pin memory",
     patterns=(
         r"GDRCOPY failure",
+        r"\bgdrcopy open failed",
         r"\bgdr_(?:open|pin_buffer|map|unmap|get_info|copy_|close|unpin)\w*.{0,100}(?:fail|error|not available)",
         r"/dev/gdrdrv",
         r"GDRCOPY lib wrapper not initialized",
@@ -19,5 +20,6 @@ SIGNATURE = Signature(
     cure="install and load gdrdrv of the library's release (modprobe gdrdrv), or leave it out: NCCL_GDRCOPY_ENABLE=0",
     cost="small messages are slower without it",
     severity=Severity.WARNING,
+    soft=True,
     source="NCCL src/misc/gdrwrap.cc; gdrcopy",
 )

@@ -32,6 +32,7 @@ SIGNATURE = Signature(
         r"cudaErrorNoDevice|cudaErrorInvalidDevice|CUDA_ERROR_NO_DEVICE|CUDA_ERROR_INVALID_DEVICE",
         r"Found 0 GPUs|0 GPUs? (?:detected|available|found)",
         r"no NVIDIA GPU(?: device)? is present",
+        r"hipError(?:NoDevice|InvalidDevice)\b|GetDeviceCount\(\).{0,200}Error 10[01]\b",
     ),
     confirm="nvidia-smi -L and echo $CUDA_VISIBLE_DEVICES in the same container and step as the rank",
     cure=(

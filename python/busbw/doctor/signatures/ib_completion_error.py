@@ -16,6 +16,8 @@ SIGNATURE = Signature(
         r"IBV_WC_(?:FATAL|GENERAL|\w+ABORT\w*)_ERR",
         r"Completion with error at (?:client|server)",
         r"\bFailed status \d+: wr_id",
+        # Frames of UCX's stack, where its message is cut off.
+        r"\buct_ib_\w{0,40}completion_with_err",
     ),
     confirm="ibv_wc_status of the number that follows; `dmesg | grep mlx5` on both nodes",
     cure=("test the pair of hosts by ib_write_bw; check cables and ports; run with NCCL_IB_DISABLE=1 to be sure"),

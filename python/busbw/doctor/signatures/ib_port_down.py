@@ -13,7 +13,7 @@ SIGNATURE = Signature(
         # A switch that lets a port talk only after it proved who it is (802.1X).
         r"EAP-FAILURE|PAE state=HELD|\b802\.1[Xx]\b.{0,60}(?:fail|unauthori|denied|reject)|port unauthorized",
         r"Link down reason|[Cc]able is (?:un|not )plugged|bad signal integrity|^\s{0,8}State: *Polling",
-        r"no active ports? (?:detected|found)|no active ports detected|there are no active ports",
+        r"no active ports? (?:detected(?! \(or Open MPI)|found)",
         r"Port module event\[error\]",
         r"no subnet manager|port \d+ state: ?(?:INIT|DOWN)",
         r"LINK_UP.{0,40}SM lid 0\b",

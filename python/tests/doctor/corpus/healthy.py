@@ -65,7 +65,9 @@ def _of_the_field() -> Iterator[tuple[str, str]]:
     """Healthy runs with the noise of containers, launchers and frameworks around NCCL's lines."""
     job = Job("2.21.5+cuda12.4", gpus=2, network="Socket", nvls=0)
     nccl = shaped([line for rank in range(2) for line in rank_lines(job, rank)], "plain").rstrip("\n")
-    text = "".join((Path(__file__).parent / f"healthy-{each}.txt").read_text(encoding="utf-8") for each in range(2, 12))
+    files = sorted(Path(__file__).parent.glob("healthy-*.txt"), key=lambda path: int(path.stem.split("-")[1]))
+    assert len(files) >= 14, "the folder is not whole"
+    text = "".join(each.read_text(encoding="utf-8") for each in files)
     for block in re.split(r"^@@ ", text, flags=re.MULTILINE)[1:]:
         name, _, body = block.partition("\n")
         yield name, body.replace("{NCCL}", nccl)
