@@ -326,5 +326,7 @@ TOGETHER: dict[str, Callable[[Job], Any]] = {
 }
 
 if __name__ == "__main__":
-    strange_job.TOGETHER.update(TOGETHER)
+    from program_more import MORE
+
+    strange_job.TOGETHER.update(TOGETHER | MORE)
     sys.exit(strange_job.main())

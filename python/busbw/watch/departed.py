@@ -68,6 +68,18 @@ def left_early(processes: Sequence[Process]) -> Verdict | None:
     return None
 
 
+def has_failed(process: Process) -> bool:
+    """Whether NCCL gave it an error before it was through.
+
+    A thread that goes on calling gets one when the first ranks exit: a process that has ended communicators with more
+    calls in order was through.
+    """
+    rows = (*process.communicators, *process.over)
+    failed = [row.collectives for row in rows if row.last_error]
+    in_order = sum(row.collectives for row in process.over if row.ended == "destroyed" and not row.last_error)
+    return bool(failed) and in_order <= max(failed)
+
+
 def _gone(processes: Sequence[Process], identity: int) -> list[Member]:
     return [Member(process, row) for process in processes for row in process.over if row.identity == identity]
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from busbw.base.errors import UserError
 from busbw.watch.arrivals import Arrivals, Meeting
 from busbw.watch.at_rest import Rest
+from busbw.watch.departed import has_failed
 from busbw.watch.ends import Ends
 from busbw.watch.gpu_times import GpuSums, GpuTimes
 from busbw.watch.late import LATE_S, Late, Stragglers
@@ -249,10 +250,8 @@ class Watcher:
         return self._with_kills(after_the_end(self._with_others(self._with_history(), now_ns), self._ends.at_ns))
 
     def has_seen_errors(self) -> bool:
-        """Whether NCCL has refused a call or given one up in any process."""
-        return any(
-            row.last_error for each in snapshot(self.recordings.values()) for row in (*each.communicators, *each.over)
-        )
+        """Whether NCCL has refused a call or given one up in any process that was not through with its work."""
+        return any(map(has_failed, snapshot(self.recordings.values())))
 
     def publish_now(self, *, is_final: bool = False, stacks: Sequence[tuple[int, str]] | None = None) -> None:
         """Tell the other hosts, with what each rank called."""

@@ -7,6 +7,7 @@ which waits in another one all the while say nothing of how far the job has come
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +22,8 @@ _MOVES = 8
 """Looks at which it had moved, before it has a pace."""
 _TIMES_MORE, _LEAST_CALLS = 4, 64
 """Communicators with so many times the calls of those that go on are what the job is about."""
+_RESTED, _RESTED_NS = 4, 1_000_000_000
+"""Where calls had rested for so many times their pause of now, and at least so long, a new phase of the job began."""
 _PAIRS = frozenset({"send", "recv"})
 
 
@@ -35,6 +38,8 @@ class _Pace:
     moves: int = 0
     then: Mapping[int, int] = field(default_factory=dict)
     """Calls on every communicator when this one last moved."""
+    rests: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=16))
+    """From when to when nothing had moved, of the newest long pauses."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,8 @@ class Paces:
             if pace is None:
                 self._paces[key] = _Pace(seen, now_ns, now_ns, then=counts)
             elif pace.seen != seen:
+                if now_ns - pace.moved_ns >= _RESTED_NS:
+                    pace.rests.append((pace.moved_ns, now_ns))
                 pace.longest_ns = max(pace.longest_ns, now_ns - pace.moved_ns)
                 pace.seen, pace.moved_ns, pace.moves, pace.then = seen, now_ns, pace.moves + 1, counts
         for key in self._paces.keys() - groups.keys():
@@ -114,11 +121,13 @@ class Paces:
         after_ns = now_ns - least_ns
         going = {each for each, others in groups.items() if max(map(moved_ns_of, others)) > after_ns}
         beside = {each for each in going if _is_beside(members, groups[each])}
+        beside -= {each for each in beside if self._is_new(groups[each], each, key, now_ns)}
         ahead = {each.process.key for other in going - beside for each in groups[other] if moved_ns_of(each) > after_ns}
         if any(each.process.key in ahead for each in blockers(members)):
             return math.inf
         stopped = sum(calls for each, calls in pace.then.items() if each not in going)
-        leads = stopped >= max(_LEAST_CALLS, _TIMES_MORE * sum(pace.then.get(each, 0) for each in going))
+        goes_on = sum(calls for each, calls in pace.then.items() if each in going)
+        leads = stopped >= max(_LEAST_CALLS, _TIMES_MORE * goes_on)
         limit_ns = least_ns
         if not leads or most_ns is not None:
             limit_ns = max(least_ns, _GAPS * pace.longest_ns)
@@ -129,6 +138,18 @@ class Paces:
         span_ns = pace.moved_ns - pace.first_ns
         is_paced = pace.moves >= _MOVES and span_ns >= (least_ns // 2 if ahead else limit_ns)
         return limit_ns if leads or is_paced else math.inf
+
+    def _is_new(self, others: Sequence[Member], other: int, key: int, now_ns: int) -> bool:
+        """Whether what goes on there rested before, as the training while answers were generated."""
+        pace, going = self._paces[key], self._paces.get(other)
+        if other not in pace.then or going is None:
+            return True
+        pause_ns = (now_ns - pace.moved_ns) // max(1, _calls(others) - pace.then[other])
+        return any(
+            begun_ns <= pace.moved_ns - _RESTED_NS and ended_ns >= pace.moved_ns - _RESTED_NS // 2
+            and ended_ns - begun_ns > _RESTED * pause_ns
+            for begun_ns, ended_ns in going.rests
+        )  # fmt: skip
 
 
 def blockers(members: Sequence[Member]) -> list[Member]:

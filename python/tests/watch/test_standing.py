@@ -160,6 +160,34 @@ def test_who_is_waited_for_may_wait_for_a_checkpoint() -> None:
     assert paces.still(now, 15 * SECOND, T, None) is None
 
 
+def phases(now_s: float) -> list[Process]:
+    """Answers for 5 s, then training, in which threads wait for the next prompt of rank 0."""
+    trains = now_s > 5.0
+    return job(*(
+        (a_row(rank, int(10 * max(0.0, now_s - 5.0)) + 4, now_s if trains else 0.1),
+         a_row(rank, int(40 * min(now_s, 5.0)) + (trains and rank > 0), min(now_s, 5.0), identity=STORE,
+               inside=trains and rank > 0))
+        for rank in range(RANKS)
+    ))  # fmt: skip
+
+
+def test_a_new_phase_of_the_job_is_no_thread_beside_the_old_one() -> None:
+    paces = Paces()
+    for look in range(1, 100):
+        paces.see(phases(look / 5), look * SECOND // 5)
+    assert paces.still(phases(19.8), 198 * SECOND // 10, T, None) is None
+    # What went on all the while is a thread.
+    paces = Paces()
+    for look in range(1, 100):
+        rows = [
+            (a_row(rank, int(look / 5) + 4, look / 5), each.communicators[1])
+            for rank, each in enumerate(phases(look / 5))
+        ]
+        paces.see(job(*rows), look * SECOND // 5)
+    found = paces.still(job(*rows), 198 * SECOND // 10, T, None)
+    assert found is not None and found.identities == {STORE}
+
+
 def test_a_watcher_says_it_once_with_the_rank_and_where_calls_go_on(tmp_path: Path) -> None:
     """Over NCCL: rank 1 does not come to #71, and a heart beats in both."""
     found = []

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from made_recordings import Made, Row, write
 
+from busbw.watch.departed import has_failed
 from busbw.watch.links import Link
 from busbw.watch.makings import Making
 from busbw.watch.members import Verdict
@@ -261,6 +262,16 @@ def test_a_process_that_no_longer_has_its_recording_in_memory_has_called_exec(tm
         with path.open("r+b") as file, mmap.mmap(file.fileno(), 4096) as memory:
             assert memory[:8] == b"BUSBWREC"
             assert snapshot([recording], with_history=True)[0].state == RUNNING
+
+
+def test_a_thread_whose_call_fails_as_other_ranks_exit_is_no_failure() -> None:
+    heart = replace(row(0, 30, identity=2), last_error=6)
+    through = replace(process(0, heart), over=(replace(row(0, 40), ended="destroyed"),))
+    assert not has_failed(through)
+    assert has_failed(process(0, row(0, 40), heart)), "what it was about has not ended"
+    assert has_failed(replace(through, over=(replace(row(0, 40), ended="destroyed", last_error=6),)))
+    assert has_failed(replace(through, over=(replace(row(0, 3), ended="destroyed"),))), "that was not the work"
+    assert not has_failed(process(0, row(0, 40)))
 
 
 def test_two_processes_of_one_number_are_named_in_the_making_and_when_nccl_refused_it() -> None:
