@@ -22,8 +22,14 @@ def run(args: Args, fabric_of: Callable[[], Fabric], terms_of: Callable[[Fabric]
     from busbw.expect.step_file import read_step
 
     if len(args.collective) != 2:
-        raise UsageError("say one file of layers: busbw predict step FILE; docs/reference/predict.md describes it")
-    step, slowdown = read_step(Path(args.collective[1]), args.parallel)
+        raise UsageError("say one file of layers, or a folder of recordings: busbw predict step FILE; "
+                         "docs/reference/predict.md describes both")  # fmt: skip
+    from busbw.cli.predict_recording import is_recorded
+    from busbw.cli.predict_recording import run as run_recording
+
+    if is_recorded(path := Path(args.collective[1])):
+        return run_recording(path, args, fabric_of, terms_of)
+    step, slowdown = read_step(path, args.parallel)
     found: list[tuple[str, Predicted]] = []
     try:
         for label, time_of in _times(args, fabric_of, terms_of):

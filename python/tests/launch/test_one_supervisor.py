@@ -36,6 +36,7 @@ ALLOWED = {
     "bench/doctor/nccl_sentences.py": "git, on a clone that was named",
     "bench/settings/history.py": "whole commands of a user",
     "bench/settings/releases.py": "whole commands of a user",
+    "bench/settings/recorded_step.py": "a job's own processes, and whole commands of a user",
     "bench/settings/step.py": "whole commands of a user, and workers of torch",
     "bench/fleet/lost_ranks.py": "whole commands of a user, ranks of which are killed",
     "bench/fleet/mishaps.py": "whole commands of a user, one of which is killed",

@@ -88,6 +88,7 @@ from busbw.watch.recording import Recording
 from busbw.watch.share import Summary
 from busbw.watch.share import decode as decode_summary
 from busbw.watch.share import encode as encode_summary
+from busbw.watch.steps import step_of
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "python" / "tests" / "importers" / "samples"
@@ -222,9 +223,8 @@ def _recordings(folder: Path) -> list[bytes]:
 
 def _read_recording(path: Path) -> object:
     with Recording(path) as recording:
-        calls, times = len(list(recording.calls())), len(list(recording.times()))
-        read = recording.communicators(), recording.overwritten(), recording.pulses()
-        return calls, times, read, snapshot([recording], with_history=True)
+        read = list(recording.calls()), list(recording.times()), recording.communicators(), recording.pulses()
+        return read, recording.overwritten(), snapshot([recording], with_history=True)
 
 
 def _read_trace(data: bytes, folder: Path) -> object:
@@ -303,7 +303,7 @@ ENTRIES = {
     "records": Entry(("records.reader",), lambda data, _: parse_records(io.BytesIO(data), "input"), _examples),
     "runs": Entry(("runs.store", "runs.index", "runs.plain"), _read_runs, _examples),
     "index": Entry(("runs.index",), _read_index, _indexes),
-    "recordings": Entry(("watch.recording", "watch.makings", "watch.messages", "watch.pulses"), _file(_read_recording), _recordings),
+    "recordings": Entry(("watch.recording", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(lambda path: (_read_recording(path), step_of([Recording(path)]))), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
     "doctor": Entry(("doctor.inputs", "doctor.mixed", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
