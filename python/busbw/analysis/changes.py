@@ -12,6 +12,7 @@ the Journal of the Royal Statistical Society 8, 1946).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,8 +28,17 @@ LEAST_SIDE = 3
 SHORTEST = 12
 """In fewer values no change is sure to 1 %."""
 
+LEAST_PERIOD, MOST_PERIOD, LEAST_SEASONS = 2, 60, 6
+"""A season has so many runs, and is looked for where it came so often."""
+
+RETURNS = 0.4
+"""After a season values differ at most so much as they do within it, in squares."""
+
 BLOCKS = range(4, 13)
 """So many runs that stand out and are over again are looked for as one."""
+
+LEAST_TIED = 10
+"""On a side with fewer values equal ones are taken as if they were not."""
 
 MOST_EXACT = 20
 """Of more values on the smaller side the rank sum is as good as normal."""
@@ -48,7 +58,8 @@ class Change:
 
 def changes(values: Sequence[float], margin: float = 0.02) -> list[Change]:
     """Where the level of positive values moved by more than the margin, in their order."""
-    chances = dict(_split(values, 0, len(values), _independent(values)))
+    still = _without_season(values)
+    chances = dict(_split(still, 0, len(still), _independent(still)))
     places = sorted(chances)
     while places:
         places, found = _relocated(values, places, chances)
@@ -85,6 +96,39 @@ def _between(values: Sequence[float], first: int, place: int, last: int) -> int:
         if at + 1 - first >= LEAST_SIDE and gain > best:
             best, found = gain, at + 1
     return found
+
+
+def _without_season(values: Sequence[float]) -> Sequence[float]:
+    """Values over what is usual at their place in a period, where values return: days of a week, hours of a day.
+
+    A season is a lag after which values are much more alike than after the shorter ones, and again after two of it.
+    """
+    count = len(values)
+    if count < LEAST_SEASONS * LEAST_PERIOD:
+        return values
+    logs = [math.log(each) for each in values]
+    apart = [0.0, *(_apart(logs, lag) for lag in range(1, min(MOST_PERIOD, count // LEAST_SEASONS) + 1))]
+    most = 0.0
+    found = 0
+    for lag in range(LEAST_PERIOD, len(apart)):
+        most = max(most, apart[lag - 1])
+        if apart[lag] <= RETURNS * most and _apart(logs, 2 * lag) <= RETURNS * most:
+            found = lag
+            break
+    if not found:
+        return values
+    # A dip has its bottom where values are alike most.
+    near = range(found, min(found + found // 2 + 1, len(apart)))
+    found = min(near, key=lambda lag: apart[lag] + _apart(logs, 2 * lag))
+    usual = [median(logs[place::found]) for place in range(found)]
+    return [each / math.exp(usual[at % found]) for at, each in enumerate(values)]
+
+
+def _apart(logs: Sequence[float], lag: int) -> float:
+    """How far values lie from those so many before, in squares; the largest fifth may be steps, and is left out."""
+    differences = sorted(abs(after - before) for before, after in zip(logs, logs[lag:], strict=False))
+    kept = differences[: max(1, len(differences) * 4 // 5)]
+    return fmean(each * each for each in kept)
 
 
 def _split(values: Sequence[float], first: int, last: int, independent: float) -> list[tuple[int, float]]:
@@ -155,11 +199,18 @@ def rank_sum(values: Sequence[float]) -> tuple[int, float]:
                 best, at, moved = far, index, apart
     if not at:
         return 0, 1.0
-    normal = math.erfc(best * math.sqrt(12 / (count + 1)) / math.sqrt(2))
     few = min(at, count - at)
+    # Equal values share their rank, so that sums of them lie nearer together (Mann and Whitney's variance with ties).
+    tied = _ties(values) / (count - 1) if few >= LEAST_TIED else 0.0
+    normal = math.erfc(best * math.sqrt(12 / max(count + 1 - tied, 1e-9)) / math.sqrt(2))
     if few > MOST_EXACT or normal > WORTH_A_LOOK:
         return at, normal
     return at, min(normal, _bound(few, count - few, moved))
+
+
+def _ties(values: Sequence[float]) -> float:
+    """The sum of t^3 - t over values that come t times, over the count of all."""
+    return sum(times**3 - times for times in Counter(values).values()) / len(values)
 
 
 def _bound(few: int, many: int, apart: float) -> float:

@@ -46,6 +46,29 @@ def test_levels_that_moved(levels: Levels, places: list[int], of_20: int) -> Non
     assert right >= of_20, found
 
 
+@pytest.mark.parametrize("wave", [
+    lambda at: math.sin(2 * math.pi * at / 7), lambda at: float(at % 7 < 5), lambda at: float(at % 2),
+    lambda at: 1.3 * math.sin(2 * math.pi * at / 24),
+])  # fmt: skip
+def test_a_season_is_no_change_and_hides_none(wave: Callable[[int], float]) -> None:
+    still = [changes([each * (1 + 0.03 * wave(at)) for at, each in enumerate(noisy([(168, 100.0)], seed))])
+             for seed in range(5)]  # fmt: skip
+    moved = [[change.at for change in changes([each * (1 + 0.03 * wave(at)) for at, each in enumerate(
+        noisy([(90, 100.0), (78, 108.0)], seed))])] for seed in range(5)]  # fmt: skip
+    assert sum(not each for each in still) >= 5, still
+    assert sum(len(each) == 1 and abs(each[0] - 90) <= 3 for each in moved) >= 5, moved
+
+
+def test_times_that_a_clock_counts_in_whole_microseconds_change_too() -> None:
+    def ticks(count: int, share: float, rng: random.Random) -> list[float]:
+        return [13.0 if rng.random() < share else 12.0 for _ in range(count)]
+
+    rngs = [random.Random(seed) for seed in range(20)]
+    found = [changes(ticks(25, 0.1, rng) + ticks(25, 0.8, rng)) for rng in rngs]
+    assert sum(len(each) == 1 and abs(each[0].at - 25) <= 4 for each in found) >= 18, found
+    assert sum(bool(changes(ticks(80, 0.25, rng))) for rng in rngs) <= 1
+
+
 def test_a_creep_in_steps_below_the_margin_is_told() -> None:
     creep = [value * (1 + 0.1 * number / 79) for number, value in enumerate(noisy([(80, 100.0)], 1, 0.005))]
     found = changes(creep)
