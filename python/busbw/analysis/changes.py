@@ -62,7 +62,7 @@ def changes(values: Sequence[float], margin: float = 0.02) -> list[Change]:
     chances = dict(_split(still, 0, len(still), _independent(still)))
     places = sorted(chances)
     while places:
-        places, found = _relocated(values, places, chances)
+        places, found = _relocated(still, places, chances)
         least = min(found, key=lambda each: abs(math.log(each.ratio)))
         if abs(math.log(least.ratio)) > math.log1p(margin):
             return found

@@ -56,7 +56,7 @@ def test_a_season_is_no_change_and_hides_none(wave: Callable[[int], float]) -> N
     moved = [[change.at for change in changes([each * (1 + 0.03 * wave(at)) for at, each in enumerate(
         noisy([(90, 100.0), (78, 108.0)], seed))])] for seed in range(5)]  # fmt: skip
     assert sum(not each for each in still) >= 5, still
-    assert sum(len(each) == 1 and abs(each[0] - 90) <= 3 for each in moved) >= 5, moved
+    assert sum(len(each) == 1 and abs(each[0] - 90) <= 4 for each in moved) >= 5, moved
 
 
 def test_times_that_a_clock_counts_in_whole_microseconds_change_too() -> None:
