@@ -24,6 +24,7 @@ TIME_LIMIT_S = 150
 # NCCL_DEBUG_SUBSYS=COLL, NCCL alone logs no AllReduce of it (JAX 0.11.2, two H200).
 PROGRAMS: dict[str, tuple[list[str], set[str]]] = {
     "jax": (["jax_collectives.py"], {"all_gather", "reduce_scatter", "all_to_all"}),
+    "jax-processes": (["jax_processes.py"], {"all_reduce", "all_gather"}),
     "cupy": (["cupy_collectives.py"], {"all_reduce", "all_gather", "reduce_scatter", "broadcast"}),
     "torch": (["torch_collectives.py"], {"all_reduce", "all_gather", "reduce_scatter", "broadcast"}),
     "torchrun": (["torchrun_collectives.py"], {"all_reduce", "all_gather", "reduce_scatter"}),
@@ -39,7 +40,7 @@ def main() -> int:
     args = parser.parse_args()
     results = {name: _try(name, args) for name in args.programs or PROGRAMS}
     for name, result in results.items():
-        print(f"{name:<9} {result}")
+        print(f"{name:<13} {result}")
     ran = [result for result in results.values() if not result.startswith("left out")]
     return 2 if not ran else int(any(not result.startswith("passed") for result in ran))
 

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -74,8 +75,10 @@ def tried(name: str, args: argparse.Namespace) -> str:
     from cases import CASES
     from job import GPU
 
-    ranks, tolerance = CASES[name].ranks, CASES[name].tolerance
-    if GPU and not args.share and torch.cuda.device_count() < ranks:
+    ranks, tolerance, needs = CASES[name].ranks, CASES[name].tolerance, CASES[name].needs
+    if find_spec(needs) is None:
+        outcome = f"left out: {needs} is not installed"
+    elif GPU and not args.share and torch.cuda.device_count() < ranks:
         outcome = f"left out: {ranks} GPUs are needed"
     else:
         alone, _ = run(name, ranks, args, front=False)

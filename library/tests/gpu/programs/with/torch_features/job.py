@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
@@ -19,21 +19,24 @@ Result = list[torch.Tensor]
 
 @dataclass(frozen=True)
 class Case:
-    """One program: its function, how many ranks it wants, and how close two runs of it are."""
+    """One program: its function, how many ranks it wants, how close two runs of it are, and what it is made with."""
 
     run: Callable[[], Result]
     ranks: int
-    tolerance: float = field(default=0.0)
+    tolerance: float = 0.0
+    needs: str = "torch"
 
 
 CASES: dict[str, Case] = {}
 
 
-def case(ranks: int = 2, tolerance: float = 0.0) -> Callable[[Callable[[], Result]], Callable[[], Result]]:
+def case(
+    ranks: int = 2, tolerance: float = 0.0, needs: str = "torch"
+) -> Callable[[Callable[[], Result]], Callable[[], Result]]:
     """Registers a function. A tolerance of 0: with NCCL alone the result has the same bits."""
 
     def add(function: Callable[[], Result]) -> Callable[[], Result]:
-        CASES[function.__name__] = Case(function, ranks, tolerance)
+        CASES[function.__name__] = Case(function, ranks, tolerance, needs)
         return function
 
     return add
