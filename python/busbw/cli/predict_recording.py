@@ -84,22 +84,13 @@ def _places(
 
 def _measured(args: Args) -> UsOf:
     """Times of a kept run: for each collective and number of ranks a straight line between sizes."""
-    from busbw.cli.sources import resolve
-    from busbw.expect.step import TimeOf, table_times
+    from busbw.cli.predict_mixed import tables
 
-    points: dict[int, list[tuple[str, int, float]]] = {}
-    for each in resolve([args.times], args.runs):
-        for case in each.record.cases:
-            if case.outcome == "measured" and case.time_us and case.placement != "in_place":
-                ranks = case.ranks or len(each.record.run.ranks)
-                points.setdefault(ranks, []).append((case.collective, case.bytes, case.time_us))
-    tables: dict[int, TimeOf] = {ranks: table_times(some) for ranks, some in points.items()}
+    measured = tables(args)
 
     def us_of(op: Op) -> float | None:
-        # A message goes between two ranks, however many there are.
-        for ranks in (2, *sorted(tables)) if op.kind == "sendrecv" else (op.ranks,):
-            with suppress(KeyError):
-                return tables[ranks](op.kind, op.bytes)
+        with suppress(KeyError):
+            return measured(op.ranks)(op.kind, op.bytes)
         return None
 
     return us_of

@@ -32,8 +32,13 @@ def run(args: Args, fabric_of: Callable[[], Fabric], terms_of: Callable[[Fabric]
     step, slowdown = read_step(path, args.parallel)
     found: list[tuple[str, Predicted]] = []
     try:
-        for label, time_of in _times(args, fabric_of, terms_of):
-            found.append((label, predict(step, time_of, slowdown)))
+        if step.spread is not None:
+            from busbw.cli.predict_mixed import predictions
+
+            found = predictions(step, slowdown, args, fabric_of, terms_of)
+        else:
+            for label, time_of in _times(args, fabric_of, terms_of):
+                found.append((label, predict(step, time_of, slowdown)))
     except KeyError as missing:
         raise UserError(f"--times {args.times} holds no {missing.args[0]}, which a step of {step.kind} calls") from None
     if args.json:

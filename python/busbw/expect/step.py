@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.expect.schedule import Outcome, Slowdown, Task, simulate
+from busbw.expect.spread import Spread
 
 KINDS = ("ddp", "fsdp", "tp", "pp", "ep")
 BUCKET = 25 << 20
@@ -59,6 +60,7 @@ class Step:
     microbatches: int = 1
     stages: int = 1
     optimizer_us: float = 0.0
+    spread: Spread | None = None  # of several kinds at once, which expect/mixed.py predicts
 
 
 @dataclass(frozen=True)
@@ -121,19 +123,31 @@ def _ddp(step: Step, tasks: _Tasks) -> None:
     for layer in step.layers:
         tasks.work(layer.name, layer.forward_us, *waits)
         waits = _said_calls(tasks, layer, backward=False)
-    bucket, full = 0, step.first_bucket_bytes
-    for layer in reversed(step.layers):
+    for layer, full in zip(reversed(step.layers), buckets(step), strict=True):
         ready = tasks.work(layer.name, layer.backward_us, *waits)
         waits = _said_calls(tasks, layer, backward=True)
-        # PyTorch closes a bucket behind the tensor that fills it (c10d's reducer.cpp): none is cut.
-        # A layer whose tensors are not known is taken for many small ones.
+        for size in full:
+            tasks.call("all_reduce", size, ready)
+
+
+def buckets(step: Step) -> list[list[int]]:
+    """Of each layer in backward the bytes of the buckets that it fills; behind the last one also what is left.
+
+    PyTorch closes a bucket behind the tensor that fills it (c10d's reducer.cpp): none is cut. A layer whose tensors are
+    not known is taken for many small ones.
+    """
+    found: list[list[int]] = []
+    bucket, full = 0, step.first_bucket_bytes
+    for layer in reversed(step.layers):
+        found.append([])
         for size in layer.tensors or _pieces(layer.parameter_bytes, bucket, full, step.bucket_bytes):
             bucket += size
             if bucket >= full:
-                tasks.call("all_reduce", bucket, ready)
+                found[-1].append(bucket)
                 bucket, full = 0, step.bucket_bytes
     if bucket:
-        tasks.call("all_reduce", bucket, tasks.last_work)
+        found[-1].append(bucket)
+    return found
 
 
 def _pieces(size: int, bucket: int, full: int, next_full: int) -> Iterator[int]:

@@ -14,12 +14,13 @@ from busbw.base.files import read_text
 from busbw.base.quantities import parse_bytes
 from busbw.base.toml import parse_toml
 from busbw.expect.schedule import Slowdown
+from busbw.expect.spread import Spread, kinds_of
 from busbw.expect.step import BUCKET, FIRST_BUCKET, KINDS, Layer, Step
 
 MAX_BYTES = 4 << 20
 MOST_LAYERS = 10_000
 _STEP = {"parallel", "flops_per_s", "bytes_per_s", "bucket", "first_bucket", "microbatches", "stages", "optimizer_us",
-         "work_slowdown", "call_slowdown"}  # fmt: skip
+         "work_slowdown", "call_slowdown", "tp", "pp", "ep", "dp"}  # fmt: skip
 _LAYER = {"name", "count", "forward_flops", "backward_flops", "forward_bytes", "backward_bytes", "forward_us",
           "backward_us", "parameter_bytes", "activation_bytes", "collectives"}  # fmt: skip
 _CALLED = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv"}
@@ -59,13 +60,17 @@ def _step(document: Any, kind: str | None) -> tuple[Step, Slowdown]:
             raise ValueError(f"{where}: more than {MOST_LAYERS} layers")
         layers += [_layer(table, where, rates)] * count
     chosen = kind or said.get("parallel", "ddp")
-    if chosen not in KINDS:
+    spread = None
+    if isinstance(chosen, list):
+        spread = _spread(said)
+        chosen = "+".join(spread.kinds)
+    elif chosen not in KINDS:
         raise ValueError(f"parallel is one of {', '.join(KINDS)}, not {chosen!r}")
     step = Step(
         chosen, tuple(layers), _bytes(said, "bucket", BUCKET, "step"),
         _bytes(said, "first_bucket", FIRST_BUCKET, "step"),
         _whole(said, "microbatches", 1, "step", least=1), _whole(said, "stages", 1, "step", least=1),
-        _number(said, "optimizer_us", 0.0, "step"),
+        _number(said, "optimizer_us", 0.0, "step"), spread,
     )  # fmt: skip
     if step.bucket_bytes < 1 << 10 or step.first_bucket_bytes < 1 << 10:
         raise ValueError("a bucket holds at least 1 KiB")
@@ -73,6 +78,20 @@ def _step(document: Any, kind: str | None) -> tuple[Step, Slowdown]:
     if min(slow) < 1:
         raise ValueError("a slowdown is at least 1: the time beside the other over the time alone")
     return step, Slowdown(*slow)
+
+
+def _spread(said: Mapping[str, Any]) -> Spread:
+    """Several kinds at once, and how many ranks each has."""
+    kinds = kinds_of(said["parallel"])
+    sizes = {}
+    for group in ("tp", "pp", "ep"):
+        sizes[group] = _whole(said, "stages" if group == "pp" and "pp" not in said else group, 1, "step", least=1)
+        if (sizes[group] > 1) != (group in kinds):
+            raise ValueError(
+                f"step: parallel with {group} needs {group} = 2 or more, and {group} needs to stand in parallel"
+            )
+    dp = _whole(said, "dp", 1, "step", least=1) if "dp" in said else None
+    return Spread(kinds, sizes["tp"], sizes["pp"], sizes["ep"], dp)
 
 
 def _layer(table: Mapping[str, Any], where: str, rates: tuple[float, float]) -> Layer:
