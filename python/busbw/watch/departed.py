@@ -26,6 +26,31 @@ def departed(processes: Sequence[Process], groups: Mapping[int, Sequence[Member]
     return None
 
 
+def departed_early(processes: Sequence[Process], groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | None:
+    """Over NCCL, where calls come back at once: ranks that ended their part after fewer calls than the others made."""
+    for key, members in groups.items():
+        first = newest(members)
+        early = [each for each in _gone(processes, key) if each.row.collectives < first.row.collectives]
+        if first.process.gpus and early:
+            ahead = [each for each in members if each.row.collectives == first.row.collectives]
+            waiting = ", ".join(str(member.row.rank) for member in ahead[:_SHOWN])
+            text = (
+                f"{_who(early, now_ns)}, of {name_of(members)}, while rank {waiting} called "
+                f"#{first.row.collectives:,}, {first.row.last}, {ago(now_ns, first.row.entered_ns)}."
+            )
+            return Verdict("departed", tuple(m.row.rank for m in early), sentence(text), accused(early))
+    return None
+
+
+def with_departed(processes: Sequence[Process], members: Sequence[Member]) -> list[Member]:
+    """The members, and those that have ended their part and whose newest calls nothing else has taken the place of."""
+    gone = [
+        each for each in _gone(processes, members[0].row.identity)
+        if all(each.row.place != row.place for row in each.process.communicators)
+    ]  # fmt: skip
+    return [*members, *gone]
+
+
 def survivors(processes: Sequence[Process], now_ns: int) -> Verdict | None:
     """A job that does not end: some ranks have, after an error of NCCL, and others go on without a communicator."""
     for process in processes:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from busbw.watch.circles import circle, unmatched
-from busbw.watch.departed import departed, left_early, survivors
+from busbw.watch.departed import departed, departed_early, left_early, survivors, with_departed
 from busbw.watch.ends import ended_first
 from busbw.watch.exchanges import messages_to_itself, uneven_messages, unlike_messages
 from busbw.watch.making import in_making, twice_the_same, unlike_sizes
@@ -70,6 +70,8 @@ def judge(
         return (
             new
             or survivors(processes, now_ns)
+            or _first(_unlike(with_departed(processes, members)) for members in every.values())
+            or departed_early(processes, every, now_ns)
             or _messages_on_the_gpu({key: members for key, members in every.items() if _has_messages(members)})
             or _on_the_gpu([members for members in every.values() if _may_hold(members)], now_ns, is_long=is_long)
         )

@@ -224,3 +224,29 @@ def test_a_gpu_that_alone_was_asked_about_the_newest_call_is_named_as_such() -> 
     # Where more of them wait so, or a call before it may, the cause may lie elsewhere.
     assert judge(with_pulses(BEFORE, BEFORE, None, None), NOW) is None
     assert judge(with_pulses(None, None, pulse(begun=9, ended=9, not_begun=11, not_ended=11), None), NOW) is None
+
+
+def left_after(calls: int, history: dict[int, Shape] | None = None) -> list[Process]:
+    """Ranks 0 and 2 have called #17, which came back; rank 1 has ended its communicator and its process."""
+    rows = [replace(row(rank, 17 if rank != 1 else calls, inside=False, ranks=3), returned=17) for rank in range(3)]
+    ranks = [over_nccl(rank, rows[rank]) for rank in range(3)]
+    known = {0: {16: USUAL, 17: USUAL}}
+    ranks[1] = replace(ranks[1], communicators=(), over=(replace(rows[1], ended="destroyed"),), state=EXITED)
+    return [replace(each, history={0: history} if history and not each.communicators else known) for each in ranks]
+
+
+def test_a_rank_that_ended_its_communicator_too_early_is_named_though_calls_have_come_back() -> None:
+    verdict = judge(left_after(16), NOW)
+    assert verdict is not None and (verdict.cause, verdict.ranks) == ("departed", (1,))
+    assert "has destroyed its communicator after #16" in verdict.text and "rank 0, 2 called #17" in verdict.text
+
+
+def test_a_rank_that_ended_its_communicator_after_the_last_call_is_not_accused() -> None:
+    verdict = judge(left_after(17), NOW)
+    assert verdict is None or not verdict.ranks
+
+
+def test_what_a_rank_called_before_it_ended_its_communicator_is_compared() -> None:
+    verdict = judge(left_after(16, {16: Shape("all_gather", 12, "float32", "none", None)}), NOW)
+    assert verdict is not None and (verdict.cause, verdict.ranks) == ("unlike", (1,))
+    assert "Call #16" in verdict.text
