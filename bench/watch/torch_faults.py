@@ -45,7 +45,7 @@ SAID: dict[str, str] = {
     "uneven": another("count", 1),
     "skips": LEFT,
     "fsdp": another("count", 1),
-    "unused": who(1) + r"[^.]*(exited|ended|is gone|called #)",
+    "unused": who(1) + r"[^.]*(exited|ended|is gone|called #|aborted|destroyed)",
     "objects": "",
     "shapes": another("count", 1),
     "barrier": another("count", 0),
