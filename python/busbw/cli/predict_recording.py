@@ -48,7 +48,8 @@ def run(path: Path, args: Args, fabric_of: Callable[[], Fabric], terms_of: Calla
         notes.append(f"work and calls explain {explained:.0%} of the recorded step; the rest stays, as where ranks "
                      "wait for a processor")  # fmt: skip
     for label, us_of in _places(step, args, fabric_of, terms_of):
-        kept = {f"{op.kind} on {op.ranks} ranks" for ops in step.ranks for op in ops if us_of(op) is None}
+        kept = {f"{op.kind} on {op.ranks} ranks" for ops in step.ranks for op in ops
+                if op.kind != "group" and us_of(op) is None}  # fmt: skip
         if kept:
             notes.append(f"{label}: {', '.join(sorted(kept))} stay as recorded, since nothing is known of them there")
         rows.append(_row(step, label, us_of))

@@ -72,17 +72,24 @@ def test_a_line_of_a_log_every_few_steps_is_no_part_of_the_step(tmp_path: Path) 
     ("abac" * 10 + "q" + "abac" * 10, 4),
     ("ab" * 19 + "cd" * 6 + "ab" * 10, 2),  # an evaluation between
     ("ab" * 10 + "cde" * 20, 3),
+    ("ab" * 19 + "cdecdecdecdecdecd", 2),  # two parts that are about as long
+    ("abcdefdddddd", 1),  # a short job that sets itself up first
 ])  # fmt: skip
 def test_the_period_holds_all_large_calls(order: str, length: int) -> None:
     sizes = [1 << 24 if each == "G" else 1 << 20 for each in order]
     starts, found = find_period(order, sizes, [1.0] * len(order))
-    assert found == length and len(starts) >= 6
+    assert found == length and len(starts) >= 5
 
 
 def test_a_small_call_within_a_step_now_and_then_is_no_part_of_it() -> None:
     order = ("ababababG" * 10 + "l") * 6
     sizes = [{"G": 1 << 24, "l": 8}.get(each, 1 << 20) for each in order]
     assert find_period(order, sizes, [1.0] * len(order))[1] == 9
+
+
+def test_a_step_of_thousands_of_calls_is_found_with_its_many_small_buckets() -> None:
+    step = [f"t{at % 7}" for at in range(1200)] + [f"g{at}" for at in range(30)]
+    assert find_period(step * 6, [1 << 20] * 1230 * 6, [1.0] * 1230 * 6)[1] == 1230
 
 
 def test_equal_calls_are_told_apart_by_their_pauses() -> None:
