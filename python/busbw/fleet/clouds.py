@@ -16,7 +16,7 @@ from typing import Any
 
 from busbw.base.errors import UserError
 from busbw.base.sentences import visible
-from busbw.fleet.fabric import MOST_NAME, is_name
+from busbw.fleet.fabric import MOST_NAME, expand, is_name
 
 DEEPEST = 12
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu")
@@ -153,10 +153,13 @@ def _walk(document: Any, owner: str | None, found: _Found) -> None:
             if isinstance(value.get("busbw_fleet"), int) and isinstance(value.get("pods"), dict):
                 found.places += [(node, pod, None) for node, pod in value["pods"].items() if isinstance(pod, str)]
                 continue
+            if below := _below(table):
+                found.places += below
+                continue
             place = _place(table)
             of_oracle = "localblockid" in table or "computelocalblockid" in table
             # A host's own name is not its instance's.
-            name = _text(table, *(("instanceid",) if of_oracle else _NODE_KEYS)) or owner
+            name = owner or _text(table, *(("instanceid",) if of_oracle else _NODE_KEYS))
             if place and isinstance(table.get("metadata"), dict):
                 name = _text(table["metadata"], "name")
             if place and name:
@@ -165,6 +168,17 @@ def _walk(document: Any, owner: str | None, found: _Found) -> None:
         if isinstance(value, (dict, list)) and depth < DEEPEST:
             inner = value.values() if isinstance(value, dict) else value
             left += [(each, depth + 1) for each in reversed(list(inner))]
+
+
+def _below(table: dict[str, Any]) -> list[tuple[str, str, None]]:
+    """The nodes of a switch that lists them, by name or as Slurm writes hosts."""
+    listed, switch = table.get("nodes"), _text(table, "name", *_POD_KEYS)
+    if not switch or not listed:
+        return []
+    names = expand(listed) if isinstance(listed, str) else listed
+    if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
+        return []
+    return [(name, switch, None) for name in names]
 
 
 def _note_name(table: dict[str, Any], found: _Found) -> None:

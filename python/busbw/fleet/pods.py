@@ -71,6 +71,8 @@ def _of_conf(text: str, where: str) -> Iterator[tuple[int, str, str]]:
             yield number, pod, nodes
         elif "=" not in line and _PLAIN.fullmatch(line):
             node, pod = line.split()
+            if pod.startswith("/") and pod.count("/") > 2:  # Google's physical_host: cluster, rack and host
+                pod = pod[1:].rpartition("/")[0]
             yield number, pod, node
         else:
             raise UserError(

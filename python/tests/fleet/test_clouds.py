@@ -104,6 +104,11 @@ LOCAL = "ocid1.computelocalblock.oc1.iad."
     ('{"leaf1": ["gpu1", "gpu2"], "leaf2": ["gpu3"]}', {"gpu1": "leaf1", "gpu2": "leaf1", "gpu3": "leaf2"}),
     ('[{"node": "gpu1", "leaf": "l1", "rack": "r1"}, {"hostname": "gpu2", "rack": "r1"}]',
      {"gpu1": "l1", "gpu2": "r1"}),
+    ('vm-1: {"block": "b", "subblock": "s", "host": "h"}\nvm-2: {"block": "b", "subblock": "t", "host": "i"}\n',
+     {"vm-1": "b/s", "vm-2": "b/t"}),
+    ("vm-1 /c/r1/h1\nvm-2 /c/r1/h2\nvm-3 /c/r2/h3\n", {"vm-1": "c/r1", "vm-2": "c/r1", "vm-3": "c/r2"}),
+    (json.dumps({"switches": [{"name": "leaf1", "nodes": ["a", "b"]}, {"switch": "leaf2", "nodes": "c[1-2]"}]}),
+     {"a": "leaf1", "b": "leaf1", "c1": "leaf2", "c2": "leaf2"}),
     ('{"node": "gpu1", "pod": "p"}\n{"node": "gpu2", "pod": "p"}\n', {"gpu1": "p", "gpu2": "p"}),
     (json.dumps({"physicalTopology": {"instances": [
         {"instanceId": "81", "physicalHostTopology": {"host": "h1", "subBlock": "s1"}, "projectId": "7"},
