@@ -97,6 +97,9 @@ _ON = re.compile(
 )
 """What tells that they found each other."""
 _LAST_ERROR = "Last error:"
+_TRACEBACK = "Traceback (most recent call last)"
+_FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
+"""A line of a traceback before its last, which names the exception."""
 _NO_SENTENCE = re.compile(
     r"\W*$|.{0,4}$|Traceback|\W*File \"|Exception raised|.*NCCL INFO|.*Last error|frame #|.{0,4}run with"
 )
@@ -109,7 +112,8 @@ class Scan:
     Of nccl-tests: headers of tables, rows, last lines, and starts after which another one came before any row. `steps`
     counts kinds of lines by which a job shows that it goes on, `alive` is the last of these, `ended` that by which it
     says that it ended as it should, `strange` are the first lines that speak of an error nobody knows, `odd` those with
-    words that may be of one, `began` is the last line of ranks that look for each other.
+    words that may be of one, `began` is the last line of ranks that look for each other, `thrown` the traceback that
+    the log ends in, before it names its exception.
     """
 
     source: str
@@ -121,6 +125,7 @@ class Scan:
     strange: tuple[tuple[int, str], ...] = ()
     odd: tuple[tuple[int, str], ...] = ()
     began: tuple[int, str] = (0, "")
+    thrown: tuple[int, str] = (0, "")
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -154,6 +159,9 @@ class Scanning:
         self.ended = 0
         self.trouble = Trouble()
         self.began = (0, "")
+        self.thrown = (0, "")
+        self.frame = 0
+        """The last line of the open traceback; 0 without one."""
         self.start_shapes: set[bytes] = set()
         self.hit = 0
         """The last line of which a signature spoke."""
@@ -170,7 +178,8 @@ class Scanning:
     def finished(self, lines: int) -> Scan:
         """What was found in that many lines."""
         kept = tuple(self.trouble.strange), tuple(self.trouble.odd)
-        return Scan(self.source, lines, self.hits, self.kinds, self.alive, self.ended, *kept, self.began)
+        thrown = self.thrown if self.frame == lines else (0, "")
+        return Scan(self.source, lines, self.hits, self.kinds, self.alive, self.ended, *kept, self.began, thrown)
 
     def look(self, raw: str, number: int) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""
@@ -202,13 +211,26 @@ class Scanning:
         known = self.shapes.get(key)
         if known != () or self.ignored:
             self._look_at(line, number, key, known)
+        within = self._follow_traceback(line, number)
         if key in self.start_shapes:
             self.began = number, line
             return False
         if self.trouble.boxed or RULE in line:
             self.trouble.ruled(line, number, known=self.hit == number)
             return False
-        return not self.ignored and self.shapes.get(key) == () and "#" not in line and not _ROW.search(line)
+        return (
+            not within and not self.ignored and self.shapes.get(key) == () and "#" not in line and not _ROW.search(line)
+        )
+
+    def _follow_traceback(self, line: str, number: int) -> bool:
+        """Whether the line is part of a traceback, or ends one."""
+        if _TRACEBACK in line and not self.ignored:
+            self.thrown, self.frame = (number, line), number
+            return True
+        within = self.frame > 0
+        if within:
+            self.frame = number if _FRAME.search(line) else 0
+        return within
 
     def _look_at(self, line: str, number: int, key: bytes, known: tuple[Signature, ...] | None) -> None:
         """Look at a line whose shape is new, or of which some signature may speak."""

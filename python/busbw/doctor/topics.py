@@ -98,7 +98,7 @@ def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | Non
     effects = {each.name for each in loud if each.name not in _EMPTY}
     found = list(_before(scans, effects) if effects else _found(scans))
     if not loud:
-        found = found or list(_hinted(scans)) or list(_unknown(scans)) or list(_stuck(scans))
+        found = found or list(_hinted(scans)) or list(_unknown(scans)) or list(_cut_off(scans)) or list(_stuck(scans))
     elif all(each.name in _ENDS for each in loud):
         found = found or list(_unknown(scans, _OF_ENDS)) or list(_hinted(scans))
     if not found:
@@ -154,6 +154,15 @@ def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[F
             if line > scan.alive and not scan.ended and (thrown or not scan.alive):
                 yield _first_unknown(text, Evidence(clean(text)[:200], scan.source, line))
                 break
+
+
+def _cut_off(scans: Sequence[Scan]) -> Iterator[Finding]:
+    """A log that ends within a traceback: a program failed, and of what is cut off."""
+    for scan in scans:
+        line, text = scan.thrown
+        if line:
+            found = _first_unknown(text, Evidence(clean(text)[:200], scan.source, line))
+            yield replace(found, title="the log ends within a traceback, before the exception that it is of")
 
 
 STUCK = "stuck-at-start"

@@ -163,3 +163,15 @@ def test_an_object_that_is_no_record_is_a_log(tmp_path: Path) -> None:
 def test_what_a_signature_knows_stands_before_what_words_name(tmp_path: Path) -> None:
     text = "nvlink flux failed\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
     assert [each.name for each in loud(text, tmp_path)] == ["gpu-memory-full"]
+
+
+def test_a_log_that_ends_within_a_traceback_is_not_called_healthy(tmp_path: Path) -> None:
+    log = (
+        "iteration 10 loss 2.1 time 0.4\nTraceback (most recent call last):\n"
+        + '  File "/w/a.py", line 7, in f\n    f()\n' * 2
+    )
+    (finding,) = loud(log, tmp_path)
+    assert finding.name == UNKNOWN and "within a traceback" in finding.title
+    # Where the job goes on, or the exception is one that Python ignored, nothing is cut off.
+    assert loud(log + "iteration 20 loss 2.0 time 0.4\n", tmp_path) == []
+    assert loud("Exception ignored in: <function f at 0x7>\n" + log.partition("\n")[2], tmp_path) == []
