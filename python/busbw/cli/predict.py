@@ -29,7 +29,6 @@ examples:
   busbw predict all_reduce --machine ndv4 --nodes 1,2,12500 --sizes 1K,1G
   busbw predict all_reduce --machine ndv4 --nodes 2 --from catalogue:ndv4-1node
   busbw predict alltoall --machine dgx-h100 --nodes 64
-  busbw predict step layers.toml --machine ndv5 --nodes 4
   busbw predict step recordings --machine ndv5
   busbw predict all_gather --topology topo.xml --gpus-per-node 4 \\
       --nics 4 --nic-gbps 400
