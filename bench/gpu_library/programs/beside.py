@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -51,10 +51,19 @@ def main() -> int:
     parser.add_argument("--amount", choices=tuple(AMOUNTS), default="large")
     parser.add_argument("--mib", default="16,64,256", help="sizes of overlap, as nccl-tests counts them")
     args = parser.parse_args()
+    for found in measured(args.what, args.backend, args.amount, [float(each) for each in args.mib.split(",")]):
+        print(json.dumps({"beside": found}), flush=True)
+    return 0
+
+
+def measured(
+    what: Sequence[str], backend: str, amount: str, sizes: Sequence[float], *, without: bool = True
+) -> Iterator[dict[str, Any]]:
+    """What this rank finds, one after the other; `without`: steps are also taken without their communication."""
     import torch
     import torch.distributed as dist
 
-    gpu = args.backend == "nccl"
+    gpu = backend == "nccl"
     if not gpu:
         torch.set_num_threads(1)
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
@@ -64,26 +73,29 @@ def main() -> int:
     else:
         dist.init_process_group("gloo")
     place = Place(torch, dist, device, dist.get_rank(), dist.get_world_size())
-    amount = AMOUNTS[args.amount]
     try:
-        for what in args.what:
-            for found in _measured(place, amount, what, [float(each) for each in args.mib.split(",")]):
-                print(json.dumps({"beside": {"rank": place.rank, **found}}), flush=True)
+        for each in what:
+            one = (
+                _overlap(place, AMOUNTS[amount], sizes)
+                if each == "overlap"
+                else _step(place, AMOUNTS[amount], each, without)
+            )
+            for found in one:
+                yield {"rank": place.rank, **found}
     finally:
         dist.destroy_process_group()
-    return 0
 
 
-def _measured(place: Place, amount: Amount, what: str, sizes: list[float]) -> Iterator[dict[str, Any]]:
-    if what == "overlap":
-        yield from _overlap(place, amount, sizes)
-        return
+def _step(place: Place, amount: Amount, what: str, without: bool) -> Iterator[dict[str, Any]]:
     name, _, graph = what.partition("+")
     began = time.perf_counter()
-    alone = _step_ms(place, amount, STEPS[name], communicates=False, graph=bool(graph))
-    both = _step_ms(place, amount, STEPS[name], communicates=True, graph=bool(graph))
-    yield {"what": what, "step_ms": both, "work_ms": alone, "exposed_ms": both - alone,
-           "took_s": time.perf_counter() - began}  # fmt: skip
+    found: dict[str, Any] = {"what": what}
+    if without:
+        found["work_ms"] = _step_ms(place, amount, STEPS[name], communicates=False, graph=bool(graph))
+    found["step_ms"] = _step_ms(place, amount, STEPS[name], communicates=True, graph=bool(graph))
+    if without:
+        found["exposed_ms"] = found["step_ms"] - found["work_ms"]
+    yield {**found, "took_s": time.perf_counter() - began}
 
 
 def _slowest(place: Place, value: float) -> float:
@@ -153,7 +165,7 @@ class Pair:
         return tuple(_slowest(self._place, median(each[i] for each in found)) for i in (0, 1))  # type: ignore[return-value]
 
 
-def _overlap(place: Place, amount: Amount, sizes: list[float]) -> Iterator[dict[str, Any]]:
+def _overlap(place: Place, amount: Amount, sizes: Sequence[float]) -> Iterator[dict[str, Any]]:
     pair = Pair(place, amount)
     one_product = pair.settled(8, lambda: None, 0, amount.repeats)[0] / 8
     processors = (

@@ -48,8 +48,8 @@ TEST(Init, TellsEveryRankOfTheProcessAtOnceThatMemoryIsMissing) {
 TEST(Init, SaysWhatToDoWhereTooFewFilesMayBeOpen) {
   const ncclUniqueId id = new_id();
   ncclComm_t comm = nullptr;
-  // The sanitizer for undefined behaviour looks at an object of a class through a pipe of its own the first time that it
-  // meets it, and calls the object broken where it gets none. So an error of the library is met before the limit.
+  // The sanitizer for undefined behaviour looks at an object of a class through a pipe of its own the first time that
+  // it meets it, and calls the object broken where it gets none. So an error of the library is met before the limit.
   ASSERT_NE(ncclCommInitRank(&comm, 0, id, 0), ncclSuccess);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

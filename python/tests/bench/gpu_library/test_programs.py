@@ -241,3 +241,30 @@ def test_training_gives_the_same_bits_on_all_ranks_over_gloo(workload):
     assert training.equal_on_all_ranks(ranks)
     assert len(ranks[0]["shared_losses"]) == 5
     assert len(ranks[0]["step_ms"]) == 4
+
+
+def turns(*words):
+    program = BENCH / "programs" / "beside_turns.py"
+    argv = (TORCH, str(program), "--ranks", "2", "--backend", "gloo", "--amount", "tiny", *words)
+    (ended,) = run_all([Command(argv, os.environ)], 120)
+    return ended
+
+
+@pytest.mark.skipif(not TORCH, reason="BUSBW_TORCH_PYTHON names no Python with torch")
+def test_each_start_of_turns_has_its_own_ranks_and_each_side_its_own_steps():
+    ended = turns("--starts", "2", "--side", "other:A=1", "--only", "other:experts", "tensor_parallel", "experts")
+    assert ended.code == 0, ended.text
+    found = [json.loads(line) for line in ended.text.splitlines() if line.startswith("{")]
+    assert [(each["start"], each["side"], each["what"]) for each in found] == [
+        (0, "NCCL", "tensor_parallel"), (0, "NCCL", "experts"), (0, "ours", "tensor_parallel"), (0, "ours", "experts"),
+        (0, "other", "experts"), (1, "other", "experts"), (1, "ours", "tensor_parallel"), (1, "ours", "experts"),
+        (1, "NCCL", "tensor_parallel"), (1, "NCCL", "experts")]  # fmt: skip
+    assert all(each["step_ms"] > 0 for each in found)
+    assert sum(line.startswith(("| tensor_parallel | 2 |", "| experts | 2 |")) for line in ended.text.splitlines()) == 5
+
+
+@pytest.mark.skipif(not TORCH, reason="BUSBW_TORCH_PYTHON names no Python with torch")
+def test_a_start_whose_rank_fails_is_told_and_ends_its_peers():
+    ended = turns("--starts", "1", "no_such_step")
+    assert ended.code == 1
+    assert "NCCL, start 0: rank 0 ended with 1" in ended.text or "NCCL, start 0: rank 1 ended with 1" in ended.text
