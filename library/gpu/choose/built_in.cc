@@ -25,6 +25,7 @@ struct Line {
   int ranks;
   std::uint64_t to;
   Use use;
+  Calls calls = Calls::any;
 };
 
 // H100 and H200 with NVLink: from busbw_kernel_sweep on two and four H200 (NVLink multicast off), each crossing where
@@ -36,6 +37,8 @@ struct Line {
 //   eight ranks take them from about as many bytes on.
 // - Pushes through scratch end at 336 GB/s on four GPUs. NCCL's rings get 355 for all-reduce, its all-gather and
 //   all-to-all 345 to 350. Copy engines, straight into windows, were measured on two GPUs: 380 for all-gather of 1 GiB.
+// - Of buffers in windows NCCL reduces with other kernels than its rings: 256 MiB take 1394 to 1481 us on four GPUs
+//   instead of 1174 to 1184.
 constexpr Line hopper[] = {
     {Collective::all_reduce, 2, 256 * KiB, one_shot_ll},
     {Collective::all_reduce, 4, 144 * KiB, one_shot_ll},
@@ -44,6 +47,7 @@ constexpr Line hopper[] = {
     {Collective::all_reduce, 8, 1536 * KiB, two_shot_ll},
     {Collective::all_reduce, 2, no_limit, two_shot_simple},
     {Collective::all_reduce, 8, 64 * MiB, two_shot_simple},
+    {Collective::all_reduce, 4, no_limit, two_shot_simple, Calls::windows},
     {Collective::all_reduce, 8, no_limit, nccl},
     {Collective::all_gather, 4, 256 * KiB, direct_ll},
     {Collective::all_gather, 8, 128 * KiB, direct_ll},
@@ -82,15 +86,15 @@ constexpr Line hopper[] = {
 // multiprocessors from the program for as long as it is on the links: a step of DDP on four GPUs takes 5 % longer with
 // our kernels than with NCCL's, and as long as with NCCL's if all from 1 MiB on are NCCL's; a step of FSDP on two takes
 // 2 % longer with our kernels beyond 32 MiB (docs/decisions/0033). DDP's buckets, 25 MiB and somewhat more, go by
-// staged copies on two (0034): they cost a step less than NCCL's, and more than those where nothing runs beside them.
+// staged copies (0034, 0080): they cost a step less than NCCL's, and more where nothing runs beside them.
 constexpr Line hopper_beside[] = {
     {Collective::all_reduce, 2, 256 * KiB, one_shot_ll},
     {Collective::all_reduce, 4, 144 * KiB, one_shot_ll},
     {Collective::all_reduce, 8, 32 * KiB, one_shot_ll},
     {Collective::all_reduce, 8, 1 * MiB, two_shot_sentinel},
     {Collective::all_reduce, 8, 1 * MiB, two_shot_ll},
-    {Collective::all_reduce, 2, 20 * MiB, nccl},
-    {Collective::all_reduce, 2, 48 * MiB, staged_copy},
+    {Collective::all_reduce, 4, 20 * MiB, nccl},
+    {Collective::all_reduce, 4, 48 * MiB, staged_copy, Calls::gradients},
     {Collective::all_reduce, 8, no_limit, nccl},
     {Collective::all_gather, 4, 256 * KiB, direct_ll},
     {Collective::all_gather, 8, 128 * KiB, direct_ll},
@@ -152,9 +156,11 @@ void add_rules(const Line& line, std::vector<Rule>& rules) {
   for (int ranks = 2; ranks <= line.ranks; ++ranks) {
     const bool covered = std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
       return rule.collective == line.collective && rule.ranks == ranks && rule.use == line.use &&
-             rule.to >= line.to;  // by a line for fewer ranks
+             rule.calls == line.calls && rule.to >= line.to;  // by a line for fewer ranks
     });
-    if (!covered) rules.push_back({.collective = line.collective, .ranks = ranks, .to = line.to, .use = line.use});
+    if (covered) continue;
+    rules.push_back(
+        {.collective = line.collective, .ranks = ranks, .to = line.to, .calls = line.calls, .use = line.use});
   }
 }
 

@@ -159,6 +159,10 @@ bool matches(const Rule& rule, const Request& request, std::uint64_t bytes) {
          bytes <= rule.to;
 }
 
+bool is_for(Calls calls, const Request& request) {
+  return calls == Calls::any || (calls == Calls::gradients ? request.gradients : request.in_windows);
+}
+
 // FNV-1a: no secret, only the same on every machine.
 std::uint64_t hash(const std::string& text) {
   std::uint64_t value = 0xcbf29ce484222325u;
@@ -267,13 +271,33 @@ Choice Choices::choose(const Request& request, const Layout& layout) const {
   }
   const std::uint64_t bytes = size_bytes(request);
   for (const Rule& rule : rules_[int(request.collective)]) {
-    if (!matches(rule, request, bytes)) continue;
+    if (!matches(rule, request, bytes) || !is_for(rule.calls, request)) continue;
     if (rule.use.nccl) return left_to_nccl("NCCL is faster there on this table");
     if (too_few_blocks(rule.use, request, layout))
       return left_to_nccl("NCCL is faster than the few blocks that this communicator has");
     if (const std::optional<Choice> choice = attempt(rule.use)) return *choice;
   }
   return left_to_nccl("no kernel of the table can do it");
+}
+
+bool Choices::asks_for_gradients(const Request& request) const {
+  if (forced_[int(request.collective)]) return false;
+  const std::uint64_t bytes = size_bytes(request);
+  const std::vector<Rule>& rules = rules_[int(request.collective)];
+  const auto first = std::find_if(rules.begin(), rules.end(), [&](const Rule& rule) {
+    return matches(rule, request, bytes) && (rule.calls == Calls::gradients || is_for(rule.calls, request));
+  });
+  return first != rules.end() && first->calls == Calls::gradients;
+}
+
+bool Choices::asks_for_gradients(int ranks) const {
+  for (int i = 0; i < collective_count; ++i) {
+    if (forced_[i]) continue;
+    for (const Rule& rule : rules_[i]) {
+      if (rule.calls == Calls::gradients && (rule.ranks == 0 || rule.ranks == ranks)) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace busbw::gpu

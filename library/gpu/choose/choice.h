@@ -1,9 +1,9 @@
 // Which kernel does a request, if one of ours does it at all: forced by a person, from a table, or left to NCCL.
 //
 // Every rank decides for itself and all must decide alike, so a decision depends on nothing but what NCCL requires to
-// be equal on all ranks: collective, type, op, count, number of ranks, and whether a buffer lies in a symmetric window.
-// Settings may differ between processes by
-// mistake; fingerprint() lets the ranks find out when they meet.
+// be equal on all ranks (collective, type, op, count, number of ranks, and whether a buffer lies in a symmetric
+// window), and on what the ranks have agreed on. Settings may differ between processes by mistake; fingerprint() lets
+// the ranks find out when they meet.
 #pragma once
 
 #include <array>
@@ -41,6 +41,8 @@ struct Request {
   int ranks;
   bool window = false;               // the output lies in a window of the communicator, apart from the input
   bool copies_first = false;         // copy engines wherever they can do it (NCCL_CTA_POLICY_ZERO)
+  bool gradients = false;            // the ranks agree that such calls are those of PyTorch's DDP
+  bool in_windows = false;           // input and output lie in windows of the communicator
   Obstacle staged = Obstacle::none;  // what keeps all staged copies from these ranks
 };
 
@@ -89,6 +91,11 @@ class Choices {
   // On a layout of as many channels as the kernels may have blocks; by default the largest.
   Choice choose(const Request& request) const { return choose(request, Layout::of(request.ranks)); }
   Choice choose(const Request& request, const Layout& layout) const;
+
+  // Whether the choice hangs on `gradients` of the request.
+  bool asks_for_gradients(const Request& request) const;
+  // Whether it does so for any request of so many ranks.
+  bool asks_for_gradients(int ranks) const;
 
   // Equal for equal decisions; for ranks to compare.
   std::uint64_t fingerprint() const { return fingerprint_; }

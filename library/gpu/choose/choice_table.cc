@@ -150,7 +150,14 @@ unsigned take_condition(std::string_view key, std::string_view value, Rule& rule
     rule.to = parse_bytes(value, where);
     return 8;
   }
-  refuse(where, in_quotes(key) + " is no condition; there are ranks, type, from and to.");
+  if (key == "calls") {
+    if (value != "gradients" && value != "windows") {
+      refuse(where, in_quotes(value) + " are no calls; there are gradients and windows.");
+    }
+    rule.calls = value == "windows" ? Calls::windows : Calls::gradients;
+    return 16;
+  }
+  refuse(where, in_quotes(key) + " is no condition; there are ranks, type, from, to and calls.");
 }
 
 Rule parse_rule(std::string_view line, const std::string& gpu, const std::string& where) {
@@ -269,6 +276,7 @@ std::string write_rule(const Rule& rule) {
   if (rule.types != any_type) out += " type=" + write_types(rule.types);
   if (rule.from) out += " from=" + std::to_string(rule.from);
   if (rule.to != Rule{}.to) out += " to=" + std::to_string(rule.to);
+  if (rule.calls != Calls::any) out += rule.calls == Calls::windows ? " calls=windows" : " calls=gradients";
   return out + " " + write_use(rule.use);
 }
 

@@ -8,9 +8,10 @@
 //   all_reduce from=67108865 nccl
 //
 // A line is a rule for calls of `from` to `to` bytes, both included, in nccl-tests' sizes. What it leaves out holds for
-// any: ranks, type, sizes. `@CxT` is at most C channels (blocks) of T threads, else both grow with the size. Rules
-// after a `gpu` line hold for GPUs of that name (`gpu any`: of all). The first rule that matches and whose kernel can
-// do the call decides.
+// any: ranks, type, sizes. `calls=gradients` holds for a communicator whose calls of such sizes come from PyTorch's DDP
+// (gradients.h), `calls=windows` for calls whose buffers lie in symmetric windows. `@CxT` is at most C channels
+// (blocks) of T threads, else both grow with the size. Rules after a `gpu` line hold for GPUs of that name (`gpu any`:
+// of all). The first rule that matches and whose kernel can do the call decides.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,9 @@ struct Use {
   bool operator==(const Use&) const = default;
 };
 
+// Which calls a rule is for, beside those that it names.
+enum class Calls : std::uint8_t { any, gradients, windows };
+
 inline constexpr std::uint16_t any_type = (1u << ncclNumTypes) - 1;
 
 struct Rule {
@@ -47,6 +51,7 @@ struct Rule {
   std::uint16_t types = any_type;  // bit t for NCCL's type t
   std::uint64_t from = 0;          // bytes
   std::uint64_t to = std::numeric_limits<std::uint64_t>::max();
+  Calls calls = Calls::any;
   Use use;
   bool operator==(const Rule&) const = default;
 };

@@ -102,6 +102,10 @@ Agreement agree(const std::vector<PeerRecord>& records, const std::vector<PeerVe
   return agreement;
 }
 
+bool all_vote(const std::vector<JoinVerdict>& verdicts) {
+  return std::all_of(verdicts.begin(), verdicts.end(), [](const JoinVerdict& one) { return one.ballots != 0; });
+}
+
 std::vector<Narrowing> narrow(const std::vector<PeerRecord>& records, const std::vector<JoinVerdict>& verdicts,
                               const std::vector<LiveCommunicator>& live) {
   std::vector<Narrowing> all;

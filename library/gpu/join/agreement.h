@@ -8,6 +8,7 @@
 
 #include "library/gpu/choose/choice.h"
 #include "library/gpu/cuda/device.h"
+#include "library/gpu/join/descriptor_post.h"
 #include "library/gpu/watch/watch_frame.h"
 
 namespace busbw::gpu {
@@ -43,11 +44,12 @@ struct PeerRecord {
   std::int32_t queues;   // Settings
   std::int32_t sharers;  // Settings
   std::int32_t reserved;
+  PostAddress votes;              // where this rank waits for the page of its Ballots; 0: it wants none
   std::uint64_t live[most_live];  // communicators that are there already, by their identity
 };
-static_assert(sizeof(PeerRecord) == 952);
+static_assert(sizeof(PeerRecord) == 976);
 
-inline constexpr std::uint32_t agreement_protocol = 6;
+inline constexpr std::uint32_t agreement_protocol = 7;
 
 // The second exchange: did reaching the others work?
 struct PeerVerdict {
@@ -60,7 +62,7 @@ static_assert(sizeof(PeerVerdict) == 256);
 struct JoinVerdict {
   PeerVerdict verdict;
   std::int32_t counted;  // 0: this rank did not look
-  std::int32_t reserved;
+  std::int32_t ballots;  // this rank has the page
   std::uint64_t calls[most_live];
 };
 
@@ -82,6 +84,9 @@ struct Agreement {
 // Pure, so that ranks with the same records decide alike.
 Agreement agree(const std::vector<PeerRecord>& records);
 Agreement agree(const std::vector<PeerRecord>& records, const std::vector<PeerVerdict>& verdicts);
+
+// Ballots are for all ranks or for none.
+bool all_vote(const std::vector<JoinVerdict>& verdicts);
 
 // What becomes of a communicator that is there already: from call `from` on its kernels take `limit` blocks at most.
 struct Narrowing {

@@ -83,14 +83,14 @@ void Attachment::describe_self() {
 void Attachment::take_room() {
   const std::shared_ptr<Room> room = Room::of(device_->facts(), settings_.sharers);
   for (std::shared_ptr<Share>& share : room->members()) {
-    if (share->identity() == 0 || share->now() < 2 || int(live_.size()) == most_live) continue;
+    if (share->identity() == 0 || share->now().blocks < 2 || int(live_.size()) == most_live) continue;
     record_.live[live_.size()] = share->identity();
     live_.push_back(std::move(share));
   }
   record_.live_count = std::int32_t(live_.size());
   share_ = room->enter(wishes_.ceiling(), wishes_.least_blocks);
   record_.population = room->population();
-  record_.channel_limit = share_->now();
+  record_.channel_limit = share_->now().blocks;
 }
 
 void Attachment::make_memory() {
@@ -102,9 +102,10 @@ void Attachment::make_memory() {
   parts_.choices = std::make_shared<const Choices>(
       Choices::from_settings(settings_.algorithm, settings_.table, device_->facts().name, settings_.prefer));
   record_.settings = mix(parts_.choices->fingerprint(), settings_.check ? BUSBW_VERSION " checked" : BUSBW_VERSION);
-  parts_.memory = std::make_shared<ScratchMemory>(device_, ranks_, std::max(1, share_->now()));
+  parts_.memory = std::make_shared<ScratchMemory>(device_, ranks_, std::max(1, share_->now().blocks));
   parts_.peers = std::make_unique<PeerMemory>(device_);
   make_checker();
+  make_ballots();
   record_.scratch = device_->share(parts_.memory->scratch());
   record_.scratch_address = reinterpret_cast<std::uintptr_t>(parts_.memory->scratch());
   if (rank_ != 0) return;
@@ -121,6 +122,40 @@ void Attachment::make_checker() {
   parts_.counts = true;
   parts_.checker = std::make_unique<Checker>(
       device_, Checker::Place{.comm = comm_, .rank = rank_, .ranks = ranks_, .name = name}, parts_.health);
+}
+
+// They are no more than a way to a faster call: without a page the ranks go on alike.
+void Attachment::make_ballots() {
+  if (!parts_.choices->asks_for_gradients(ranks_)) return;
+  try {
+    post_ = std::make_unique<DescriptorPost>();
+    if (rank_ == 0) parts_.ballots = Ballots::make(rank_, ranks_);
+    record_.votes = post_->address();
+  } catch (const Failure&) {
+    post_.reset();
+  }
+}
+
+void Attachment::send_ballots() {
+  if (!parts_.ballots || parts_.staged != Obstacle::none) return;
+  try {
+    for (const PeerRecord& peer : everyone_) {
+      if (peer.rank != 0 && peer.votes.name != 0) post_->send(peer.votes, rank_, parts_.ballots->descriptor());
+    }
+    parts_.ballots->close_descriptor();
+  } catch (const Failure&) {
+    parts_.ballots.reset();
+  }
+}
+
+// Rank 0 has sent it before it came here, or comes here in a moment, as nothing that takes time lies before.
+void Attachment::receive_ballots() {
+  constexpr std::chrono::seconds patience{2};
+  if (rank_ == 0 || !post_ || everyone_.front().votes.name == 0) return;
+  DescriptorPost::Letter letter = post_->receive(WatchClock::now() + patience);
+  if (letter.rank != 0) return;
+  parts_.ballots = Ballots::open(std::move(letter.descriptor), rank_, ranks_);
+  parts_.ballots->close_descriptor();
 }
 
 void Attachment::lose_records(const std::string& why) {
@@ -157,6 +192,7 @@ void Attachment::open_peers() {
       parts_.seat =
           WatchSeat::connect({.name = root.watch_name, .secret = root.watch_secret}, rank_, ranks_, parts_.health);
     }
+    send_ballots();
     std::vector<std::string> who;
     for (const PeerRecord& peer : everyone_) who.push_back(busbw::gpu::describe(peer));
     parts_.seat->introduce(std::move(who));
@@ -174,8 +210,17 @@ void Attachment::open_peers() {
 }
 
 void Attachment::meet_peers(WatchClock::time_point deadline) {
-  if (!verdict_.verdict.able || parts_.seat->wait_until_complete(deadline)) return;
-  refuse("not every rank came to the local socket by which they watch over each other");
+  if (!verdict_.verdict.able) return;
+  if (!parts_.seat->wait_until_complete(deadline)) {
+    return refuse("not every rank came to the local socket by which they watch over each other");
+  }
+  if (parts_.staged != Obstacle::none) return;
+  try {
+    receive_ballots();
+    verdict_.ballots = parts_.ballots ? 1 : 0;
+  } catch (const Failure&) {
+    // Then no rank has them.
+  }
 }
 
 // Between the two exchanges no call of theirs is counted, so that all ranks know from which one on they are smaller.
@@ -191,11 +236,16 @@ void Attachment::thaw() {
   for (const auto& share : live_) share->thaw();
 }
 
-void Attachment::narrow_others() {
+std::vector<JoinVerdict> Attachment::all_verdicts() const {
   std::vector<JoinVerdict> verdicts(static_cast<std::size_t>(ranks_));
   for (int rank = 0; rank < ranks_; ++rank) {
     std::memcpy(&verdicts[std::size_t(rank)], verdicts_->of(rank), sizeof(JoinVerdict));
   }
+  return verdicts;
+}
+
+void Attachment::narrow_others() {
+  const std::vector<JoinVerdict> verdicts = all_verdicts();
   std::vector<LiveCommunicator> live;
   for (const auto& share : live_) live.push_back({share->identity(), share->ranks()});
   for (const Narrowing& one : narrow(everyone_, verdicts, live)) {
@@ -223,11 +273,11 @@ void Attachment::conclude(Entry& entry) {
     entry.health->tell();
     return;
   }
-  std::vector<PeerVerdict> verdicts(static_cast<std::size_t>(ranks_));
-  for (int rank = 0; rank < ranks_; ++rank) {
-    std::memcpy(&verdicts[std::size_t(rank)], verdicts_->of(rank), sizeof(PeerVerdict));
-  }
+  const std::vector<JoinVerdict> joined = all_verdicts();
+  std::vector<PeerVerdict> verdicts;
+  for (const JoinVerdict& one : joined) verdicts.push_back(one.verdict);
   const Agreement agreement = agree(everyone_, verdicts);
+  if (!all_vote(joined)) parts_.ballots.reset();
   if (agreement.accelerated) {
     try {
       entry.ours = std::make_shared<Communicator>(std::move(parts_));

@@ -46,8 +46,12 @@ class Attachment {
   void describe_self();
   void make_memory();
   void make_checker();
+  void make_ballots();
+  void send_ballots();
+  void receive_ballots();
   void take_room();
   void freeze();
+  std::vector<JoinVerdict> all_verdicts() const;
   void narrow_others();
   void thaw();
 
@@ -63,6 +67,7 @@ class Attachment {
   JoinVerdict verdict_{};
   std::vector<PeerRecord> everyone_;
   std::string records_lost_, verdicts_lost_;
+  std::unique_ptr<DescriptorPost> post_;  // of the page of Ballots
   CommunicatorParts parts_;
   // Communicators that are there already, whose calls wait from the first exchange to the second.
   std::vector<std::shared_ptr<Share>> live_;

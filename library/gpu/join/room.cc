@@ -39,12 +39,11 @@ int Share::limit_at(std::uint64_t call) const {
   return limit;
 }
 
-int Share::next() {
+Share::Place Share::next() {
   std::unique_lock lock(guard_);
   while (frozen_ > 0 && !process_ends()) thawed_.wait_for(lock, std::chrono::milliseconds(20));
   const std::uint64_t call = calls_++;
-  if (changes_.empty()) return limit_;
-  return limit_at(call);
+  return {call, changes_.empty() ? limit_ : limit_at(call)};
 }
 
 void Share::take_back(int calls) {
@@ -52,9 +51,9 @@ void Share::take_back(int calls) {
   calls_ -= std::min(calls_, std::uint64_t(calls));
 }
 
-int Share::now() const {
+Share::Place Share::now() const {
   const std::lock_guard lock(guard_);
-  return limit_at(calls_);
+  return {calls_, limit_at(calls_)};
 }
 
 int Share::held() const {

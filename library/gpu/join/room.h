@@ -32,12 +32,17 @@ class Share {
   Share(const Share&) = delete;
   Share& operator=(const Share&) = delete;
 
-  // Blocks for the next call, which is counted. Waits while frozen.
-  int next();
+  // A call's number, counted from 0, and the blocks that it may take.
+  struct Place {
+    std::uint64_t call;
+    int blocks;
+  };
+  // Of the next call, which is counted. Waits while frozen.
+  Place next();
   // So many of the last calls do not take place, on this rank alone (ncclGroupSimulateEnd).
   void take_back(int calls);
-  // Blocks for the call after those that were counted.
-  int now() const;
+  // Of the call after those that were counted.
+  Place now() const;
   // The most blocks that a kernel may still take: one that runs, or one that a graph keeps.
   int held() const;
   // A graph keeps kernels of the present size for good.

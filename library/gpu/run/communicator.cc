@@ -9,6 +9,7 @@
 
 #include "library/common/failure.h"
 #include "library/gpu/check/ledger.h"
+#include "library/gpu/choose/gradients.h"
 #include "library/gpu/run/releaser.h"
 #include "library/gpu/watch/background.h"
 
@@ -53,18 +54,33 @@ Communicator::~Communicator() {
   parts_.seat->leave([memory = std::move(parts_.memory)]() mutable { memory.reset(); }, patience_with_peers);
 }
 
-Choice Communicator::decide(const Call& call, int most_blocks) const {
-  if (call.root < 0 || call.root >= parts_.ranks) return {.reason = "the root is no rank"};
+Request Communicator::request(const Call& call) const {
   Request request{
       .collective = call.collective, .type = call.type, .op = call.op, .count = call.count, .ranks = parts_.ranks};
+  request.copies_first = parts_.copies_first;
+  request.staged = parts_.staged;
+  return request;
+}
+
+Choice Communicator::decide_next(const Call& call) const {
+  const Share::Place place = parts_.share->next();
+  if (parts_.ballots && parts_.choices->asks_for_gradients(request(call)) && parts_.ballots->wants_vote(place.call)) {
+    parts_.ballots->vote(place.call, called_for_gradients());
+  }
+  return decide(call, place);
+}
+
+Choice Communicator::decide(const Call& call, const Share::Place& place) const {
+  if (call.root < 0 || call.root >= parts_.ranks) return {.reason = "the root is no rank"};
+  Request request = this->request(call);
+  request.gradients = parts_.ballots && parts_.ballots->decided(place.call);
   {
     const std::lock_guard lock(guard_);
     request.window = window_of(call) != nullptr;
+    request.in_windows = reduces_in_windows(call);
   }
-  request.copies_first = parts_.copies_first;
-  request.staged = parts_.staged;
   Layout layout = parts_.memory->layout();
-  layout.channels = std::min(layout.channels, most_blocks);
+  layout.channels = std::min(layout.channels, place.blocks);
   Choice choice = parts_.choices->choose(request, layout);
   if (choice.algorithm == Algorithm::staged && !device()->can_order_by_words()) {
     return {.reason = "the NVIDIA driver is too old for staged copies (it has no cuStreamBatchMemOp_v2)"};
@@ -175,7 +191,7 @@ bool Communicator::idle_now() {
 
 bool Communicator::launch_norm(const NormCall& call) {
   const std::size_t row_bytes = call.hidden * type_bytes(call.type);
-  const NormShape shape = norm_shape(call.rows, row_bytes, constant_.layout, parts_.share->next());
+  const NormShape shape = norm_shape(call.rows, row_bytes, constant_.layout, parts_.share->next().blocks);
   if (shape.way == NormWay::alone) return false;
   NormArguments norm = norm_arguments(call);
   KernelArguments all = constant_;

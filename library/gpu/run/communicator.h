@@ -13,6 +13,7 @@
 #include "library/gpu/choose/choice.h"
 #include "library/gpu/choose/settings.h"
 #include "library/gpu/cuda/device.h"
+#include "library/gpu/join/ballots.h"
 #include "library/gpu/join/room.h"
 #include "library/gpu/join/window.h"
 #include "library/gpu/run/call.h"
@@ -88,6 +89,7 @@ struct CommunicatorParts {
   bool mixes_graphs = true;          // StreamOrder
   bool blocking = true;              // on all ranks
   Obstacle staged = Obstacle::none;  // as in Agreement
+  std::unique_ptr<Ballots> ballots;  // where the choice of a call hangs on how the program makes it; all ranks or none
   // BUSBW_CHECK=1; null where calls are counted only, for this reason.
   bool counts = false;
   std::unique_ptr<Checker> checker;
@@ -103,8 +105,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   // Depends on nothing but what NCCL wants to be equal on all ranks, and what the ranks have agreed on.
   Choice decide(const Call& call) const { return decide(call, parts_.share->now()); }
-  // The same for a call that the program makes now.
-  Choice decide_next(const Call& call) const { return decide(call, parts_.share->next()); }
+  // The same for a call that the program makes now, on this thread.
+  Choice decide_next(const Call& call) const;
   // Calls that were decided and do not take place.
   void take_back(int calls) { parts_.share->take_back(calls); }
 
@@ -161,10 +163,14 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void drain();
 
  private:
-  Choice decide(const Call& call, int most_blocks) const;
+  Choice decide(const Call& call, const Share::Place& place) const;
+  Request request(const Call& call) const;
   KernelArguments arguments(const Call& call) const;
   // Null where a call's output is in no window, or overlaps its input.
   const Window* window_of(const Call& call) const;
+  const Window* window_with(const void* memory, std::size_t bytes) const;
+  // Of an all-reduce: NCCL has other kernels for it then.
+  bool reduces_in_windows(const Call& call) const;
   // A call alone is checked at once, those of a group at its end.
   enum class Alone : bool { no, yes };
   void launch(std::span<const Chosen> calls, StreamOrder::Streams streams, Alone alone);

@@ -34,10 +34,20 @@ const Window* Communicator::window_of(const Call& call) const {
     const auto recv = reinterpret_cast<std::uintptr_t>(call.recv);
     if (send < recv + bytes && recv < send + bytes) return nullptr;
   }
+  return window_with(call.recv, bytes);
+}
+
+const Window* Communicator::window_with(const void* memory, std::size_t bytes) const {
   for (const auto& [handle, window] : windows_) {
-    if (window->holds(call.recv, bytes)) return window.get();
+    if (window->holds(memory, bytes)) return window.get();
   }
   return nullptr;
+}
+
+bool Communicator::reduces_in_windows(const Call& call) const {
+  if (windows_.empty() || call.collective != Collective::all_reduce) return false;
+  const std::size_t bytes = call.count * type_bytes(call.type);
+  return window_with(call.send, bytes) && window_with(call.recv, bytes);
 }
 
 // The nth stream of ours that is free, or part of the same capture already.

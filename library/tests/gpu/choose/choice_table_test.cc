@@ -37,6 +37,7 @@ Rule random_rule(std::mt19937_64& random) {
   if (rule.use.nccl) return rule;
   rule.use.algorithm = kind.algorithm;
   rule.use.protocol = kind.protocol;
+  rule.calls = Calls(random() % 3);
   if (random() % 2) {
     rule.use.channels = int(1 + random() % max_channels);
     rule.use.threads = int(32 * (1 + random() % (max_threads / 32)));
@@ -80,6 +81,7 @@ TEST(TableText, NamesTheLineThatIsWrong) {
       {"busbw-table 1\nall_reduce to=99999999999999999999 nccl", "is no number of bytes"},
       {"busbw-table 1\nall_reduce from=2 to=1 nccl", "'from' is more than 'to'"},
       {"busbw-table 1\nall_reduce color=red nccl", "'color' is no condition"},
+      {"busbw-table 1\nall_reduce calls=all nccl", "'all' are no calls; there are gradients and windows."},
       {"busbw-table 1\nall_gather two_shot/ll",
        "there are direct/ll, direct/sentinel, direct/simple, direct/copy, staged/copy, nccl."},
       {"busbw-table 1\nall_reduce one_shot/ll@4x513", "from 32 to 512"},

@@ -227,8 +227,7 @@ TEST(Choices, LeaveLongMessagesToNcclBesideWorkWhereOursCostTheStepMore) {
   EXPECT_EQ(chosen(beside, all_reduce(1 * MiB)), "two_shot/sentinel");
   EXPECT_EQ(chosen(beside, all_reduce(25 * MiB)), "nccl");
   EXPECT_EQ(chosen(beside, all_reduce(16 * MiB, 2)), "nccl");
-  EXPECT_EQ(chosen(beside, all_reduce(25 * MiB, 2)), "staged/copy");
-  EXPECT_EQ(chosen(beside, all_reduce(256 * MiB, 2)), "nccl") << "no step hides what staged copies take longer there";
+  EXPECT_EQ(chosen(beside, all_reduce(25 * MiB, 2)), "nccl") << "a program may wait for it";
   EXPECT_EQ(chosen(beside, {Collective::reduce_scatter, ncclBfloat16, ncclSum, 12 * MiB, 4}), "nccl");
   EXPECT_EQ(chosen(beside, {Collective::reduce_scatter, ncclBfloat16, ncclSum, 24 * MiB, 2}), "nccl");
   EXPECT_EQ(chosen(beside, {Collective::reduce_scatter, ncclBfloat16, ncclSum, 8 * MiB, 2}), "direct/simple");
@@ -237,6 +236,48 @@ TEST(Choices, LeaveLongMessagesToNcclBesideWorkWhereOursCostTheStepMore) {
   EXPECT_NE(beside.fingerprint(), free_choices().fingerprint()) << "ranks that prefer otherwise must find out";
   EXPECT_EQ(chosen(Choices::from_settings("two_shot/simple", "", h200, Preference::overlap), all_reduce(25 * MiB)),
             "two_shot/simple");
+}
+
+Request gradients(std::uint64_t bytes, int ranks) {
+  Request request = all_reduce(bytes, ranks);
+  request.gradients = true;
+  return request;
+}
+
+TEST(Choices, TakeStagedCopiesForTheGradientsOfDdp) {
+  const Choices beside = Choices::from_settings("", "", h200, Preference::overlap);
+  for (const int ranks : {2, 4}) {
+    EXPECT_EQ(chosen(beside, gradients(25 * MiB, ranks)), "staged/copy");
+    EXPECT_EQ(chosen(beside, gradients(16 * MiB, ranks)), "nccl");
+    EXPECT_EQ(chosen(beside, gradients(256 * MiB, ranks)), "nccl") << "no step hides what they take longer there";
+    EXPECT_TRUE(beside.asks_for_gradients(all_reduce(25 * MiB, ranks)));
+    EXPECT_FALSE(beside.asks_for_gradients(all_reduce(16 * MiB, ranks)));
+    EXPECT_TRUE(beside.asks_for_gradients(ranks));
+  }
+  EXPECT_EQ(chosen(beside, gradients(25 * MiB, 8)), "nccl") << "nobody has measured it";
+  EXPECT_FALSE(beside.asks_for_gradients(8));
+  EXPECT_FALSE(free_choices().asks_for_gradients(2));
+  EXPECT_FALSE(Choices::from_settings("nccl", "", h200, Preference::overlap).asks_for_gradients(2));
+}
+
+TEST(Choices, ReduceLongVectorsInWindowsWhereNcclWouldTakeItsSlowerKernels) {
+  const Choices alone = free_choices();
+  Request request = all_reduce(256 * MiB, 4);
+  EXPECT_EQ(chosen(alone, request), "nccl");
+  request.in_windows = true;
+  EXPECT_EQ(chosen(alone, request), "two_shot/simple");
+  EXPECT_EQ(chosen(Choices::from_settings("", "", h200, Preference::overlap), request), "nccl");
+  request.ranks = 8;
+  EXPECT_EQ(chosen(alone, request), "nccl") << "nobody has measured it";
+}
+
+TEST(Choices, HoldARuleForGradientsAgainstNoOtherCall) {
+  const Choices table =
+      Choices::from_settings("", "busbw-table 1\nall_reduce calls=gradients two_shot/simple\nall_reduce nccl\n", h200);
+  EXPECT_EQ(chosen(table, all_reduce(25 * MiB)), "nccl");
+  EXPECT_EQ(chosen(table, gradients(25 * MiB, 4)), "two_shot/simple");
+  const Choices before = Choices::from_settings("", "busbw-table 1\nall_reduce nccl\n", h200, Preference::overlap);
+  EXPECT_FALSE(before.asks_for_gradients(all_reduce(25 * MiB, 2))) << "a rule before it decides";
 }
 
 TEST(Choices, TakeStagedCopiesInAsManyPiecesAsTheScratchNeeds) {
@@ -257,7 +298,7 @@ TEST(Choices, TakeStagedCopiesInAsManyPiecesAsTheScratchNeeds) {
 
 // One thread that drives several GPUs fills the queue of the first with what waits for the second.
 TEST(Choices, TakeNoStagedCopiesWhereAProcessHoldsSeveralRanks) {
-  Request request = all_reduce(25 * MiB, 2);
+  Request request = gradients(25 * MiB, 2);
   request.staged = Obstacle::shared_process;
   EXPECT_EQ(chosen(Choices::from_settings("", "", h200, Preference::overlap), request), "nccl");
   const Choices forced = Choices::from_settings("staged/copy", "", h200);
@@ -266,7 +307,7 @@ TEST(Choices, TakeNoStagedCopiesWhereAProcessHoldsSeveralRanks) {
 
 // As Megatron-LM sets it: products would stand behind the waits of gradients.
 TEST(Choices, TakeNoStagedCopiesWhereStreamsShareFewQueues) {
-  Request request = all_reduce(25 * MiB, 2);
+  Request request = gradients(25 * MiB, 2);
   request.staged = Obstacle::few_queues;
   EXPECT_EQ(chosen(Choices::from_settings("", "", h200, Preference::overlap), request), "nccl");
   const Choices forced = Choices::from_settings("staged/copy", "", h200);

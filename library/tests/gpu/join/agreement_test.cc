@@ -183,6 +183,15 @@ TEST(Narrowing, DoesNotReadBeyondARecordThatIsNonsense) {
   EXPECT_TRUE(narrow(meeting.all, meeting.verdicts, {{77, 3}}).empty());
 }
 
+// One that goes by votes which another one does not see would take another way for the same call.
+TEST(AllVote, OnlyWhereEveryRankHasThePage) {
+  Meeting meeting;
+  for (JoinVerdict& one : meeting.verdicts) one.ballots = 1;
+  EXPECT_TRUE(all_vote(meeting.verdicts));
+  meeting.verdicts[1].ballots = 0;
+  EXPECT_FALSE(all_vote(meeting.verdicts));
+}
+
 TEST(Record, ATextThatIsTooLongIsCutWithAnEnd) {
   char small[8];
   put_text(small, "0123456789");

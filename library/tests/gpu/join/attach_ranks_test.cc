@@ -1,4 +1,6 @@
 // Ranks decide together whether a communicator is accelerated, and reach each other's memory if it is.
+#include "library/gpu/join/ballots.h"
+#include "library/tests/gpu/in_the_reducer.h"
 #include "library/tests/gpu/ranks.h"
 
 namespace busbw::gpu::test {
@@ -168,6 +170,59 @@ TEST_F(StagedCopies, AreTakenByNoRankWhereOneHasFewQueues) {
     }));
   }
   for (const pid_t rank : ranks) EXPECT_EQ(wait_for(rank), 0);
+}
+
+// A bucket of DDP, which every rank has called for when it is reduced; then small calls up to the first count of votes.
+class Gradients : public ::testing::Test {
+ protected:
+  Gradients() { ::setenv("BUSBW_PREFER", "overlap", 1); }
+  ~Gradients() override { ::unsetenv("BUSBW_PREFER"); }
+
+  static constexpr std::size_t bucket = 6 << 20;  // float32
+  static std::string decision(ncclComm_t comm) { return explain(comm, Collective::all_reduce, bucket); }
+
+  static void reduce_a_bucket(ncclComm_t comm) {
+    std::vector<float> gradients(bucket, 1.0f);
+    ASSERT_EQ(ncclAllReduce(gradients.data(), gradients.data(), bucket, ncclFloat32, ncclSum, comm, stream(7)),
+              ncclSuccess)
+        << ncclGetLastError(comm);
+  }
+  static void come_to_the_count(ncclComm_t comm) {
+    for (std::uint64_t call = 1; call < Ballots::first_count; ++call) {
+      float value = 1;
+      EXPECT_FALSE(contains(decision(comm), "staged")) << call;
+      ASSERT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, stream(7)), ncclSuccess);
+    }
+  }
+  FakeDevices devices_;
+};
+
+TEST_F(Gradients, GoByStagedCopiesOnceAllRanksHaveFoundThem) {
+  run_processes(4, [](ncclComm_t comm, int) {
+    in_the_reducer([&] { reduce_a_bucket(comm); });
+    come_to_the_count(comm);
+    EXPECT_TRUE(contains(decision(comm), "staged/copy")) << decision(comm);
+  });
+}
+
+TEST_F(Gradients, AreNotWhatOneRankCallsFromElsewhere) {
+  run_processes(2, [](ncclComm_t comm, int rank) {
+    if (rank == 0) {
+      in_the_reducer([&] { reduce_a_bucket(comm); });
+    } else {
+      reduce_a_bucket(comm);
+    }
+    come_to_the_count(comm);
+    EXPECT_TRUE(contains(decision(comm), "nccl:")) << decision(comm);
+  });
+}
+
+TEST_F(Gradients, AreNotAskedForOfThreads) {
+  run_threads(2, [](ncclComm_t comm, int) {
+    in_the_reducer([&] { reduce_a_bucket(comm); });
+    come_to_the_count(comm);
+    EXPECT_TRUE(contains(decision(comm), "nccl:")) << decision(comm);
+  });
 }
 
 TEST(NotAccelerated, WithoutAGpu) {

@@ -58,7 +58,7 @@ TEST(Room, SixtyFourCommunicatorsAllHaveAPlaceWhereTheOldOnesMakeRoom) {
   std::vector<std::shared_ptr<Share>> shares;
   for (int i = 0; i < 64; ++i) {
     shares.push_back(room->enter(no_limit, 1));
-    EXPECT_GE(shares.back()->now(), 2) << i;
+    EXPECT_GE(shares.back()->now().blocks, 2) << i;
     // What the exchange does.
     for (const auto& share : shares) share->narrow(0, fair_share(132, room->population()));
   }
@@ -72,19 +72,19 @@ TEST(Room, NeverGivesAwayMoreThanFitsThoughNobodyMakesRoom) {
     shares.push_back(room->enter(no_limit, 1));
     EXPECT_LE(held(*room), 264);
   }
-  EXPECT_EQ(shares.back()->now(), 0);
+  EXPECT_EQ(shares.back()->now().blocks, 0);
   shares.clear();
-  EXPECT_EQ(room->enter(no_limit, 1)->now(), 128);
+  EXPECT_EQ(room->enter(no_limit, 1)->now().blocks, 128);
 }
 
 TEST(Room, HonoursTheWishesOfTheProgram) {
   const auto room = h200();
   const auto few = room->enter(4, 1);
-  EXPECT_EQ(few->now(), 4);
+  EXPECT_EQ(few->now().blocks, 4);
   // As many as are asked for at least, or none.
   const auto many = room->enter(no_limit, 100);
-  EXPECT_EQ(many->now(), 100);
-  EXPECT_EQ(room->enter(no_limit, 200)->now(), 0);
+  EXPECT_EQ(many->now().blocks, 100);
+  EXPECT_EQ(room->enter(no_limit, 200)->now().blocks, 0);
 }
 
 TEST(Room, AGraphKeepsItsPlace) {
@@ -92,7 +92,7 @@ TEST(Room, AGraphKeepsItsPlace) {
   const auto captured = room->enter(no_limit, 1);
   captured->keep();
   captured->narrow(0, 2);
-  EXPECT_EQ(captured->next(), 2);
+  EXPECT_EQ(captured->next().blocks, 2);
   EXPECT_EQ(captured->held(), 128);
 }
 
@@ -101,12 +101,12 @@ TEST(Share, ChangesAtTheCallThatWasAgreed) {
   const auto share = room->enter(no_limit, 1);
   share->narrow(2, 32);
   share->narrow(3, 16);
-  EXPECT_EQ(share->next(), 128);
-  EXPECT_EQ(share->next(), 128);
-  EXPECT_EQ(share->now(), 32);
-  EXPECT_EQ(share->next(), 32);
-  EXPECT_EQ(share->next(), 16);
-  EXPECT_EQ(share->next(), 16);
+  EXPECT_EQ(share->next().blocks, 128);
+  EXPECT_EQ(share->next().blocks, 128);
+  EXPECT_EQ(share->now().blocks, 32);
+  EXPECT_EQ(share->next().blocks, 32);
+  EXPECT_EQ(share->next().blocks, 16);
+  EXPECT_EQ(share->next().blocks, 16);
 }
 
 TEST(Share, KeepsOnlyChangesThatMakeADifference) {
@@ -118,7 +118,7 @@ TEST(Share, KeepsOnlyChangesThatMakeADifference) {
   share->narrow(5, 8);
   share->narrow(3, 8);  // and so the last one says nothing any more
   std::vector<int> limits;
-  for (int i = 0; i < 7; ++i) limits.push_back(share->next());
+  for (int i = 0; i < 7; ++i) limits.push_back(share->next().blocks);
   EXPECT_EQ(limits, (std::vector<int>{128, 128, 32, 8, 8, 8, 8}));
 }
 
@@ -227,7 +227,7 @@ TEST(Orders, NoneHangsWithTheSharesOfTheRoom) {
     std::vector<std::shared_ptr<Share>> shares;
     for (int i = 0; i < communicators; ++i) shares.push_back(room->enter(no_limit, 1));
     std::vector<int> blocks;
-    for (const auto& share : shares) blocks.push_back(share->now());
+    for (const auto& share : shares) blocks.push_back(share->now().blocks);
     for_each_order(communicators, ranks, [&](const auto& orders) { ASSERT_TRUE(all_end(orders, blocks, 264)); });
   }
 }

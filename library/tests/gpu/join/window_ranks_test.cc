@@ -1,5 +1,6 @@
 // Symmetric windows: ranks reach each other's, calls whose output lies in one go by copy engines, and what cannot be is
 // left to NCCL on all ranks alike.
+#include <fstream>
 #include <numeric>
 
 #include "library/tests/gpu/ranks.h"
@@ -154,6 +155,25 @@ TEST(Windows, AnAllToAllThatOverlapsItsInputDoesNotGoThroughThem) {
     }
     barrier(comm);
   });
+}
+
+TEST(Windows, HoldAnAllReduceWhereBothOfItsBuffersLieInThem) {
+  const std::string table = ::testing::TempDir() + "/calls-in-windows";
+  std::ofstream(table) << "busbw-table 1\nall_reduce calls=windows two_shot/simple\nall_reduce nccl\n";
+  ::setenv("BUSBW_TABLE", table.c_str(), 1);
+  FakeDevices devices;
+  run_threads(2, [](ncclComm_t comm, int) {
+    const WithWindow window(comm);
+    std::vector<std::int32_t> apart(block);
+    const std::int32_t* const out = window.output;
+    EXPECT_TRUE(contains(window.way(Collective::all_reduce, out), "two_shot/simple"));
+    EXPECT_TRUE(contains(window.way(Collective::all_reduce, out + block), "two_shot/simple"));
+    EXPECT_TRUE(contains(window.way(Collective::all_reduce, apart.data()), "nccl: "));
+    EXPECT_TRUE(
+        contains(explain(comm, Collective::all_reduce, block, ncclInt32, ncclSum, out, apart.data()), "nccl: "));
+    barrier(comm);
+  });
+  ::unsetenv("BUSBW_TABLE");
 }
 
 TEST(Windows, EndWithTheirRegistration) {

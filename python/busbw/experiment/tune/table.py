@@ -1,8 +1,7 @@
 """The table of algorithms that libbusbw_gpu.so reads: its rules, its text, and where it lies.
 
 The text is described in library/gpu/choose/choice_table.h, which reads the same; tuned-table.txt in its tests is one
-that this
-module wrote.
+that this module wrote.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ MAX_BYTES = 1 << 20
 ANY_GPU = "any"
 _RULE = re.compile(
     r"(?P<collective>[a-z_]+)(?: ranks=(?P<ranks>[2-8]))?(?: type=(?P<types>[a-z0-9,]+))?(?: from=(?P<first>\d{1,20}))?"
-    r"(?: to=(?P<last>\d{1,20}))? (?P<use>[a-z_/]+(?:@\d+x\d+)?)"
+    r"(?: to=(?P<last>\d{1,20}))?(?: calls=(?P<calls>gradients|windows))? (?P<use>[a-z_/]+(?:@\d+x\d+)?)"
 )
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Calls of `first` to `last` bytes, both included, are done as `use` says; None and () stand for any."""
+    """Calls of `first` to `last` bytes, both included, are done as `use` says; None, () and "" stand for any."""
 
     collective: str
     use: str
@@ -36,6 +35,7 @@ class Rule:
     first: int = 0
     last: int | None = None
     gpu: str = ANY_GPU
+    calls: str = ""
 
     def __str__(self) -> str:
         words = [self.collective]
@@ -43,6 +43,7 @@ class Rule:
         words += [f"type={','.join(self.types)}"] if self.types else []
         words += [f"from={self.first}"] if self.first else []
         words += [f"to={self.last}"] if self.last is not None else []
+        words += [f"calls={self.calls}"] if self.calls else []
         return " ".join([*words, self.use])
 
 
@@ -85,7 +86,7 @@ def _rule(line: str, gpu: str, where: str) -> Rule:
         raise UserError(f"{where}: {line[:60]!r} is no rule, such as `all_reduce ranks=4 from=0 to=65536 one_shot/ll`")
     first, last, ranks = (None if found[key] is None else int(found[key]) for key in ("first", "last", "ranks"))
     types = tuple(found["types"].split(",")) if found["types"] else ()
-    return Rule(found["collective"], found["use"], ranks, types, first or 0, last, gpu)
+    return Rule(found["collective"], found["use"], ranks, types, first or 0, last, gpu, found["calls"] or "")
 
 
 def read_table(path: Path) -> list[Rule]:
@@ -97,6 +98,6 @@ def read_table(path: Path) -> list[Rule]:
 
 def merged(old: Sequence[Rule], new: Sequence[Rule]) -> list[Rule]:
     """The new rules, before the old ones that are about something else: another GPU, collective, type or rank count."""
-    about = {(rule.gpu, rule.collective, rule.ranks, rule.types) for rule in new}
-    kept = [rule for rule in old if (rule.gpu, rule.collective, rule.ranks, rule.types) not in about]
+    about = {(rule.gpu, rule.collective, rule.ranks, rule.types, rule.calls) for rule in new}
+    kept = [rule for rule in old if (rule.gpu, rule.collective, rule.ranks, rule.types, rule.calls) not in about]
     return [*new, *kept]

@@ -23,6 +23,7 @@ RULES = st.builds(
     st.integers(0, 2**40),
     st.none() | st.integers(2**40, 2**64 - 1),
     st.sampled_from(["any", "NVIDIA H200"]),
+    st.sampled_from(["", "gradients", "windows"]),
 )
 
 
@@ -69,9 +70,10 @@ def test_what_is_no_table_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_rules_about_something_else_stay() -> None:
     two = Rule("all_reduce", "one_shot/ll", 2)
-    old = [Rule("all_reduce", "two_shot/ll", 4), two, Rule("all_gather", "nccl", 4)]
+    gradients = Rule("all_reduce", "staged/copy", 4, calls="gradients")
+    old = [Rule("all_reduce", "two_shot/ll", 4), two, Rule("all_gather", "nccl", 4), gradients]
     new = [Rule("all_reduce", "nccl", 4)]
-    assert merged(old, new) == [new[0], two, old[2]]
+    assert merged(old, new) == [new[0], two, old[2], gradients]
 
 
 def test_a_table_is_saved_whole_in_a_folder_that_may_not_be_there_yet(tmp_path: Path) -> None:
