@@ -43,6 +43,10 @@ _TOPOLOGY = re.compile(
 """A matrix of `nvidia-smi topo -m`, or `lspci`."""
 
 
+_CAN_REACH = re.compile(r"^\W{0,4}GPU0\s+(?:(?:X|OK|CNS|GNS|TNS|NS|DR|U)\s*)+$", re.MULTILINE)
+"""A row of `nvidia-smi topo -p2p`: who reaches whom, and not by which way."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """What the command line names."""
@@ -118,7 +122,8 @@ def _add(  # noqa: PLR0911 - one for each kind of file
         return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
     if name.endswith(".conf") or _is_conf(text):
         return _with_conf(snapshot, name), ()
-    if text.lstrip().startswith("<") or _TOPOLOGY.search(_first_lines(text)):
+    first = _first_lines(text)
+    if text.lstrip().startswith("<") or (_TOPOLOGY.search(first) and not _CAN_REACH.search(first)):
         return _with_what_it_shows(snapshot, name), ()
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
     return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()

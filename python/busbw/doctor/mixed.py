@@ -16,12 +16,20 @@ _TOPOLOGY = re.compile(
     r"|(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
 )
 """Lines of `nvidia-smi topo -m`, of its links and of `lspci`."""
+_GONE = ("(rev ff)", "Unknown header type 7f")
+"""What `lspci` says of a device that no longer answers: no part of a machine."""
 
 
 def beside_topology(text: str) -> str:
     """The lines that are of no matrix and no `lspci`, each in its place; "" where none of them tells of a fault."""
     # What `lspci` tells of a device is set in; a matrix, its heading and its legend are set in too.
-    return _others(text, lambda line: line.startswith(("\t", "   ")) or _TOPOLOGY.match(line) is not None)
+    return _others(
+        text,
+        lambda line: (
+            not any(each in line for each in _GONE)
+            and (line.startswith(("\t", "   ")) or _TOPOLOGY.match(line) is not None)
+        ),
+    )
 
 
 def beside_assignments(text: str) -> str:

@@ -34,7 +34,30 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    return list(enumerate(lines, 1)) if changed else None
+    spelled = list(_spelled(lines))
+    return list(enumerate(spelled, 1)) if changed or spelled != lines else None
+
+
+_COLUMN = re.compile(r"[a-z][a-z0-9_]{1,40}(?:\.[a-z0-9_]{1,40}){0,5}(?: \[[\w/ ]{1,12}\])?")
+_ASKED = re.compile(
+    r"(?:clocks_\w+_reasons|remapped_rows|retired_pages|ecc|pcie|fabric|clocks|power|temperature|memory|utilization)\."
+)
+_MOST_COLUMNS = 64
+SPELLED = "nvidia-smi says "
+
+
+def _spelled(lines: list[str]) -> Iterator[str]:
+    """Rows of `nvidia-smi --query-gpu=... --format=csv`, each value behind its column's name."""
+    names: list[str] = []
+    for line in lines:
+        cells = [each.strip() for each in line.split(",", _MOST_COLUMNS)] if "," in line else []
+        if len(cells) > 1 and all(map(_COLUMN.fullmatch, cells)) and any(map(_ASKED.match, cells)):
+            names = [each.partition(" ")[0] for each in cells]
+        elif names and len(cells) == len(names):
+            line = SPELLED + ", ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))
+        else:
+            names = []
+        yield line
 
 
 def _of_string(text: str) -> list[str] | None:

@@ -37,7 +37,8 @@ _ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:[a-z]\w*\s+
 _TWICE = 1 << 40
 _DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
 _ALIVE = re.compile(
-    r"\b(?:iteration|iter|step|epoch|global_step|batch)\b\W{0,4}\d.{0,200}"
+    # Megatron sets its number to the right of eight columns.
+    r"\b(?:iteration|iter|step|epoch|global_step|batch)\b(?:\W{0,4}| {0,10})\d.{0,200}"
     r"(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b"
     r"|\bloss'?: ?[\d.]+.{0,120}'epoch': [\d.]+|^# Avg bus bandwidth"
     r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200",

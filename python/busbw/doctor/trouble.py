@@ -23,7 +23,7 @@ _CODE = r"^\s*(?:\d+: +)?[A-Za-z_][\w.]{0,80} = [A-Za-z_][\w.]{0,80}\("
 """A line of a program's source, as below a warning of Python or in a traceback: its names tell of no event."""
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?\"? ?[:=] ?0\b|debug|warning"
-    r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|" + _CODE + r"|could not collect"
+    r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^nvidia-smi says |" + _CODE + r"|could not collect"
     r"|^\W*\w\W{0,3} - \w|(?:^|[\s\[])W\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}",
     re.IGNORECASE,
 )
@@ -50,7 +50,7 @@ _ODD_WORDS = (
 )
 _CALM = re.compile(
     r"\b(?:no|0|none|without|ignor\w*|avoid\w*|in case|if) \S{0,20} ?(?:conflict|error|missing|duplicate|crash|hang)"
-    r"|^\W{0,12}0 [a-z]|" + _CODE + r"|debug|warning|deprecat"
+    r"|^\W{0,12}0 [a-z]|^nvidia-smi says |" + _CODE + r"|debug|warning|deprecat"
     r"|(?:\b\w+=[^,=]{0,80}, ){3}|\bINFO\b|\bDEBUG\b|(?<!<)\bWARN\b"
     r"|exit(?:ed)?\b.{0,12}(?:code|status)\W{0,3}0\b"
     r"|\[[WID]\d|(?:^|\W)[WID]\d{4} |^W |\bNeMo [WI]\b|level=\W?warn|\[warn|^\W*\w\W{0,3} - \w"

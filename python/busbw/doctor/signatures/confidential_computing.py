@@ -9,7 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"[Cc]onfidential [Cc]omput\w+.{0,80}(?:not support|unprotected|without|is not)",
         r"not support.{0,40}[Cc]onfidential [Cc]omput",
-        r"CC On, Multi-GPU CC Off",
+        r"CC On\b.{0,60}\b(?:CC Off|required|disabled|abort\w*)",
         r"confidential comput\w+.{0,100}(?:not supported|disabled|fail)",
     ),
     confirm="nvidia-smi conf-compute -q",

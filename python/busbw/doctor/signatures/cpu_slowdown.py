@@ -8,7 +8,7 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="the processor holds its clock down: heat",
     patterns=(
-        r"(?:Package|Core) temperature(?:/speed)? above threshold",
+        r"(?:Package|Core) temperature(?:/speed)? (?:is )?above threshold",
         r"cpu clock throttled",
     ),
     confirm="`dmesg | grep -i temperature`; ipmitool sdr type fan; turbostat",

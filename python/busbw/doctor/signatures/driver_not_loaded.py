@@ -47,6 +47,7 @@ SIGNATURE = Signature(
     ),
     unless=(
         "peermem",
+        "requirement error",
         "container error",
         "ldcache error",
         "mount error",

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"fi_getinfo\S{0,4}.{0,60}(?:failed: No data available|\(-61\)|-FI_ENODATA)",
         r"fi_getinfo\S{0,4}.{0,40}provider efa output empty list",
         r"NET/OFI.{0,120}(?:No eligible|Could not find any optimal) provider",
+        r"NET/OFI Only EFA provider",
     ),
     explains=("efa-error", "network-not-found", "plugin-not-loaded"),
     confirm="fi_info -p efa in the container and on its host; ls /dev/infiniband; ibv_devices; ldd libnccl-net.so",

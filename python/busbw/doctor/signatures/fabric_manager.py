@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     ),
     patterns=(
         r"\s{2,}State *: (?:Not Started|In Progress)\b",
+        r"\bfabric\.state: (?:Not Started|In Progress)\b",
         r"fabric manager config file item: \w+ has an invalid value",
         r"nv-fabricmanager.{0,80}failed! Exit code",
         r"(?:NVLSM|nvlsm)\b.{0,100}(?:fail|fatal|could not|unable)",

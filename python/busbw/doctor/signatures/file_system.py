@@ -13,7 +13,7 @@ SIGNATURE = Signature(
         r"Transport endpoint is not connected",
         r"Read-only file system",
         r"Input/output error",
-        r"nfs: server .{0,60}not responding",
+        r"nfs: server .{0,60}not responding, timed out",
         r"(?:beegfs|wekafs\w*)\b.{0,120}(?:[Cc]ommunication error|unresponsive|not respond|timed out)",
         r"has been expelled from the cluster|Reason: SGPanic",
         r"LustreError|\bmmfs\w*: |GPFS.{0,40}(?:unmounted|not mounted|lost)",

@@ -10,8 +10,10 @@ SIGNATURE = Signature(
     patterns=(
         r"Lustre: .{0,200}(?:was lost; in progress operations|timed out for (?:slow reply|sent delay))",
         r"lease renewal is overdue",
+        r"nfs: server .{0,60}not responding, still trying",
         r"\b(?:beegfs|wekafs\w*|ceph)\b.{0,120}(?:slow (?:requests?|ops)|unresponsive)",
     ),
+    explains=("kernel-hang",),
     confirm="`dmesg -T | grep -i -e lustre -e nfs -e mmfs`; the load of the file servers at that time",
     cure="look at the servers that are named and at the way to them; copy the data to local disks before the run",
     cost="ranks that read or write wait, and all others wait for them",

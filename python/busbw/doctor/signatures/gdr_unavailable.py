@@ -17,10 +17,11 @@ SIGNATURE = Signature(
         r"nv(?:idia)?_peer_?mem.{0,80}(?:not (?:loaded|found)|fail|could not)",
         r"nv(?:idia)?_peer_?mem.{0,80}(?:Invalid argument|Unknown symbol|disagrees)",
         r"Peermem is not supported",
+        r"[Ff]ailed to (?:create|register|allocate) \w*MR with GPU memory|\bnvidia_peermem loaded\?",
         r"GPUDirect RDMA.{0,40}(?:not available|unavailable|disabled|not supported)",
         r"modprobe.{0,40}nvidia.peermem",
     ),
-    explains=("ibv-call-failed",),
+    explains=("ibv-call-failed", "memlock"),
     between_nodes=True,
     confirm="lsmod | grep peermem; grep GDRDMA in the log's channel lines",
     cure=(

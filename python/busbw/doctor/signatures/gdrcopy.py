@@ -8,7 +8,8 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title="GDRCopy does not work: its kernel module gdrdrv is missing, of another version, or cannot pin memory",
     patterns=(
-        r"GDRCOPY failure",
+        r"GDRCOPY failure|Failed to initialize GDRCopy",
+        r"libgdrapi \d\S{0,10} gdrdrv \d",
         r"\bgdrcopy open failed",
         r"\bgdr_(?:open|pin_buffer|map|unmap|get_info|copy_|close|unpin)\w*.{0,100}(?:fail|error|not available)",
         r"/dev/gdrdrv",
@@ -16,6 +17,7 @@ SIGNATURE = Signature(
         r"libgdrapi\S*: cannot open",
         r"gdrwrap\.\w{1,2}:\d+ NCCL WARN (?:Failed to open|.{0,10}lsym failed)",
     ),
+    explains=("network-not-found", "efa-error"),
     confirm="lsmod | grep gdrdrv; gdrcopy_sanity",
     cure="install and load gdrdrv of the library's release (modprobe gdrdrv), or leave it out: NCCL_GDRCOPY_ENABLE=0",
     cost="small messages are slower without it",

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"GPU Recovery Action *: *(?!None|N/A)\w+",
         r"GPU requires reset",
         r"\bERR!",
+        r"(?:NVIDIA|3D controller).{0,160}\(rev ff\)|Unknown header type 7f",
         *patterns("79"),
         r"\bGPU\b.{0,40} (?:has )?(?:fallen|fell|dropped) off the bus",
         r"GPU has fallen off the bus|change power state from D3cold to D0",

@@ -13,12 +13,16 @@ SIGNATURE = Signature(
         r"|Denylist|NVML Library|CUDA \w+ Library|Permissions\w*|Persistence\w*|Page Retirement\S*|Graphics \w+"
         r"|Software|Context Create|Memory Bandwidth))[ /\w]{0,30}\| +Fail\b",
         r"\"health\": ?\"Unhealthy\".{0,20}\"reason\": ?\"(?P<what>[^\"]{3,140})",
+        # The device plugin of Kubernetes, and what DLRover found before a job.
+        r"(?P<what>cannot allocate unhealthy devices \S{3,60})",
+        r"(?P<what>\bfault nodes are: \[\d[\d, ]{0,100}\])",
+        r"(?P<what>node\b.{0,20}\bnetwork is (?:breakdown|not available))",
         r"(?P<what>\bFaultyInstance\b.{0,100})",
         r"(?P<what>\b(?:band ?width|busbw|throughput|latency)\b.{0,40}(?:less than|below|under|lower than|above)"
         r"\b.{0,30}\bthreshold.{0,80})",
         r"(?P<what>\bnvvs\b.{0,60}(?:fail|error))",
     ),
-    explains=("process-crashed", "slurm-error", "job-cancelled"),
+    explains=("process-crashed", "slurm-error", "job-cancelled", "python-exception"),
     confirm="dcgmi diag -r 3 and the check's own log on that node; dmesg",
     cure="drain the node and follow what the check names: a missing GPU, a port that is down, memory or a link",
     source="node health checks (LBNL NHC, Azure's), dcgmi diag",

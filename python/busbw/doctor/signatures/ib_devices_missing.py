@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         r"Rank \d+ on \S+ could not open \S+ \(",
         r"channels on the extra devices of other ranks have no peer",
         r"No matched device found",
+        r"Error: network IB not found",
         r"NET/IB : Unable to query (?:device|port)",
         r"ibv_query_(?:device|port).{0,60}Operation not permitted",
         r"IB device \S{1,40} not found",

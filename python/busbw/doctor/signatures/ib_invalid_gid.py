@@ -12,7 +12,8 @@ SIGNATURE = Signature(
         r"modify_qp.{0,60}(?:No such device|errno 19)",
         r"ncclIbRoceGetVersionNum",
         r"GID table change",
-        r"ibv_modify_qp failed with.{0,20}(?:22\b|Invalid argument)",
+        # 61: the entry of the GID table is empty.
+        r"ibv_modify_qp failed with.{0,20}(?:22\b|Invalid argument|61\b|No data available)",
         r"modify_qp.{0,60}(?:Invalid argument|errno 22)",
         r"ibv_query_gid.{0,40}fail",
         r"GID table changed",

@@ -7,7 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="ranks pair NICs that cannot talk: InfiniBand with RoCE, or different speeds or subnets",
     patterns=(
-        r"Attempted to (?:connect|merge) incompatible devices",
+        r"NET/IB.{0,20}Attempted to (?:connect|merge) ",
         r"device is incompatible with the local",
         r"different link_layer",
         r"NET/IB.{0,60}different subnets",

@@ -13,6 +13,8 @@ SIGNATURE = Signature(
         # A switch that lets a port talk only after it proved who it is (802.1X).
         r"EAP-FAILURE|PAE state=HELD|\b802\.1[Xx]\b.{0,60}(?:fail|unauthori|denied|reject)|port unauthorized",
         r"Link down reason|[Cc]able is (?:un|not )plugged|bad signal integrity|^\s{0,8}State: *Polling",
+        r"\bstate:\s{1,8}PORT_(?:DOWN|INIT|ARMED)\b",
+        r"\bno SM is active\b|can't resolve self port|Physical state:? Polling",
         r"no active ports? (?:detected(?! \(or Open MPI)|found)",
         r"Port module event\[error\]",
         r"no subnet manager|port \d+ state: ?(?:INIT|DOWN)",
@@ -35,7 +37,7 @@ SIGNATURE = Signature(
         r"port \d+ is not active",
         r"mlx5_core.{0,80}(?:Link down|Cable unplugged|module.{0,20}unplugged|high temperature)",
         r"Physical state: *(?:Polling|Disabled|LinkDown)",
-        r"State: *(?:Down|Initializing)$",
+        r"State: *(?:Down|Initializing)(?:$|, Physical state)",
         r"Port number \d+ state is (?:Down|Init)",
         r"Port number \d+ .{0,30}not active",
     ),

@@ -5,7 +5,7 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="mpi-network",
     stage=Stage.NETWORK,
-    title="MPI's own transport (UCX or TCP) cannot reach its peers or its device",
+    title="the transport of MPI or NIXL (UCX, TCP) cannot reach its peers or its device",
     patterns=(
         r"UCX +ERROR",
         r"\bUCC +ERROR|\bTL_\w{2,8} +ERROR",

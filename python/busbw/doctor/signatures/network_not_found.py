@@ -8,12 +8,11 @@ SIGNATURE = Signature(
     title=("the network that NCCL_NET or the communicator asks for is not available: its plugin was not loaded"),
     patterns=(
         r"\brxdm\b.{0,120}(?:fail|error|refused)",
-        r"NET/OFI Only EFA provider",
         r"(?:NET/GPUDirectTCPX|NET/FasTrak|TCPXO?).{0,160}(?:unable|failed|error|refused)",
         r"No network devices that support GDAKI",
         r"\btcpx\w*\(?.{0,200}(?:timeout|failed|error)",
         r"NET/OFI.{0,120}(?:No eligible|could not find|Failed to init|Failing init|Unable to find)",
-        r"Error: network \S{0,60} ?not found",
+        r"Error: network (?!IB )\S{0,60} ?not found",
         r"Failed to initialize any NET plugin",
         r"aws-ofi-nccl.{0,80}(?:fail|error)",
         r"libfabric.{0,60}(?:fail|not found|No data available)",

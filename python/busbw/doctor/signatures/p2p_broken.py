@@ -9,6 +9,8 @@ SIGNATURE = Signature(
     title="GPUs of one host cannot reach each other directly (P2P), though their links would allow it",
     patterns=(
         r"P2P is disabled between",
+        # A row of `nvidia-smi topo -p2p r`: chipset, GPU or topology not supported, disabled by a key of the registry.
+        r"^\W{0,4}GPU\d{1,3}\s+(?:(?:X|OK|U)\s+){0,32}(?:CNS|GNS|TNS|DR)(?:\s|$)",
         r"CANNOT Access Peer Device",
         r"Could not enable P2P between",
         r"peer access is not supported",

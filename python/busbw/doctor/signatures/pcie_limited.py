@@ -12,6 +12,7 @@ SIGNATURE = Signature(
         r"available PCIe bandwidth, limited by (?!2\.5 GT)\d+(?:\.\d+)? GT/s PCIe x\d+ link",
         r"LnkSta:\s{0,4}Speed [\d.]+GT/s(?: \(\w+\))?, Width x\d+ \(downgraded\)",
         r"PCIe link (?:width|speed|generation) (?:is )?(?:degraded|downgraded|lower than expected|reduced)",
+        r"\bpcie\.link\.width\.current: (?P<now>\d+)\b.{0,400}\bpcie\.link\.width\.max: (?!(?P=now)\b)\d",
         r"DCGM_FR_PCI_(?:WIDTH|GENERATION|REPLAY_RATE)\w*",
     ),
     confirm="nvidia-smi -q | grep -A6 'GPU Link Info' under load; lspci -vv -s DEVICE: LnkCap and LnkSta",

@@ -7,7 +7,11 @@ SIGNATURE = Signature(
     name="plugin-not-loaded",
     stage=Stage.SETTING,
     title="the network plugin that was asked for was not loaded, so that NCCL uses its own verbs or sockets",
-    patterns=(r"NET/Plugin.{0,120}lib[nr]ccl-net-(?!none)[\w.-]{1,80}\.so.{0,160}Using internal",),
+    patterns=(
+        r"NET/Plugin.{0,120}lib[nr]ccl-net-(?!none)[\w.-]{1,80}\.so.{0,160}Using internal",
+        # The plugin is there, and a library that it needs is not.
+        r"NET/Plugin.{0,60}(?:dlerror=|returned \d+ : )(?!\S{0,200}lib[nr]ccl-net)\S{3,200}: cannot open shared object",
+    ),
     between_nodes=True,
     confirm="env | grep NCCL_NET_PLUGIN; ldconfig -p | grep -e nccl-net; find / -name 'libnccl-net*'",
     cure=(

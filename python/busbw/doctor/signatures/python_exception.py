@@ -1,6 +1,10 @@
 """A rank's own program failed, and the others wait."""
 
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+MAX_SAID = 120
 
 _HEAD = (
     r"(?:\W*(?:\[?\w*\d*\]?:?\s*)?|\s*(?:[\[(][^\])\n]{1,80}[\])]:? ?){1,4}|[\w.-]{1,60}: "
@@ -9,6 +13,16 @@ _HEAD = (
 )
 """What launchers, services and loggers put before a line."""
 
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """The first exception and its own words."""
+    first = next((each for each in groups if "error" in each), {})
+    said = first.get("said", "").strip()
+    words = f" ({said[:MAX_SAID]}{' ...' if len(said) > MAX_SAID else ''})" if said else ""
+    return f"a rank's own program failed with {first.get('error', 'an exception')}{words}; other ranks' errors follow"
+
+
 SIGNATURE = Signature(
     name="python-exception",
     stage=Stage.CRASH,
@@ -16,25 +30,26 @@ SIGNATURE = Signature(
     patterns=(
         rf"^{_HEAD}(?<![\w.])(?P<error>(?:FileNotFound|ModuleNotFound|Import|Key|Type|Index|Attribute|Assertion"
         r"|ZeroDivision|Name|Syntax|Permission|OS|IO|NotImplemented|Memory|StopIteration|Unicode\w{0,10}|UnboundLocal"
-        r"|Value)Error): .{3,}",
+        r"|Value)Error): (?P<said>.{3,})",
         rf"^{_HEAD}(?<![\w.])(?P<error>AssertionError|StopIteration|StopAsyncIteration|EOFError|RecursionError|NotImplementedError)"
         r":?\W{0,3}$",
         rf"^{_HEAD}(?<![\w.])(?P<error>Exception|EOFError|RecursionError|OverflowError|FloatingPointError|StopIteration"
         r"|generator raised StopIteration|(?-i:[A-Z]\w{2,40}(?<!Runtime)(?<!Dist)(?<!Backend)(?<!Store)(?<!Network)"
         r"(?<!Timeout)(?<!Connection)(?<!ChildFailed)(?<!Process)(?<!Accelerator)(?<!OutOfMemory)(?<!System)(?<!XlaRuntime)Error))"
-        r": .{3,}",
+        r": (?P<said>.{3,})",
         rf"^{_HEAD}(?<![\w.])(?!torch\.|subprocess\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
-        r"(?P<error>[a-z_]\w{1,40}(?:\.\w{1,60}){1,6}(?:Error|Exception)): .{3,}",
+        r"(?P<error>[a-z_]\w{1,40}(?:\.\w{1,60}){1,6}(?:Error|Exception)): (?P<said>.{3,})",
         rf"^{_HEAD}(?<![\w.])(?!torch\.|subprocess\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
-        rf"(?P<error>(?:\w{{1,40}}\.){{1,5}}(?:errors?|exceptions?|exc)\.\w{{2,60}}(?<!Warning)): .{{3,}}",
+        rf"(?P<error>(?:\w{{1,40}}\.){{1,5}}(?:errors?|exceptions?|exc)\.\w{{2,60}}(?<!Warning)): (?P<said>.{{3,}})",
         rf"^{_HEAD}(?<![\w.])(?P<error>MaxRetryError|HTTPError|ProcessRaisedException|ProcessExitedException|_?pickle\.\w*Error)",
         r"(?P<error>RuntimeError: DataLoader timed out)",
         r"(?P<error>No module named '?[\w.]{1,60})",
         rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
         r"|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device|address|init"
-        r"|barrier|collective|default group|closed|reset|refused))",
+        r"|barrier|collective|default group|closed|reset|refused))(?P<said>.{3,})",
     ),
     unless=(
+        "root cause",
         "torch.distributed",
         "nccl",
         "hccl",
@@ -74,4 +89,5 @@ SIGNATURE = Signature(
     confirm="the first traceback by time, of any rank",
     cure="mend that exception; ranks that end late must leave the process group too",
     source="Python's own words",
+    tell=tell,
 )

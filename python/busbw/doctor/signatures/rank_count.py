@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"divisible by .{0,30}(?:tensor|pipeline|data|expert)[ _-](?:model[ _-])?parallel",
         r"Invalid world.?size",
+        r"Mesh should not be bigger than default world size",
         r"(?:inconsistent|different|mismatch\w*|wrong) world.?size",
         r"rank should be in range \[",
         r"mismatch in (?:rank count|info) from procs",

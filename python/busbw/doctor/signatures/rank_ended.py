@@ -1,15 +1,26 @@
 """A launcher says that a rank ended with a code, and nothing else is known."""
 
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """With the exit code, where a line tells it."""
+    code = next((f" with exit code {each['code']}" for each in groups if "code" in each), "")
+    return f"a rank's program ended{code}: whoever watches it says so, the reason is in that rank's log"
+
 
 SIGNATURE = Signature(
     name="rank-ended",
     stage=Stage.EFFECT,
-    title="a rank's program ended with exit code {code}: its launcher says so, the reason is in that rank's log",
+    title="a rank's program ended: whoever watches it says so, the reason is in that rank's log",
     patterns=(
         r"failed \(exitcode: (?P<code>[1-9]\d{0,2})\) local_rank: \d",
         r"^\W{0,4}exitcode *: (?P<code>[1-9]\d{0,2}) \(pid: \d",
         r"(?:exits|exited) with return code = (?P<code>[1-9]\d{0,2})\b",
+        # Exceptions of vLLM's front, which only point at a worker's.
+        r"[Ss]ee (?:root cause|stack trace)\b.{0,12} (?:above|for (?:the )?root cause)",
     ),
     confirm="the same command with `torchrun --redirects 3 --tee 3 --log-dir logs`, and that rank's log",
     cure=(
@@ -17,5 +28,6 @@ SIGNATURE = Signature(
         "the program's main with torch.distributed.elastic's @record, so that the summary shows the error"
     ),
     source="torch/distributed/elastic; DeepSpeed launcher/launch.py",
+    tell=tell,
     last=True,
 )

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="/dev/shm is full or too small: NCCL cannot make its shared memory segments",
     patterns=(
+        r"Usage of EmptyDir volume \"\S{0,40}shm\S{0,40}\" exceeds",
         r"Please check that /dev/shm|unable to write to file </torch_",
         r"\b(?:status|code)(?: of|:)? (?:135|-7)\b",
         r"\b(?:exit|return)\w*(?: with)?(?: exit| return)?[ _-]?(?:code|status)?\W{1,4}(?:-7|135)\b",
@@ -36,7 +37,7 @@ SIGNATURE = Signature(
         r"(?:open|map) (?:shared memory mapping|view of file)",
         r"Fatal Python error: Bus error",
     ),
-    explains=("bad-shm-attach",),
+    explains=("bad-shm-attach", "job-cancelled"),
     unless=(
         "no such file",
         "permission denied",

@@ -29,6 +29,7 @@ SIGNATURE = Signature(
         r"Requested node configuration is not available",
         r"Unable to (?:confirm|create|allocate) (?:allocation|step|resources)",
         r"More processors requested than permitted",
+        r"Batch job submission failed: |Job submit/allocate failed: |Unable to (?:satisfy cpu bind|layout tasks)",
         r"srun: error: Unable to",
         r"slurmstepd: error:.{0,80}(?:cgroup|execve|chdir)",
         r"error: Memory specification",
@@ -36,6 +37,7 @@ SIGNATURE = Signature(
         r"(?:sbatch|srun|salloc): error: .{0,60}(?:[Ii]nvalid (?:partition|qos|user|account|time limit|feature))",
     ),
     unless=(
+        "unhealthy",
         "couldn't chdir",
         "gpu is lost",
         "mountvolume",

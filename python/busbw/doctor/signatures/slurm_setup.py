@@ -5,10 +5,13 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="slurm-setup",
     stage=Stage.LAUNCH,
-    title="Slurm's own services fail: authentication (munge), credentials, clocks, or its controller",
+    title="Slurm's own services fail: authentication (munge), credentials, clocks, its prolog, or its controller",
     patterns=(
         r"Node configuration differs from hardware|gres/\w{2,20}: count (?:reported )?(?:lower|too low|higher)",
         r"Munge (?:encode|decode) failed",
+        r"Job (?:prolog|epilog) failed|Slurmd could not |Kill task failed|Spank plugin failure"
+        r"|Zero Bytes were transmitted|Authentication credential expired|Invalid authentication credential"
+        r"|Incompatible versions of client and server code|Container runtime not configured",
         r"\b(?:uid|user|gid) \S{1,40} (?:not found|unknown|does not exist) on\b|No (?:entry|user) for uid \d",
         r"(?:Rewound|Replayed|Expired) credential",
         r"Job credential (?:expired|revoked|replayed)|Invalid job credential",
