@@ -54,7 +54,8 @@ def _spelled(lines: list[str]) -> Iterator[str]:
         if len(cells) > 1 and all(map(_COLUMN.fullmatch, cells)) and any(map(_ASKED.match, cells)):
             names = [each.partition(" ")[0] for each in cells]
         elif names and len(cells) == len(names):
-            line = SPELLED + ", ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))
+            yield SPELLED + ", ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))
+            continue
         else:
             names = []
         yield line

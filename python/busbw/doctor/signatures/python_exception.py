@@ -14,7 +14,6 @@ _HEAD = (
 """What launchers, services and loggers put before a line."""
 
 
-
 def tell(groups: Sequence[Mapping[str, str]]) -> str:
     """The first exception and its own words."""
     first = next((each for each in groups if "error" in each), {})
