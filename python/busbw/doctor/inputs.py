@@ -22,6 +22,7 @@ from busbw.doctor.sieve import is_json_log
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.importers import import_path
 from busbw.machine.nccl.conf import in_force, read_conf
+from busbw.machine.topology.assemble import together
 from busbw.machine.topology.load import Loaded, from_bytes, read_bytes
 from busbw.records import Record, read_records
 
@@ -180,13 +181,33 @@ def _with_what_it_shows(snapshot: Snapshot, name: str) -> Snapshot:
 
 
 def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:
-    """The machine of a topology file; beside a live machine it is the file that NCCL would be given."""
+    """The machine of a topology file; beside a live machine it is the file that NCCL would be given.
+
+    Several outputs of one machine (a matrix, `lspci`, nvidia-smi's XML) are put together.
+    """
     data = read_bytes(name)
     loaded: Loaded = from_bytes(data, name)
     text = TextFile(name, data.decode("utf-8", "replace"))
-    if snapshot.machine is not None:
+    if snapshot.machine is None:
+        given = text if loaded.file is not None else None
+        return _with_states(replace(snapshot, machine=loaded.machine, topology=given), loaded)
+    if loaded.file is not None:
         return replace(snapshot, topology=text)
-    return replace(snapshot, machine=loaded.machine, topology=text if loaded.file is not None else None)
+    whole = None if snapshot.live else together(snapshot.machine, loaded.machine)
+    if whole is None:
+        raise UserError(
+            f"{name} shows another machine ({loaded.kind}) than {snapshot.machine.source}: their GPUs are not as many; "
+            "examine each by itself"
+            if not snapshot.live
+            else f"{name} shows a machine ({loaded.kind}) beside this one; examine it without --live"
+        )
+    return _with_states(replace(snapshot, machine=whole), loaded)
+
+
+def _with_states(snapshot: Snapshot, loaded: Loaded) -> Snapshot:
+    """The state of the GPUs that a saved output shows; who used them then is not known to be another job."""
+    states = tuple(replace(each, processes=(), utilisation_percent=None, memory_used_MiB=None) for each in loaded.gpus)
+    return replace(snapshot, gpus=states, driver=loaded.driver) if states and not snapshot.gpus else snapshot
 
 
 def holding_tables(names: Sequence[str]) -> list[str]:

@@ -72,6 +72,8 @@ def _examined(facts: Facts) -> Iterator[str]:
         yield clean(f"{machine.source} ({len(machine.gpus)} x {' and '.join(names)}{links})")
     elif snapshot.live:
         yield "this machine (no GPU found)"
+    elif snapshot.machine is not None:
+        yield clean(f"{snapshot.source} (no GPU in it)")
     files = [each.path for each in (*snapshot.confs, *snapshot.logs, *snapshot.records)]
     files += [each.path for each in (snapshot.graph,) if each is not None]
     yield from (clean(each) for each in files if machine is None or each != machine.source)

@@ -102,8 +102,11 @@ def _unread(facts: Facts) -> Iterator[str]:
         yield "bandwidth: no table and no record was given, so nothing says how fast it ran"
     elif unknown := next((each for each in facts.records if not judged(each, lambda: facts.snapshot.machine)), None):
         yield f"bandwidth: {why_not_judged(unknown)}, so what it should be is unknown"
-    if facts.snapshot.live and not (facts.machine and facts.machine.gpus):
+    no_gpus = not (facts.machine and facts.machine.gpus)
+    if facts.snapshot.live and no_gpus:
         yield "this machine: no GPU was found: neither NVML (pip install nvidia-ml-py) nor nvidia-smi answered"
+    elif facts.snapshot.machine is not None and no_gpus:
+        yield f"{facts.snapshot.source}: no GPU is in it, so nothing of links, clocks and memory could be judged"
 
 
 def _unread_log(log: NcclLog, scan: Scan) -> Iterator[str]:

@@ -21,6 +21,39 @@ def assemble(sysfs: SysfsReading, states: Sequence[GpuState], *, source: str, ho
     return Machine(source, gpus, nics, sysfs.numa_nodes, connections(gpus, nics), host, bridges=sysfs.ports)
 
 
+def together(first: Machine, second: Machine) -> Machine | None:
+    """What two outputs of one machine show of it, a matrix and `lspci` say; None where their GPUs are not as many.
+
+    GPUs are the same by their number: nvidia-smi counts them in the order of their buses, as `lspci` lists them.
+    """
+    if len(first.gpus) != len(second.gpus):
+        return None
+    # A matrix draws how devices reach each other and names no bus; listings know buses, and guess the rest.
+    drawn, listed = (second, first) if all(gpu.bus_id is None for gpu in second.gpus) else (first, second)
+    gpus = tuple(_filled(gpu, other) for gpu, other in zip(drawn.gpus, listed.gpus, strict=True))
+    return replace(
+        drawn, gpus=gpus, nics=drawn.nics or listed.nics, numa_nodes=drawn.numa_nodes or listed.numa_nodes,
+        host=drawn.host or listed.host,
+    )  # fmt: skip
+
+
+def _filled(gpu: Gpu, other: Gpu) -> Gpu:
+    """The GPU, with what only the other output says of it."""
+    return with_generation(
+        replace(
+            gpu,
+            bus_id=gpu.bus_id or other.bus_id,
+            name=gpu.name or other.name,
+            sm=gpu.sm or other.sm,
+            numa=other.numa if gpu.numa is None else gpu.numa,
+            cpus=gpu.cpus or other.cpus,
+            pcie=other.pcie if gpu.pcie == PcieLink() else gpu.pcie,
+            nvlinks=gpu.nvlinks or other.nvlinks,
+            nvlinks_down=max(gpu.nvlinks_down, other.nvlinks_down),
+        )
+    )
+
+
 def _without_loops(gpu: Gpu, buses: set[str | None]) -> Gpu:
     """Links merged by target; those that end in the GPU itself (a hypervisor hid the peer) join nothing."""
     looped = [link for link in gpu.nvlinks if gpu.bus_id and normal_bus_id(link.target) == normal_bus_id(gpu.bus_id)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw.base import files
@@ -12,6 +12,7 @@ from busbw.base.errors import UserError
 from busbw.machine.nccl.problem import Problem
 from busbw.machine.nccl.topology_file import TopologyFile, read_topology
 from busbw.machine.topology.assemble import assemble
+from busbw.machine.topology.gpu_state import Driver, GpuState
 from busbw.machine.topology.lspci import PciDevice, machine_of, read_lspci
 from busbw.machine.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
 from busbw.machine.topology.names import product
@@ -34,6 +35,8 @@ class Loaded:
     problems: tuple[Problem, ...] = ()
     file: TopologyFile | None = None
     pci: tuple[PciDevice, ...] = ()
+    gpus: tuple[GpuState, ...] = ()
+    driver: Driver = field(default_factory=Driver)
 
 
 def load(path: str | Path) -> Loaded:
@@ -87,8 +90,9 @@ def _looks_like(kind: str, text: str) -> bool:
 
 def _from_xml(data: bytes, source: str) -> Loaded:
     if b"<nvidia_smi_log" in data[:4096]:
-        states, _ = read_query(data, source)
-        return Loaded(assemble(SysfsReading(), states, source=source), "nvidia-smi -q -x")
+        states, driver = read_query(data, source)
+        machine = assemble(SysfsReading(), states, source=source)
+        return Loaded(machine, "nvidia-smi -q -x", gpus=states, driver=driver)
     if b"<graphs" in data[:4096]:
         raise UserError(f"{source} is a graph file (channels), not a topology; give it as --graph")
     file = read_topology(data, source)
