@@ -16,6 +16,7 @@ from busbw.machine.nccl.conf import ConfFile, Origin, Setting, in_force, read_co
 from busbw.machine.nccl.graph_file import GraphFile, read_graph
 from busbw.machine.nccl.log_model import NcclLog
 from busbw.machine.nccl.topology_file import TopologyFile, read_topology
+from busbw.machine.topology.gpu_state import GpuState
 from busbw.machine.topology.model import Machine
 from busbw.records import Record
 
@@ -63,6 +64,10 @@ class Facts:
         wanted = {int(word) for word in words}
         gpus = tuple(gpu for gpu in self.machine.gpus if gpu.index in wanted)
         return replace(self.machine, gpus=gpus) if gpus else self.machine
+
+    def who_says(self, gpu: GpuState) -> str:
+        """Where the state of that GPU was read: the driver's library, a program or a saved file."""
+        return f"{self.snapshot.driver.asked}: GPU{gpu.index}"
 
     @property
     def several_nodes(self) -> bool:

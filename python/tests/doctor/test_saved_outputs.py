@@ -51,6 +51,14 @@ def test_the_state_of_gpus_in_a_saved_query_is_judged(tmp_path: Path) -> None:
     assert found(tmp_path, query(WELL, ILL)) == TROUBLE
 
 
+def test_the_evidence_names_the_file_that_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "smi.xml"
+    path.write_text(query(WELL, ILL))
+    assert main(["doctor", str(path)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "smi.xml: GPU1: row remapping is pending" in said and "NVML" not in said
+
+
 def test_a_query_taken_while_a_job_ran_accuses_nobody(tmp_path: Path) -> None:
     assert found(tmp_path, query(WELL, WELL)) == set()
 

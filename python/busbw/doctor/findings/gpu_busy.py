@@ -26,15 +26,14 @@ def examine(facts: Facts) -> Iterator[Finding]:
             NAME,
             Severity.WARNING if harmful else Severity.NOTE,
             f"GPU{gpu.index} is in use by {_names(gpu) if computing else 'a process that cannot be seen from here'}",
-            tuple(_evidence(gpu)),
+            tuple(_evidence(gpu, facts.who_says(gpu))),
             Cost("kernels take turns, and all ranks wait for the slowest" if harmful else "none while it is idle"),
             "end that process, or leave the GPU out (CUDA_VISIBLE_DEVICES)",
             Proof(instruction="measure again once the GPU is free"),
         )  # fmt: skip
 
 
-def _evidence(gpu: GpuState) -> Iterator[Evidence]:
-    where = f"NVML: GPU{gpu.index}"
+def _evidence(gpu: GpuState, where: str) -> Iterator[Evidence]:
     for each in [each for each in gpu.processes if each.compute][:8]:
         memory = f", {each.memory_MiB:.0f} MiB" if each.memory_MiB is not None else ""
         yield Evidence(f"pid {each.pid} ({each.name or 'unknown'}){memory}", where)

@@ -79,7 +79,7 @@ _TROUBLES = (
 
 def examine(facts: Facts) -> Iterator[Finding]:
     for gpu in facts.snapshot.gpus:
-        yield from _of(gpu)
+        yield from _of(gpu, facts.who_says(gpu))
     names = sorted({gpu.name for gpu in facts.machine.gpus if gpu.name} if facts.machine else set())
     if len(names) > 1:
         yield Finding(
@@ -90,11 +90,11 @@ def examine(facts: Facts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _of(gpu: GpuState) -> Iterator[Finding]:
+def _of(gpu: GpuState, where: str) -> Iterator[Finding]:
     for trouble in _TROUBLES:
         if trouble.shows(gpu):
             yield Finding(
                 NAME, trouble.severity, f"GPU{gpu.index}: {trouble.what.format(gpu=gpu)}",
-                (Evidence(trouble.fact.format(gpu=gpu), f"NVML: GPU{gpu.index}"),), Cost(trouble.cost),
+                (Evidence(trouble.fact.format(gpu=gpu), where),), Cost(trouble.cost),
                 trouble.fix.format(gpu=gpu), _PROOF,
             )  # fmt: skip

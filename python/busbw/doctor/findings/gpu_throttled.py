@@ -23,7 +23,7 @@ LOW = 0.8  # of the highest clock
 
 def examine(facts: Facts) -> Iterator[Finding]:
     for gpu in facts.snapshot.gpus:
-        where = f"NVML: GPU{gpu.index}"
+        where = facts.who_says(gpu)
         for reason in gpu.slowdowns:
             if reason in _REASONS:
                 severity, what = _REASONS[reason]

@@ -20,7 +20,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
                 NAME,
                 Severity.NOTE,  # one look cannot tell a growing counter from an old one
                 f"{gpu.nvlink_errors} transfers over NVLinks of GPU{gpu.index} had errors",
-                (Evidence(f"replay, recovery, CRC counters: {gpu.nvlink_errors}", f"NVML: GPU{gpu.index}"),),
+                (Evidence(f"replay, recovery, CRC counters: {gpu.nvlink_errors}", facts.who_says(gpu)),),
                 Cost("each is a transfer made twice; a growing counter costs bandwidth"),
                 "watch `nvidia-smi nvlink -e`; a growing counter is a cable, board or switch to replace",
                 _PROOF,
