@@ -171,6 +171,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN The moon is in the wrong phase"),)),
     "below-expected": healthy,
     "one-rail": healthy,
+    "nvlink-domain": healthy,
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
     "nvlinks-down": lambda: healthy(machine=machine(links=17)),
     "nvlink-errors": lambda: with_gpu(nvlink_errors=3),
@@ -207,5 +208,9 @@ def rail_record(busbw: float = 49.0, gpus: int = 8, name: str = "NVIDIA H100 80G
     return Record(run, (case,))
 
 
-RECORDS: Mapping[str, tuple[Record, ...]] = {"below-expected": (slow_record(),), "one-rail": (rail_record(),)}
+RECORDS: Mapping[str, tuple[Record, ...]] = {
+    "below-expected": (slow_record(),),
+    "one-rail": (rail_record(),),
+    "nvlink-domain": (rail_record(180.0, 4, "NVIDIA GB200"),),
+}
 """What some cases need beside their snapshot."""

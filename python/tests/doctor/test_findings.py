@@ -29,7 +29,6 @@ from .cases import (
     healthy,
     log,
     machine,
-    rail_record,
     said,
     slow_record,
     with_gpu,
@@ -354,22 +353,6 @@ def test_a_process_that_serves_several_gpus_by_turns_may_take_longer() -> None:
         ranks = tuple(replace(each, **pids) for each in record.run.ranks)
         mine = replace(record, run=replace(record.run, ranks=ranks))
         assert [each.name for each in found(Snapshot("files"), records=(mine,))] == names
-
-
-@pytest.mark.parametrize(
-    ("record", "tells"),
-    [
-        (rail_record(), True),
-        (rail_record(60.5), False),
-        (rail_record(gpus=4), False),
-        (rail_record(hosts=1), False),
-        (rail_record(name="NVIDIA A100-SXM4-80GB"), False),
-        (rail_record(name="NVIDIA H100 PCIe"), False),
-    ],
-    ids=["one port", "more than a port", "four GPUs", "one host", "A100", "no SXM"],
-)
-def test_one_port_of_many_is_told_for_large_hosts_alone(record: Record, tells: bool) -> None:
-    assert bool(found(healthy(), "one-rail", (record,))) is tells
 
 
 def test_sockets_that_somebody_asked_for_matter_where_ranks_use_them() -> None:

@@ -1,7 +1,8 @@
-"""A run over hosts of eight large GPUs that reaches what a single network port gives."""
+"""A run over hosts of eight large GPUs that reaches what a single network port gives, or a few of many."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -10,39 +11,49 @@ from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
+from busbw.expect.expectation import judged
 from busbw.records import Case, Record
 
 NAME = "one-rail"
-PORT_GBps = 50.0
-"""Of one port of 400 Gb/s: the fastest that hosts of these GPUs were sold with before ports of 800 Gb/s."""
 SLACK = 1.2
 LARGE_BYTES = 256 << 20
 GPUS = 8
-_GPU = re.compile(r"\b(?:H100 80GB HBM3|H200|H800|B200|B300)\b(?! NVL)")
+PORTS = (
+    (re.compile(r"\b(?:H100 80GB HBM3|H200|H800|B200|B300)\b(?! NVL)"), 50.0),
+    (re.compile(r"\bA[18]00-SXM"), 12.5),
+)
+"""GB/s of one port, by the GPUs of a host: the fastest that H100 and later were sold with before ports of 800 Gb/s, and
+the slowest of which hosts of A100 have four."""
+FEW_PORTS = 4
+"""So many of eight are told in a note: clouds rent out hosts of H100 with ports that carry no more."""
 _SPREAD = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
     for record in facts.records:
-        case = _largest(record) if _large_hosts(record) else None
-        if case is not None and 0.0 < (case.busbw_GBps or 0.0) <= PORT_GBps * SLACK:
+        port = _port(record)
+        case = largest(record) if port else None
+        if case is None or port is None:
+            continue
+        rate = case.busbw_GBps or 0.0
+        if 0.0 < rate <= port * SLACK:
             yield _finding(record, case)
+        elif rate <= FEW_PORTS * port and not judged(record, lambda: facts.snapshot.machine):
+            yield _few(record, case, port)
 
 
-def _large_hosts(record: Record) -> bool:
-    """Whether the run is over hosts of eight GPUs that are sold with four network ports and more."""
+def _port(record: Record) -> float | None:
+    """What one port carries, where the run is over hosts of eight GPUs that are sold with four ports and more."""
     ranks = record.run.ranks
     hosts = Counter(rank.host for rank in ranks)
     names = [rank.device.name for rank in ranks if rank.device is not None and rank.device.name]
-    return (
-        len(hosts) > 1
-        and min(hosts.values()) >= GPUS
-        and len(names) == len(ranks)
-        and all(_GPU.search(name) for name in names)
-    )
+    if len(hosts) < 2 or min(hosts.values()) < GPUS or len(names) != len(ranks):
+        return None
+    return next((port for gpu, port in PORTS if all(gpu.search(name) for name in names)), None)
 
 
-def _largest(record: Record) -> Case | None:
+def largest(record: Record) -> Case | None:
+    """The largest size of a collective that spreads over all ports."""
     cases = [
         each
         for each in record.cases
@@ -62,5 +73,22 @@ def _finding(record: Record, case: Case) -> Finding:
         "see which ports NCCL uses (NCCL_DEBUG=INFO: NET/IB : Using); name all in NCCL_IB_HCA, give containers and "
         "pods every RDMA device, and bring ports up that are down; on clouds install the provider's network plugin",
         Proof(instruction="grep 'NET/.* : Using' in a log with NCCL_DEBUG=INFO; ibv_devices on each host"),
+        stage=Stage.NETWORK,
+    )
+
+
+def _few(record: Record, case: Case, port: float) -> Finding:
+    hosts = len({rank.host for rank in record.run.ranks})
+    rate = case.busbw_GBps or 0.0
+    return Finding(
+        NAME,
+        Severity.NOTE,
+        f"{case.collective} over {hosts} hosts of eight GPUs reached {rate:.3g} GB/s: no more than "
+        f"{math.ceil(rate / port)} ports of {port * 8:.0f} Gb/s carry",
+        (Evidence(f"{rate:.4g} GB/s at {format_bytes(case.bytes)}", f"the record {record.run.run}"),),
+        Cost("hosts with eight such ports reach more than twice as much; some clouds rent out fewer or slower ones"),
+        "give --topology of one host, so that it is judged; see which ports NCCL uses (NET/... : Using), whether "
+        "GPU Direct RDMA is on (GDRDMA behind each channel), and measure one port pair by ib_write_bw",
+        Proof(instruction="grep -e 'NET/.* : Using' -e GDRDMA in a log with NCCL_DEBUG=INFO"),
         stage=Stage.NETWORK,
     )
