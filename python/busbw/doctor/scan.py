@@ -97,6 +97,17 @@ _ON = re.compile(
     re.IGNORECASE,
 )
 """What tells that they found each other."""
+_RETURNED = re.compile(r"NCCL INFO (?:\S{1,80}/)?(?:init|group|enqueue)\.cc:\d{1,6} -> [1-9]\b")
+"""Where NCCL tells on which way an error comes back to its caller: from here on the program has it."""
+_CLOSED = re.compile(
+    r"ChildFailedError|Sending process \d+ closing signal|exit(?:s|ed) with return code = -?[1-9]"
+    r"|slurmstepd: error: \*\*\* |srun: error: \S{1,80} tasks? \S{1,60} (?:Exited|Out Of|Killed|Term|Seg|Abort|Bus)"
+    r"|(?:^|\W)F\d{4} \d\d:\d\d:\d\d\.\d"
+    r"|noticed that process rank \d+|MPI_ABORT was invoked|Primary job +terminated|terminate called (?:after|without)"
+    r"|ray\.exceptions\.(?:Actor|Worker|OutOfMemory|NodeDied)|EngineDeadError|SIGKILL\) received by PID"
+)
+"""What is said of a job whose processes end."""
+_AGAIN = re.compile(r"[Rr]endezvous'ing|[Ss]tarting (?:elastic|worker)|[Rr]estarting |[Rr]esum(?:ed|ing) ")
 _LAST_ERROR = "Last error:"
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
@@ -158,6 +169,9 @@ class Scanning:
         self.alive_shapes: set[bytes] = set()
         """Those shapes by which a job shows that it goes on, of which a signature might speak too."""
         self.ended = 0
+        self.closed: int | None = None
+        """The last sign of life before the job ended; None where it goes on, or began again."""
+        self.closing_shapes: set[bytes] = set()
         self.trouble = Trouble()
         self.began = (0, "")
         self.thrown = (0, "")
@@ -180,7 +194,9 @@ class Scanning:
         """What was found in that many lines."""
         kept = tuple(self.trouble.strange), tuple(self.trouble.odd)
         thrown = self.thrown if self.frame == lines else (0, "")
-        return Scan(self.source, lines, self.hits, self.kinds, self.alive, self.ended, *kept, self.began, thrown)
+        # Steps behind the end were printed before it, and reached the file late: programs hold their output back.
+        alive = self.alive if self.closed is None else self.closed
+        return Scan(self.source, lines, self.hits, self.kinds, alive, self.ended, *kept, self.began, thrown)
 
     def look(self, raw: str, number: int) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""
@@ -188,11 +204,7 @@ class Scanning:
         at = raw.find("NCCL INFO ")
         if at >= 0:
             kinds["nccl"] += 1
-            if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
-                if "Init COMPLETE" in raw:
-                    self.alive = number
-                elif " COMPLETE" in raw:  # the end of a communicator: its ranks had found each other
-                    self.began = (0, "")
+            if self._plain(raw, at, number):
                 return True
         elif "NCCL WARN" in raw:
             kinds["nccl"] += 1
@@ -213,8 +225,11 @@ class Scanning:
         if known != () or self.ignored:
             self._look_at(line, number, key, known)
         within = self._follow_traceback(line, number)
+        if key in self.closing_shapes:
+            self._close()
+            return False
         if key in self.start_shapes:
-            self.began = number, line
+            self.began, self.closed = (number, line), None
             return False
         if self.trouble.boxed or RULE in line:
             self.trouble.ruled(line, number, known=self.hit == number)
@@ -222,6 +237,23 @@ class Scanning:
         return (
             not within and not self.ignored and self.shapes.get(key) == () and "#" not in line and not _ROW.search(line)
         )
+
+    def _plain(self, raw: str, at: int, number: int) -> bool:
+        """Whether a line of NCCL's is one of those that every healthy run says."""
+        if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
+            if "Init COMPLETE" in raw:
+                self.alive, self.closed = number, None
+            elif " COMPLETE" in raw:  # the end of a communicator: its ranks had found each other
+                self.began = (0, "")
+            return True
+        if " -> " in raw and _RETURNED.search(raw, at):
+            self._close()
+        return False
+
+    def _close(self) -> None:
+        """The job ends: what it printed until now is what it did."""
+        if self.closed is None:
+            self.closed = self.alive
 
     def _follow_traceback(self, line: str, number: int) -> bool:
         """Whether the line is part of a traceback, or ends one."""
@@ -279,6 +311,10 @@ class Scanning:
         if benign.is_echo(line) or any(each.search(line) for each in harmless):
             self.ignored = benign.opens_ignored(line)
             return ()
+        if _CLOSED.search(line) and len(self.closing_shapes) < MAX_SHAPES:
+            self.closing_shapes.add(key)
+        elif _AGAIN.search(line):
+            self.closed = None
         if _START.search(line) and len(self.start_shapes) < MAX_SHAPES:
             self.start_shapes.add(key)
         elif self.began[0] and _ON.search(line):
