@@ -14,7 +14,6 @@ SIGNATURE = Signature(
         r"\bthe MPS (?:server|client|control daemon)",
         r"cudaErrorMps\w+|CUDA_ERROR_MPS_\w+",
         r"Cuda failure 80[5-9]\b",
-        r"(?:cudaErrorMps|CUDA_ERROR_MPS_)\w+",
         r"MPS (?:client failed to connect|server is not ready|server has been shut|server is not"
         r"|client terminated)|maximum number of MPS",
     ),
