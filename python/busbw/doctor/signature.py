@@ -84,8 +84,11 @@ class Signature:
         return any(word in lowered for words in self.triggers for word in words)
 
     def match(self, line: str, lowered: str) -> Mapping[str, str] | None:
-        """The named groups of the first pattern that the line holds; None where it holds none."""
+        """The named groups of the first pattern that names any, else of the first that fits; None where none fits."""
+        bare = False
         for words, pattern in zip(self.triggers, self.patterns, strict=True):
+            if bare and "(?P<" not in pattern:
+                continue  # another one that names nothing says no more
             # Loops and no generators: most of the time of a short log is spent here.
             for word in words:
                 if word in lowered:
@@ -96,5 +99,7 @@ class Signature:
                 for word in self.unless:
                     if word in lowered:
                         return None
-                return {name: text for name, text in found.groupdict().items() if text}
-        return None
+                bare = True
+                if groups := {name: text for name, text in found.groupdict().items() if text}:
+                    return groups
+        return {} if bare else None

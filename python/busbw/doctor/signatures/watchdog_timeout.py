@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from busbw.doctor.signature import Signature, Stage
 
+_WHO = (
+    r"(?:\[rank(?P<who>\d+)\].{0,90}?)?"
+    r"(?:\[PG (?:ID )?(?P<pg>\d+)[^\]]{0,80}?(?:\((?P<name>[\w ]{1,60})\) )?|\[)Rank (?P<rank>\d+)\]"
+)
+"""Who says it: its rank in the job, the process group and the rank in that."""
 _WORK = r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
+
+
+MOST_APART = 1000
+"""Ranks of one process group are at most so many collectives apart: further are those of different groups."""
+_PLACES = (("seq", "waits in"), ("done", "completed"), ("enq", "had enqueued"))
 
 
 def tell(groups: Sequence[Mapping[str, str]]) -> str:
@@ -17,6 +27,8 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
     ops = dict.fromkeys(each["op"] for each in groups if "op" in each)
     seconds = max((int(each["ms"]) // 1000 for each in groups if "ms" in each), default=0)
     what = f"a collective ({', '.join(ops)})" if ops else "a collective"
+    names = dict.fromkeys(each["name"] for each in groups if "name" in each)
+    what += f" of process group {', '.join(list(names)[:3])}" if names else ""
     title = f"{what} did not finish in its time" + (f" of {seconds} s" if seconds else "")
     lagging = behind(groups)
     if lagging:
@@ -29,21 +41,40 @@ def behind(groups: Sequence[Mapping[str, str]]) -> str:
     named = [each["lag"] for each in groups if "lag" in each]
     if named:
         return f"rank {', '.join(dict.fromkeys(named))} lags by PyTorch's own account"
-    for key, word in (("seq", "waits in"), ("done", "completed"), ("enq", "had enqueued")):
-        places = {int(each["rank"]): int(each[key]) for each in groups if key in each and "rank" in each}
-        low, high = min(places.values(), default=0), max(places.values(), default=0)
-        if low < high:
-            ranks = [rank for rank, place in places.items() if place == low]
-            return (
-                f"rank {', '.join(map(str, sorted(ranks)[:8]))} lags: it {word} collective number {low}, "
-                f"others number {high}"
-            )
-    said = sorted({int(each["rank"]) for each in groups if "rank" in each})
+    for mine in _of_one_group(groups):
+        for key, word in _PLACES:
+            places = {_global(each): int(each[key]) for each in mine if key in each and "rank" in each}
+            low, high = min(places.values(), default=0), max(places.values(), default=0)
+            if low < high <= low + MOST_APART:
+                ranks = [rank for rank, place in places.items() if place == low]
+                return (
+                    f"rank {', '.join(map(str, sorted(ranks)[:8]))} lags: it {word} collective number {low}, "
+                    f"others number {high}"
+                )
+    said = sorted({_global(each) for each in groups if "rank" in each})
     numbers = {each["seq"] for each in groups if "seq" in each}
     if said and len(numbers) == 1:
         ranks_text = ", ".join(map(str, said[:8])) + (" ..." if len(said) > 8 else "")
         return f"rank {ranks_text} waited in number {next(iter(numbers))}; look at the ranks that say nothing"
     return ""
+
+
+def _global(each: Mapping[str, str]) -> int:
+    """The rank in the job; within a process group ranks are counted anew."""
+    return int(each.get("who", each.get("rank", "0")))
+
+
+def _of_one_group(groups: Sequence[Mapping[str, str]]) -> list[list[Mapping[str, str]]]:
+    """What was said of one process group each: numbers of collectives are compared within one alone.
+
+    Lines that name no group count where nobody has another number in his group than in the job.
+    """
+    parts: dict[str, list[Mapping[str, str]]] = {}
+    alike = all(each.get("who", each.get("rank")) == each.get("rank") for each in groups)
+    for each in groups:
+        if "pg" in each or alike:
+            parts.setdefault(each.get("pg", ""), []).append(each)
+    return list(parts.values())
 
 
 SIGNATURE = Signature(
@@ -76,14 +107,16 @@ SIGNATURE = Signature(
         r"detokenizer.{0,40}(?:no response|timed? ?out)|couldn.t get a response from (?:the )?detokenizer",
         r"(?:engine|scheduler|worker).{0,40}(?:health check (?:failed|timed out)|heartbeat (?:timed out|timeout))",
         r"Some NCCL operations have failed or timed out",
-        rf"Rank (?P<rank>\d+)\].{{0,80}}Watchdog caught collective operation timeout: {_WORK}.*?ran for (?P<ms>\d+)",
-        r"Rank (?P<rank>\d+)\].{0,120}Timeout at NCCL work: (?P<seq>\d+), last enqueued NCCL work: (?P<enq>\d+), "
+        rf"{_WHO}.{{0,80}}Watchdog caught collective operation timeout: {_WORK}.*?ran for (?P<ms>\d+)",
+        rf"{_WHO}.{{0,120}}Timeout at NCCL work: (?P<seq>\d+), last enqueued NCCL work: (?P<enq>\d+), "
         r"last completed NCCL work: (?P<done>\d+)",
-        r"Rank (?P<rank>\d+)\].{0,160}watchdog.{0,40}at work: (?P<seq>\d+), last enqueued NCCL work: (?P<enq>\d+), "
+        rf"{_WHO}.{{0,160}}watchdog.{{0,40}}at work: (?P<seq>\d+), last enqueued NCCL work: (?P<enq>\d+), "
         r"last completed NCCL work: (?P<done>\d+)",
-        rf"Rank (?P<rank>\d+)\].{{0,80}}{_WORK}.*timed out in blocking wait",
+        rf"{_WHO}.{{0,60}}at work sequence id: (?P<seq>\d+) PG status: last enqueued work: (?P<enq>\d+), "
+        r"last completed work: (?P<done>\d+)",
+        rf"{_WHO}.{{0,80}}{_WORK}.*timed out in blocking wait",
         r"lagging/dead/mismatched ranks.{0,60}: *\[?(?P<lag>[\d, ]+)",
-        r"Rank (?P<rank>\d+)\].{0,80}Received a (?:dump|global) .{0,80}(?:timeout|exception).{0,200}"
+        rf"{_WHO}.{{0,80}}Received a (?:dump|global) .{{0,80}}(?:timeout|exception).{{0,200}}"
         r"Last enqueued NCCL work: (?P<enq>\d+), last completed NCCL work: (?P<done>\d+)",
         r"Watchdog caught collective operation timeout",
         r"caught collective operation timeout",
