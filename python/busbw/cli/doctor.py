@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 EPILOG = """\
 Without files it looks at this machine: GPUs, links, configuration files,
 environment. With files it looks at them alone, unless --live is given too. FILE
-may be a bundle, a record, a log, an nccl.conf, a graph or topology file.
+may be a bundle, a record, a log, an nccl.conf, a graph or topology file, or a
+folder of such files.
 
 exit code: 0 healthy as far as was seen, 1 something found, 3 could not judge,
 2 wrong usage or unreadable files
@@ -46,13 +47,14 @@ def _run(args: Args) -> int:
     from busbw.doctor.collect import collect
     from busbw.doctor.examine import examine
     from busbw.doctor.facts import gather
-    from busbw.doctor.inputs import Inputs, bundles_of, read_inputs
+    from busbw.doctor.inputs import Inputs, bundles_of, listed, read_inputs
     from busbw.doctor.verdict import verdict
 
-    bundles = bundles_of(args.file)
+    named = listed(args.file)
+    bundles = bundles_of(named)
     if len(bundles) > 1:
-        return _side_by_side(args, bundles)
-    inputs = Inputs(args.topology, args.graph, tuple(args.log), tuple(args.conf), tuple(args.file))
+        return _side_by_side(args, bundles, [each for each in named if each not in bundles])
+    inputs = Inputs(args.topology, args.graph, tuple(listed(args.log)), tuple(args.conf), tuple(named))
     base = collect() if args.live or args.collect or not inputs.any else None
     snapshot, records = read_inputs(inputs, base)
     if args.collect:
@@ -80,7 +82,7 @@ def _run(args: Args) -> int:
     return said.outcome.value
 
 
-def _side_by_side(args: Args, bundles: list[str]) -> int:
+def _side_by_side(args: Args, bundles: list[str], others: list[str]) -> int:
     """Bundles of several machines: what differs. Exit code 1 where something does."""
     from pathlib import Path
 
@@ -89,7 +91,6 @@ def _side_by_side(args: Args, bundles: list[str]) -> int:
     from busbw.doctor.facts import gather
     from busbw.doctor.side_by_side import as_json, compare, lines
 
-    others = [each for each in args.file if each not in bundles]
     if (
         others
         or args.live

@@ -29,6 +29,8 @@ from busbw.records import Record, read_records
 HELD_BYTES = 64 << 10
 """A larger log stays on disk, and is read line by line."""
 MAX_SWEEPS = 1000
+MOST_FILES = 20_000
+"""Of a folder: twice the ranks of the largest jobs."""
 BLOCK_BYTES = 4 << 20
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
@@ -62,6 +64,22 @@ class Inputs:
     def any(self) -> bool:
         """Whether anything is named at all."""
         return bool(self.topology or self.graph or self.logs or self.confs or self.files)
+
+
+def listed(names: Sequence[str]) -> list[str]:
+    """The names, with the files of a folder in its place: such as one of the logs of all ranks. It goes no deeper."""
+    found: list[str] = []
+    for name in names:
+        if not Path(name).is_dir():
+            found.append(name)
+            continue
+        with os.scandir(name) as entries:
+            inside = sorted(each.path for each in entries if each.is_file() and not each.name.startswith("."))
+        if not inside or len(inside) > MOST_FILES:
+            how = f"holds more than {MOST_FILES} files" if inside else "holds no file"
+            raise UserError(f"{name} cannot be read: the folder {how}; name the logs, such as {name}/*.log")
+        found += inside
+    return found
 
 
 def bundles_of(names: Sequence[str]) -> list[str]:

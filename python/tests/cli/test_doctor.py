@@ -106,7 +106,7 @@ def test_live_and_files_are_looked_at_together(here: list[Snapshot], saved: Path
     [
         (["--topology", "none.xml"], "none.xml cannot be read: No such file"),
         (["--graph", "none.xml"], "cannot be read"),
-        (["--log", "."], "cannot be read: it is a folder"),
+        (["--conf", "."], "cannot be read: it is a folder"),
         (["none.tar.gz"], "cannot be read"),
         (["garbage"], "garbage is no text"),
         (["--topology", "bomb.xml"], "a document type is not read"),
@@ -143,3 +143,18 @@ def test_the_page_to_send_holds_every_finding_and_runs_nothing(
         assert words in text
     assert "<script>" not in text and "default-src 'none'" in text
     assert main(["doctor", "--html", str(tmp_path / "none" / "page.html")]) == 2
+
+
+def test_a_folder_stands_for_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, text = tmp_path / "logs", "n0:1:2 [0] NCCL INFO NET/IB : No device found.\n"
+    folder.mkdir()
+    assert main(["doctor", str(folder)]) == 2
+    assert "holds no file; name the logs" in capsys.readouterr().err
+    (folder / ".hidden").write_text("NVRM: Xid (PCI:0000:03:00): 48, DBE\n")
+    (folder / "deeper").mkdir()
+    (folder / "deeper" / "x").write_text("NVRM: Xid (PCI:0000:03:00): 48, DBE\n")
+    (folder / "a.log").write_text(text)
+    assert main(["doctor", str(folder)]) == main(["doctor", "--log", str(folder)]) == 3
+    (folder / "b.log").write_text("NVRM: Xid (PCI:0000:03:00): 79, GPU has fallen off the bus.\n")
+    assert main(["doctor", str(folder)]) == 1
+    assert "gpu-off-bus" in capsys.readouterr().out
