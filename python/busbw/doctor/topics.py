@@ -56,7 +56,7 @@ _TOPICS = tuple(
             "file-system",
         ),
         (
-            r"\bnode\b.{0,80}(?:lost|reachable|fail|not respond|evicted|reclaimed)"
+            r"\bnode\b(?!-\d{1,6}\]).{0,80}(?:lost|reachable|fail|not respond|evicted|reclaimed)"
             r"|\binstance\b.{0,60}(?:lost|terminat)",
             "node-lost",
         ),

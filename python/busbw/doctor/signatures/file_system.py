@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="a file system fails under the job",
     patterns=(
+        r"\bcuFile\w* (?:error|failed)|\bnvidia-fs (?:driver )?is not loaded|\bCU_FILE_\w+ (?:error|failed)",
         r"nvme\d+: I/O .{0,40}(?:timeout|aborting)",
         r"I/O error, dev (?:nvme|sd)",
         r"Stale file handle",

@@ -11,7 +11,7 @@ SIGNATURE = Signature(
         r"Reset Required {2,}: Yes",
         r"(?:drain|GPU) (?:and )?reset (?:is )?required",
         r"GPU Recovery Action *: *(?!None|N/A)\w+",
-        r"GPU requires reset",
+        r"GPU requires reset|\bGPU \S{1,40}: Requires a (?:node )?re(?:set|boot) to recover",
         r"\bERR!",
         r"(?:NVIDIA|3D controller).{0,160}\(rev ff\)|Unknown header type 7f",
         *patterns("79"),

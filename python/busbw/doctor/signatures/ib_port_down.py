@@ -30,7 +30,7 @@ SIGNATURE = Signature(
         r"\blink (?:is|went|has gone) down\b.{0,80}(?:HCA|leaf|spine|mlx5|rail)",
         r"(?:HCA|leaf|spine|mlx5|rail)\S{0,40}.{0,60}\blink (?:is |went |has gone )?down\b",
         r"^\s{0,8}link status: DOWN|\boper(?:ational)? state (?:is )?down\b",
-        r"PORT_ERR",
+        r"PORT_ERR|[Pp]ort state changed from \S{1,20} to (?!ACTIVE|active)\S|link down counter has been incremented",
         r"mlx\d_\w+.{0,60}(?:Link down|port \d+ (?:is )?down|state.{0,10}DOWN)",
         r"link_layer.{0,60}State:? *Down",
         r"IB port.{0,40}(?:down|not active|inactive)",

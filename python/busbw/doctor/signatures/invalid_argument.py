@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="a call to NCCL got an argument that it refuses: {what}",
     patterns=(
+        r"(?P<what>\bnccl(?:Comm|Group|RedOp|Mem|Win)\w+ ?: .{0,60}\b(?:must be|must not|has to be) .{3,60})",
         r"ProcessGroup\w*::\w+: (?P<what>invalid .{5,100})",
         r"(?P<what>(?:\w{2,30} : )?\w{1,30}(?: (?:0x\w+|\(nil\)))? is not a valid pointer)",
         r"(?P<what>allocated on device \d+ mismatch\w* with NCCL device \d+)",

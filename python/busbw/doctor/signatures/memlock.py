@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="the limit on locked memory (memlock) is too low for RDMA",
     patterns=(
+        r"memlock limits? (?:are|is) (?:set )?too low",
         r"only allow registering part of your physical memory",
         r"ibv_(?:reg|create|alloc)_\w+ failed.{0,40}(?:Cannot allocate memory|errno 12\b)",
         r"RLIMIT_MEMLOCK(?! ?[:=] ?unlimited).{0,60}(?:\b\d{1,8}\b|low|small|exceed|raise"

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="a node of the job is gone or no longer answers its launcher",
     patterns=(
+        r"\brank \d+ lost: node ",
         r"Failed to connect to GCS|GCS (?:server )?(?:may have|has) (?:died|been killed|crashed)",
         r"failed to connect to GCS within",
         r"DUE TO NODE.{0,60}FAIL",

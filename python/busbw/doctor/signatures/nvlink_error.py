@@ -16,7 +16,7 @@ SIGNATURE = Signature(
         r"NVLink: fatal error detected",
         r"nvlink.{0,40}(?:fatal|link down|went down|is down|inactive link)",
         r"Invalid access of peer GPU memory over nvlink",
-        r"uncorrectable NVLink error",
+        r"uncorrectable NVLink error|\bNVL(?:ink)? link \d+ is in DISABLED state",
         r"Cuda failure 220\b",
         r"cudaErrorNvlinkUncorrectable|CUDA_ERROR_NVLINK_UNCORRECTABLE",
         r"CUDA_ERROR_CONTAINED|cudaErrorContained|Invalid access of peer GPU memory over nvlink",

@@ -14,6 +14,8 @@ SIGNATURE = Signature(
         r".{0,120}(?:fail|error|unable|cannot|could not|abort|[Ii]nvalid|[Uu]nsupported|timed out"
         r"|not (?:found|allowed|loaded))",
         r"aborting due to error in \w",
+        r"\b(?:ibrc|ibgda|ibdevx|mem_heap|team_internal|transport_ib_common|transport_mlx5_common|bootstrap_loader)"
+        r"\.(?:cpp|cu):\d+: .{0,120}(?:fail|error|unable|cannot|[Ii]nvalid|\berr\b|not (?:found|support))",
         r"init failed for transport",
         r"Unable to initialize any transports",
         r"nvshmem.{0,160}(?:initialization failed|init failed|non-zero status|NULL value|setup connections? failed)",
