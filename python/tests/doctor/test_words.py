@@ -1,15 +1,24 @@
-"""Each of these lines is known by one pattern of its signature alone, so that no pattern of them can be lost unseen."""
+"""No pattern of words.txt can be lost unseen, and no cause of causes.txt falls behind its effect."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from busbw.doctor import scan
+from busbw.doctor.examine import examine
+from busbw.doctor.facts import gather
+from busbw.doctor.finding import Severity
 from busbw.doctor.signatures import SIGNATURES
+from busbw.doctor.snapshot import Snapshot, TextFile
+
+from .corpus.load import cases
 
 WORDS = Path(__file__).parent / "corpus" / "words.txt"
+CAUSES = WORDS.with_name("causes.txt")
 LINES = [
     (name, line)
     for name, _, line in (each.partition(" | ") for each in WORDS.read_text(encoding="utf-8").splitlines())
@@ -23,3 +32,29 @@ def test_one_pattern_knows_the_line(name: str, line: str) -> None:
     assert signature.match(line, line.lower()) is not None
     knowing = [each for each in signature.patterns if re.search(each, line, re.IGNORECASE)]
     assert len(knowing) == 1, knowing
+
+
+PAIRS = [tuple(each.split(" > ")) for each in CAUSES.read_text(encoding="utf-8").splitlines() if each[:1] != "#"]
+
+
+@cache
+def lines_of_one() -> dict[str, str]:
+    """By signature, the shortest line of which it speaks alone."""
+    known = tuple(SIGNATURES.values())
+    index = scan._index(known)
+    others = sorted({line for case in cases() for line in case.text.splitlines() if 15 < len(line) < 200}, key=len)
+    found: dict[str, str] = {}
+    for line in [line for _, line in LINES] + others:
+        low = line.lower()
+        speak = [known[at].name for at in index.of(low) if at < len(known) and known[at].match(line, low) is not None]
+        if len(speak) == 1:
+            found.setdefault(speak[0], line)
+    return found
+
+
+@pytest.mark.parametrize(("cause", "effect"), PAIRS, ids=[" > ".join(each) for each in PAIRS])
+def test_the_cause_stands_before_its_effect(cause: str, effect: str) -> None:
+    text = "\n".join((lines_of_one()[effect], lines_of_one()[cause], ""))
+    said = {each.name: each for each in examine(gather(Snapshot("x", logs=(TextFile("job.log", text),))))}
+    assert said[cause].severity is not Severity.NOTE and said[effect].severity is Severity.NOTE
+    assert said[effect].title.startswith("follows from ")
