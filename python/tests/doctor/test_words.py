@@ -58,3 +58,44 @@ def test_the_cause_stands_before_its_effect(cause: str, effect: str) -> None:
     said = {each.name: each for each in examine(gather(Snapshot("x", logs=(TextFile("job.log", text),))))}
     assert said[cause].severity is not Severity.NOTE and said[effect].severity is Severity.NOTE
     assert said[effect].title.startswith("follows from ")
+
+
+OTHERS = [
+    tuple(line.split(" | ", 1))
+    for line in WORDS.with_name("not-words.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+]
+
+
+@pytest.mark.parametrize(("name", "line"), OTHERS, ids=[name for name, _ in OTHERS])
+def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> None:
+    signature = SIGNATURES[name]
+    assert any(re.search(each, line, re.IGNORECASE) for each in signature.patterns), (
+        "no pattern fits: a test of nothing"
+    )
+    assert signature.match(line, line.lower()) is None
+
+
+@pytest.mark.parametrize(
+    ("trait", "names"),
+    [
+        (
+            "between_nodes",
+            "gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing openib-unused plugin-not-loaded "
+            "roce-loss wrong-interface",
+        ),
+        (
+            "soft",
+            "gdrcopy killed-by-launcher kubernetes-event not-a-number openib-unused p2p-broken probe-failed "
+            "remote-error server-waits store-lost",
+        ),
+        (
+            "last",
+            "gloo-error kubernetes-event mpi-other process-killed rank-ended ray-error slurm-error "
+            "torch-distributed-error xla-error",
+        ),
+        ("repeats", "ranks-alike"),
+    ],
+)
+def test_who_has_a_trait_is_decided_here(trait: str, names: str) -> None:
+    assert [each.name for each in SIGNATURES.values() if getattr(each, trait)] == names.split()
