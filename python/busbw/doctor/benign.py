@@ -19,7 +19,7 @@ _WORDS = (
     r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled), retrying"
     r"|retry \d{1,4} (?:of|/)|entering retry loop)",
     r"(?:going to|using) /tmp instead",
-    r"To silence this warning",
+    r"To silence this warning|current process just got forked, after parallelism",
     # What Open MPI tried and did without, and a host that does not know its own name.
     r"(?:cannot open|unable to open|component_find|not found).{0,200}\(ignored\)",
     r"sudo: unable to resolve host",

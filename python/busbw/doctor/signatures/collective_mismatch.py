@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="ranks call different collectives, or in another order",
     patterns=(
+        r"DDP expects same model across all ranks",
         r"op\.preamble\.length <= op\.nbytes",
         r"Expected to have finished reduction in the prior iteration",
         r"Expected to mark a variable ready only once",

@@ -5,7 +5,7 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="credentials",
     stage=Stage.SYSTEM,
-    title="a service refuses the job's credentials: {what}",
+    title="a service refuses the job's credentials ({what})",
     patterns=(
         r"(?P<what>.{0,60}\b40[13] (?:Client Error|Unauthorized|Forbidden).{0,80})",
         r"(?P<what>\b(?:API key|(?:access|auth|refresh|bearer|HF)[ _-]token|credentials?|licen[sc]e)\b.{0,40}"

@@ -21,7 +21,7 @@ SIGNATURE = Signature(
         r"GPUDirect RDMA.{0,40}(?:not available|unavailable|disabled|not supported)",
         r"modprobe.{0,40}nvidia.peermem",
     ),
-    explains=("ibv-call-failed", "memlock"),
+    explains=("ibv-call-failed", "memlock", "ib-devices-missing"),
     between_nodes=True,
     confirm="lsmod | grep peermem; grep GDRDMA in the log's channel lines",
     cure=(

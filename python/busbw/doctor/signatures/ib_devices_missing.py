@@ -5,11 +5,13 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="ib-devices-missing",
     stage=Stage.SYSTEM,
-    title=("the RDMA devices cannot be opened: /dev/infiniband or its rights are missing in the container"),
+    title=("the RDMA devices cannot be opened: /dev/infiniband, its rights or its driver are missing"),
     patterns=(
         r"Rank \d+ on \S+ could not open \S+ \(",
         r"channels on the extra devices of other ranks have no peer",
         r"No matched device found",
+        # Modules of one release of OFED beside those of another.
+        r"\b(?:mlx[45]_\w+|(?:ib|rdma)_\w+): (?:disagrees about version of symbol|Unknown symbol)",
         r"Error: network IB not found",
         r"NET/IB : Unable to query (?:device|port)",
         r"ibv_query_(?:device|port).{0,60}Operation not permitted",
@@ -32,7 +34,8 @@ SIGNATURE = Signature(
     confirm="ls -l /dev/infiniband; ibv_devinfo, both inside the container",
     cure=(
         "start the container with --device=/dev/infiniband --cap-add=IPC_LOCK (Kubernetes: the RDMA "
-        "device plugin) and install rdma-core with the NIC's provider (libmlx5)"
+        "device plugin) and install rdma-core with the NIC's provider (libmlx5); on the host "
+        "load modules of one release of OFED"
     ),
     source="NCCL src/misc/ibvwrap.cc; libibverbs",
 )

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title=("the NVLink domain over hosts cannot be used: IMEX is not set up (service, channel or nodes_config)"),
     patterns=(
+        r"\bImex session\b.{0,60}(?:fail|IN_USE|error)|[Ff]ailed to \w+ Imex session",
         r"\bMultinodeMemoryAllocation\w+",
         r"(?:[Ff]ail|[Ee]rror|[Uu]nable|[Cc]annot|[Cc]ould not).{0,60}fabric (?:mem\w* )?handle|nvidia-imex is running",
         r"Domain state: *(?:DEGRADED|DOWN|INITIALIZING)",

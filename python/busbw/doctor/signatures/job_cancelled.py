@@ -28,7 +28,7 @@ SIGNATURE = Signature(
         r"\bPodGroup\b.{0,80}(?:unschedulable|timed? ?out)",
         r"activeDeadlineSeconds|was active on the node longer than",
     ),
-    unless=("due to task failure", "node failure", "node_fail", "node fail", "low on resource"),
+    unless=("due to task failure", "node failure", "node_fail", "node fail", "low on resource", "client was evicted"),
     explains=("process-crashed",),
     confirm="sacct -j JOB -o State,ExitCode,NodeList,Reason; kubectl get events",
     cure=(

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"divisible by .{0,30}(?:tensor|pipeline|data|expert)[ _-](?:model[ _-])?parallel",
         r"Invalid world.?size",
+        r"World size \(\d+\) is larger than the number of available GPUs",
         r"Mesh should not be bigger than default world size",
         r"(?:inconsistent|different|mismatch\w*|wrong) world.?size",
         r"rank should be in range \[",
