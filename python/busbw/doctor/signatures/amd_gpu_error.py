@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="an AMD GPU hangs, was reset or reports a hardware error",
     patterns=(
+        r"\bHSA exception: ",
         r"amdgpu_job_timedout",
         r"amdgpu\b.{0,120}(?:ring \S{1,40} timeout|GPU reset (?:begin|failed)|uncorrectable|hardware error|wedged)",
         r"amdgpu\b.{0,120}(?:RAS (?:controller|poison)|VRAM is lost|page fault|reset method|in unrecoverable state)",

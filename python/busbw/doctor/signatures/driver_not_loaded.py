@@ -47,6 +47,8 @@ SIGNATURE = Signature(
     ),
     unless=(
         "peermem",
+        "synstatus",
+        "habana",
         "requirement error",
         "container error",
         "ldcache error",

@@ -6,8 +6,12 @@ from busbw.doctor.xids import patterns
 SIGNATURE = Signature(
     name="gpu-exception",
     stage=Stage.PROGRAM,
-    title="the GPU stopped a program (Xid {xid}: bad address or exception of a kernel)",
-    patterns=(*patterns("13|31|43|68|69|109|137"),),
+    title="the GPU stopped a program: bad address or exception of a kernel (Xid {xid})",
+    patterns=(
+        *patterns("13|31|43|68|69|109|137"),
+        # cuda-gdb and its core dumps.
+        r"\bCUDA Exception: (?:Warp|Lane|Device|Cluster) ",
+    ),
     confirm=(
         "run the program with compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1; the same host with "
         "another program (`dcgmi diag -r 3`)"

@@ -17,5 +17,5 @@ SIGNATURE = Signature(
     confirm="env | grep -i proxy in the rank's own environment; the same request with curl --noproxy '*'",
     cure="put the cluster's hosts and addresses into no_proxy, NO_PROXY, or unset http_proxy and https_proxy there",
     source="urllib3, gRPC and Go's net/http",
-    explains=("python-exception", "connection-refused", "connection-timeout", "dns"),
+    explains=("python-exception", "connection-refused", "connection-timeout", "dns", "credentials"),
 )

@@ -17,7 +17,7 @@ SIGNATURE = Signature(
         r"(?<!status: )(?<!code = )(?P<why>DeadlineExceeded)",
         r"Received 1 death signal|SIGINT death signal",
         r"(?:^|[\]:] )(?P<why>KeyboardInterrupt)\W*$",
-        r"closing signal SIGHUP",
+        r"closing signal SIGHUP|SignalException: Process \d+ got signal: (?:2|10|12)\b",
         r"got signal: 1\b",
         r"Signal 1 \(SIGHUP\)",
         r"PBS: job killed: (?:walltime|cput|ncpus)",

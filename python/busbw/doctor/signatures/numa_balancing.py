@@ -8,7 +8,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="automatic NUMA balancing is on: the kernel moves pages while the GPUs work",
     patterns=(
-        r"NUMA auto balancing enabled",
+        r"NUMA (?:auto )?balancing enabled",
         r"kernel\.numa_balancing *= *1",
     ),
     confirm="sysctl kernel.numa_balancing",

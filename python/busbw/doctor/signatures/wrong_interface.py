@@ -15,7 +15,7 @@ SIGNATURE = Signature(
         r"connect(?:ion)? to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)\S* (?:failed|returned)",
         r"Connect to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)<\d+>",
         r"NET/Socket : Using .{0,200}\](?P<interface>docker\d+|virbr\d+|br-[0-9a-f]{6,}|veth\w+|cali\w+|flannel\S*?):",
-        r"[Cc]onnect to fe80:[0-9a-f:]+%(?P<interface>[\w.-]{2,30})<",
+        r"[Cc]onnect to fe80:[0-9a-f:]+%(?P<interface>[A-Za-z][\w.-]{1,30})<",
         r"Every node should have a unique IP address\. Got.{0,160}unique IP address\w* \{(?P<interface>[^}]{3,60})\}",
         r"(?:[Cc]onnect to|recv from|send to) (?P<interface>172\.(?:1[7-9]|2\d|3[01])\.0\.1)<\d+>",
         r"[Cc]onnect to (?P<interface>169\.254\.\d+\.\d+)<\d+>",
