@@ -15,6 +15,8 @@ _COST = Cost(
     "PCIe carries each byte twice more, and the processor's memory between",
 )
 _LEVELS_OFF = {"LOC", "0"}
+_GB10 = "000f:01:00.0"
+"""Where the one GPU of a DGX Spark lies. Its memory is the host's, which RDMA devices reach as such."""
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -44,6 +46,8 @@ def _by_setting(facts: Facts) -> Iterator[Finding]:
 def _by_log(facts: Facts) -> Iterator[Finding]:
     for log in facts.logs:
         largest = log.largest
+        if largest and largest.ranks and all(place.bus_id == _GB10 for place in largest.ranks):
+            continue
         pairs = largest.transports if largest else ()
         over_ib = [each for each in pairs if each.kind == "NET" and each.detail.startswith("IB")]
         without_gdr = [each for each in over_ib if not each.gdr]
