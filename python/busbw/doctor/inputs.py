@@ -223,11 +223,10 @@ def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:
 
 
 def _with_states(snapshot: Snapshot, loaded: Loaded) -> Snapshot:
-    """The state of the GPUs that a saved output shows; who used them then is not known to be another job."""
-    states = tuple(replace(each, processes=(), utilisation_percent=None, memory_used_MiB=None) for each in loaded.gpus)
-    if not states or snapshot.gpus:
+    """The state of the GPUs that a saved output shows."""
+    if not loaded.gpus or snapshot.gpus:
         return snapshot
-    return replace(snapshot, gpus=states, driver=replace(loaded.driver, asked=loaded.machine.source))
+    return replace(snapshot, gpus=loaded.gpus, driver=replace(loaded.driver, asked=loaded.machine.source))
 
 
 def holding_tables(names: Sequence[str]) -> list[str]:

@@ -34,7 +34,7 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    spelled = list(_spelled(lines))
+    spelled = list(_spelled(_without_full_power(lines)))
     return list(enumerate(spelled, 1)) if changed or spelled != lines else None
 
 
@@ -44,6 +44,25 @@ _ASKED = re.compile(
 )
 _MOST_COLUMNS = 64
 SPELLED = "nvidia-smi says "
+
+
+_CAPPED = re.compile(r"\s+SW Power Cap\s*: Active\s*$")
+_POWER = re.compile(r"\s+(Current|Default) Power Limit\s*: (\d{2,4}\.\d\d W)")
+
+
+def _without_full_power(lines: list[str]) -> list[str]:
+    """The text of `nvidia-smi -q` without its word for a GPU at its limit, where each limit is the GPU's own.
+
+    That is how healthy GPUs work under full load; a limit that was lowered shows beside its default.
+    """
+    if not any(map(_CAPPED.match, lines)):
+        return lines
+    limits: dict[str, list[str]] = {"Current": [], "Default": []}
+    for found in filter(None, map(_POWER.match, lines)):
+        limits[found[1]].append(found[2])
+    if not limits["Default"] or limits["Current"] != limits["Default"]:
+        return lines
+    return ["" if _CAPPED.match(line) else line for line in lines]
 
 
 def _spelled(lines: list[str]) -> Iterator[str]:

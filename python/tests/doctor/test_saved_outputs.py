@@ -51,6 +51,12 @@ def test_the_state_of_gpus_in_a_saved_query_is_judged(tmp_path: Path) -> None:
     assert found(tmp_path, query(WELL, ILL)) == TROUBLE
 
 
+def test_a_clock_that_is_low_under_load_is_told(tmp_path: Path) -> None:
+    clocks = "<clocks><sm_clock>345 MHz</sm_clock></clocks><max_clocks><sm_clock>1980 MHz</sm_clock></max_clocks>"
+    slow = WELL.replace("<processes>", f"<performance_state>P0</performance_state>{clocks}<processes>")
+    assert found(tmp_path, query(slow, WELL)) == {"gpu-throttled"}
+
+
 def test_the_evidence_names_the_file_that_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "smi.xml"
     path.write_text(query(WELL, ILL))

@@ -14,6 +14,8 @@ MEMORY_MIB = 2048.0  # the driver itself keeps several hundred
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
+    if not (facts.snapshot.live or facts.snapshot.taken):
+        return  # whose output somebody saved may have run his job then
     for gpu in facts.snapshot.gpus:
         computing = [each for each in gpu.processes if each.compute]
         loaded = (gpu.utilisation_percent or 0) > LOAD_PERCENT
