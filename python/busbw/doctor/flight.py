@@ -103,6 +103,8 @@ def _call(raw: Any) -> Call | None:
     if not isinstance(number, int) or raw.get("is_p2p"):
         return None
     group = raw.get("process_group", raw.get("pg_name", raw.get("pg_id", 0)))
+    if isinstance(group, list) and len(group) == 2:  # its name and what it is for
+        group = f"{group[0]} ({group[1]})" if group[1] else group[0]
     return Call(
         _public(str(group)[:80]), number, _public(str(raw.get("profiling_name", "?"))[:80]),
         str(raw.get("state", "?"))[:20], str(raw.get("input_sizes", ""))[:120],

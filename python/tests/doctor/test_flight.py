@@ -23,6 +23,16 @@ def test_the_rank_that_made_fewer_calls_lags() -> None:
     assert title.startswith("rank 3 lags in process group 0") and "others have 7" in title
 
 
+@pytest.mark.parametrize(("group", "words"), [(["0", "default_pg"], "0 (default_pg)"), (["7", ""], "7"), ("8", "8")])
+def test_a_group_is_told_by_its_name_and_purpose(group: object, words: str) -> None:
+    files = []
+    for rank in range(3):
+        dump = json.loads(flight(rank, 7 - (rank == 1)).text or "")
+        dump["entries"] = [{**each, "process_group": group} for each in dump["entries"]]
+        files.append(TextFile(f"nccl_trace_rank_{rank}", json.dumps(dump)))
+    assert said(*files)[0].startswith(f"rank 1 lags in process group {words}:")
+
+
 @pytest.mark.parametrize(("name", "size"), [("nccl:broadcast", 1024), ("nccl:all_reduce", 8)])
 def test_a_collective_that_differs_is_named_with_its_rank(name: str, size: int) -> None:
     [title] = said(flight(0, 5), flight(1, 5, name, size), flight(2, 5))
