@@ -19,7 +19,7 @@ from busbw.doctor.flight import looks_like
 from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, tells_fault
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
-from busbw.doctor.snapshot import Snapshot, TextFile
+from busbw.doctor.snapshot import SAVED, Snapshot, TextFile
 from busbw.importers import import_path
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
@@ -89,7 +89,7 @@ def bundles_of(names: Sequence[str]) -> list[str]:
 
 def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot, tuple[Record, ...]]:
     """The snapshot that the files make, added to `base` where there is one; UserError names a file that is unfit."""
-    snapshot = base or Snapshot("saved files")
+    snapshot = base or Snapshot(SAVED)
     records: tuple[Record, ...] = ()
     for name in inputs.files:
         snapshot, more = _add(snapshot, name)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from busbw.machine.topology.gpu_state import Driver, GpuState
 from busbw.machine.topology.model import Machine
 
+SAVED = "saved files"
+"""The source of a snapshot that is put together from files, each of its own time."""
 SCHEMA = 1
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.snapshot import SAVED
 from busbw.machine.topology.gpu_state import GpuState
 
 NAME = "gpu-busy"
@@ -14,8 +15,8 @@ MEMORY_MIB = 2048.0  # the driver itself keeps several hundred
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    if not (facts.snapshot.live or facts.snapshot.taken):
-        return  # whose output somebody saved may have run his job then
+    if facts.snapshot.source == SAVED:
+        return  # who saved the output may have run his job then
     for gpu in facts.snapshot.gpus:
         computing = [each for each in gpu.processes if each.compute]
         loaded = (gpu.utilisation_percent or 0) > LOAD_PERCENT
