@@ -169,7 +169,7 @@ void Group::ending() {
     if (one.rank->row) one.rank->row->in_group_end.store(1, std::memory_order_relaxed);
 }
 
-void Group::ended(bool worked) {
+void Group::ended(bool worked, int error) {
   if (this_thread.groups == 0 || --this_thread.groups > 0) return;
   this_thread.group = 0;
   for (Timed* one : std::exchange(timed_, {})) end_time(one, worked);
@@ -177,6 +177,7 @@ void Group::ended(bool worked) {
   const std::uint64_t now = Recording::now_ns();
   for (const Calls& one : std::exchange(calls_, {})) {
     if (one.rank->row) one.rank->row->in_group_end.store(0, std::memory_order_relaxed);
+    if (one.rank->row && is_failure(error)) one.rank->row->last_error = error;
     Recording::count_as_returned(one.rank->row, one.calls, now);
   }
   for (const NewRank& one : std::exchange(made_, {})) enter(one);

@@ -5,7 +5,6 @@
 // clang-format off
 BUSBW_FORWARDED_FUNCTIONS(BUSBW_FORWARD)
 BUSBW_FORWARD(ncclCommFinalize)
-BUSBW_FORWARD(ncclCommGetAsyncError)
 BUSBW_FORWARD(ncclCommWindowRegister)
 BUSBW_FORWARD(ncclCommWindowDeregister)
 BUSBW_FORWARD(mscclLoadAlgo)

@@ -98,6 +98,9 @@ constexpr std::size_t pulses_at = 1024;
 constexpr std::size_t most_pulses = 96;
 static_assert(pulses_at + most_pulses * sizeof(Pulse) <= header_bytes);
 
+// NCCL's codes but for ncclSuccess and ncclInProgress.
+constexpr bool is_failure(int result) { return result != 0 && result != 7; }
+
 enum class Made : std::uint32_t { none = 0, init = 1, init_all = 2, split = 3, shrink = 4, grow = 5 };
 enum class Ended : std::uint32_t { alive = 0, destroyed = 1, aborted = 2, revoked = 3 };
 

@@ -306,7 +306,7 @@ Ticket Recording::begin(Communicator* on, const Given& given, std::uint64_t now)
 }
 
 void Recording::end(const Ticket& ticket, int result, bool counts_as_returned, std::uint64_t now) {
-  const bool failed = result != ncclSuccess && result != ncclInProgress;
+  const bool failed = is_failure(result);
   if (ticket.call) {
     const std::uint64_t how =
         ticket.how | (failed ? std::uint64_t(flag_failed) << 13 : 0) |

@@ -72,9 +72,17 @@ void tell_of_other(const char* path, const char* why) {
 
 bool has(const void* symbols, const char* name) { return defines(*static_cast<const ElfSymbols*>(symbols), name); }
 
+// What the user names is NCCL whatever its file is called. Our CPU library is one to be recorded, and to no other
+// library of ours: it works in host memory.
+bool stands_for_nccl(const char* path) {
+  const char* file = last_part(path);
+  return is_name_of_nccl(file) || (real_is_given && is_same_file(path, real)) ||
+         (std::strcmp(file, "libbusbw_cpu.so") == 0 && std::strcmp(last_part(front), "libbusbw_record.so") == 0);
+}
+
 // Whether the loader shall take the shim for this file.
 bool takes_shim(const char* path) {
-  if (!is_name_of_nccl(last_part(path)) || !fits_this_process(path)) return false;
+  if (!stands_for_nccl(path) || !fits_this_process(path)) return false;
   if (is_same_file(path, front) || is_same_file(path, shim)) return false;
   if (real_is_given) return true;
   if (shim_is_open) {
@@ -115,10 +123,10 @@ AUDIT unsigned int la_objopen(link_map* map, Lmid_t space, std::uintptr_t* cooki
   const char* path = map->l_name;
   if (!path || !*path || space < 0 || space >= namespaces) return 0;
   // Found on a search path, the shim goes by the name of the file that was asked for.
-  if (is_name_of_nccl(last_part(path)) && needs(map, name_of_front)) {
+  if (needs(map, name_of_front)) {
     *cookie = the_shim;
     shim_is_open = pairs[space].shim = true;
-  } else if (is_name_of_nccl(last_part(path)) && !pairs[space].shim && space != LM_ID_BASE) {
+  } else if (stands_for_nccl(path) && !pairs[space].shim && space != LM_ID_BASE) {
     tell_of_other(path, "dlmopen opens it by its path, of which the loader tells nobody");
   } else if (std::strcmp(path, front) == 0) {
     *cookie = the_front;
@@ -128,7 +136,7 @@ AUDIT unsigned int la_objopen(link_map* map, Lmid_t space, std::uintptr_t* cooki
     *cookie = the_real;
     pairs[space].real = map;
     pairs[space].done = false;
-  } else if (!is_name_of_nccl(last_part(path)) && exports(map, "ncclCommInitRank")) {
+  } else if (!stands_for_nccl(path) && exports(map, "ncclCommInitRank")) {
     tell_of_other(path, "it has an NCCL, or what stands for one, of its own");
   }
   return 0;

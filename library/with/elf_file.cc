@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <initializer_list>
 
 namespace busbw::with {
 namespace {
@@ -22,9 +23,10 @@ const char* last_part(const char* path) {
 }
 
 bool is_name_of_nccl(const char* file) {
-  static constexpr char start[] = "libnccl";
-  if (std::strncmp(file, start, sizeof start - 1) != 0) return false;
-  const char* rest = file + sizeof start - 1;
+  const char* rest = nullptr;
+  for (const char* start : {"libnccl", "librccl"})
+    if (std::strncmp(file, start, std::strlen(start)) == 0) rest = file + std::strlen(start);
+  if (!rest) return false;
   if (*rest == '-') {
     const char* hash = ++rest;
     while (is_hex(*rest)) ++rest;

@@ -49,7 +49,19 @@ TEST(EveryName, OfNcclUpToTheNewestIsThereByBothOfItsNames) {
     EXPECT_NE(::dlsym(library, name), nullptr) << name;
 }
 
-// In a process of its own: the recorder finds one library behind it for good.
+// In a process of its own: the recorder finds one library behind it for good. Fills the folder.
+void in_a_process_over(const char* nccl, const Folder& folder, void (*work)()) {
+  ::setenv("BUSBW_REAL_NCCL", nccl, 1);
+  ::setenv("BUSBW_RECORD_DIR", folder.path.c_str(), 1);
+  const pid_t child = ::fork();
+  if (child == 0) work();
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ::unsetenv("BUSBW_REAL_NCCL");
+  ::unsetenv("BUSBW_RECORD_DIR");
+  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 void use_rccl() {
   const auto at = [](std::uintptr_t number) { return reinterpret_cast<void*>(number); };
   void* library = ::dlopen(recorder.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -81,21 +93,33 @@ void use_rccl() {
 
 TEST(Rccl, ItsOwnCallsAreRecordedAndArriveWhole) {
   const Folder folder;
-  ::setenv("BUSBW_REAL_NCCL", BUSBW_TEST_FAKE_RCCL, 1);
-  ::setenv("BUSBW_RECORD_DIR", folder.path.c_str(), 1);
-  const pid_t child = ::fork();
-  if (child == 0) use_rccl();
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ::unsetenv("BUSBW_REAL_NCCL");
-  ::unsetenv("BUSBW_RECORD_DIR");
-  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  in_a_process_over(BUSBW_TEST_FAKE_RCCL, folder, use_rccl);
   const File file(folder.path);
   std::ostringstream found;
   for (std::uint64_t n = 1; n <= file.header().calls; ++n)
     found << int(File::kind(file.call(n))) << ":" << File::count(file.call(n)) << " ";
   EXPECT_EQ(found.str(), "1:100 6:50 14:7 15:7 ");
   EXPECT_EQ(file.row(0).collectives, 2U) << "calls with counts of their own are not compared between ranks";
+}
+
+void ask_for_errors() {
+  void* library = ::dlopen(recorder.c_str(), RTLD_NOW | RTLD_LOCAL);
+  for (const int ranks : {2, 99}) {
+    ncclComm_t comm = nullptr;
+    ncclResult_t error = ncclSuccess;
+    reinterpret_cast<ncclCommInitRank_t*>(::dlsym(library, "ncclCommInitRank"))(&comm, ranks, {}, 1);
+    reinterpret_cast<ncclCommGetAsyncError_t*>(::dlsym(library, "ncclCommGetAsyncError"))(comm, &error);
+    if (error != (ranks == 2 ? ncclInProgress : ncclRemoteError)) ::_exit(2);
+  }
+  ::_exit(0);
+}
+
+TEST(Errors, ThatTheProgramAsksForLaterAreKept) {
+  const Folder folder;
+  in_a_process_over(BUSBW_TEST_FAKE_RCCL, folder, ask_for_errors);
+  const File file(folder.path);
+  EXPECT_EQ(file.row(0).last_error, 0) << "a call that is under way has not failed";
+  EXPECT_EQ(file.row(1).last_error, int(ncclRemoteError));
 }
 
 }  // namespace

@@ -51,6 +51,10 @@ EXPORT ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) {
   return *rank = reinterpret_cast<Rank*>(comm)->rank, ncclSuccess;
 }
 EXPORT ncclResult_t ncclCommCuDevice(ncclComm_t, int* device) { return *device = 0, ncclSuccess; }
+// A communicator of 99 ranks has failed.
+EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  return *error = reinterpret_cast<Rank*>(comm)->ranks == 99 ? ncclRemoteError : ncclInProgress, ncclSuccess;
+}
 EXPORT ncclResult_t ncclGroupStart() { return ++depth, ncclSuccess; }
 EXPORT ncclResult_t ncclGroupEnd() {
   if (--depth > 0) return ncclSuccess;

@@ -105,11 +105,17 @@ TEST(With, ALibraryWithAnNcclOfItsOwnIsTold) {
   EXPECT_TRUE(contains(done.output, "calls go to libbusbw_cpu.so")) << done.output;
 }
 
+TEST(With, ALibraryThatTheUserNamesIsNcclWhateverItsFileIsCalled) {
+  const Finished done = opened("local", BUSBW_TEST_CPU_LIBRARY, "BUSBW_REAL_NCCL=" BUSBW_TEST_CPU_LIBRARY);
+  EXPECT_TRUE(contains(done.output, "calls go to libbusbw_gpu.so")) << done.output;
+}
+
 TEST(NamesOfNccl, AreToldFromItsPlugins) {
-  for (const char* name : {"libnccl.so", "libnccl.so.2", "libnccl.so.2.28.9", "libnccl-3f6a2b1c.so.2"})
+  for (const char* name :
+       {"libnccl.so", "libnccl.so.2", "libnccl.so.2.28.9", "libnccl-3f6a2b1c.so.2", "librccl.so.1", "librccl.so"})
     EXPECT_TRUE(is_name_of_nccl(name)) << name;
   for (const char* name : {"libnccl-net.so", "libnccl-profiler-example.so", "libnccl_static.a", "libnccl.sock",
-                           "libncclx.so", "nccl.so", "libnccl-tuner.so.2", ""})
+                           "libncclx.so", "librccl-net.so", "nccl.so", "libnccl-tuner.so.2", ""})
     EXPECT_FALSE(is_name_of_nccl(name)) << name;
 }
 

@@ -71,15 +71,20 @@ class Ends:
                     self._forget(descriptor)
 
 
-def ended_first(members: Sequence[Member], at_ns: Mapping[Hashable, int]) -> Verdict | None:
-    """The process that ended before all others without going through its exit, as by a signal."""
+def first_of(members: Sequence[Member], at_ns: Mapping[Hashable, int]) -> tuple[Member | None, int]:
+    """Whose process ended before all others', and how long before the next; None where that is not known."""
     known = sorted(
         (at_ns[each.process.key], number) for number, each in enumerate(members) if each.process.key in at_ns
     )
-    if len(known) < 2 or len(known) < len(members):
-        return None
-    first, before_ns = members[known[0][1]], known[1][0] - known[0][0]
-    if first.process.state != GONE or before_ns < MARGIN_NS:
+    if len(known) < 2 or len(known) < len(members) or known[1][0] - known[0][0] < MARGIN_NS:
+        return None, 0
+    return members[known[0][1]], known[1][0] - known[0][0]
+
+
+def ended_first(members: Sequence[Member], at_ns: Mapping[Hashable, int]) -> Verdict | None:
+    """The process that ended before all others without going through its exit, as by a signal."""
+    first, before_ns = first_of(members, at_ns)
+    if first is None or first.process.state != GONE:
         return None
     text = (
         f"{first} ended first, without a word, as by a signal, {before_ns / 1e6:,.0f} ms before the next rank of "

@@ -69,14 +69,17 @@ def messages_to_itself(groups: Iterable[Sequence[Member]]) -> Verdict | None:
     return None
 
 
-def uneven_messages(groups: Mapping[int, Sequence[Member]]) -> Verdict | None:
+def uneven_messages(groups: Mapping[int, Sequence[Member]], *, have_failed: bool = False) -> Verdict | None:
     """A rank whose messages are more or fewer than its peers': it has a part in all that do not match.
 
-    Where none has, ranks wait for each other in a chain, and others tell its root.
+    Where none has, ranks wait for each other in a chain, and others tell its root. `have_failed`: nobody waits any
+    more, but some got an error of NCCL.
     """
     for members in groups.values():
         uneven = [pair for pair in _pairs(members) if len(pair.sent) != len(pair.received)]
         waiting = [pair for pair in uneven if pair.sender.process.gpus or pair.sender.inside or pair.receiver.inside]
+        if have_failed:
+            waiting = [pair for pair in uneven if pair.sender.row.last_error or pair.receiver.row.last_error]
         in_all = [
             each
             for each in members

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from busbw.watch.circles import circle, unmatched
 from busbw.watch.departed import departed, departed_early, left_early, survivors, with_departed
-from busbw.watch.ends import ended_first
+from busbw.watch.ends import ended_first, first_of
 from busbw.watch.exchanges import messages_to_itself, uneven_messages, unlike_messages
 from busbw.watch.making import in_making, twice_the_same, unlike_sizes
 from busbw.watch.members import (
@@ -32,6 +32,8 @@ from busbw.watch.recording import Shape
 from busbw.watch.stuck import all_called, not_known_to_end, of_open_group, of_unended_group, unanswered
 
 _UNKNOWN: Mapping[Hashable, int] = {}
+_REMOTE_ERROR = 6
+"""ncclRemoteError: a peer is gone."""
 
 
 def waits(processes: Sequence[Process]) -> bool:
@@ -120,9 +122,12 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
                 f"rank {first.row.rank} went on to #{first.row.collectives:,}, {first.row.last}."
             )
             return Verdict("ended", tuple(member.row.rank for member in late), sentence(text), accused(late))
-    return _first(
-        _died(members, processes) or _left(members) or ended_first(members, ended_ns) for members in groups.values()
+    found = _first(
+        _left(members, ended_ns) or _died(members, processes, ended_ns) or ended_first(members, ended_ns)
+        for members in groups.values()
     )
+    with_over = {key: with_departed(processes, members) for key, members in groups.items()}
+    return found or uneven_messages(with_over, have_failed=True)
 
 
 def _all_go_on(members: Sequence[Member]) -> bool:
@@ -137,7 +142,9 @@ def _end_of(member: Member) -> str:
     return ", which has exited" if member.process.state == EXITED else ", which has ended without a word"
 
 
-def _died(members: Sequence[Member], processes: Sequence[Process]) -> Verdict | None:
+def _died(
+    members: Sequence[Member], processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
+) -> Verdict | None:
     """Fewer than half of the processes have ended without going through their exit, as by a signal.
 
     Or more, where NCCL gave an error to all others and to none of them: a launcher ends ranks that have none, too, but
@@ -148,15 +155,29 @@ def _died(members: Sequence[Member], processes: Sequence[Process]) -> Verdict | 
     known = all((member.process.key in failed) != (member.process.state == GONE) for member in members)
     if not dead or len(dead) == len(members) or (2 * len(dead) >= len(members) and not known):
         return None
+    # Who ended later was ended by the launcher.
+    first, _ = first_of(dead, ended_ns)
+    dead = [first] if first else dead
     who = "; ".join(f"{member} ended without a word, its last call {_place(member)}" for member in dead[:8])
-    text = f"{sentence(who)}. The other ranks of {name_of(members)} went through their exit."
-    return Verdict(GONE, tuple(member.row.rank for member in dead), text, accused(dead))
+    rest = "" if first else f" The other ranks of {name_of(members)} went through their exit."
+    return Verdict(GONE, tuple(member.row.rank for member in dead), f"{sentence(who)}.{rest}", accused(dead))
 
 
-def _left(members: Sequence[Member]) -> Verdict | None:
-    """Fewer than half of the processes have exited without an error from NCCL, and all others got one."""
-    fine = [member for member in members if member.row.last_error == 0]
-    if not fine or 2 * len(fine) >= len(members) or any(member.process.state == RUNNING for member in fine):
+def _left(members: Sequence[Member], ended_ns: Mapping[Hashable, int]) -> Verdict | None:
+    """Processes that exited between calls without an error from NCCL, while the others got one.
+
+    Those of the others that got none have to have ended later, as by their launcher. Half of the processes or more are
+    none that left, but where there is only one, and NCCL said to the other that its peer is gone.
+    """
+    fine = [each for each in members if each.row.last_error == 0 and not each.inside and each.process.state == EXITED]
+    failed = [each for each in members if each.row.last_error]
+    killed = [each for each in members if each not in fine and each not in failed]
+    is_only_one = len(fine) == 1 and all(each.row.last_error == _REMOTE_ERROR for each in failed)
+    if not fine or not failed or (2 * len(fine) >= len(members) and not is_only_one):
+        return None
+    if any(each.process.state not in {EXITED, GONE} for each in members):
+        return None
+    if killed and first_of([*fine, *killed], ended_ns)[0] not in fine:
         return None
     who = "; ".join(f"{member}, its last call {_place(member)}" for member in fine[:8])
     text = f"{sentence(who)}: it exited while the other ranks of {name_of(members)} got an error from NCCL."

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from snapshots import process, row
@@ -48,6 +49,36 @@ def test_where_the_order_does_not_tell_nobody_is_named(states, times):
     assert said(states, times) is None
 
 
+def mixed(times_ms):
+    """Rank 3 exits between calls, rank 2 is within one and has no error, ranks 0 and 1 get one."""
+    members = [
+        process(rank, replace(row(rank, 11, inside=rank == 2), last_error=6 * (rank < 2)),
+                state=GONE if rank == 2 else EXITED)
+        for rank in range(4)
+    ]  # fmt: skip
+    return after_the_end(members, {each.key: at * MS for each, at in zip(members, times_ms, strict=False)})
+
+
+def test_who_exits_is_told_from_whom_the_launcher_ends_by_the_order():
+    left = mixed((50, 50, 90, 10))
+    assert left is not None and (left.cause, left.ranks) == (EXITED, (3,))
+    for times in ((50, 50, 10, 90), ()):
+        killed = mixed(times)
+        assert killed is not None and (killed.cause, killed.ranks) == (GONE, (2,))
+
+
+def test_of_several_that_ended_without_a_word_the_first_one_is_named():
+    members = [
+        process(rank, replace(row(rank, 11, inside=rank < 2, ranks=6), last_error=6 * (rank >= 2)),
+                state=GONE if rank < 2 else EXITED)
+        for rank in range(6)
+    ]  # fmt: skip
+    verdict = after_the_end(members, {members[0].key: 90 * MS, members[1].key: 10 * MS})
+    assert verdict is not None and (verdict.cause, verdict.ranks) == (GONE, (1,))
+    both = after_the_end(members)
+    assert both is not None and both.ranks == (0, 1)
+
+
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no pidfd here")
 def test_the_kernel_tells_the_order_in_which_processes_end():
     ends = Ends()
@@ -58,10 +89,9 @@ def test_the_kernel_tells_the_order_in_which_processes_end():
             ends.follow(number, job.pid)
         for number in (1, 0, 2):
             jobs[number].send_signal(signal.SIGKILL)
-            time.sleep(0.02)
-        end = time.monotonic() + 10
-        while len(ends.at_ns) < 3 and time.monotonic() < end:
-            time.sleep(0.01)
+            end = time.monotonic() + 10
+            while number not in ends.at_ns and time.monotonic() < end:
+                time.sleep(0.01)
         assert sorted(ends.at_ns, key=ends.at_ns.__getitem__) == [1, 0, 2]
     finally:
         for job in jobs:

@@ -283,7 +283,13 @@ def test_of_two_processes_the_one_that_ended_without_a_word_is_named_if_nccl_tol
     assert (verdict.cause, verdict.ranks) == (GONE, (1,))
     # The one may have been ended by its own watchdog after the other had left.
     assert after(EXITED, GONE) is None
-    assert after(EXITED, GONE, errors=(0, 6)) is None
+
+
+def test_of_two_processes_the_one_that_exited_is_named_if_nccl_told_the_other_that_its_peer_is_gone() -> None:
+    for end in (EXITED, GONE):
+        verdict = after(EXITED, end, errors=(0, 6))
+        assert verdict is not None and (verdict.cause, verdict.ranks) == (EXITED, (0,))
+    assert after(EXITED, EXITED, errors=(0, 4)) is None, "it may have failed by itself"
 
 
 def test_a_process_that_left_without_an_error_of_its_own_is_named_after_the_end() -> None:
