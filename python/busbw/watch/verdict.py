@@ -315,21 +315,26 @@ def _crossed(
 ) -> Verdict | None:
     """Two processes, each inside a call on the communicator for which the other one is late.
 
-    Of those that may have left a call out it is the fewer ones, and else the one that did what it never did before.
+    Of those that may have left a call out it is the one that did what it never did before, where most ranks that wait
+    did not. Else it is the fewer ones, and of as many such a one.
     """
     found = list(_crossings(groups, behind, now_ns))
-    fewest = [each for each in found if len(each[1].ranks) == len(found[0][1].ranks)]
+    new = [verdict for member, verdict, _ in found if member.process.is_new_turn]
+    waiting = {m.process.key: m.process.is_new_turn for members in groups.values() for m in members if m.waiting}
+    if new and 2 * sum(waiting.values()) < len(waiting):
+        return new[0]
+    fewest = [(member, verdict) for member, verdict, late in found if late == found[0][2]]
     return next((verdict for member, verdict in fewest if member.process.is_new_turn), found[0][1] if found else None)
 
 
 def _crossings(
     groups: Mapping[int, Sequence[Member]], behind: Mapping[int, Sequence[Member]], now_ns: int
-) -> Iterator[tuple[Member, Verdict]]:
+) -> Iterator[tuple[Member, Verdict, int]]:
+    """Who may have left a call out, what that is, and how many are late for it."""
     for key, late in sorted(behind.items(), key=lambda item: len(item[1])):
         for member in late:
             for other_key, other_late in behind.items():
-                there = elsewhere(groups, member, newest_too=True)
-                mine = next((m for m in there if m.row.identity == other_key), None)
+                mine = _waits_on(groups, member, other_key)
                 theirs = [m for m in groups[key] if m.waiting and any(m.process is o.process for o in other_late)]
                 if other_key == key or mine is None or not theirs:
                     continue
@@ -340,7 +345,14 @@ def _crossings(
                     f"while rank {', '.join(str(m.row.rank) for m in theirs[:8])} waits in #{wanted:,} of the former, "
                     f"{theirs[0].row.last}. {sentence(last_of(member, now_ns))}."
                 )
-                yield member, Verdict("order", tuple(m.row.rank for m in late), text, accused(late))
+                # The others that are late wait for this one somewhere else.
+                alike = [each for each in late if each is member or _waits_on(groups, each, other_key)]
+                yield member, Verdict("order", tuple(m.row.rank for m in alike), text, accused(alike)), len(late)
+
+
+def _waits_on(groups: Mapping[int, Sequence[Member]], member: Member, key: int) -> Member | None:
+    """This rank in a call of another communicator."""
+    return next((each for each in elsewhere(groups, member, newest_too=True) if each.row.identity == key), None)
 
 
 def _did_not_call(member: Member, members: Sequence[Member], late: Sequence[Member], now_ns: int) -> Verdict:

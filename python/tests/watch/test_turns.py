@@ -20,7 +20,7 @@ from busbw.watch.arrivals import Tail, _Clock
 from busbw.watch.late import _Noise
 from busbw.watch.live import Follower, Watcher
 from busbw.watch.makings import Making
-from busbw.watch.processes import EXITED, GONE, RUNNING, is_new_turn, snapshot
+from busbw.watch.processes import EXITED, GONE, RUNNING, Process, is_new_turn, snapshot
 from busbw.watch.recording import Recording, find
 from busbw.watch.summary import summarise, who_waits
 from busbw.watch.verdict import judge, waits
@@ -40,6 +40,26 @@ def test_of_two_that_wait_for_each_other_the_one_that_did_what_it_never_did_is_n
         verdict = judge([replace(each, is_new_turn=each.pid == 1000 + odd) for each in processes], NOW)
         assert verdict is not None
         assert (verdict.cause, verdict.accused) == ("order", (("node", 1000 + odd),))
+
+
+def test_a_rank_that_calls_once_more_is_named_though_more_ranks_are_late_for_it() -> None:
+    """Of two rows of four, rank 0 waits in a second call on its column; its row waits for it, the other for them all."""
+
+    def job(*new: int) -> list[Process]:
+        ranks = []
+        for rank in range(8):
+            world = row(rank, 10 if rank > 3 else 9, inside=rank > 3, ranks=8)
+            along = row(rank % 4, 21 if 0 < rank < 4 else 20, inside=0 < rank < 4, identity=2 + rank // 4)
+            column = row(rank // 4, 51 if rank == 0 else 50, inside=rank == 0, identity=4 + rank % 4, ranks=2)
+            ranks.append(replace(process(rank, world, along, column), is_new_turn=rank in new))
+        return ranks
+
+    verdict = judge(job(0), NOW)
+    assert verdict is not None and (verdict.cause, verdict.accused) == ("order", (("node", 1000),))
+    assert "rank 0 (node, pid 1000) has left out #10 of the communicator of 8 ranks" in verdict.text
+    # A step that comes for the first time is new to most, and no fault of theirs.
+    verdict = judge(job(0, 4, 5, 6, 7), NOW)
+    assert verdict is not None and verdict.accused == (("node", 1004),)
 
 
 def test_a_turn_is_new_that_never_came_though_it_might_have() -> None:
