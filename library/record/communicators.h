@@ -69,8 +69,8 @@ class Group {
   void started();
   // Before the library's own: calls of the outermost group are made by it.
   void ending();
-  // `worked`: the library has given its work to the GPU. An error is told of all its communicators: of which it is, NCCL
-  // does not say.
+  // `worked`: the library has given its work to the GPU. An error is told of all its communicators: of which it is,
+  // NCCL does not say.
   void ended(bool worked, int error = ncclSuccess);
   void add(Rank* rank);
   // Its end is that of the group.

@@ -167,8 +167,10 @@ class Watching:
 
     def _ask(self, verdict: Verdict) -> None:
         """Where the accused processes are, and a signal to all where that was wanted."""
-        here = [head for each in self.watcher.recordings.values() if is_here(head := each.header()) and not head.ended]
-        lines = stacks([head for head in here if (head.host, head.pid) in verdict.accused])
+        there = [head for each in self.watcher.recordings.values() if is_here(head := each.header())]
+        # One that is on its way through its exit may hang there.
+        lines = stacks([head for head in there if (head.host, head.pid) in verdict.accused])
+        here = [head for head in there if not head.ended]
         for _, line in lines:
             self._say(line)
         self.tell_of_hardware(verdict)

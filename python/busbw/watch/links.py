@@ -19,7 +19,7 @@ _MAX_TABLE = 4 << 20
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
 # Numbers of read, recvfrom and recvmsg; the first argument is the descriptor.
 _READS = {"x86_64": (0, 45, 47), "aarch64": (63, 207, 212)}.get(platform.machine(), ())
-_ESTABLISHED = "01"
+_ESTABLISHED, _LISTENS = "01", "0A"
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,18 @@ def links_of(pid: int) -> tuple[Link, ...]:
                     if queued or link.again or is_waited_for:
                         found.append(link)
     return tuple(sorted(found, key=lambda link: (-link.again, -link.queued, link.remote))[:MAX_LINKS])
+
+
+def connection_of(pid: int, inode: str) -> str:
+    """Both ends of one socket for TCP in words; "" where it is another, or /proc does not tell."""
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for words in _rows(Path(f"/proc/{pid}/net/{table}")):
+            with suppress(ValueError, IndexError, OSError, struct.error):
+                if words[9] == inode:
+                    local, remote = (_address(word, family) for word in words[1:3])
+                    listens = words[3] == _LISTENS
+                    return f"a socket that listens at {local}" if listens else f"the connection {local} to {remote}"
+    return ""
 
 
 def _sockets(pid: int) -> Mapping[int, str]:

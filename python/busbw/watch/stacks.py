@@ -1,10 +1,11 @@
-"""Where a process that holds the job up stands: its Python stack by py-spy, else what the kernel says."""
+"""Where a process that holds the job up stands: in the kernel and in C, and its Python stack by py-spy."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,20 +13,33 @@ from busbw.base.programs import ask
 from busbw.base.sentences import visible
 from busbw.watch.processes import GONE, state_of
 from busbw.watch.recording import Header
+from busbw.watch.threads import threads_of
+from busbw.watch.unwind import Images, Unwinder
 
 MAX_PROCESSES = 8
 MAX_LINES = 40
+_MAX_THREADS, _MAX_FRAMES = 4, 16
+_LINE, _NAME = 400, 60
 _LIMIT_S = 5.0
+_OURS = "busbw"
+"""How names of the recorder's threads begin."""
+_INTERPRETER = "_PyEval_EvalFrame"
+_BEHIND = " < "
+_WOULD_SHOW = " (py-spy would show its Python stack)"
 
 
 def stacks(headers: Sequence[Header]) -> list[tuple[int, str]]:
     """Lines on each of these processes of this host that is still there, with its pid."""
     found: list[tuple[int, str]] = []
-    for header in headers[:MAX_PROCESSES]:
-        if state_of(header.pid, header.process_start) == GONE:
-            continue
-        lines = _by_py_spy(header.pid) or _by_the_kernel(header.pid)
-        found += [(header.pid, f"pid {header.pid}: {visible(line)[:200]}") for line in lines[:MAX_LINES]]
+    until = time.monotonic() + _LIMIT_S
+    with Images() as images:
+        for header in headers[:MAX_PROCESSES]:
+            if state_of(header.pid, header.process_start) == GONE:
+                continue
+            lines = _by_the_kernel(header.pid, images, until)
+            if python := _by_py_spy(header.pid):
+                lines = [line.removesuffix(_WOULD_SHOW) for line in lines] + python
+            found += [(header.pid, f"pid {header.pid}: {visible(line)[:_LINE]}") for line in lines[:MAX_LINES]]
     return found
 
 
@@ -38,15 +52,31 @@ def _by_py_spy(pid: int) -> list[str]:
     return [line for line in done.stdout.splitlines() if line.strip()] if done.returncode == 0 else []
 
 
-def _by_the_kernel(pid: int) -> list[str]:
-    """The kernel function that the first thread waits in."""
-    try:
-        with Path(f"/proc/{pid}/wchan").open("rb") as file:
-            where = file.read(100).decode(errors="replace")
-    except OSError:
-        return []
-    what = "it runs, or the kernel does not say where it waits" if where in ("", "0") else f"it waits in {where}"
-    return [f"{what} (py-spy would show its Python stack)"]
+def _by_the_kernel(pid: int, images: Images, until: float) -> list[str]:
+    """What the first thread and a few others do, each with its C stack, as far as that may be read, and in time."""
+    threads = [each for each in threads_of(pid) if not each.name.startswith(_OURS)]
+    lines = []
+    with Unwinder(pid, images) as unwinder:
+        for thread in threads[:_MAX_THREADS]:
+            in_time = thread.at and time.monotonic() < until
+            names = unwinder.frames(thread.stack, thread.at) if in_time else []
+            shown = _of_the_program(names)
+            who = "" if thread.number == pid else f"thread {thread.number} ({thread.name}): "
+            more = _WOULD_SHOW if any(map(_is_python, (*names, thread.name))) else ""
+            lines.append(f"{who}{thread.what}{f': {_BEHIND.join(shown)}' if shown else ''}{more}")
+    if len(threads) > _MAX_THREADS:
+        lines.append(f"{len(threads) - _MAX_THREADS} more threads are not shown")
+    return lines
+
+
+def _of_the_program(names: Sequence[str]) -> list[str]:
+    """Without what is the same below every Python program, and without those that start any program."""
+    end = next((at + 1 for at, name in enumerate(names) if name.startswith(_INTERPRETER)), len(names))
+    return [name[:_NAME] for name in names[: min(end, _MAX_FRAMES)] if name != "__libc_start_main"]
+
+
+def _is_python(name: str) -> bool:
+    return name.startswith((_INTERPRETER, "python", "[libpython", "[python"))
 
 
 def signal_all(headers: Iterable[Header]) -> str:

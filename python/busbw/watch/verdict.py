@@ -142,9 +142,7 @@ def _end_of(member: Member) -> str:
     return ", which has exited" if member.process.state == EXITED else ", which has ended without a word"
 
 
-def _died(
-    members: Sequence[Member], processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
-) -> Verdict | None:
+def _died(members: Sequence[Member], processes: Sequence[Process], ended_ns: Mapping[Hashable, int]) -> Verdict | None:
     """Fewer than half of the processes have ended without going through their exit, as by a signal.
 
     Or more, where NCCL gave an error to all others and to none of them: a launcher ends ranks that have none, too, but

@@ -43,7 +43,7 @@ def test_of_two_that_wait_for_each_other_the_one_that_did_what_it_never_did_is_n
 
 
 def test_a_rank_that_calls_once_more_is_named_though_more_ranks_are_late_for_it() -> None:
-    """Of two rows of four, rank 0 waits in a second call on its column; its row waits for it, the other for them all."""
+    """Of two rows of four, rank 0 waits in a second call on its column; its row waits for it, the other for all."""
 
     def job(*new: int) -> list[Process]:
         ranks = []
