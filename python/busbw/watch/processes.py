@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,7 +19,7 @@ from busbw.watch.recording import COLLECTIVES, Communicator, Header, Recording, 
 HISTORY = 4096
 """So many of a process's newest calls are compared with those of others."""
 MOST_OVER = 64
-_TURNS = 3
+_TURNS, _RECENT = 3, 16
 _MAX_ENVIRON = 1 << 20
 _MAX_THREADS = 1024
 RUNNING, STOPPED, TRACED, GONE, EXITED = "running", "stopped", "in a debugger", "gone", "exited"
@@ -60,8 +60,8 @@ class Process:
     pulses: Mapping[int, Pulse] = field(default_factory=dict)
     """Of each place how far the GPU has come, where it was asked since the last call there."""
     is_new_turn: bool = False
-    """Its newest collective follows one of a communicator after which none of that communicator ever came, though there
-    were several."""
+    """Lately a collective followed one of a communicator after which none of that communicator ever came else, though
+    there were several."""
     messages: Messages = NONE
     """The newest ones, where history was asked for."""
     silent_s: float = 0.0
@@ -134,11 +134,13 @@ def _history(
 
 
 def is_new_turn(places: Sequence[int]) -> bool:
-    """Whether the last of these communicators follows one that others have followed several times, and it never."""
-    if len(places) < 2:
-        return False
-    before = [after for first, after in pairwise(places[:-1]) if first == places[-2]]
-    return len(before) >= _TURNS and places[-1] not in before
+    """Whether one of the last turns from communicator to communicator came once, where others came several times.
+
+    A rank that leaves a call out, or makes one more, often comes some calls further before it waits.
+    """
+    turns, followed = Counter(pairwise(places)), Counter(places[:-1])
+    newest = pairwise(places[-_RECENT - 1 :])
+    return any(turns[turn] == 1 and followed[turn[0]] > _TURNS for turn in newest)
 
 
 def state_now(header: Header) -> str:

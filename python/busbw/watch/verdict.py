@@ -164,8 +164,8 @@ def _died(members: Sequence[Member], processes: Sequence[Process], ended_ns: Map
 def _left(members: Sequence[Member], ended_ns: Mapping[Hashable, int]) -> Verdict | None:
     """Processes that exited between calls without an error from NCCL, while the others got one.
 
-    Those of the others that got none have to have ended later, as by their launcher. Half of the processes or more are
-    none that left, but where there is only one, and NCCL said to the other that its peer is gone.
+    Those of the others that got none were ended by their launcher. Half of the processes or more are none that left, but
+    where there is only one, and NCCL said to the other that its peer is gone.
     """
     fine = [each for each in members if each.row.last_error == 0 and not each.inside and each.process.state == EXITED]
     failed = [each for each in members if each.row.last_error]
@@ -175,7 +175,10 @@ def _left(members: Sequence[Member], ended_ns: Mapping[Hashable, int]) -> Verdic
         return None
     if any(each.process.state not in {EXITED, GONE} for each in members):
         return None
-    if killed and first_of([*fine, *killed], ended_ns)[0] not in fine:
+    # They ended later, or the error came from a call to which the others did not come.
+    is_behind = max(each.row.entered for each in fine) < min(each.row.entered for each in failed)
+    first, _ = first_of([*fine, *killed], ended_ns)
+    if killed and (first not in fine if first else not is_behind):
         return None
     who = "; ".join(f"{member}, its last call {_place(member)}" for member in fine[:8])
     text = f"{sentence(who)}: it exited while the other ranks of {name_of(members)} got an error from NCCL."

@@ -49,10 +49,10 @@ def test_where_the_order_does_not_tell_nobody_is_named(states, times):
     assert said(states, times) is None
 
 
-def mixed(times_ms):
+def mixed(times_ms, last=11):
     """Rank 3 exits between calls, rank 2 is within one and has no error, ranks 0 and 1 get one."""
     members = [
-        process(rank, replace(row(rank, 11, inside=rank == 2), last_error=6 * (rank < 2)),
+        process(rank, replace(row(rank, 11, inside=rank == 2), last_error=6 * (rank < 2), entered=last if rank == 3 else 11),
                 state=GONE if rank == 2 else EXITED)
         for rank in range(4)
     ]  # fmt: skip
@@ -62,6 +62,8 @@ def mixed(times_ms):
 def test_who_exits_is_told_from_whom_the_launcher_ends_by_the_order():
     left = mixed((50, 50, 90, 10))
     assert left is not None and (left.cause, left.ranks) == (EXITED, (3,))
+    behind = mixed((), last=8)
+    assert behind is not None and behind.ranks == (3,), "it did not come to the call in which the others failed"
     for times in ((50, 50, 10, 90), ()):
         killed = mixed(times)
         assert killed is not None and (killed.cause, killed.ranks) == (GONE, (2,))

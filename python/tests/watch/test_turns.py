@@ -65,7 +65,9 @@ def test_a_rank_that_calls_once_more_is_named_though_more_ranks_are_late_for_it(
 def test_a_turn_is_new_that_never_came_though_it_might_have() -> None:
     assert is_new_turn([0, 1] * 4 + [0, 0])
     assert is_new_turn([0, 0, 0, 0, 1])
+    assert is_new_turn([0, 1] * 4 + [1, 0, 1, 0]), "some calls later too"
     assert not is_new_turn([0, 1] * 4)
+    assert not is_new_turn([0, 1] * 4 + [1] + [0, 1] * 9), "long ago"
     assert not is_new_turn([0, 1, 0, 1, 0, 0]), "two times are not several"
     assert not is_new_turn([0, 1, 2] * 4 + [0, 2, 0, 1, 2, 0, 2])
     assert not is_new_turn([])
