@@ -17,6 +17,8 @@ def departed(processes: Sequence[Process], groups: Mapping[int, Sequence[Member]
         gone = _gone(processes, key)
         if gone and any(member.inside for member in members):
             first = newest(members)
+            if more := _called_more(members, gone):
+                return more
             waiting = ", ".join(str(member.row.rank) for member in members[:_SHOWN])
             text = (
                 f"{_who(gone, now_ns)}, of {name_of(members)}, while rank {waiting} waits in "
@@ -82,6 +84,8 @@ def left_early(processes: Sequence[Process]) -> Verdict | None:
         failed = [each for each in others if each.row.last_error]
         if not failed or len(failed) < len(others):
             continue
+        if more := _called_more(failed, gone):
+            return more
         most = max(each.row.collectives for each in failed)
         early = [each for each in gone if not each.row.last_error and each.row.collectives < most]
         if early and 2 * len(early) <= len(gone) + len(others):
@@ -91,6 +95,22 @@ def left_early(processes: Sequence[Process]) -> Verdict | None:
             text = f"Of {name_of(others)} {who}, while rank {ranks} went on to #{most:,} and got an error of NCCL."
             return Verdict("departed", tuple(m.row.rank for m in early), text, accused(early))
     return None
+
+
+def _called_more(members: Sequence[Member], gone: Sequence[Member]) -> Verdict | None:
+    """Fewer ranks than have destroyed their part after one and the same call went on from there."""
+    ends = {(each.row.ended, each.row.collectives, each.row.last_error) for each in gone}
+    last = gone[0].row if gone else None
+    if len(ends) != 1 or last is None or last.ended != "destroyed" or last.last_error or len(members) >= len(gone):
+        return None
+    if any(each.row.collectives <= last.collectives for each in members):
+        return None
+    who = "; ".join(f"{each} called #{each.row.collectives:,}, {each.row.last}" for each in members[:_SHOWN])
+    text = (
+        f"{who}, of {name_of(members)}, which {len(gone)} other ranks have destroyed after #{last.collectives:,}, "
+        f"{last.last}."
+    )
+    return Verdict("more", tuple(each.row.rank for each in members), sentence(text), accused(members))
 
 
 def has_failed(process: Process) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from busbw.base.errors import UserError
@@ -131,7 +131,7 @@ def _steps(made: Plan, chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, 
     answered = _answered(chosen, kept)
     numbers = {identity: at for at, identity in enumerate(kept)}
     launched = 0
-    firsts = _firsts(chosen)
+    firsts, beside = _firsts(chosen), _beside_each_other(chosen)
     for number, rank in enumerate(chosen):
         first = firsts[rank.clock] - rank.began_ns
         taken = []
@@ -141,7 +141,7 @@ def _steps(made: Plan, chosen: Sequence[_Rank], kept: dict[int, list[tuple[int, 
                 made.left_out[why] += 1
             else:
                 taken.append(call)
-        lanes = _lanes(taken)
+        lanes = _lanes(taken, {place for place, row in rank.rows.items() if row[0] in beside})
         last: dict[int, Call] = {}
         for call in taken:
             identity = rank.rows[call.communicator][0]
@@ -190,8 +190,40 @@ def _firsts(chosen: Sequence[_Rank]) -> dict[int, int]:
     return found
 
 
-def _lanes(calls: Sequence[Call]) -> dict[int, int]:
-    """Which communicators' calls wait for each other, by place: those that share a stream or a group.
+def _beside_each_other(chosen: Sequence[_Rank]) -> set[int]:
+    """Communicators whose calls some rank made while it was in one of another: threads of the job called them.
+
+    So their order need not be the same on all ranks, and a stream does not make it where calls are done when they
+    return.
+    """
+    found: set[int] = set()
+    for rank in chosen:
+        within: Call | None = None
+        for call in rank.calls if rank.is_synchronous else ():
+            if call.group or call.host_ns is None or call.communicator not in rank.rows:
+                continue
+            if (
+                within
+                and within.communicator != call.communicator
+                and call.begun_ns < _end_of(within) - _unsure_ns(within)
+            ):
+                found |= {rank.rows[each.communicator][0] for each in (within, call)}
+            if within is None or _end_of(call) > _end_of(within):
+                within = call
+    return found
+
+
+def _end_of(call: Call) -> int:
+    return call.begun_ns + (call.host_ns or 0)
+
+
+def _unsure_ns(call: Call) -> int:
+    """Clocks of threads differ by less, and durations are kept within one in 1,024."""
+    return 10_000 + (call.host_ns or 0) // 500
+
+
+def _lanes(calls: Sequence[Call], beside: Collection[int] = ()) -> dict[int, int]:
+    """Which communicators' calls wait for each other, by place: those that share a group, or but for `beside` a stream.
 
     Streams run beside each other, so lanes may be in another order on another rank. A communicator's own calls stay in
     one lane, as their order has to be the same on all ranks.
@@ -206,7 +238,10 @@ def _lanes(calls: Sequence[Call]) -> dict[int, int]:
     before: Call | None = None
     for call in calls:
         place = ("communicator", call.communicator)
-        above[top(("stream", call.stream))] = top(place)
+        if call.communicator not in beside:
+            above[top(("stream", call.stream))] = top(place)
+        else:
+            top(place)
         # Numbers of groups come again: those of one group follow each other.
         if before and call.group and before.group == call.group:
             above[top(("communicator", before.communicator))] = top(place)

@@ -344,6 +344,7 @@ def replayed(rank: Rank, steps: list[list[Any]], *, gaps: bool, meet: Callable[[
     # Of several threads one that takes the processor keeps the others from theirs.
     exact = len(lanes) == 1 and rank.most <= (os.cpu_count() or 1)
     words: dict[str, Any] = {"gaps": gaps, "start_ns": start, "exact": exact}
+    wait_until(start, exact=exact)
     threads = [threading.Thread(target=lane.run, kwargs=words) for lane in lanes[1:]]
     for thread in threads:
         thread.start()

@@ -10,11 +10,11 @@ import time
 from dataclasses import replace
 
 import pytest
-from snapshots import process, row
+from snapshots import NOW, process, row
 
 from busbw.watch.ends import Ends
-from busbw.watch.processes import EXITED, GONE
-from busbw.watch.verdict import after_the_end
+from busbw.watch.processes import EXITED, GONE, RUNNING
+from busbw.watch.verdict import after_the_end, judge
 
 MS = 1_000_000
 
@@ -111,3 +111,25 @@ def test_a_process_that_is_no_more_is_not_followed():
     ends.follow(1, job.pid)
     assert ends.at_ns == {}
     ends.close()
+
+
+def through(rank, *, last=60):
+    """A rank that has destroyed its communicator after its last call."""
+    over = replace(row(rank, last, inside=False), ended="destroyed")
+    return replace(process(rank, state=EXITED), over=(over,))
+
+
+def test_a_rank_that_calls_once_more_than_those_that_are_through_is_named():
+    """It got an error, or waits yet; of as many ranks on both sides nobody knows who was right."""
+    failed = process(3, replace(row(3, 61, inside=False), last_error=6), state=EXITED)
+    verdict = after_the_end([*map(through, range(3)), failed])
+    assert verdict is not None and (verdict.cause, verdict.ranks) == ("more", (3,))
+    assert "Rank 3 (node, pid 1003) called #61" in verdict.text
+    assert "which 3 other ranks have destroyed after #60" in verdict.text
+    waits = process(3, row(3, 61, inside=True))
+    gone = [replace(through(rank), state=RUNNING) for rank in range(3)]
+    assert judge([*gone, waits], NOW).ranks == (3,)
+    uneven = judge([*gone[:2], replace(through(2, last=59), state=RUNNING), waits], NOW)
+    assert uneven.cause == "departed", "those that are through did not end alike"
+    half = judge([*gone[:2], process(2, row(2, 61, inside=True)), waits], NOW)
+    assert half.cause == "departed"
