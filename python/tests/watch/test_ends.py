@@ -52,10 +52,11 @@ def test_where_the_order_does_not_tell_nobody_is_named(states, times):
 def mixed(times_ms, last=11):
     """Rank 3 exits between calls, rank 2 is within one and has no error, ranks 0 and 1 get one."""
     members = [
-        process(rank, replace(row(rank, 11, inside=rank == 2), last_error=6 * (rank < 2), entered=last if rank == 3 else 11),
+        process(rank, replace(row(rank, 11, inside=rank == 2), last_error=6 * (rank < 2)),
                 state=GONE if rank == 2 else EXITED)
-        for rank in range(4)
+        for rank in range(3)
     ]  # fmt: skip
+    members.append(process(3, replace(row(3, 11, inside=False), entered=last), state=EXITED))
     return after_the_end(members, {each.key: at * MS for each, at in zip(members, times_ms, strict=False)})
 
 
