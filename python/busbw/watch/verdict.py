@@ -164,8 +164,8 @@ def _died(members: Sequence[Member], processes: Sequence[Process], ended_ns: Map
 def _left(members: Sequence[Member], ended_ns: Mapping[Hashable, int]) -> Verdict | None:
     """Processes that exited between calls without an error from NCCL, while the others got one.
 
-    Those of the others that got none were ended by their launcher. Half of the processes or more are none that left, but
-    where there is only one, and NCCL said to the other that its peer is gone.
+    Those of the others that got none were ended by their launcher. Half of the processes or more are none that left,
+    but where there is only one, and NCCL said to the other that its peer is gone.
     """
     fine = [each for each in members if each.row.last_error == 0 and not each.inside and each.process.state == EXITED]
     failed = [each for each in members if each.row.last_error]
