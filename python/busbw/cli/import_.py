@@ -73,7 +73,8 @@ def _recordings(args: Args) -> int:
     paths: list[Path] = []
     for name in args.file:
         path = Path(name)
-        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        # Hidden ones are other programs' notes, as macOS packs them beside each file.
+        inside = sorted(path.glob("[!.]*")) if path.is_dir() else [path]
         paths += [each for each in inside if each == path or each.name.endswith((".json", ".json.gz"))]
     if not paths:
         raise UserError(f"{args.file[0]} holds no .json file; an execution trace has one of each rank")

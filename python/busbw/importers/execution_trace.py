@@ -37,6 +37,8 @@ _TYPES = {
 }  # fmt: skip
 _LONG = {"long int": "long", "unsigned char": "byte", "signed char": "char", "c10::half": "half"}
 _IN_NAME = re.compile(r"(?:rank|et)[-_.]?(\d{1,6})", re.IGNORECASE)
+_BEFORE_END = re.compile(r"(?:^|[A-Za-z][-_.])(\d{1,6})\.json(?:\.gz)?$")
+"""As of 3.json and chakra.3.json, and not of versions."""
 _TENSOR = re.compile(r"Tensor\(([\w: ]{1,30})\)")
 _UNEVEN = "collectives of uneven parts"
 
@@ -48,6 +50,8 @@ class Trace:
     rank: int
     groups: dict[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
     """Of each process group its ranks and how many they are."""
+    numbers: dict[str, str] = field(default_factory=dict)
+    """Of a number of this process the name of its group: older traces have that at the calls."""
     calls: list[tuple[str, Noted]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -112,8 +116,8 @@ def _write(trace: Trace, whole: Mapping[str, tuple[int, ...]], folder: Path, not
 
 
 def rank_of(path: Path, number: int, files: int) -> int:
-    """Of the file's name, such as rank-3.json, et_3.json or 3.json; of a single file 0."""
-    found = _IN_NAME.search(path.name) or re.match(r"(\d{1,6})\.", path.name)
+    """Of the file's name, such as rank-3.json, et_3.json, chakra.3.json or 3.json; of a single file 0."""
+    found = _IN_NAME.search(path.name) or _BEFORE_END.search(path.name)
     if found is None and files > 1:
         raise UserError(
             f"{path}: the name does not say whose trace it is; name the files rank-0.json, rank-1.json, ..."
@@ -168,6 +172,7 @@ def _of_nodes(nodes: Sequence[Any], rank: int) -> Trace:
             _groups_of(node, trace)
         elif node["name"] == _NODE:
             said = _said(node)
+            said["pg"] = trace.numbers.get(said["pg"], said["pg"])
             group = _next_group(said["kind"], last, group)
             last = said["kind"]
             _add(trace, said, group)
@@ -217,7 +222,9 @@ def _groups_of(node: Mapping[str, Any], trace: Trace) -> None:
         if isinstance(each, dict) and "pg_name" in each:
             members = _ranks(each.get("ranks"))
             size = _whole(each.get("group_size") or each.get("pg_size") or len(members))
-            trace.groups[str(each["pg_name"])[:200]] = (members, min(size, MAX_RANKS))
+            name = str(each["pg_name"])[:200]
+            trace.groups[name] = (members, min(size, MAX_RANKS))
+            trace.numbers[str(each.get("backend_id", name))[:200]] = name
 
 
 def _said(node: Mapping[str, Any]) -> dict[str, Any]:

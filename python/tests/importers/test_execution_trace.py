@@ -12,7 +12,7 @@ import pytest
 
 from busbw.base.errors import UserError
 from busbw.cli.main import main
-from busbw.importers.execution_trace import convert
+from busbw.importers.execution_trace import convert, rank_of
 from busbw.watch.recording import Recording, find
 from busbw.watch.replay import Plan, plan
 
@@ -119,6 +119,30 @@ def test_an_older_trace_says_it_by_its_inputs(tmp_path: Path) -> None:
     convert(sorted(tmp_path.glob("*.json")), tmp_path / "rec")
     steps = planned(tmp_path / "rec").ranks[1].steps
     assert [(step[2], step[3], step[4], step[6]) for step in steps] == [("broadcast", 64, 9, 1)]
+
+
+def test_a_group_that_calls_name_by_a_number_of_the_process_is_the_one_of_that_name(tmp_path: Path) -> None:
+    """As PyTorch 2.3 wrote it: the number differs from rank to rank."""
+    for rank in range(2):
+        groups = [{"pg_name": "0", "backend_id": 700 + rank, "ranks": [], "group_size": 2}]
+        values = [[[14, 15, 0, 5, 4, "cuda:0"]], 12, 700 + rank, rank, "all_gather", [], [], 2]
+        nodes = [
+            {"id": 1, "name": "## process_group:init ##", "inputs": {"values": [json.dumps(groups)]}},
+            {"id": 3, "name": "record_param_comms", "inputs": {"values": values, "types": [
+                "GenericList[Tensor(float)]"]}, "outputs": {"values": []}},
+        ]  # fmt: skip
+        write(tmp_path, rank, nodes)
+    (tmp_path / "rec").mkdir()
+    convert(sorted(tmp_path.glob("*.json")), tmp_path / "rec")
+    assert [[step[2:4] for step in rank.steps] for rank in planned(tmp_path / "rec").ranks] == [[("all_gather", 5)]] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [("rank-3.json", 3), ("et_7.json.gz", 7), ("5.json", 5), ("chakra.4.json", 4), ("1.0.2-chakra.0.0.4.json", 0)],
+)
+def test_a_rank_is_read_from_the_name_and_a_version_is_none(name: str, rank: int) -> None:
+    assert rank_of(Path("traces-2") / name, 0, 1) == rank
 
 
 def test_a_trace_of_param_has_times_and_ranks_of_the_job(tmp_path: Path) -> None:
