@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -43,13 +44,13 @@ int main(int count, char** words) {
 @contextmanager
 def started(*words: str | Path) -> Iterator[subprocess.Popen[bytes]]:
     """Until it has written one byte, and then waits."""
-    job = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    job = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         assert job.stdout is not None
         assert job.stdout.read(1) == b"x"
         yield job
     finally:
-        job.kill()
+        os.killpg(job.pid, signal.SIGKILL)
         job.communicate()
 
 
