@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from busbw.watch.members import Member, Verdict, accused, ago, elsewhere, name_of, sentence
+from busbw.watch.members import PAIRS, Member, Verdict, accused, ago, elsewhere, name_of, sentence
 
-_PAIRS = frozenset({"send", "recv"})
 _SHOWN = 8
 
 
@@ -39,7 +38,7 @@ def _next(
 ) -> Member | None:
     """For whom it waits, in the call that it is in."""
     there = _waits_in(groups, member)
-    if there is None or there.row.last.kind in _PAIRS:
+    if there is None or there.row.last.kind in PAIRS:
         return None
     late = [each for each in behind.get(there.row.identity, ()) if each.process is not member.process]
     return next((each for each in late if _waits_in(groups, each)), None)
@@ -60,7 +59,7 @@ def _told(groups: Mapping[int, Sequence[Member]], around: Sequence[Member]) -> V
 def unmatched(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | None:
     """Ranks that wait in messages while their peers wait in something else, so that nobody answers."""
     for members in groups.values():
-        waiting = [each for each in members if each.inside and each.row.last.kind in _PAIRS]
+        waiting = [each for each in members if each.inside and each.row.last.kind in PAIRS]
         if found := _of_exchange(groups, members, waiting, now_ns):
             return found
         pairs = [(each, next((m for m in members if m.row.rank == each.row.last.root), None)) for each in waiting]
@@ -68,7 +67,7 @@ def unmatched(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | 
         if not lonely:
             continue
         # Whose peer is in a collective is nearest to the root.
-        lonely.sort(key=lambda pair: pair[1] is not None and pair[1].inside and pair[1].row.last.kind in _PAIRS)
+        lonely.sort(key=lambda pair: pair[1] is not None and pair[1].inside and pair[1].row.last.kind in PAIRS)
         parts = [f"{each} waits in {each.row.last} {ago(now_ns, each.row.entered_ns)}, but {_doing(groups, peer)}"
                  for each, peer in lonely[:_SHOWN] if peer]  # fmt: skip
         text = (
@@ -118,5 +117,5 @@ def _doing(groups: Mapping[int, Sequence[Member]], peer: Member) -> str:
     there = _waits_in(groups, peer)
     if there is None:
         return f"{peer} is in no call"
-    number = "" if there.row.last.kind in _PAIRS else f"#{there.row.collectives:,}, "
+    number = "" if there.row.last.kind in PAIRS else f"#{there.row.collectives:,}, "
     return f"{peer} waits in {number}{there.row.last}"

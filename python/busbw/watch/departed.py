@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from busbw.watch.members import Member, Verdict, accused, ago, name_of, newest, sentence
+from busbw.watch.members import Member, Verdict, accused, ago, is_waited_for, name_of, newest, sentence
 from busbw.watch.processes import EXITED, GONE, RUNNING, Process
 from busbw.watch.recording import Communicator
 
@@ -14,7 +14,7 @@ _SHOWN = 8
 def departed(processes: Sequence[Process], groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | None:
     """Of a communicator in which ranks wait, those that have ended their part of it."""
     for key, members in groups.items():
-        gone = _gone(processes, key)
+        gone = [each for each in _gone(processes, key) if is_waited_for(each, members)]
         if gone and any(member.inside for member in members):
             first = newest(members)
             if more := _called_more(members, gone):

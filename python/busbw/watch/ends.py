@@ -1,4 +1,4 @@
-"""Which process of this host ended first, and when: the kernel tells it at once.
+"""Which process of this host ended first, and when: the kernel tells it at once. And whose end made the others fail.
 
 A launcher that loses a rank ends the others, within milliseconds. Afterwards all of them are gone alike, and only the
 order tells which it was.
@@ -14,12 +14,14 @@ from contextlib import suppress
 from time import monotonic_ns
 
 from busbw.watch.members import Member, Verdict, accused, name_of, sentence
-from busbw.watch.processes import GONE
+from busbw.watch.processes import EXITED, GONE, Process
 
 MARGIN_NS = 2_000_000
 """Ends that lie closer may be told in either order."""
 MOST = 4096
 """Processes that are followed."""
+_REMOTE_ERROR = 6
+"""ncclRemoteError: a peer is gone."""
 _TURN_S = 0.5  # a wait does not notice that another thread closed what it waits on
 
 
@@ -91,3 +93,51 @@ def ended_first(members: Sequence[Member], at_ns: Mapping[Hashable, int]) -> Ver
         f"{name_of(members)}; its last call was #{first.row.collectives:,}, {first.row.last}"
     )
     return Verdict(GONE, (first.row.rank,), sentence(text) + ".", accused([first]))
+
+
+def died(members: Sequence[Member], processes: Sequence[Process], ended_ns: Mapping[Hashable, int]) -> Verdict | None:
+    """Fewer than half of the processes have ended without going through their exit, as by a signal.
+
+    Or more, where NCCL gave an error to all others and to none of them: a launcher ends ranks that have none, too, but
+    when another failed by itself.
+    """
+    dead = [member for member in members if member.process.state == GONE]
+    failed = {each.key for each in processes if any(row.last_error for row in (*each.communicators, *each.over))}
+    known = all((member.process.key in failed) != (member.process.state == GONE) for member in members)
+    if not dead or len(dead) == len(members) or (2 * len(dead) >= len(members) and not known):
+        return None
+    # Who ended later was ended by the launcher.
+    first, _ = first_of(dead, ended_ns)
+    dead = [first] if first else dead
+    who = "; ".join(f"{member} ended without a word, its last call {_place(member)}" for member in dead[:8])
+    rest = "" if first else f" The other ranks of {name_of(members)} went through their exit."
+    return Verdict(GONE, tuple(member.row.rank for member in dead), f"{sentence(who)}.{rest}", accused(dead))
+
+
+def left(members: Sequence[Member], ended_ns: Mapping[Hashable, int]) -> Verdict | None:
+    """Processes that exited between calls without an error from NCCL, while the others got one.
+
+    Those of the others that got none were ended by their launcher. Half of the processes or more are none that left,
+    but where there is only one, and NCCL said to the other that its peer is gone.
+    """
+    fine = [each for each in members if each.row.last_error == 0 and not each.inside and each.process.state == EXITED]
+    failed = [each for each in members if each.row.last_error]
+    killed = [each for each in members if each not in fine and each not in failed]
+    is_only_one = len(fine) == 1 and all(each.row.last_error == _REMOTE_ERROR for each in failed)
+    if not fine or not failed or (2 * len(fine) >= len(members) and not is_only_one):
+        return None
+    if any(each.process.state not in {EXITED, GONE} for each in members):
+        return None
+    # They ended later, or the error came from a call to which the others did not come.
+    is_behind = max(each.row.entered for each in fine) < min(each.row.entered for each in failed)
+    first, _ = first_of([*fine, *killed], ended_ns)
+    if killed and (first not in fine if first else not is_behind):
+        return None
+    who = "; ".join(f"{member}, its last call {_place(member)}" for member in fine[:8])
+    text = f"{sentence(who)}: it exited while the other ranks of {name_of(members)} got an error from NCCL."
+    return Verdict(EXITED, tuple(member.row.rank for member in fine), text, accused(fine))
+
+
+def _place(member: Member) -> str:
+    back = "had not come back" if member.inside else "had come back"
+    return f"#{member.row.collectives:,}, {member.row.last}, {back}"

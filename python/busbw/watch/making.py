@@ -61,6 +61,11 @@ def twice_the_same(processes: Sequence[Process]) -> Verdict | None:
         said: dict[int, dict[tuple[str, int, int], Process]] = defaultdict(dict)
         for process, making in makings:
             said[making.rank][process.key] = process
+        # One of them may have made it.
+        for process in processes:
+            for row in (*process.communicators, *process.over):
+                if row.identity == identity and row.made == "init":
+                    said[row.rank][process.key] = process
         double = {rank: list(those.values()) for rank, those in said.items() if rank >= 0 and len(those) > 1}
         if not double:
             continue

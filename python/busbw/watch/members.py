@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from busbw.watch.processes import Process
 from busbw.watch.recording import Communicator
 
+PAIRS = frozenset({"send", "recv"})
+"""Calls between two ranks."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -77,6 +80,16 @@ def elsewhere(groups: Mapping[int, Sequence[Member]], member: Member, *, newest_
         and (each.inside or (newest_too and each.waiting))
         and (len(beside) < 2 or each.row.device == member.row.device)
     ]  # fmt: skip
+
+
+def is_waited_for(member: Member, members: Sequence[Member]) -> bool:
+    """Whether it may hold the others up: of messages alone only the peer does."""
+    waiting = [each for each in members if each.inside]
+    peers = {
+        each.row.last.root if each.row.last.kind in PAIRS and each.process.grouped.get(each.row.place, 0) < 2 else None
+        for each in waiting
+    }
+    return not waiting or None in peers or member.row.rank in peers
 
 
 def newest(members: Sequence[Member]) -> Member:

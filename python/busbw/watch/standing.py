@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.watch.members import Member, behind_of, by_communicator, name_of
+from busbw.watch.members import PAIRS, Member, behind_of, by_communicator, name_of
 from busbw.watch.processes import Process
 
 _GAPS = 10
@@ -24,7 +24,6 @@ _TIMES_MORE, _LEAST_CALLS = 4, 64
 """Communicators with so many times the calls of those that go on are what the job is about."""
 _RESTED, _RESTED_NS = 4, 1_000_000_000
 """Where calls had rested for so many times their pause of now, and at least so long, a new phase of the job began."""
-_PAIRS = frozenset({"send", "recv"})
 
 
 @dataclass
@@ -160,7 +159,7 @@ def blockers(members: Sequence[Member]) -> list[Member]:
     peers = {
         member.row.last.root
         for member in waiting
-        if member.row.last.kind in _PAIRS and member.process.grouped.get(member.row.place, 0) < 2
+        if member.row.last.kind in PAIRS and member.process.grouped.get(member.row.place, 0) < 2
     }
     out = [member for member in members if not member.inside]
     return [member for member in out if member.row.rank in peers] or out

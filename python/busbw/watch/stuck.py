@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from busbw.watch.members import Member, Verdict, accused, ago, elsewhere, last_of, name_of, sentence
+from busbw.watch.members import PAIRS, Member, Verdict, accused, ago, elsewhere, last_of, name_of, sentence
 from busbw.watch.on_gpu import are_within, known_of
 from busbw.watch.processes import RUNNING
 
@@ -15,14 +15,13 @@ data now and then, and on a machine with much other load nobody gets a processor
 _A_LITTLE, _TURN_S, _TURNS_MORE = 0.002, 1e-3, 20.0
 """Or that uses a little and so much until it gives the processor up by itself, and so many times what the waiting ones
 use until then. That holds under any load: who is interrupted does not give up. Measured: 2 s against 6 us."""
-_PAIRS = frozenset({"send", "recv"})
 
 
 def unanswered(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | None:
     """A rank that waits in a message for one that has called nothing, or each of two for the other."""
     for members in groups.values():
         for member in members:
-            if not member.inside or member.row.last.kind not in _PAIRS or member.row.last.root is None:
+            if not member.inside or member.row.last.kind not in PAIRS or member.row.last.root is None:
                 continue
             peer = next((each for each in members if each.row.rank == member.row.last.root), None)
             # Of a group of messages the newest need not be the one that is waited for.
@@ -122,7 +121,7 @@ def of_open_group(members: Sequence[Member], now_ns: int) -> Verdict | None:
     outside = [member for member in members if not member.process.grouped.get(member.row.place, 0)]
     if (
         len(kinds) > 1
-        or kinds & _PAIRS
+        or kinds & PAIRS
         or not outside
         or 2 * len(outside) < len(members)
         or len(outside) == len(members)

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from busbw.watch.circles import circle, unmatched
 from busbw.watch.departed import departed, departed_early, left_early, survivors, with_departed
-from busbw.watch.ends import ended_first, first_of
+from busbw.watch.ends import died, ended_first, left
 from busbw.watch.exchanges import messages_to_itself, uneven_messages, unlike_messages
 from busbw.watch.making import in_making, twice_the_same, unlike_sizes
 from busbw.watch.members import (
@@ -21,6 +21,7 @@ from busbw.watch.members import (
     behind_of,
     by_communicator,
     elsewhere,
+    is_waited_for,
     last_of,
     name_of,
     newest,
@@ -32,8 +33,6 @@ from busbw.watch.recording import Shape
 from busbw.watch.stuck import all_called, not_known_to_end, of_open_group, of_unended_group, unanswered
 
 _UNKNOWN: Mapping[Hashable, int] = {}
-_REMOTE_ERROR = 6
-"""ncclRemoteError: a peer is gone."""
 
 
 def waits(processes: Sequence[Process]) -> bool:
@@ -123,7 +122,7 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
             )
             return Verdict("ended", tuple(member.row.rank for member in late), sentence(text), accused(late))
     found = _first(
-        _left(members, ended_ns) or _died(members, processes, ended_ns) or ended_first(members, ended_ns)
+        left(members, ended_ns) or died(members, processes, ended_ns) or ended_first(members, ended_ns)
         for members in groups.values()
     )
     with_over = {key: with_departed(processes, members) for key, members in groups.items()}
@@ -142,54 +141,6 @@ def _end_of(member: Member) -> str:
     return ", which has exited" if member.process.state == EXITED else ", which has ended without a word"
 
 
-def _died(members: Sequence[Member], processes: Sequence[Process], ended_ns: Mapping[Hashable, int]) -> Verdict | None:
-    """Fewer than half of the processes have ended without going through their exit, as by a signal.
-
-    Or more, where NCCL gave an error to all others and to none of them: a launcher ends ranks that have none, too, but
-    when another failed by itself.
-    """
-    dead = [member for member in members if member.process.state == GONE]
-    failed = {each.key for each in processes if any(row.last_error for row in (*each.communicators, *each.over))}
-    known = all((member.process.key in failed) != (member.process.state == GONE) for member in members)
-    if not dead or len(dead) == len(members) or (2 * len(dead) >= len(members) and not known):
-        return None
-    # Who ended later was ended by the launcher.
-    first, _ = first_of(dead, ended_ns)
-    dead = [first] if first else dead
-    who = "; ".join(f"{member} ended without a word, its last call {_place(member)}" for member in dead[:8])
-    rest = "" if first else f" The other ranks of {name_of(members)} went through their exit."
-    return Verdict(GONE, tuple(member.row.rank for member in dead), f"{sentence(who)}.{rest}", accused(dead))
-
-
-def _left(members: Sequence[Member], ended_ns: Mapping[Hashable, int]) -> Verdict | None:
-    """Processes that exited between calls without an error from NCCL, while the others got one.
-
-    Those of the others that got none were ended by their launcher. Half of the processes or more are none that left,
-    but where there is only one, and NCCL said to the other that its peer is gone.
-    """
-    fine = [each for each in members if each.row.last_error == 0 and not each.inside and each.process.state == EXITED]
-    failed = [each for each in members if each.row.last_error]
-    killed = [each for each in members if each not in fine and each not in failed]
-    is_only_one = len(fine) == 1 and all(each.row.last_error == _REMOTE_ERROR for each in failed)
-    if not fine or not failed or (2 * len(fine) >= len(members) and not is_only_one):
-        return None
-    if any(each.process.state not in {EXITED, GONE} for each in members):
-        return None
-    # They ended later, or the error came from a call to which the others did not come.
-    is_behind = max(each.row.entered for each in fine) < min(each.row.entered for each in failed)
-    first, _ = first_of([*fine, *killed], ended_ns)
-    if killed and (first not in fine if first else not is_behind):
-        return None
-    who = "; ".join(f"{member}, its last call {_place(member)}" for member in fine[:8])
-    text = f"{sentence(who)}: it exited while the other ranks of {name_of(members)} got an error from NCCL."
-    return Verdict(EXITED, tuple(member.row.rank for member in fine), text, accused(fine))
-
-
-def _place(member: Member) -> str:
-    back = "had not come back" if member.inside else "had come back"
-    return f"#{member.row.collectives:,}, {member.row.last}, {back}"
-
-
 def _first(verdicts: Iterable[Verdict | None]) -> Verdict | None:
     return next((verdict for verdict in verdicts if verdict), None)
 
@@ -203,7 +154,7 @@ def _of_processes(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdic
         (member.row.last_error != 0, member.row.collectives - newest(members).row.collectives, key, member.row.rank)
         for key, members in groups.items()
         for member in members
-        if member.process.state != RUNNING
+        if member.process.state != RUNNING and is_waited_for(member, members)
     ]
     if not found:
         return None

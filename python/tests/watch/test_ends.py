@@ -14,6 +14,7 @@ from snapshots import NOW, process, row
 
 from busbw.watch.ends import Ends
 from busbw.watch.processes import EXITED, GONE, RUNNING
+from busbw.watch.recording import Shape
 from busbw.watch.verdict import after_the_end, judge
 
 MS = 1_000_000
@@ -134,3 +135,21 @@ def test_a_rank_that_calls_once_more_than_those_that_are_through_is_named():
     assert uneven.cause == "departed", "those that are through did not end alike"
     half = judge([*gone[:2], process(2, row(2, 61, inside=True)), waits], NOW)
     assert half.cause == "departed"
+
+
+def test_of_messages_alone_those_that_are_through_hold_nobody_up():
+    """Ranks 0 and 1 have sent each other all they had; rank 3 waits for rank 2, which is in no call."""
+    pairs = [row(rank, 0, inside=rank == 3, last=Shape("recv", 8, "float32", "sum", rank ^ 1)) for rank in range(4)]
+    waiting = [process(rank, replace(pairs[rank], entered=1, returned=rank < 3)) for rank in (2, 3)]
+    for through in (
+        [process(rank, pairs[rank], state=EXITED) for rank in (0, 1)],
+        [replace(process(rank), over=(replace(pairs[rank], ended="destroyed"),)) for rank in (0, 1)],
+    ):
+        verdict = judge([*through, *waiting], NOW)
+        assert (verdict.cause, verdict.ranks) == ("message", (2,))
+    gone = judge([process(2, pairs[2], state=EXITED), waiting[1]], NOW)
+    assert (gone.cause, gone.ranks) == (EXITED, (2,)), "it was waited for"
+    whole = judge(
+        [process(0, row(0, 0, inside=False), state=EXITED), *waiting[:1], process(3, row(3, 1, inside=True))], NOW
+    )
+    assert whole.ranks == (0,), "a collective needs all"

@@ -288,6 +288,10 @@ def test_two_processes_of_one_number_are_named_in_the_making_and_when_nccl_refus
     refused = [replace(each, making=None, refused=each.making, state=EXITED) for each in ranks]
     failed = after_the_end(refused)
     assert failed is not None and failed.text == verdict.text
+    # One of the two has made it.
+    made = replace(process(2, row(2, 1, identity=9)), communicators=(replace(row(2, 1, identity=9), last_error=5),))
+    one = after_the_end([replace(made, state=EXITED), refused[3]])
+    assert one is not None and "Rank 2 (node, pid 1003, rank 3 of the job) and rank 2 (node, pid 1002) say" in one.text
     # A process that tries again says its number twice.
     again = [replace(each, refused=making("init", 9, at, 4)) for at, each in enumerate(ranks[:3])]
     assert "the same number" not in judged([*again, process(3, row(3, 40))]).text
