@@ -22,6 +22,7 @@ MOST = 4096
 """Processes that are followed."""
 _REMOTE_ERROR = 6
 """ncclRemoteError: a peer is gone."""
+_OWN_ERRORS = {4: "invalid argument", 5: "invalid usage"}
 _TURN_S = 0.5  # a wait does not notice that another thread closed what it waits on
 
 
@@ -112,6 +113,19 @@ def died(members: Sequence[Member], processes: Sequence[Process], ended_ns: Mapp
     who = "; ".join(f"{member} ended without a word, its last call {_place(member)}" for member in dead[:8])
     rest = "" if first else f" The other ranks of {name_of(members)} went through their exit."
     return Verdict(GONE, tuple(member.row.rank for member in dead), f"{sentence(who)}.{rest}", accused(dead))
+
+
+def refused(members: Sequence[Member]) -> Verdict | None:
+    """Fewer than half of the processes, to which NCCL said that their own call was wrong."""
+    wrong = [each for each in members if each.row.last_error in _OWN_ERRORS]
+    lost = [each for each in members if each.row.last_error == _REMOTE_ERROR]
+    is_one_of_two = len(wrong) == len(lost) == 1 and len(members) == 2
+    if not wrong or (2 * len(wrong) >= len(members) and not is_one_of_two):
+        return None
+    who = "; ".join(f"{each} in #{each.row.collectives:,}, {each.row.last} ({_OWN_ERRORS[each.row.last_error]})"
+                    for each in wrong[:8])  # fmt: skip
+    text = f"NCCL refused a call of {who}, of {name_of(members)}, and of no other rank."
+    return Verdict("refused", tuple(each.row.rank for each in wrong), text, accused(wrong))
 
 
 def left(members: Sequence[Member], ended_ns: Mapping[Hashable, int]) -> Verdict | None:

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from busbw.watch.circles import circle, unmatched
 from busbw.watch.departed import departed, departed_early, left_early, survivors, with_departed
-from busbw.watch.ends import died, ended_first, left
+from busbw.watch.ends import died, ended_first, left, refused
 from busbw.watch.exchanges import messages_to_itself, uneven_messages, unlike_messages
 from busbw.watch.making import in_making, twice_the_same, unlike_sizes
 from busbw.watch.members import (
@@ -122,10 +122,14 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
             )
             return Verdict("ended", tuple(member.row.rank for member in late), sentence(text), accused(late))
     found = _first(
-        left(members, ended_ns) or died(members, processes, ended_ns) or ended_first(members, ended_ns)
+        refused(members)
+        or left(members, ended_ns)
+        or died(members, processes, ended_ns)
+        or ended_first(members, ended_ns)
         for members in groups.values()
     )
     with_over = {key: with_departed(processes, members) for key, members in groups.items()}
+    found = found or _first(died(members, processes, ended_ns) for members in with_over.values())
     return found or uneven_messages(with_over, have_failed=True)
 
 

@@ -153,3 +153,31 @@ def test_of_messages_alone_those_that_are_through_hold_nobody_up():
         [process(0, row(0, 0, inside=False), state=EXITED), *waiting[:1], process(3, row(3, 1, inside=True))], NOW
     )
     assert whole.ranks == (0,), "a collective needs all"
+
+
+def failed(*errors, state=EXITED):
+    return [
+        process(rank, replace(row(rank, 11, inside=False, ranks=len(errors)), last_error=error), state=state)
+        for rank, error in enumerate(errors)
+    ]
+
+
+def test_a_rank_whose_own_call_nccl_refused_is_named_before_those_that_lost_it():
+    verdict = after_the_end(failed(6, 6, 4, 6))
+    assert verdict is not None and (verdict.cause, verdict.ranks) == ("refused", (2,))
+    assert (
+        "NCCL refused a call of rank 2 (node, pid 1002) in #11, all_reduce of 64 float32, sum (invalid" in verdict.text
+    )
+    # Its launcher has ended the others.
+    ended = [each if number == 2 else replace(each, state=GONE) for number, each in enumerate(failed(0, 0, 5, 0))]
+    assert after_the_end(ended).ranks == (2,)
+    assert after_the_end(failed(6, 4)).ranks == (1,)
+    for errors in ((4, 0), (4, 4, 4, 6), (1, 6, 6, 6), (4, 4)):
+        assert after_the_end(failed(*errors)) is None, "all of them, or an error that a lost peer makes as well"
+
+
+def test_a_rank_that_died_is_named_where_all_others_have_given_their_communicator_up():
+    others = [replace(process(rank, state=EXITED), over=(replace(row(rank, 11, inside=False), ended="aborted"),))
+              for rank in range(3)]  # fmt: skip
+    verdict = after_the_end([*others, process(3, row(3, 11, inside=False), state=GONE)])
+    assert verdict is not None and (verdict.cause, verdict.ranks) == (GONE, (3,))
