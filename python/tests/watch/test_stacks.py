@@ -91,3 +91,10 @@ def test_a_process_of_another_host_is_not_said_to_have_ended(tmp_path: Path) -> 
         assert processes.state_now(recording.header()) == processes.RUNNING
     with Recording(near) as recording:
         assert processes.state_now(recording.header()) == processes.GONE
+
+
+def test_another_process_with_the_number_of_one_that_is_gone_is_not_that_one() -> None:
+    begun = int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[19])
+    assert processes.state_of(os.getpid(), begun) == processes.RUNNING
+    assert processes.state_of(os.getpid(), begun + 1) == processes.GONE
+    assert processes.state_of(os.getpid(), 0) == processes.RUNNING, "where its begin is not known"

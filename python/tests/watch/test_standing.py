@@ -188,6 +188,25 @@ def test_a_new_phase_of_the_job_is_no_thread_beside_the_old_one() -> None:
     assert found is not None and found.identities == {STORE}
 
 
+def short(training: int, beats: int, now_s: float) -> list[Process]:
+    """So many calls within a second, then rank 2 does not come; a heart goes on."""
+    stops = now_s > 1.0
+    return job(*(
+        (a_row(rank, training + (stops and rank != 2), min(now_s, 1.0), inside=stops and rank != 2),
+         a_row(rank, beats + int(now_s), now_s, identity=HEART))
+        for rank in range(RANKS)
+    ))  # fmt: skip
+
+
+def test_before_a_communicator_has_a_pace_its_calls_tell_whether_the_job_is_about_it() -> None:
+    for training, beats, hangs in ((200, 2, True), (40, 2, False), (200, 100, False)):
+        paces = Paces()
+        for look in range(1, 40):
+            paces.see(short(training, beats, look / 5), look * SECOND // 5)
+        found = paces.still(short(training, beats, 8.0), 8 * SECOND, T, None)
+        assert (found is not None) == hangs, (training, beats)
+
+
 def test_a_watcher_says_it_once_with_the_rank_and_where_calls_go_on(tmp_path: Path) -> None:
     """Over NCCL: rank 1 does not come to #71, and a heart beats in both."""
     found = []
