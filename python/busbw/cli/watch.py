@@ -156,7 +156,7 @@ def _folder(out: str | None) -> Iterator[Path]:
 def _watch(args: Args, words: list[str], folder: Path) -> int:
     from busbw.watch.following import Watching
     from busbw.watch.live import Watcher
-    from busbw.watch.processes import left_behind
+    from busbw.watch.processes import begun_at, left_behind
     from busbw.watch.recording import find
     from busbw.watch.shared_folder import SharedFolder
 
@@ -170,13 +170,14 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
             share.close(keep=False)
         raise UserError(f"{words[0]} cannot be started: {error.strerror}") from error
     watcher = Watcher(folder, args.hang_after, share=share)
-    hung = False
+    # The folder may have been another job's, whose daemons go on.
+    since, hung = begun_at(job.pid) or 0, False
     with _signals_for(job), Watching(_wishes(args), watcher) as watching:
         while job.poll() is None:
             if watching.look() and args.on_hang == "abort":
                 hung = True
                 watching.hear_out()
-                _end(job, watcher)
+                _end(job, watcher, since)
                 break
             _wait(job)
         code = job.wait()
@@ -188,12 +189,13 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
             watching.tell_of_hardware(verdict)
     watcher.look_once_more()
     watcher.close(keep=code != 0)
-    if others := left_behind(folder):
+    if others := left_behind(folder, since):
         where = (
             f"are recorded in {folder} still" if args.output else "are recorded no longer; --output FOLDER keeps them"
         )
         print(
-            f"busbw watch: {others} processes of the program go on after its end. Their calls {where}", file=sys.stderr
+            f"busbw watch: {len(others)} processes of the program go on after its end. Their calls {where}",
+            file=sys.stderr,
         )
     print(_summary((path for path in find(folder) if path not in before), args.late), file=sys.stderr)
     _pictures(args, [path for path in find(folder) if path not in before])
@@ -245,17 +247,19 @@ def _wait(job: subprocess.Popen[bytes]) -> None:
         job.send_signal(signal.SIGINT)
 
 
-def _end(job: subprocess.Popen[bytes], watcher: Watcher) -> None:
-    """Ends the program and every process that records for it, and nothing else."""
-    from busbw.watch.processes import GONE, is_here, state_of
+def _end(job: subprocess.Popen[bytes], watcher: Watcher, since: int) -> None:
+    """Ends the program, every process that records for it, and what those have started, and nothing else."""
+    from busbw.watch.processes import GONE, is_here, left_behind, state_of
 
-    mine = [header for recording in watcher.recordings.values() if is_here(header := recording.header())]
+    headers = [header for recording in watcher.recordings.values() if is_here(header := recording.header())]
+    mine = {header.pid: header.process_start for header in headers}
+    mine |= left_behind(watcher.folder, since)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for header in mine:
-            if state_of(header.pid, header.process_start) != GONE:
+        for pid, start in mine.items():
+            if state_of(pid, start) != GONE:
                 try:
-                    os.kill(header.pid, number)
-                    os.kill(header.pid, signal.SIGCONT)
+                    os.kill(pid, number)
+                    os.kill(pid, signal.SIGCONT)
                 except OSError:
                     continue
         if job.poll() is None:
@@ -264,5 +268,5 @@ def _end(job: subprocess.Popen[bytes], watcher: Watcher) -> None:
             job.wait(_GRACE_S)
         except subprocess.TimeoutExpired:
             continue
-        if all(state_of(header.pid, header.process_start) == GONE for header in mine):
+        if all(state_of(pid, start) == GONE for pid, start in mine.items()):
             return

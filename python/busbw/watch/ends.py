@@ -102,8 +102,8 @@ def died(members: Sequence[Member], processes: Sequence[Process], ended_ns: Mapp
     Or more, where NCCL gave an error to all others and to none of them: a launcher ends ranks that have none, too, but
     when another failed by itself.
     """
-    dead = [member for member in members if member.process.state == GONE]
     failed = {each.key for each in processes if any(row.last_error for row in (*each.communicators, *each.over))}
+    dead = [each for each in members if each.process.state == GONE and each.process.key not in failed]
     known = all((member.process.key in failed) != (member.process.state == GONE) for member in members)
     if not dead or len(dead) == len(members) or (2 * len(dead) >= len(members) and not known):
         return None

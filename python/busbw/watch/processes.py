@@ -214,19 +214,30 @@ def waited_ns(pid: int) -> int | None:
         return None
 
 
-def left_behind(folder: Path) -> int:
-    """Processes of this user that were started to record into the folder and are still there, as daemons are."""
+def left_behind(folder: Path, since: int = 0) -> dict[int, int]:
+    """Processes of this user that were started to record into the folder and are still there, as daemons are: when each
+    began, by its number, where that is not before `since`."""
     wanted = b"\0BUSBW_RECORD_DIR=" + os.fsencode(folder) + b"\0"
-    found = 0
+    found = {}
     for path in Path("/proc").iterdir():
         if not path.name.isdecimal():
             continue
         try:
             with (path / "environ").open("rb") as file:
-                found += wanted in b"\0" + file.read(_MAX_ENVIRON)
+                is_ours = wanted in b"\0" + file.read(_MAX_ENVIRON)
+            if is_ours and (begun := begun_at(int(path.name))) is not None and begun >= since:
+                found[int(path.name)] = begun
         except OSError:
             continue
     return found
+
+
+def begun_at(pid: int) -> int | None:
+    """When a process began, in clock ticks after boot; None of one that is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def progress(processes: Iterable[Process]) -> tuple[tuple[object, ...], ...]:

@@ -18,6 +18,8 @@ _GAPS = 10
 """So many times its longest pause so far is a long one."""
 _OTHERS_GO_ON = 10
 """So many times the threshold, where ranks that do not wait for this communicator go on."""
+_A_MOMENT = 4
+"""This part of the threshold."""
 _MOVES = 8
 """Looks at which it had moved, before it has a pace."""
 _TIMES_MORE, _LEAST_CALLS = 4, 64
@@ -109,7 +111,8 @@ class Paces:
         if not found:
             return None
         least = min(quiet[key] for key in found)
-        going = [key for key in groups if quiet[key] < least and groups[key]]
+        # What moved a moment later stands still with them.
+        going = [key for key in groups if quiet[key] < least - least_ns // _A_MOMENT]
         return Still(frozenset(found), least, _names(groups, going)) if going else None
 
     def _limit_ns(

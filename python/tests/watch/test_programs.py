@@ -30,7 +30,7 @@ int main(void) {
 }
 """
 RING = """
-import ctypes, os, sys, time
+import ctypes, os, subprocess, sys
 class Id(ctypes.Structure): _fields_ = [("internal", ctypes.c_char * 128)]
 nccl, values, size = ctypes.CDLL(sys.argv[1]), (ctypes.c_float * 8)(), ctypes.c_size_t(8)
 nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]
@@ -42,6 +42,10 @@ assert nccl.ncclCommInitRank(ctypes.byref(comm), ranks, unique, rank) == 0
 for step in range(30):
     if step == 20 and rank == 1 and sys.argv[2] == "leaves":
         sys.exit(0)
+    if step == 20 and rank == 1 and sys.argv[2] == "asks":
+        asked = subprocess.Popen(["sleep", "300"], start_new_session=True)
+        print(asked.pid, flush=True)
+        asked.wait()
     nccl.ncclGroupStart()
     if not (step == 20 and rank == 1 and sys.argv[2] == "skips"):
         nccl.ncclSend(values, size, 7, (rank + 1) % ranks, comm, None)
@@ -102,3 +106,22 @@ def test_an_error_of_a_group_tells_who_left_its_peers(tmp_path: Path, fault: str
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("busbw watch: the job failed.")]
     for part in said.split(".*"):
         assert part in line
+
+
+def test_what_a_rank_has_started_ends_with_the_job_where_that_was_asked_for(tmp_path: Path) -> None:
+    """And nothing that was there before, though it knows the same folder."""
+    (tmp_path / "ring.py").write_text(RING)
+    kept = tmp_path / "kept"
+    before = subprocess.Popen(["sleep", "300"], env={**os.environ, "BUSBW_RECORD_DIR": str(kept)})
+    try:
+        options = ("--output", str(kept), "--hang-after", "2", "--on-hang", "abort")
+        done = watch(sys.executable, tmp_path / "ring.py", CPU, "asks", options=options)
+        assert done.returncode == 124, done.stderr
+        assert "rank 1 (" in done.stderr
+        assert before.poll() is None
+        child = int(done.stdout)
+        assert not Path(f"/proc/{child}").exists() or " Z " in Path(f"/proc/{child}/stat").read_text()
+        assert "go on after its end" not in done.stderr
+    finally:
+        before.kill()
+        before.wait()

@@ -69,6 +69,24 @@ def test_a_thread_that_goes_on_calling_does_not_hide_a_hang() -> None:
     assert told(10.0, 14.5, beats=False) is None, "where nothing goes on the whole job is judged"
 
 
+def test_a_communicator_that_stopped_a_moment_later_does_not_go_on() -> None:
+    """Its rank had to wait for a processor; the whole job stands still, and is judged a moment later."""
+    for later_s, hangs in ((0.1, False), (2.0, True)):
+        paces = Paces()
+        for look in range(1, 100):
+            at_s = look / 5
+            now = [
+                replace(each, communicators=(
+                    each.communicators[0],
+                    a_row(rank, int(20 * min(at_s, 10 + later_s)), min(at_s, 10 + later_s), identity=STORE),
+                ))
+                for rank, each in enumerate(trained(10.0, at_s, beats=False))
+            ]  # fmt: skip
+            paces.see(now, look * SECOND // 5)
+            if look == 71:
+                assert (paces.still(now, int(14.05 * SECOND), T, None) is not None) == hangs
+
+
 def test_only_the_communicators_that_hang_are_judged() -> None:
     found = told(10.0, 14.5)
     assert found is not None
