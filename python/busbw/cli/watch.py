@@ -34,7 +34,7 @@ HUNG = 124
 _POLL_S = 0.2
 _KEPT, _WATCHED = 1 << 20, 1 << 18
 """Calls of a ring: of a recording that is kept, and of one that goes with the job and takes 9 MiB at most."""
-_GRACE_S = 5.0
+_GRACE_S, _SOON_S = 5.0, 0.02
 
 
 def run(args: Args) -> int:
@@ -264,9 +264,8 @@ def _end(job: subprocess.Popen[bytes], watcher: Watcher, since: int) -> None:
                     continue
         if job.poll() is None:
             job.send_signal(number)
-        try:
-            job.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            continue
-        if all(state_of(pid, start) == GONE for pid, start in mine.items()):
-            return
+        end = time.monotonic() + _GRACE_S
+        while time.monotonic() < end:
+            if job.poll() is not None and all(state_of(pid, start) == GONE for pid, start in mine.items()):
+                return
+            time.sleep(_SOON_S)
