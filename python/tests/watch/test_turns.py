@@ -119,6 +119,12 @@ def test_a_stall_that_was_told_is_over_when_a_call_comes_and_is_no_pace(tmp_path
     assert watcher.poll(112 * SECOND) is None
     assert not watcher.said
     assert watcher.threshold_s() == 10.0
+    # The longest pause counts, and not the newest.
+    changed(path, 4096 + 64, 3)
+    assert watcher.poll(120 * SECOND) is None
+    changed(path, 4096 + 64, 4)
+    assert watcher.poll(121 * SECOND) is None
+    assert watcher.threshold_s() == 80.0
     watcher.close()
     child.communicate()
 
