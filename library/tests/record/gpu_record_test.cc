@@ -95,6 +95,34 @@ TEST(Forks, AChildWritesNothingIntoItsParentsRecording) {
   EXPECT_EQ(ran(File(folder.path)), "1 2");
 }
 
+// Else a call that was long, as one that waited for a rank, would mark another one that has its place now.
+TEST(Rings, WhatComesBackAfterTheRingCameRoundIsNotWrittenIntoAnotherCall) {
+  const Folder folder;
+  Settings settings;
+  settings.folder = folder.path;
+  settings.calls = 1024;
+  Recording recording(settings);
+  Communicator* row = recording.add();
+  const Ticket late = recording.begin(row, {Kind::all_reduce, 7, 7, 0});
+  for (std::uint64_t n = 2; n <= 1025; ++n) recording.end(recording.begin(row, {Kind::all_reduce, n, 7, 0}), 0, true);
+  recording.end(late, ncclRemoteError, true);
+  const File file(folder.path);
+  EXPECT_EQ(File::count(file.call(1025)), 1025U);
+  EXPECT_EQ(File::flags(file.call(1025)) & flag_failed, 0);
+  EXPECT_EQ(file.row(0).last_error, int(ncclRemoteError));
+  EXPECT_EQ(file.row(0).returned, 1025U);
+}
+
+// All ranks count the children of a communicator alike, so that two splits of one colour are two communicators.
+TEST(Identities, OfChildrenDifferByParentWayNumberAndColour) {
+  const std::uint64_t one = identity_of_child(5, Made::split, 1, 0);
+  EXPECT_EQ(identity_of_child(5, Made::split, 1, 0), one);
+  EXPECT_NE(identity_of_child(6, Made::split, 1, 0), one);
+  EXPECT_NE(identity_of_child(5, Made::shrink, 1, 0), one);
+  EXPECT_NE(identity_of_child(5, Made::split, 2, 0), one);
+  EXPECT_NE(identity_of_child(5, Made::split, 1, 1), one);
+}
+
 // What a watcher reads while NCCL waits for the other ranks; of two at once the first.
 TEST(Makings, AreInTheRecordingWhileTheyLast) {
   const Folder folder;

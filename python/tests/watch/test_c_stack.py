@@ -33,8 +33,15 @@ __attribute__((noinline)) static void* trains(void* from) {
   for (int step = 0; step < 3; ++step) sum += takes_a_batch(step) + 1;
   return (void*)(sum + (long)from);
 }
+__attribute__((noinline, noreturn)) static void stays(int end) {
+  char byte;
+  for (;;) (void)!read(end, &byte, write(1, "x", 1) == 1);
+}
+__attribute__((noinline)) static void goes_no_further(int* ends) { stays(ends[0]); }
 int main(int count, char** words) {
   pthread_t worker;
+  int ends[2];
+  if (count > 2 && pipe(ends) == 0) goes_no_further(ends);
   if (count > 1 && pthread_create(&worker, 0, trains, 0) == 0) return pthread_join(worker, 0);
   return trains(words) == 0;
 }
@@ -93,6 +100,21 @@ def test_the_c_stack_of_a_thread_that_waits_is_read(tmp_path: Path, options: tup
             names = [name.partition(".")[0] for name in found if not name.startswith("[")]
             ours = [name for name in names if name in {"takes_a_batch", "trains", "main"}]
             assert ours == ["takes_a_batch", "trains", "main"][: 3 if outermost == "main" else 2], found
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="written for x86-64")
+def test_a_call_that_is_the_last_thing_of_a_function_is_found_in_it(tmp_path: Path) -> None:
+    """The place behind it is another function's already."""
+    program = compiled(tmp_path, "-O2")
+    with started(program, "one", "two") as job:
+        found: list[str] = []
+        for _ in turns():
+            with suppress(IndexError):
+                found = stack_of(job.pid, 0)
+            if "stays" in found:
+                break
+        names = [name.partition(".")[0] for name in found]
+        assert names[-3:] == ["stays", "goes_no_further", "main"], found
 
 
 @pytest.mark.parametrize(

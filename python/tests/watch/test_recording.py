@@ -57,6 +57,27 @@ def test_every_call_is_there_once_and_whole(tmp_path: Path) -> None:
         assert [row.returned for row in recording.communicators()] == [20000] * 3
 
 
+def test_what_the_writer_comes_round_to_while_it_is_read_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place may be half old and half new then, and has the old stamp."""
+    path = record(tmp_path, 1024, 1000, 1)
+    real = Recording._read
+
+    def read(self: Recording, at: int, amount: int) -> bytes:
+        found = real(self, at, amount)
+        if at >= struct.unpack("<Q", real(self, 48, 8))[0] and amount > CALL.size:
+            with path.open("r+b") as file:
+                file.seek(184)
+                file.write(struct.pack("<Q", 1324))
+        return found
+
+    with Recording(path) as recording:
+        monkeypatch.setattr(Recording, "_read", read)
+        numbers = [number for number, _ in recording.raw_calls() if number <= 1000]
+    assert numbers == list(range(301, 1001))
+
+
 def test_a_million_calls_fit_into_a_ring_of_its_usual_size(tmp_path: Path) -> None:
     """And the program's memory holds the newest of them."""
     path, said = told(tmp_path, 1 << 20, 1_000_000, 1)
