@@ -84,16 +84,26 @@ def first_of(members: Sequence[Member], at_ns: Mapping[Hashable, int]) -> tuple[
     return members[known[0][1]], known[1][0] - known[0][0]
 
 
-def ended_first(members: Sequence[Member], at_ns: Mapping[Hashable, int]) -> Verdict | None:
-    """The process that ended before all others without going through its exit, as by a signal."""
+def ended_first(
+    members: Sequence[Member], processes: Sequence[Process], at_ns: Mapping[Hashable, int]
+) -> Verdict | None:
+    """The process that ended before all others of the job: without going through its exit, or while others waited."""
     first, before_ns = first_of(members, at_ns)
-    if first is None or first.process.state != GONE:
+    if first is None or at_ns[first.process.key] > min(
+        at_ns.get(each.key, at_ns[first.process.key]) for each in processes
+    ):
         return None
+    others = [each for each in members if each is not first]
+    waited = any(each.inside or each.row.entered > first.row.entered for each in others)
+    is_early = first.process.state == EXITED and not first.inside and not first.row.last_error and waited
+    if first.process.state != GONE and not is_early:
+        return None
+    how = "exited first, while others waited" if is_early else "ended first, without a word, as by a signal"
     text = (
-        f"{first} ended first, without a word, as by a signal, {before_ns / 1e6:,.0f} ms before the next rank of "
-        f"{name_of(members)}; its last call was #{first.row.collectives:,}, {first.row.last}"
+        f"{first} {how}, {before_ns / 1e6:,.0f} ms before the next rank of {name_of(members)}; its last call was "
+        f"#{first.row.collectives:,}, {first.row.last}"
     )
-    return Verdict(GONE, (first.row.rank,), sentence(text) + ".", accused([first]))
+    return Verdict(first.process.state, (first.row.rank,), sentence(text) + ".", accused([first]))
 
 
 def died(members: Sequence[Member], processes: Sequence[Process], ended_ns: Mapping[Hashable, int]) -> Verdict | None:

@@ -125,7 +125,7 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
         refused(members)
         or left(members, ended_ns)
         or died(members, processes, ended_ns)
-        or ended_first(members, ended_ns)
+        or ended_first(members, processes, ended_ns)
         for members in groups.values()
     )
     with_over = {key: with_departed(processes, members) for key, members in groups.items()}
@@ -253,7 +253,11 @@ def _unlike(members: Sequence[Member]) -> Verdict | None:
         return None
     number = min(unlike)
     same = [(member, history[number]) for member, history in histories if number in history]
-    usual, times = Counter(shape for _, shape in same).most_common(1)[0]
+    counts = Counter(shape for _, shape in same)
+    # Of as many the one that was called before: of two ranks the other one has changed.
+    before = Counter(shape for _, history in histories for earlier, shape in history.items() if earlier < number)
+    usual = max(counts, key=lambda shape: (counts[shape], before[shape]))
+    times = counts[usual]
     others = [(member, shape) for member, shape in same if shape != usual]
     names = ("kind", "count", "type", "op", "root")
     differs = [name for name in names if any(getattr(shape, name) != getattr(usual, name) for _, shape in others)]

@@ -181,3 +181,20 @@ def test_a_rank_that_died_is_named_where_all_others_have_given_their_communicato
               for rank in range(3)]  # fmt: skip
     verdict = after_the_end([*others, process(3, row(3, 11, inside=False), state=GONE)])
     assert verdict is not None and (verdict.cause, verdict.ranks) == (GONE, (3,))
+
+
+def test_who_exits_first_is_named_where_others_waited_for_it_and_never_another_communicators_first():
+    """A launcher ends the others within milliseconds; ranks 0 and 1 share a communicator without a call."""
+
+    def job(*, waits):
+        made = []
+        for rank in range(3):
+            rows = [row(rank, 11, inside=waits and rank < 2, ranks=3)]
+            rows += [row(rank, 0, inside=False, identity=2, ranks=2)] if rank < 2 else []
+            made.append(process(rank, *rows, state=GONE if rank < 2 else EXITED))
+        return after_the_end(made, {each.key: at * MS for each, at in zip(made, (40, 50, 10), strict=True)})
+
+    verdict = job(waits=True)
+    assert verdict is not None and (verdict.cause, verdict.ranks) == (EXITED, (2,))
+    assert "exited first, while others waited, 30 ms before the next rank" in verdict.text
+    assert job(waits=False) is None, "it may have been through"
