@@ -32,41 +32,14 @@ LIMIT_S = 90.0
 COLLECTIVES = ("data_parallel", "sharded", "mesh", "within", "communicators")
 MESSAGES = ("ring", "pipeline", "experts")
 SHAPES = (*COLLECTIVES, "roots", *MESSAGES)
-DIES = [
-    "sigkill",
-    "sigsegv",
-    "sigabrt",
-    "sigbus",
-    "sigfpe",
-    "sigill",
-    "sigterm",
-    "sighup",
-    "sigpipe",
-    "sigusr1",
-    "sigxcpu",
-    "sigsys",
-    "sigalrm",
-    "exit0",
-    "exit3",
-    "_exit0",
-    "memory",
-    "thread_exit",
-]
-WAITS = [
-    "mutex",
-    "flock",
-    "accept",
-    "child",
-    "system",
-    "pipe",
-    "poll",
-    "semaphore",
-    "sleep",
-    "loop",
-    "yield",
-    "abort",
+DIES = (
+    "sigkill", "sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill", "sigterm", "sighup", "sigpipe", "sigusr1", "sigxcpu",
+    "sigsys", "sigalrm", "exit0", "exit3", "_exit0", "memory", "thread_exit",
+)  # fmt: skip
+WAITS = (
+    "mutex", "flock", "accept", "child", "system", "pipe", "poll", "semaphore", "sleep", "loop", "yield", "abort",
     "destroy",
-]
+)  # fmt: skip
 GONE = "ended|exited|another"
 STANDS = "did not call|left out|in no call|in none|do not match|abort|destroy|waits"
 OTHER_CALLS = {
@@ -74,7 +47,7 @@ OTHER_CALLS = {
     "type": (("data_parallel", "mesh", "communicators"), "another type"),
     "op": (("data_parallel", "sharded", "mesh", "within"), "another operator"),
     "root": (("roots",), "another root"),
-    "skip": (SHAPES, "left out|did not call|another|not match|ended|exited|destroyed"),
+    "skip": (SHAPES, "left out|did not call|another|not match|ended|exited|destroyed|neither sends"),
     "more": (("data_parallel", "sharded", "mesh", "within"), "left out|another|did not call|called #"),
 }
 HEALTHY = ("none", "half", "stops")
@@ -117,9 +90,10 @@ def drawn(chance: random.Random, *, healthy: bool) -> Job:
     else:
         fault = {"healthy": chance.choice(HEALTHY), "stopped": "sigstop", "exec": "exec"}[kind]
         said = {"healthy": "", "stopped": "is stopped", "exec": "exec|another program"}[kind]
-    ranks = chance.choice((3, 4, 6, 8))
-    # The last stage of a pipeline sends nothing.
-    shape, most = chance.choice(shapes), ranks - 1
+    shape = chance.choice(shapes)
+    # A mesh has two rows. The last stage of a pipeline sends nothing.
+    ranks = chance.choice((4, 6, 8) if shape == "mesh" else (3, 4, 6, 8))
+    most = ranks - 1
     faulty = chance.randrange(most if (shape, fault) == ("pipeline", "skip") else ranks)
     return Job(shape, fault, ranks, faulty, chance.randrange(15, 45), chance.choice(list(LAUNCHERS)), said)
 

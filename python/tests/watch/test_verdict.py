@@ -349,15 +349,6 @@ def test_the_first_of_several_calls_that_differ_is_the_root() -> None:
     assert "Call #10 of" in verdict.text
 
 
-def test_of_two_ranks_whose_calls_differ_the_one_that_called_otherwise_before_is_named() -> None:
-    other = replace(USUAL, count=63)
-    for odd in range(2):
-        histories = [{9: USUAL, 10: USUAL, 11: other if rank == odd else USUAL} for rank in range(2)]
-        ranks = [process(rank, row(rank, 11, inside=True, ranks=2), history={0: histories[rank]}) for rank in range(2)]
-        verdict = judge(ranks, NOW)
-        assert verdict is not None and (verdict.cause, verdict.ranks) == ("unlike", (odd,))
-
-
 def in_group(rank: int, *, ending: bool) -> Process:
     found = replace(row(rank, 11, inside=True), in_group_end=ending)
     return replace(process(rank, found), grouped={0: 1})
