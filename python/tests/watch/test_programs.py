@@ -125,3 +125,8 @@ def test_what_a_rank_has_started_ends_with_the_job_where_that_was_asked_for(tmp_
     finally:
         before.kill()
         before.wait()
+
+
+def test_the_exit_code_is_the_programs_and_says_the_signal_that_ended_it() -> None:
+    assert watch("sh", "-c", "exit 5").returncode == 5
+    assert watch("sh", "-c", "kill -KILL $$").returncode == 137

@@ -312,12 +312,3 @@ def test_of_ranks_that_wait_for_each_other_on_two_communicators_the_fewer_ones_l
     pair = [replace(each, is_new_turn=each is seldom[0]) for each in (*seldom[:1], here)]
     verdict = judged(pair)
     assert (verdict.cause, verdict.ranks) == ("order", (0,))
-
-
-def test_of_two_ranks_whose_calls_differ_the_one_that_called_otherwise_before_is_named() -> None:
-    other = replace(USUAL, count=63)
-    for odd in range(2):
-        histories = [{9: USUAL, 10: USUAL, 11: other if rank == odd else USUAL} for rank in range(2)]
-        ranks = [process(rank, row(rank, 11, inside=True, ranks=2), history={0: histories[rank]}) for rank in range(2)]
-        verdict = judge(ranks, NOW)
-        assert verdict is not None and (verdict.cause, verdict.ranks) == ("unlike", (odd,))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from made_recordings import Made, Row, write
-from snapshots import NOW, SECOND, process, row
+from snapshots import NOW, SECOND, USUAL, process, row, waiting
 
 from busbw.watch import links
 from busbw.watch.arrivals import Tail, _Clock
@@ -194,3 +194,18 @@ def test_the_error_of_a_clock_is_half_of_the_width_of_its_bounds() -> None:
     clock = _Clock()
     clock.bounds.extend([(0, 10), (4, 20)])
     assert clock.best() == (7, 3)
+
+
+def test_of_two_ranks_whose_calls_differ_the_one_that_called_otherwise_before_is_named() -> None:
+    other = replace(USUAL, count=63)
+    for odd in range(2):
+        histories = [{9: USUAL, 10: USUAL, 11: other if rank == odd else USUAL} for rank in range(2)]
+        ranks = [process(rank, row(rank, 11, inside=True, ranks=2), history={0: histories[rank]}) for rank in range(2)]
+        verdict = judge(ranks, NOW)
+        assert verdict is not None and (verdict.cause, verdict.ranks) == ("unlike", (odd,))
+
+
+def test_the_number_in_the_job_stands_beside_that_in_the_communicator() -> None:
+    late = [replace(each, name=str(int(each.name) + 4)) for each in waiting(1)]
+    verdict = judge(late, NOW)
+    assert verdict is not None and "rank 1 (node, pid 1001, rank 5 of the job) did not call #11" in verdict.text

@@ -395,9 +395,3 @@ def test_ranks_that_ended_a_communicator_are_named_before_those_that_failed_by_i
     ranks[2] = replace(ranks[2], communicators=ranks[2].communicators[:1], over=(over,))
     verdict = after_the_end(ranks)
     assert verdict is not None and (verdict.cause, verdict.ranks) == ("departed", (2,))
-
-
-def test_the_number_in_the_job_stands_beside_that_in_the_communicator() -> None:
-    late = [replace(each, name=str(int(each.name) + 4)) for each in waiting(1)]
-    verdict = judge(late, NOW)
-    assert verdict is not None and "rank 1 (node, pid 1001, rank 5 of the job) did not call #11" in verdict.text
