@@ -275,8 +275,9 @@ Ticket Recording::begin(Communicator* on, const Given& given, std::uint64_t now)
   std::uint64_t sequence = 0;
   const std::uint64_t root = std::uint64_t(given.root) & 0xfffff;
   ticket.how = (std::uint64_t(given.kind) & 0x1f) | (given.launched ? how_launched : 0) |
-               std::uint64_t(given.type > 15 ? 15 : given.type) << 6 | std::uint64_t(given.op > 4 ? 7 : given.op) << 10 |
-               (std::uint64_t(given.flags) & 7) << 13 | root << 16 | (std::uint64_t(given.group) & 0xfff) << 36;
+               std::uint64_t(given.type > 15 ? 15 : given.type) << 6 |
+               std::uint64_t(given.op > 4 ? 7 : given.op) << 10 | (std::uint64_t(given.flags) & 7) << 13 | root << 16 |
+               (std::uint64_t(given.group) & 0xfff) << 36;
   const std::uint64_t what = (given.count & 0xffffffffffff) | std::uint64_t(place_of(on)) << 48;
   if (on) {
     const std::uint64_t before = on->entered.fetch_add(1, std::memory_order_relaxed);
