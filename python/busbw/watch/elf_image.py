@@ -92,6 +92,7 @@ class Image:
             for name, info, _, section, value, length in struct.iter_unpack("<IBBHQQ", table[: len(table) // 24 * 24]):
                 if info & 15 in {_FUNCTION, _INDIRECT} and section and length:
                     yield value, length, names[name : name + 200].partition(b"\0")[0]
+            return  # Every linker writes one of a kind.
 
     def rules_at(self, address: int) -> Rules | None:
         """How to come from there to the caller; None where no table tells."""

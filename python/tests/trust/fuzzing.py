@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzzing_changes import LONGEST, changed
+from fuzzing_images import image, read_program
 from fuzzing_seeds import (
     CONF,
     EXECUTION,
@@ -73,7 +74,6 @@ from busbw.importers import ImportedSweep, import_path
 from busbw.importers.execution_trace import convert as convert_traces
 from busbw.launch.clouds.azureml.settings import EXAMPLE as AZUREML_EXAMPLE
 from busbw.launch.clouds.azureml.settings import load as load_azureml
-from busbw.launch.elf import read_elf
 from busbw.launch.hosts import parse_hostfile, parse_hosts
 from busbw.machine.nccl.conf import read_conf
 from busbw.machine.nccl.graph_file import read_graph
@@ -336,7 +336,7 @@ ENTRIES = {
     "tables of algorithms": Entry(("experiment.tune.table",), _text(parse_table), _these(TABLE)),
     "tables for NCCL": Entry(("experiment.tune_nccl.rules",), _file(read_nccl_table), _these(NCCL_TABLE)),
     "toml": Entry(("base.toml",), _text(parse_toml), _these(TOML, PLAN, THRESHOLDS)),
-    "programs": Entry(("launch.elf",), _file(read_elf), lambda _: [Path("/bin/true").read_bytes()[:LONGEST]]),
+    "programs": Entry(("launch.elf", "watch.elf_image", "watch.call_frames"), _file(read_program), lambda _: [Path("/bin/true").read_bytes()[:LONGEST], image()]),
     "secrets": Entry(
         ("base.secrets",), lambda data, _: hide(data.decode("utf-8", "replace")), _these(LOG, CONF, AZUREML_EXAMPLE)
     ),

@@ -7,7 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from fuzzing import ENTRIES, InputError, campaign
+from fuzzing import ENTRIES, InputError, campaign, limited
+from fuzzing_images import CALLS, WAITS, image
+
+from busbw.watch.elf_image import Image
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "python" / "busbw"
@@ -53,6 +56,7 @@ OURS = {
     "watch.links": "/proc",
     "watch.memory": "/proc and counters of the control group",
     "watch.processes": "/proc",
+    "watch.unwind": "/proc; programs by watch.elf_image",
     "watch.timeline": "parts of the page that are shipped; recordings by their reader",
 }
 """Modules that read nothing of others, or hand it to a reader of the table."""
@@ -78,6 +82,36 @@ def test_a_reader_takes_changed_seeds(name: str, tmp_path: Path) -> None:
     assert found.inputs == most
     # Seeds that a reader refuses try nothing but its first line.
     assert found.sentences < most
+
+
+def test_the_small_program_tells_its_functions_and_their_frames(tmp_path: Path) -> None:
+    (tmp_path / "program").write_bytes(image())
+    with Image(tmp_path / "program") as found:
+        assert [found.name_at(at) for at in (WAITS, CALLS + 9, 0)] == ["waits", "calls", ""]
+        rules = [found.rules_at(at) for at in (WAITS, WAITS + 2, CALLS + 12, CALLS + 13, CALLS + 32)]
+        assert [each and (each.register, each.offset, each.saved) for each in rules] == [
+            (7, 8, {16: -8}),
+            (7, 16, {16: -8, 6: -16}),
+            (7, 8, {16: -8}),
+            (6, 16, {16: -8, 6: -16}),
+            None,
+        ]
+
+
+def test_tables_of_names_do_not_add_up(tmp_path: Path) -> None:
+    """Each of the sections may claim the same names, and a small file would take hours."""
+    small = image()
+    data = bytearray(small) + bytes(24 * 200_000)
+    sections = len(data)
+    data[40:48] = sections.to_bytes(8, "little")
+    data[60:62] = (4096).to_bytes(2, "little")
+    names = small[-64:]
+    table = bytearray(small[-128:-64])
+    table[24:40] = len(small).to_bytes(8, "little") + (24 * 200_000).to_bytes(8, "little")
+    data += names * 3 + table * 4093
+    (tmp_path / "program").write_bytes(data)
+    with Image(tmp_path / "program") as found, limited(10):
+        assert found.name_at(WAITS) == ""
 
 
 def test_a_reader_that_breaks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
