@@ -121,7 +121,8 @@ def test_the_search_for_canaries_finds_those_in_archives(tmp_path: Path) -> None
 @pytest.mark.skipif(not ENGINE.exists(), reason="the engine is not built")
 def test_both_halves_keep_the_same_variables(tmp_path: Path) -> None:
     draw = random.Random(5)
-    letters = "TOKEN KEY PKEY SAS PWD AUTH DEBUG ALGO HCA PATCH PAT NCCL X9 MONKEYS DSNX JWTS".split()  # noqa: SIM905
+    letters = ["TOKENIZER", "VALUE", "AUTHOR", "BYPASS"]
+    letters += "TOKEN KEY PKEY SAS PWD AUTH DEBUG ALGO HCA PATCH PAT NCCL X9 MONKEYS DSNX JWTS".split()  # noqa: SIM905
     names = {"NCCL_" + draw.choice("_-.")[:1].join(draw.sample(letters, draw.randint(1, 3))) for _ in range(300)}
     names |= {"NCCL_PAT_ENABLE", "NCCL_PAT_ENABLED"}
     record = tmp_path / "record.jsonl"
