@@ -67,10 +67,8 @@ void report_to_team(Team& team) noexcept {
   } catch (const PeerFailure&) {
   } catch (const Error& error) {
     team.fail(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    team.fail(ExitCode::internal, "the engine ran out of memory; try a smaller -e");
   } catch (const std::exception& error) {
-    team.fail(ExitCode::internal, std::string("internal error: ") + error.what());
+    team.fail(ExitCode::internal, explained(error));
   }
 }
 
@@ -202,6 +200,10 @@ class Session {
       char host[256] = "";
       gethostname(host, sizeof host - 1);
       std::printf(" .. %s pid %ld: Test failure\n", host, static_cast<long>(getpid()));
+    }
+    if (const std::optional<Error> problem = loud_.unwritten(); problem && summary.exit_code == 0) {
+      std::fprintf(stderr, "busbw: %s\n", problem->what());
+      return exit_status(problem->code());
     }
     return summary.exit_code;
   }

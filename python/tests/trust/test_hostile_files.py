@@ -280,3 +280,30 @@ def test_records_of_any_types_hide_no_run_and_give_no_traceback(
     assert "\x1b[2J" not in shown
     for number in range(0, count, 7):
         assert main(["runs", "show", f"run{number}"]) in {0, 1, 2}
+
+
+TABLE = """# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 1 iters: 1 agg iters: 1 validation: 1
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     1048576        262144     float     sum      -1   TIME  104.86  104.86      0    TIME  104.86  104.86      0
+     2097152        524288     float     sum      -1    20.00  104.86  104.86      0    20.00  104.86  104.86      0
+"""
+CASE = {"schema": 1, "kind": "case", "run": "r", "collective": "all_reduce", "ranks": 2, "placement": "in_place",
+        "outcome": "measured", "algbw_GBps": 1.0, "busbw_GBps": 1.0}  # fmt: skip
+
+
+@pytest.mark.parametrize("time", ["5e-324", "1e-310", "1e300"])
+def test_a_time_that_nothing_takes_is_no_traceback(
+    time: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUSBW_RUNS", str(tmp_path / "runs"))
+    log, record, good = tmp_path / "a.log", tmp_path / "a.jsonl", tmp_path / "good.log"
+    log.write_text(TABLE.replace("TIME", time))
+    good.write_text(TABLE.replace("TIME", "10.00"))
+    cases = [{**CASE, "case": at, "bytes": 8 << at, "time_us": float(time) if at else 1.0} for at in range(3)]
+    run = {**RUN, "library": None, "ranks": [], "environment": {}, "started": None}
+    record.write_text("".join(json.dumps(line) + "\n" for line in (run, *cases)))
+    for given in (log, record):
+        for words in (["import", given], ["compare", given, good], ["report", given, "--output", tmp_path / "p.html"]):
+            assert main([str(word) for word in words]) in {0, 1}
+    assert "Traceback" not in "".join(capsys.readouterr())
