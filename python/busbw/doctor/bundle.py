@@ -19,9 +19,8 @@ from busbw.base.secrets import hide, hide_random
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.findings.p2p_matrix import is_part
 from busbw.doctor.flight import bare, looks_like
-from busbw.doctor.locales import in_english
-from busbw.doctor.read_logs import lines_of
-from busbw.doctor.scan import DIGITS, MAX_SHAPES
+from busbw.doctor.read_logs import lines_of, size_of
+from busbw.doctor.scan import DIGITS, MAX_SHAPES, knowing
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import SCHEMA, Snapshot, TextFile
 from busbw.importers.context import is_kept
@@ -131,7 +130,7 @@ def _kept_log(file: TextFile) -> TextFile:
     if file.text is not None and looks_like(file.text[: 1 << 16]):
         return replace(file, text=bare(file.text, file.path))
     shapes: dict[bytes, bool] = {}
-    with lines_of(file) as lines:
+    with bounded(file.path, size_of(file)), lines_of(file) as lines:
         # Lines stay where they are, so that findings name the same ones.
         kept = [without_secret_values(line.rstrip("\n")) if _tells(line, shapes) else "" for line in lines]
     return replace(file, text="\n".join(kept) + "\n")
@@ -142,10 +141,9 @@ def _tells(line: str, shapes: dict[bytes, bool]) -> bool:
     if "NCCL " in line or line.lstrip().startswith("#") or is_part(line):
         return True
     key = line.encode("utf-8", "replace").translate(None, DIGITS)
-    if key not in shapes and len(shapes) < MAX_SHAPES:
-        lowered = (line := in_english(line)).lower()
-        shapes[key] = any(each.may_match(lowered) for each in SIGNATURES.values())
     if not shapes.get(key, True):
         return False
-    lowered = (line := in_english(line)).lower()
-    return any(each.match(line, lowered) is not None for each in SIGNATURES.values() if each.may_match(lowered))
+    line, known = knowing(line, tuple(SIGNATURES.values()))
+    if len(shapes) < MAX_SHAPES:
+        shapes[key] = bool(known)
+    return any(each.match(line, line.lower()) is not None for each in known)

@@ -31,7 +31,7 @@ def read_logs(files: Sequence[TextFile]) -> list[tuple[NcclLog, Scan]]:
     """What every log says, in their order; a log without text is read from where it lies."""
     readable = [each for each in files if each.text is not None or not each.why]
     processes = min(MAX_PROCESSES, len(readable), len(os.sched_getaffinity(0)))
-    if processes < 2 or sum(map(_size, readable)) < ALONE_BYTES:
+    if processes < 2 or sum(map(size_of, readable)) < ALONE_BYTES:
         return [_read(each) for each in readable]
     # What all processes need is made once, before they are forked.
     Scanning("", tuple(SIGNATURES.values()))
@@ -46,7 +46,8 @@ def _restored(file: TextFile) -> list[tuple[int, bytes]] | None:
     return None if lines is None else [(number, line.encode("utf-8", "replace")) for number, line in lines]
 
 
-def _size(file: TextFile) -> int:
+def size_of(file: TextFile) -> int:
+    """Its bytes on disk, or of its text."""
     if file.text is not None:
         return len(file.text)
     try:
@@ -58,7 +59,7 @@ def _size(file: TextFile) -> int:
 def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     scanning = Scanning(file.path, tuple(SIGNATURES.values()))
     sieve = Sieve(scanning)
-    with bounded(file.path, _size(file)), _opened(file) as stream:
+    with bounded(file.path, size_of(file)), _opened(file) as stream:
         log = read_numbered(sieve.passed(_restored(file) or numbered(lines_in(stream))), file.path)
     return log, scanning.finished(sieve.lines)
 

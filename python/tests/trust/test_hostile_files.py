@@ -18,6 +18,8 @@ import pytest
 from busbw.base import bounds, files
 from busbw.base.errors import UserError
 from busbw.cli.main import main
+from busbw.doctor.bundle import write_bundle
+from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.runs import store
 from busbw.runs.index import INDEX_NAME, Index
 
@@ -103,6 +105,10 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], list[str]]] = {
     "records.jsonl.gz": (lambda: packed(LINE_200_MB), ["import", "--dry-run"]),
     "line.jsonl": (lambda: LINE_200_MB, ["import", "--dry-run"]),
     "line.log": (lambda: b"# nThread 1\n" + b"1 " * 100_000_000, ["doctor"]),
+    "indented.log": (
+        lambda: b"".join(b" " * n + b"- x\n" for n in range(5000)),
+        ["doctor", "--collect", "NEW", "--log"],
+    ),
     "deep.json": (lambda: b"[" * 5_000_000 + b"]" * 5_000_000, ["import", "--dry-run"]),
     "objects.jsonl": (lambda: b'{"schema":[' + b"{}," * 15_000_000 + b"{}]}\n", ["report"]),
     "number.jsonl": (lambda: b'{"schema":1,"x":' + b"9" * 1_000_000 + b"}\n", ["report"]),
@@ -280,6 +286,15 @@ def test_records_of_any_types_hide_no_run_and_give_no_traceback(
     assert "\x1b[2J" not in shown
     for number in range(0, count, 7):
         assert main(["runs", "show", f"run{number}"]) in {0, 1, 2}
+
+
+def test_what_a_bundle_takes_of_a_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "x.log"
+    log.write_text("".join(" " * n + "- x\n" for n in range(1500)))
+    monkeypatch.setattr(bounds, "SECONDS", 0.02)
+    monkeypatch.setattr(bounds, "SECONDS_PER_MIB", 0.0)
+    with pytest.raises(UserError, match="processor time"):
+        write_bundle(Snapshot("here", logs=(TextFile(str(log), None),)), tmp_path / "b.tar.gz")
 
 
 TABLE = """# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 1 iters: 1 agg iters: 1 validation: 1
