@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw.base.errors import UserError
+from busbw.cli.main import main
 from busbw.runs import store
 from busbw.runs.index import INDEX_NAME, Index
 from busbw.runs.lookup import find
@@ -81,3 +82,12 @@ def test_only_the_folder_of_a_run_is_deleted(tmp_path: Path) -> None:
         with pytest.raises(UserError):
             store.delete(folder)
     assert (outside / "record.jsonl").exists()
+
+
+@pytest.mark.parametrize("words", [["report"], ["runs", "show"], ["compare", "x"], ["history"]])
+def test_a_name_that_is_no_utf_8_is_no_traceback(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUSBW_RUNS", str(tmp_path))
+    assert main([*words, "a\udcff.log"]) != 0
+    assert "Traceback" not in capsys.readouterr().err
