@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import tarfile
 import zlib
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import BinaryIO
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
-from busbw.base.files import open_to_read, writing
+from busbw.base.files import bytes_on_disk, open_to_read, writing
 from busbw.base.secrets import hide, hide_random
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.findings.p2p_matrix import is_part
@@ -46,7 +45,7 @@ def write_bundle(snapshot: Snapshot, path: Path) -> None:
 def read_bundle(path: Path) -> Snapshot:
     """The snapshot in a bundle; UserError where it is none, is too large, or a newer busbw wrote it."""
     try:
-        with open_to_read(path) as file, bounded(str(path), os.fstat(file.fileno()).st_size, packed=True):
+        with open_to_read(path) as file, bounded(str(path), bytes_on_disk(file.fileno()), packed=True):
             return _decoded(_member(file, path), path)
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as problem:
         raise UserError(f"{path} is no bundle of `busbw doctor --collect`: {problem}") from problem

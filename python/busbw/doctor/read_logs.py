@@ -6,12 +6,11 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
-from busbw.base.files import open_to_read
+from busbw.base.files import bytes_on_disk, open_to_read
 from busbw.base.pool import mapped
 from busbw.doctor.pasted import restored
 from busbw.doctor.scan import Scan, Scanning
@@ -51,7 +50,7 @@ def size_of(file: TextFile) -> int:
     if file.text is not None:
         return len(file.text)
     try:
-        return Path(file.path).stat().st_size
+        return bytes_on_disk(file.path)
     except OSError:
         return 0
 

@@ -335,3 +335,22 @@ def test_a_time_that_nothing_takes_is_no_traceback(
         for words in (["import", given], ["compare", given, good], ["report", given, "--output", tmp_path / "p.html"]):
             assert main([str(word) for word in words]) in {0, 1}
     assert "Traceback" not in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    "words", [["import"], ["doctor", "--log"], ["doctor", "--collect", "b.tar.gz", "--log"], ["report"]]
+)
+def test_the_zeros_of_a_sparse_file_give_a_reader_no_time(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bounds, "SECONDS", 0.2)
+    allowed: list[float] = []
+    measured = bounds._seconds
+    monkeypatch.setattr(bounds, "_seconds", lambda size, packed: allowed.append(measured(size, packed=packed)) or 0.2)
+    path = tmp_path / "x.log"
+    path.write_text(TABLE.replace("TIME", "10.00"))
+    os.truncate(path, 10 << 30)
+    main([*words, str(path)])
+    assert allowed and max(allowed) < 1.0
+    assert files.bytes_on_disk(path) < 1 << 20
