@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from busbw.base.errors import UserError, exiting_with
-from busbw.base.files import read_bytes, read_start, read_text, refuse_read, writing
+from busbw.base.files import read_bytes, read_start, read_text, refuse_read, replace_text, writing
 from busbw.base.toml import parse_toml
 
 
@@ -75,3 +76,17 @@ def test_a_terminal_that_is_named_does_not_become_ours() -> None:
         os.close(master)
         os.close(slave)
     assert done.stdout == "none\n"
+
+
+def test_what_cannot_be_replaced_whole_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    replace_text(path, "before")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(UserError, match="cannot be written"):
+            replace_text(path, "x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]

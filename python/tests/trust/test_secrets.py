@@ -137,6 +137,15 @@ def test_both_halves_keep_the_same_variables(tmp_path: Path) -> None:
     assert {name: kept[name] for name in IN_VALUES} == {name: hide_values(value) for name, value in IN_VALUES.items()}
 
 
+def test_a_short_secret_of_a_command_is_in_no_record(tmp_path: Path) -> None:
+    log, out = tmp_path / "x.log", tmp_path / "x.jsonl"
+    log.write_text(f"$ mpirun -x NCCL_ALGO=Ring -x NCCL_TOKEN=otter -np 2 ./all_reduce_perf -b 8\n{TABLE}")
+    busbw("import", str(log), "-o", str(out), runs=tmp_path / "runs")
+    run = json.loads(out.read_text().splitlines()[0])
+    assert run["environment"] == {"NCCL_ALGO": "Ring"}
+    assert "otter" not in out.read_text()
+
+
 @pytest.mark.parametrize("form", IN_COMMANDS)
 def test_a_command_loses_its_secret_and_keeps_its_words(form: str) -> None:
     shown = hide(form.format("Zq3kV0w9Xx81Lm22Pp7sTtAa"))
