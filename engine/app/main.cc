@@ -1,6 +1,8 @@
 // The engine's entry: one program under the names of all collectives.
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "engine/app/options.h"
@@ -19,8 +21,9 @@ int main(int argc, char** argv) {
   try {
     busbw::Command command = busbw::parse_command_line(argc, argv);
     if (command.kind != busbw::Command::Kind::measure) {
-      std::fputs(command.text.c_str(), stdout);
-      return 0;
+      if (std::fputs(command.text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+      std::fprintf(stderr, "busbw: stdout cannot be written: %s\n", std::strerror(errno));
+      return static_cast<int>(busbw::ExitCode::internal);
     }
     busbw::lifeline::hold();
     return busbw::run(std::move(command.plan));
@@ -28,7 +31,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "busbw: %s\n", busbw::bounded_sentence(error.what()).c_str());
     return busbw::exit_status(error.code());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "busbw: internal error: %s\n", busbw::bounded_sentence(error.what()).c_str());
+    std::fprintf(stderr, "busbw: %s\n", busbw::bounded_sentence(busbw::explained(error)).c_str());
     return static_cast<int>(busbw::ExitCode::internal);
   }
 }

@@ -3,6 +3,9 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+
 #include "engine/app/options.h"
 #include "engine/core/visible.h"
 #include "engine/record/time.h"
@@ -78,6 +81,15 @@ void Reporter::result(Case the_case, CaseResult result) {
   notes(the_case, result);
   if (json_) json_->row(the_case, out_of_place_->second, result);
   out_of_place_.reset();
+  if (const std::optional<Error> problem = unwritten()) throw *problem;
+}
+
+std::optional<Error> Reporter::unwritten() const {
+  const int problem = table_.problem();
+  if (problem == 0) return std::nullopt;
+  if (problem == EPIPE) return Error(ExitCode::interrupted, "nobody reads the table any more, and the run ends");
+  return Error(ExitCode::internal, std::string("the table cannot be written to stdout: ") + std::strerror(problem) +
+                                       (record_ ? "; what was measured before is in the record" : ""));
 }
 
 void Reporter::notes(const Case& the_case, const CaseResult& result) {

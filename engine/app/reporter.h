@@ -7,6 +7,7 @@
 
 #include "engine/app/job.h"
 #include "engine/app/table.h"
+#include "engine/core/error.h"
 #include "engine/record/nccl_tests_json.h"
 #include "engine/record/record.h"
 
@@ -26,6 +27,8 @@ class Reporter {
   // The case in hand came to nothing.
   void abandon(const Failure& failure);
   void footer();
+  // The end of a run whose table nobody can read; empty where it was written.
+  std::optional<Error> unwritten() const;
 
   // Before anything is timed: what this process does beside comes to its end.
   void settle();

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -67,10 +69,8 @@ void report_to_team(Team& team) noexcept {
   } catch (const PeerFailure&) {
   } catch (const Error& error) {
     team.fail(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    team.fail(ExitCode::internal, "the engine ran out of memory; try a smaller -e");
   } catch (const std::exception& error) {
-    team.fail(ExitCode::internal, std::string("internal error: ") + error.what());
+    team.fail(ExitCode::internal, explained(error));
   }
 }
 
@@ -90,15 +90,16 @@ class Session {
         team_(*job.rendezvous, job.plan.threads,
               job.backend.platform->asynchronous() ? LineUp::sleeping : LineUp::spinning),
         abort_switch_(*job.backend.library),
-        watchdog_(team_, abort_switch_, job.plan.timeout_seconds),
         loud_(job, job.is_main_process()),
-        silent_(job, false) {
+        silent_(job, false),
+        watchdog_(team_, abort_switch_, job.plan.timeout_seconds) {
     if (job.description.has_gpus())
       context_.emplace(*job.rendezvous, job.description.ranks, job.players, job.plan.show_context, reader_of_gpus());
     watchdog_.on_forced_end([this](const Failure& failure) {
-      loud_.abandon(failure);
-      loud_.footer();
-      print_failure(failure, job_.rendezvous->placement().process);
+      if (may_tell()) tell(failure);
+      // Else the main thread tells at this moment, and gets a moment for it.
+      for (int look = 0; look < 100 && !told_all_.load(); ++look)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
       std::fflush(nullptr);
     });
   }
@@ -118,6 +119,16 @@ class Session {
   }
 
  private:
+  // One thread says how the run ended, once: the main one, or the watchdog's where the main one does not come to it.
+  bool may_tell() { return !telling_.exchange(true); }
+
+  void tell(const Failure& failure) {
+    loud_.abandon(failure);
+    loud_.footer();
+    print_failure(failure, job_.rendezvous->placement().process);
+    told_all_.store(true);
+  }
+
   void prepare(const std::vector<Rank*>& ranks, int thread) {
     const Watchdog::Wait wait(watchdog_, thread, "the communicators");
     const Library& library = *job_.backend.library;
@@ -184,9 +195,10 @@ class Session {
   int finish() {
     RunSummary& summary = loud_.summary();
     if (const Failure* failure = team_.failure()) {
-      loud_.abandon(*failure);
-      loud_.footer();
-      print_failure(*failure, job_.rendezvous->placement().process);
+      if (may_tell())
+        tell(*failure);
+      else
+        std::this_thread::sleep_for(std::chrono::seconds(10));  // the watchdog ends the process
       destroy_communicators(job_.all_ranks(), *job_.backend.library, abort_switch_);
       return exit_status(failure->code);
     }
@@ -197,11 +209,17 @@ class Session {
     summary.last_error = job_.backend.library->last_error();
     destroy_communicators(job_.all_ranks(), *job_.backend.library, abort_switch_);
     loud_.lap("ending");
+    if (!may_tell()) std::this_thread::sleep_for(std::chrono::seconds(10));
     loud_.footer();
+    told_all_.store(true);
     if (summary.exit_code != 0 && job_.is_main_process()) {
       char host[256] = "";
       gethostname(host, sizeof host - 1);
       std::printf(" .. %s pid %ld: Test failure\n", host, static_cast<long>(getpid()));
+    }
+    if (const std::optional<Error> problem = loud_.unwritten(); problem && summary.exit_code == 0) {
+      std::fprintf(stderr, "busbw: %s\n", problem->what());
+      return exit_status(problem->code());
     }
     return summary.exit_code;
   }
@@ -209,12 +227,13 @@ class Session {
   Job& job_;
   Team team_;
   AbortSwitch abort_switch_;
-  Watchdog watchdog_;
   Reporter loud_;                         // of thread 0; speaks on process 0
   Reporter silent_;                       // of the other threads
   std::optional<ContextReader> context_;  // used by thread 0
   std::size_t memory_before_sweep_ = 0;
   bool has_turn_ = false;  // written by thread 0, between barriers of all
+  std::atomic<bool> telling_{false}, told_all_{false};
+  Watchdog watchdog_;  // the last one: its thread uses what stands above, and has ended before that goes
 };
 
 // Buffers, contexts and the driver's own handlers take tenths of a second to end one after the other. Nobody needs

@@ -2,6 +2,7 @@
 #include "engine/app/table.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <initializer_list>
 
 #include "engine/core/error.h"
@@ -98,8 +99,8 @@ std::string readable(Bytes bytes) {
 }
 
 void Table::line(const std::string& text) {
-  std::fprintf(out_, "%s\n", visible(text).c_str());
-  std::fflush(out_);
+  const bool written = std::fprintf(out_, "%s\n", visible(text).c_str()) >= 0 && std::fflush(out_) == 0;
+  if (!written && problem_ == 0) problem_ = errno != 0 ? errno : EIO;
 }
 
 void Table::header(const RunDescription& run, const OutputPaths& paths) {

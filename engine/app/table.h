@@ -23,7 +23,8 @@ std::string fixed_width(double value, int width);
 // Bytes in B, KB, MB or GB, powers of 1024.
 std::string readable(Bytes bytes);
 
-// Prints on one process only. Each line is flushed as it is complete.
+// Prints on one process only. Each line is flushed as it is complete; what cannot be written any more is told by
+// `problem`, for the caller to end on.
 class Table {
  public:
   Table(std::FILE* out, const Plan& plan, const Collective& collective)
@@ -42,6 +43,9 @@ class Table {
 
   void footer(const RunSummary& summary);
 
+  // The errno of the first line that could not be written; 0: all could.
+  int problem() const { return problem_; }
+
  private:
   void line(const std::string& text);
   void options_line();
@@ -53,6 +57,7 @@ class Table {
   std::FILE* out_;
   const Plan& plan_;
   const Collective& collective_;
+  int problem_ = 0;
   int cells_ = 0;                     // of the row that is being written
   std::vector<std::string> warned_;   // of the last reading: said once, until it changes
   std::string algorithm_;             // of the cell before

@@ -4,8 +4,10 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace busbw {
 
@@ -56,6 +58,16 @@ class Error : public std::runtime_error {
  private:
   ExitCode code_;
 };
+
+// What was thrown by the standard library, as a sentence: it mostly means that the system has no more of something.
+inline std::string explained(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return "the engine ran out of memory; try a smaller -e, or look at ulimit -v and -d";
+  const auto* of_system = dynamic_cast<const std::system_error*>(&error);
+  if (of_system != nullptr && of_system->code() == std::errc::resource_unavailable_try_again)
+    return "the system gives no more threads, or no memory for one; look at ulimit -u, -v and -d";
+  return std::string("internal error: ") + error.what();
+}
 
 // Thrown on ranks that stop because another one failed: the first failure is reported once, with its rank.
 class PeerFailure : public Error {

@@ -159,12 +159,12 @@ void Watchdog::watch() {
     try {
       aborting = std::thread([this] { abort_switch_.abort_all(); });
     } catch (const std::system_error&) {
-      end_by_force();  // no thread to be had: the process ends without the library's help
+      // No thread to be had: the process ends without the library's help.
     }
     const auto end = SteadyTime::now() + limit;
     while (!stop_.load() && SteadyTime::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (!stop_.load()) end_by_force();
-    aborting.join();
+    if (aborting.joinable()) aborting.join();
     return;
   }
 }

@@ -151,6 +151,23 @@ void end_by_signal(int number) {
   remove_file_at_end();
   signal(number, SIG_DFL);
   raise(number);
+  _exit(128 + number);  // process 1 of a container is not ended by what it raises
+}
+
+// Whoever started this process may have blocked them, and would have us run for ever.
+void take_signals() {
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGCONT}) sigaddset(&ours, number);
+  pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
+}
+
+// To be woken when the parent's thread ends. A signal that the parent asked for (unshare --kill-child) stays. A parent
+// outside of this PID namespace cannot be watched by its number: there the signal itself ends us.
+void ask_for_signal_of_parent() {
+  int asked_for = 0;
+  if (prctl(PR_GET_PDEATHSIG, &asked_for) == 0 && asked_for != 0 && asked_for != SIGCONT) return;
+  prctl(PR_SET_PDEATHSIG, getppid() == 0 && !ignores_hangup(getpid()) ? SIGTERM : SIGCONT);
 }
 
 void catch_early_signals() {
@@ -252,8 +269,9 @@ std::vector<Ancestor> read_parents(const std::string& text, const std::string& b
 namespace lifeline {
 
 void hold() {
-  prctl(PR_SET_PDEATHSIG, SIGCONT);
+  ask_for_signal_of_parent();
   catch_early_signals();
+  take_signals();
   remember_tasks();
   const Ancestry ancestry = find_ancestry();
   if (!ancestry.gone.empty()) end_now(ancestry.gone);

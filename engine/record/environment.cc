@@ -34,10 +34,44 @@ bool is_among(std::span<const std::string_view> list, std::string_view word) {
 }
 
 bool is_secret_word(std::string_view word) {
-  if (is_among(words, word)) return true;
-  const bool ends = std::any_of(std::begin(endings), std::end(endings),
-                                [&](std::string_view ending) { return word.ends_with(ending); });
-  return ends && !is_among(harmless, word);
+  return is_among(words, word) || std::any_of(std::begin(endings), std::end(endings),
+                                              [&](std::string_view ending) { return word.ends_with(ending); });
+}
+
+// In capitals, with one underscore before, between and behind its words.
+std::string words_of(std::string_view name) {
+  std::string upper = "_";
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    else if (upper.back() != '_')
+      upper += '_';
+  }
+  return upper.back() == '_' ? upper : upper + '_';
+}
+
+// ALL,WANDB_API_KEY=word, as Slurm and Open MPI hand on the variables of a job within one of theirs.
+std::string hide_assignments(const std::string& text) {
+  const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  std::string shown;
+  std::size_t start = 0;
+  for (std::size_t at; (at = text.find('=', start)) != text.npos;) {
+    std::size_t name = at;
+    while (name > start && is_of_name(text[name - 1])) --name;
+    shown.append(text, start, at + 1 - start);
+    start = at + 1;
+    if (!is_secret_name(std::string_view(text).substr(name, at - name))) continue;
+    const bool is_quoted = start < text.size() && (text[start] == '"' || text[start] == '\'');
+    std::size_t end = is_quoted ? text.find(text[start], start + 1) : text.find_first_of(" \t\n,;|&\"'", start);
+    if (end == text.npos) end = text.size();
+    if (is_quoted && end < text.size()) ++end;
+    if (end > start && text[start] != '$')
+      shown += "***";
+    else
+      shown.append(text, start, end - start);
+    start = end;
+  }
+  return shown.append(text, start);
 }
 
 // What looks like a secret wherever it stands goes; what stands before it, the first group, stays.
@@ -50,7 +84,7 @@ std::string hide_values(std::string text) {
   }();
   if (is_long_hexadecimal(text)) return "***";
   for (const std::regex& pattern : patterns) text = std::regex_replace(text, pattern, "$1***");
-  return hide_random_words(text);
+  return hide_assignments(hide_random_words(text));
 }
 
 Variables every_variable(const char* const* environment) {
@@ -66,20 +100,19 @@ Variables every_variable(const char* const* environment) {
 }  // namespace
 
 bool is_secret_name(std::string_view name) {
-  std::string upper(name);
-  for (char& c : upper) {
-    c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    if (c == '-') c = '_';
+  std::string upper = words_of(name);
+  for (const std::string_view each : known)
+    if (upper == '_' + std::string(each) + '_') return false;
+  for (const std::string_view each : harmless) {
+    const std::string whole = '_' + std::string(each) + '_';
+    for (std::size_t at; (at = upper.find(whole)) != upper.npos;) upper.erase(at, whole.size() - 1);
   }
-  if (is_among(known, upper)) return false;
   for (const std::string_view part : parts)
     if (upper.find(part) != upper.npos) return true;
-  for (std::size_t start = 0; start < upper.size();) {
-    const auto is_part_of_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-    const auto end = std::find_if_not(upper.begin() + static_cast<std::ptrdiff_t>(start), upper.end(), is_part_of_word);
-    const auto stop = static_cast<std::size_t>(end - upper.begin());
-    if (is_secret_word(std::string_view(upper).substr(start, stop - start))) return true;
-    start = stop + 1;
+  for (std::size_t start = 1; start < upper.size();) {
+    const std::size_t end = upper.find('_', start);
+    if (is_secret_word(std::string_view(upper).substr(start, end - start))) return true;
+    start = end + 1;
   }
   return false;
 }

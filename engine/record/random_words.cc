@@ -10,6 +10,8 @@ namespace {
 constexpr std::size_t shortest = 20;
 constexpr std::size_t shortest_of_one_case = 32;
 constexpr std::string_view hidden = "***";
+// Names that C++ compilers mangle, and public keys of SSH.
+constexpr std::string_view harmless_starts[] = {"_Z", "AAAAB3NzaC1", "AAAAC3NzaC1", "AAAAE2VjZHNh"};
 
 enum class Kind { digit, small, capital, other };
 
@@ -76,19 +78,26 @@ std::string hide_pieces(std::string_view word) {
 }
 
 std::string hide_word(std::string_view word, std::string_view before) {
-  if (word.starts_with("_Z") || ends_with_digest(before) || starts_with_digest(word.substr(0, word.find('-'))))
+  const auto begins = [&](std::string_view start) { return word.starts_with(start); };
+  if (std::any_of(std::begin(harmless_starts), std::end(harmless_starts), begins) || ends_with_digest(before) ||
+      starts_with_digest(word.substr(0, word.find('-'))))
     return std::string(word);
   const auto marks =
       static_cast<std::size_t>(std::count_if(word.begin(), word.end(), [](char c) { return c == '/' || c == '+'; }));
   if (word[0] != '/' && word[0] != '~' && marks * 8 <= word.size() && is_random(word, marks == 0))
     return std::string(hidden);
-  // A part of a path: one of lower case alone may be a package's hash.
-  return marks ? hide_pieces(word) : std::string(word);
+  if (marks == 0) return std::string(word);
+  // A part of a path: one of lower case alone may be a package's hash. Paths seldom hold a +, numbers in base 64 do.
+  const std::string shown = hide_pieces(word);
+  return shown != word && word.find('+') != word.npos ? std::string(hidden) : shown;
 }
 
 }  // namespace
 
 bool is_random(std::string_view word, bool of_one_case) {
+  const auto joints = std::count_if(word.begin(), word.end(), [](char c) { return c == '_' || c == '-'; });
+  // More than drawn words have: the name of a kernel, with its sizes and types.
+  if (static_cast<std::size_t>(joints) * 9 > word.size()) return false;
   const std::string body = body_of(word);
   std::size_t changes = 0, groups = 0, digits = 0, small = 0, beyond_hex = 0;
   for (std::size_t at = 0; at < body.size(); ++at) {

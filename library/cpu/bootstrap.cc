@@ -163,10 +163,10 @@ std::string UniqueId::segment_name() const {
   return result;
 }
 
-Meeting meet(const UniqueId& id, int ranks, int rank) {
-  id.check();
+namespace {
+
+Meeting meet_at(const std::string& name, int ranks, int rank) {
   const Settings settings = Settings::from_environment();
-  const std::string name = id.segment_name();
   NameGuard guard(name);
   Meeting meeting;
   meeting.timeout_seconds = settings.timeout_seconds;
@@ -182,6 +182,23 @@ Meeting meet(const UniqueId& id, int ranks, int rank) {
   guard.dismiss();
   meeting.processors = count_processors(segment);
   return meeting;
+}
+
+}  // namespace
+
+Meeting meet(const UniqueId& id, int ranks, int rank) {
+  const std::string name = id.segment_name();
+  try {
+    id.check();
+    return meet_at(name, ranks, rank);
+  } catch (const Failure& failure) {
+    // A second rank 0 is not the one that the others wait for.
+    if (rank == 0 && failure.code() != ncclInvalidUsage) SharedSegment::give_up(name, failure);
+    throw;
+  } catch (...) {  // mostly std::bad_alloc
+    if (rank == 0) SharedSegment::give_up_without_memory(name);
+    throw;
+  }
 }
 
 }  // namespace busbw::cpu

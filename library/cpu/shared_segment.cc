@@ -40,6 +40,8 @@ struct Registry {
   std::map<std::string, std::weak_ptr<SharedSegment>> segments;
   // Why rank 0, where it is of this process, could not create one: those who wait for it learn it at once.
   std::map<std::string, Failure> failures;
+  // The same of the last one where there was no memory for a reason either.
+  char starved[64] = "";
 
   std::shared_ptr<SharedSegment> find(const std::string& name) {
     const auto found = segments.find(name);
@@ -274,13 +276,12 @@ SharedSegment::~SharedSegment() { ::munmap(base_, layout_.total_bytes()); }
 
 std::shared_ptr<SharedSegment> SharedSegment::create(const std::string& name, int ranks) {
   const std::lock_guard lock(registry().guard);
-  try {
-    return make(name, ranks);
-  } catch (const Failure& failure) {
-    const bool lacks = failure.code() == ncclSystemError;  // and is not just the second with this name
-    if (lacks && registry().failures.size() < most_failures) registry().failures.emplace(name, failure);
-    throw;
-  }
+  return make(name, ranks);
+}
+
+void SharedSegment::give_up(const std::string& name, const Failure& failure) {
+  const std::lock_guard lock(registry().guard);
+  if (registry().failures.size() < most_failures) registry().failures.emplace(name, failure);
 }
 
 std::shared_ptr<SharedSegment> SharedSegment::make(const std::string& name, int ranks) {
@@ -315,6 +316,11 @@ std::shared_ptr<SharedSegment> SharedSegment::make(const std::string& name, int 
   segment->door_ = std::move(door);
   registry().add(name, segment);
   return segment;
+}
+
+void SharedSegment::give_up_without_memory(const std::string& name) noexcept {
+  const std::lock_guard lock(registry().guard);
+  std::strncpy(registry().starved, name.c_str(), sizeof registry().starved - 1);
 }
 
 void SharedSegment::serve() {
@@ -355,6 +361,8 @@ std::shared_ptr<SharedSegment> SharedSegment::attach(const std::string& name, in
       if (const auto failed = registry().failures.find(name); failed != registry().failures.end()) {
         throw failed->second;
       }
+      if (name == registry().starved)
+        throw Failure(ncclSystemError, "Rank 0 has not enough memory for the communicator.");
       if (const auto descriptor = open_if_there(name, ranks)) {
         std::shared_ptr<SharedSegment> segment(new SharedSegment(descriptor->get(), Layout::for_ranks(ranks)));
         registry().add(name, segment);

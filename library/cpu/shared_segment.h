@@ -9,6 +9,7 @@
 
 #include "busbw/nccl_abi.h"
 #include "library/common/descriptor.h"
+#include "library/common/failure.h"
 #include "library/common/process.h"
 #include "library/cpu/layout.h"
 
@@ -64,6 +65,9 @@ class SharedSegment {
   // Ranks of one process share one mapping, so that their atomics have one address (and one translation).
   static std::shared_ptr<SharedSegment> create(const std::string& name, int ranks);
   static std::shared_ptr<SharedSegment> attach(const std::string& name, int ranks, double limit_seconds);
+  // Rank 0 has failed: those of its process that wait for it, or come later, fail alike and at once.
+  static void give_up(const std::string& name, const Failure& failure);
+  static void give_up_without_memory(const std::string& name) noexcept;
   // Rank 0, while it waits for the others: hands the memory to those at the door. Nothing in a file system has its
   // name, so that a kill at any moment leaves nothing; only `give_name`, for ranks that cannot reach the door
   // (containers that share /dev/shm but no network namespace) and say so, makes a file until all have come. Rank 0

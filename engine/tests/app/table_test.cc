@@ -329,9 +329,11 @@ TEST(Table, ShowsWhatALibraryOrADeviceSaysAndDoesNotDoIt) {
   RunSummary summary;
   summary.last_error =
       "a\x1b[31mb\rc\nd\xc2\x9b"
-      "2J\x7f \xc3\xa9";
+      "2J\x7f \xc3\xa9 \u202e\u2066 \U000e0041\xed\xa0\x80 \xe2\x80";
   const std::string text = printed(plan, [&](Table& table) { table.footer(summary); });
-  EXPECT_NE(text.find("# error: a\\x1b[31mb c d\\x9b2J\\x7f \xc3\xa9\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("# error: a\\x1b[31mb c d\\x9b2J\\x7f \xc3\xa9 \\u202e\\u2066 \\U000e0041\\ud800 \xe2\x80\n"),
+            std::string::npos)
+      << text;
 }
 
 }  // namespace

@@ -35,6 +35,22 @@ TEST(RelevantEnvironment, IsSortedAndCut) {
   EXPECT_EQ(kept[2].first, "UCX_TLS");
 }
 
+TEST(RelevantVariables, KeepThoseWhoseWordsOnlyLookLikeASecret) {
+  for (const char* name : {"NCCL_IB_PKEY", "NCCL_PAT_ENABLE", "NCCL_TOKENIZER", "UCX_KEY_VALUE_SIZE", "SLURM_BYPASS"})
+    EXPECT_TRUE(is_relevant_variable(name)) << name;
+  for (const char* name : {"NCCL_IB_PKEY_TOKEN", "MY_NCCL_PAT_ENABLE", "NCCL_TOKENIZER_KEY", "NCCL_AUTHORIZATION"})
+    EXPECT_FALSE(is_relevant_variable(name)) << name;
+}
+
+TEST(RelevantEnvironment, HidesAssignmentsToSecretsWithinAValue) {
+  const char* const environment[] = {"SLURM_EXPORT_ENV=ALL,WANDB_API_KEY=otter,NCCL_IB_PKEY=3,A='b'",
+                                     "SLURM_COMMENT=DB_PASS='two words' x=$Y TOKEN=$Z", nullptr};
+  const Variables kept = relevant_environment(environment);
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept[0].second, "DB_PASS=*** x=$Y TOKEN=$Z");
+  EXPECT_EQ(kept[1].second, "ALL,WANDB_API_KEY=***,NCCL_IB_PKEY=3,A='b'");
+}
+
 TEST(RelevantEnvironment, TakesAnEmptyOne) {
   const char* const nothing[] = {nullptr};
   EXPECT_TRUE(relevant_environment(nothing).empty());

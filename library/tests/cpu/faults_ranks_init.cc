@@ -45,6 +45,18 @@ TEST(Init, TellsEveryRankOfTheProcessAtOnceThatMemoryIsMissing) {
   }
 }
 
+TEST(Init, DoesNotWaitForARankZeroOfTheProcessThatHasFailed) {
+  const ncclUniqueId id = new_id();
+  ncclComm_t comm = nullptr;
+  ::setenv("BUSBW_CPU_TIMEOUT", "0.3", 1);
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 0), ncclTimeout);
+  ::unsetenv("BUSBW_CPU_TIMEOUT");
+  const auto begin = Clock::now();
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 1), ncclTimeout);
+  EXPECT_TRUE(contains(ncclGetLastError(nullptr), "rank 1 did not come")) << ncclGetLastError(nullptr);
+  EXPECT_LT(seconds_since(begin), 15.0);  // and not after a minute
+}
+
 TEST(Init, SaysWhatToDoWhereTooFewFilesMayBeOpen) {
   const ncclUniqueId id = new_id();
   ncclComm_t comm = nullptr;

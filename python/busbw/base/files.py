@@ -103,8 +103,32 @@ def replace_text(path: Path, text: str) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with writing(path, update=True):
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        try:
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def bytes_on_disk(file: int | str | Path) -> int:
+    """What of a file lies on disk, by name or descriptor: the zeros of a sparse one cost their reader time, too.
+
+    A file system that counts no blocks, as some of user space, is believed where it says that there is data.
+    """
+    state = os.stat(file)  # noqa: PTH116 - a descriptor too
+    if state.st_blocks or not stat.S_ISREG(state.st_mode):
+        return min(state.st_size, state.st_blocks * 512)
+    descriptor = file if isinstance(file, int) else os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        at = os.lseek(descriptor, 0, os.SEEK_CUR)
+        os.lseek(descriptor, 0, os.SEEK_DATA)
+        os.lseek(descriptor, at, os.SEEK_SET)
+    except OSError:
+        return 0
+    finally:
+        if descriptor != file:
+            os.close(descriptor)
+    return state.st_size
 
 
 def refuse_read(path: str | Path) -> None:

@@ -182,7 +182,8 @@ def hold(environ: Mapping[str, str], end: Callable[[int], object] = os._exit) ->
     threading.Thread(target=watch, name="busbw lifeline", daemon=True).start()
 
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_GET_PDEATHSIG = 1, 2
+_TAKEN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCONT, signal.SIGCHLD, signal.SIGPROF)
 
 
 def ends_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
@@ -225,8 +226,38 @@ def end_with_shell() -> None:
             raise SystemExit(ENDED)
 
     signal.signal(signal.SIGCONT, look)
-    prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+    _ask_for_signal_of_parent(prctl)
     look(0, None)
+
+
+def _ask_for_signal_of_parent(prctl: Callable[..., int]) -> None:
+    """Be woken when our parent's thread ends. What the parent itself asked for (unshare --kill-child) stays.
+
+    A parent outside of this PID namespace cannot be watched by its number: there the signal itself ends us.
+    """
+    import ctypes
+
+    asked_for = ctypes.c_int(0)
+    if prctl(PR_GET_PDEATHSIG, ctypes.byref(asked_for)) == 0 and asked_for.value not in (0, signal.SIGCONT):
+        return
+    outside = os.getppid() == 0 and not ignores_hangup(os.getpid())
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM if outside else signal.SIGCONT)
+
+
+def take_signals() -> None:
+    """Unblock what whoever started us may have blocked: nothing could end us. Process 1 gets no default action."""
+    if threading_beside():
+        return
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _TAKEN)
+    if os.getpid() != 1:
+        return
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, end)
 
 
 def threading_beside() -> bool:
@@ -236,8 +267,8 @@ def threading_beside() -> bool:
     return threading.current_thread() is not threading.main_thread()
 
 
-def _prctl() -> Callable[[int, int], int] | None:
+def _prctl() -> Callable[..., int] | None:
     import ctypes
 
-    found: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "prctl", None)
+    found: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
     return found

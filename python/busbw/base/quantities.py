@@ -37,6 +37,19 @@ def parse_seconds(text: str) -> float:
     return found
 
 
+_LARGEST, _SMALLEST = 1e30, 1e-30
+
+
+def measurable(value: float) -> float | None:
+    """A figure that somebody may have measured: None beyond 10^30 and for nan, 0 below 10^-30.
+
+    What is computed of it (a rate, a ratio, a square) then stays within what a float can hold.
+    """
+    if not abs(value) <= _LARGEST:
+        return None
+    return value if abs(value) >= _SMALLEST else 0.0
+
+
 def parse_percent(text: str) -> float:
     """The share of `2` or `2%`: 0.02."""
     try:

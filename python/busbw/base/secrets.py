@@ -14,18 +14,23 @@ from typing import Any, TypeVar, cast
 
 HIDDEN = "***"
 _LONGEST_LINE = 1 << 16  # of a program's output; what is longer is read in parts
+_BEGINS_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+_LONGEST_KEY = 200
 Shown = TypeVar("Shown")
 RULES = Path(__file__).with_name("secret_rules.txt")
 
 # NAME=value, NAME: value, "name": "value", \"name\": \"value\", b'name': b'value', name => value, ENV['NAME'] = value,
 # a block of YAML below its name, --name value, and what HTML and addresses make of quotes: a name of a secret loses
 # its value. The words in the middle are those of NCCL_DEBUG=INFO.
-_QUOTE = r"""(?:\\{0,3}["']|&quot;|&#3[49];|%2[27])"""
+_QUOTE = r"""(?:\\{0,3}["']|`|&quot;|&#3[49];|%2[27])"""
 _COLOUR = r"(?:\x1b\[[\d;]{0,12}m)?"
 _NAME = re.compile(
-    rf"""(?<![\w-])(?:b(?=["']))?({_QUOTE}?)(-{{0,2}}[A-Za-z_][\w.-]{{0,100}})\1(?:["']?[\]}}])?{_COLOUR}"""
+    rf"""(?<![\w-])(?:\[[\d;]{{0,12}}m|b(?=["']))?({_QUOTE}?)(-{{0,2}}[A-Za-z_][\w.-]{{0,100}})\1(?:["']?[\]}}])?{_COLOUR}"""
     rf"""([ \t]{{0,20}}(?:=>|:=|->|:[A-Z]{{3,10}}=|:[ \t]{{1,5}}[|>][+-]?[ \t]{{0,5}}\r?\n(?=[ \t])|[=:]|%3[AD])"""
-    rf"""[ \t]{{0,20}}{_COLOUR}| set (?:by environment )?to |[ \t]{{0,20}}[,|][ \t]{{0,20}}| to |[ \t]{{1,20}})""",
+    rf"""[ \t]{{0,20}}{_COLOUR}"""
+    rf"""(?:[&!][\w-]{{1,40}}[ \t]{{1,4}}|\{{\s{{0,20}}["']?value["']?[ \t]{{0,3}}[:=][ \t]{{0,20}})?"""
+    rf"""| set (?:by environment )?to """
+    rf"""|[ \t]{{0,20}}[,|][ \t]{{0,20}}(?:\r?\n[ \t]{{0,80}}(?=["']))?| to |[ \t\0]{{1,20}})""",
 )
 # A pair: `- name: NAME` and `value: ...` on the next line, both in one JSON object, or attributes of XML.
 _PAIR = re.compile(
@@ -34,27 +39,37 @@ _PAIR = re.compile(
 )
 _VALUE = re.compile(
     r"""b?(?P<quote>\\{1,3}["']|&quot;|&#3[49];|%2[27]|"{3}|'{3})(?:(?!(?P=quote))[^\n])*(?P=quote)"""
-    r"""|[b$]?"(?:\\.|[^"\\\n])*"|[b$]?'(?:\\.|''|[^'\\\n])*'|\[[^\]\n]*\]|[^\s"',;&|)\x1b]+"""
+    r"""|\w{0,20}\([^()\n]{1,200}\)|[b$]?"(?:\\.|[^"\\\n])*"|[b$]?'(?:\\.|''|[^'\\\n])*'|\[[^\]\n]*\]|[^\s\0"',;&|)\x1b]+"""
 )
 # Words after which a name and a blank announce a value; what precedes a quoted assignment, whose blanks are its own.
-_SETS = re.compile(r"(?:\bsetenv|\bsetx|\bset -\w{1,3}|-g?env|--setenv)\s+$", re.IGNORECASE)
+_SETS = re.compile(r"(?:\bsetenv|\bsetx|\bset -\w{1,3}|-g?env|--setenv|%env|\bENV|\bARG)\s+$", re.IGNORECASE)
 _WHOLE = re.compile(r"""(?:(?:-[ex]|--env|\bexport)[ =]|[\[,({]\s{0,2})["']$""")
 # A value that no word of a sentence looks like.
 _NO_WORD = re.compile(r"""["']?(?=[^\s"']{0,100}\d)(?=[^\s"']{0,100}[A-Za-z])[^\s"',|]{6,}""")
-# Without one of these there is nothing to hide: most lines of a log end here.
-_SUSPECT = (
-    "token", "secret", "pass", "cred", "jwt", "cookie", "auth", "private", "signature", "precondition", "sas", "pwd",
-    "pat", "dsn", "key", ":/", "bearer", "basic", "sig=", "code=", "login", "mysql", " -u", "--user", "eyj", "ghp_",
-    "gho_", "ghu_", "ghs_", "ghr_", "glpat", "glrt", "glptt", "gldt", "glcbt", "hf_", "npm_", "xox", "xapp", "sk-",
-    "sk_", "rk_", "hvs.", "hvb.", "hvr.", "nvapi", "pypi", "aiza", "ya29", "gocspx", "sg.", "gla_", "glc_", "glsa_",
-    "glsc_", "wandb_v", "hooks", "a3t", "akia", "asia", "ldap", "redis", "ipmi", "sudo", "thin:", "docker", "podman",
-    "proxy", "sessionid", "sessid", "pw", "psk", " -p", "\ttrue\t", "\tfalse\t",
-)  # fmt: skip
+# Values that are none whatever announces them: switches, measures, small numbers; numbers of tokens, which count words.
+_NO_SECRET = re.compile(
+    r"true|false|yes|no|not|on|off|sys|munge|pam|[(]?(?:none|null)[)]?|nil|unset|unknown|required|optional|enabled|disabled|files"
+    r"|<[^<>]{0,40}>|\[[A-Z]{2,10}\]|-?\d{1,3}|0x(?:[0-9a-f]{1,8}|0+)"
+    r"|-?\d{1,12}\.\d{0,20}(?:e[+-]?\d{1,3})?|\d{1,12}(?:\.\d{1,12})?\s?(?:[mun]?s|[kmg]i?b|%|x)",
+    re.IGNORECASE,
+)
+# A path of plain words: no number in base 64 has so few capitals.
+_PATH = re.compile(r"(?:\w{1,20}=)?(?:~|\.{1,2})?(?:/\.?[A-Za-z0-9_]?[a-z0-9_.@-]{1,80}){2,}")
+_COUNTED = re.compile(r"tokens|token_id", re.IGNORECASE)
+_COUNT = re.compile(r"\d{1,15}k?")
+# What a name says about a secret, not the secret, where the value is a plain word or a path.
+_ABOUT = re.compile(
+    r"(?:[_.-](?i:type|name|file|path|dir|sock|bytes|method|mode|length|len|size|count|scheme|provider|plugin|backend)"
+    r"|(?<=[a-z0-9])(?:Type|Name|File|Path|Dir|Method|Mode|Length|Size|Info))s?$"
+)
+_PLAIN = re.compile(r"[~\w./:@-]{1,200}")
+_KEY = re.compile(r"""["'][0-9A-Za-z_-]{24,}["']""")
 _HEX_PART = re.compile(r"[0-9a-f]{32}|[0-9A-F]{32}")
 _SPLIT = re.compile(r"[^A-Z0-9]+")
 # Words that may be random, in base 62, 64 or its form for addresses.
 _LONG = re.compile(r"[A-Za-z0-9_~+/-]{20,}")
 _DIGEST = re.compile(r"(?:sha\d{1,3}|md5)[:-]?$", re.IGNORECASE)
+_PUBLIC = ("AAAAB3NzaC1", "AAAAC3NzaC1", "AAAAE2VjZHNh")
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
 _HEX_VALUE = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
 _DIGITS_APART = re.compile(r"[0-9][^0-9]+[0-9]")
@@ -74,30 +89,55 @@ def _rules(kind: str) -> tuple[str, ...]:
 
 
 @cache
-def _values() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in _rules("value"))
+def _values() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
+    """The forms of values, each with the words without which it is not there."""
+    made: list[tuple[tuple[str, ...], re.Pattern[str]]] = []
+    where: tuple[str, ...] = ()
+    for line in RULES.read_text(encoding="ascii").splitlines():
+        kind, _, rest = line.partition(" ")
+        if kind == "where":
+            where = tuple(rest.split("|"))
+        elif kind == "value":
+            made.append((where, re.compile(rest, re.IGNORECASE)))
+            where = ()
+    return tuple(made)
+
+
+@cache
+def _of_values() -> tuple[str, ...]:
+    """Without one of these no value is hidden by its form: most lines of a log end here."""
+    return tuple(dict.fromkeys(word for where, _ in _values() for word in where))
+
+
+@cache
+def _of_names() -> tuple[str, ...]:
+    """What a name of a secret holds, in small letters."""
+    return tuple(text.lower() for kind in ("part", "word", "ending") for text in _rules(kind))
 
 
 @cache
 def is_secret_name(name: str) -> bool:
     """Whether the value of a variable or option of this name is a secret, or may be."""
-    upper = name.upper()
-    if upper.lstrip("-").replace("-", "_") in _rules("known"):
+    upper = "_".join(filter(None, _SPLIT.split(name.upper())))
+    if upper in _rules("known"):
         return False
-    if any(part in upper.replace("-", "_") for part in _rules("part")):
+    upper = f"_{upper}_"
+    for words in _rules("harmless"):
+        while f"_{words}_" in upper:
+            upper = upper.replace(f"_{words}_", "_")
+    if any(part in upper for part in _rules("part")):
         return True
-    for word in filter(None, (part for piece in _SPLIT.split(upper) for part in piece.split("_"))):
-        if word in _rules("word"):
-            return True
-        if word.endswith(_rules("ending")) and word not in _rules("harmless"):
-            return True
-    return False
+    return any(word in _rules("word") or word.endswith(_rules("ending")) for word in upper.split("_"))
 
 
 def hide_values(text: str) -> str:
     """The text without what looks like a secret wherever it stands: credentials in addresses, tokens, private keys."""
-    for pattern in _values():
-        text = pattern.sub(lambda found: f"{found[1]}{HIDDEN}", text)
+    lowered = text.lower()
+    if not any(each in lowered for each in _of_values()) and not _HEX_PART.search(text):
+        return _hide_words(text)
+    for where, pattern in _values():
+        if any(each in lowered for each in where) if where else _HEX_PART.search(text):
+            text = pattern.sub(lambda found: f"{found[1]}{HIDDEN}", text)
     return _hide_words(text)
 
 
@@ -109,15 +149,17 @@ def _word_hidden(word: str, before: str) -> str:
     if not _DIGITS_APART.search(word):
         return word
     # What a C++ compiler makes of names looks random, and digests in base 64 are no secrets.
-    if word.startswith("_Z") or _DIGEST.search(before) or _DIGEST.match(word.partition("-")[0]):
+    # Public keys of SSH neither.
+    if word.startswith(("_Z", *_PUBLIC)) or _DIGEST.search(before) or _DIGEST.match(word.partition("-")[0]):
         return word
     marks = word.count("/") + word.count("+")
     if word[0] not in "/~" and marks * 8 <= len(word) and is_random(word, of_one_case=marks == 0):
         return HIDDEN
     if not marks:
         return word
-    # A part of a path: one of lower case alone may be a package's hash.
-    return re.sub(r"[^/+]{20,}", lambda part: HIDDEN if is_random(part[0], of_one_case=False) else part[0], word)
+    # A part of a path: one of lower case alone may be a package's hash. Paths seldom hold a +, numbers in base 64 do.
+    shown = re.sub(r"[^/+]{20,}", lambda part: HIDDEN if is_random(part[0], of_one_case=False) else part[0], word)
+    return HIDDEN if shown != word and "+" in word else shown
 
 
 def is_random(word: str, *, of_one_case: bool) -> bool:
@@ -127,7 +169,7 @@ def is_random(word: str, *, of_one_case: bool) -> bool:
     make of words less often. Pieces of hexadecimal digits are left out: they name GPUs, commits and containers.
     engine/record/random_words.cc says the same in C++.
     """
-    if not _DIGITS_APART.search(word):
+    if not _DIGITS_APART.search(word) or _has_many_joints(word):
         return False
     body = "".join(piece for piece in _PIECES.split(word) if not _HEX.fullmatch(piece))
     classes = body.translate(_CLASSES)
@@ -142,12 +184,18 @@ def is_random(word: str, *, of_one_case: bool) -> bool:
     return of_one_case and len(body) >= _SHORTEST_ONE_CASE and groups >= 4 and changes_in_100 >= 15 * (len(body) - 1)
 
 
+def _has_many_joints(word: str) -> bool:
+    """Whether a word has more joints than drawn ones have: the name of a kernel, with its sizes and types."""
+    return (word.count("_") + word.count("-")) * 9 > len(word)
+
+
 def hide(text: str) -> str:
     """A command, a script or a log without secrets, those that a name announces too."""
+    text = hide_values(text)
     lowered = text.lower()
-    if not any(each in lowered for each in _SUSPECT) and not _HEX_PART.search(text):
-        return _hide_words(text)
-    text = _PAIR.sub(lambda found: f"{found[1]}{HIDDEN}" if is_secret_name(found[2]) else found[0], hide_values(text))
+    if not any(each in lowered for each in _of_names()):
+        return text
+    text = _PAIR.sub(lambda found: f"{found[1]}{HIDDEN}" if is_secret_name(found[2]) else found[0], text)
     parts: list[str] = []
     at = 0
     for name in _NAME.finditer(text):
@@ -162,9 +210,11 @@ def _end_of_value(text: str, name: re.Match[str]) -> int:
     """Where the value behind a name ends; 0: there is none to hide."""
     value = _VALUE.match(text, name.end())
     # What a shell puts in, and what is made at start, is no secret yet; an object's members have names of their own.
-    if not value or value[0] == "{" or re.match(r"""\$(?!["'])|<""", value[0]):
+    if not value or re.match(r"\{(?:[\"'\w]|$)", value[0]) or re.match(r"""\$(?!["'])|<""", value[0]):
         return 0
-    if name[3].isspace() and value[0].startswith("-"):
+    if (not name[3].strip(" \t\0") or name[3].strip() == ",") and value[0].lstrip("\"'").startswith("-"):
+        return 0
+    if _tells_nothing(name[2], value[0].strip("\\\"'")):
         return 0
     if not name[1] and "=" in name[3] and _WHOLE.search(text, max(0, name.start() - 12), name.start()):
         closing = text.find(text[name.start() - 1], name.end())
@@ -173,16 +223,30 @@ def _end_of_value(text: str, name: re.Match[str]) -> int:
     return value.end()
 
 
+def _tells_nothing(name: str, value: str) -> bool:
+    """Whether a value is no secret although its name is one of a secret: `max_new_tokens=512`, `AuthType=munge`."""
+    if _NO_SECRET.fullmatch(value) or _PATH.fullmatch(value) or (_COUNTED.search(name) and _COUNT.fullmatch(value)):
+        return True
+    if "(" in value and "signature" in name.lower():  # of a function
+        return True
+    return bool(_ABOUT.search(name) and _PLAIN.fullmatch(value))
+
+
 def _announces(text: str, found: re.Match[str]) -> bool:
     # A blank after a plain word is prose ("the key is"); after an option, or in csh, a value follows.
-    name, sign = found[2], found[3]
-    if name.upper() in {"KEY", "KEYS"} or not is_secret_name(name.lstrip("-")):  # of a table or a manifest
+    name, sign = found[2], found[3].strip(" \t\r\n\0")
+    if name.upper() in {"KEY", "KEYS"}:  # of a table or a manifest, where its value does not look otherwise
+        return bool(sign in {"=", ":"} and _KEY.match(text, found.end()))
+    if not is_secret_name(name.lstrip("-")) or found[0] == "PASS: ":  # of a test
         return False
-    if sign.strip(" \t") not in {"", "to", ",", "|"} or (sign.isspace() and name.startswith("-")):
+    # --name value, and "--name", "value" in a list of words
+    if sign not in {"", "to", ",", "|"} or (sign in {"", ","} and name.startswith("-")):
         return True
-    if sign.isspace() and _SETS.search(text, max(0, found.start() - 12), found.start()):
+    if not sign and _SETS.search(text, max(0, found.start() - 12), found.start()):
         return True
     # A row of a table, a pair in brackets, a sentence: only where a variable is named so.
+    if "\t" in found[3] and name.upper() == name and (found.start() == 0 or text[found.start() - 1] == "\n"):
+        return True
     return name.upper() == name and "_" in name and bool(_NO_WORD.match(text, found.end()))
 
 
@@ -190,14 +254,6 @@ def _announces(text: str, found: re.Match[str]) -> bool:
 def hide_variable(name: str, value: str) -> str:
     """The value of a variable as it may be shown."""
     return HIDDEN if is_secret_name(name) else hide_random(value)
-
-
-def hide_printed(text: str) -> str:
-    """As `hide_values`, at the cost of a look where there is nothing to hide: for all that busbw prints."""
-    lowered = text.lower()
-    if any(each in lowered for each in _SUSPECT) or _HEX_PART.search(text):
-        return hide_values(text)
-    return _hide_words(text)
 
 
 def hidden(value: Shown) -> Shown:
@@ -219,11 +275,15 @@ def hide_in_file(path: Path) -> None:
     """What a program printed into a file that stays, without secrets: line by line, in the same place."""
     beside = path.with_name(f"{path.name}.hidden")
     changed = False
+    of_key = 0  # lines that a private key may still have
     try:
         with path.open(errors="surrogateescape", newline="") as source, \
              beside.open("w", errors="surrogateescape", newline="") as target:  # fmt: skip
             while line := source.readline(_LONGEST_LINE):
-                shown = hide(line)
+                of_key = 0 if "-----END" in line else of_key - 1
+                shown = f"{HIDDEN}\n" if of_key > 0 else hide(line.removesuffix("\n")) + "\n" * line.endswith("\n")
+                if _BEGINS_KEY.search(line) and "-----END" not in line:
+                    of_key = _LONGEST_KEY
                 changed |= shown != line
                 target.write(shown)
         if changed:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from busbw.base.secrets import hide_printed
+from busbw.base.secrets import hide_values
 from busbw.base.sentences import visible
 
 # Drawn anew by each process, so that no file can hold it: what stands behind it is busbw's own.
@@ -42,7 +42,7 @@ class Guarded:
 
     def write(self, text: str) -> int:
         """Write what is safe of the text, without secrets that are known by their form."""
-        self._stream.write(guarded(hide_printed(text)))
+        self._stream.write(guarded(hide_values(text)))
         return len(text)
 
     def writelines(self, lines: Iterator[str]) -> None:

@@ -163,7 +163,9 @@ class _Destination:
         if self._output and not self._dry:
             self._partial = self._output.with_name(f".{self._output.name}.{os.getpid()}.partial")
             with writing(self._output):
-                self._stream = self._partial.open("x", encoding="utf-8", newline="\n", buffering=1 << 18)
+                self._stream = self._partial.open(
+                    "x", encoding="utf-8", errors="backslashreplace", newline="\n", buffering=1 << 18
+                )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -276,7 +278,9 @@ class _Part:
             with writing(destination._output):
                 # What is still in memory here would be written by both processes.
                 self._first.flush()
-                self._file = path.open("x+", encoding="utf-8", newline="\n", buffering=1 << 18)
+                self._file = path.open(
+                    "x+", encoding="utf-8", errors="backslashreplace", newline="\n", buffering=1 << 18
+                )
                 path.unlink()
 
     def enter(self) -> None:

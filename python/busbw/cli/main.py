@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -28,9 +28,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_standard_descriptors()
     lifeline.begin(os.environ)
     if argv is None and words and words[0] not in OUTLIVING:
+        lifeline.take_signals()
         lifeline.end_with_shell()
-    with guarding():
+    with guarding(), _interruptible(argv is None):
         return _guarded(words)
+
+
+@contextmanager
+def _interruptible(alone: bool) -> Iterator[None]:
+    """Ctrl-C is an exception while a verb runs; before and behind it ends a busbw that has this process for itself.
+
+    What is ignored stays so (a job in the background).
+    """
+    if not alone or signal.getsignal(signal.SIGINT) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _guarded(words: list[str]) -> int:
@@ -54,7 +71,7 @@ def _guarded(words: list[str]) -> int:
         print(f"busbw: the system refused to read or write{where}: {problem.strerror or problem}", file=sys.stderr)
         return 1
     except MemoryError:
-        print("busbw: there is not enough memory for this", file=sys.stderr)
+        os.write(2, b"busbw: there is not enough memory for this\n")  # print would need some
         return 1
 
 

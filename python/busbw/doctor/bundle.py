@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import tarfile
 import zlib
 from dataclasses import replace
@@ -14,14 +13,13 @@ from typing import BinaryIO
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
-from busbw.base.files import open_to_read, writing
+from busbw.base.files import bytes_on_disk, open_to_read, writing
 from busbw.base.secrets import hide, hide_random
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.findings.p2p_matrix import is_part
 from busbw.doctor.flight import bare, looks_like
-from busbw.doctor.locales import in_english
-from busbw.doctor.read_logs import lines_of
-from busbw.doctor.scan import DIGITS, MAX_SHAPES
+from busbw.doctor.read_logs import lines_of, size_of
+from busbw.doctor.scan import DIGITS, MAX_SHAPES, knowing
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import SCHEMA, Snapshot, TextFile
 from busbw.importers.context import is_kept
@@ -33,7 +31,9 @@ MAX_BYTES = 64 << 20
 
 def write_bundle(snapshot: Snapshot, path: Path) -> None:
     """Write the snapshot without what could be secret; UserError where the file cannot be written."""
-    text = json.dumps(encode(without_secrets(snapshot)), indent=1, ensure_ascii=False).encode()
+    text = json.dumps(encode(without_secrets(snapshot)), indent=1, ensure_ascii=False).encode(
+        "utf-8", "backslashreplace"
+    )
     if len(text) > MAX_BYTES:
         raise UserError(f"the snapshot has {len(text) >> 20} MiB, more than a bundle may hold; give shorter logs")
     member = tarfile.TarInfo(MEMBER)
@@ -45,7 +45,7 @@ def write_bundle(snapshot: Snapshot, path: Path) -> None:
 def read_bundle(path: Path) -> Snapshot:
     """The snapshot in a bundle; UserError where it is none, is too large, or a newer busbw wrote it."""
     try:
-        with open_to_read(path) as file, bounded(str(path), os.fstat(file.fileno()).st_size, packed=True):
+        with open_to_read(path) as file, bounded(str(path), bytes_on_disk(file.fileno()), packed=True):
             return _decoded(_member(file, path), path)
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as problem:
         raise UserError(f"{path} is no bundle of `busbw doctor --collect`: {problem}") from problem
@@ -129,7 +129,7 @@ def _kept_log(file: TextFile) -> TextFile:
     if file.text is not None and looks_like(file.text[: 1 << 16]):
         return replace(file, text=bare(file.text, file.path))
     shapes: dict[bytes, bool] = {}
-    with lines_of(file) as lines:
+    with bounded(file.path, size_of(file)), lines_of(file) as lines:
         # Lines stay where they are, so that findings name the same ones.
         kept = [without_secret_values(line.rstrip("\n")) if _tells(line, shapes) else "" for line in lines]
     return replace(file, text="\n".join(kept) + "\n")
@@ -140,10 +140,9 @@ def _tells(line: str, shapes: dict[bytes, bool]) -> bool:
     if "NCCL " in line or line.lstrip().startswith("#") or is_part(line):
         return True
     key = line.encode("utf-8", "replace").translate(None, DIGITS)
-    if key not in shapes and len(shapes) < MAX_SHAPES:
-        lowered = (line := in_english(line)).lower()
-        shapes[key] = any(each.may_match(lowered) for each in SIGNATURES.values())
     if not shapes.get(key, True):
         return False
-    lowered = (line := in_english(line)).lower()
-    return any(each.match(line, lowered) is not None for each in SIGNATURES.values() if each.may_match(lowered))
+    line, known = knowing(line, tuple(SIGNATURES.values()))
+    if len(shapes) < MAX_SHAPES:
+        shapes[key] = bool(known)
+    return any(each.match(line, line.lower()) is not None for each in known)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.base import files
+from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.base.pool import mapped
 from busbw.doctor.bundle import is_bundle, read_bundle
@@ -246,7 +247,7 @@ def _tables(name: str) -> tuple[Record, ...]:
 
 
 def _holds_table(name: str) -> bool:
-    with files.open_to_read(name) as file:
+    with files.open_to_read(name) as file, bounded(name, files.bytes_on_disk(file.fileno())):
         before = b""
         while block := file.read(BLOCK_BYTES):
             block = before + block

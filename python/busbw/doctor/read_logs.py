@@ -6,12 +6,11 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
-from busbw.base.files import open_to_read
+from busbw.base.files import bytes_on_disk, open_to_read
 from busbw.base.pool import mapped
 from busbw.doctor.pasted import restored
 from busbw.doctor.scan import Scan, Scanning
@@ -31,7 +30,7 @@ def read_logs(files: Sequence[TextFile]) -> list[tuple[NcclLog, Scan]]:
     """What every log says, in their order; a log without text is read from where it lies."""
     readable = [each for each in files if each.text is not None or not each.why]
     processes = min(MAX_PROCESSES, len(readable), len(os.sched_getaffinity(0)))
-    if processes < 2 or sum(map(_size, readable)) < ALONE_BYTES:
+    if processes < 2 or sum(map(size_of, readable)) < ALONE_BYTES:
         return [_read(each) for each in readable]
     # What all processes need is made once, before they are forked.
     Scanning("", tuple(SIGNATURES.values()))
@@ -46,11 +45,12 @@ def _restored(file: TextFile) -> list[tuple[int, bytes]] | None:
     return None if lines is None else [(number, line.encode("utf-8", "replace")) for number, line in lines]
 
 
-def _size(file: TextFile) -> int:
+def size_of(file: TextFile) -> int:
+    """Its bytes on disk, or of its text."""
     if file.text is not None:
         return len(file.text)
     try:
-        return Path(file.path).stat().st_size
+        return bytes_on_disk(file.path)
     except OSError:
         return 0
 
@@ -58,7 +58,7 @@ def _size(file: TextFile) -> int:
 def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     scanning = Scanning(file.path, tuple(SIGNATURES.values()))
     sieve = Sieve(scanning)
-    with bounded(file.path, _size(file)), _opened(file) as stream:
+    with bounded(file.path, size_of(file)), _opened(file) as stream:
         log = read_numbered(sieve.passed(_restored(file) or numbered(lines_in(stream))), file.path)
     return log, scanning.finished(sieve.lines)
 

@@ -152,6 +152,17 @@ def _index(signatures: tuple[Signature, ...]) -> TriggerIndex:
     return TriggerIndex([*mine, *benign.TRIGGERS, *locales.TRIGGERS])
 
 
+def knowing(line: str, signatures: tuple[Signature, ...]) -> tuple[str, list[Signature]]:
+    """The line as English tells it, up to its limit, and the signatures of which it holds a trigger."""
+    index, mine = _index(signatures), len(signatures)
+    line = line[:MAX_LINE]
+    numbers = index.of(line.lower())
+    if numbers and numbers[-1] >= mine + len(benign.TRIGGERS):
+        line = locales.in_english(line)
+        numbers = index.of(line.lower())
+    return line, [signatures[each] for each in numbers if each < mine]
+
+
 class Scanning:
     """What is known while the lines of one log go by."""
 

@@ -178,7 +178,7 @@ def read_trials(folder: Path) -> list[Trial]:
     whole = lines[:-1]
     if lines[-1]:
         # Cut off in mid-line: the rest of the file stands, and the next trial starts on a line of its own.
-        path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
+        path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8", errors="backslashreplace")
     return [from_json(line, f"{path}:{number}") for number, line in enumerate(whole, start=1) if line]
 
 
@@ -186,7 +186,7 @@ def append_trial(folder: Path, trial: Trial) -> None:
     """Keep a trial as soon as it is there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / TRIALS_NAME).open("a", encoding="utf-8") as stream:
+        with (folder / TRIALS_NAME).open("a", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(to_json(trial) + "\n")
     except OSError as problem:
         raise UserError(f"the trial cannot be kept in {folder}: {problem.strerror or problem}") from problem

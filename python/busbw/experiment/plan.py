@@ -141,7 +141,7 @@ def save(plan: Plan, folder: Path) -> None:
     text = json.dumps({"schema": SCHEMA, **asdict(plan)}, indent=1, ensure_ascii=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / PLAN_NAME).write_text(text + "\n", encoding="utf-8")
+        (folder / PLAN_NAME).write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
     except OSError as problem:
         raise UserError(f"the experiment cannot be kept in {folder}: {problem.strerror or problem}") from problem
 

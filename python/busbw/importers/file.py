@@ -13,6 +13,7 @@ from typing import IO
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
+from busbw.base.files import bytes_on_disk
 from busbw.importers import apart
 from busbw.importers.draft import Collector, ImportedSweep
 from busbw.importers.lines import PACKED, Progress, Source, open_source
@@ -59,7 +60,9 @@ def _bounded(name: str, stream: IO[bytes]) -> AbstractContextManager[None]:
     state = os.fstat(stream.fileno())
     if not stat.S_ISREG(state.st_mode):
         return bounded(name, None)
-    return bounded(name, state.st_size, packed=os.pread(stream.fileno(), 8, 0).startswith(tuple(PACKED)))
+    return bounded(
+        name, bytes_on_disk(stream.fileno()), packed=os.pread(stream.fileno(), 8, 0).startswith(tuple(PACKED))
+    )
 
 
 def import_folder(

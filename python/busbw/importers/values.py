@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from math import isfinite
 
+from busbw.base.quantities import measurable
 from busbw.records import Collective
 
 MAX_DIGITS = 20
@@ -40,12 +40,11 @@ def type_named(name: str | None) -> str | None:
 
 
 def number(text: str) -> float | None:
-    """A finite number, or None for N/A, nan, inf and what is no number."""
+    """A number that can be a figure, or None for N/A, nan, inf and what is no number."""
     try:
-        value = float(text)
+        return measurable(float(text))
     except ValueError:
         return None
-    return value if isfinite(value) else None
 
 
 def whole(text: str) -> int | None:

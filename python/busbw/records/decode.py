@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, TypeVar, get_args
 
+from busbw.base.quantities import measurable
 from busbw.base.secrets import hide, hide_variable
 from busbw.records.model import (
     SCHEMA,
@@ -89,9 +90,10 @@ def _number(value: Any) -> float:
         number = float(value)
     except OverflowError:
         raise InvalidLineError("a number is too large") from None
-    if not isfinite(number):
-        raise InvalidLineError("a number is not finite")
-    return number
+    figure = measurable(number)
+    if figure is None:
+        raise InvalidLineError("a number is too large" if isfinite(number) else "a number is not finite")
+    return figure
 
 
 def _text(value: Any) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from os import PathLike, fspath, fstat
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
-from busbw.base.files import open_to_read
+from busbw.base.files import bytes_on_disk, open_to_read
 from busbw.base.text import clean
 from busbw.records.decode import InvalidLineError, Line, decode
 from busbw.records.model import Case, End, Record, Run
@@ -43,7 +43,7 @@ def read_records(path: str | PathLike[str]) -> list[Record]:
     name = fspath(path)
     with open_to_read(Path(path)) as stream:
         try:
-            with bounded(name, fstat(stream.fileno()).st_size):
+            with bounded(name, bytes_on_disk(stream.fileno())):
                 return parse_records(stream, name)
         except OSError as problem:
             raise UserError(f"cannot read {name}: {problem.strerror or problem}") from problem

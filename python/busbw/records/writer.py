@@ -105,7 +105,7 @@ def save_lines(lines: Iterable[str], path: str | PathLike[str]) -> None:
     target = Path(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with partial.open("w", encoding="utf-8", newline="\n") as stream:
+        with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
             stream.writelines(lines)
         partial.replace(target)
     except BaseException:

@@ -191,21 +191,23 @@ def _row(
     curves, columns, base = across
     plain = [_cell(each, figure) if each else Cell() for each in figures]
     of_times = figure != "busbw"
+    rivals: dict[str | None, list[Curve]] = {}
+    for (i, placement), cell in zip(columns, plain, strict=True):
+        if cell.value is not None:
+            rivals.setdefault(placement, []).append(curves[i])
+    best = {
+        placement: dict(zip(map(id, them), judge.best(them, placement, size, of_times=of_times), strict=True))
+        for placement, them in rivals.items()
+    }
     found = []
     for (i, placement), cell in zip(columns, plain, strict=True):
         if cell == Cell():
             found.append(cell)
             continue
-        rivals = [
-            curves[j]
-            for (j, where), other in zip(columns, plain, strict=True)
-            if where == placement and other.value is not None
-        ]
-        best = dict(zip(map(id, rivals), judge.best(rivals, placement, size, of_times=of_times), strict=True))
         row = None
         if base is not None and i != base and curves[i].collective == curves[base].collective:
             row = judge.rows(curves[base], curves[i], placement, of_times=of_times).get(size)
-        found.append(_with(cell, best.get(id(curves[i]), False), row))
+        found.append(_with(cell, best.get(placement, {}).get(id(curves[i]), False), row))
     return tuple(found)
 
 

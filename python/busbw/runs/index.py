@@ -84,6 +84,7 @@ class Index:
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of one of our own queries."""
+        values = [_scalar(value) for value in values]
         try:
             return self.connection.execute(query, values).fetchall()
         except sqlite3.OperationalError as problem:

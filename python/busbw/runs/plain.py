@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
-from busbw.base.files import open_to_read, read_start
+from busbw.base.files import bytes_on_disk, open_to_read, read_start
 from busbw.records.reader import MAX_LINE_BYTES
 
 SMALL = 64 << 10
@@ -61,7 +60,7 @@ def _at_once(data: bytes) -> list[dict[str, Any]] | None:
 def _one_by_one(path: Path) -> tuple[list[dict[str, Any]], str | None]:
     lines: list[dict[str, Any]] = []
     try:
-        with open_to_read(path) as stream, bounded(str(path), os.fstat(stream.fileno()).st_size):
+        with open_to_read(path) as stream, bounded(str(path), bytes_on_disk(stream.fileno())):
             for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES), b""), start=1):
                 if len(raw) == MAX_LINE_BYTES:
                     return lines, f"line {number} is longer than {MAX_LINE_BYTES >> 20} MiB"

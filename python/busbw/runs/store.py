@@ -70,7 +70,7 @@ def _into_new(lines: Iterable[str], folder: str) -> Path:
         os.makedirs(folder)  # noqa: PTH103
     path, partial = f"{folder}/{RECORD_NAME}", f"{folder}/.{RECORD_NAME}.{os.getpid()}.partial"
     try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as stream:  # noqa: PTH123
+        with open(partial, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:  # noqa: PTH123
             stream.writelines(lines)
         os.rename(partial, path)  # noqa: PTH104
     except BaseException:
@@ -169,7 +169,7 @@ def write_labels(folder: Path, labels: Labels) -> None:
     partial = path.with_name(f".{LABELS_NAME}.{os.getpid()}")
     text = json.dumps({"tags": list(labels.tags), "note": labels.note}, ensure_ascii=False)
     try:
-        partial.write_text(text + "\n", encoding="utf-8")
+        partial.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
         partial.replace(path)
     except OSError as problem:
         raise UserError(f"the tags of {folder.name} cannot be written: {problem.strerror or problem}") from problem

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from busbw.base.errors import UserError, exiting_with
-from busbw.base.files import read_bytes, read_start, read_text, refuse_read, writing
+from busbw.base.files import read_bytes, read_start, read_text, refuse_read, replace_text, writing
 from busbw.base.toml import parse_toml
 
 
@@ -54,3 +58,35 @@ def test_an_inode_that_comes_again_is_another_file(tmp_path: Path) -> None:
         refuse_read(kept)
     read.unlink()
     refuse_read(kept)
+
+
+def test_a_terminal_that_is_named_does_not_become_ours() -> None:
+    """A process without a terminal that opens one gets it as its own, and then its Ctrl-C."""
+    code = (
+        "import os, sys\nfrom busbw.base.errors import UserError\nfrom busbw.base.files import open_to_read\n"
+        "try: open_to_read(sys.argv[1])\nexcept UserError: pass\n"
+        "try: os.open('/dev/tty', os.O_RDWR)\nexcept OSError: print('none')\n"
+    )
+    master, slave = os.openpty()
+    try:
+        done = subprocess.run([sys.executable, "-c", code, os.ttyname(slave)], start_new_session=True, text=True,
+                              capture_output=True, check=True, stdin=subprocess.DEVNULL,
+                              env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])})  # fmt: skip
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert done.stdout == "none\n"
+
+
+def test_what_cannot_be_replaced_whole_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    replace_text(path, "before")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(UserError, match="cannot be written"):
+            replace_text(path, "x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]

@@ -51,6 +51,11 @@ def test_no_secret_goes_into_a_bundle(tmp_path: Path) -> None:
     assert (again.confs[0].text or "").splitlines() == ["NCCL_ALGO=Ring", "#", "#", "NCCL_PROTO=LL"]
 
 
+def test_a_variable_that_is_no_utf_8_goes_into_a_bundle(tmp_path: Path) -> None:
+    write_bundle(replace(healthy(), environment={"NCCL_BAD": "a\udcff"}), tmp_path / "b.tar.gz")
+    assert dict(read_bundle(tmp_path / "b.tar.gz").environment) == {"NCCL_BAD": "a\udcff"}
+
+
 def archive(path: Path, member: str, content: bytes) -> Path:
     with tarfile.open(path, "w:gz") as made:
         about = tarfile.TarInfo(member)

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -162,6 +163,59 @@ def test_whatever_ends_the_supervisor_no_process_stays() -> None:
     assert len(supervisor.processes) == 2
     assert not [process.popen.pid for process in supervisor.processes if alive(process.popen.pid)]
     assert time.monotonic() - begin < SOON
+
+
+def supervised(code: str, patience: Patience, started: Callable[[], None]) -> tuple[int, str, float]:
+    """Exit code, what was said, and seconds, of a supervisor with one child."""
+    messages = io.StringIO()
+    supervisor = Supervisor([Child("sleeper", (sys.executable, "-c", code), os.environ)],
+                            Rules(patience=patience, messages=messages))  # fmt: skip
+    begin = time.monotonic()
+    code_of_all = supervisor.run(started=started)
+    assert not alive(supervisor.processes[0].popen.pid)
+    return code_of_all, messages.getvalue(), time.monotonic() - begin
+
+
+def test_who_is_asked_twice_does_not_wait_for_the_deaf(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+
+    def twice() -> None:
+        wait_until(ready.exists)
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.3)
+
+    deaf = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(ready)!r}, 'w').close(); time.sleep(60)"
+    code, _, seconds = supervised(deaf, Patience(to_stop=300), threading.Thread(target=twice).start)
+    assert code == 128 + signal.SIGTERM
+    assert seconds < SOON
+
+
+def test_a_child_that_stands_still_is_named_and_ended() -> None:
+    still = "import os, signal, time; os.kill(os.getpid(), signal.SIGSTOP); time.sleep(60)"
+    code, said, seconds = supervised(still, Patience(stopped=0.6, to_stop=1, after_terminate=1), lambda: None)
+    assert code == 1 and "is stopped (SIGSTOP)" in said
+    assert seconds < SOON
+
+
+ABOVE = """
+import os, sys
+from busbw.base import lifeline
+from busbw.launch.supervise import Child, Rules, Supervisor
+lifeline.begin(os.environ)
+supervisor = Supervisor([Child("sleeper", (sys.executable, "-c", "import time; time.sleep(60)"), os.environ)], Rules())
+supervisor.run(started=lambda: print(supervisor.processes[0].popen.pid, flush=True))
+"""
+
+
+def test_a_supervisor_ends_its_children_when_its_shell_has_ended() -> None:
+    with subprocess.Popen(["bash", "-c", f'{sys.executable} -c "$CODE"; exit $?'], start_new_session=True, text=True,
+                          env={**os.environ, "CODE": ABOVE, "PYTHONPATH": str(SOURCE)},
+                          stdout=subprocess.PIPE) as shell:  # fmt: skip
+        assert shell.stdout
+        child = int(shell.stdout.readline())
+        shell.kill()
+    wait_until(lambda: not alive(child), seconds=SOON)
 
 
 def test_cores_are_bound_before_the_engine_starts(fake_engine: Path, tmp_path: Path, told: Told) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from busbw.base import lifeline
+from busbw.base.errors import UserError
+from busbw.base.programs import ask
 from busbw.base.scratch import scratch_folder
 from busbw.launch.newborn import before_exec, no_signal
 from busbw.torch_bench.siblings import stopped
@@ -91,6 +93,44 @@ def test_a_scratch_folder_is_gone_at_the_end(tmp_path: Path, monkeypatch: pytest
     with scratch_folder("busbw-test-") as folder:
         assert folder.is_dir()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_shell_that_removes_a_scratch_folder_has_a_session_of_its_own(tmp_path: Path) -> None:
+    code = (
+        "import os\nfrom busbw.base.scratch import scratch_folder\n"
+        "with scratch_folder('busbw-test-'):\n"
+        "    shell = int(open(f'/proc/self/task/{os.getpid()}/children').read())\n"
+        "    print(os.getsid(0) != os.getsid(shell) == shell, flush=True)\n"
+    )
+    with started(code, TMPDIR=str(tmp_path)) as owner:
+        assert line_of(owner) == "True"
+        owner.wait(SOON_S)
+
+
+def test_a_program_that_does_not_answer_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    said = tmp_path / "pid"
+    done = ask(["sh", "-c", f"sleep 60 & echo $! > {said}; wait"], 1.0)
+    assert "did not answer" in done.stderr
+    soon(gone(int(said.read_text())), "what it started is left")
+
+
+FAILING_POOL = (
+    "import os, time\nfrom busbw.base.pool import mapped\n"
+    "def work(number):\n"
+    "    if number == 0: time.sleep(1); raise ValueError\n"
+    "    os.write(1, f'{os.getpid()}\\n'.encode()); time.sleep(60)\n"
+    "try: mapped(work, [0, 1], 2)\nexcept ValueError: print('failed')"
+)
+
+
+def test_workers_end_when_another_one_has_failed() -> None:
+    with started(FAILING_POOL) as master:
+        worker = int(line_of(master))
+        try:
+            assert "failed" in master.communicate(timeout=3 * SOON_S)[0]
+        finally:
+            master.kill()
+    soon(gone(worker), "it works on for nobody")
 
 
 POOL = (
@@ -191,3 +231,16 @@ def test_no_setting_makes_python_forget_a_signal() -> None:
     files = [path for path in (ROOT / "python" / "busbw").rglob("*.py")
              if re.search(r"[\"']PYTHONWARNINGS[\"']", path.read_text())]  # fmt: skip
     assert files == []
+
+
+def test_a_number_that_is_used_again_is_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = lifeline.Lifeline({})
+    mine = lifeline.stat_of(os.getpid())
+    assert mine
+    line.watched = {os.getpid(): mine.start}
+    assert line.gone() is None
+    line.watched = {os.getpid(): mine.start + 1}
+    assert line.gone() == os.getpid()
+    monkeypatch.setattr(lifeline, "begin", lambda _: line)
+    with pytest.raises(UserError, match="has ended"):
+        lifeline.refuse_orphans()

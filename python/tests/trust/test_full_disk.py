@@ -69,6 +69,54 @@ def test_a_full_stdout_is_one_sentence(words: list[str], tmp_path: Path) -> None
 
 
 @needs_full
+@needs_engine
+@pytest.mark.parametrize("way", [["all_reduce", "-t", "2"], ["run", "--ranks", "2", "all_reduce"]])
+def test_a_table_that_cannot_be_written_ends_the_run_and_the_record_has_what_was_measured(
+    way: list[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    words = (*way, "-b", "8", "-e", "1G", *MEASURE, "--record", str(out))
+    done = busbw(*words, folder=tmp_path, stdout=FULL)
+    sentence(done, "the table cannot be written to stdout: No space left on device; what was measured before is in")
+    kinds = [json.loads(line)["kind"] for line in out.read_text().splitlines()]
+    assert kinds[:2] == ["run", "case"] and kinds[-1] == "end"
+
+
+@needs_engine
+def test_a_run_that_gets_no_thread_is_told_once_and_does_not_crash(tmp_path: Path) -> None:
+    """The main thread and the watchdog both come to the end of such a run: one of them tells it."""
+    for number in range(6):
+        done = subprocess.run(
+            ["sh", "-c", 'ulimit -d 20000; exec "$0" "$@"', str(ENGINE), "all_reduce", "-b", "8", "-e", "8", "-t", "2",
+             "--library", "cpu", "--record", str(tmp_path / f"{number}.jsonl")],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode in {0, 1, 3}, done.stderr
+        assert done.stdout.count("# Collective test concluded") <= 1
+
+
+@needs_engine
+@pytest.mark.parametrize("way", [["all_reduce", "-t", "2"], ["run", "--ranks", "2", "all_reduce"]])
+def test_a_run_whose_reader_has_gone_ends(way: list[str], tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "busbw", *way, "-b", "8", "-e", "8", "-n", "1", "-N", "0", "--no-record"]
+    with subprocess.Popen(
+        [*words, "--library", "cpu"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUSBW_ENGINE": str(ENGINE)},
+    ) as process:
+        assert process.stdout and process.stderr
+        process.stdout.readline()
+        process.stdout.close()
+        try:
+            assert process.wait(30) != 0
+        finally:
+            process.kill()
+        assert b"Traceback" not in process.stderr.read()
+
+
+@needs_full
 @pytest.mark.parametrize(
     "words",
     [

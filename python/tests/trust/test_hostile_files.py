@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,8 @@ import pytest
 from busbw.base import bounds, files
 from busbw.base.errors import UserError
 from busbw.cli.main import main
+from busbw.doctor.bundle import write_bundle
+from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.runs import store
 from busbw.runs.index import INDEX_NAME, Index
 
@@ -103,6 +106,10 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], list[str]]] = {
     "records.jsonl.gz": (lambda: packed(LINE_200_MB), ["import", "--dry-run"]),
     "line.jsonl": (lambda: LINE_200_MB, ["import", "--dry-run"]),
     "line.log": (lambda: b"# nThread 1\n" + b"1 " * 100_000_000, ["doctor"]),
+    "indented.log": (
+        lambda: b"".join(b" " * n + b"- x\n" for n in range(5000)),
+        ["doctor", "--collect", "NEW", "--log"],
+    ),
     "deep.json": (lambda: b"[" * 5_000_000 + b"]" * 5_000_000, ["import", "--dry-run"]),
     "objects.jsonl": (lambda: b'{"schema":[' + b"{}," * 15_000_000 + b"{}]}\n", ["report"]),
     "number.jsonl": (lambda: b'{"schema":1,"x":' + b"9" * 1_000_000 + b"}\n", ["report"]),
@@ -166,11 +173,23 @@ def test_a_pipe_with_a_writer_is_read(tmp_path: Path) -> None:
     assert code in {0, 1} and "nobody wrote" not in said
 
 
-def test_bounds_end_a_reader_that_forgot_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless() -> None:
-        while True:
-            sum(range(1000))
+def endless() -> None:
+    end = time.process_time() + 20
+    while time.process_time() < end:
+        sum(range(1000))
+    raise AssertionError("nothing ended it")
 
+
+def test_bounds_end_a_reader_that_takes_the_complaint_for_one_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "SECONDS", 0.1)
+    with pytest.raises(UserError, match="processor time"), bounds.bounded("x", 0):
+        try:
+            endless()
+        except UserError:
+            endless()  # the next format
+
+
+def test_bounds_end_a_reader_that_forgot_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "SECONDS", 0.1)
     with pytest.raises(UserError, match="processor time"), bounds.bounded("x", 0):
         endless()
@@ -280,3 +299,58 @@ def test_records_of_any_types_hide_no_run_and_give_no_traceback(
     assert "\x1b[2J" not in shown
     for number in range(0, count, 7):
         assert main(["runs", "show", f"run{number}"]) in {0, 1, 2}
+
+
+def test_what_a_bundle_takes_of_a_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "x.log"
+    log.write_text("".join(" " * n + "- x\n" for n in range(1500)))
+    monkeypatch.setattr(bounds, "SECONDS", 0.02)
+    monkeypatch.setattr(bounds, "SECONDS_PER_MIB", 0.0)
+    with pytest.raises(UserError, match="processor time"):
+        write_bundle(Snapshot("here", logs=(TextFile(str(log), None),)), tmp_path / "b.tar.gz")
+
+
+TABLE = """# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 1 iters: 1 agg iters: 1 validation: 1
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     1048576        262144     float     sum      -1   TIME  104.86  104.86      0    TIME  104.86  104.86      0
+     2097152        524288     float     sum      -1    20.00  104.86  104.86      0    20.00  104.86  104.86      0
+"""
+CASE = {"schema": 1, "kind": "case", "run": "r", "collective": "all_reduce", "ranks": 2, "placement": "in_place",
+        "outcome": "measured", "algbw_GBps": 1.0, "busbw_GBps": 1.0}  # fmt: skip
+
+
+@pytest.mark.parametrize("time", ["5e-324", "1e-310", "1e300"])
+def test_a_time_that_nothing_takes_is_no_traceback(
+    time: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUSBW_RUNS", str(tmp_path / "runs"))
+    log, record, good = tmp_path / "a.log", tmp_path / "a.jsonl", tmp_path / "good.log"
+    log.write_text(TABLE.replace("TIME", time))
+    good.write_text(TABLE.replace("TIME", "10.00"))
+    cases = [{**CASE, "case": at, "bytes": 8 << at, "time_us": float(time) if at else 1.0} for at in range(3)]
+    run = {**RUN, "library": None, "ranks": [], "environment": {}, "started": None}
+    record.write_text("".join(json.dumps(line) + "\n" for line in (run, *cases)))
+    for given in (log, record):
+        for words in (["import", given], ["compare", given, good], ["report", given, "--output", tmp_path / "p.html"]):
+            assert main([str(word) for word in words]) in {0, 1}
+    assert "Traceback" not in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    "words", [["import"], ["doctor", "--log"], ["doctor", "--collect", "b.tar.gz", "--log"], ["report"]]
+)
+def test_the_zeros_of_a_sparse_file_give_a_reader_no_time(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bounds, "SECONDS", 0.2)
+    allowed: list[float] = []
+    measured = bounds._seconds
+    monkeypatch.setattr(bounds, "_seconds", lambda size, packed: allowed.append(measured(size, packed=packed)) or 0.2)
+    path = tmp_path / "x.log"
+    path.write_text(TABLE.replace("TIME", "10.00"))
+    os.truncate(path, 10 << 30)
+    main([*words, str(path)])
+    assert allowed and max(allowed) < 1.0
+    assert files.bytes_on_disk(path) < 1 << 20

@@ -6,10 +6,14 @@ import json
 import os
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
+from test_secrets import TABLE
 
 from busbw.base.errors import UserError
+from busbw.cli.main import main
+from busbw.runs import index as index_module
 from busbw.runs import store
 from busbw.runs.index import INDEX_NAME, Index
 from busbw.runs.lookup import find
@@ -81,3 +85,98 @@ def test_only_the_folder_of_a_run_is_deleted(tmp_path: Path) -> None:
         with pytest.raises(UserError):
             store.delete(folder)
     assert (outside / "record.jsonl").exists()
+
+
+def test_a_log_whose_name_is_no_utf_8_is_kept_and_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUSBW_RUNS", str(tmp_path / "runs"))
+    log = tmp_path / "a\udcff.log"
+    log.write_text(TABLE)
+    assert main(["import", str(log)]) == 0
+    assert main(["import", str(log), "--output", str(tmp_path / "out.jsonl")]) == 0
+    assert main(["runs"]) == 0
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err and len(list((tmp_path / "runs").glob("*/record.jsonl"))) == 1
+
+
+def test_only_a_folder_is_deleted_and_no_link_to_one(tmp_path: Path) -> None:
+    root, outside = tmp_path / "runs", tmp_path / "outside"
+    keep(outside, "r", RUN)
+    root.mkdir()
+    (root / "r").symlink_to(outside / "r")
+    with pytest.raises(UserError, match="is no run's folder"):
+        store.delete(root / "r")
+    assert (root / "r").is_symlink() and (outside / "r" / "record.jsonl").exists()
+
+
+def test_a_record_that_is_a_link_is_no_run(tmp_path: Path) -> None:
+    record = keep(tmp_path / "outside", "r", RUN)
+    (tmp_path / "runs" / "r").mkdir(parents=True)
+    (tmp_path / "runs" / "r" / "record.jsonl").symlink_to(record)
+    assert listed(tmp_path / "runs") == []
+
+
+def false_index(root: Path) -> Path:
+    """An index of one run, and then another run: who opens it would write into it."""
+    keep(root, "first", RUN)
+    assert listed(root) == ["first"]
+    keep(root, "second", RUN)
+    return root / INDEX_NAME
+
+
+def test_an_index_that_has_a_second_name_is_left_alone(tmp_path: Path) -> None:
+    index = false_index(tmp_path)
+    os.link(index, tmp_path / "victim")
+    before = index.read_bytes()
+    assert listed(tmp_path) == ["first", "second"]
+    assert index.read_bytes() == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_an_index_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    index = false_index(tmp_path)
+    os.chown(index, 12345, -1)
+    before = index.read_bytes()
+    assert listed(tmp_path) == ["first", "second"]
+    assert index.read_bytes() == before
+
+
+def test_an_index_that_came_from_elsewhere_is_not_believed(tmp_path: Path) -> None:
+    keep(tmp_path, "only", RUN)
+    assert listed(tmp_path) == ["only"]
+    copy = tmp_path / "copy"
+    copy.write_bytes((tmp_path / INDEX_NAME).read_bytes())
+    with sqlite3.connect(copy) as connection:
+        connection.execute("UPDATE runs SET note = 'false'")
+    connection.close()
+    copy.replace(tmp_path / INDEX_NAME)
+    with Index(tmp_path) as index:
+        assert index.rows("SELECT note FROM runs") == [("",)]
+
+
+def test_an_update_that_fails_leaves_the_index_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = false_index(tmp_path)
+    keep(tmp_path, "third", RUN)
+    entered = index_module._enter
+
+    def enter(connection: sqlite3.Connection, name: str, *more: Any) -> None:
+        if name == "third":
+            raise KeyboardInterrupt
+        entered(connection, name, *more)
+
+    monkeypatch.setattr(index_module, "_enter", enter)
+    with pytest.raises(KeyboardInterrupt):
+        Index(tmp_path)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT run FROM files").fetchall() == [("first",)]
+    connection.close()
+
+
+@pytest.mark.parametrize("words", [["report"], ["runs", "show"], ["compare", "x"], ["history"]])
+def test_a_name_that_is_no_utf_8_is_no_traceback(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUSBW_RUNS", str(tmp_path))
+    assert main([*words, "a\udcff.log"]) != 0
+    assert "Traceback" not in capsys.readouterr().err

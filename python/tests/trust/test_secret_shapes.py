@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from busbw.base.secrets import hide, hide_values
+from busbw.base.secrets import hide, hide_in_file, hide_values
 
 SECRETS = ("otter-47Gate", "Kettle_28reed", "winter.63moon")
 SHAPES = (
@@ -16,6 +18,11 @@ SHAPES = (
     'docker run -e "HF_TOKEN=two words {} more" x', 'x --password "ab\\"c{}" --y', "password: 'it''s {}'",
     "x --password=$'{}' --y", "setx HF_TOKEN {}", "set -gx HF_TOKEN {}", "mpiexec.hydra -genv HF_TOKEN {} -n 2 x",
     "mpiexec -env HF_TOKEN {} -n 2 x", '<add key="ApiKey" value="{}"/>', "DB_PW={} ./run", "wpa_psk={}",
+    "cmd: ['python', '--wandb-key', '{}', '--lr']", '"args": [\n  "--api-key",\n  "{}",\n  "--lr"]',
+    "x\0--api-key\0{}\0--lr",
+    "\x1b[32mAPI_KEY\x1b[0m={}", "PASSWORD\t{}", "requests.get(url, auth=('me', '{}'))",
+    "Config {{ password: Some(\"{}\") }}",
+    '"password": {{"value": "{}"}}', "password: &pw {}", "- `HF_TOKEN`: {}", "ENV HF_TOKEN {}", "%env HF_TOKEN {}",
 )  # fmt: skip
 """Shapes that `hide` alone knows: a name announces the value."""
 SHAPES_OF_VALUES = (
@@ -26,6 +33,14 @@ SHAPES_OF_VALUES = (
     "echo {} | sudo -S nvidia-smi -r", "jdbc:oracle:thin:scott/{}@db:1521:x", "The password is {}",
     "machine h login robot password {}", 'Authorization: Digest username="me", response="{}"',
     "example.org\tTRUE\t/\tFALSE\t0\tsessionid\t{}",
+    "machine h/ubuntu login me password {}", "requirepass {}", "bindpw {}\nbase dc=x", "rootpw --plaintext {}",
+    "http -a me:{} https://x/y", "useradd -m -p {} bob", "echo {} | kinit me@CORP", "sudo -S <<< {} systemctl stop x",
+    "snmpwalk -v3 -u me -l authPriv -a SHA -A {} -x AES sw1", "snmpwalk -v3 -a SHA-256 -x AES -X {} sw1",
+    "snmpwalk -v2c -c {} sw1", "Password for 'https://me@github.com': {}", "unzip -P {} logs.zip", "7z x -p{} logs.7z",
+    "ssh-keygen -t ed25519 -N '{}' -f k", "poetry config http-basic.corp me {}", "curl -b 'session={}' https://x",
+    "curl -b session={} https://x", "curl --cert me.pem:{} https://x", "lftp -u robot,{} ftp.example.org",
+    "htpasswd -b users robot {}", "rabbitmqctl add_user robot {}", "kadmin -p admin@X -w {} -q listprincs",
+    "tacacs-server host 10.0.0.1 key 7 {}", "snmp-server community {} ro", "enable password 7 {}",
 )  # fmt: skip
 
 
@@ -49,6 +64,19 @@ def test_a_magic_cookie_of_x_is_hidden() -> None:
         '{"authentication": {"loginEndpoint": "x"}}', '{"secretKeyRef": {"name": "job", "key": "x"}}',
         "srun -u -p gpu -N 2", "ipmitool -p 623 sensor", "ssh -u node1 -p 2222", "echo done | tee log",
         "docker run -u 1000:1000 -p 8080:80 image", "| SLURM_JWT | unset |", "GPU0 | 97 % | 300 W",
+        "TOKENIZERS_PARALLELISM=false", "max_new_tokens=512", "--max-tokens 4096 --tokenizer-name gpt2", "bypass=1",
+        "key_value_cache_dtype=fp8", "primary_key: id", "secretName: hf-token",
+        "signature: (Tensor input, int dim) -> x",
+        "kernel_name: sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_k_off",
+        "cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn_align8", "PASS: test_all_reduce",
+        "Cijk_Ailk_Bljk_HHS_BH_MT128x128x32_MI32x32x8x1_SE_1LDSB0_APM1_ABV0_ACED0_AF0EM8_AF1EM1_AMAS3_ASE_ASGT_ASAE01",
+        "secretKeyRef: {name: hf, key: token}", "cookie: unset", "authorization: required", "M_Key 0x0000000000000000",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx5vZ2kQw8Rt3Lm9Bn4Xc7 me@host", "pad_token_id=50256 eos_token='</s>'",
+        "AuthType=auth/munge", "AuthAltParameters=jwt_key=/var/spool/slurm/jwt_hs256.key",
+        "XAUTHORITY=/root/.Xauthority",
+        "GOOGLE_APPLICATION_CREDENTIALS=/etc/gcp/key.json", "JobCredentialPrivateKey=(null)", "password: not set",
+        "RDMA: rkey=12345678 addr=0x7f0000000000", "unzip -p logs.zip a.txt", '"pad_token": "[PAD]"', "auth: sys",
+        "forward_pass=0.123 backward_pass=12ms", "mysql -P 3306 -h db", "author = A. Person", "passwd: files sss",
     ],
 )  # fmt: skip
 def test_what_only_looks_so_stays(text: str) -> None:
@@ -60,3 +88,42 @@ def test_what_only_looks_so_stays(text: str) -> None:
 )
 def test_shapes_without_an_end_cost_little(text: str) -> None:
     hide(text * 10_000)
+
+
+@pytest.mark.parametrize(
+    "form",
+    ['"username":"me","key":"{}"', "wandb.login(key='{}')", "wandb:\n  key: {}", "-Dsonar.login={}"],
+)  # fmt: skip
+def test_a_hexadecimal_key_is_hidden_where_its_name_says_so(form: str) -> None:
+    key = "44de10b1b61ef10698458c2963b8aaa0cb97aaf2"
+    assert key[:12] not in hide(form.format(key))
+
+
+@pytest.mark.parametrize(
+    "text", ["root:$6$Xq3v9LmT$rUuoJDKBZW1sOrfH2kQw8Rt3Lm9Bn4Xc7", "me:$apr1$dH6p1r7f$D3FC9KyqhDbAMtTXnVv4G/",
+             "pbkdf2.sha512.10000.9F8BB1379821843FC51F730E5117A59E", "0992665861:AARcIh5PEDDFfgGR0GP7NkBSv9UyEx5Gs4"]
+)  # fmt: skip
+def test_hashes_of_passwords_and_keys_of_bots_are_hidden(text: str) -> None:
+    assert hide_values(text).endswith("***") and text[-8:] not in hide_values(text)
+
+
+def test_a_number_in_base_64_that_begins_as_a_path_does_is_hidden_whole() -> None:
+    assert hide_values("/DBrzfNH2ijRMKkgJnEVuRLNah2e6a1+LqcdM+rUuoJDKBZ==") == "***=="
+
+
+def test_a_private_key_in_a_file_is_hidden_line_by_line(tmp_path: Path) -> None:
+    lines = [
+        "x",
+        "-----BEGIN OPENSSH PRIVATE KEY-----",
+        "abcdefghijklmnop",
+        "qrstuvwx",
+        "-----END OPENSSH PRIVATE KEY-----",
+        "y",
+    ]
+    path = tmp_path / "output.txt"
+    path.write_text("\n".join(lines) + "\n")
+    hide_in_file(path)
+    kept = path.read_text().splitlines()
+    assert len(kept) == len(lines) and kept[0] == "x" and kept[-1] == "y"
+    assert kept[2:4] == ["***", "***"]
+    assert "abcd" not in hide("node-1: " + "\nnode-1: ".join(lines))

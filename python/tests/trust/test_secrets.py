@@ -121,7 +121,8 @@ def test_the_search_for_canaries_finds_those_in_archives(tmp_path: Path) -> None
 @pytest.mark.skipif(not ENGINE.exists(), reason="the engine is not built")
 def test_both_halves_keep_the_same_variables(tmp_path: Path) -> None:
     draw = random.Random(5)
-    letters = "TOKEN KEY PKEY SAS PWD AUTH DEBUG ALGO HCA PATCH PAT NCCL X9 MONKEYS DSNX JWTS".split()  # noqa: SIM905
+    letters = ["TOKENIZER", "VALUE", "AUTHOR", "BYPASS"]
+    letters += "TOKEN KEY PKEY SAS PWD AUTH DEBUG ALGO HCA PATCH PAT NCCL X9 MONKEYS DSNX JWTS".split()  # noqa: SIM905
     names = {"NCCL_" + draw.choice("_-.")[:1].join(draw.sample(letters, draw.randint(1, 3))) for _ in range(300)}
     names |= {"NCCL_PAT_ENABLE", "NCCL_PAT_ENABLED"}
     record = tmp_path / "record.jsonl"
@@ -134,6 +135,15 @@ def test_both_halves_keep_the_same_variables(tmp_path: Path) -> None:
     kept = json.loads(record.read_text().splitlines()[0])["environment"]
     assert {name for name in names if name in kept} == {name for name in names if not is_secret_name(name)}
     assert {name: kept[name] for name in IN_VALUES} == {name: hide_values(value) for name, value in IN_VALUES.items()}
+
+
+def test_a_short_secret_of_a_command_is_in_no_record(tmp_path: Path) -> None:
+    log, out = tmp_path / "x.log", tmp_path / "x.jsonl"
+    log.write_text(f"$ mpirun -x NCCL_ALGO=Ring -x NCCL_TOKEN=otter -np 2 ./all_reduce_perf -b 8\n{TABLE}")
+    busbw("import", str(log), "-o", str(out), runs=tmp_path / "runs")
+    run = json.loads(out.read_text().splitlines()[0])
+    assert run["environment"] == {"NCCL_ALGO": "Ring"}
+    assert "otter" not in out.read_text()
 
 
 @pytest.mark.parametrize("form", IN_COMMANDS)
