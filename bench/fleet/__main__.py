@@ -30,7 +30,7 @@ def main() -> int:
     for seed in range(int(first), int(last or first) + 1):
         if time.monotonic() > deadline:
             break
-        world = World(fabric, noise=args.noise, seed=seed, restless=args.restless)
+        world = World(fabric, noise=args.noise, seed=seed, restless=args.restless, starts=args.starts, lapses=args.lapses)
         world = replace(world, faults=draw_faults(world, seed % 9, args.smallest_loss))
         if args.doubles:
             world = replace(world, faults=double_fault(world, args.smallest_loss))
@@ -113,6 +113,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--smallest-loss", type=float, default=0.03)
     parser.add_argument("--noise", type=float, default=0.01)
     parser.add_argument("--restless", type=float, default=0.0, help="how much noise and load drift from round to round")
+    parser.add_argument("--starts", type=float, default=0.0, help="how much groups differ from start to start")
+    parser.add_argument("--lapses", type=float, default=0.0, help="share of groups that fail without a fault")
     parser.add_argument("--doubles", action="store_true", help="two faults of switches of one rail in each fleet")
     parser.add_argument("--budget", type=float, default=3600.0, help="seconds after which no fleet is begun")
     parser.add_argument("--pairwise", action="store_true", help="also what pairwise scripts find on the same fabrics")

@@ -12,6 +12,7 @@ from busbw.base.words import Args
 
 if TYPE_CHECKING:
     from busbw.fleet.crew import Crew
+    from busbw.fleet.doubts import Judged
     from busbw.fleet.fabric import Fabric
     from busbw.fleet.judge import Verdict
     from busbw.fleet.options import Options
@@ -95,6 +96,7 @@ def _simulate(args: Args) -> int:
 
 
 def _judge(args: Args) -> int:
+    from busbw.fleet.doubts import Judged
     from busbw.fleet.judge import judge
 
     fabric, options, results = _given(args)
@@ -103,11 +105,12 @@ def _judge(args: Args) -> int:
     known = results.knowledge()
     verdicts = judge(fabric, known, options)
     verdicts = _with_levels(args, results, options, verdicts)
-    _say_doubts(args, results, verdicts)
+    _say_doubts(args, results, Judged(fabric, known, options, verdicts))
     return _tell(args, fabric, options, known, verdicts)
 
 
 def _run(args: Args, crew: Crew | None) -> int:
+    from busbw.fleet.doubts import Judged
     from busbw.fleet.judge import judge
     from busbw.fleet.run import Asked, measure
 
@@ -133,14 +136,14 @@ def _run(args: Args, crew: Crew | None) -> int:
     verdicts = _with_levels(args, results, options, judge(fabric, known, options))
     if sum(map(len, results.rounds)) > before:
         _keep(args, fabric, results, verdicts, how)
-    _say_doubts(args, results, verdicts)
+    _say_doubts(args, results, Judged(fabric, known, options, verdicts))
     return _tell(args, fabric, options, known, verdicts)
 
 
-def _say_doubts(args: Args, results: Results, verdicts: list[Verdict]) -> None:
+def _say_doubts(args: Args, results: Results, judged: Judged) -> None:
     from busbw.fleet.doubts import doubts
 
-    for said in doubts(results, verdicts, bool(args.expected)):
+    for said in doubts(results, judged, bool(args.expected)):
         _say(f"busbw: {said}")
 
 

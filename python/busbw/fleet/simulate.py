@@ -45,6 +45,8 @@ class World:
     restless: float = 0.0
     """Load that drifts: noise and level of a round follow a walk, with this standard deviation of a step (of the
     logarithm of the noise; a tenth of it for the level)."""
+    starts: float = 0.0  # standard deviation from start to start, which repeats of one start do not show
+    lapses: float = 0.0  # share of groups that fail although nothing is wrong
 
 
 def make_fabric(nodes: int, nodes_per_pod: int, rails: int) -> Fabric:
@@ -96,12 +98,13 @@ def run(world: World, trials: Sequence[Trial], number: int) -> list[Outcome]:
         if trial.channel.startswith("latency"):
             ends = [losses.get(f"delay{trial.channel[7:]}@{node}", 0.0) for node in trial.nodes]
             loss = max(ends) if loss < 1 else loss
-        if loss >= 1:
+        if loss >= 1 or (world.lapses and rng.random() < world.lapses):
             outcomes.append(Outcome(trial, (), "it did not end within its time"))
             continue
         kind = trial.channel.rstrip("0123456789")
         drift = drifts.setdefault(f"{trial.kind} {kind}", rng.gauss(0, world.drift))
         level = LINK_GBPS * (1 - loss) * math.exp(drift - slower)
+        level *= math.exp(rng.gauss(0, world.starts)) if world.starts else 1.0
         samples = (level * (1 + rng.gauss(0, world.noise * louder)) * (0.8 if rng.random() < world.bursts else 1.0)
                    for _ in range(trial.repeats))  # fmt: skip
         outcomes.append(Outcome(trial, tuple(max(0.001, sample) for sample in samples)))
