@@ -30,7 +30,8 @@ def main() -> int:
     for seed in range(int(first), int(last or first) + 1):
         if time.monotonic() > deadline:
             break
-        world = World(fabric, noise=args.noise, seed=seed, restless=args.restless, starts=args.starts, lapses=args.lapses)
+        world = World(fabric, noise=args.noise, seed=seed, restless=args.restless, starts=args.starts,
+                      lapses=args.lapses)  # fmt: skip
         world = replace(world, faults=draw_faults(world, seed % 9, args.smallest_loss))
         if args.doubles:
             world = replace(world, faults=double_fault(world, args.smallest_loss))

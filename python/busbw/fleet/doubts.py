@@ -72,8 +72,9 @@ def _unexplained(judged: Judged) -> Iterator[str]:
             names = compressed([node for node, each in rank.items() if each == max(rank.values())])
             groups = f"{len(slow)} groups were" if len(slow) > 1 else "a group was"
             worst = 100 * max(one.loss for one in slow.values())
-            yield (f"on {channel} {groups} slower by up to {worst:.0f} %, which no fault here explains: "
-                   f"{'one of ' if {',', '['} & set(names) else ''}{names[:120]} may be slow at times; measure again")  # fmt: skip
+            who = f"{'one of ' if {',', '['} & set(names) else ''}{names[:120]}"
+            yield (f"on {channel} {groups} slower by up to {worst:.0f} %, which no fault here explains: {who} may be slow "
+                   f"at times; measure again")  # fmt: skip
 
 
 def _explained(key: Key, judged: Judged) -> bool:

@@ -131,7 +131,9 @@ def _tests(fabric: Fabric, known: Knowledge, channel: str) -> Iterator[_Test]:
     for kind in (WITHIN, ACROSS):
         for (_, nodes, where), one in known.found[kind].items():
             if where == channel:
-                yield _Test(one, frozenset(_users(fabric, kind, nodes)), kind == ACROSS, len(nodes) > 8, frozenset(nodes))
+                yield _Test(
+                    one, frozenset(_users(fabric, kind, nodes)), kind == ACROSS, len(nodes) > 8, frozenset(nodes)
+                )
 
 
 def _users(fabric: Fabric, kind: str, nodes: Sequence[str]) -> Iterator[_Candidate]:
