@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from busbw.fleet.fabric import Fabric
@@ -52,7 +52,23 @@ def doubts(results: Results, judged: Judged, expected: bool) -> list[str]:
         found.append("fewer than three groups were measured between nodes: all of them may be slow; give --expected "
                      "or more nodes")  # fmt: skip
     found += [] if found else _unexplained(judged)
+    found += _came_back(results, named)
     return [*found, *(said for node, said in _unsteady(between) if node not in named)]
+
+
+def _came_back(results: Results, named: Set[str]) -> Iterator[str]:
+    """Groups that failed and went well another time: a node that was away, a cable that was loose, or the launcher."""
+    failed: dict[Key, str] = {}
+    for outcome in (outcome for outcomes in results.rounds for outcome in outcomes if not outcome.samples):
+        failed.setdefault(outcome.trial.key, outcome.reason)
+    well = {outcome.trial.key for outcomes in results.rounds for outcome in outcomes if outcome.samples}
+    back = [key for key in failed if key in well and named.isdisjoint(key[1])]
+    if back:
+        most = Counter(node for key in back for node in key[1])
+        names = compressed([node for node, count in most.items() if count == max(most.values())])
+        groups = f"{len(back)} groups" if len(back) > 1 else "a group"
+        yield (f"{groups} failed and went well another time, most with {names[:120]}: "
+               f"{failed[back[0]][:120] or 'nothing was measured'}")  # fmt: skip
 
 
 def _unexplained(judged: Judged) -> Iterator[str]:
@@ -73,8 +89,8 @@ def _unexplained(judged: Judged) -> Iterator[str]:
             groups = f"{len(slow)} groups were" if len(slow) > 1 else "a group was"
             worst = 100 * max(one.loss for one in slow.values())
             who = f"{'one of ' if {',', '['} & set(names) else ''}{names[:120]}"
-            yield (f"on {channel} {groups} slower by up to {worst:.0f} %, which no fault here explains: {who} may be slow "
-                   f"at times; measure again")  # fmt: skip
+            yield (f"on {channel} {groups} slower by up to {worst:.0f} %, which no fault here explains: {who} may be "
+                   f"slow at times; measure again")  # fmt: skip
 
 
 def _explained(key: Key, judged: Judged) -> bool:

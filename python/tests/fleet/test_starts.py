@@ -152,3 +152,11 @@ def test_who_may_be_slow_at_times_is_one_of_the_group_where_nothing_tells_them_a
     slow = replace(well, faults=(Fault("cable2@node0021", 0.25),))
     _, said = played(turns([well, slow, slow, *[well] * 40]))
     assert [line for line in said if "one of node[0016-0031] may be slow at times" in line]
+
+
+def test_a_node_that_was_away_for_a_round_is_told() -> None:
+    well = World(FABRIC, seed=5)
+    away = replace(well, faults=(Fault("broken@node0011", 1.0),))
+    found, said = played(turns([away, *[well] * 40]))
+    assert not found
+    assert [line for line in said if "9 groups failed and went well another time, most with node0011: it did" in line]
