@@ -22,7 +22,7 @@ def main() -> int:
     """Every seed in turn until the budget has passed; a fleet of seed s has s modulo 9 faults."""
     args = arguments()
     first, _, last = args.seeds.partition("-")
-    fabric = make_fabric(args.nodes, args.pod_nodes, args.rails)
+    fabric = make_fabric(args.nodes, args.pod_nodes, args.rails, args.pods_above)
     options = Options(smallest_loss=args.smallest_loss, inside=inside_of(args.rails))
     deadline = time.monotonic() + args.budget
     scores: list[Score] = []
@@ -110,6 +110,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", default="0-99", help="FIRST-LAST")
     parser.add_argument("--nodes", type=int, default=1024)
     parser.add_argument("--pod-nodes", type=int, default=32)
+    parser.add_argument(
+        "--pods-above", type=int, default=0, help="pods below one switch of a third level; 0: two levels"
+    )
     parser.add_argument("--rails", type=int, default=8)
     parser.add_argument("--smallest-loss", type=float, default=0.03)
     parser.add_argument("--noise", type=float, default=0.01)

@@ -308,7 +308,7 @@ def _given(args: Args, *, may_miss: bool = False) -> tuple[Fabric, Options, Resu
 def _fabric(args: Args) -> Fabric | None:
     from busbw.base.files import read_text
     from busbw.fleet.fabric import expand, fabric_of
-    from busbw.fleet.pods import read_pods
+    from busbw.fleet.pods import read_above, read_pods
     from busbw.launch.hosts import once, read_hostfile
 
     if args.hosts and args.hostfile:
@@ -318,10 +318,11 @@ def _fabric(args: Args) -> Fabric | None:
         nodes = expand(args.hosts)
     elif args.hostfile:
         nodes = once(read_hostfile(Path(args.hostfile)))
-    pods = {}
+    pods, above = {}, dict[str, str]()
     if args.topology:
         text = read_text(args.topology, MOST_TOPOLOGY, hint="it is hardly a topology")
         pods = read_pods(text, args.topology, nodes or ())
+        above = read_above(text, set(pods.values()))
         if not pods:
             raise UserError(
                 f"{args.topology} names no node; it has lines such as `SwitchName=leaf1 Nodes=gpu[001-032]`"
@@ -329,7 +330,7 @@ def _fabric(args: Args) -> Fabric | None:
     if nodes is None and not pods:
         return None
     nodes = tuple(pods) if nodes is None else nodes
-    return fabric_of(nodes, pods, args.rails)
+    return fabric_of(nodes, pods, args.rails, above)
 
 
 def _inside(args: Args) -> tuple[str, ...]:

@@ -97,6 +97,7 @@ def _explained(key: Key, judged: Judged) -> bool:
     kind, nodes, channel = key
     rail = channel.lstrip("railtency")
     pods = {judged.fabric.pod_of.get(node, "") for node in nodes} - {""}
+    pods |= {judged.fabric.above.get(pod, "") for pod in pods} - {""}
     for v in judged.verdicts:
         on = v.channel in {"", channel, f"nic{rail}", f"pcie{rail}"}
         named = {word for part in v.place.split(" or ") for word in part.split()[-1:]}

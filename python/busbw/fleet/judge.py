@@ -142,6 +142,8 @@ def _users(fabric: Fabric, kind: str, nodes: Sequence[str]) -> Iterator[_Candida
     yield from (_Candidate("leaf", pod) for pod in pods)
     if kind == ACROSS:
         yield from (_Candidate("uplink", pod) for pod in pods)
+        above = {fabric.above.get(pod, "") for pod in pods}
+        yield from (_Candidate("uplink", switch) for switch in above - {""} if len(above) > 1)
         yield from SPINES
 
 

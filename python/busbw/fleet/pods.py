@@ -68,6 +68,29 @@ def _without_host(pod: str) -> str:
     return pod[1:].rpartition("/")[0] if pod.startswith("/") and pod.count("/") > 2 else pod
 
 
+def read_above(text: str, pods: Collection[str]) -> dict[str, str]:
+    """What is above each pod in Slurm's tree; nothing where that is the same for all: then it is the spine."""
+    if looks_like_json(text):
+        return {}
+    parents = {child: parent for parent, below in _parents(text.lstrip("\ufeff")) if parent not in pods
+               for child in expand(below) if child in pods}  # fmt: skip
+    return parents if len(set(parents.values())) > 1 else {}
+
+
+def _parents(text: str) -> Iterator[tuple[str, str]]:
+    switch = ""
+    for _, whole in _lines(text):
+        words = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
+        if (parent := words.get("switchname")) and (below := words.get("switches", "(null)")) != "(null)":
+            yield parent, below
+        for line in _in_flow(whole):
+            found = _YAML.fullmatch(line)
+            if found and found["key"] == "switch":
+                switch = found["value"].strip("'\" ")
+            elif found and found["key"] == "children" and switch:
+                yield switch, found["value"].strip("'\" ")
+
+
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Whole lines without comments, each with the number of its first one."""
     first, whole = 0, ""

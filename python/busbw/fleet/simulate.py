@@ -49,11 +49,12 @@ class World:
     lapses: float = 0.0  # share of groups that fail although nothing is wrong
 
 
-def make_fabric(nodes: int, nodes_per_pod: int, rails: int) -> Fabric:
-    """node0000.. in pods pod00.., one pod filled after the other."""
+def make_fabric(nodes: int, nodes_per_pod: int, rails: int, pods_above: int = 0) -> Fabric:
+    """node0000.. in pods pod00.., one pod filled after the other; so many pods below a switch above, or two levels."""
     names = tuple(f"node{number:04d}" for number in range(nodes))
     pods = {name: f"pod{number // nodes_per_pod:02d}" for number, name in enumerate(names)}
-    return Fabric(names, pods, rails)
+    above = {pod: f"top{int(pod[3:]) // pods_above:02d}" for pod in pods.values()} if pods_above else {}
+    return Fabric(names, pods, rails, above)
 
 
 def draw_faults(world: World, count: int, smallest: float) -> tuple[Fault, ...]:
@@ -71,6 +72,8 @@ def draw_faults(world: World, count: int, smallest: float) -> tuple[Fault, ...]:
         if rng.random() < 0.1:
             loss, kind = 1.0, "broken" if kind == "nvlink" else kind
         place = rng.choice(world.fabric.nodes) if kind in NODE_KINDS else rng.choice(pods)
+        if kind == "uplink" and world.fabric.above and rng.random() < 0.5:
+            place = world.fabric.above[place]
         name = f"{kind}{rail}@{place}"
         if kind == "spine":
             name = f"spine{rail}.{rng.randrange(world.spines)}"
@@ -137,6 +140,8 @@ def components(world: World, trial: Trial) -> Iterator[str]:
     for a, b in zip(trial.nodes, (*trial.nodes[1:], trial.nodes[0]), strict=True):
         if pods.get(a) != pods.get(b):
             yield from (f"uplink{rail}@{pods.get(a)}", f"uplink{rail}@{pods.get(b)}")
+            tops = [world.fabric.above.get(pods.get(node, ""), "") for node in (a, b)]
+            yield from (f"uplink{rail}@{top}" for top in tops if tops[0] != tops[1])
             for path in range(world.paths):
                 yield f"spine{rail}.{_hashed(f'{a} {b} {rail} {path}') % world.spines}"
 

@@ -9,7 +9,11 @@ import pytest
 
 from busbw.base.errors import UserError
 from busbw.fleet.fabric import expand, fabric_of
-from busbw.fleet.pods import read_pods
+from busbw.fleet.options import Options
+from busbw.fleet.pods import read_above, read_pods
+from busbw.fleet.results import head_line, read
+from busbw.fleet.score import play
+from busbw.fleet.simulate import Fault, World, make_fabric
 
 GPUS = ("gpu1", "gpu2", "gpu3")
 RIGHT = {"gpu1": "leaf1", "gpu2": "leaf1", "gpu3": "leaf2"}
@@ -153,3 +157,47 @@ def test_a_line_that_is_far_too_long_says_nothing() -> None:
 
 def test_commas_of_a_line_with_two_words_stand_between_nodes() -> None:
     assert read_pods("gpu1,gpu2\tleaf1\n", "topo", GPUS) == {"gpu1": "leaf1", "gpu2": "leaf1"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SwitchName=l1 Nodes=a\nSwitchName=l2 Nodes=b\nSwitchName=l3 Nodes=c\n"
+        "SwitchName=t1 Switches=l[1-2]\nSwitchName=t2 Switches=l3\nSwitchName=core Switches=t[1-2]\n",
+        "SwitchName=l1 Level=0 LinkSpeed=1 Nodes=a\nSwitchName=l2 Level=0 Nodes=b\nSwitchName=l3 Level=0 Nodes=c\n"
+        "SwitchName=t1 Level=1 Nodes=a,b Switches=l[1-2]\nSwitchName=t2 Level=1 Nodes=c Switches=l3\n"
+        "SwitchName=core Level=2 LinkSpeed=1 Nodes=a,b,c Switches=t[1-2]\n",
+        "- topology: t\n  tree:\n    switches:\n      - switch: core\n        children: t[1-2]\n      - switch: t1\n"
+        "        children: l[1-2]\n      - {switch: t2, children: l3}\n      - switch: l1\n        nodes: a\n"
+        "      - switch: l2\n        nodes: b\n      - switch: l3\n        nodes: c\n",
+    ],
+)
+def test_the_switch_above_the_leaves_is_read(text: str) -> None:
+    pods = read_pods(text, "topo", ("a", "b", "c"))
+    above = read_above(text, set(pods.values()))
+    assert (pods, above) == ({"a": "l1", "b": "l2", "c": "l3"}, {"l1": "t1", "l2": "t1", "l3": "t2"})
+    fabric = fabric_of(("a", "b"), pods, 1, above)
+    assert fabric.above == {"l1": "t1", "l2": "t1"}
+    again, _, _ = read(head_line(fabric, Options()), "kept")
+    assert again == fabric
+
+
+def test_what_all_leaves_have_above_is_the_spine() -> None:
+    text = "SwitchName=l1 Nodes=a\nSwitchName=l2 Nodes=b\nSwitchName=core Switches=l[1-2]\n"
+    assert read_above(text, {"l1", "l2"}) == {}
+    cube = "SwitchName=l1 Switches=l2 Nodes=a\nSwitchName=l2 Switches=l1 Nodes=b\n"
+    assert read_above(cube, {"l1", "l2"}) == {}
+
+
+@pytest.mark.parametrize("rail", [0, 1, 2])
+def test_a_slow_uplink_of_the_level_above_is_named_as_one(rail: int) -> None:
+    """Without the level it looks like the uplinks of two of its leaves."""
+    fabric = make_fabric(128, 8, 3, 4)
+    world = World(fabric, (Fault(f"uplink{rail}@top02", 0.2), Fault("uplink1@pod01", 0.1)), seed=rail)
+    score = play(world, Options())
+    assert (score.named, score.invented) == (2, ())
+
+
+def test_above_that_is_no_table_is_refused() -> None:
+    with pytest.raises(UserError, match="above"):
+        read('{"busbw_fleet": 1, "nodes": ["a", "b"], "above": ["t1"]}', "kept")
