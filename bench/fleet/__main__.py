@@ -22,7 +22,7 @@ def main() -> int:
     """Every seed in turn until the budget has passed; a fleet of seed s has s modulo 9 faults."""
     args = arguments()
     first, _, last = args.seeds.partition("-")
-    fabric = make_fabric(args.nodes, args.pod_nodes, args.rails)
+    fabric = make_fabric(args.nodes, args.pod_nodes, args.rails, args.pods_above)
     options = Options(smallest_loss=args.smallest_loss, inside=inside_of(args.rails))
     deadline = time.monotonic() + args.budget
     scores: list[Score] = []
@@ -30,7 +30,8 @@ def main() -> int:
     for seed in range(int(first), int(last or first) + 1):
         if time.monotonic() > deadline:
             break
-        world = World(fabric, noise=args.noise, seed=seed, restless=args.restless)
+        world = World(fabric, noise=args.noise, seed=seed, restless=args.restless, starts=args.starts,
+                      lapses=args.lapses)  # fmt: skip
         world = replace(world, faults=draw_faults(world, seed % 9, args.smallest_loss))
         if args.doubles:
             world = replace(world, faults=double_fault(world, args.smallest_loss))
@@ -109,10 +110,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", default="0-99", help="FIRST-LAST")
     parser.add_argument("--nodes", type=int, default=1024)
     parser.add_argument("--pod-nodes", type=int, default=32)
+    parser.add_argument(
+        "--pods-above", type=int, default=0, help="pods below one switch of a third level; 0: two levels"
+    )
     parser.add_argument("--rails", type=int, default=8)
     parser.add_argument("--smallest-loss", type=float, default=0.03)
     parser.add_argument("--noise", type=float, default=0.01)
     parser.add_argument("--restless", type=float, default=0.0, help="how much noise and load drift from round to round")
+    parser.add_argument("--starts", type=float, default=0.0, help="how much groups differ from start to start")
+    parser.add_argument("--lapses", type=float, default=0.0, help="share of groups that fail without a fault")
     parser.add_argument("--doubles", action="store_true", help="two faults of switches of one rail in each fleet")
     parser.add_argument("--budget", type=float, default=3600.0, help="seconds after which no fleet is begun")
     parser.add_argument("--pairwise", action="store_true", help="also what pairwise scripts find on the same fabrics")

@@ -12,6 +12,7 @@ from busbw.base.words import Args
 
 if TYPE_CHECKING:
     from busbw.fleet.crew import Crew
+    from busbw.fleet.doubts import Judged
     from busbw.fleet.fabric import Fabric
     from busbw.fleet.judge import Verdict
     from busbw.fleet.options import Options
@@ -95,6 +96,7 @@ def _simulate(args: Args) -> int:
 
 
 def _judge(args: Args) -> int:
+    from busbw.fleet.doubts import Judged
     from busbw.fleet.judge import judge
 
     fabric, options, results = _given(args)
@@ -103,11 +105,12 @@ def _judge(args: Args) -> int:
     known = results.knowledge()
     verdicts = judge(fabric, known, options)
     verdicts = _with_levels(args, results, options, verdicts)
-    _say_doubts(args, results, verdicts)
+    _say_doubts(args, results, Judged(fabric, known, options, verdicts))
     return _tell(args, fabric, options, known, verdicts)
 
 
 def _run(args: Args, crew: Crew | None) -> int:
+    from busbw.fleet.doubts import Judged
     from busbw.fleet.judge import judge
     from busbw.fleet.run import Asked, measure
 
@@ -133,14 +136,14 @@ def _run(args: Args, crew: Crew | None) -> int:
     verdicts = _with_levels(args, results, options, judge(fabric, known, options))
     if sum(map(len, results.rounds)) > before:
         _keep(args, fabric, results, verdicts, how)
-    _say_doubts(args, results, verdicts)
+    _say_doubts(args, results, Judged(fabric, known, options, verdicts))
     return _tell(args, fabric, options, known, verdicts)
 
 
-def _say_doubts(args: Args, results: Results, verdicts: list[Verdict]) -> None:
+def _say_doubts(args: Args, results: Results, judged: Judged) -> None:
     from busbw.fleet.doubts import doubts
 
-    for said in doubts(results, verdicts, bool(args.expected)):
+    for said in doubts(results, judged, bool(args.expected)):
         _say(f"busbw: {said}")
 
 
@@ -305,7 +308,7 @@ def _given(args: Args, *, may_miss: bool = False) -> tuple[Fabric, Options, Resu
 def _fabric(args: Args) -> Fabric | None:
     from busbw.base.files import read_text
     from busbw.fleet.fabric import expand, fabric_of
-    from busbw.fleet.pods import read_pods
+    from busbw.fleet.pods import read_above, read_pods
     from busbw.launch.hosts import once, read_hostfile
 
     if args.hosts and args.hostfile:
@@ -315,10 +318,11 @@ def _fabric(args: Args) -> Fabric | None:
         nodes = expand(args.hosts)
     elif args.hostfile:
         nodes = once(read_hostfile(Path(args.hostfile)))
-    pods = {}
+    pods, above = {}, dict[str, str]()
     if args.topology:
         text = read_text(args.topology, MOST_TOPOLOGY, hint="it is hardly a topology")
         pods = read_pods(text, args.topology, nodes or ())
+        above = read_above(text, set(pods.values()))
         if not pods:
             raise UserError(
                 f"{args.topology} names no node; it has lines such as `SwitchName=leaf1 Nodes=gpu[001-032]`"
@@ -326,7 +330,7 @@ def _fabric(args: Args) -> Fabric | None:
     if nodes is None and not pods:
         return None
     nodes = tuple(pods) if nodes is None else nodes
-    return fabric_of(nodes, pods, args.rails)
+    return fabric_of(nodes, pods, args.rails, above)
 
 
 def _inside(args: Args) -> tuple[str, ...]:

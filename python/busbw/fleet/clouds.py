@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from busbw.base.errors import UserError
 from busbw.base.sentences import visible
 from busbw.fleet.fabric import MOST_NAME, expand, is_name
+from busbw.fleet.subnet import pods_of_links
 
 DEEPEST = 12
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu")
@@ -34,10 +35,14 @@ _LABELS: tuple[tuple[str, ...], ...] = (
     ("network.topology.nvidia.com/block",),
     ("fabric.topograph.run/tier-0",),
     ("topology.kubernetes.io/network-level-1",),
+    *((f"topology.nebius.com/tier-{tier}",) for tier in (3, 2, 1)),
+    ("crusoe.ai/pod.id",),
 )
 """Labels of Kubernetes nodes, the nearest layer of each maker first; two are one place. Sources: the makers' guides."""
-_LABEL_ENDS = ("/leafgroup", "/leaf", "/tor", "/rack")
+_LABEL_WORDS = ("leafgroup", "leaf", "tor", "asw", "rack", "subblock", "clique", "switch")
+"""In the last part of a label that no list names, the nearest first: `example.com/tor-switch`."""
 _NODE_KEYS = ("name", "node", "nodename", "hostname", "host", "displayname", "instanceid")
+_LISTED = ("nodes", "children", "members", "hosts", "servers")
 _POD_KEYS = ("pod", "leaf", "leafswitch", "switch", "tor", "subblock", "rack", "block")
 
 
@@ -60,6 +65,8 @@ def refuse_other_outputs(text: str, where: str) -> None:
     """A sentence for what the same tools print when nobody asks them for JSON."""
     if re.match(r"(?:---\s+)?apiVersion:\s", text):
         raise UserError(f"{where} is YAML of Kubernetes; write it with `kubectl get nodes -o json`")
+    if re.match(r"---\s+[\w-]+:\s", text):
+        raise UserError(f"{where} is YAML; write it as JSON, such as with `gcloud ... --format=json`")
     if _OTHER_OUTPUT.match(text):
         raise UserError(f"{where} is text of the AWS CLI; write it with `--output json`")
 
@@ -69,11 +76,16 @@ def pods_of_json(text: str, where: str, wanted: Collection[str]) -> Iterator[tup
     found = _Found()
     for owner, document in _documents(text.lstrip("\ufeff"), where):
         before = len(found.places)
+        if isinstance(document, list) and document and all(_is_link(each) for each in document):
+            found.places += [(node, pod, None) for node, pod in pods_of_links(document)]
+            continue
         _walk(document, owner, found)
         if len(found.places) == before and not found.names:
             found.places += _plain(document)
     has_gpus = any(gpus for _, _, gpus in found.places)
-    chosen = [(name, pod) for name, pod, gpus in found.places if not (has_gpus and gpus is False)]
+    switches = {pod for _, pod, _ in found.places}
+    chosen = [(name, pod) for name, pod, gpus in found.places
+              if not (has_gpus and gpus is False) and name not in switches]  # fmt: skip
     if not chosen:
         raise UserError(f"{where} has no node with its place in the network; docs/reference/fleet.md says what is read")
     by_short = {name.partition(".")[0]: name for name in wanted}
@@ -88,6 +100,12 @@ def pods_of_json(text: str, where: str, wanted: Collection[str]) -> Iterator[tup
         yield asked or names[0], pod
     if wanted and not met:
         raise UserError(_stranger(where, chosen[0][0]))
+
+
+def _is_link(one: Any) -> bool:
+    """Whether this is a link of UFM."""
+    return isinstance(one, dict) and "source_port_node_description" in one and all(
+        isinstance(value, str) for key, value in one.items() if key.startswith(("source", "destination")))  # fmt: skip
 
 
 def _stranger(where: str, name: str) -> str:
@@ -172,13 +190,26 @@ def _walk(document: Any, owner: str | None, found: _Found) -> None:
 
 def _below(table: dict[str, Any]) -> list[tuple[str, str, None]]:
     """The nodes of a switch that lists them, by name or as Slurm writes hosts."""
-    listed, switch = table.get("nodes"), _text(table, "name", *_POD_KEYS)
+    switch = _text(table, "name", *_POD_KEYS)
+    listed = next((value for key in _LISTED if (value := table.get(key))), None)
+    if isinstance(spec := table.get("spec"), dict) and isinstance(metadata := table.get("metadata"), dict):
+        switch, listed = _text(metadata, "name"), _members(spec)  # a HyperNode of Volcano
     if not switch or not listed:
         return []
     names = expand(listed) if isinstance(listed, str) else listed
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         return []
     return [(name, switch, None) for name in names]
+
+
+def _members(spec: dict[str, Any]) -> list[str]:
+    """Nodes that the spec of a HyperNode names one by one."""
+    found = []
+    for member in spec.get("members") or () if isinstance(spec.get("members"), list) else ():
+        selector = member.get("selector") if isinstance(member, dict) and member.get("type") == "Node" else None
+        exact = selector.get("exactMatch") if isinstance(selector, dict) else None
+        found += [exact["name"]] if isinstance(exact, dict) and isinstance(exact.get("name"), str) else []
+    return found
 
 
 def _note_name(table: dict[str, Any], found: _Found) -> None:
@@ -195,15 +226,28 @@ def _place(table: dict[str, Any]) -> str | None:
     """The nearest layer that an object says it is below."""
     metadata = table.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("labels"), dict):
-        return _of_labels(metadata["labels"])
+        return of_labels(metadata["labels"])
+    if isinstance(table.get("lldp"), dict):
+        return _neighbour(table["lldp"].get("interface"))
     for inside in ("resourcestatus", "rdmatopologydata"):
         if isinstance(table.get(inside), dict):
             return _place(_plainly(table[inside]))
     layers = table.get("networknodes", table.get("networknodeset"))
     if isinstance(layers, list):
         return next((each for each in reversed(layers) if isinstance(each, str) and each), None)
+    for key in _POD_KEYS:  # an inventory's rack is an object
+        if isinstance(inner := table.get(key), dict) and (name := _text(inner, "name", "display")):
+            return name
     block = _text(table, "customerlocalblock", "computelocalblockid", "localblockid")
     return block or _in_google(table) or _text(table, *_POD_KEYS)
+
+
+def _neighbour(interfaces: Any) -> str | None:
+    """The switch that a node's ports are plugged into, as `lldpctl -f json` tells; none where these are several."""
+    each = interfaces if isinstance(interfaces, list) else [interfaces]
+    ports = [port for one in each if isinstance(one, dict) for port in one.values() if isinstance(port, dict)]
+    found = {name for port in ports if isinstance(port.get("chassis"), dict) for name in port["chassis"]}
+    return found.pop() if len(found) == 1 else None
 
 
 def _in_google(table: dict[str, Any]) -> str | None:
@@ -220,13 +264,18 @@ def _of_google(topology: dict[str, Any]) -> str | None:
     return "/".join(each for each in parts if each) or _text(topology, "cluster")
 
 
-def _of_labels(labels: dict[str, Any]) -> str | None:
+def of_labels(labels: Mapping[str, Any]) -> str | None:
+    """The nearest layer that the labels of a Kubernetes node name."""
     for keys in _LABELS:
         values = [labels.get(key) for key in keys]
         if all(isinstance(value, str) and value for value in values):
             return "/".join(map(str, values))
-    named = (value for end in _LABEL_ENDS for key, value in labels.items() if key.endswith(end))
-    return next((value for value in named if isinstance(value, str) and value), None)
+    for word in _LABEL_WORDS:
+        for key, value in labels.items():
+            named = "/" in key and word in re.split(r"[-._]", key.rpartition("/")[2].lower())
+            if named and isinstance(value, str) and value:
+                return value
+    return None
 
 
 def _gpus(table: dict[str, Any]) -> bool | None:

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from typing import NamedTuple
 
+from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict
+from busbw.fleet.options import Options, is_slow
 from busbw.fleet.results import Results
-from busbw.fleet.trial import FEWEST_PEERS, INSIDE, Outcome, Peers, by_peers, reference
+from busbw.fleet.trial import (
+    ACROSS,
+    FEWEST_PEERS,
+    INSIDE,
+    WITHIN,
+    Deviation,
+    Key,
+    Knowledge,
+    Outcome,
+    Peers,
+    by_peers,
+    reference,
+)
 from busbw.fleet.words import compressed
 
 APART = 0.1  # rounds whose levels differ by more than a tenth: five times what loads usually change (trial.DRIFT)
@@ -17,15 +33,77 @@ SELDOM = 0.03  # of all others
 ENOUGH_SAMPLES = 12
 
 
-def doubts(results: Results, verdicts: Sequence[Verdict], expected: bool) -> list[str]:
+class Judged(NamedTuple):
+    """What was known of which fabric, and what was said of it."""
+
+    fabric: Fabric
+    known: Knowledge
+    options: Options
+    verdicts: Sequence[Verdict]
+
+
+def doubts(results: Results, judged: Judged, expected: bool) -> list[str]:
     """Sentences for the operator."""
+    verdicts = judged.verdicts
     between = [o for outcomes in results.rounds for o in outcomes if o.trial.kind != INSIDE and o.samples]
     named = {verdict.place for verdict in verdicts}
     found = list(_rounds_apart(results))
     if between and not expected and len({o.trial.nodes for o in between}) < FEWEST_PEERS:
         found.append("fewer than three groups were measured between nodes: all of them may be slow; give --expected "
                      "or more nodes")  # fmt: skip
+    found += [] if found else _unexplained(judged)
+    found += _came_back(results, named)
     return [*found, *(said for node, said in _unsteady(between) if node not in named)]
+
+
+def _came_back(results: Results, named: Set[str]) -> Iterator[str]:
+    """Groups that failed and went well another time: a node that was away, a cable that was loose, or the launcher."""
+    failed: dict[Key, str] = {}
+    for outcome in (outcome for outcomes in results.rounds for outcome in outcomes if not outcome.samples):
+        failed.setdefault(outcome.trial.key, outcome.reason)
+    well = {outcome.trial.key for outcomes in results.rounds for outcome in outcomes if outcome.samples}
+    back = [key for key in failed if key in well and named.isdisjoint(key[1])]
+    if back:
+        most = Counter(node for key in back for node in key[1])
+        names = compressed([node for node, count in most.items() if count == max(most.values())])
+        groups = f"{len(back)} groups" if len(back) > 1 else "a group"
+        yield (f"{groups} failed and went well another time, most with {names[:120]}: "
+               f"{failed[back[0]][:120] or 'nothing was measured'}")  # fmt: skip
+
+
+def _unexplained(judged: Judged) -> Iterator[str]:
+    """Slow groups that no verdict explains: somebody in them is slow at times, or only in some company."""
+    for channel in sorted({key[2] for kind in (WITHIN, ACROSS) for key in judged.known.found[kind]}):
+        slow: dict[Key, Deviation] = {}
+        good: Counter[str] = Counter()
+        for kind in (WITHIN, ACROSS):
+            for key, one in judged.known.found[kind].items():
+                if key[2] == channel and not one.reason and is_slow(key, judged.known, judged.options) is not True:
+                    good.update(key[1])
+                elif key[2] == channel and not _explained(key, judged):
+                    slow[key] = one
+        if slow:
+            most = Counter(node for key in slow for node in key[1])
+            rank = {node: (count, -good[node]) for node, count in most.items()}
+            names = compressed([node for node, each in rank.items() if each == max(rank.values())])
+            groups = f"{len(slow)} groups were" if len(slow) > 1 else "a group was"
+            worst = 100 * max(one.loss for one in slow.values())
+            who = f"{'one of ' if {',', '['} & set(names) else ''}{names[:120]}"
+            yield (f"on {channel} {groups} slower by up to {worst:.0f} %, which no fault here explains: {who} may be "
+                   f"slow at times; measure again")  # fmt: skip
+
+
+def _explained(key: Key, judged: Judged) -> bool:
+    kind, nodes, channel = key
+    rail = channel.lstrip("railtency")
+    pods = {judged.fabric.pod_of.get(node, "") for node in nodes} - {""}
+    pods |= {judged.fabric.above.get(pod, "") for pod in pods} - {""}
+    for v in judged.verdicts:
+        on = v.channel in {"", channel, f"nic{rail}", f"pcie{rail}"}
+        named = {word for part in v.place.split(" or ") for word in part.split()[-1:]}
+        if on and (named & {*nodes, *pods} or (v.kind == "spine" and kind == ACROSS)):
+            return True
+    return False
 
 
 def _rounds_apart(results: Results) -> Iterator[str]:

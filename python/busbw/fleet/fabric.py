@@ -26,6 +26,8 @@ class Fabric:
     nodes: tuple[str, ...]
     pod_of: Mapping[str, str] = field(default_factory=dict)
     rails: int = 1
+    above: Mapping[str, str] = field(default_factory=dict)
+    """The switch above a pod's leaf where there are several, below the spines."""
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -106,12 +108,15 @@ def _expand_one(part: str) -> Iterator[str]:
             yield from _expand_one(f"{part[: found.start()]}{number:0{len(first)}d}{part[found.end() :]}")
 
 
-def fabric_of(nodes: Iterable[str], pods: Mapping[str, str], rails: int) -> Fabric:
+def fabric_of(
+    nodes: Iterable[str], pods: Mapping[str, str], rails: int, above: Mapping[str, str] | None = None
+) -> Fabric:
     """Nodes with what the topology says of them; nodes that it does not name are in no pod."""
     names = tuple(nodes)
-    # gpu1.site.org is gpu1 in Slurm's files.
-    known = {name: name if name in pods else name.partition(".")[0] for name in names}
-    found = {name: pods[short] for name, short in known.items() if short in pods}
+    # gpu1.site.org is gpu1 in Slurm's files, and an inventory may have the whole name of gpu1.
+    by_short = {whole.partition(".")[0]: pod for whole, pod in pods.items()} | dict(pods)
+    known = {name: name if name in by_short else name.partition(".")[0] for name in names}
+    found = {name: by_short[short] for name, short in known.items() if short in by_short}
     if pods and not found:
         raise UserError("the topology names none of these nodes; is it another cluster's?")
-    return Fabric(names, found, rails)
+    return Fabric(names, found, rails, {pod: up for pod, up in (above or {}).items() if pod in found.values()})

@@ -25,6 +25,7 @@ CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
 SPREAD = 40.0  # what a result that a hypothesis cannot explain costs at most: one wild result condemns nobody
 MOST_FAULTS = 64  # of one rail
 FIRSTS = 4  # components with which the search begins
+APART = 3  # slow groups without a common node that show a slow spine: one node at fault may spoil several
 SHAPES = 0.05  # groups of different shapes lose a twentieth more or less of the same fault
 
 
@@ -62,6 +63,7 @@ class _Test(NamedTuple):
     users: frozenset[_Candidate]
     across: bool
     certain: bool  # a spine, if one is slow, is surely met: many flows
+    nodes: frozenset[str]
 
 
 class _Spine(NamedTuple):
@@ -129,7 +131,9 @@ def _tests(fabric: Fabric, known: Knowledge, channel: str) -> Iterator[_Test]:
     for kind in (WITHIN, ACROSS):
         for (_, nodes, where), one in known.found[kind].items():
             if where == channel:
-                yield _Test(one, frozenset(_users(fabric, kind, nodes)), kind == ACROSS, len(nodes) > 8)
+                yield _Test(
+                    one, frozenset(_users(fabric, kind, nodes)), kind == ACROSS, len(nodes) > 8, frozenset(nodes)
+                )
 
 
 def _users(fabric: Fabric, kind: str, nodes: Sequence[str]) -> Iterator[_Candidate]:
@@ -138,6 +142,8 @@ def _users(fabric: Fabric, kind: str, nodes: Sequence[str]) -> Iterator[_Candida
     yield from (_Candidate("leaf", pod) for pod in pods)
     if kind == ACROSS:
         yield from (_Candidate("uplink", pod) for pod in pods)
+        above = {fabric.above.get(pod, "") for pod in pods}
+        yield from (_Candidate("uplink", switch) for switch in above - {""} if len(above) > 1)
         yield from SPINES
 
 
@@ -150,6 +156,18 @@ class _Rail:
         for number, test in enumerate(tests):
             for candidate in test.users & self.of.keys():
                 self.of[candidate].append(number)
+        self.enough_apart = min(APART, self._apart(range(len(tests)) if SPINES[0] in self.of else ()))
+
+    def _apart(self, numbers: Iterable[int]) -> int:
+        """How many of these tests between pods have no node in common, up to those that are asked for."""
+        used: set[str] = set()
+        count = 0
+        for number in numbers:
+            test = self.tests[number]
+            if count < APART and test.across and used.isdisjoint(test.nodes):
+                used |= test.nodes
+                count += 1
+        return count
 
     def predicted(self, chosen: dict[_Candidate, float]) -> list[float]:
         """The loss of each test by all chosen faults but the spines."""
@@ -210,7 +228,10 @@ class _Rail:
             if loss > 0:
                 spines = self.spines([loss, *(each.loss for each in now[1])], losses) if spine else now[1]
                 own = 0.0 if spine else loss
-                gain = sum(now[0][n] - self.penalty(n, max(own, losses[n]), spines) for n in mine)
+                gains = {n: now[0][n] - self.penalty(n, max(own, losses[n]), spines) for n in mine}
+                if spine and self._apart(n for n, gain in gains.items() if gain > CLOSE) < self.enough_apart:
+                    continue
+                gain = sum(gains.values())
                 best = max(best, _Gain(gain, min(1.0, loss)))
         return best
 

@@ -11,6 +11,9 @@ from busbw.fleet.trial import INSIDE, Deviation, Key, Knowledge
 SURE = 4.0
 """Standard errors that a loss must have after three tries: 1 in 30,000 by normal noise."""
 
+FIRST_START = 3
+"""Times the margin that a part inside a node must lie beyond the threshold to be named after one start."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -46,18 +49,20 @@ def inside_of(rails: int) -> tuple[str, ...]:
     return ("nvlink", *(f"{kind}{rail}" for kind in ("pcie", "nic") for rail in range(rails)))
 
 
-def is_slow(one: Deviation, options: Options, tries: int = 1) -> bool | None:
+def is_slow(key: Key, known: Knowledge, options: Options) -> bool | None:
     """True, False, or None while the interval lies across the threshold; after three tries the estimate decides.
 
-    What could not be measured is tried twice: a launcher may have failed.
+    What could not be measured is tried twice, and more often where launches fail at times. What no other group shows,
+    inside a node, is slow at its first start only where that is far beyond its error: the next start may be another's.
     """
+    one, tries, options = known.found[key[0]][key], known.tries[key], options.on(key[2])
     if one.reason:
-        return True if tries >= 2 else None
+        return True if tries >= known.patience else None
     if tries >= 3:
         # A loss that noise alone makes is no fault, however small the loss that is looked for.
         return one.loss > max(options.threshold, SURE * one.error)
     margin = options.standard_errors * one.error
-    if one.loss - margin > options.threshold:
+    if one.loss - (FIRST_START if key[0] == INSIDE and tries < 2 else 1) * margin > options.threshold:
         return True
     return False if one.loss + margin <= options.threshold else None
 
@@ -75,7 +80,7 @@ def bad_inside(known: Knowledge, options: Options) -> set[tuple[str, str]]:
 
 def bad_of(doubtful: Mapping[Key, Deviation], known: Knowledge, options: Options) -> set[tuple[str, str]]:
     return {(key[1][0], key[2]) for key, one in doubtful.items()
-            if one.loss > options.threshold and is_slow(one, options, known.tries[key])}  # fmt: skip
+            if one.loss > options.threshold and is_slow(key, known, options)}  # fmt: skip
 
 
 def broken_nodes(known: Knowledge, options: Options) -> set[str]:
@@ -86,6 +91,6 @@ def broken_nodes(known: Knowledge, options: Options) -> set[str]:
 def broken_of(doubtful: Mapping[Key, Deviation], known: Knowledge, options: Options) -> set[str]:
     dead: dict[str, int] = {}
     for key, one in doubtful.items():
-        if one.reason and is_slow(one, options, known.tries[key]):
+        if one.reason and is_slow(key, known, options):
             dead[key[1][0]] = dead.get(key[1][0], 0) + 1
     return {node for node, count in dead.items() if count == len(options.inside)}

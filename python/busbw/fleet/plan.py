@@ -49,8 +49,7 @@ class _State:
 
     def verdict(self, kind: str, nodes: tuple[str, ...], channel: str) -> bool | None:
         key = (kind, nodes, channel)
-        one = self.known.found[kind].get(key)
-        return None if one is None else is_slow(one, self.options.on(channel), self.known.tries[key])
+        return is_slow(key, self.known, self.options) if key in self.known.found[kind] else None
 
     def ask(self, kind: str, nodes: tuple[str, ...], channel: str) -> bool | None:
         """Slow or good where it is settled; else None, and the trial is put on the list."""
@@ -121,7 +120,8 @@ def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -
     if any(state.verdict(WITHIN, quarter, channel) is None for quarter in quarters):
         return
     suspects = [group for quarter in bad for group in _narrow(state, quarter, channel)]
-    good = _clean_of(state, nodes, channel)
+    # What was settled as good may be a suspect by what is known now.
+    good = _clean_of(state, nodes, channel).difference(*suspects)
     partners = iter([node for node in nodes if node in good])
     for group in suspects:
         for node in group:

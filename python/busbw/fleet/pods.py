@@ -1,5 +1,5 @@
 """Reads which leaf switch or block each node is below: Slurm's topology.conf, topology.yaml and what scontrol shows of
-them, lines of `node pod`, or JSON of a cloud (clouds.py).
+them, lines of `node pod`; JSON of clouds (clouds.py), a fabric's own words (subnet.py), tables with a head (tables.py).
 
 topology.conf is read as Slurm reads it: keys in any case, spaces around `=`, a line goes on after a backslash.
 """
@@ -7,14 +7,21 @@ topology.conf is read as Slurm reads it: keys in any case, spaces around `=`, a 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+import textwrap
+from collections.abc import Collection, Iterable, Iterator
 
 from busbw.base.errors import UserError
-from busbw.fleet.clouds import looks_like_json, pods_of_json, refuse_other_outputs
+from busbw.fleet.clouds import looks_like_json, of_labels, pods_of_json, refuse_other_outputs
 from busbw.fleet.fabric import MOST_NODES, expand
+from busbw.fleet.subnet import is_subnet, pods_of_subnet
+from busbw.fleet.tables import of_table
 
 _PAIR = re.compile(r"([A-Za-z_]+)\s*=\s*(\"[^\"]*\"|\S*)")
-_PLAIN = re.compile(r"\S+\s+\S+")
+_PLAIN = re.compile(r"\S+\s+\S+|[\w.-]+,[^\s,]+")
+_IN_CONFIG_MAP = re.compile(
+    r"^([ \t]+)topology\.(?:conf|yaml):\s*\|[-+]?[ \t]*\n((?:\1[ \t]+.*\n?|[ \t]*\n)+)", re.MULTILINE
+)
+_FLOW = re.compile(r"(-\s+)\{(.*)\}")
 _YAML = re.compile(r"(?P<dash>-\s+)?(?P<key>[a-z_]+)\s*:\s*(?P<value>.*)|-\s+\d+")
 _ABOVE = {"switches", "aggregatedblock", "blocksizes"}
 """Keys of what lies above leaves; scontrol shows all nodes below them once more."""
@@ -31,8 +38,11 @@ def read_pods(text: str, where: str, wanted: Collection[str] = ()) -> dict[str, 
             if len(pods) > 2 * MOST_NODES:
                 raise UserError(f"{where}: more than {2 * MOST_NODES} nodes are named; plan a part of them")
         return pods
+    text = text.lstrip("\ufeff")
+    if inner := _IN_CONFIG_MAP.search(text):  # as topograph and Slinky keep it in Kubernetes
+        text = textwrap.dedent(inner[2])
     refuse_other_outputs(text, where)
-    for number, pod, listed in _of_yaml(text, wanted) if _is_yaml(text) else _of_conf(text, where):
+    for number, pod, listed in _leaves(text, where, wanted):
         names = expand(listed)
         if (named := named + len(names)) > 2 * MOST_NODES:
             raise UserError(f"{where}:{number}: more than {2 * MOST_NODES} nodes are named; plan a part of them")
@@ -40,6 +50,45 @@ def read_pods(text: str, where: str, wanted: Collection[str] = ()) -> dict[str, 
             if pods.setdefault(name, pod) != pod:
                 raise UserError(f"{where}:{number}: {name} is below {pods[name]} and {pod}; a node has one leaf switch")
     return pods
+
+
+def _leaves(text: str, where: str, wanted: Collection[str]) -> Iterable[tuple[int, str, str]]:
+    """Line, pod and its nodes."""
+    if _is_yaml(text):
+        return _of_yaml(text, wanted)
+    if is_subnet(text):
+        return pods_of_subnet(text, where)
+    if (rows := of_table(text, of_labels)) is not None:
+        return ((number, _without_host(pod), node) for number, pod, node in rows)
+    return _of_conf(text, where, wanted)
+
+
+def _without_host(pod: str) -> str:
+    """Of Google's physical host, which is cluster, rack and host, what the host is in."""
+    return pod[1:].rpartition("/")[0] if pod.startswith("/") and pod.count("/") > 2 else pod
+
+
+def read_above(text: str, pods: Collection[str]) -> dict[str, str]:
+    """What is above each pod in Slurm's tree; nothing where that is the same for all: then it is the spine."""
+    if looks_like_json(text):
+        return {}
+    parents = {child: parent for parent, below in _parents(text.lstrip("\ufeff")) if parent not in pods
+               for child in expand(below) if child in pods}  # fmt: skip
+    return parents if len(set(parents.values())) > 1 else {}
+
+
+def _parents(text: str) -> Iterator[tuple[str, str]]:
+    switch = ""
+    for _, whole in _lines(text):
+        words = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
+        if (parent := words.get("switchname")) and (below := words.get("switches", "(null)")) != "(null)":
+            yield parent, below
+        for line in _in_flow(whole):
+            found = _YAML.fullmatch(line)
+            if found and found["key"] == "switch":
+                switch = found["value"].strip("'\" ")
+            elif found and found["key"] == "children" and switch:
+                yield switch, found["value"].strip("'\" ")
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -58,22 +107,31 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, whole.strip()
 
 
-def _of_conf(text: str, where: str) -> Iterator[tuple[int, str, str]]:
-    """Line, pod and its nodes."""
+def _of_conf(text: str, where: str, wanted: Collection[str]) -> Iterator[tuple[int, str, str]]:
     for number, line in _lines(text):
         words = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
         pod, nodes = words.get("switchname") or words.get("blockname"), words.get("nodes", "")
-        if not _ABOVE.isdisjoint(words) or (pod and nodes.lower() in {"", "(null)"}):
+        # A cube's switches have nodes of their own; scontrol repeats above a leaf all nodes that are below.
+        below = "switches" in words and not words.keys() & {"level"} and nodes.lower() not in {"", "(null)"}
+        if (not _ABOVE.isdisjoint(words) and not below) or (pod and nodes.lower() in {"", "(null)"}):
             continue
         if pod:
             if nodes.upper() == "ALL":
                 raise UserError(f"{where}:{number}: Nodes=ALL names no node; write them, or leave --topology out")
+            if rest := _PAIR.sub("", line).strip():
+                raise UserError(f"{where}:{number}: '{rest[:60]}' belongs to no key; write Nodes=a,b without spaces")
             yield number, pod, nodes
+        elif line.lower().startswith("include ") and "=" not in line:
+            raise UserError(f"{where}:{number}: another file is included; give --topology both in one file")
         elif "=" not in line and _PLAIN.fullmatch(line):
-            node, pod = line.split()
-            if pod.startswith("/") and pod.count("/") > 2:  # Google's physical_host: cluster, rack and host
-                pod = pod[1:].rpartition("/")[0]
-            yield number, pod, node
+            node, pod = line.split(None if line.split()[1:] else ",")
+            if pod in wanted and node in wanted:
+                raise UserError(f"{where}:{number}: {node} and {pod} are both nodes; a line is a node and its switch")
+            if node.endswith(":"):  # `rack1: gpu[1-4]` of clush and dsh, or `gpu1: rack1`
+                node = node[:-1]
+                if not {node, *expand(node)} & set(wanted):
+                    node, pod = pod, node
+            yield number, _without_host(pod), node
         else:
             raise UserError(
                 f"{where}:{number}: '{line[:60]}' is neither `SwitchName=... Nodes=...`, `BlockName=... Nodes=...` nor "
@@ -86,12 +144,22 @@ def _is_yaml(text: str) -> bool:
     return re.search(r"^\s*-\s+topology\s*:", text, re.MULTILINE) is not None
 
 
+def _in_flow(line: str) -> list[str]:
+    """`- {switch: s1, nodes: "n[1-2,4]"}` as lines of their own."""
+    found = _FLOW.fullmatch(line)
+    if not found:
+        return [line]
+    parts = re.split(r",\s*(?=[a-z_]+\s*:)", found[2].strip())
+    return [f"{found[1]}{parts[0]}", *parts[1:]]
+
+
 def _of_yaml(text: str, wanted: Collection[str]) -> list[tuple[int, str, str]]:
     """Leaves of one topology: first come those that know the wanted nodes, then the default, then those with leaves."""
     found: list[list[tuple[int, str, str]]] = []
     defaults: set[int] = set()
     pod, nodes = "", ""
-    for number, line in _lines(text):
+    lines = [(number, part) for number, line in _lines(text) for part in _in_flow(line)]
+    for number, line in lines:
         match = _YAML.fullmatch(line)
         if match is None or match["key"] is None:
             continue

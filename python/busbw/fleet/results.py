@@ -37,7 +37,8 @@ class Results:
 
 def head_line(fabric: Fabric, options: Options) -> str:
     """The first line of a file."""
-    head = {"busbw_fleet": 1, "nodes": fabric.nodes, "pods": dict(fabric.pod_of), "rails": fabric.rails}
+    head = {"busbw_fleet": 1, "nodes": fabric.nodes, "pods": dict(fabric.pod_of), "rails": fabric.rails,
+            **({"above": dict(fabric.above)} if fabric.above else {})}  # fmt: skip
     return json.dumps({**head, "inside": options.inside, "smallest_loss": options.smallest_loss,
                        "repeats": options.repeats, **({"later": options.later} if options.later else {})})  # fmt: skip
 
@@ -109,6 +110,9 @@ def _head(found: dict[str, Any], place: str) -> tuple[Fabric, Options]:
         raise UserError(f"{place}: the head needs `nodes`, a list of names, and `pods`, the pod of each")
     for channel in inside:
         _check_channel(channel, INSIDE, place)
+    above = found.get("above", {})
+    if not isinstance(above, dict) or not _texts(list(above.values())):
+        raise UserError(f"{place}: `above` is the switch above the leaf of each pod")
     rails, loss, repeats = found.get("rails", 1), found.get("smallest_loss", 0.03), found.get("repeats", 16)
     later = found.get("later", 0.0)
     for name, value, low, high in (
@@ -126,7 +130,7 @@ def _head(found: dict[str, Any], place: str) -> tuple[Fabric, Options]:
         inside=tuple(inside),
         later=float(later),
     )
-    return Fabric(tuple(nodes), pods, int(rails)), options
+    return Fabric(tuple(nodes), pods, int(rails), above), options
 
 
 def _texts(value: Any) -> TypeGuard[list[str]]:

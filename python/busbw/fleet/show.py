@@ -25,7 +25,7 @@ NEXT = {
     "link": "measure the NIC's loopback: it tells the NIC from its cable",
     "latency": "look at the port's speed and errors, forward error correction, interrupt coalescing and sleep states",
     "leaf": "look at the switch: its errors, buffers and settings",
-    "uplink": "count the leaf's working uplinks and look at their error counters",
+    "uplink": "count the working uplinks of this switch and look at their error counters",
     "either": "these were only measured together; give the fleet a third node, or measure each with a good one",
     "level": "compare clocks, power limits, drivers and NCCL's settings with the earlier results; run `busbw doctor`",
     "spine": "look at the spines of this rail: errors, and how flows are spread",

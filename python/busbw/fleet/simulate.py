@@ -45,13 +45,16 @@ class World:
     restless: float = 0.0
     """Load that drifts: noise and level of a round follow a walk, with this standard deviation of a step (of the
     logarithm of the noise; a tenth of it for the level)."""
+    starts: float = 0.0  # standard deviation from start to start, which repeats of one start do not show
+    lapses: float = 0.0  # share of groups that fail although nothing is wrong
 
 
-def make_fabric(nodes: int, nodes_per_pod: int, rails: int) -> Fabric:
-    """node0000.. in pods pod00.., one pod filled after the other."""
+def make_fabric(nodes: int, nodes_per_pod: int, rails: int, pods_above: int = 0) -> Fabric:
+    """node0000.. in pods pod00.., one pod filled after the other; so many pods below a switch above, or two levels."""
     names = tuple(f"node{number:04d}" for number in range(nodes))
     pods = {name: f"pod{number // nodes_per_pod:02d}" for number, name in enumerate(names)}
-    return Fabric(names, pods, rails)
+    above = {pod: f"top{int(pod[3:]) // pods_above:02d}" for pod in pods.values()} if pods_above else {}
+    return Fabric(names, pods, rails, above)
 
 
 def draw_faults(world: World, count: int, smallest: float) -> tuple[Fault, ...]:
@@ -69,6 +72,8 @@ def draw_faults(world: World, count: int, smallest: float) -> tuple[Fault, ...]:
         if rng.random() < 0.1:
             loss, kind = 1.0, "broken" if kind == "nvlink" else kind
         place = rng.choice(world.fabric.nodes) if kind in NODE_KINDS else rng.choice(pods)
+        if kind == "uplink" and world.fabric.above and rng.random() < 0.5:
+            place = world.fabric.above[place]
         name = f"{kind}{rail}@{place}"
         if kind == "spine":
             name = f"spine{rail}.{rng.randrange(world.spines)}"
@@ -96,12 +101,13 @@ def run(world: World, trials: Sequence[Trial], number: int) -> list[Outcome]:
         if trial.channel.startswith("latency"):
             ends = [losses.get(f"delay{trial.channel[7:]}@{node}", 0.0) for node in trial.nodes]
             loss = max(ends) if loss < 1 else loss
-        if loss >= 1:
+        if loss >= 1 or (world.lapses and rng.random() < world.lapses):
             outcomes.append(Outcome(trial, (), "it did not end within its time"))
             continue
         kind = trial.channel.rstrip("0123456789")
         drift = drifts.setdefault(f"{trial.kind} {kind}", rng.gauss(0, world.drift))
         level = LINK_GBPS * (1 - loss) * math.exp(drift - slower)
+        level *= math.exp(rng.gauss(0, world.starts)) if world.starts else 1.0
         samples = (level * (1 + rng.gauss(0, world.noise * louder)) * (0.8 if rng.random() < world.bursts else 1.0)
                    for _ in range(trial.repeats))  # fmt: skip
         outcomes.append(Outcome(trial, tuple(max(0.001, sample) for sample in samples)))
@@ -134,6 +140,8 @@ def components(world: World, trial: Trial) -> Iterator[str]:
     for a, b in zip(trial.nodes, (*trial.nodes[1:], trial.nodes[0]), strict=True):
         if pods.get(a) != pods.get(b):
             yield from (f"uplink{rail}@{pods.get(a)}", f"uplink{rail}@{pods.get(b)}")
+            tops = [world.fabric.above.get(pods.get(node, ""), "") for node in (a, b)]
+            yield from (f"uplink{rail}@{top}" for top in tops if tops[0] != tops[1])
             for path in range(world.paths):
                 yield f"spine{rail}.{_hashed(f'{a} {b} {rail} {path}') % world.spines}"
 

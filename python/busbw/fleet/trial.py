@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from busbw.fleet.scatter import Scatter, Seen, spacing
+
 INSIDE = "inside"
 """Inside one node: channels nvlink, pcie0.., nic0.. (each NIC against itself, a loopback)."""
 WITHIN = "within"
@@ -57,6 +59,14 @@ Peers = tuple[str, str, int]
 DRIFT = 0.02
 """Standard error of a level of another round: load and clocks change from round to round."""
 FEWEST_PEERS = 3
+MANY_PEERS = 16
+"""Their median is what is usual; of fewer most may be slow."""
+FEWEST_ORDERED = 6
+WIDE = 3.0
+"""Samples whose median is so many times less sure than the peers' have an error of their own: two levels by turns."""
+FEWEST_TRIES, MOST_TRIES = 2, 5
+CHANCE = 0.02
+"""Of one launch in all that fails in every try although it could go well."""
 
 
 def by_peers(outcomes: Sequence[Outcome]) -> dict[Peers, list[Outcome]]:
@@ -69,26 +79,68 @@ def by_peers(outcomes: Sequence[Outcome]) -> dict[Peers, list[Outcome]]:
     return peers
 
 
-def deviations(group: Sequence[Outcome]) -> tuple[float, list[tuple[Outcome, Deviation]]]:
+class Beside(NamedTuple):
+    """A round's groups of one kind beside each other."""
+
+    of: Peers
+    group: Sequence[Outcome]
+    medians: list[float]  # 0: nothing was measured
+    errors: list[float]  # of each median by its own samples alone; 0: they are too few
+    spread: float  # what is usual of the samples of each
+    controls: list[float]  # medians of groups that are known to be good
+
+    @property
+    def levels(self) -> list[float]:
+        """Of those that were measured."""
+        return [median for median in self.medians if median > 0]
+
+    @property
+    def own(self) -> float:
+        """Standard error of the least sure median, by what samples say."""
+        fewest = min((len(o.samples) for o in self.group if o.samples), default=1)
+        return 1.2533 * self.spread / math.sqrt(fewest)
+
+
+def beside(of: Peers, group: Sequence[Outcome]) -> Beside:
+    """The groups of a round that are each other's peers."""
+    medians = [statistics.median(o.samples) if o.samples else 0.0 for o in group]
+    controls = [m for m, o in zip(medians, group, strict=True) if m > 0 and o.trial.control]
+    spread = _spread([(o.samples, m) for o, m in zip(group, medians, strict=True) if m > 0 and len(o.samples) >= 3])
+    return Beside(of, group, medians, [_own_error(o.samples) for o in group], spread, controls)
+
+
+def observe(peers: Beside, scatter: Scatter) -> None:
+    """How far these peers stand apart, and each from what it was before."""
+    sure, levels, error = len(peers.controls) >= FEWEST_PEERS, peers.levels, peers.own
+    scatter.compare({o.trial.key: m for o, m in zip(peers.group, peers.medians, strict=True) if m > 0}, error)
+    shown = None
+    for _ in range(4):  # what starts scatter says how far a good peer may lie below the best ones
+        if not (usual := reference(levels, peers.controls, error)):
+            return
+        median = sure or len(levels) >= MANY_PEERS
+        shown = spacing(peers.controls if sure else levels, usual, median=median)
+        if not shown or shown.size <= 1.1 * error:
+            break
+        error = shown.size
+    if shown:
+        scatter.seen.append(Seen(shown.size, peers.own, shown.groups))
+
+
+def deviations(peers: Beside, between: float) -> tuple[float, list[tuple[Outcome, Deviation]]]:
     """What is usual among peers in GB/s (0: nothing was measured), and each of them beside it.
 
     A round's own peers take away what drifts over the hours. The spread of repeats is pooled over the peers, since that
     of a few samples says little: standard error = 1.2533 * median of the peers' standard deviations / sqrt(repeats)
-    (the median of a normal sample, Kenney and Keeping 1962), at least 0.1 %.
+    (the median of a normal sample, Kenney and Keeping 1962), at least 0.1 %. `between` is what starts scatter beside.
     """
-    medians = [statistics.median(o.samples) if o.samples else 0.0 for o in group]
-    controls = sum(o.trial.control for o in group)
-    spread = _spread([(o.samples, m) for o, m in zip(group, medians, strict=True) if m > 0 and len(o.samples) >= 3])
-    repeats = max(1, min((len(o.samples) for o in group if o.samples), default=1))
-    usual = reference([m for m, o in zip(medians, group, strict=True) if m > 0],
-                      [m for m, o in zip(medians, group, strict=True) if m > 0 and o.trial.control],
-                      1.2533 * spread / math.sqrt(repeats))  # fmt: skip
+    usual = reference(peers.levels, peers.controls, math.hypot(peers.own, between))
     found = []
-    for outcome, median in zip(group, medians, strict=True):
+    for outcome, median, mine in zip(peers.group, peers.medians, peers.errors, strict=True):
         one = Deviation(1.0, 0.0, outcome.reason or "nothing was measured")
         if median > 0 and usual > 0:
-            own = 1.2533 * spread / math.sqrt(len(outcome.samples))
-            shift, wrong = _of_reference(len(group), controls, own)
+            usually = 1.2533 * peers.spread / math.sqrt(len(outcome.samples))
+            own = math.hypot(mine if mine > WIDE * usually else usually, between)
+            shift, wrong = _of_reference(len(peers.group), len(peers.controls), math.hypot(usually, between))
             one = Deviation(1 - median / (usual * (1 - shift)), max(0.001, math.hypot(own, wrong)))
         found.append((outcome, one))
     return usual, found
@@ -101,11 +153,11 @@ def reference(levels: Sequence[float], controls: Sequence[float], error: float =
     the median of those that are not far below the upper quarter: half of all may be slow, as all rings of a rail are
     whose pod has a slow uplink.
     """
-    if len(controls) >= 3:
+    if len(controls) >= FEWEST_PEERS:
         return statistics.median(controls)
     if not levels:
         return 0.0
-    if len(levels) < 16:
+    if len(levels) < MANY_PEERS:
         return sorted(levels)[max(0, math.ceil(0.8 * len(levels)) - 1)]
     upper = sorted(levels)[math.ceil(0.75 * len(levels)) - 1]
     return statistics.median([level for level in levels if level > (1 - max(0.015, 4 * error)) * upper])
@@ -116,9 +168,9 @@ def _of_reference(peers: int, controls: int, error: float) -> tuple[float, float
 
     The upper quarter of 2 to 15 normal results lies 0.5 to 1 standard errors above their mean (0.8 on average).
     """
-    if controls >= 3:
+    if controls >= FEWEST_PEERS:
         return 0.0, 1.2533 * error / math.sqrt(controls)
-    if peers >= 16:
+    if peers >= MANY_PEERS:
         return 0.0, 1.2533 * error / math.sqrt(peers)
     return 0.8 * error, 0.7 * error
 
@@ -129,6 +181,16 @@ def _spread(measured: Sequence[tuple[Sequence[float], float]]) -> float:
     chosen = measured[:: max(1, len(measured) // 100)]
     found = [1.4826 * statistics.median(abs(s - m) for s in samples) / m for samples, m in chosen]
     return max(0.0005, statistics.median(found)) if found else 0.01
+
+
+def _own_error(samples: Sequence[float]) -> float:
+    """Standard error of the median of these samples, by the order statistics that hold it in 95 of 100 cases."""
+    count = len(samples)
+    if count < FEWEST_ORDERED:
+        return 0.0
+    ordered, reach = sorted(samples), 0.98 * math.sqrt(count)
+    low, high = ordered[math.floor(count / 2 - reach)], ordered[math.ceil(count / 2 + reach) - 1]
+    return (high - low) / (2 * 1.96) / statistics.median(ordered)
 
 
 @dataclass
@@ -142,6 +204,14 @@ class Knowledge:
     tries: dict[Key, int] = field(default_factory=dict)
     failures: dict[Key, int] = field(default_factory=dict)
     rounds: int = 0
+    patience: int = FEWEST_TRIES
+    """Tries after which what fails is said not to work."""
+    _failing: dict[Key, int] = field(default_factory=dict)
+    _lapses: int = 0
+    """Failures of what went well later."""
+    _scatter: dict[tuple[str, str], Scatter] = field(default_factory=dict)
+    _peers: dict[tuple[str, str], list[Beside]] = field(default_factory=dict)
+    """All that was measured of each kind and channel: judged anew where it shows how much starts scatter."""
     _levels: dict[Peers, float] = field(default_factory=dict)
     _alone: dict[Peers, dict[Key, list[tuple[float, Deviation]]]] = field(default_factory=dict)
     """What few peers had: what was usual among them in GB/s, and the result beside that."""
@@ -150,41 +220,84 @@ class Knowledge:
 
     def learn(self, outcomes: Sequence[Outcome]) -> None:
         """Add the results of one round."""
+        new: dict[tuple[str, str], list[Beside]] = {}
         for of, group in by_peers(outcomes).items():
-            usual, found = deviations(group)
-            rose = usual > self._levels.get(of, 0.0)
-            self._levels[of] = max(usual, self._levels.get(of, 0.0))
-            few = sum(bool(o.samples) for o in group) < FEWEST_PEERS
-            touched = set(self._alone.get(of, ())) if rose else set()
-            for outcome, one in found:
-                key = outcome.trial.key
-                self.tries[key] = self.tries.get(key, 0) + (not outcome.trial.control)
-                if one.reason and self._failed_once(key):
-                    continue
-                alone = self._alone.setdefault(of, {})
-                if few and not one.reason:
-                    before = self.found[key[0]].get(key)
-                    if before and outcome.trial.control and key not in alone:
-                        continue  # what is known of it says more
-                    if before and not before.reason and key not in alone:
-                        self._usual[key] = before
-                    alone.setdefault(key, []).append((usual, one))
-                    touched.add(key)
-                elif key in alone:
-                    self._usual[key] = _merged(self._usual[key], one) if key in self._usual else one
-                    touched.add(key)
-                else:
-                    known = self.found[key[0]]
-                    known[key] = _merged(known[key], one) if key in known else one
-            for key in touched:
-                self._judge_anew(of, key)
+            new.setdefault(of[:2], []).append(beside(of, group))
+            self._count(group)
+        for kind, peers in new.items():
+            scatter = self._scatter.setdefault(kind, Scatter())
+            self._peers.setdefault(kind, []).extend(peers)
+            for each in peers:
+                observe(each, scatter)
+            again = scatter.changed()
+            if again:
+                self._forget(kind)
+            for each in self._peers[kind] if again else peers:
+                self._take(each, scatter.between)
+        self.patience = self._patience()
         self.rounds += 1
+
+    def _count(self, group: Sequence[Outcome]) -> None:
+        for outcome in group:
+            key = outcome.trial.key
+            self.tries[key] = self.tries.get(key, 0) + (not outcome.trial.control)
+            if outcome.samples:
+                self._lapses += self._failing.pop(key, 0)
+            else:
+                self._failing[key] = self._failing.get(key, 0) + 1
+
+    def _patience(self) -> int:
+        """How often in a row chance lets no launch of all fail, by those that failed and went well another time."""
+        if not self._lapses:
+            return FEWEST_TRIES
+        attempts = max(1, sum(self.tries.values()))
+        tries = math.log(CHANCE / attempts) / math.log(min(0.5, self._lapses / attempts))
+        return min(MOST_TRIES, max(FEWEST_TRIES, math.ceil(tries)))
+
+    def _forget(self, kind: tuple[str, str]) -> None:
+        """Results of this kind and channel, to be judged anew."""
+        for of in [of for of in self._levels if of[:2] == kind]:
+            del self._levels[of]
+            self._alone.pop(of, None)
+        for key in {outcome.trial.key for peers in self._peers[kind] for outcome in peers.group}:
+            self.found[key[0]].pop(key, None)
+            self.failures.pop(key, None)
+            self._usual.pop(key, None)
+
+    def _take(self, peers: Beside, between: float) -> None:
+        of = peers.of
+        usual, found = deviations(peers, between)
+        rose = usual > self._levels.get(of, 0.0)
+        self._levels[of] = max(usual, self._levels.get(of, 0.0))
+        few = len(peers.levels) < FEWEST_PEERS
+        touched = set(self._alone.get(of, ())) if rose else set()
+        for outcome, one in found:
+            key = outcome.trial.key
+            if one.reason and self._failed_once(key):
+                continue
+            alone = self._alone.setdefault(of, {})
+            if few and not one.reason:
+                before = self.found[key[0]].get(key)
+                if before and outcome.trial.control and key not in alone:
+                    continue  # what is known of it says more
+                if before and not before.reason and key not in alone:
+                    self._usual[key] = before
+                alone.setdefault(key, []).append((usual, one))
+                touched.add(key)
+            elif key in alone:
+                self._usual[key] = _merged(self._usual[key], one) if key in self._usual else one
+                touched.add(key)
+            else:
+                known = self.found[key[0]]
+                known[key] = _merged(known[key], one) if key in known else one
+        for key in touched:
+            self._judge_anew(of, key)
 
     def _failed_once(self, key: Key) -> bool:
         """Whether a group that was measured before failed for the first time: a launcher may have, and it is kept."""
         self.failures[key] = self.failures.get(key, 0) + 1
         before = self.found[key[0]].get(key)
-        return self.failures[key] < 2 and before is not None and not before.reason
+        return self.failures[key] < self.patience and before is not None and not before.reason
 
     def _judge_anew(self, of: Peers, key: Key) -> None:
         """A group that had few peers, beside the best level that is known by now."""

@@ -62,7 +62,7 @@ def part_of(fabric: Fabric, nodes: Sequence[str]) -> Fabric:
     """The fabric with these nodes only."""
     chosen = set(nodes)
     pods = {node: pod for node, pod in fabric.pod_of.items() if node in chosen}
-    return Fabric(tuple(nodes), pods, fabric.rails)
+    return Fabric(tuple(nodes), pods, fabric.rails, fabric.above)
 
 
 def kept(folder: Path) -> list[tuple[str, Results]]:
