@@ -13,11 +13,9 @@ from typing import Any
 
 from busbw.base.text import clean
 from busbw.report.picture import DARK, LIGHT, Line, Mark, Plot, View
+from busbw.report.story import SHOWN
 from busbw.report.tables import BEST, explained, table_html
 from busbw.report.variants import Section
-
-_SHOWN = 4
-"""So many verdicts open the page; the rest unfolds."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +97,11 @@ def _colours() -> str:
 
 
 def _verdicts(verdicts: Sequence[str]) -> str:
-    lead = "".join(f'<p class="verdict">{_text(_capital(each))}</p>' for each in verdicts[:_SHOWN])
-    rest = verdicts[_SHOWN:]
+    lead = "".join(f'<p class="verdict">{_text(each)}</p>' for each in verdicts[:SHOWN])
+    rest = verdicts[SHOWN:]
     if not rest:
         return lead
     return f"{lead}<details><summary>{len(rest)} more</summary>{_list(rest)}</details>"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _list(lines: Iterable[str]) -> str:
@@ -159,5 +153,5 @@ def _sections(sections: Sequence[Section], every: Sequence[Section]) -> str:
             parts += ["<h3>What differs, and what to know</h3>", _list(section.notes)]
     if any(cell.best for section in every for table in section.tables for row in table.cells for cell in row):
         parts.append(f'<p class="soft">Bold: {BEST}.</p>')
-    parts += [f'<p class="soft">{_text(_capital(line))}</p>' for line in explained(every)]
+    parts += [f'<p class="soft">{_text(line)}</p>' for line in explained(every)]
     return "\n".join(parts)
