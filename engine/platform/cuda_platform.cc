@@ -349,7 +349,8 @@ std::unique_ptr<Platform> make_cuda_platform(std::string& why_not) {
     if (count == 0) {
       why_not = "the CUDA driver sees no GPU; see CUDA_VISIBLE_DEVICES and whether nvidia-smi lists a GPU";
     } else if (kernel_image() == nullptr) {
-      why_not = "this busbw was built without a CUDA compiler; put nvcc on PATH or set BUSBW_CUDA_ROOT, and build again";
+      why_not =
+          "this busbw was built without a CUDA compiler; put nvcc on PATH or set BUSBW_CUDA_ROOT, and build again";
     } else if (driver_covers_build(*driver, why_not)) {
       return std::make_unique<CudaPlatform>(*driver, count);
     }
