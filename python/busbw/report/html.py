@@ -144,6 +144,8 @@ def _sections(sections: Sequence[Section], every: Sequence[Section]) -> str:
         shown = {table.quantity: table for table in section.tables}
         for table in whole.tables:
             brief = shown.get(table.quantity)
+            if brief is None and len(table.sizes) == 1:
+                brief = table
             if brief is not None:
                 parts.append(table_html(brief))
             if brief is None or len(brief.sizes) < len(table.sizes):

@@ -175,6 +175,7 @@ def _ticks(axes: Any, plot: Plot) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(7))
         return
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12))
+    few = LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12)
+    axes.yaxis.set_major_locator(few if high > 10 * low else MaxNLocator(6))
     axes.yaxis.set_major_formatter(lambda value, _: _tick(value, plot.unit))
     axes.yaxis.set_minor_formatter(NullFormatter())

@@ -28,7 +28,7 @@ def headline(sections: Sequence[Section]) -> str:
     curves = [curve for section in sections for curve in section.curves]
     parts = [_among([_work(curve) for curve in curves], "collectives")]
     for fact in _TITLE:
-        values = [_library(curve) if fact == "library" else curve.facts.get(fact, "") for curve in curves]
+        values = [_fact(curve, fact) for curve in curves]
         parts.append(
             _among(values, {"library": "libraries", "nodes": "shapes", "cluster": "clusters"}.get(fact, "days"))
         )
@@ -39,8 +39,14 @@ def _work(curve: Curve) -> str:
     return " ".join(curve.facts[name] for name in ("collective", "type", "root") if name in curve.facts)
 
 
-def _library(curve: Curve) -> str:
-    return " ".join(curve.facts[name] for name in ("library", "version") if name in curve.facts)
+def _fact(curve: Curve, fact: str) -> str:
+    """The library with its version; where nothing names the machine, the devices do."""
+    if fact == "library":
+        return " ".join(curve.facts[name] for name in ("library", "version") if name in curve.facts)
+    if fact == "cluster" and fact not in curve.facts:
+        names = [rank.device.name for rank in curve.records[0].run.ranks if rank.device]
+        return _among([name or "" for name in names], "kinds of devices")
+    return curve.facts.get(fact, "")
 
 
 def _among(values: Sequence[str], many: str) -> str:
