@@ -159,6 +159,7 @@ def test_an_action_of_a_verb_takes_its_own_options_only() -> None:
         ("topo", ["--svg", "/dev/null/x.svg"], "/dev/null is no folder"),
         ("experiment", ["--launch", "--nonsense"], "no option '--nonsense'"),
         ("experiment", ["--launch", "--ranks two"], "takes a whole number"),
+        ("tune", ["--datatype", "float99"], "takes one of int8"),
         ("tune", ["--launch", "'"], "cannot be split into words"),
         ("gate", [], "RUN is missing"),
         ("gate", ["a", "--stric"], "did you mean '--strict'"),
