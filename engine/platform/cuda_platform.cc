@@ -339,19 +339,21 @@ bool driver_covers_build(const CudaDriver& driver, std::string& why_not) {
 
 }  // namespace
 
+// Whether this machine has GPUs comes first: a compiler is no help to one that has none.
 std::unique_ptr<Platform> make_cuda_platform(std::string& why_not) {
-  if (kernel_image() == nullptr) {
-    why_not = "this busbw was built without a CUDA compiler; put nvcc on PATH or set BUSBW_CUDA_ROOT, and build again";
-    return nullptr;
-  }
   const CudaDriver* driver = cuda_driver(why_not);
   if (driver == nullptr) return nullptr;
   try {
-    if (!driver_covers_build(*driver, why_not)) return nullptr;
     int count = 0;
     driver->check(driver->device_get_count(&count), "cuDeviceGetCount", "this machine");
-    if (count > 0) return std::make_unique<CudaPlatform>(*driver, count);
-    why_not = "the CUDA driver sees no GPU; see CUDA_VISIBLE_DEVICES and whether nvidia-smi lists a GPU";
+    if (count == 0) {
+      why_not = "the CUDA driver sees no GPU; see CUDA_VISIBLE_DEVICES and whether nvidia-smi lists a GPU";
+    } else if (kernel_image() == nullptr) {
+      why_not =
+          "this busbw was built without a CUDA compiler; put nvcc on PATH or set BUSBW_CUDA_ROOT, and build again";
+    } else if (driver_covers_build(*driver, why_not)) {
+      return std::make_unique<CudaPlatform>(*driver, count);
+    }
   } catch (const Error& error) {
     why_not = error.what();
   }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from busbw.analysis.differences import Difference, find_differences
 from busbw.analysis.fit import LatencyBandwidth, fit_latency_bandwidth
 from busbw.analysis.ranges import Point, SizeRange, find_ranges
-from busbw.analysis.samples import Figure, common_samples
+from busbw.analysis.samples import Figure, common_samples, wrong_results
 from busbw.analysis.sequence import MIN_ROUNDS
 from busbw.analysis.statistics import MIN_SAMPLES, Interval, median
 from busbw.analysis.verdict import MARGIN, Judged, Judgement, judge, judge_single, of_rounds, of_runs, of_samples
@@ -76,6 +76,8 @@ class Options:
     """Ranks of a side where nothing says how many."""
     in_turns: bool = False
     """Both sides were measured in turns: cycle by cycle next to each other, until somebody who looked had enough."""
+    letter: str = "B"
+    """What sentences call the second side."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class Comparison:
     notes: tuple[str, ...] = field(default=())
     margin: float = MARGIN
     in_turns: bool = False
+    letter: str = "B"
 
     @property
     def rows(self) -> Iterator[Row]:
@@ -123,6 +126,13 @@ def shape_of(case: Case) -> Shape:
         case.collective, case.type, case.op, None if case.root is None or case.root < 0 else case.root, case.ranks,
         case.placement,
     )  # fmt: skip
+
+
+def compare_all(sides: Sequence[Side], options: Options) -> list[Comparison]:
+    """Every other side against the first, which is A; the others are B, C and so on."""
+    return [
+        compare(sides[0], side, replace(options, letter=chr(ord("B") + min(i, 24)))) for i, side in enumerate(sides[1:])
+    ]
 
 
 def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
@@ -141,10 +151,11 @@ def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
     if not options.allow_different:
         _ask_for_ranks(a, b, first, second)
     notes = [
-        f"different {name}: {_listed(first, name)} in A against {_listed(second, name)} in B, compared all the same"
+        f"different {name}: {_listed(first, name)} in A against {_listed(second, name)} in {options.letter}, "
+        "compared all the same"
         for name in unlike
     ]
-    notes += _unknown(first, second)
+    notes += _unknown(first, second, options.letter)
     found = [
         _sweep(shape, other, first[shape], second[other], options)
         for shape, other in _matches(list(first), list(second), frozenset(unlike))
@@ -153,12 +164,22 @@ def compare(a: Side, b: Side, options: Options = Options()) -> Comparison:
     if not kept:
         missing = "size" if found else "combination of collective, type, op, root, ranks and placement"
         raise UserError(f"{a.label} and {b.label} share no {missing}: there is nothing to compare")
-    notes += _left_out(first, second, kept)
+    notes[:0] = _wrong(kept, options.letter)
+    notes += _left_out(first, second, kept, options.letter)
     notes += [note for side in (a, b) for record in side.records for note in record.notes]
     first_of_each = [a.records[0], b.records[0]]
     return Comparison(
-        a, b, tuple(find_differences(first_of_each)), kept, tuple(notes), options.margin, options.in_turns
-    )
+        a, b, tuple(find_differences(first_of_each)), kept, tuple(notes), options.margin, options.in_turns,
+        options.letter,
+    )  # fmt: skip
+
+
+def _wrong(sweeps: Sequence[Sweep], letter: str) -> Iterator[str]:
+    """A side that was fast at what it got wrong is told first."""
+    rows = [row for sweep in sweeps for row in sweep.rows]
+    for name, figures in (("A", [row.a for row in rows]), (letter, [row.b for row in rows])):
+        if said := wrong_results(case for figure in figures for case in figure.cases):
+            yield f"{name} gave {said}: its times say nothing"
 
 
 def _ask_for_ranks(
@@ -184,12 +205,12 @@ def _unlike(first: dict[Shape, dict[int, Figure]], second: dict[Shape, dict[int,
     return unlike
 
 
-def _unknown(first: dict[Shape, dict[int, Figure]], second: dict[Shape, dict[int, Figure]]) -> list[str]:
+def _unknown(first: dict[Shape, dict[int, Figure]], second: dict[Shape, dict[int, Figure]], letter: str) -> list[str]:
     notes = []
     for name in DIMENSIONS:
         known = [bool(_values(sweeps, name)) for sweeps in (first, second)]
         if known[0] != known[1]:
-            side, other = ("A", second) if not known[0] else ("B", first)
+            side, other = ("A", second) if not known[0] else (letter, first)
             notes.append(f"{name} of {side} is not known; taken to be that of the other ({_listed(other, name)})")
     return notes
 
@@ -223,10 +244,10 @@ def _agreement(a: Shape, b: Shape, free: frozenset[str]) -> int | None:
 
 
 def _left_out(
-    first: dict[Shape, dict[int, Figure]], second: dict[Shape, dict[int, Figure]], kept: Sequence[Sweep]
+    first: dict[Shape, dict[int, Figure]], second: dict[Shape, dict[int, Figure]], kept: Sequence[Sweep], letter: str
 ) -> list[str]:
     notes = []
-    pairs = (("A", first, [(s.shape, s.rows) for s in kept]), ("B", second, [(s.other, s.rows) for s in kept]))
+    pairs = (("A", first, [(s.shape, s.rows) for s in kept]), (letter, second, [(s.other, s.rows) for s in kept]))
     for name, sweeps, used in pairs:
         taken = {(shape, row.size) for shape, rows in used for row in rows}
         missed = [(shape, size) for shape, by in sweeps.items() for size in by if (shape, size) not in taken]

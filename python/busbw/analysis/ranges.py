@@ -160,7 +160,7 @@ def _effect(r: SizeRange, b: str) -> str:
         return _equal(r)
     if r.verdict is Verdict.UNDECIDED:
         mean = geometric_mean([point.ratio for point in r.agreeing])
-        return f"undecided ({b} at {mean:.2f} times the speed of A, but it may be chance)"
+        return f"undecided ({b} was {mean:.2f} times as fast, which may be chance)"
     return _speed(r.agreeing, b)
 
 

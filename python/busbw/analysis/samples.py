@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from busbw.analysis.statistics import MIN_SAMPLES, median
+from busbw.analysis.units import format_bytes
 from busbw.records import Average, Case
 
 
@@ -56,6 +57,17 @@ class Figure:
         """The range that the source itself gives for a figure (imported pages do)."""
         ranges = [case.range[name] for case in self.cases if name in case.range]
         return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
+
+
+def wrong_results(cases: Iterable[Case]) -> str | None:
+    """`wrong results in 3 of 62 cases (12 elements at 8 B)`, which make times worth nothing; None where none are."""
+    every = list(cases)
+    wrong = [case for case in every if case.wrong]
+    if not wrong:
+        return None
+    count = f"{wrong[0].wrong:g} element{'s' if wrong[0].wrong != 1 else ''}"
+    of = f"{len(wrong)} of {len(every)} cases" if len(every) > 1 else "its one case"
+    return f"wrong results in {of} ({count} at {format_bytes(wrong[0].bytes)})"
 
 
 def common_samples(a: Figure, b: Figure) -> tuple[tuple[float, ...], tuple[float, ...], SampleKind] | None:

@@ -31,6 +31,8 @@ class Option:
     half: str = "verb"
     theirs: bool = False  # nccl-tests has it
     repeats: bool = False
+    needs: str = ""  # the option without which it means nothing
+    empty: bool = False  # no text is a value
     writes: bool = False  # its value names a file that is written, not one that is read
     launchers: tuple[str, ...] = ()  # those to which it means something; none: every launcher
     old: tuple[str, ...] = field(default=())  # how it was called, for one release more
@@ -107,5 +109,8 @@ def _option(entry: dict[str, Any], verb: str) -> Option:
     return Option(**chosen, old=tuple(f"--{each['name']}" if "name" in each else f"-{each['letter']}" for each in old))
 
 
-_PLAIN = ("name", "letter", "value", "unit", "default", "said", "group", "half", "theirs", "repeats", "writes", "help")
+_PLAIN = (
+    "name", "letter", "value", "unit", "default", "said", "group", "half", "theirs", "repeats", "needs", "empty",
+    "writes", "help",
+)  # fmt: skip
 _LISTS = ("range", "choices", "offers", "launchers")

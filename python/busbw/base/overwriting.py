@@ -1,4 +1,4 @@
-"""No command overwrites the file it reads: refused from the words alone, before anything is read or written."""
+"""What cannot be written, or would overwrite what is read, is refused from the words alone, before anything runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Given(Protocol):
 
 
 def refuse_overwriting(given: Iterable[Given], words: Sequence[str] = ()) -> None:
-    """UsageError where an option that writes names a file which another word names too, by whatever name.
+    """UsageError where an option that writes names a file which another word names too, or which cannot be written.
 
     The table of options says which write (`writes`). All else that names a file, a folder's files and what stands on
     standard input included, counts as read. `base.files.writing` looks again for what no word names, as kept runs do.
@@ -36,11 +36,24 @@ def refuse_overwriting(given: Iterable[Given], words: Sequence[str] = ()) -> Non
     read += words
     for at, each in enumerate(written):
         target = Path(each.text or "")
+        if why := _hindrance(target, each.option.value if each.option else None):
+            raise UsageError(f"{each.words[0].partition('=')[0]} {target} cannot be written: {why}; name another file")
         if any(_same(target, Path(other.text or "")) for other in written[:at] if other.option is not each.option):
             raise UsageError(f"{target} is to be written twice; name two files")
         if source := _read_as(target, read):
             raise UsageError(f"{each.words[0].partition('=')[0]} {target} would overwrite {source}, which is read; "
                              "name another file")  # fmt: skip
+
+
+def _hindrance(target: Path, kind: str | None) -> str:
+    """Why nothing can be written there; what is known before an hour of measuring is not told after it."""
+    try:
+        if kind == "FILE" and target.is_dir():
+            return "it is a folder"
+        above = next(each for each in target.absolute().parents if each.exists())
+        return "" if above.is_dir() else f"{above} is no folder"
+    except OSError as problem:
+        return problem.strerror or str(problem)
 
 
 def _read_as(target: Path, read: Sequence[str]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from math import isfinite
 
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtpe]?)(?:i?b)?", re.IGNORECASE)
-_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(us|ms|s|m|min|h)?")
-_CLOCK = re.compile(r"(?:(\d{1,3})-)?(\d{1,3}):(\d{2}):(\d{2})")
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtpe]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(us|ms|s|m|min|h)?", re.ASCII)
+_CLOCK = re.compile(r"(?:(\d{1,3})-)?(\d{1,3}):(\d{2}):(\d{2})", re.ASCII)
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 Range = tuple[int, int]
@@ -50,12 +51,28 @@ def measurable(value: float) -> float | None:
     return value if abs(value) >= _SMALLEST else 0.0
 
 
+def parse_whole(text: str, *, octal: bool = False) -> int:
+    """A whole number as the engine reads it: ASCII digits with nothing between them; `octal` after a leading 0."""
+    digits = re.fullmatch(r"\s*([-+]?)(0[xX][0-9a-fA-F]+|[0-9]+)\s*", text)
+    if digits is None or len(digits[2]) > 40:
+        raise ValueError(f"it takes a whole number, not '{text}'")
+    base = 16 if "x" in digits[2].lower() else 8 if octal and digits[2][0] == "0" else 10
+    value = int(digits[1] + digits[2], base)
+    if abs(value) >= 1 << 63:
+        raise ValueError(f"'{text}' has too many digits")
+    return value
+
+
+def parse_number(text: str) -> float:
+    """A finite number in ASCII."""
+    if not re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?", text) or not isfinite(float(text)):
+        raise ValueError(f"it takes a number, not '{text}'")
+    return float(text)
+
+
 def parse_percent(text: str) -> float:
     """The share of `2` or `2%`: 0.02."""
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        raise ValueError(f"'{text}' is no percentage") from None
+    value = parse_number(text.removesuffix("%"))
     if not 0 < value < 100:
         raise ValueError(f"it lies between 0 and 100 percent, not at {text}")
     return value / 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,9 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from busbw.base.errors import UsageError
-from busbw.base.options import ENGINE, Option, Positional, actions_of, options_of, words_of
+from busbw.base.options import ENGINE, LAUNCH, MEASURING, Option, Positional, actions_of, options_of, words_of
 from busbw.base.overwriting import refuse_overwriting
-from busbw.base.quantities import parse_bytes, parse_percent, parse_ranges, parse_seconds
+from busbw.base.quantities import parse_bytes, parse_number, parse_percent, parse_ranges, parse_seconds, parse_whole
 
 RELEASE = "the old name goes with the next release"
 _PLACES = {"FILE", "DIR", "FOLDER", "PATH"}
@@ -176,8 +177,12 @@ def parse(verb: str, words: Sequence[str], until: Callable[[str], bool] | None =
         if action not in actions:
             reader.refuse(f"'{action}' was not expected; it takes one of {', '.join(actions)}")
         _only(reader, read, name)
+    known = options_of(name)
+    for each in known:
+        if each.needs and read.has(each.name) and not read.has(each.needs):
+            reader.refuse(f"{each.shown} means nothing without --{each.needs}")
     return Args(
-        **vars(values(options_of(name), read.given)),
+        **vars(values(known, read.given)),
         **_assigned(reader, words_of(name), plain, read.rest),
         **({"action": action} if actions else {}),
     )
@@ -193,7 +198,8 @@ def values(known: Sequence[Option], given: Sequence[Given]) -> Args:
         elif option.repeats:
             found[option.key] = [value_of(option, each.text or "") for each in texts]
         elif texts:
-            found[option.key] = value_of(option, texts[-1].text or "")
+            # The last one wins, but a mistake in an earlier one is a mistake.
+            found[option.key] = [value_of(option, each.text or "") for each in texts][-1]
         else:
             found[option.key] = None if option.default is None else value_of(option, option.default)
     return Args(**found)
@@ -203,6 +209,8 @@ def value_of(option: Option, text: str) -> Any:
     """The value that a text means for an option."""
     if not text and (option.unit == "path" or option.value in _PLACES):
         raise UsageError(f"{option.shown} names a file or folder, but its value is empty")
+    if not text.strip() and not option.empty and text != option.default:
+        raise UsageError(f"{option.shown} needs a value: {option.value}")
     if option.choices and text not in option.choices:
         raise UsageError(f"{option.shown} takes one of {', '.join(option.choices)}, not '{text}'")
     try:
@@ -248,11 +256,7 @@ def one_of(word: Positional) -> str:
 
 
 def _count(option: Option, text: str) -> int:
-    try:
-        value = int(text, 0) if text[:2].lower() == "0x" else int(text)
-    except ValueError:
-        raise ValueError(f"it takes a whole number, not '{text}'") from None
-    return _within(option, value)
+    return _within(option, parse_whole(text, octal=option.half == ENGINE))
 
 
 def _within(option: Option, value: int) -> int:
@@ -263,18 +267,8 @@ def _within(option: Option, value: int) -> int:
     return value
 
 
-def _number(_: Option, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"it takes a number, not '{text}'") from None
-
-
 def _counts(_: Option, text: str) -> list[int]:
-    try:
-        found = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(f"'{text}' is no list of numbers; write it as 1,2,16") from None
+    found = [parse_whole(part) for part in text.split(",")]
     if min(found) < 1:
         raise ValueError(f"numbers from 1 on make sense, not {min(found)}")
     return found
@@ -286,13 +280,28 @@ def _word(_: Option, text: str) -> str:
     return text
 
 
+def launch_words(text: str) -> tuple[str, ...]:
+    """Launch options in one text, as words that `busbw run` understands; ValueError or UsageError for others."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as problem:
+        raise ValueError(f"{text!r} cannot be split into words: {problem}") from None
+    known = [option for option in options_of(MEASURING) if option.half == LAUNCH]
+    read = Reader(known, "busbw run").read(words)
+    if stray := [*read.plain, *read.rest]:
+        raise ValueError(f"'{stray[0]}' is no launch option; see `busbw run --help`")
+    values(known, read.given)
+    return words
+
+
 _UNITS: dict[str, Callable[[Option, str], Any]] = {
     "text": lambda _, text: text,
     "word": _word,
+    "launch words": lambda _, text: launch_words(text),
     "path": lambda _, text: Path(text),
     "count": _count,
     "counts": _counts,
-    "number": _number,
+    "number": lambda _, text: parse_number(text),
     "bytes": lambda option, text: _within(option, parse_bytes(text)),
     "bytes list": lambda _, text: [parse_bytes(part) for part in text.split(",")],
     "sizes": lambda _, text: parse_ranges(text),

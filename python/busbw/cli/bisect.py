@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -81,14 +80,10 @@ def _plan(args: Args) -> Plan:
     from busbw.experiment.factors import Factor, Level
     from busbw.experiment.plan import Limits, Plan, check
 
-    try:
-        launch = tuple(shlex.split(args.launch))
-    except ValueError as problem:
-        raise UsageError(f"--launch {args.launch!r} cannot be split into words: {problem}") from None
     given = {"seconds": args.budget, "trial_seconds": args.trial_limit, "margin": args.margin, "rounds": args.rounds}
     limits = replace(Limits(), **{name: value for name, value in given.items() if value is not None})
     two = Factor("value", (Level("first"), Level("last")))
-    return check(Plan((two,), tuple(args.rest), args.ranks, launch, limits=limits))
+    return check(Plan((two,), tuple(args.rest), args.ranks, args.launch, limits=limits))
 
 
 def _values(args: Args) -> tuple[list[str], Callable[[Callable[[str], None]], Callable[[int], Level]]]:
@@ -100,8 +95,6 @@ def _values(args: Args) -> tuple[list[str], Callable[[Callable[[str], None]], Ca
         raise UsageError(
             "say what to bisect, one of --libraries 2.27.3..2.32.3, --setting NAME=1M..16M, --profile NAME=OPTIONS"
         )
-    if args.from_folder and not args.libraries:
-        raise UsageError("--from-folder says where the releases of --libraries lie; nothing else comes from a folder")
     if args.libraries:
         return _releases(args)
     levels = values.of_setting(args.setting) if args.setting else values.of_profiles(args.profile)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from busbw.analysis.comparison import Comparison, Options, Side, compare
+from busbw.analysis.comparison import Comparison, Options, Side, compare_all
 from busbw.base.errors import UsageError
 from busbw.base.words import Args
 from busbw.cli.sources import SOURCES_HELP, resolve
@@ -34,11 +34,7 @@ def run(args: Args) -> int:
         print(json.dumps([comparison_json(each) for each in found], indent=2, ensure_ascii=False))
         return 0
     colour = wants_colour(sys.stdout)
-    texts = [
-        comparison_text(each, colour=colour, table=not args.no_table, letter=chr(ord("B") + i) if i < 25 else "Z")
-        for i, each in enumerate(found)
-    ]
-    print("\n".join(texts), end="")
+    print("\n".join(comparison_text(each, colour=colour, table=not args.no_table) for each in found), end="")
     return 0
 
 
@@ -49,7 +45,7 @@ def comparisons(
     sides = [side for word in words for side in _sides(word, runs, collective)]
     if len(sides) < 2:
         raise UsageError(f"'{words[0]}' is one run, and comparing needs two; see `busbw compare --help`")
-    return [compare(sides[0], other, options) for other in sides[1:]]
+    return compare_all(sides, options)
 
 
 def _sides(word: str, runs: str | None, collective: Collective | None) -> list[Side]:

@@ -31,7 +31,7 @@ examples:
   busbw doctor --log job.out --conf /etc/nccl.conf
   busbw doctor --prove                     measures what each finding costs here
   busbw doctor --collect node7.tar.gz      on the machine; then elsewhere:
-  busbw doctor node7.tar.gz --html page.html    what one sends to a provider
+  busbw doctor node7.tar.gz --page page.html    what one sends to a provider
   busbw doctor good.tar.gz bad.tar.gz      what differs, most suspicious first
 """
 
@@ -73,12 +73,12 @@ def _run(args: Args) -> int:
     proofs = _prove(args, facts, findings) if args.prove else []
     if args.json:
         print(json.dumps(_as_json(facts, findings, proofs, said), indent=1))
-    if args.html:
+    if args.page:
         from busbw.base.files import writing
         from busbw.doctor.page import page
 
-        with writing(args.html):
-            args.html.write_text(page(facts, findings, said, proofs), encoding="utf-8")
+        with writing(args.page):
+            args.page.write_text(page(facts, findings, said, proofs), encoding="utf-8")
     return said.outcome.value
 
 
@@ -96,7 +96,7 @@ def _side_by_side(args: Args, bundles: list[str], others: list[str]) -> int:
         or args.live
         or args.collect
         or args.prove
-        or args.html
+        or args.page
         or args.topology
         or args.graph
         or args.log

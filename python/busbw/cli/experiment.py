@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -109,17 +108,10 @@ def from_words(args: Args, words: list[str]) -> Plan:
         tuple(found),
         tuple(words),
         args.ranks,
-        _launch_words(args.launch),
+        args.launch,
         getattr(args, "one_at_a_time", False),
         getattr(args, "seed", 1),
     )
-
-
-def _launch_words(text: str) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(text))
-    except ValueError as problem:
-        raise UsageError(f"--launch {text!r} cannot be split into words: {problem}") from None
 
 
 def _limited(plan: Plan, args: Args) -> Plan:

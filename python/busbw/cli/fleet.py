@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.base.errors import UsageError, UserError
+from busbw.base.errors import UsageError, UserError, exiting_with
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from busbw.fleet.doubts import Judged
     from busbw.fleet.fabric import Fabric
     from busbw.fleet.judge import Verdict
+    from busbw.fleet.level import Before
     from busbw.fleet.options import Options
     from busbw.fleet.results import Results
     from busbw.fleet.run import Limits
@@ -38,8 +39,6 @@ MOST_TOPOLOGY = 64 << 20
 
 
 def run(args: Args) -> int:
-    from busbw.base.errors import exiting_with
-
     if args.action in {"plan", "simulate"}:
         return {"plan": _plan, "simulate": _simulate}[args.action](args)
     with exiting_with(2):  # 1 is a verdict
@@ -103,8 +102,7 @@ def _judge(args: Args) -> int:
     if not results.rounds:
         raise UserError(f"{args.file} holds no results; `busbw fleet run` measures")
     known = results.knowledge()
-    verdicts = judge(fabric, known, options)
-    verdicts = _with_levels(args, results, options, verdicts)
+    verdicts = _with_levels(_before(args), results, options, judge(fabric, known, options))
     _say_doubts(args, results, Judged(fabric, known, options, verdicts))
     return _tell(args, fabric, options, known, verdicts)
 
@@ -129,11 +127,12 @@ def _run(args: Args, crew: Crew | None) -> int:
 
         fabric = part_of(fabric, idle_nodes(fabric.nodes))
     limits = _limits(args, args.budget)
+    peers = _before(args)  # a mistake in it is told before an hour of measuring, not after it
     before = sum(map(len, results.rounds))
     known = measure(Asked(fabric, options, results, crew.measure if crew else None), how, file, limits, _say)
     if not known.rounds:
         raise UserError("nothing was measured: one node alone has no partner; give two nodes, or --inside nvlink")
-    verdicts = _with_levels(args, results, options, judge(fabric, known, options))
+    verdicts = _with_levels(peers, results, options, judge(fabric, known, options))
     if sum(map(len, results.rounds)) > before:
         _keep(args, fabric, results, verdicts, how)
     _say_doubts(args, results, Judged(fabric, known, options, verdicts))
@@ -221,17 +220,23 @@ def _write_page(args: Args, fabric: Fabric, options: Options, known: Knowledge, 
             args.page.write_text(page(fabric, known, verdicts, options), encoding="utf-8")
 
 
-def _with_levels(args: Args, results: Results, options: Options, verdicts: list[Verdict]) -> list[Verdict]:
-    """With what peers cannot show: expected bandwidths and earlier results."""
+def _before(args: Args) -> Before:
+    """What is known besides the results: expected bandwidths and earlier results."""
     from busbw.base.files import read_text
-    from busbw.fleet.level import Before, judge_levels, read_expected
+    from busbw.fleet.level import Before, read_expected
     from busbw.fleet.results import MOST_BYTES, read
 
     earlier = []
     for file in args.earlier or ():
         text = read_text(file, MOST_BYTES, hint="it is hardly the results of a fleet")
         earlier.append((file, read(text, file)[2]))
-    before = Before(read_expected(args.expected) if args.expected else {}, earlier)
+    return Before(read_expected(args.expected) if args.expected else {}, earlier)
+
+
+def _with_levels(before: Before, results: Results, options: Options, verdicts: list[Verdict]) -> list[Verdict]:
+    """With what peers cannot show."""
+    from busbw.fleet.level import judge_levels
+
     found = judge_levels(results, before, options, verdicts)
     return sorted([*verdicts, *found], key=lambda verdict: (-verdict.loss, verdict.name))
 
@@ -315,7 +320,8 @@ def _fabric(args: Args) -> Fabric | None:
         raise UsageError("--hosts and --hostfile both name the nodes; give one of them")
     nodes: tuple[str, ...] | None = None
     if args.hosts is not None:
-        nodes = expand(args.hosts)
+        with exiting_with(2):
+            nodes = expand(args.hosts)
     elif args.hostfile:
         nodes = once(read_hostfile(Path(args.hostfile)))
     pods, above = {}, dict[str, str]()

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 reads: nccl-tests text (every version since 2.0) and JSON, mscclpp-test, torch
-all_reduce_bench, DeepSpeed's communication benchmark, OSU collectives, Markdown
-pages that hold any of these or tables of results, busbw's own records, and
-recordings of busbw watch; with
-NCCL's messages and launchers' prefixes between the rows; gzip too.
+all_reduce_bench, DeepSpeed's communication benchmark, OSU collectives, and the
+others of docs/reference/import.md; Markdown pages and tables; busbw's records
+and recordings. NCCL's messages and launchers' prefixes may stand between rows,
+and files may be packed by gzip.
 
 examples:
   busbw import job-1234.out                    keep every sweep as a run

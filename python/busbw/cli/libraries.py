@@ -181,7 +181,7 @@ class _Session:
 
 
 def _report(players: Sequence[Player], codes: Sequence[int], folder: Path) -> int:
-    from busbw.analysis.comparison import Options, Side, compare
+    from busbw.analysis.comparison import Options, Side, compare_all
     from busbw.base.text import wants_colour
     from busbw.records import read_record
     from busbw.report.comparison import comparison_text
@@ -196,11 +196,8 @@ def _report(players: Sequence[Player], codes: Sequence[int], folder: Path) -> in
     if len(sides) < 2:
         raise UserError(f"fewer than two libraries were measured, so there is nothing to compare; see {folder}")
     colour = wants_colour(sys.stdout)
-    texts = [
-        comparison_text(compare(sides[0], side, Options(in_turns=True)), colour=colour, letter=chr(ord("A") + number))
-        for number, side in enumerate(sides[1:], start=1)
-    ]
-    print("\n".join(texts), end="")
+    found = compare_all(sides, Options(in_turns=True))
+    print("\n".join(comparison_text(each, colour=colour) for each in found), end="")
     return worst
 
 

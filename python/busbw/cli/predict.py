@@ -23,7 +23,7 @@ _DEFAULT_SIZES = [1 << power for power in (3, 10, 16, 20, 24, 26, 28, 30, 32)]
 EPILOG = """\
 Without --machine or --topology, this machine is read. --from fits the terms of
 one node to a run that was measured on it (8 bytes to 1 GiB or more), which is
-nearer to the truth than the general terms.
+more accurate than the general terms.
 
 examples:
   busbw predict all_reduce --machine ndv4 --nodes 1,2,12500 --sizes 1K,1G

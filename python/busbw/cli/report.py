@@ -45,6 +45,8 @@ def run(args: Args) -> int:
     kind = args.format or (_SUFFIXES.get(args.output.suffix.lower(), "") if args.output else "text")
     if not kind:
         raise UsageError(f"'{args.output.suffix}' names no format; add --format {'|'.join(FORMATS)}")
+    if args.thresholds and kind not in _DOCUMENTS and not (args.every and kind in ("csv", "json")):
+        raise UsageError("--thresholds draws a line on a page or picture; add --output page.html, .svg or .png")
     if kind == "png" and not args.output and sys.stdout.isatty():
         raise UsageError("a PNG is nothing for a terminal; add --output FILE")
     content = _content(kind, args, colour=args.output is None and wants_colour(sys.stdout))
@@ -65,6 +67,7 @@ def run(args: Args) -> int:
 def _content(kind: str, args: Args, *, colour: bool) -> bytes:
     from busbw.report import tables
     from busbw.report.curves import make_curves
+    from busbw.report.story import opening
     from busbw.report.variants import make_sections
 
     runs, named = _runs(args)
@@ -80,11 +83,12 @@ def _content(kind: str, args: Args, *, colour: bool) -> bytes:
     sections = make_sections(curves, wanted)
     if kind in ("csv", "json"):
         return _rows(kind, tables.sections_rows(sections))
-    if kind == "md":
-        return tables.sections_markdown(sections).encode()
     if kind == "latex":
         return tables.sections_latex(sections).encode()
-    return tables.sections_text(sections, colour=colour).encode()
+    said = [opening(section, wanted.judge) for section in sections]
+    if kind == "md":
+        return tables.sections_markdown(sections, said).encode()
+    return tables.sections_text(sections, said, colour=colour).encode()
 
 
 def _runs(args: Args) -> tuple[list[NamedRun], bool]:

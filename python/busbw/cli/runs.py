@@ -13,7 +13,7 @@ from busbw.runs import store
 from busbw.runs.lookup import find_one
 
 EPILOG = """\
-Runs lie in --runs DIR, else $BUSBW_RUNS, else the user's data folder, one
+Runs are in --runs DIR, else $BUSBW_RUNS, else the user's data folder, one
 folder each.
 
 tables of `busbw runs sql`:

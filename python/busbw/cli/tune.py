@@ -113,6 +113,10 @@ def _asked(args: Args) -> Asked:
     first, last = args.minbytes, args.maxbytes
     if not 0 < first <= last <= 1 << 40:
         raise UsageError(f"-b {first} -e {last}: the first size is at least 1, the last no smaller")
+    if args.library != "busbw" and not Path(args.library).is_file():
+        raise UsageError(
+            f"--library {args.library}: there is no such file; give busbw, or the path of a libbusbw_gpu.so"
+        )
     collectives = collectives_of(args.collective)
     ranks = args.ranks if args.ranks is not None else _gpus()
     if not 2 <= ranks <= 8:

@@ -53,15 +53,14 @@ def _asked(args: Args, gpus: Callable[[], int]) -> Asked:
         raise UsageError(f"NCCL asks no tuner about '{wrong}'; it does about {', '.join(COLLECTIVES)}")
     if not 0 < args.minbytes <= args.maxbytes <= 1 << 40:
         raise UsageError(f"-b {args.minbytes} -e {args.maxbytes}: the first size is at least 1, the last no smaller")
-    launch = tuple(shlex.split(args.launch))
     ranks = args.ranks
-    if ranks is None and not launch:
+    if ranks is None and not args.launch:
         ranks = gpus()
     if ranks is not None and ranks < 2:
         raise UsageError(f"{ranks} ranks: one rank moves nothing; say how many with --ranks")
     # `busbw tune` measures busbw by default, this verb whatever NCCL is found.
     library = "auto" if args.library == "busbw" else args.library
-    return Asked(named, ranks or 1, args.minbytes, args.maxbytes, args.datatype, library, launch,
+    return Asked(named, ranks or 1, args.minbytes, args.maxbytes, args.datatype, library, args.launch,
                  str(find_beside(PLUGIN)), hindering(os.environ))  # fmt: skip
 
 

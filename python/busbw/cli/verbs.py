@@ -29,10 +29,15 @@ class Verb(NamedTuple):
 
     name: str
     help: str
-    module: str
+    file: str
     group: str
     raw: bool = False
     page: str = ""
+
+    @property
+    def module(self) -> str:
+        """Where its code lies."""
+        return f"busbw.cli.{self.file}"
 
     @property
     def reference_page(self) -> str:
@@ -41,32 +46,47 @@ class Verb(NamedTuple):
 
 
 def _measure(name: str) -> Verb:
-    return Verb(name, f"measure {name} and check its results", "busbw.cli.measure", "Measure", raw=True, page="measure")
+    return Verb(name, f"measure {name} and check its results", "measure", "Measure", raw=True, page="measure")
 
 
 VERBS: tuple[Verb, ...] = (
     *(_measure(name) for name in COLLECTIVES),
-    Verb("torch-bench", "measure what torch.distributed gets", "busbw.cli.torch_bench", "Measure"),
-    Verb("run", "start several ranks and measure with them", "busbw.cli.run", "Launch", raw=True),
-    Verb("with", "start any program with busbw's collectives in front of its NCCL", "busbw.cli.with_", "Launch"),
-    Verb("azureml", "measure as a job of Azure Machine Learning", "busbw.cli.azureml", "Launch", raw=True),
-    Verb("experiment", "which setting is faster: variants in turns until it is sure", "busbw.cli.experiment", "Know"),
-    Verb("overlap", "a collective beside a product: efficiency, exposed time, slowdowns", "busbw.cli.overlap", "Know"),
-    Verb("bisect", "from which release, setting or machine on it got slower", "busbw.cli.bisect", "Know"),
-    Verb("tune", "from which size on is which of our GPU algorithms the fastest here", "busbw.cli.tune", "Know"),
-    Verb("predict", "time and bandwidth for sizes and node counts that nobody has run", "busbw.cli.predict", "Know"),
-    Verb("import", "read other tools' results into runs", "busbw.cli.import_", "Know"),
-    Verb("compare", "is B faster than A, where, by how much, how sure", "busbw.cli.compare", "Know"),
-    Verb("report", "tables and pictures: text, Markdown, CSV, JSON, HTML, SVG, PNG", "busbw.cli.report", "Know"),
-    Verb("runs", "list, show, tag, delete and query kept runs", "busbw.cli.runs", "Know"),
-    Verb("history", "kept runs over time: where something got slower, and what differed", "busbw.cli.history", "Know"),
-    Verb("topo", "GPUs, NVLinks, PCIe, NICs: matrix, drawing, NCCL's files", "busbw.cli.topo", "Diagnose"),
-    Verb("doctor", "what keeps this machine from its bandwidth, and the fix", "busbw.cli.doctor", "Diagnose"),
-    Verb("watch", "record every call of a job; which rank holds it up when it hangs", "busbw.cli.watch", "Diagnose"),
-    Verb("replay", "issue the calls of a recorded job again, and compare", "busbw.cli.replay", "Diagnose"),
-    Verb("fleet", "which of many nodes, NICs, cables and switches are slow", "busbw.cli.fleet", "Diagnose"),
-    Verb("gate", "pass or fail a run by thresholds or a baseline", "busbw.cli.gate", "Know"),
-    Verb("completion", "completion for bash, zsh and fish", "busbw.cli.completion", "Use"),
-    Verb("man", "the manual page", "busbw.cli.man", "Use", page="completion"),
-    Verb("baseline", "make thresholds from good runs", "busbw.cli.baseline", "Know", page="gate"),
+    Verb("torch-bench", "measure what torch.distributed gets", "torch_bench", "Measure"),
+    Verb("run", "start several ranks and measure with them", "run", "Launch", raw=True),
+    Verb("with", "start any program with busbw's collectives in front of its NCCL", "with_", "Launch"),
+    Verb("azureml", "measure as a job of Azure Machine Learning", "azureml", "Launch", raw=True),
+    Verb(
+        "experiment",
+        "find the faster setting: measure variants in turn until the verdict is sure",
+        "experiment",
+        "Know",
+    ),
+    Verb("overlap", "measure a collective beside a matrix product: efficiency, exposed time", "overlap", "Know"),
+    Verb("bisect", "find the release, setting or machine that made it slower", "bisect", "Know"),
+    Verb("tune", "find the fastest of our GPU algorithms for each size", "tune", "Know"),
+    Verb(
+        "predict",
+        "predict time and bandwidth for sizes and node counts that nobody has run",
+        "predict",
+        "Know",
+    ),
+    Verb("import", "read other tools' results into runs", "import_", "Know"),
+    Verb("compare", "say whether B is faster than A, where, by how much, how surely", "compare", "Know"),
+    Verb("report", "make tables and pictures: text, Markdown, CSV, JSON, HTML, SVG, PNG", "report", "Know"),
+    Verb("runs", "list, show, tag, delete and query kept runs", "runs", "Know"),
+    Verb("history", "show where kept runs got slower over time, and what differed", "history", "Know"),
+    Verb("topo", "show GPUs, NVLinks, PCIe, NICs: matrix, drawing, NCCL's files", "topo", "Diagnose"),
+    Verb("doctor", "say what keeps this machine from its bandwidth, and the fix", "doctor", "Diagnose"),
+    Verb(
+        "watch",
+        "record every call of a job; name the rank that holds it up when it hangs",
+        "watch",
+        "Diagnose",
+    ),
+    Verb("replay", "issue the calls of a recorded job again, and compare", "replay", "Diagnose"),
+    Verb("fleet", "find the slow ones of many nodes, NICs, cables and switches", "fleet", "Diagnose"),
+    Verb("gate", "pass or fail a run by thresholds or a baseline", "gate", "Know"),
+    Verb("completion", "print the completion for bash, zsh and fish", "completion", "Use"),
+    Verb("man", "print the manual page", "man", "Use", page="completion"),
+    Verb("baseline", "make thresholds from good runs", "baseline", "Know", page="gate"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from busbw.base.page import document
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
@@ -26,27 +27,16 @@ def page(facts: Facts, findings: Sequence[Finding], said: Verdict, proofs: Seque
     costs = {proof.finding.name: proof.sentence for proof in proofs if proof.finding is not None}
     parts = "\n".join(part for each in findings for part in _finding(each, costs.get(each.name)))
     taken = f"<p>Taken {_text(facts.snapshot.taken)}.</p>" if facts.snapshot.taken else ""
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>busbw doctor: {_text(said.outcome.text)}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>busbw doctor: {_text(said.outcome.text)}</h1>
+    title = f"busbw doctor: {without_secrets(said.outcome.text)}"
+    body = f"""<h1>{_text(title)}</h1>
 <p>{_text(summary(facts, findings))}</p>
 {taken}
 {parts}
 <h2>What was read</h2>
 {_list(said.read)}
 <h2>What was not seen</h2>
-{_list(said.unread)}
-</body>
-</html>
-"""
+{_list(said.unread)}"""
+    return document(title, _STYLE, body)
 
 
 def _finding(finding: Finding, measured: str | None) -> Iterator[str]:

@@ -7,9 +7,8 @@ people with any usual colour blindness tell apart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
-from busbw.base.text import clean
+from busbw.base.page import document, escaped
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict
 from busbw.fleet.options import Options
@@ -50,17 +49,7 @@ WORDS = {"good": "good", "slow": "slow", "broken": "does not work", "unclear": "
 def page(fabric: Fabric, known: Knowledge, verdicts: Sequence[Verdict], options: Options) -> str:
     """The whole page; it loads nothing and runs nothing."""
     title = f"busbw fleet: {len(verdicts)} faults" if verdicts else "busbw fleet: no fault"
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>{_text(summary(fabric, known, verdicts, options))}</h1>
+    body = f"""<h1>{escaped(summary(fabric, known, verdicts, options))}</h1>
 <h2>Faults, worst first</h2>
 {_table(verdicts)}
 <h2>What to do next</h2>
@@ -74,10 +63,8 @@ The line "in" is the node's inside; the switches of the rack stand on the right.
 {"".join(_racks(fabric, _Seen(fabric, known, verdicts)))}
 </div>
 <h2>Nodes to leave out</h2>
-{_exclude(fabric, verdicts)}
-</body>
-</html>
-"""
+{_exclude(fabric, verdicts)}"""
+    return document(title, _STYLE, body)
 
 
 class _Seen:
@@ -140,8 +127,8 @@ def _rack(pod: str, nodes: Sequence[str], seen: _Seen) -> str:
         if pod.strip() and line != "in" and not pod.startswith(" "):
             cells.append(_cell(left + CELL * len(nodes) + 12, y, *seen.state(pod, line, switch=True)))
     name = pod if pod and not pod.startswith(" ") else "nodes of no rack"
-    said = f"{name}: {nodes[0]} to {nodes[-1]}, {len(nodes)} nodes"
-    return (f'<figure><figcaption>{_text(said)}</figcaption><svg role="img" aria-label="{_text(said)}" width="{width}" '
+    said = escaped(f"{name}: {nodes[0]} to {nodes[-1]}, {len(nodes)} nodes")
+    return (f'<figure><figcaption>{said}</figcaption><svg role="img" aria-label="{said}" width="{width}" '
             f'height="{height}" viewBox="0 0 {width} {height}">{"".join(cells)}</svg></figure>\n')  # fmt: skip
 
 
@@ -151,7 +138,7 @@ def _cell(x: int, y: int, state: str, said: str) -> str:
     if state in {"good", "unseen"}:
         return box
     mark = f'<text class="{state}" x="{x + 6}" y="{y + 10}" text-anchor="middle">{sign}</text>'
-    return f"<g><title>{_text(said)}</title>{box}{mark}</g>"
+    return f"<g><title>{escaped(said)}</title>{box}{mark}</g>"
 
 
 def _spines(fabric: Fabric, verdicts: Sequence[Verdict]) -> str:
@@ -159,7 +146,7 @@ def _spines(fabric: Fabric, verdicts: Sequence[Verdict]) -> str:
         return ""
     slow = [f"{v.channel.replace('rail', 'rail ')}: a{' second' if v.place else ''} spine {amount(v)}"
             for v in verdicts if v.kind == "spine"]  # fmt: skip
-    return f"<p>Spines: {_text('; '.join(slow) if slow else 'no fault seen on any rail')}.</p>"
+    return f"<p>Spines: {escaped('; '.join(slow) if slow else 'no fault seen on any rail')}.</p>"
 
 
 def _legend() -> str:
@@ -184,14 +171,14 @@ def _row(v: Verdict, *, reasons: bool) -> str:
     low, high = 100 * max(0.0, v.loss - 1.96 * v.error), 100 * min(1.0, v.loss + 1.96 * v.error)
     lost = "does not work" if v.loss >= 1 else f"{100 * v.loss:.1f} %"
     between = "" if v.loss >= 1 else f"{low:.1f} to {high:.1f} %"
-    cells = "".join(f"<td>{_text(word)}" for word in (v.place or "spines", v.kind, v.channel or "all"))
-    why = f'<td class="why">{_text(v.runner_up or v.reason)}' if reasons else ""
+    cells = "".join(f"<td>{escaped(word)}" for word in (v.place or "spines", v.kind, v.channel or "all"))
+    why = f'<td class="why">{escaped(v.runner_up or v.reason)}' if reasons else ""
     return f'<tr>{cells}<td class="number">{lost}<td class="number">{between}{why}</tr>'
 
 
 def _next(verdicts: Sequence[Verdict]) -> str:
     kinds = dict.fromkeys(v.kind for v in verdicts)
-    items = "".join(f"<li><b>{kind}</b>: {_text(NEXT[kind])}</li>" for kind in kinds)
+    items = "".join(f"<li><b>{kind}</b>: {escaped(NEXT[kind])}</li>" for kind in kinds)
     return f"<ul>{items}</ul>" if items else "<p>Start the job.</p>"
 
 
@@ -205,8 +192,4 @@ def _exclude(fabric: Fabric, verdicts: Sequence[Verdict]) -> str:
 
 
 def _text_lines(lines: Iterator[str]) -> str:
-    return "\n".join(_text(line) for line in lines)
-
-
-def _text(value: object) -> str:
-    return escape(clean(value))
+    return "\n".join(escaped(line) for line in lines)

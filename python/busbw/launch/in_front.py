@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.base.errors import UserError
+from busbw.base.errors import UsageError, UserError
 from busbw.launch.elf import Elf, read_elf
 from busbw.launch.engine import checkout, find_engine
 
@@ -127,7 +127,7 @@ def _library(name: str, engine: Path | None) -> Path:
     if name in FILES:
         return find_beside(FILES[name], engine)
     if os.sep not in name:
-        raise UserError(f"--library {name}: give {' or '.join(FILES)}, or the path of a library with the NCCL API")
+        raise UsageError(f"--library {name}: give {' or '.join(FILES)}, or the path of a library with the NCCL API")
     path = Path(name)
     if not path.is_file():
         raise UserError(f"--library {name}: there is no such file")

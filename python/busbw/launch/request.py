@@ -101,13 +101,12 @@ def flavour_of(version_text: str) -> Mpi:
 
 def _check_meaning(args: Args) -> None:
     for option in options_of(MEASURING):
-        if option.half != LAUNCH or getattr(args, option.key) in (None, False):
+        value = getattr(args, option.key) if option.half == LAUNCH else None
+        if value is None or value is False or value == []:
             continue
         if option.launchers and args.launcher not in option.launchers:
-            known = " or ".join(f"--launcher {name}" for name in option.launchers)
+            known = ", ".join(option.launchers)
             raise UsageError(f"{option.shown} means nothing to --launcher {args.launcher}; it belongs to {known}")
-    if args.launcher_program is not None and not args.launcher_program:
-        raise UsageError("--launcher-program is empty; name a program, or leave the option out")
     if args.launcher in SLURM and any(word.split("=")[0] in {"--array", "-a"} for word in args.launcher_arg or ()):
         raise UsageError(
             "--launcher-arg --array would start one run several times, into one record; write the array's script "

@@ -9,12 +9,16 @@ from busbw.records.model import Case
 
 
 def completed(case: Case) -> Case:
-    """The case with the bandwidths that follow from its time, or from one of them; what was printed stays."""
+    """The case with the bandwidths that follow from its time, or from one of them; what was printed stays.
+
+    Of 0.01 GB/s or 0.00 rounding has left nothing: the time knows more.
+    """
     time, alg, bus, ranks = case.time_us, case.algbw_GBps, case.busbw_GBps, case.ranks
     ranges = dict(case.range)
     if ranks and ranks > 0:
         factor = bus_factor(case.collective, ranks)
-        if time and alg is None and bus is None:
+        rounded = not case.conversion and all(rate < 0.1 for rate in (alg, bus) if rate is not None)
+        if time and (rounded or (alg is None and bus is None)):
             alg, bus = (rate(case.collective, case.bytes, time, ranks) for rate in (algbw_GBps, busbw_GBps))
         if factor:
             bus = alg * factor if bus is None and alg is not None else bus

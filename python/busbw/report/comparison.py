@@ -22,11 +22,12 @@ _STRAIGHT = 0.1
 _STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.UNDECIDED: "dim", Verdict.NO_DIFFERENCE: ""}
 
 
-def comparison_text(comparison: Comparison, *, colour: bool = False, table: bool = True, letter: str = "B") -> str:
+def comparison_text(comparison: Comparison, *, colour: bool = False, table: bool = True) -> str:
     """What differs, then every case, then what it comes to in words."""
+    letter = comparison.letter
     lines = [f"A  {shorten(comparison.a.label, WIDTH - 3)}", f"{letter}  {shorten(comparison.b.label, WIDTH - 3)}", ""]
     lines += difference_lines(comparison.differences, ("A", letter))
-    lines += sentences([note.replace("only in B", f"only in {letter}") for note in comparison.notes])
+    lines += sentences(comparison.notes)
     if comparison.notes:
         lines.append("")
     for sweep in comparison.sweeps:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib.resources import files
 from typing import Any
 
+from busbw.base.page import document, escaped
 from busbw.base.text import clean
 from busbw.report.picture import DARK, LIGHT, Line, Mark, Plot, View
+from busbw.report.story import SHOWN
 from busbw.report.tables import BEST, explained, table_html
 from busbw.report.variants import Section
-
-_SHOWN = 4
-"""So many verdicts open the page; the rest unfolds."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +31,7 @@ class Page:
 
 def page(said: Page) -> str:
     """The whole page."""
-    script, style = _part("page.js"), _colours() + _part("page.css")
-    # The page may run this one script and load nothing: what a record smuggled in could not even ask for an image.
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src '{_hash(script)}'"
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{_text(said.title)}</title>
-<style>{style}</style>
-</head>
-<body>
-<header><h1>{_text(said.title)}</h1><button id="theme" type="button">Light / dark</button></header>
+    body = f"""<header><h1>{escaped(said.title)}</h1><button id="theme" type="button">Light / dark</button></header>
 {_verdicts(said.verdicts)}
 <section id="live" hidden>
 <div id="controls"><select id="view" aria-label="Which of the tables below the plots show"></select>
@@ -63,24 +46,13 @@ of its machine.</p>
 <h2>How it was measured</h2>
 {_list(said.measured)}
 <h2>How to repeat it</h2>
-{"".join(f"<pre>{_text(command)}</pre>" for command in said.repeat)}
-<script id="data" type="application/json">{_json({"views": [_view(view) for view in said.views]})}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+{"".join(f"<pre>{escaped(command)}</pre>" for command in said.repeat)}
+<script id="data" type="application/json">{_json({"views": [_view(view) for view in said.views]})}</script>"""
+    return document(said.title, _colours() + _part("page.css"), body, _part("page.js"))
 
 
 def _part(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(script: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _text(value: object) -> str:
-    return escape(clean(value))
 
 
 def _json(value: Any) -> str:
@@ -99,19 +71,15 @@ def _colours() -> str:
 
 
 def _verdicts(verdicts: Sequence[str]) -> str:
-    lead = "".join(f'<p class="verdict">{_text(_capital(each))}</p>' for each in verdicts[:_SHOWN])
-    rest = verdicts[_SHOWN:]
+    lead = "".join(f'<p class="verdict">{escaped(each)}</p>' for each in verdicts[:SHOWN])
+    rest = verdicts[SHOWN:]
     if not rest:
         return lead
     return f"{lead}<details><summary>{len(rest)} more</summary>{_list(rest)}</details>"
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _list(lines: Iterable[str]) -> str:
-    return "<ul>" + "".join(f"<li>{_text(line)}</li>" for line in lines) + "</ul>"
+    return "<ul>" + "".join(f"<li>{escaped(line)}</li>" for line in lines) + "</ul>"
 
 
 def _view(view: View) -> dict[str, Any]:
@@ -146,18 +114,20 @@ def _mark(mark: Mark) -> list[float | None]:
 def _sections(sections: Sequence[Section], every: Sequence[Section]) -> str:
     parts = []
     for section, whole in zip(sections, every, strict=True):
-        parts.append(f"<h2>{_text(section.title)}</h2>")
+        parts.append(f"<h2>{escaped(section.title)}</h2>")
         shown = {table.quantity: table for table in section.tables}
         for table in whole.tables:
             brief = shown.get(table.quantity)
+            if brief is None and len(table.sizes) == 1:
+                brief = table
             if brief is not None:
                 parts.append(table_html(brief))
             if brief is None or len(brief.sizes) < len(table.sizes):
                 title = f"All {len(table.sizes)} sizes: {table.quantity}"
-                parts.append(f"<details><summary>{_text(title)}</summary>{table_html(table, titled=False)}</details>")
+                parts.append(f"<details><summary>{escaped(title)}</summary>{table_html(table, titled=False)}</details>")
         if section.notes:
             parts += ["<h3>What differs, and what to know</h3>", _list(section.notes)]
     if any(cell.best for section in every for table in section.tables for row in table.cells for cell in row):
         parts.append(f'<p class="soft">Bold: {BEST}.</p>')
-    parts += [f'<p class="soft">{_text(_capital(line))}</p>' for line in explained(every)]
+    parts += [f'<p class="soft">{escaped(line)}</p>' for line in explained(every)]
     return "\n".join(parts)

@@ -68,7 +68,7 @@
       }
       if (found.length * 26 <= room) break;
     }
-    return found.length > 1 ? found : [+low.toPrecision(3), +high.toPrecision(3)];
+    return found.length > 1 ? found : ticksOfValues(low, high, room);
   }
   function ticksOfValues(low, high, room) {
     const rough = (high - low) / Math.max(2, Math.floor(room / 44)), power = 10 ** Math.floor(Math.log10(rough));

@@ -22,6 +22,8 @@ DARK = ("#5a9df0", "#e76e47", "#a8bee5", "#c769dc", "#a0ff81", "#f32e0c", "#e4bd
 _SLOTS = {"NCCL": 0, "BUSBW": 1, "RCCL": 2, "MSCCL": 3, "MSCCL++": 4, "MSCCLPP": 4, "ONECCL": 5, "UCC": 6, "GLOO": 7}
 """A library has one colour on every page; NCCL is also what a log measures that names no library."""
 MARKERS = 8
+_FAR = 20
+"""From this factor on between its ratios, a linear axis shows the largest alone."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,11 @@ def _view(title: str, across: tuple[list[Curve], tuple[str, ...], int], expected
         found = [_line(each, name, colours[each.column]) for each in series]
         return tuple(line for line in found if line.points)
 
-    ratio = f"Speed over that of '{names[base]}'"
+    ratios = _ratios(curves, base, colours, judge)
+    values = [mark.value for line in ratios for mark in line.points if mark.value] or [1.0]
+    far = max(*values, 1.0) > _FAR * min(*values, 1.0)
     plots = [
-        Plot("ratio", ratio, "times", False, _ratios(curves, base, colours, judge)),
+        Plot("ratio", f"Speed over that of '{names[base]}'", "times", far, ratios),
         Plot("busbw", "Bus bandwidth", "GB/s", False, lines("busbw")),
         Plot("algbw", "Algorithm bandwidth", "GB/s", False, lines("algbw")),
         Plot("latency", "Latency", "us", True, lines("latency")),
@@ -114,7 +118,12 @@ def _view(title: str, across: tuple[list[Curve], tuple[str, ...], int], expected
 def _line(series: Series, name: str, colour: int) -> Line:
     points = tuple(mark for point in series.points if (mark := _mark(point, name)) is not None)
     wanted = tuple(Mark(p.bytes, p.expected_GBps) for p in series.points if p.expected_GBps and name == "busbw")
-    return Line(series.column, PLACEMENTS[series.shape.placement], colour, series.column % MARKERS, points, wanted)
+    return Line(series.column, PLACEMENTS[series.shape.placement], colour, _marker(series.column), points, wanted)
+
+
+def _marker(column: int) -> int:
+    """Another one for a column whose colour an earlier one has."""
+    return (column + column // len(LIGHT)) % MARKERS
 
 
 def _mark(point: Point, name: str) -> Mark | None:
@@ -140,7 +149,7 @@ def _ratios(curves: Sequence[Curve], base: int, colours: Sequence[int], judge: J
                 for size, row in sorted(rows.items()) if size > 0
             )  # fmt: skip
             if points:
-                found.append(Line(i, PLACEMENTS[placement], colours[i], i % MARKERS, points))
+                found.append(Line(i, PLACEMENTS[placement], colours[i], _marker(i), points))
     return tuple(found)
 
 
@@ -156,7 +165,7 @@ def choose_colours(curves: Sequence[Curve]) -> list[int]:
             found.append(slot)
             taken.add(slot)
         else:
-            found.append(free.pop(0) if free else slot)
+            found.append(free.pop(0) if free else found[len(found) % len(LIGHT)])
     return found
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import logging
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +32,12 @@ def picture(views: Sequence[View], title: str, kind: str) -> bytes:
             f"a {kind.upper()} needs matplotlib, which is not installed: pip install matplotlib brings it; "
             "--format html needs nothing"
         ) from None
-    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "busbw", "font.size": 9, "text.parse_math": False}
+    words = " ".join([title, *(text for view in views for text in (view.title, view.base or "", *view.names))])
+    families, missing = _fonts(clean(words))
+    settings: Any = {
+        "svg.fonttype": "none", "svg.hashsalt": "busbw", "font.size": 9, "text.parse_math": False,
+        "font.family": families,
+    }  # fmt: skip
     with matplotlib.rc_context(settings):
         across = max(len(view.plots) for view in views)
         figure = Figure(figsize=(max(7.0, 5.2 * across), 4.6 * len(views) + 0.5), dpi=150, layout="constrained")
@@ -44,9 +52,43 @@ def picture(views: Sequence[View], title: str, kind: str) -> bytes:
                 axes.set_visible(False)
             _legend(part, view, across)
         stream = io.BytesIO()
-        # No date: the same runs give the same file.
-        figure.savefig(stream, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+        logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # a family without a bold face will do
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+            # No date: the same runs give the same file.
+            figure.savefig(stream, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    if missing and kind == "png":
+        print(
+            f"busbw: no font of this machine has {' '.join(missing[:8])}, which stand as boxes; "
+            "SVG and HTML leave the letters to whoever opens them",
+            file=sys.stderr,
+        )
     return stream.getvalue()
+
+
+def _fonts(words: str) -> tuple[list[str], list[str]]:
+    """The families that have these letters between them, the usual one first, and the letters that none has."""
+    from matplotlib import font_manager, rcParams
+
+    usual = rcParams["font.family"][0]
+    families = [usual]
+    letters = {letter for letter in words if not letter.isspace()}
+    letters -= _letters(font_manager.findfont(font_manager.FontProperties(family=[usual])))
+    for font in font_manager.fontManager.ttflist if letters else ():
+        found = letters & _letters(font.fname)
+        if found and not font.name.startswith("Last Resort"):  # which draws a box for every letter there is
+            families.append(font.name)
+            letters -= found
+    return families, sorted(letters)
+
+
+def _letters(file: str) -> set[str]:
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        return set(map(chr, FT2Font(file).get_charmap()))
+    except (OSError, RuntimeError):
+        return set()
 
 
 def _wrapped(text: str, width: int) -> str:
@@ -117,6 +159,12 @@ def _legend(part: Any, view: View, across: int) -> None:
     part.legend(handles=handles, loc="outside lower left", ncols=columns, frameon=False, fontsize=8)
 
 
+def _tick(value: float, unit: str) -> str:
+    """As the page writes it: `30 ms`, `0.05`."""
+    named, each = next(((n, e) for n, e in (("s", 1e6), ("ms", 1e3), ("us", 1.0)) if value >= e), ("us", 1.0))
+    return f"{value / each:g} {named}" if unit == "us" else f"{value:.12f}".rstrip("0").rstrip(".")
+
+
 def _ticks(axes: Any, plot: Plot) -> None:
     """Few sizes; plain numbers at 1, 2 and 5 of each power of ten, or at the powers alone where there are many."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
@@ -127,6 +175,7 @@ def _ticks(axes: Any, plot: Plot) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(7))
         return
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.12f}".rstrip("0").rstrip("."))
+    few = LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12)
+    axes.yaxis.set_major_locator(few if high > 10 * low else MaxNLocator(6))
+    axes.yaxis.set_major_formatter(lambda value, _: _tick(value, plot.unit))
     axes.yaxis.set_minor_formatter(NullFormatter())

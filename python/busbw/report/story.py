@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.analysis.ranges import describe
 from busbw.analysis.units import format_us
+from busbw.base.options import MEASURING, options_of
 from busbw.base.text import clean
+from busbw.base.words import value_of
 from busbw.records import Record
 from busbw.report.curves import Curve
 from busbw.report.judging import Judge
@@ -15,6 +17,8 @@ from busbw.report.tables import size_text
 from busbw.report.variants import PLACEMENTS, Section
 
 _TITLE = ("library", "nodes", "cluster", "date")
+SHOWN = 4
+"""So many verdicts open a report; the rest unfolds on the page."""
 _MOST_NAMED = 3
 """So many values of one fact still fit a title."""
 
@@ -24,7 +28,7 @@ def headline(sections: Sequence[Section]) -> str:
     curves = [curve for section in sections for curve in section.curves]
     parts = [_among([_work(curve) for curve in curves], "collectives")]
     for fact in _TITLE:
-        values = [_library(curve) if fact == "library" else curve.facts.get(fact, "") for curve in curves]
+        values = [_fact(curve, fact) for curve in curves]
         parts.append(
             _among(values, {"library": "libraries", "nodes": "shapes", "cluster": "clusters"}.get(fact, "days"))
         )
@@ -35,8 +39,14 @@ def _work(curve: Curve) -> str:
     return " ".join(curve.facts[name] for name in ("collective", "type", "root") if name in curve.facts)
 
 
-def _library(curve: Curve) -> str:
-    return " ".join(curve.facts[name] for name in ("library", "version") if name in curve.facts)
+def _fact(curve: Curve, fact: str) -> str:
+    """The library with its version; where nothing names the machine, the devices do."""
+    if fact == "library":
+        return " ".join(curve.facts[name] for name in ("library", "version") if name in curve.facts)
+    if fact == "cluster" and fact not in curve.facts:
+        names = [rank.device.name for rank in curve.records[0].run.ranks if rank.device]
+        return _among([name or "" for name in names], "kinds of devices")
+    return curve.facts.get(fact, "")
 
 
 def _among(values: Sequence[str], many: str) -> str:
@@ -53,6 +63,12 @@ def verdicts(sections: Sequence[Section], judge: Judge) -> list[str]:
         where = f"{section.title}: " if len(sections) > 1 else ""
         found += [f"{where}{sentence}" for sentence in _of_section(section, judge)]
     return found
+
+
+def opening(section: Section, judge: Judge) -> list[str]:
+    """The verdicts of a section in a text that cannot unfold them: of many columns the marks in the tables say more."""
+    found = list(_of_section(section, judge))
+    return found if len(found) <= SHOWN else []
 
 
 def _of_section(section: Section, judge: Judge) -> Iterator[str]:
@@ -81,7 +97,7 @@ def _against(curve: Curve, base: Curve, judge: Judge) -> list[tuple[str, str]]:
         found = judge.comparison(base, curve, placement, of_times=curve.ranks == base.ranks)
         if found is not None:
             words = [each for sweep in found.sweeps for each in reversed(describe(sweep.ranges, "it"))]
-            said.append((PLACEMENTS[placement], "; ".join(words).replace("the speed of A", "the other's speed")))
+            said.append((PLACEMENTS[placement], "; ".join(words)))
     alike = len({words for _, words in said}) == 1
     return [("", said[0][1])] if alike and said else said
 
@@ -128,12 +144,13 @@ def _measured(curve: Curve) -> str:
         parts.append(run.source.url)
     warm = run.options.get("warmup_iters")
     if first.iterations:
-        parts.append(f"{first.iterations} calls a time" + (f" after {warm} to warm up" if warm else ""))
+        calls = f"each time over {first.iterations} call{'s' if first.iterations != 1 else ''}"
+        parts.append(calls + (f", after {warm} untimed" if warm else ""))
     repeats = len(curve.records)
     if repeats > 1:
         parts.append(f"{repeats} runs")
     batches = len(first.batches_us[0]) if first.batches_us else 0
-    parts.append(f"{batches} timed batches a case" if batches > 1 else "one time a case" if repeats == 1 else "")
+    parts.append(f"{batches} times for each case" if batches > 1 else "one time for each case" if repeats == 1 else "")
     missing = [name for name in ("library", "date") if name not in curve.facts]
     if missing:
         parts.append(f"{' and '.join(missing)} not recorded")
@@ -150,7 +167,19 @@ def how_to_repeat(sections: Sequence[Section], words: Sequence[str]) -> list[str
     for record in records.values():
         run = record.run
         if run.program:
-            found.append(shlex.join([run.program, *run.arguments]))
+            said = run.arguments or _options(run.options)
+            several = f"    # {run.processes} processes" if run.source and (run.processes or 1) > 1 else ""
+            found.append(shlex.join([run.program, *said]) + several)
         elif run.source and run.source.command:
             found.append(run.source.command)
     return [*dict.fromkeys(clean(each) for each in found), shlex.join(["busbw", "report", *map(clean, words)])]
+
+
+def _options(read: Mapping[str, object]) -> Iterator[str]:
+    """The words that a log's heading stands for, in which no command was kept; defaults go without saying."""
+    for option in options_of(MEASURING):
+        value = read.get(option.key) if option.theirs and option.letter else None
+        if isinstance(value, int) and (option.default is None or value != value_of(option, option.default)):
+            units = ((30, "G"), (20, "M"), (10, "K")) if option.unit == "bytes" and value else ()
+            shift, unit = next((each for each in units if value % (1 << each[0]) == 0), (0, ""))
+            yield from (f"-{option.letter}", f"{value >> shift}{unit}")

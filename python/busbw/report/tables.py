@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,8 @@ from busbw.base.text import WIDTH, clean, columns, display_width, paint, sentenc
 from busbw.report.variants import Cell, Section, Table
 
 Mark = Callable[[str], str]
+_LONGEST = 240
+"""Characters of a column's name that are worth their lines."""
 BEST = "best of its collective at this size, or not told from it by more than noise"
 
 
@@ -32,13 +35,19 @@ def figure_text(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 100 or round(value, 2) == value != round(value, 1) else f"{value:.1f}"
 
 
-def _digits(quantity: str) -> int:
-    return 4 if "Gbps" in quantity else 2
+def _digits(table: Table) -> int | None:
+    """Rates have two decimals, as tools print them, and more where they are all small: 0.00 says nothing.
+
+    Times spread over too many digits for that.
+    """
+    if "(us)" in table.quantity:
+        return None
+    most = max((end for row in table.cells for c in row for end in (c.value, *(c.range or ())) if end), default=1.0)
+    return max(4 if "Gbps" in table.quantity else 2, 1 - math.floor(math.log10(most)) if most < 0.1 else 0)
 
 
-def _value(value: float, quantity: str) -> str:
-    """Rates have two decimals, as tools print them; times spread over too many digits for that."""
-    return figure_text(value) if "(us)" in quantity else f"{value:.{_digits(quantity)}f}"
+def _value(value: float, digits: int | None) -> str:
+    return figure_text(value) if digits is None else f"{value:.{digits}f}"
 
 
 def factor_text(factor: float) -> str:
@@ -46,11 +55,11 @@ def factor_text(factor: float) -> str:
     return f"x {factor:.2f}" if 0.095 <= factor < 9.995 else f"x {factor:.3g}"
 
 
-def cell_text(cell: Cell, quantity: str, mark: Mark) -> str:
+def cell_text(cell: Cell, digits: int | None, mark: Mark) -> str:
     """A figure, a range, or a dash."""
     if cell.range is not None:
-        return f"{_value(cell.range[0], quantity)} to {_value(cell.range[1], quantity)}"
-    text = "-" if cell.value is None else _value(cell.value, quantity)
+        return f"{_value(cell.range[0], digits)} to {_value(cell.range[1], digits)}"
+    text = "-" if cell.value is None else _value(cell.value, digits)
     return mark(text) if cell.best else text
 
 
@@ -64,12 +73,13 @@ def flat(table: Table, mark: Mark, mark_factor: Mark | None = None) -> tuple[lis
     """The placement over each column, its name, and the rows; a column of factors follows each but the base."""
     over: list[str] = []
     names: list[str] = []
+    digits = _digits(table)
     rows: list[list[str]] = [[] for _ in table.sizes]
     for i, head in enumerate(table.heads):
         over.append(head.placement)
         names.append(head.label)
         for row, cells in zip(rows, table.cells, strict=True):
-            row.append(cell_text(cells[i], table.quantity, mark))
+            row.append(cell_text(cells[i], digits, mark))
         if table.factors and not head.base:
             over.append(head.placement)
             names.append("factor")
@@ -81,11 +91,12 @@ def flat(table: Table, mark: Mark, mark_factor: Mark | None = None) -> tuple[lis
 # Terminal -------------------------------------------------------------------------------------------------------------
 
 
-def sections_text(sections: Sequence[Section], *, colour: bool = False) -> str:
-    """For a terminal of 80 columns: as many columns side by side as fit, the rest below."""
+def sections_text(sections: Sequence[Section], said: Sequence[Sequence[str]], *, colour: bool = False) -> str:
+    """For a terminal of 80 columns: what is said of each section, and as many columns side by side as fit."""
     lines: list[str] = []
-    for section in sections:
+    for section, verdicts in zip(sections, said, strict=True):
         lines += [*(paint(line, "bold", colour=colour) for line in textwrap.wrap(clean(section.title), WIDTH)), ""]
+        lines += [*sentences(verdicts, bullet=""), *([""] if verdicts else [])]
         for table in section.tables:
             lines += [table.quantity, *_text_table(table, colour=colour), ""]
         lines += [*sentences(section.notes), *([""] if section.notes else [])]
@@ -106,14 +117,13 @@ def explained(sections: Sequence[Section]) -> list[str]:
     if not bases:
         return []
     said = " or ".join(f"'{clean(base)}'" for base in bases)
-    return [f"factor: speed over that of {said}; marked where the difference is more than noise."]
+    return [f"Factor: speed over that of {said}; marked where the difference is more than noise."]
 
 
 def _text_table(table: Table, *, colour: bool) -> list[str]:
     over, names, rows = flat(table, lambda text: f"*{text}")
     sizes = [size_text(size) for size in table.sizes]
-    names = [shorten(name, 60) for name in names]
-    split = [_split(name, [row[i] for row in rows]) for i, name in enumerate(names)]
+    split = [_split(shorten(name, _LONGEST), [row[i] for row in rows]) for i, name in enumerate(names)]
     names = [max(parts, key=display_width) for parts in split]
     lines: list[str] = []
     for block in _blocks(over, names, rows, WIDTH - 4 - max(map(len, ("size", *sizes)))):
@@ -131,7 +141,7 @@ def _text_table(table: Table, *, colour: bool) -> list[str]:
 
 def _split(name: str, cells: Sequence[str]) -> list[str]:
     """The name of a column in lines that are not much wider than its figures."""
-    longest = max(map(display_width, name.split() or [""]))
+    longest = min(max(map(display_width, name.split() or [""])), WIDTH // 2)
     return textwrap.wrap(name, max(longest, 12, *map(display_width, cells)), break_on_hyphens=False) or [""]
 
 
@@ -179,11 +189,11 @@ def _embolden(line: str) -> str:
 # Documents ------------------------------------------------------------------------------------------------------------
 
 
-def sections_markdown(sections: Sequence[Section]) -> str:
-    """A heading a section, a table a quantity: bold marks the best, "-" is missing; what differs stands below."""
+def sections_markdown(sections: Sequence[Section], said: Sequence[Sequence[str]]) -> str:
+    """A heading a section, its verdicts, a table a quantity: bold marks the best; what differs stands below."""
     lines: list[str] = []
-    for section in sections:
-        lines += [f"### {_markdown(section.title)}", ""]
+    for section, verdicts in zip(sections, said, strict=True):
+        lines += [f"### {_markdown(section.title)}", "", *(line for each in verdicts for line in (_markdown(each), ""))]
         for table in section.tables:
             over, names, rows = flat(table, lambda text: f"**{text}**")
             labels = _beside(over, names)

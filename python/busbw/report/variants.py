@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from busbw.analysis.comparison import Row
-from busbw.analysis.samples import Figure
+from busbw.analysis.samples import Figure, wrong_results
 from busbw.analysis.verdict import Verdict
 from busbw.base.errors import UsageError
 from busbw.base.quantities import Range, within
@@ -113,9 +113,12 @@ def _section(curves: Sequence[Curve], wanted: Wanted) -> Section:
     title = title_of(curves) or "All runs"
     only = PLACEMENTS[placements[0]] if len(placements) == 1 else ""
     title = f"{title}, {only}" if only else title
-    notes = [*footnotes(curves, names), *_remarks(curves, names)]
+    notes = [*_wrong(curves, names), *footnotes(curves, names), *_remarks(curves, names)]
     if wanted.figures is not None and "busbw" in wanted.figures:
         notes += _averages(curves, names)
+    names = [
+        f"{name} (wrong results)" if wrong_results(c.cases) else name for name, c in zip(names, curves, strict=True)
+    ]
     tables = [
         table
         for figure in _figures(curves, wanted)
@@ -234,6 +237,13 @@ def _cell(figure: Figure, name: str) -> Cell:
     return Cell(
         None if value is None else turned(value), None if said is None else (turned(said[0]), turned(said[1]))
     )  # fmt: skip
+
+
+def _wrong(curves: Sequence[Curve], names: Sequence[str]) -> Iterator[str]:
+    """Which columns are of results that were wrong: they are marked as such wherever their name stands."""
+    for curve, name in zip(curves, names, strict=True):
+        if said := wrong_results(curve.cases):
+            yield f"{name} gave {said}: its times say nothing"
 
 
 def _remarks(curves: Sequence[Curve], names: Sequence[str]) -> Iterator[str]:

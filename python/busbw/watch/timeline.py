@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw.base.errors import UserError
+from busbw.base.page import document
 from busbw.watch.arrivals import Arrivals, Meeting, who_of
 from busbw.watch.recording import Header, Recording
 
@@ -24,11 +25,7 @@ _LEAST_NS = 1000
 _U32 = 0xFFFFFFFF
 _ROOM = Path(__file__).parent
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
-content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'">
-<title>busbw: timeline of a job</title><style>{css}</style></head><body>
+_BODY = """\
 <h1>Timeline of {calls:,} calls in {processes:,} processes</h1>
 <p>{notes}</p>
 <div id="bar"><button id="left" aria-label="earlier">&#8592;</button>
@@ -43,9 +40,7 @@ aria-label="a lane for each communicator of each process, a bar for each call"><
 <div id="tip" role="status">Point at a bar. The wheel zooms, dragging moves.</div>
 <div class="table"><table><tr><th>collective<th>calls<th>time<th>wait</tr>{rows}</table></div>
 <script type="application/json" id="about">{about}</script>
-<script type="text/plain" id="data">{data}</script>
-<script>{js}</script></body></html>
-"""
+<script type="text/plain" id="data">{data}</script>"""
 
 
 @dataclass
@@ -147,14 +142,15 @@ def write_timeline(recordings: Sequence[Recording], path: Path) -> tuple[int, in
         ],
         "kinds": [{"name": kind, "colour": colour} for kind, colour in line.kinds.items()],
     }
-    page = _PAGE.format(
-        css=(_ROOM / "timeline.css").read_text(encoding="utf-8"), calls=line.calls, processes=len(recordings),
+    body = _BODY.format(
+        calls=line.calls, processes=len(recordings),
         notes=html.escape(_notes(line)), rows=_rows(line),
         # No text of a recording may end the element.
         about=json.dumps(about, separators=(",", ":")).replace("<", "\\u003c"),
         data=base64.b64encode(zlib.compress(bytes(content), 6)).decode(),
-        js=(_ROOM / "timeline.js").read_text(encoding="utf-8"),
     )  # fmt: skip
+    style, script = ((_ROOM / f"timeline.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+    page = document("busbw: timeline of a job", style, body, script)
     part = path.with_name(path.name + ".partial")
     try:
         part.write_text(page, encoding="utf-8")

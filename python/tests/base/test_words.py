@@ -94,7 +94,7 @@ def test_stray_words_are_refused_unless_another_engine_was_chosen(monkeypatch: p
         ("experiment", ["--summary"], "no_table", True),
         ("experiment", ["-n", "4"], "ranks", 4),
         ("tune", ["-n4"], "ranks", 4),
-        ("doctor", ["--prove-time", "1m", "-n", "2"], "budget", 60.0),
+        ("doctor", ["--prove", "--prove-time", "1m", "-n", "2"], "budget", 60.0),
         ("baseline", ["make", "r", "-o", "f"], "output", Path("f")),
         ("predict", ["--gpus", "4"], "gpus_per_node", 4),
         ("azureml", ["submit", "--collect"], "wait", True),
@@ -145,6 +145,22 @@ def test_an_action_of_a_verb_takes_its_own_options_only() -> None:
         ("torch-bench", ["-b", "0"], "at least 1"),
         ("report", ["a", "--output", ""], "names a file or folder, but its value is empty"),
         ("runs", ["list", "--runs="], "names a file or folder, but its value is empty"),
+        ("compare", ["a", "b", "--ranks", "\u0661"], "takes a whole number"),
+        ("compare", ["a", "b", "--ranks", "1_0"], "takes a whole number"),
+        ("compare", ["a", "b", "--ranks", "9" * 20], "too many digits"),
+        ("compare", ["a", "b", "--ranks", "9" * 5000], "takes a whole number"),
+        ("compare", ["a", "b", "--sizes", "\u0661K"], "is no size"),
+        ("compare", ["a", "b", "--margin", "nan"], "takes a number"),
+        ("compare", ["a", "b", "--margin", "x", "--margin", "3"], "takes a number"),
+        ("import", ["a", "--tag", ""], "--tag needs a value: TAG"),
+        ("runs", ["--outcome", "good"], "takes one of completed, failed"),
+        ("doctor", ["--ranks", "2"], "--ranks means nothing without --prove"),
+        ("topo", ["--audit", "--svg", "/"], "/ cannot be written: it is a folder"),
+        ("topo", ["--svg", "/dev/null/x.svg"], "/dev/null is no folder"),
+        ("experiment", ["--launch", "--nonsense"], "no option '--nonsense'"),
+        ("experiment", ["--launch", "--ranks two"], "takes a whole number"),
+        ("tune", ["--datatype", "float99"], "takes one of int8"),
+        ("tune", ["--launch", "'"], "cannot be split into words"),
         ("gate", [], "RUN is missing"),
         ("gate", ["a", "--stric"], "did you mean '--strict'"),
         ("gate", ["a", "-q"], "there is no option '-q'"),
@@ -183,6 +199,11 @@ def test_sizes_are_a_list_of_sizes_and_ranges() -> None:
     assert parse_bytes("1.5 MiB") == 3 << 19
 
 
+def test_a_text_may_be_empty_where_that_means_something() -> None:
+    assert parse("runs", ["tag", "RUN", "--note", ""]).note == ""
+    assert parse("experiment", ["--launch", ""]).launch == ()
+
+
 def test_every_default_and_choice_can_be_read() -> None:
     for entry in table()["options"]:
         for verb in entry["verbs"]:
@@ -200,7 +221,8 @@ def test_the_table_names_verbs_that_there_are() -> None:
         assert {verb.split()[0] for verb in entry["verbs"]} <= names, entry["name"]
         assert set(entry.get("at", {})) <= set(entry["verbs"]) | {verb.split()[0] for verb in entry["verbs"]}
         known = {"name", "letter", "value", "unit", "default", "said", "range", "choices", "offers", "group", "half",
-                 "theirs", "repeats", "launchers", "writes", "old", "help", "verbs", "at"}  # fmt: skip
+                 "theirs", "repeats", "launchers", "writes", "needs", "empty", "old", "help", "verbs",
+                 "at"}  # fmt: skip
         assert set(entry) <= known, entry["name"]
         assert (entry["unit"] == "flag") == ("value" not in entry), entry["name"]
     for verb in table()["words"]:

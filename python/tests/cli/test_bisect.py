@@ -79,7 +79,10 @@ def test_nothing_slower_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> No
     [
         (["--", "all_reduce"], "say what to bisect"),
         (["--setting", "A=1,2", "--libraries", "2.27.3..2.28.9", "--", "all_reduce"], "one of --libraries"),
-        (["--setting", "A=1,2", "--from-folder", "x", "--", "all_reduce"], "nothing else comes from a folder"),
+        (
+            ["--setting", "A=1,2", "--from-folder", "x", "--", "all_reduce"],
+            "--from-folder means nothing without --libraries",
+        ),
         (["--setting", "A=1,2", "--", "all_redux"], "'all_redux' is none"),
         (["--libraries", "2.27.3", "--", "all_reduce"], "write it as 2.27.3..2.32.3"),
         (["--libraries", "2.28.9..2.27.3", "--", "all_reduce"], "the first release is the older one"),

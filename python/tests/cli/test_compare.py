@@ -66,7 +66,7 @@ def test_unlike_shapes_end_in_one_sentence(
         (["a"], "comparing needs two"),
         (["a#7", "a"], "there is no"),
         (["a", "b", "--sizes", "2M-1K"], "ends before it begins"),
-        (["a", "b", "--margin", "x"], "no percentage"),
+        (["a", "b", "--margin", "x"], "takes a number"),
     ],
 )
 def test_a_mistake_is_named(

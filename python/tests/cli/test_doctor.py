@@ -137,12 +137,12 @@ def test_the_page_to_send_holds_every_finding_and_runs_nothing(
 ) -> None:
     here[0] = environment(NCCL_P2P_DISABLE="1", NCCL_ALGO="<script>alert(1)</script>")
     path = tmp_path / "page.html"
-    assert main(["doctor", "--html", str(path)]) == 1
+    assert main(["doctor", "--page", str(path)]) == 1
     text = path.read_text(encoding="utf-8")
     for words in ("p2p-disabled", "Evidence", "Cost, expected", "Cure", "How to check", "What was not seen"):
         assert words in text
     assert "<script>" not in text and "default-src 'none'" in text
-    assert main(["doctor", "--html", str(tmp_path / "none" / "page.html")]) == 2
+    assert main(["doctor", "--page", str(tmp_path / "none" / "page.html")]) == 2
 
 
 def test_a_folder_stands_for_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

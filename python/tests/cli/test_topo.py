@@ -84,7 +84,7 @@ def test_audit_says_what_is_hidden_and_writes_the_corrected_file(
     pair = found.machine.between("GPU0", "NIC0")
     assert found.problems == () and pair is not None and pair.path.value == "PIX"
     assert main(["topo", *files]) == 2
-    assert "add --audit" in capsys.readouterr().err
+    assert "without --audit" in capsys.readouterr().err
 
 
 def test_a_matrix_alone_makes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,6 +79,7 @@ def test_without_gpus_our_gpu_library_is_refused_in_one_sentence(engine: Engine)
     assert "--library busbw needs GPUs, but" in done.err
     assert "--library cpu" in done.err
     assert len(done.err.strip().splitlines()) == 1
+    assert "nvcc" not in done.err, "a compiler is no help where there is no GPU"
 
 
 def test_a_gpu_library_that_is_not_there_is_named(engine: Engine) -> None:

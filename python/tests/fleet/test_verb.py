@@ -84,7 +84,7 @@ def test_simulate_says_what_was_drawn_and_named(capsys) -> None:
     ("words", "said", "code"),
     [
         (["plan"], "say which nodes", 2),
-        (["plan", "--hosts", ""], "no node is named", 1),
+        (["plan", "--hosts", ""], "--hosts needs a value", 2),
         (["plan", "--hosts", "a,b,a"], "a is named twice", 1),
         (["plan", "--hosts", "a,b", "--hostfile", "f"], "give one of them", 2),
         (["plan", "--hosts", "a,b", "--inside", "nic"], "needs --program", 2),
@@ -133,3 +133,13 @@ def test_the_library_that_is_named_is_the_one_that_measures(capsys: pytest.Captu
     assert "--library /opt/libnccl.so.2" in capsys.readouterr().out
     assert main(words) == 0
     assert "--library" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--expected", "nvlink"], ["--earlier", "nowhere.jsonl"], ["--page", "/"]])
+def test_what_judges_in_the_end_is_looked_at_before_anything_is_measured(
+    words: list[str], tmp_path: Path, capsys
+) -> None:
+    file = tmp_path / "new.jsonl"
+    hosts = ["--hosts", "a[1-2]", "--launcher", "local", "--rails", "1", "--gpus-per-node", "1", "--size", "1K"]
+    assert main(["fleet", "run", str(file), *hosts, *words]) == 2
+    assert "round 1" not in capsys.readouterr().err and not file.exists()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.analysis.comparison import Options, Side, compare
+from busbw.analysis.comparison import Options, Side, compare, compare_all
 from busbw.analysis.verdict import Verdict
 from busbw.cli.main import main
 from busbw.cli.sources import resolve_sides
@@ -18,12 +18,13 @@ from busbw.experiment.factors import Factor, Level
 from busbw.experiment.loop import append_trial
 from busbw.experiment.plan import Plan, save
 from busbw.experiment.trial import Outcome, Trial
-from busbw.records import Case, Library, Record, Run, Tool, save_records
+from busbw.records import Case, Library, Record, Run, Source, Tool, save_records
 from busbw.report.curves import Curve, NamedRun, make_curves
 from busbw.report.judging import Judge
 from busbw.report.naming import name_columns, parse_axes
 from busbw.report.picture import DARK, LIGHT, View, choose_colours, make_views
 from busbw.report.story import headline, how_measured, how_to_repeat, verdicts
+from busbw.report.tables import sections_text
 from busbw.report.variants import Section, Wanted, make_sections
 
 # Machado, Oliveira and Fernandes 2009, severity 1: how linear RGB reaches the three kinds of colour blindness.
@@ -196,6 +197,62 @@ def test_runs_that_repeat_each_other_are_one_column() -> None:
     repeats = [NamedRun("a", record(str(i), 1 + i / 100)) for i in range(4)]
     (section,) = make_sections(make_curves([*repeats, NamedRun("b", record("9", 3, NCCL_X="1"))]), Wanted())
     assert len(section.names) == 2 and len(section.curves[0].records) == 4
+
+
+def test_a_column_of_wrong_results_is_marked_wherever_it_is_named() -> None:
+    good, bad = record("a", 1), record("b", 3, NCCL_X="1")
+    bad = replace(bad, cases=tuple(replace(case, wrong=12 * (case.bytes > 64)) for case in bad.cases))
+    (section,) = make_sections(make_curves([NamedRun("a", good), NamedRun("b", bad)]), Wanted(named=True))
+    assert section.names == ("a", "b (wrong results)")
+    assert section.notes[0] == "b gave wrong results in 48 of 56 cases (12 elements at 128 B): its times say nothing"
+    assert [head.label for head in section.tables[0].heads[:2]] == list(section.names)
+    third = compare_all([Side("a", (good,)), Side("a", (good,)), Side("b", (bad,))], Options())[1]
+    assert third.notes[0].startswith("C gave wrong results in 48 of 56 cases")
+
+
+def test_a_name_is_not_written_otherwise_at_the_beginning_of_a_sentence(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for i, path in enumerate(paths, 1):
+        save_records([record(path.stem, i, NCCL_X=path.stem)], path)
+    page = tmp_path / "page.html"
+    assert main(["report", *map(str, paths), "--names", "old,new", "--output", str(page)]) == 0
+    assert '<p class="verdict">new against old' in page.read_text()
+
+
+def test_bandwidths_that_are_all_small_have_digits_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = record("a", 1)
+    slow = replace(slow, cases=tuple(replace(c, time_us=1e9, algbw_GBps=0.0, busbw_GBps=0.0) for c in slow.cases))
+    (section,) = make_sections(make_curves([NamedRun("a", slow)]), Wanted())
+    text = sections_text([section], [[]])
+    assert "1 GiB  0.0011" in text and " 0.00 " not in text
+
+
+def plain_view(section: Section) -> View:
+    return make_views([section], lambda record, shape, size: None, Judge())[0]
+
+
+def test_more_columns_than_colours_have_other_markers() -> None:
+    (section,) = make_sections(make_curves([NamedRun(f"r{i}", record(str(i), 1 + i)) for i in range(20)]), Wanted())
+    lines = [line for plot in plain_view(section).plots if plot.id == "busbw" for line in plot.lines]
+    looks = {(line.colour, line.marker) for line in lines if line.placement == "in place"}
+    assert len(looks) == 20
+
+
+def test_ratios_far_apart_are_drawn_on_a_logarithmic_axis() -> None:
+    for speed, logarithmic in ((3, False), (1000, True), (0.001, True)):
+        runs = [NamedRun("a", record("a", 1)), NamedRun("b", record("b", speed, NCCL_X="1"))]
+        (section,) = make_sections(make_curves(runs), Wanted())
+        assert plain_view(section).plots[0].logarithmic == logarithmic
+
+
+def test_a_log_without_its_command_is_repeated_by_what_its_heading_says() -> None:
+    options = {"minbytes": 8, "maxbytes": 3 << 30, "stepfactor": 2, "iters": 20, "warmup_iters": 5, "nthreads": 1}
+    run = replace(record("a", 1).run, program="all_reduce_perf", options=options, processes=8,
+                  source=Source("job.log", "nccl-tests text"))  # fmt: skip
+    found = make_sections(make_curves([NamedRun("a", Record(run, record("a", 1).cases))]), Wanted())
+    assert how_to_repeat(found, ["job.log"]) == [
+        "all_reduce_perf -b 8 -e 3G -f 2 -w 5    # 8 processes", "busbw report job.log"
+    ]  # fmt: skip
 
 
 def test_title_measuring_and_repeating_say_what_is_known() -> None:

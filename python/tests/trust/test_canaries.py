@@ -94,7 +94,7 @@ def test_the_doctor_shows_and_bundles_logs_confs_and_dumps_without_secrets(tmp_p
     (tmp_path / "flight.json").write_text(json.dumps(ranks))
     files = ("--conf", str(conf), "--log", str(log), str(tmp_path / "flight.json"))
     said = [
-        busbw("doctor", *files, "-v", "--html", str(out / "page.html"), runs=tmp_path / "runs"),
+        busbw("doctor", *files, "-v", "--page", str(out / "page.html"), runs=tmp_path / "runs"),
         busbw("doctor", *files, "--json", runs=tmp_path / "runs"),
         busbw("doctor", *files, "--collect", str(out / "bundle.tar.gz"), runs=tmp_path / "runs"),
     ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 
 from busbw.base.errors import UsageError
 from busbw.base.quantities import parse_bytes
+from busbw.base.words import launch_words
 from busbw.experiment.factors import UNSET, VARIABLE, Level
 
 MOST_VALUES = 512
@@ -54,9 +54,9 @@ def of_profiles(texts: Sequence[str]) -> list[Level]:
         if not equals or not name or name.startswith("-"):
             raise UsageError(f"--profile '{text}' has no name; write --profile 'driver-570=--launcher srun --nodes 2'")
         try:
-            levels.append(Level(name, launch=tuple(shlex.split(rest))))
+            levels.append(Level(name, launch=launch_words(rest)))
         except ValueError as problem:
-            raise UsageError(f"--profile '{text}' cannot be split into words: {problem}") from None
+            raise UsageError(f"--profile {name}: {problem}") from None
     return _distinct("--profile", levels)
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import sys
 import zipfile
 import zlib
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.base.errors import UsageError, UserError
-from busbw.base.lifeline import ends_with_parent
+from busbw.base.programs import ask
 from busbw.experiment.bisect.values import version_in, version_key, within
 from busbw.experiment.factors import Level
 
@@ -49,14 +48,7 @@ class Release:
 def run_pip(words: Sequence[str], limit_s: float) -> str:
     """What pip prints; its own last words where it fails. pip checks every download against the index's hash."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit_s, check=False, preexec_fn=ends_with_parent()
-        )
-    except (OSError, subprocess.TimeoutExpired) as problem:
-        raise UserError(
-            f"pip did not answer ({problem}); with --from-folder releases come from files that are here"
-        ) from None
+    done = ask(command, limit_s)
     if done.returncode:
         last = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")]
         raise UserError(

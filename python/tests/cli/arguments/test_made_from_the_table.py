@@ -174,3 +174,8 @@ def test_what_zsh_takes_apart_at_a_colon_is_marked() -> None:
     assert completion.lines("zsh", ["compare", "x"]) == ["/"]
     assert completion.lines("bash", ["all_reduce", "--launcher", "=", "sl"]) == ["--launcher=slurm"]
     assert completion.lines("fish", ["all_r"]) == ["all_reduce\tmeasure all_reduce and check its results"]
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_an_installation_has_the_completion_of_every_shell(shell: str) -> None:
+    assert f'completion {shell} >"$prefix/share/' in (ROOT / "tools" / "install").read_text()
