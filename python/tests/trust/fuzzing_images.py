@@ -1,4 +1,4 @@
-"""A small ELF file with two functions and their frames, which a changed one reaches further into than a whole program."""
+"""A small ELF file with two functions and their frames: changes reach further into it than into a whole program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _HEADER, _FRAMES, _NAMES, _SYMBOLS, _SECTIONS = 0x100, 0x140, 0x200, 0x240, 0x30
 
 def image() -> bytes:
     data = bytearray(_SECTIONS + 3 * 64)
-    data[:64] = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 64, _SECTIONS, 0, 64, 56, 2, 64, 3, 0)
+    data[:64] = struct.pack(
+        "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 64, _SECTIONS, 0, 64, 56, 2, 64, 3, 0
+    )
     data[64:176] = struct.pack("<IIQQQQQQ", 1, 5, 0, BASE, BASE, len(data), len(data), 4096) + struct.pack(
         "<IIQQQQQQ", 0x6474E550, 4, _HEADER, BASE + _HEADER, BASE + _HEADER, 32, 32, 4
     )
@@ -36,9 +38,9 @@ def image() -> bytes:
         struct.pack("<IBBHQQ", name, 0x12, 0, 1, start, _SIZE) for name, start in ((1, WAITS), (7, CALLS))
     )
     sections = ((0, 0, 0, 0), (2, _SYMBOLS, 72, 2), (3, _NAMES, 13, 0))
-    for which, (kind, offset, size, link) in enumerate(sections):
+    for which, (sort, offset, size, link) in enumerate(sections):
         at = _SECTIONS + 64 * which
-        data[at : at + 64] = struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, offset, size, link, 0, 8, 24)
+        data[at : at + 64] = struct.pack("<IIQQQQIIQQ", 0, sort, 0, 0, offset, size, link, 0, 8, 24)
     return bytes(data)
 
 
