@@ -6,13 +6,13 @@
 #                             or the compiler's wheels (nvidia-cuda-nvcc, -crt, -runtime, nvidia-nvvm, -cccl) in the active
 #                             Python environment (tried with those of CUDA 13.0)
 #   BUSBW_CUDA_QUICK          kernels that compile in a tenth of the time and run slower, for a check that they compile; CUDA 13
-#   BUSBW_CUDA_ARCHITECTURES  such as 80;90: machine code for each and PTX of the last; empty: one for each generation
-#                             that the compiler knows, and its PTX of the newest
+#   BUSBW_CUDA_ARCHITECTURES  such as 80;90: machine code for each and PTX of the last; empty or all: one for each
+#                             generation that the compiler knows, and its PTX of the newest; here: this machine's GPUs
 
 option(BUSBW_CUDA "Build the GPU kernels where a CUDA compiler is found" ON)
 set(BUSBW_CUDA_ROOT "$ENV{BUSBW_CUDA_ROOT}" CACHE PATH "Folder with bin/nvcc")
 option(BUSBW_CUDA_QUICK "Compile GPU kernels in a tenth of the time; they run slower: to see that they compile" OFF)
-set(BUSBW_CUDA_ARCHITECTURES "" CACHE STRING "GPU architectures, such as 80;90; empty for one of each generation")
+set(BUSBW_CUDA_ARCHITECTURES "" CACHE STRING "GPU architectures, such as 80;90; here for this machine's; empty or all for one of each generation")
 
 function(busbw_find_nvcc result)
   if(BUSBW_CUDA_ROOT)
@@ -35,12 +35,29 @@ function(busbw_nvcc_version nvcc result)
   set(${result} "${CMAKE_MATCH_1}" PARENT_SCOPE)
 endfunction()
 
+# Of this machine's GPUs, as their driver tells; empty where it shows none.
+function(busbw_architectures_here result)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+                  OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE failed TIMEOUT 60)
+  set(found "")
+  if(failed EQUAL 0)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" found "${text}")
+    string(REPLACE "." "" found "${found}")
+    list(REMOVE_DUPLICATES found)
+    list(SORT found COMPARE NATURAL)
+  endif()
+  set(${result} "${found}" PARENT_SCOPE)
+endfunction()
+
 # Machine code runs on later minor versions of its major one: the first of each generation serves them all. Volta and
 # Turing share a major number, but Volta's code is the only one that runs on Volta. `wanted`: generations to build for
 # where the user names none.
 function(busbw_cuda_architectures nvcc wanted result)
   set(chosen ${BUSBW_CUDA_ARCHITECTURES})
-  if(NOT chosen)
+  if(chosen STREQUAL here)
+    busbw_architectures_here(chosen)
+  elseif(NOT chosen OR chosen STREQUAL all)
+    set(chosen "")
     execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE text)
     string(REGEX MATCHALL "compute_[0-9]+" known "${text}")
     foreach(architecture ${wanted})
@@ -82,6 +99,11 @@ function(busbw_embed_kernels)
     return()
   endif()
   busbw_cuda_architectures(${nvcc} "${KERNELS_ARCHITECTURES}" architectures)
+  if(NOT architectures)
+    message(STATUS "CUDA: no GPU was found; ${for} has no kernels in this build. "
+                   "BUSBW_CUDA_ARCHITECTURES=all builds them for every generation")
+    return()
+  endif()
   busbw_generate_code("${architectures}" code)
   if(BUSBW_CUDA_QUICK AND version VERSION_GREATER_EQUAL 13.0)
     list(APPEND KERNELS_FLAGS --Ofast-compile max)

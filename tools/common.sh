@@ -114,16 +114,14 @@ ensure_build_tools() {
 # login node builds for others; `here` builds for this machine's GPUs, and for all where it shows none but was told
 # BUSBW_CUDA=ON; `quick` keeps what the build folder has, else it is as `here`: minutes less.
 cuda_arguments() {
-  local here quick=-DBUSBW_CUDA_QUICK=${BUSBW_CUDA_QUICK:-OFF}
+  local quick=-DBUSBW_CUDA_QUICK=${BUSBW_CUDA_QUICK:-OFF}
   if [ -z "${BUSBW_CUDA:-}${BUSBW_CUDA_ARCHITECTURES:-}" ] && [ "$1" != full ]; then
     CUDA=()
     [ "$1" = here ] || read -ra CUDA < <(cat "$ROOT/build/.cuda" 2>/dev/null) || true
     [ "${#CUDA[@]}" = 0 ] || { CUDA+=("$quick") && return; }
-    here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -un | paste -sd ';') || here=
-    CUDA=("-DBUSBW_CUDA=$([ -n "$here" ] && echo ON || echo OFF)" "-DBUSBW_CUDA_ARCHITECTURES=$here")
+    CUDA=(-DBUSBW_CUDA=ON -DBUSBW_CUDA_ARCHITECTURES=here)
   else
-    here=${BUSBW_CUDA_ARCHITECTURES:-}
-    CUDA=("-DBUSBW_CUDA=${BUSBW_CUDA:-ON}" "-DBUSBW_CUDA_ARCHITECTURES=${here/#all/}")
+    CUDA=("-DBUSBW_CUDA=${BUSBW_CUDA:-ON}" "-DBUSBW_CUDA_ARCHITECTURES=${BUSBW_CUDA_ARCHITECTURES:-}")
   fi
   mkdir -p "$ROOT/build"
   printf '%s\n' "${CUDA[*]}" >"$ROOT/build/.cuda"

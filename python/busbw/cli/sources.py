@@ -17,10 +17,10 @@ CATALOGUE = "catalogue:"
 EXPERIMENT = "experiment.json"
 RECORD = "record.jsonl"
 SOURCES_HELP = """\
-A run is named by a file or folder of records, a log or folder of logs that
-`busbw import` can read, the id (or a unique start of it, or its shortened
-form) or a tag of a kept run, or catalogue:NAME for published figures. NAME#2
-takes the second run of several."""
+A run is named by a file or folder of records, or a log or folder of logs
+that `busbw import` can read. A kept run is named by a tag or its id (or a
+unique start of it, or its shortened form), published figures by
+catalogue:NAME. NAME#2 takes the second run of several."""
 
 
 @dataclass(frozen=True)

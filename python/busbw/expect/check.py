@@ -48,9 +48,9 @@ ENTRIES: tuple[Entry, ...] = (
         8,
         2,
         calibrated_on="ndv4-1node",
-        note="from 8 KiB to 256 KiB it misses by up to half: measured, the time leaps from 47 us at 4 KiB to 59 us, to "
+        note="from 8 KiB to 256 KiB it misses by up to half. Measured, the time leaps from 47 us at 4 KiB to 59 us, to "
         "81 us at 16 KiB, and stays at 61 to 68 us from 32 KiB to 256 KiB. That plateau looks like LL128, which by "
-        "NCCL's own constants takes 17 us longer to start than LL on a tree; but those let LL last beyond 64 KiB, and "
+        "NCCL's own constants takes 17 us longer to start than LL on a tree. But those let LL last beyond 64 KiB, and "
         "one sweep cannot say why it ends at 8 KiB. A change set to this sweep would make its forecast a fit",
     ),
     Entry("nc96v4-graph-file", "nc96v4", 4, role=Role.REPEAT, note="its graph file changes nothing"),
@@ -64,8 +64,8 @@ ENTRIES: tuple[Entry, ...] = (
         counted_channel_GBps=12.0,
         note=(
             "4 channels of 12 GB/s, as its graph file says. Its largest sizes gave a channel's bandwidth, its middle "
-            "ones that few channels fill without loss. The file's type SYS is not followed: by NCCL's constants for "
-            "PCIe LL would last to 179 KiB, measured it ends between 64 and 128 KiB as by those for NVLink"
+            "ones that few channels fill without loss. The file's type SYS is not followed. By NCCL's constants for "
+            "PCIe LL would last to 179 KiB; measured it ends between 64 and 128 KiB as by those for NVLink"
         ),
     ),
     Entry(

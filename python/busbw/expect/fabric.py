@@ -125,8 +125,8 @@ def refuse_amd(names: Iterable[str | None]) -> None:
     """UserError where a GPU is AMD's: links, algorithms and latencies here are those of NVIDIA's GPUs and NCCL."""
     if any(is_amd(name) for name in names):
         raise UserError(
-            "these are GPUs of AMD (Infinity Fabric and RCCL): busbw reads and measures them, but has no model of "
-            "what they should reach, and does not predict them as if they were NVIDIA's",
+            "these are GPUs of AMD (Infinity Fabric and RCCL), which busbw reads and measures. It has no model of what "
+            "they should reach, and does not predict them as if they were NVIDIA's",
             exit_code=2,
         )
 

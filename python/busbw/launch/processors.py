@@ -39,8 +39,8 @@ def processors_of_node(
     told = _of_slurm(place, environ, question) if launcher in SLURM else []
     if len(told) > 1 and not _is_whole(near):
         raise UsageError(
-            f"the nodes that Slurm may give have {' or '.join(map(str, told))} processors: one set of masks cannot fit "
-            "all of them; name nodes of one kind with --nodelist or --partition, or say --cpus-per-node N"
+            f"the nodes that Slurm may give have {' or '.join(map(str, told))} processors, and one set of masks cannot "
+            "fit them all. Name nodes of one kind with --nodelist or --partition, or say --cpus-per-node N"
         )
     if told:
         return max(told[0], named)

@@ -184,7 +184,7 @@ def _footnotes(comparison: Comparison) -> Iterable[str]:
         few = max(max(row.samples) for row in rows if row.interval is None)
         yield (
             f"{'One sample each' if few <= 1 else 'Too few samples'}: no interval. Faster or slower is said of a size "
-            "where the ratio is well outside of 10 % and of its scatter from size to size; no difference is said of "
+            "where the ratio is well outside of 10 % and of its scatter from size to size. No difference is said of "
             "several sizes together only. More runs a side, or measuring with --precision 1%, give more."
         )
     if not comparison.differences and any(row.judgement.verdict in (Verdict.FASTER, Verdict.SLOWER) for row in rows):

@@ -85,8 +85,8 @@ def plan(recordings: Sequence[Recording], ranks: int | None) -> Plan:
     kept = {identity: sorted(found) for identity, found in members.items() if len(found) > 1}
     if ranks is not None and ranks < len(all_ranks):
         notes.append(
-            f"{ranks} of {len(all_ranks)} ranks: communicators have their remaining ranks, counts are as recorded, "
-            "a root that is left out becomes the first rank, messages to ranks that are left out are not sent"
+            f"{ranks} of {len(all_ranks)} ranks: communicators have their remaining ranks, and counts are as recorded. "
+            "A root that is left out becomes the first rank; messages to ranks that are left out are not sent"
         )
     made = Plan([RankPlan(rank.who) for rank in chosen], Counter(), notes, 0)
     made.identities = list(kept)

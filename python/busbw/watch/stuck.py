@@ -86,7 +86,7 @@ def not_known_to_end(members: Sequence[Member], now_ns: int, *, is_long: bool) -
         return None
     return Verdict(
         "quiet", (),
-        f"{text}, and none has called anything since: it does not end on the GPUs, what was queued before it does "
+        f"{text}, and none has called anything since. It does not end on the GPUs, what was queued before it does "
         f"not, or the job does something else for so long.{known_of(members)} The stacks and the GPUs tell which.",
         accused(members),
     )  # fmt: skip

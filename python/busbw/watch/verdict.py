@@ -301,7 +301,7 @@ def _crossings(
                 wanted = member.row.collectives + 1
                 text = (
                     f"{member} has left out #{wanted:,} of {name_of(groups[key])}, or calls in another order than the "
-                    f"others: it waits in #{mine.row.collectives:,} of {name_of(groups[other_key])}, {mine.row.last}, "
+                    f"others. It waits in #{mine.row.collectives:,} of {name_of(groups[other_key])}, {mine.row.last}, "
                     f"while rank {', '.join(str(m.row.rank) for m in theirs[:8])} waits in #{wanted:,} of the former, "
                     f"{theirs[0].row.last}. {sentence(last_of(member, now_ns))}."
                 )

@@ -121,7 +121,7 @@ def test_the_dry_run_is_a_line_that_does_it() -> None:
         (("--", "no-such-program"), 127, "'no-such-program' was not found"),
         (("--", "/etc/passwd"), 126, "is no program that can be run"),
         (("--library", "/nowhere/lib.so", "--", "true"), 1, "there is no such file"),
-        (("--library", "nccl", "--", "true"), 1, "give busbw or recorder, or the path"),
+        (("--library", "nccl", "--", "true"), 2, "give busbw or recorder, or the path"),
         (("--library", "/etc/passwd", "--", "true"), 1, "is no library with the NCCL API"),
     ],
 )

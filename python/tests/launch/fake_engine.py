@@ -74,8 +74,11 @@ def main() -> int:
         if number := option("--ill-signal"):
             os.kill(os.getpid(), int(number))
         return int(option("--ill-code", "1"))
+    # In pieces: a signal that comes just before a sleep begins does not cut it short.
+    end = time.monotonic() + float(option("--sleep", "0"))
     with contextlib.suppress(KeyboardInterrupt):
-        time.sleep(float(option("--sleep", "0")))
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, 0.5))
     return int(option("--code", "0"))
 
 
