@@ -88,8 +88,8 @@ def _check(asked: Measurement, libraries: Sequence[str]) -> None:
     started = next((name for name in RANK_VARIABLES if name in os.environ), None)
     if started:
         raise UsageError(
-            f"this process was started as one of several ranks ({started} is set). Several libraries are measured by one "
-            f"command that starts the ranks itself: use busbw run --ranks N COLLECTIVE --library A --library B"
+            f"this process was started as one of several ranks ({started} is set). Several libraries are measured by "
+            f"one command that starts the ranks itself: use busbw run --ranks N COLLECTIVE --library A --library B"
         )
     if asked.has("record"):
         raise UsageError("--record names one file, but every library has its own record; choose a folder with --runs")

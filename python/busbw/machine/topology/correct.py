@@ -99,8 +99,8 @@ def _refuse_without_buses(machine: Machine, gpus: Sequence[Gpu], nics: Sequence[
     if lost:
         raise UserError(
             f"{machine.source} does not say at which bus its devices lie ({', '.join(lost[:6])}), and nothing is "
-            "invented. Give --lspci FILE for GPUs and the lines of `ibdev2netdev -v` in --pairs FILE for NICs, or run on "
-            "the machine itself",
+            "invented. Give --lspci FILE for GPUs and the lines of `ibdev2netdev -v` in --pairs FILE for NICs, or run "
+            "on the machine itself",
             exit_code=2,
         )
 
