@@ -16,7 +16,7 @@ MAX_TITLE = 160
 MAX_LOOK = 600
 _DULL = re.compile(
     r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
-    r"|(?<!NCCL)(?:^|\W)(?:WARN|INFO)\W",
+    r"|(?<!NCCL)(?:^|[^\w<])(?:WARN|INFO)\W",
     re.IGNORECASE,
 )
 """Lines with a word of an error that tell of none: counters, choices, what a level calls less than an error."""
@@ -42,7 +42,13 @@ _TOPICS = tuple(
         (r"symmetric_?mem|symm_mem", "window-mismatch"),
         (r"\bnixl|mooncake|lmcache", "kv-transfer"),
         (r"cannot open shared object", "library-not-found"),
+        (r"libfabric:\S{0,40}:cxi:|\bcxi[pl]?_|slingshot", "slingshot"),
+        (
+            r"libfabric:\S{0,40}:(?:verbs|tcp|rxm|rxd|shm|sm2|sockets|udp|net|psm\w?|opx|lnx|hook\w*|core):",
+            "mpi-network",
+        ),
         (r"libfabric|\befa\b|net/ofi|\bfi_[a-z]+", "efa-error"),
+        (r"gdrcopy|gdrdrv|gdrapi|\bgdr_\w+", "gdrcopy"),
         (r"\bsharp\w*\b|collnet", "sharp"),
         (r"mlx5|infiniband|\bibv_|\brdma\b|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b", "ibv-call-failed"),
         (r"nvrm|nvidia (?:driver|module)|nvidia\.ko|libcuda", "driver-not-loaded"),

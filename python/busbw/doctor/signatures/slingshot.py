@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="the Slingshot network (libfabric's CXI provider) reports errors: matching resources, links or a dead peer",
     patterns=(
+        r"completion queue exhaustion|FI_CXI_\w+ (?:to a higher|must|should|needs)",
         r"LE resources not recovered|FI_CXI_RX_MATCH_MODE=\S+ is required",
         r":cxi:.{0,160}<warn>.{0,200}(?:C_RC_[A-Z_]+|error|fail|timeout|exhausted|not recovered)",
         r"\bC_RC_(?:UNDELIVERABLE|TRS_\w+|PTLTE_\w+|NO_\w+|HRP_\w+|PERM_\w+|OP_\w+|ENTRY_\w+|RST_\w+)",
