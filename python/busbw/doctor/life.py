@@ -9,6 +9,8 @@ ALIVE = re.compile(
     r"\b(?:iteration|iter|step|epoch|global_step|batch)\b(?:\W{0,4}| {0,10})\d.{0,200}"
     r"(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b"
     r"|\bloss'?: ?[\d.]+.{0,120}'epoch': [\d.]+|^# Avg bus bandwidth"
+    # `kubectl describe` tells of one pod, in order: once it has a node, nothing is in short supply.
+    r"|^\s+Normal\s+Scheduled\s.{1,80}scheduler {2,}Successfully assigned"
     r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200",
     re.IGNORECASE,
 )

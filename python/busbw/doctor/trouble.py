@@ -16,7 +16,7 @@ _ERROR = re.compile(
     r"|timeout (?:expired|exceeded|reached|while|waiting|after|error)|unreachable"
     r"|lost|corrupt(?:ed)?|degraded|mismatch(?:ed)?|unhealthy|did not (?:get|receive|respond|answer|start|finish|join)"
     r"|(?:is|are|got|seems?|appears?) stuck|deadlock(?:ed)?|(?:has|have|is) expired|unrecognized|not respond(?:ing)?)\b"
-    r"|[a-z](?:Error|Exception|Failure)\b",
+    r"|[a-z](?:Error|Exception|Failure)(?:_\w{1,60})?\b",
     re.IGNORECASE,
 )
 _CODE = r"^\s*(?:\d+: +)?[A-Za-z_][\w.]{0,80} = [A-Za-z_][\w.]{0,80}\("
@@ -51,6 +51,7 @@ _ODD_WORDS = (
 _LEVEL = re.compile(
     r"^ERR(?:OR)?: |^\W{0,3}(?:\[\w{1,20}\]: ?)?[EF]\d{4} \d\d:\d\d:\d\d\.\d"
     r"|\bUCX  (?:ERROR|FATAL)|\blevel=\W?(?:error|fatal)|\[(?:ERROR|FATAL|CRITICAL)\]|<(?:err|crit|alert|emerg)> "
+    r"|\"(?:level|severity)\": ?\"(?i:error|err|fatal|critical|alert|emergency)\""
 )
 """Who writes says that it is an error, whatever the words."""
 _CALM = re.compile(

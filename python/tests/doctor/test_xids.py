@@ -29,3 +29,19 @@ def test_an_sxid_is_told_with_its_meaning(tmp_path: Path) -> None:
 def test_every_number_of_the_drivers_header_has_a_meaning() -> None:
     """nverror.h of the open driver counts to 176; 49 to 53 and 55 were never used for errors of GPUs."""
     assert set(range(1, 177)) - set(XIDS) == {49, 50, 51, 52, 53, 55}
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("pynvml.NVMLError_LibRmVersionMismatch: RM has detected an NVML/RM version mismatch.", "driver-mismatch"),
+        ("nvmlInit_v2: NVML_ERROR_DRIVER_NOT_LOADED", "driver-not-loaded"),
+        ("nvmlDeviceGetHandleByIndex: ERROR_GPU_IS_LOST", "gpu-off-bus"),
+        ("pynvml.NVMLError_Unknown: Unknown Error", "nvml-missing"),
+        ("NVML_ERROR_NO_PERMISSION", "gpu-permission"),
+        ("pynvml.NVMLError_InUse: In use by another client", "gpu-exclusive"),
+        ("pynvml.NVMLError_InsufficientPower: Insufficient External Power", "health-check"),
+    ],
+)
+def test_errors_of_nvml_are_known_by_their_names(said: str, name: str, tmp_path: Path) -> None:
+    assert [each.name for each in loud(said + "\n", tmp_path)][:1] == [name]
