@@ -54,7 +54,9 @@ def _run(args: Args) -> int:
     bundles = bundles_of(named)
     if len(bundles) > 1:
         return _side_by_side(args, bundles, [each for each in named if each not in bundles])
-    inputs = Inputs(args.topology, args.graph, tuple(listed(args.log)), tuple(args.conf), tuple(named))
+    inputs = Inputs(
+        args.topology, args.graph, tuple(listed(args.log)), tuple(args.conf), tuple(named), tuple(args.file)
+    )
     base = collect() if args.live or args.collect or not inputs.any else None
     snapshot, records = read_inputs(inputs, base)
     if args.collect:

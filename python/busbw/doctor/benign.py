@@ -25,6 +25,8 @@ _WORDS = (
     r"sudo: unable to resolve host",
     r"caller indicates that this is not a failure",
     r"libibverbs: Warning: couldn't load driver '(?!libmlx|libefa|libcxi)",
+    # libfabric looks for GPUs of every maker.
+    r"initialize hmem iface FI_HMEM_",
     # What a number means, told and not met.
     r"\bS?Xid (?:error )?\d{1,3} (?:means|indicates|stands for|is (?:the|an?))\b",
     # What a build looks for on this machine.
@@ -53,7 +55,7 @@ _WORDS = (
     r"error initializing an OpenFabrics device|help-mpi-btl-openib|help message help-",
     r"cannot find a corresponding process|metrics exporter agent",
     # NCCL's RAS only watches; its port may be taken by another job of the host.
-    r"ras/\w+\.\w{1,2}:\d+ NCCL WARN",
+    r"ras/\w+\.\w{1,2}:\d+ NCCL WARN(?! NCCL version mismatch)",
     r"NCCL INFO RAS \w",
     r"NCCL INFO.{0,10}NET/MLX5: Call to \w+ failed",
     # Said by drivers at each boot of a healthy machine.

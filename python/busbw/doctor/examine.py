@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from busbw.base.secrets import hidden
+from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import FINDINGS, below_expected, nccl_warnings
@@ -20,7 +21,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found += recognise(facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts), begun=_begun(facts))
     if (guess := guessed(facts.scans, found)) is not None:
         found.append(guess)
-    found = _with_causes(_with_warnings(found))
+    found = _with_causes(list(map(with_code, _with_warnings(found))))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))

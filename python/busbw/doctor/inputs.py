@@ -60,6 +60,9 @@ class Inputs:
     logs: tuple[str, ...] = ()
     confs: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    """Those of folders too, as `listed` gives them."""
+    named: tuple[str, ...] | None = None
+    """Those that the user named one by one, where not all of them: what else is unfit is passed over and told."""
 
     @property
     def any(self) -> bool:
@@ -93,8 +96,16 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
     snapshot = base or Snapshot(SAVED)
     records: tuple[Record, ...] = ()
     for name in inputs.files:
-        snapshot, more = _add(snapshot, name)
+        try:
+            snapshot, more = _add(snapshot, name)
+        except UserError as unfit:
+            # Cores, dumps and broken files lie beside logs.
+            if inputs.named is None or name in inputs.named:
+                raise
+            snapshot, more = replace(snapshot, notes=(*snapshot.notes, f"passed over: {unfit}")), ()
         records += more
+    if inputs.files and len(snapshot.notes) == len(inputs.files):
+        raise UserError(f"none of the files can be read: {snapshot.notes[0]}")
     names = (*inputs.logs, *(each.path for each in snapshot.logs if each.path not in inputs.logs))
     for name in holding_tables([name for name in names if Path(name).is_file()]):
         records += _tables(name)

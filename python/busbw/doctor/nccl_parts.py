@@ -16,6 +16,35 @@ class Part:
 
 PARTS = (
     Part(
+        ("misc/rocm", "misc/alt_rsmi", "misc/archinfo", "include/rocmwrap", "clique/"),
+        "calls of ROCm, or what it knows of GPUs and their links (RCCL)",
+        "check rocm-smi, rocminfo and dmesg for amdgpu; one release of ROCm on host and in the container; the process "
+        "needs /dev/kfd, /dev/dri and the groups video and render",
+    ),
+    Part(
+        ("misc/msccl", "msccl", "misc/npkit"),
+        "algorithms from outside (MSCCL, MSCCL++), or tracing (NPKit), in RCCL",
+        "switch them off: RCCL_MSCCL_ENABLE=0, RCCL_MSCCLPP_ENABLE=0, and unset MSCCL_ALGO_DIR and NPKIT_DUMP_DIR",
+    ),
+    Part(
+        ("ucx_", "ucx_rma", "ucx_uct", "uct_"),
+        "its plugin for UCX",
+        "leave the plugin: NCCL_PLUGIN_P2P=ib (or NCCL_NET_PLUGIN=none); else name devices and transports alike on all "
+        "hosts (NCCL_UCX_TLS, UCX_NET_DEVICES)",
+    ),
+    Part(
+        ("sharp_plugin",),
+        "in-network reduction (SHARP)",
+        "set NCCL_COLLNET_ENABLE=0, or look at sharp_am on the subnet manager's host, sharpd and the types that it "
+        "reduces",
+    ),
+    Part(
+        ("net_fastsocket", "net_tcpx", "tcpx"),
+        "its plugin for sockets of Google's machines",
+        "use plugin and daemon of one release as the machine type asks; the settings of the plugin's profile; "
+        "NCCL_NET=Socket to be sure",
+    ),
+    Part(
         ("graph/tuning", "tuner", "plugin/tuner"),
         "its choice of algorithms",
         "correct or unset NCCL_ALGO, NCCL_PROTO and NCCL_TUNER_PLUGIN",
@@ -27,7 +56,16 @@ PARTS = (
         "of this machine; the same GPUs and NICs in all containers",
     ),
     Part(
-        ("transport/net_ib", "misc/ibv", "misc/mlx5", "transport/gdaki", "ibvwrap", "ibvsymbols"),
+        (
+            "transport/net_ib",
+            "misc/ibv",
+            "misc/mlx5",
+            "transport/gdaki",
+            "ibvwrap",
+            "ibvsymbols",
+            "ib_plugin",
+            "p2p_plugin",
+        ),
         "RDMA",
         "test the pair of hosts with ib_write_bw; check ports, GID index and rdma-core of both; to be sure that "
         "RDMA is at fault run once with NCCL_IB_DISABLE=1",

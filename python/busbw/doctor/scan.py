@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from busbw.doctor import benign, locales
+from busbw.doctor import benign, life, locales
 from busbw.doctor.signature import Signature
 from busbw.doctor.triggers import TriggerIndex
 from busbw.doctor.trouble import RULE, Trouble
@@ -36,37 +36,6 @@ _RANK = re.compile(
 _ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:[a-z]\w*\s+)?(?:-?\d{1,7}\s+)?[\d.]+")
 _TWICE = 1 << 40
 _DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
-_ALIVE = re.compile(
-    # Megatron sets its number to the right of eight columns.
-    r"\b(?:iteration|iter|step|epoch|global_step|batch)\b(?:\W{0,4}| {0,10})\d.{0,200}"
-    r"(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b"
-    r"|\bloss'?: ?[\d.]+.{0,120}'epoch': [\d.]+|^# Avg bus bandwidth"
-    r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200",
-    re.IGNORECASE,
-)
-"""What a job prints that goes on."""
-_ENDED = re.compile(
-    r"training (?:finished|completed?)\b|Trainer\.fit. stopped: .max_|'train_runtime': \d|\[after training is done\]"
-    r"|\"run_stop\".{0,300}\"success\"|^\W{0,3}End of Tests\.|\bjob \S{1,80} succeeded\b"
-    r"|\b(?:job|run|benchmark|workload|training)(?: has| was)? (?:completed|finished) successfully\b",
-    re.IGNORECASE,
-)
-"""What a job prints that ended as it should."""
-_THROWN = re.compile(r"[a-z](?:Error|Exception): ")
-"""What ended at a step names the step too, and is no sign of life."""
-_ALIVE_WORDS = (
-    "loss",
-    "tim",
-    "throughput",
-    "tflops",
-    "samples",
-    "training",
-    "avg bus",
-    "trainer.fit",
-    " 200",
-    "end of tests",
-    "succe",
-)
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
 
 
@@ -81,37 +50,13 @@ class Hit:
     groups: dict[tuple[tuple[str, str], ...], None] = field(default_factory=dict)
 
 
-_START = re.compile(
-    r"NCCL version \d|\busing nccl==|Init torch distributed begin|Bootstrap *: *Using|initializing torch distributed"
-    r"|CustomAllreduce is disabled because this process group spans|Initializing distributed: GLOBAL_RANK"
-    r"|[Ww]aiting in store based barrier|Added key: store_based_barrier|NCCL INFO Using network|Backend: nccl"
-    r"|distributed_init_method=|is assigned as DP rank|process group (?:init|started)|init_process_group"
-    r"|distributed init \(rank|Initializing TorchBackend|compiling and loading fused kernels"
-    r"|All distributed processes registered",
-    re.IGNORECASE,
-)
-"""What a job prints while its ranks look for each other, after which it waits."""
-_ON = re.compile(
-    r"\b(?:took|complet\w+|finished|done|ready|loaded|loading|success\w*|passed|pass|running on|saved"
-    r"|results?|it/s|s/it|100%|fired up|training|epoch|step)\b",
-    re.IGNORECASE,
-)
-"""What tells that they found each other."""
-_RETURNED = re.compile(r"NCCL INFO (?:\S{1,80}/)?(?:init|group|enqueue)\.cc:\d{1,6} -> [1-9]\b")
-"""Where NCCL tells on which way an error comes back to its caller: from here on the program has it."""
-_CLOSED = re.compile(
-    r"ChildFailedError|Sending process \d+ closing signal|exit(?:s|ed) with return code = -?[1-9]"
-    r"|slurmstepd: error: \*\*\* |srun: error: \S{1,80} tasks? \S{1,60} (?:Exited|Out Of|Killed|Term|Seg|Abort|Bus)"
-    r"|(?:^|\W)F\d{4} \d\d:\d\d:\d\d\.\d"
-    r"|noticed that process rank \d+|MPI_ABORT was invoked|Primary job +terminated|terminate called (?:after|without)"
-    r"|ray\.exceptions\.(?:Actor|Worker|OutOfMemory|NodeDied)|EngineDeadError|SIGKILL\) received by PID"
-)
-"""What is said of a job whose processes end."""
-_AGAIN = re.compile(r"[Rr]endezvous'ing|[Ss]tarting (?:elastic|worker)|[Rr]estarting |[Rr]esum(?:ed|ing) ")
 _LAST_ERROR = "Last error:"
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
 """A line of a traceback before its last, which names the exception."""
+_IN_FRAME = re.compile(r'File "[^"]{1,400}", line \d{1,7}, in ')
+_SOURCE = re.compile(r"(?:^|[\]:)]) {4,40}\S")
+"""How the line of source below a frame of Python stands: what it would do is no event."""
 _NO_SENTENCE = re.compile(
     r"\W*$|.{0,4}$|Traceback|\W*File \"|Exception raised|.*NCCL INFO|.*Last error|frame #|.{0,4}run with"
 )
@@ -188,6 +133,8 @@ class Scanning:
         self.thrown = (0, "")
         self.frame = 0
         """The last line of the open traceback; 0 without one."""
+        self.framed = False
+        """Whether the line before was a frame of Python, below which its source stands."""
         self.start_shapes: set[bytes] = set()
         self.hit = 0
         """The last line of which a signature spoke."""
@@ -233,7 +180,8 @@ class Scanning:
             _count_table(line, kinds)
         key = line.encode("utf-8", "replace").translate(None, DIGITS)
         known = self.shapes.get(key)
-        if known != () or self.ignored:
+        source = self._is_source(line)
+        if not source and (known != () or self.ignored):
             self._look_at(line, number, key, known)
         within = self._follow_traceback(line, number)
         if key in self.closing_shapes:
@@ -245,9 +193,13 @@ class Scanning:
         if self.trouble.boxed or RULE in line:
             self.trouble.ruled(line, number, known=self.hit == number)
             return False
-        return (
-            not within and not self.ignored and self.shapes.get(key) == () and "#" not in line and not _ROW.search(line)
-        )
+        told = within or source or self.framed or self.ignored
+        return not told and self.shapes.get(key) == () and "#" not in line and not _ROW.search(line)
+
+    def _is_source(self, line: str) -> bool:
+        """Whether the line is the source below a frame of Python."""
+        below, self.framed = self.framed, "File " in line and _IN_FRAME.search(line) is not None
+        return below and not self.framed and _SOURCE.search(line) is not None
 
     def _plain(self, raw: str, at: int, number: int) -> bool:
         """Whether a line of NCCL's is one of those that every healthy run says."""
@@ -257,7 +209,7 @@ class Scanning:
             elif " COMPLETE" in raw:  # the end of a communicator: its ranks had found each other
                 self.began = (0, "")
             return True
-        if " -> " in raw and _RETURNED.search(raw, at):
+        if " -> " in raw and life.RETURNED.search(raw, at):
             self._close()
         return False
 
@@ -322,21 +274,21 @@ class Scanning:
         if benign.is_echo(line) or any(each.search(line) for each in harmless):
             self.ignored = benign.opens_ignored(line)
             return ()
-        if _CLOSED.search(line) and len(self.closing_shapes) < MAX_SHAPES:
+        if life.CLOSED.search(line) and len(self.closing_shapes) < MAX_SHAPES:
             self.closing_shapes.add(key)
-        elif _AGAIN.search(line):
+        elif life.AGAIN.search(line):
             self.closed = None
-        if _START.search(line) and len(self.start_shapes) < MAX_SHAPES:
+        if life.START.search(line) and len(self.start_shapes) < MAX_SHAPES:
             self.start_shapes.add(key)
-        elif self.began[0] and _ON.search(line):
+        elif self.began[0] and life.ON.search(line):
             self.began = (0, "")
         found = tuple(self.signatures[each] for each in numbers if each < mine)
         _count_kind(line, self.kinds)
-        if any(word in lowered for word in _ALIVE_WORDS):
-            if _ENDED.search(line):
+        if any(word in lowered for word in life.ALIVE_WORDS):
+            if life.ENDED.search(line):
                 self.alive = self.ended = number
                 self.kinds["steps"] += 1
-            elif _ALIVE.search(line) and not _THROWN.search(line):
+            elif life.ALIVE.search(line) and not life.THROWN.search(line):
                 self.alive = number
                 self.kinds["steps"] += 1
         if not found:

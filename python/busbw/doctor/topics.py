@@ -16,7 +16,7 @@ MAX_TITLE = 160
 MAX_LOOK = 600
 _DULL = re.compile(
     r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
-    r"|(?<!NCCL)(?:^|\W)(?:WARN|INFO)\W",
+    r"|(?<!NCCL)(?:^|[^\w<])(?:WARN|INFO)\W",
     re.IGNORECASE,
 )
 """Lines with a word of an error that tell of none: counters, choices, what a level calls less than an error."""
@@ -25,6 +25,7 @@ _DULL = re.compile(
 _TOPICS = tuple(
     (re.compile(words, re.IGNORECASE), name)
     for words, name in (
+        (r"FaultCode: NHC|\bnhc\b|\bdcgm|\bnvvs\b|^ERROR: check_\w+:", "health-check"),
         (r"\bimex\b|compute-?domain", "imex"),
         (r"fabric-?manager|nv-fabricmanager|\bnvlsm\b|\bfabric state\b|FABRIC_MANAGER", "fabric-manager"),
         (r"nvswitch|\bsxid\b", "nvswitch-error"),
@@ -37,17 +38,38 @@ _TOPICS = tuple(
         (r"\bpcie\b|\baer\b|pcieport", "pcie-errors"),
         (r"\bxid\b", "gpu-error-other"),
         (r"\bMCE\b|machine check|\bEDAC\b", "machine-check"),
-        (r"nvidia-container|\bcdi\b|enroot|pyxis|\brunc\b|containerd|oci runtime", "container-start"),
+        (
+            r"^\[ERROR\] (?![A-Z_]+\()|level=\W?(?:error|fatal)\W{1,3}msg=|nvidia-container|\bcdi\b|enroot|pyxis"
+            r"|\brunc\b|containerd|oci runtime",
+            "container-start",
+        ),
         (r"nvshmem|ibgda", "nvshmem-init"),
         (r"symmetric_?mem|symm_mem", "window-mismatch"),
-        (r"\bnixl|mooncake|lmcache", "kv-transfer"),
+        (
+            r"\bnixl|mooncake|lmcache|\] ?(?:TransferEngine|HandShake\w*|\w{2,12}Transport|(?:Client|Server)Session): "
+            r"|\b\w{0,20}(?:transport|endpoint|context|metadata|worker_pool|backend|agent|engine_impl)\w{0,16}"
+            r"\.(?:cpp|h):\d{1,6}\]",
+            "kv-transfer",
+        ),
         (r"cannot open shared object", "library-not-found"),
+        (r"libfabric:\S{0,40}:cxi:|\bcxi[pl]?_|slingshot", "slingshot"),
+        (
+            r"libfabric:\S{0,40}:(?:verbs|tcp|rxm|rxd|shm|sm2|sockets|udp|net|psm\w?|opx|lnx|hook\w*|core):",
+            "mpi-network",
+        ),
         (r"libfabric|\befa\b|net/ofi|\bfi_[a-z]+", "efa-error"),
+        (r"gdrcopy|gdrdrv|gdrapi|\bgdr_\w+", "gdrcopy"),
         (r"\bsharp\w*\b|collnet", "sharp"),
-        (r"mlx5|infiniband|\bibv_|\brdma\b|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b", "ibv-call-failed"),
+        (
+            r"mlx5|infiniband|\bibv_|\brdma|rdma\b|registerrdma|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b|\bU?MADs?\b|\bCQE?\b|\bSRQ\b|\bMR\b"
+            r"|mcast group|run_iter|IB (?:device|connection)",
+            "ibv-call-failed",
+        ),
         (r"nvrm|nvidia (?:driver|module)|nvidia\.ko|libcuda", "driver-not-loaded"),
         (r"amdgpu|\brocm\b|\bkfd\b|\bhsa_", "amd-gpu-error"),
         (r"/dev/shm|shared memory", "shm-full"),
+        (r"hcoll|\bLOG_CAT_", "mpi-other"),
+        (r"\bfilelock\b|file lock", "file-system"),
         (r"out of memory|\boom\b|cannot allocate|bad_alloc", "host-memory"),
         (r"no space left|quota|disk full", "disk-full"),
         (
@@ -63,7 +85,11 @@ _TOPICS = tuple(
         (r"name or service|resolve (?:host|address)|getaddrinfo|gai error", "dns"),
         (r"host key|\bssh\b|publickey", "ssh-launch"),
         (r"slurm|\bsrun\b|sbatch", "slurm-error"),
-        (r"kubelet|\bpods?\b|scheduler-plugins|\bjobset\b|mpijob|pytorchjob", "kubernetes-event"),
+        (
+            r"^[EF]\d{4} \d\d:.{0,30}\b\w{1,60}\.go:\d{1,6}\]|kubelet|\bpods?\b|scheduler-plugins|\bjobset\b|mpijob"
+            r"|pytorchjob",
+            "kubernetes-event",
+        ),
         (r"rendezvous|\brdzv|\betcd\b", "rendezvous-timeout"),
         (r"tcpstore|\bc10d\b.{0,60}store", "store-lost"),
         (r"\bgloo\b", "gloo-error"),
@@ -71,7 +97,7 @@ _TOPICS = tuple(
         (r"^MPI says: ", "mpi-launch"),
         (
             r"\bucx\b|\buct_|\bucp_|\bmca_\w+|\bompi|open mpi|\bmpi_\w|\bprted?\b|\borted?\b|hydra_|mpiexec|mpirun"
-            r"|hcoll|\bLOG_CAT_|\bcoll_\w+\.c\b|\bjsm\b|\bjsrun\b",
+            r"|\bcoll_\w+\.c\b|\bjsm\b|\bjsrun\b",
             "mpi-other",
         ),
         (r"connection refused", "connection-refused"),
@@ -105,7 +131,7 @@ def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | Non
         return None
     nearest = min(found, key=lambda each: each.stage)
     # What only says that something ended does not stand before what ended it.
-    return replace(nearest, severity=Severity.ERROR) if loud else nearest
+    return replace(nearest, severity=Severity.ERROR, stage=min(nearest.stage, Stage.PROGRAM)) if loud else nearest
 
 
 _EMPTY = frozenset({"killed-by-launcher", "process-crashed", "job-cancelled"})
@@ -135,7 +161,7 @@ _STAMP = re.compile(r"\b(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?!\d)")
 
 _OF_ENDS = re.compile(
     r"exit(?:ed|code| ?code| status)|non-zero|\.\w{1,4} FAILED\W*$|terminat|\bsignals?\b|kill|abort|shut|\bstop"
-    r"|elastic/|root cause|failures?:\W*$",
+    r"|elastic/|container failed|root cause|failures?:\W*$",
     re.IGNORECASE,
 )
 """Lines of those who end a job's other processes, or report that one ended."""

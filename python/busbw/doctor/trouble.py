@@ -16,7 +16,7 @@ _ERROR = re.compile(
     r"|timeout (?:expired|exceeded|reached|while|waiting|after|error)|unreachable"
     r"|lost|corrupt(?:ed)?|degraded|mismatch(?:ed)?|unhealthy|did not (?:get|receive|respond|answer|start|finish|join)"
     r"|(?:is|are|got|seems?|appears?) stuck|deadlock(?:ed)?|(?:has|have|is) expired|unrecognized|not respond(?:ing)?)\b"
-    r"|[a-z](?:Error|Exception|Failure)\b",
+    r"|[a-z](?:Error|Exception|Failure)(?:_\w{1,60})?\b",
     re.IGNORECASE,
 )
 _CODE = r"^\s*(?:\d+: +)?[A-Za-z_][\w.]{0,80} = [A-Za-z_][\w.]{0,80}\("
@@ -48,6 +48,12 @@ _ODD_WORDS = (
         "interrupted",
     ),
 )
+_LEVEL = re.compile(
+    r"^ERR(?:OR)?: |^\W{0,3}(?:\[\w{1,20}\]: ?)?[EF]\d{4} \d\d:\d\d:\d\d\.\d"
+    r"|\bUCX  (?:ERROR|FATAL)|\blevel=\W?(?:error|fatal)|\[(?:ERROR|FATAL|CRITICAL)\]|<(?:err|crit|alert|emerg)> "
+    r"|\"(?:level|severity)\": ?\"(?i:error|err|fatal|critical|alert|emergency)\""
+)
+"""Who writes says that it is an error, whatever the words."""
 _CALM = re.compile(
     r"\b(?:no|0|none|without|ignor\w*|avoid\w*|in case|if) \S{0,20} ?(?:conflict|error|missing|duplicate|crash|hang)"
     r"|^\W{0,12}0 [a-z]|^nvidia-smi says |" + _CODE + r"|debug|warning|deprecat"
@@ -70,6 +76,7 @@ _TROUBLE = re.compile(
     re.IGNORECASE,
 )
 _MAX_BOX = 30
+_MAX_LEVEL = 400
 
 
 class Trouble:
@@ -87,10 +94,17 @@ class Trouble:
             return
         lowered = line.lower()
         if "NCCL WARN" in line or (
-            any(word in lowered for word in _ERROR_WORDS) and _ERROR.search(line) and not _NO_ERROR.search(line)
+            (
+                (any(word in lowered for word in _ERROR_WORDS) and _ERROR.search(line))
+                or _LEVEL.search(line[:_MAX_LEVEL]) is not None
+            )
+            and not _NO_ERROR.search(line)
         ):
             self.strange.append((number, line.strip()))
-        elif len(self.odd) < MAX_STRANGE and any(word in lowered for word in _ODD_WORDS) and not _CALM.search(line):
+        elif len(self.odd) < MAX_STRANGE and (
+            ("libfabric:" in line and "<warn>" in line)
+            or (any(word in lowered for word in _ODD_WORDS) and not _CALM.search(line))
+        ):
             self.odd.append((number, line.strip()))
 
     @property

@@ -13,6 +13,8 @@ from busbw.doctor.scan import Scan
 from busbw.expect.expectation import judged, why_not_judged
 from busbw.machine.nccl.log_model import NcclLog
 
+MAX_NOTES = 5
+
 
 class Outcome(Enum):
     """The word of the doctor; its number is the exit code."""
@@ -107,6 +109,9 @@ def _unread(facts: Facts) -> Iterator[str]:
         yield "this machine: no GPU was found: neither NVML (pip install nvidia-ml-py) nor nvidia-smi answered"
     elif facts.snapshot.machine is not None and no_gpus:
         yield f"{facts.snapshot.source}: no GPU is in it, so nothing of links, clocks and memory could be judged"
+    yield from facts.snapshot.notes[:MAX_NOTES]
+    if len(facts.snapshot.notes) > MAX_NOTES:
+        yield f"{len(facts.snapshot.notes) - MAX_NOTES} further files of this kind"
 
 
 def _unread_log(log: NcclLog, scan: Scan) -> Iterator[str]:
@@ -128,6 +133,8 @@ def _unread_log(log: NcclLog, scan: Scan) -> Iterator[str]:
         yield f"{log.source}: the table's end: it was cut off, or the size after its last row never came back"
     for line, text in scan.strange[: 0 if scan.hits else 2]:
         yield f"{log.source}:{line} speaks of an error that no signature knows: {clean(text)[:120]}"
+    for line, text in scan.odd[: 0 if scan.hits or scan.strange or scan.alive else 2]:
+        yield f"{log.source}:{line} may speak of trouble: {clean(text)[:120]}"
     for each in log.communicators:
         if each.ranks and each.nranks and len(each.ranks) < each.nranks:
             yield f"{log.source}: {len(each.ranks)} of {each.nranks} ranks of communicator {each.id} are in it"

@@ -13,7 +13,7 @@ from busbw.machine.topology.model import SWITCH, Machine, Nic, PathType
 from busbw.machine.topology.names import is_amd, product
 from busbw.machine.topology.rates import nccl_nvlink_GBps, pcie_GBps
 
-_PCIE_OF_SM = {60: 3, 70: 3, 75: 3, 80: 4, 86: 4, 89: 4, 90: 5, 100: 6, 103: 6, 120: 5}
+_PCIE_OF_SM = {60: 3, 70: 3, 75: 3, 80: 4, 86: 4, 89: 4, 90: 5, 100: 6, 103: 6, 120: 5, 121: 5}
 """PCIe generation of GPUs of a compute capability. Source: NVIDIA's data sheets."""
 
 _EFA = re.compile(r"rdmap\d+s\d+$|efa_")

@@ -158,3 +158,17 @@ def test_a_folder_stands_for_its_files(tmp_path: Path, capsys: pytest.CaptureFix
     (folder / "b.log").write_text("NVRM: Xid (PCI:0000:03:00): 79, GPU has fallen off the bus.\n")
     assert main(["doctor", str(folder)]) == 1
     assert "gpu-off-bus" in capsys.readouterr().out
+
+
+def test_what_is_unfit_in_a_folder_is_passed_over_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "core.7").write_bytes(b"\x7fELF\0\1\2\3")
+    assert main(["doctor", str(folder)]) == 2
+    assert "none of the files" in capsys.readouterr().err
+    (folder / "a.log").write_text("NVRM: Xid (PCI:0000:03:00): 79, GPU has fallen off the bus.\n")
+    (folder / "topo.txt").write_text("\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\t\n")
+    assert main(["doctor", str(folder)]) == 1
+    said = "".join(capsys.readouterr().out.split())
+    assert "gpu-off-bus" in said and "core.7isnotext" in said and "topo.txt:3" in said
+    assert main(["doctor", str(folder / "core.7")]) == 2, "what is named one by one has to be fit"

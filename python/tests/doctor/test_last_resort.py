@@ -12,6 +12,36 @@ from busbw.doctor.topics import STUCK, UNKNOWN
 from .test_corpus import loud
 
 
+def test_a_line_that_may_speak_of_trouble_is_shown_as_unseen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("the flux is not available\n")
+    assert main(["doctor", "--log", str(path)]) == 3
+    assert "job.log:1mayspeakoftrouble:theflux" in "".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("E1101 10:10:10.000001 4711 tcp_transport_flux.h:7] flux is odd", "kv-transfer"),
+        ("E1101 10:10:10.000001       1 flux.go:7] no flux was found", "kubernetes-event"),
+        ('time="2026-11-01T10:10:10Z" level=error msg="flux: 7"', "container-start"),
+        ("[ERROR] Could not find the flux", "container-start"),
+        ("ERROR: check_flux: flux is 7. FaultCode: NHC2001", "health-check"),
+        ("pynvml.NVMLError_Flux: Flux", UNKNOWN),
+        ('x-7 {"level":"error","ts":"2026-11-01","msg":"flux"}', UNKNOWN),
+    ],
+)
+def test_who_writes_an_unknown_error_is_told_by_its_form(line: str, name: str, tmp_path: Path) -> None:
+    assert [each.name for each in loud(line + "\n", tmp_path)] == [name]
+
+
+def test_the_first_unknown_error_stands_before_the_crash_that_follows(tmp_path: Path) -> None:
+    text = "[app][error] flux failed! size:7\nFatal Python error: Aborted\n"
+    assert [each.name for each in loud(text, tmp_path)] == [UNKNOWN, "process-crashed"]
+
+
 @pytest.mark.parametrize(
     ("place", "about", "cure"),
     [

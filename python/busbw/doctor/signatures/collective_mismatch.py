@@ -26,7 +26,6 @@ SIGNATURE = Signature(
         r"SIZE_OR_SYNTAX_MISMATCH",
         r"joined but didn't finish collective",
         r"didn't join collective",
-        r"verify_params_across_processes",
         r"appears not to match sizes of",
     ),
     explains=("watchdog-timeout",),

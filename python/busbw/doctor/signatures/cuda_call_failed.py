@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="a call of CUDA failed: {what}",
     patterns=(
+        r"(?P<what>(?:CUDART? error|CUDA error)\b.{0,40}invalid (?:resource handle|argument))",
         r"\(error code (?P<what>[\w -]{4,60})\)",
         r"HIP failure (?:\d+ )?'(?P<what>[^']{2,80})",
         r"HIP error: (?P<what>[\w -]{4,80})",
@@ -24,6 +25,7 @@ SIGNATURE = Signature(
         r"failed to restore CUDA stream capture mode: (?P<what>.{3,60})",
         r"NCCL WARN (?P<what>Retrieve CUDA.{3,40})",
     ),
+    explains=("nccl-error",),
     confirm="`dmesg | grep -i xid` on that host; CUDA_LAUNCH_BLOCKING=1; dcgmi diag -r 2",
     cure=(
         "an earlier error of a kernel shows up here too: look at the first error of that rank; "

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the NVIDIA kernel module and the driver's libraries are of different versions",
     patterns=(
+        r"NVML/RM version mismatch|LibRmVersionMismatch|LIB_RM_VERSION_MISMATCH",
         r"Driver/library version mismatch",
         r"system has unsupported display driver / cuda driver combination",
         r"Cuda failure 803\b",

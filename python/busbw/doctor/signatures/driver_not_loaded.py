@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the NVIDIA driver is not loaded or cannot start a GPU on this host",
     patterns=(
+        r"\bERROR_DRIVER_NOT_LOADED|NVML_ERROR_DRIVER_NOT_LOADED",
         r"Failed to query NVIDIA devices",
         r"is not supported by the NVIDIA \S+ driver release",
         r"requires use of the NVIDIA open kernel modules",

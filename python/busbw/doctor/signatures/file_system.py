@@ -13,7 +13,8 @@ SIGNATURE = Signature(
         r"Stale file handle",
         r"Transport endpoint is not connected",
         r"Read-only file system",
-        r"Input/output error",
+        r"(?:\[Errno 5\]|\bEIO\b|OSError|IOError|\b(?:read|write|open|stat|load|copy|cp|ls|cat|dd|mv)\w*\b|'"
+        r"|/\S{3,200}).{0,80}Input/output error",
         r"nfs: server .{0,60}not responding, timed out",
         r"(?:beegfs|wekafs\w*)\b.{0,120}(?:[Cc]ommunication error|unresponsive|not respond|timed out)",
         r"has been expelled from the cluster|Reason: SGPanic",

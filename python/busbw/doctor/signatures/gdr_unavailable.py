@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title=("NICs cannot reach GPU memory (GPU Direct RDMA): nvidia_peermem is not loaded and DMA-BUF is not available"),
     patterns=(
+        r"^\W{0,3}ERRNO: Bad address",
         r"neither nv_peer_mem.{0,60}detected",
         r"GDR is not enabled",
         r"requires DMABUF support",

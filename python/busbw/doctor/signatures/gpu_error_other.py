@@ -21,6 +21,7 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="the driver reports Xid {xid} of a GPU",
     patterns=(
+        r"CorruptedInforom|CORRUPTED_INFOROM",
         r"(?:GPU Recovery Action|Reset Required) *: *(?:Reset|Yes|Drain|Reboot)",
         r"infoROM is corrupted",
         *other_patterns(),

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the GPU takes no further process: exclusive compute mode, or another job holds it",
     patterns=(
+        r"NVMLError_InUse|NVML_ERROR_IN_USE",
         r"Compute Mode {2,}: Prohibited",
         r"CUDA-capable device\(s\) is/are busy or unavailable",
         r"Cuda failure 46\b",

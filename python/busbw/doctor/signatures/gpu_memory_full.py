@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="a GPU's memory is full",
     patterns=(
+        r"NVML_SUCCESS == r.{0,20}INTERNAL ASSERT FAILED",
         r"RESOURCE_EXHAUSTED: Out of memory",
         r"ran out of memory trying to allocate",
         r"Free memory on device .{0,80}is less than desired",
@@ -28,6 +29,7 @@ SIGNATURE = Signature(
         r"cudaErrorMemoryAllocation",
         r"HSA_STATUS_ERROR_OUT_OF_RESOURCES",
     ),
+    unless=("on host:", "cudahostalloc", "cudamallochost", "cudahostregister"),
     explains=(
         "nvls-multicast",
         "gpu-exception",

@@ -2,7 +2,7 @@
 
 from busbw.doctor.finding import Severity
 from busbw.doctor.signature import Signature, Stage
-from busbw.doctor.xids import HARMLESS, patterns
+from busbw.doctor.xids import HARMLESS, HARMLESS_SXIDS, patterns
 
 SIGNATURE = Signature(
     name="harmless-warning",
@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     title="a warning that costs nothing",
     patterns=(
         *patterns(HARMLESS),
+        rf"SXid.{{0,60}}?\): (?:{HARMLESS_SXIDS})\b",
         r"RCCL version *:",
         r"lacks GPU P2P capability",
         r"Missing .HSA_FORCE_FINE_GRAIN_PCIE",

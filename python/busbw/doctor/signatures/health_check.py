@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="a check of the node's health failed: {what}",
     patterns=(
+        r"(?P<what>(?:NVMLError_|NVML_ERROR_)(?:InsufficientPower|IrqIssue|INSUFFICIENT_POWER|IRQ_ISSUE|Timeout|TIMEOUT)\b.{0,60})",
         r"Health check failed: +(?P<what>.{5,140})",
         # The tables of `dcgmi diag`.
         r"\| (?P<what>(?:PCIe|NVLink|NVBandwidth|Memory|Memtest|Diagnostic|SM Stress|Targeted \w+|Pulse Test|EUD"

@@ -7,6 +7,10 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="the host ran out of memory: a process was killed or could not allocate",
     patterns=(
+        r"cuda(?:HostAlloc|MallocHost|HostRegister)\b.{0,80}out of memory",
+        r"pinned memory.{0,60}(?:out of memory|fail)",
+        r"\bon host: CUDA_ERROR_OUT_OF_MEMORY",
+        r"(?:could not|[Uu]nable to|[Ff]ailed to|[Cc]annot) alloc\w* (?:pinned )?host memory",
         r"(?:Process|PID|process) \d+ got signal: 9\b",
         r"no killable processes|deadlocked on memory|System OOM encountered",
         r"oomd\S{0,20}: Killed|due to memory pressure for",

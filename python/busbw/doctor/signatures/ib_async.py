@@ -35,7 +35,7 @@ SIGNATURE = Signature(
         r"mlx5_core.{0,80}(?:health|fatal|poll_health|assert_exit|internal error|command.{0,20}timed? ?out)",
         r"mlx5_core.{0,60}(?:load_one|handle_hca_cap|init_one|probe)\b.{0,60}(?:fail|error)",
         r"mlx5_core: probe of \S+ failed",
-        r"mlx5_poll_one.{0,60}(?:error cqe|syndrome)",
+        r"mlx5_poll_one.{0,60}error cqe",
     ),
     unless=(
         "non-fatal",

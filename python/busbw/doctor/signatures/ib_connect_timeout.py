@@ -12,7 +12,7 @@ SIGNATURE = Signature(
         r"ibv_modify_qp failed with.{0,20}(?:110\b|Connection timed out)",
         r"modify_qp.{0,60}(?:timed out|errno 110|No route|Network is unreachable|errno 113|errno 101)",
         r"ibv_create_ah.{0,60}(?:fail|timed out)",
-        r"modify QP.{0,20} to RT[RS]\b.{0,60}(?:timed out|errno:? 110|unreachable|No route)",
+        r"modify(?:ing)? QP.{0,20} to RT[RS]\b.{0,60}(?:timed out|errno:? 110|unreachable|No route)",
         r"RDMA_CM_EVENT_(?:ADDR_ERROR|ROUTE_ERROR|CONNECT_ERROR|UNREACHABLE|ADDR_CHANGE|TIMEWAIT_EXIT)",
         r"\brdma_(?:resolve_\w+|connect|bind_addr|accept)\w*\b.{0,60}(?:No such|fail|error|timed out|annot)",
         r"modify_qp to RT[RS].{0,60}timed out",

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title=("the RDMA devices cannot be opened: /dev/infiniband, its rights or its driver are missing"),
     patterns=(
+        r"^\W{0,3}Failed to open device\W{0,3}$",
         r"Rank \d+ on \S+ could not open \S+ \(",
         r"channels on the extra devices of other ranks have no peer",
         r"No matched device found",

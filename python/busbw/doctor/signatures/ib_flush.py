@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="an RDMA connection went down with an earlier error (work requests were flushed)",
     patterns=(
+        r"(?<!vendor )syndrome 0x5\b",
         r"Got completion.{0,80}(?:status|error)[= ]\(?5\b",
         r"WR_FLUSH_ERR",
         r"Work Request Flushed",

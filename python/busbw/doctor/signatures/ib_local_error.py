@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         "between ranks, or GPU memory registration is broken"
     ),
     patterns=(
+        r"(?<!vendor )syndrome 0x[124]\b",
         r"Got completion.{0,80}(?:status|error)[= ]\(?(?:1|2|4)\b",
         r"IBV_WC_LOC_(?:LEN|PROT|QP_OP)_ERR",
         r"LOC_(?:LEN|PROT)_ERR",

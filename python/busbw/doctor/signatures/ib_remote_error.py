@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         "registration or PCIe of the peer"
     ),
     patterns=(
+        r"(?<!vendor )synd(?:rome)? 0x1[234]\b",
         r"Got completion.{0,80}(?:status|error)[= ]\(?(?:9|10|11)\b",
         r"IBV_WC_REM_\w+_ERR",
         r"remote (?:access|invalid request|operation) error",

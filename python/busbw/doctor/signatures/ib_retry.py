@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title=("RDMA packets get no answer from the other node (retry exceeded): fabric, routing, GID or a dead peer"),
     patterns=(
+        r"(?<!vendor )synd(?:rome)? 0x15\b",
         r"Fatal error\. Detected \d+ failed devices",
         r"transport retry count\w* exceeded",
         r"Got completion.{0,80}(?:status|error)[= ]\(?12\b",

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title=("the receiving node does not take messages (receiver not ready): its process is stuck or gone"),
     patterns=(
+        r"(?<!vendor )synd(?:rome)? 0x16\b",
         r"Got completion.{0,80}(?:status|error)[= ]\(?13\b",
         r"RNR_RETRY_EXC_ERR",
         r"RNR retry counter exceeded",

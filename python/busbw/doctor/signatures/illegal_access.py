@@ -24,6 +24,7 @@ SIGNATURE = Signature(
         r"operation not supported on global/shared address space|hardware stack error"
         r"|the launch timed out and was terminated",
     ),
+    unless=("to enable device-side",),
     explains=("gpu-exception",),
     confirm=("CUDA_LAUNCH_BLOCKING=1, or compute-sanitizer, on the rank that fails first; dmesg for Xid 31 or 13"),
     cure=(

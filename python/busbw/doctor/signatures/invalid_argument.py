@@ -14,8 +14,6 @@ SIGNATURE = Signature(
         r"(?P<what>\w+ argument is NULL)",
         r"(?P<what>invalid (?:root|reduction operation|type) -?\d+)",
         r"(?P<what>reduction operation \d+ unknown)",
-        r"(?P<what>Cuda failure (?:1 )?'invalid argument')",
-        r"(?P<what>invalid resource handle)",
         r"(?P<what>Invalid config \w+)",
         r"(?P<what>\w+ argument (?:must be|not) initialized)",
         r"(?P<what>peer -?\d+ is not within valid range)",
@@ -24,7 +22,6 @@ SIGNATURE = Signature(
         r"(?P<what>Expected all tensors to be on the same device)",
         r"(?P<what>No backend type associated with device type cpu)",
         r"(?P<what>Invalid scalar type)",
-        r"(?P<what>CUDA error: invalid argument)",
         r"NCCL WARN.{0,20}(?P<what>ncclCommGrow: .{5,80})",
         r"(?P<what>Invali[dg] (?:arguments comm|config graphUsageMode|handle 0x|argument (?:comm|desc)).{0,60})",
         r"(?P<what>(?:i|I)nvalid device count.{0,30})",
@@ -39,8 +36,7 @@ SIGNATURE = Signature(
     confirm="NCCL_DEBUG=INFO and NCCL_CHECK_POINTERS=1: the line before the error names the argument",
     cure=(
         "use contiguous CUDA tensors on the rank's own device (torch.cuda.set_device), valid root, "
-        "op and type, counts alike on all ranks; `invalid argument` inside NCCL 2.23 to 2.25 in "
-        "containers: NCCL_CUMEM_HOST_ENABLE=0 or NCCL_CUMEM_ENABLE=0"
+        "op and type, counts alike on all ranks"
     ),
     source="NCCL src/misc/argcheck.cc, src/init.cc",
 )

@@ -7,9 +7,11 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="the limit on locked memory (memlock) is too low for RDMA",
     patterns=(
+        r"(?:regist\w+|memory_region|MemoryRegion|reg_mr)\b.{0,120}(?:Cannot allocate memory|code: 12,)",
+        r"Cannot allocate memory\W{1,3}Failed to create qp",
         r"memlock limits? (?:are|is) (?:set )?too low",
         r"only allow registering part of your physical memory",
-        r"ibv_(?:reg|create|alloc)_\w+ failed.{0,40}(?:Cannot allocate memory|errno 12\b)",
+        r"ibv_(?:reg|create|alloc)_\w+(?:\([^)]{0,120}\))? failed.{0,40}(?:Cannot allocate memory|errno 12\b)",
         r"RLIMIT_MEMLOCK(?! ?[:=] ?unlimited).{0,60}(?:\b\d{1,8}\b|low|small|exceed|raise"
         r"|insufficient|(?<!un)limit|fail)",
         r"[Ff]ailed to register memory.{0,80}(?:Cannot allocate memory|\[12\])",

@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         r"Test CUDA failure .{0,60}'(?P<what>[^']{3,60})",
         r"(?P<what>invalid usage)",
         r"(?P<what>communicator was aborted(?!.{0,200}(?:watchdog|timeout))|Process group has been aborted)",
+        r"\bnccl[A-Z]\w+ failed: (?P<what>[\w ]{5,60})",
         r"NCCL operation (?P<what>\w+).{0,80}failed",
         r"NCCL error\b.{0,120}\b(?:value|code|status)\W{1,3}(?P<what>\d)\b",
     ),

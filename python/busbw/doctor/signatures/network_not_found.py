@@ -7,17 +7,13 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title=("the network that NCCL_NET or the communicator asks for is not available: its plugin was not loaded"),
     patterns=(
-        r"\brxdm\b.{0,120}(?:fail|error|refused)",
-        r"(?:NET/GPUDirectTCPX|NET/FasTrak|TCPXO?).{0,160}(?:unable|failed|error|refused)",
         r"No network devices that support GDAKI",
-        r"\btcpx\w*\(?.{0,200}(?:timeout|failed|error)",
         r"NET/OFI.{0,120}(?:No eligible|could not find|Failed to init|Failing init|Unable to find)",
         r"Error: network (?!IB )\S{0,60} ?not found",
         r"Failed to initialize any NET plugin",
         r"aws-ofi-nccl.{0,80}(?:fail|error)",
         r"libfabric.{0,60}(?:fail|not found|No data available)",
         r"fi_getinfo.{0,60}(?:fail|No data|\(-61\))",
-        r"NET/(?:FasTrak|GPUDirectTCPX|TCPX\w*).{0,100}(?:fail|error|not found|unable)",
         # Where NCCL goes on without it, it is plugin-not-loaded.
         r"NET/Plugin.{0,60}(?:Could not find|Failed to load|dlopen|No plugin found).{0,40}"
         r"lib[nr]ccl-net-[\w.-]{1,80}\.so(?!.{0,160}Using internal)",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the driver's management library (NVML) cannot be used in this container",
     patterns=(
+        r"NVML_ERROR_(?:LIBRARY_NOT_FOUND|UNKNOWN|UNINITIALIZED|FUNCTION_NOT_FOUND)\b",
+        r"NVMLError_(?:LibraryNotFound|Unknown|Uninitialized|FunctionNotFound)\b",
         r"nvml\w+\(\w*\) failed",
         r"Failed to open libnvidia-ml\.so",
         r"nvmlInit\w*\(\) failed",

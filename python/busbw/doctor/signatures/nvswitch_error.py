@@ -1,14 +1,27 @@
 """Faults of an NVSwitch."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.xids import HARMLESS_SXIDS, told_of_switch
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """What the numbers mean, at most three of them."""
+    numbers = list(dict.fromkeys(each["sxid"] for each in groups if "sxid" in each))
+    said = ", ".join(map(told_of_switch, numbers[:3])) + (" ..." if len(numbers) > 3 else "")
+    return f"an NVSwitch reports {said or 'a fault'}"
+
 
 SIGNATURE = Signature(
     name="nvswitch-error",
     stage=Stage.HARDWARE,
     title="an NVSwitch reports a fault (SXid {sxid})",
     patterns=(
-        r"SXid.{0,60}?\): (?P<sxid>\d{4,6})",
-        r"NVSwitch.{0,60}(?:fatal|non-recoverable)",
+        rf"SXid.{{0,60}}?\): (?!(?:{HARMLESS_SXIDS})\b)(?P<sxid>\d{{4,6}})",
+        r"NVSwitch.{0,60}(?:(?<!non-)fatal|non-recoverable)",
     ),
     confirm="`dmesg | grep -i sxid`; nvidia-smi nvlink -s; systemctl status nvidia-fabricmanager",
     cure=(
@@ -16,4 +29,5 @@ SIGNATURE = Signature(
         "means a faulty board: have it replaced"
     ),
     source="the Fabric Manager user guide, chapter on SXid errors",
+    tell=tell,
 )

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.CRASH,
     title="a rank's process crashed ({how})",
     patterns=(
+        r"(?P<how>(?:free|malloc\w*|realloc|munmap_chunk|corrupted size)\W{0,4} ?"
+        r"(?:invalid|corrupted|unaligned|vs\.)[\w .,()!-]{3,60})",
         r"(?:process|worker|engine)\b.{0,40} is not healthy",
         r"\b(?:status|code)(?: of|:)? (?P<how>139|134|245|250|-11|-6)\b",
         r"(?:[Ww]orker|scheduler|[Ee]ngine)\b.{0,60}(?:died unexpectedly|is dead\b)",
@@ -40,7 +42,7 @@ SIGNATURE = Signature(
         r"exited on signal (?P<how>\d+)",
         r"(?P<how>core dumped)",
         r"Signal (?P<how>6 \(SIGABRT\)|7 \(SIGBUS\)|4 \(SIGILL\)|8 \(SIGFPE\))",
-        r"double free or corruption",
+        r"(?P<how>double free or corruption|stack smashing detected)",
         r"segfault at",
         r"Worker exit type: SYSTEM_ERROR",
         r"Worker unexpectedly exits",

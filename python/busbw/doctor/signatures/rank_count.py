@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title=("ranks disagree on their number or have the same rank: world size, rank or unique id is wrong on some"),
     patterns=(
+        r"mpiSize == \w|[Ww]orld ?size \(?\d+\)? (?:must|should|is not|does not|is less|is smaller).{0,60}",
         r"divisible by .{0,30}(?:tensor|pipeline|data|expert)[ _-](?:model[ _-])?parallel",
         r"Invalid world.?size",
         r"World size \(\d+\) is larger than the number of available GPUs",

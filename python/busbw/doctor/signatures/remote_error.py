@@ -10,7 +10,7 @@ SIGNATURE = Signature(
     patterns=(
         r"Accept failed: Bad file descriptor",
         r"Collective ops is aborted by",
-        r"HorovodInternalError|Horovod has been shut down",
+        r"HorovodInternalError(?!.{0,80}(?:nccl|cuda))|Horovod has been shut down",
         r"Socket closed",
         r"Couldn't read remote address|Failed to exchange data between (?:server|client)",
         r"RDMA_CM_EVENT_(?:DISCONNECTED|REJECTED)",

@@ -82,6 +82,7 @@ SIGNATURE = Signature(
     stage=Stage.EFFECT,
     title="a collective did not finish in its time: a rank did not join it, or the network stands still",
     patterns=(
+        r"Exception raised from (?:checkTimeout|ncclCommWatchdog)\b|WorkNCCL::checkTimeout\(",
         # Stacks of programs that stand still, as gdb, pstack and py-spy print them.
         r"^#\d{1,3} .{0,40}\b(?P<frame>nccl(?:CommInit|Socket|Group|AllReduce|AllGather|Broadcast|CommDestroy)\w*"
         r"|bootstrap(?:Init|AllGather|Barrier|Split|Recv|Send)\w*|c10d::\w+::(?:wait|barrier|synchronize)\w*)",

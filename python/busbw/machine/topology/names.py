@@ -27,6 +27,8 @@ _PRODUCTS: tuple[tuple[re.Pattern[str], Product], ...] = tuple(
         (r"\bA800\b", Product(80, 8)),
         (r"\bA100\b", Product(80, 12)),
         (r"\bA30\b", Product(80, None)),
+        (r"\bRTX 50[5-9]0\b|\bRTX PRO \d000\b", Product(120, 0)),
+        (r"\bGB10\b", Product(121, 0)),
         (r"\bL40S?\b|\bL4\b", Product(89, 0)),
         (r"\bA40\b|\bA10\b|\bA6000\b", Product(86, None)),
         (r"\bV100.*PCIe\b", Product(70, 0)),

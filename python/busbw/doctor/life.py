@@ -1,0 +1,66 @@
+"""Words by which a job shows in its log that it starts, goes on, ends or begins again."""
+
+from __future__ import annotations
+
+import re
+
+ALIVE = re.compile(
+    # Megatron sets its number to the right of eight columns.
+    r"\b(?:iteration|iter|step|epoch|global_step|batch)\b(?:\W{0,4}| {0,10})\d.{0,200}"
+    r"(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b"
+    r"|\bloss'?: ?[\d.]+.{0,120}'epoch': [\d.]+|^# Avg bus bandwidth"
+    # `kubectl describe` tells of one pod, in order: once it has a node, nothing is in short supply.
+    r"|^\s+Normal\s+Scheduled\s.{1,80}scheduler {2,}Successfully assigned"
+    r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200",
+    re.IGNORECASE,
+)
+"""What a job prints that goes on."""
+ENDED = re.compile(
+    r"training (?:finished|completed?)\b|Trainer\.fit. stopped: .max_|'train_runtime': \d|\[after training is done\]"
+    r"|\"run_stop\".{0,300}\"success\"|^\W{0,3}End of Tests\.|\bjob \S{1,80} succeeded\b"
+    r"|\b(?:job|run|benchmark|workload|training)(?: has| was)? (?:completed|finished) successfully\b",
+    re.IGNORECASE,
+)
+"""What a job prints that ended as it should."""
+THROWN = re.compile(r"[a-z](?:Error|Exception): ")
+"""What ended at a step names the step too, and is no sign of life."""
+ALIVE_WORDS = (
+    "loss",
+    "tim",
+    "throughput",
+    "tflops",
+    "samples",
+    "training",
+    "avg bus",
+    "trainer.fit",
+    " 200",
+    "end of tests",
+    "succe",
+)
+START = re.compile(
+    r"NCCL version \d|\busing nccl==|Init torch distributed begin|Bootstrap *: *Using|initializing torch distributed"
+    r"|CustomAllreduce is disabled because this process group spans|Initializing distributed: GLOBAL_RANK"
+    r"|[Ww]aiting in store based barrier|Added key: store_based_barrier|NCCL INFO Using network|Backend: nccl"
+    r"|distributed_init_method=|is assigned as DP rank|process group (?:init|started)|init_process_group"
+    r"|distributed init \(rank|Initializing TorchBackend|compiling and loading fused kernels"
+    r"|All distributed processes registered",
+    re.IGNORECASE,
+)
+"""What a job prints while its ranks look for each other, after which it waits."""
+ON = re.compile(
+    r"\b(?:took|complet\w+|finished|done|ready|loaded|loading|success\w*|passed|pass|running on|saved"
+    r"|results?|it/s|s/it|100%|fired up|training|epoch|step)\b",
+    re.IGNORECASE,
+)
+"""What tells that they found each other."""
+RETURNED = re.compile(r"NCCL INFO (?:\S{1,80}/)?(?:init|group|enqueue)\.cc:\d{1,6} -> [1-9]\b")
+"""Where NCCL tells on which way an error comes back to its caller: from here on the program has it."""
+CLOSED = re.compile(
+    r"ChildFailedError|Sending process \d+ closing signal|exit(?:s|ed) with return code = -?[1-9]"
+    r"|slurmstepd: error: \*\*\* |srun: error: \S{1,80} tasks? \S{1,60} (?:Exited|Out Of|Killed|Term|Seg|Abort|Bus)"
+    r"|(?:^|\W)F\d{4} \d\d:\d\d:\d\d\.\d"
+    r"|noticed that process rank \d+|MPI_ABORT was invoked|Primary job +terminated|terminate called (?:after|without)"
+    r"|ray\.exceptions\.(?:Actor|Worker|OutOfMemory|NodeDied)|EngineDeadError|SIGKILL\) received by PID"
+)
+"""What is said of a job whose processes end."""
+AGAIN = re.compile(r"[Rr]endezvous'ing|[Ss]tarting (?:elastic|worker)|[Rr]estarting |[Rr]esum(?:ed|ing) ")
