@@ -64,6 +64,7 @@ def sh(text: str, *, fault: str = "none", code: int | None = 124, said: str = ""
 
 
 REPORT = ("--hang-after", "4")
+ABORT = (*REPORT, "--on-hang", "abort")
 JOBS = {
     "shell": sh(RANKS, fault="sleep", said=LATE),
     "session": sh(RANKS, fault="sleep", said=LATE, ways="session"),
@@ -118,7 +119,9 @@ HELD_OUT = {
         code=137,
         also="4 processes of the program go on after its end",
     ),
-    "file_limit": sh(CODES, code=0, ways="file_limit", also="nothing is recorded"),
+    "file_limit": sh(
+        CODES, code=0, ways="file_limit", also="nothing is recorded", options=("--output", "kept", *ABORT)
+    ),
     "renamed": sh(RANKS, fault="stop", said=r"ank 2 \(.*is stopped", ways="renamed undumpable"),
     "before_init": sh(RANKS, fault="before_init", said=r"ank 2\b.*|ncclCommInitRank.*2"),
     "sleeps_before_init": sh(RANKS, fault="sleep_before_init", said=r"ank 2\b"),

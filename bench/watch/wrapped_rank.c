@@ -165,7 +165,8 @@ static void begin(char** arguments) {
   if (way("daemon") && daemon(1, 1) != 0) exit(96);
   if (way("session")) setsid();
   if (way("file_limit")) {
-    struct rlimit limit = {8 << 20, 8 << 20};
+    // Enough for the library's memory of four ranks, and too little for a large ring.
+    struct rlimit limit = {16 << 20, 16 << 20};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
   if (way("masked")) {

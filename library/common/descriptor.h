@@ -1,8 +1,10 @@
 // A file descriptor that closes itself.
 #pragma once
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <utility>
 
 namespace busbw {
@@ -25,5 +27,12 @@ class Descriptor {
  private:
   int descriptor_;
 };
+
+// Asked before a file, or memory that processes share, gets so long: beyond the limit of file sizes (ulimit -f) the
+// system sends a signal that would end the program.
+inline bool may_be_so_long(std::uint64_t bytes) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
 
 }  // namespace busbw

@@ -11,73 +11,12 @@
 #include "library/cpu/group.h"
 #include "library/cpu/handle.h"
 #include "library/cpu/heap.h"
+#include "library/cpu/making.h"
 
 #define BUSBW_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace busbw::cpu {
 namespace {
-
-// Fills `comm` with a new rank; on failure the handle stays, without a core, for ncclCommDestroy.
-ncclResult_t join(ncclComm& comm, const UniqueId& id, int ranks, int rank) {
-  return guarded(&comm, [&] {
-    comm.core = std::make_unique<Communicator>(id, ranks, rank);
-    return ncclSuccess;
-  });
-}
-
-ncclResult_t init_rank(ncclComm_t* result, int ranks, const ncclUniqueId& id, int rank, int device,
-                       const ncclConfig_t* config) {
-  return guarded(nullptr, [&] {
-    checked_pointer(result, "communicator");
-    check_config(config);
-    if (ranks < 1 || ranks > max_ranks) {
-      throw Failure(ncclInvalidArgument,
-                    text("A communicator of %d ranks was asked for; 1 to %d are possible.", ranks, max_ranks));
-    }
-    check_peer("rank", rank, ranks);
-    const UniqueId ours = UniqueId::from(id);
-    ours.check();
-    auto comm = std::make_unique<ncclComm>();
-    comm->device = device;
-    *result = comm.get();
-    return submit_setup([comm = comm.release(), result, ours, ranks, rank] {
-      const ncclResult_t code = join(*comm, ours, ranks, rank);
-      if (code != ncclSuccess) {
-        *result = nullptr;
-        delete comm;
-      }
-      return code;
-    });
-  });
-}
-
-struct SplitWish {
-  int color;
-  int key;
-  UniqueId id;
-};
-
-ncclResult_t split(ncclComm& parent, int color, int key, ncclComm_t* result) {
-  *result = nullptr;
-  std::vector<SplitWish> wishes;
-  const ncclResult_t code = run_exclusively(
-      parent, [&](Communicator& core) { wishes = core.exchange(SplitWish{color, key, UniqueId::make()}); });
-  if (code != ncclSuccess || color == NCCL_SPLIT_NOCOLOR) return code;
-  // New ranks go by key, then by rank in the parent; the id is that of the first of them.
-  std::vector<int> members;
-  for (int rank = 0; rank < int(wishes.size()); ++rank) {
-    if (wishes[std::size_t(rank)].color == color) members.push_back(rank);
-  }
-  std::stable_sort(members.begin(), members.end(),
-                   [&](int a, int b) { return wishes[std::size_t(a)].key < wishes[std::size_t(b)].key; });
-  const auto me = std::find(members.begin(), members.end(), parent.core->rank());
-  auto comm = std::make_unique<ncclComm>();
-  comm->device = parent.device;
-  const ncclResult_t joined =
-      join(*comm, wishes[std::size_t(members.front())].id, int(members.size()), int(me - members.begin()));
-  if (joined == ncclSuccess) *result = comm.release();
-  return joined;
-}
 
 void close(ncclComm_t comm) {
   comm->magic = 0;
@@ -135,12 +74,12 @@ BUSBW_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 BUSBW_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return init_rank(comm, ranks, id, rank, 0, nullptr);
+  return guarded(nullptr, [&] { return init_rank(comm, ranks, id, rank, 0, nullptr); });
 }
 
 BUSBW_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                                  ncclConfig_t* config) {
-  return init_rank(comm, ranks, id, rank, 0, config);
+  return guarded(nullptr, [&] { return init_rank(comm, ranks, id, rank, 0, config); });
 }
 
 BUSBW_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ranks, const int* devices) {
@@ -160,21 +99,14 @@ BUSBW_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ranks, const in
   const ncclUniqueId id = UniqueId::make().to_nccl();
   group_start();
   for (int rank = 0; rank < ranks; ++rank) {
-    if (init_rank(comms ? comms + rank : nullptr, ranks, id, rank, devices ? devices[rank] : rank, nullptr)) break;
+    const auto make = [&] { return init_rank(comms + rank, ranks, id, rank, devices ? devices[rank] : rank, nullptr); };
+    if (guarded(nullptr, make)) break;
   }
   return group_end();
 }
 
 BUSBW_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* result, ncclConfig_t* config) {
-  return guarded(comm, [&] {
-    core_of(checked(comm));
-    checked_pointer(result, "new communicator");
-    check_config(config);
-    if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
-      throw Failure(ncclInvalidArgument, text("The colour of a split is %d; it must not be negative.", color));
-    }
-    return submit_setup([=] { return split(*comm, color, key, result); });
-  });
+  return guarded(comm, [&] { return init_split(comm, color, key, result, config); });
 }
 
 BUSBW_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
@@ -189,8 +121,7 @@ BUSBW_EXPORT ncclResult_t ncclCommAbort(ncclComm_t handle) {
   return guarded(handle, [&] {
     ncclComm& comm = checked(handle);
     comm.abort_requested.store(true);
-    if (comm.core) comm.core->abort();
-    while (comm.busy.load(std::memory_order_acquire) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    end_calls(comm, "aborted");
     close(handle);
     return ncclSuccess;
   });
@@ -199,8 +130,10 @@ BUSBW_EXPORT ncclResult_t ncclCommAbort(ncclComm_t handle) {
 BUSBW_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
   return guarded(handle, [&] {
     ncclComm& comm = checked(handle);
-    const ncclResult_t own = comm.failed.load();
-    *checked_pointer(error, "result") = own != ncclSuccess || !comm.core ? own : comm.core->failure();
+    // Revoked is what the program wanted it to be.
+    const ncclResult_t own = comm.revoked.load() ? ncclSuccess : comm.failed.load();
+    const bool asks = own == ncclSuccess && comm.core && !comm.revoked.load();
+    *checked_pointer(error, "result") = asks ? comm.core->failure() : own;
     return ncclSuccess;
   });
 }

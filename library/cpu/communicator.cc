@@ -50,11 +50,11 @@ Communicator::Communicator(const UniqueId& id, int ranks, int rank) : rank_(rank
 
 Communicator::~Communicator() { segment_->record(rank_).attendance.store(Attendance::left, std::memory_order_release); }
 
-void Communicator::abort() {
-  watch_->abort();
+void Communicator::abort(const char* did) {
+  watch_->abort(did);
   announce_failure(segment_->header(), ncclRemoteError,
-                   text("Rank %d (pid %d on %s) aborted the communicator.", rank_, segment_->record(rank_).process.pid,
-                        host_name().c_str()));
+                   text("Rank %d (pid %d on %s) %s the communicator.", rank_, segment_->record(rank_).process.pid,
+                        host_name().c_str(), did));
 }
 
 void Communicator::run(const Collective& call) {

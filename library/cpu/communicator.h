@@ -41,8 +41,8 @@ class Communicator {
     return all;
   }
 
-  // From any thread: makes the pending call and all later ones fail, here and on the other ranks.
-  void abort();
+  // From any thread: makes the pending call and all later ones fail, here and on the other ranks. `did`: "aborted".
+  void abort(const char* did);
   ncclResult_t failure() const { return watch_->failure(); }
 
   // For the algorithms ------------------------------------------------------------------------------------------------

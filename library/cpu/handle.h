@@ -2,13 +2,17 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "busbw/nccl_abi.h"
 #include "library/common/failure.h"
+#include "library/cpu/bootstrap.h"
 #include "library/cpu/communicator.h"
 #include "library/cpu/red_op.h"
 
@@ -18,11 +22,15 @@ struct ncclComm {
   std::uint64_t magic = live;
   // Null until its initialisation has finished; stays null if that failed.
   std::unique_ptr<busbw::cpu::Communicator> core;
+  // What the communicator was made with, and how often it was made anew without some of its ranks, by these.
+  busbw::cpu::UniqueId id{};
+  std::map<std::vector<int>, std::uint64_t> shrinks;
   int device = 0;
   busbw::cpu::RedOps red_ops;
   // Set while a call is in progress: by a second thread at the same time it is a misuse, and an abort waits for it.
   std::atomic<int> busy{0};
   std::atomic<bool> abort_requested{false};
+  std::atomic<bool> revoked{false};
   // The first failure of this communicator, returned by every later call.
   std::mutex guard;
   std::atomic<ncclResult_t> failed{ncclSuccess};

@@ -59,11 +59,12 @@ Registry& registry() {
 }
 
 [[noreturn]] void fail_system(const char* what, const std::string& name, int error) {
-  const bool crowded = error == EMFILE || error == ENFILE;
+  const char* remedy =
+      error == EMFILE || error == ENFILE ? "Allow more of them: ulimit -n, or LimitNOFILE of a service."
+      : error == EFBIG ? "It counts as a file: allow larger ones, by ulimit -f or LimitFSIZE of a service."
+                       : "Is /dev/shm mounted, large enough and the same for all ranks?";
   throw Failure(ncclSystemError, text("Could not %s the shared memory %s of a communicator: %s. %s", what, name.c_str(),
-                                      std::strerror(error),
-                                      crowded ? "Allow more of them: ulimit -n, or LimitNOFILE of a service."
-                                              : "Is /dev/shm mounted, large enough and the same for all ranks?"));
+                                      std::strerror(error), remedy));
 }
 
 // The header as read through a mapping of its own, before anything else of a stranger's segment is touched.
@@ -119,6 +120,7 @@ constexpr std::chrono::seconds before_wish{1};
 // error in the middle of a collective. From /dev/shm, where it can get a name (see give_name), else, where that is
 // small or missing as in many containers, from nowhere in particular. Not valid with `error` set where there is none.
 Descriptor reserve(std::size_t bytes, int& error) {
+  if (!may_be_so_long(bytes)) return error = EFBIG, Descriptor();
   Descriptor in_folder(::open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   error = in_folder.valid() ? ::posix_fallocate(in_folder.get(), 0, off_t(bytes)) : errno;
   if (error == 0) return in_folder;

@@ -65,7 +65,7 @@ ncclResult_t Watch::failure() const {
 
 void Watch::throw_failure() const {
   if (aborted()) {
-    throw Failure(ncclInvalidUsage, text("Rank %d's communicator was aborted here (ncclCommAbort).", options_.rank));
+    throw Failure(ncclInvalidUsage, text("Rank %d's communicator was %s here.", options_.rank, aborted_.load()));
   }
   SegmentHeader& header = segment_->header();
   const auto code = ncclResult_t(header.failure.load(std::memory_order_acquire));

@@ -56,13 +56,13 @@ class Watch {
 
   // Throws if this communicator was aborted or any rank announced a failure.
   void check() const {
-    if (aborted_.load(std::memory_order_relaxed) || segment_->header().failure.load(std::memory_order_relaxed) != 0)
-        [[unlikely]] {
+    if (aborted() || segment_->header().failure.load(std::memory_order_relaxed) != 0) [[unlikely]] {
       throw_failure();
     }
   }
-  void abort() { aborted_.store(true); }
-  bool aborted() const { return aborted_.load(std::memory_order_relaxed); }
+  // `did`: "aborted", for the sentence.
+  void abort(const char* did) { aborted_.store(did); }
+  bool aborted() const { return aborted_.load(std::memory_order_relaxed) != nullptr; }
   ncclResult_t failure() const;
 
  private:
@@ -84,7 +84,7 @@ class Watch {
   std::shared_ptr<SharedSegment> segment_;
   WatchOptions options_;
   int spins_;
-  std::atomic<bool> aborted_{false};
+  std::atomic<const char*> aborted_{nullptr};
 };
 
 }  // namespace busbw::cpu

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "library/common/descriptor.h"
 #include "library/common/failure.h"
 #include "library/common/process.h"
 #include "library/record/this_thread.h"
@@ -134,9 +134,7 @@ void Recording::make_file(const std::string& folder, const ProcessIdentity& who)
 
 // So many bytes, the first of them with memory behind them.
 void Recording::lengthen(std::uint64_t bytes, std::uint64_t with_memory) {
-  // Beyond a limit of file sizes (ulimit -f) the system sends a signal that would end the program.
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+  if (!may_be_so_long(bytes)) {
     ::unlink(path_.c_str());
     errno = EFBIG;
     fail(path_ + " cannot be made so long");

@@ -30,6 +30,7 @@ struct Ballots::Page {
 std::unique_ptr<Ballots> Ballots::make(int rank, int ranks) {
   Descriptor page(::memfd_create("busbw-gpu-votes", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!page.valid()) page_failure("memfd_create");
+  if (!may_be_so_long(page_bytes)) errno = EFBIG, page_failure("ulimit -f");
   if (::ftruncate(page.get(), page_bytes) != 0) page_failure("ftruncate");
   // A page that another process could take away would end this one.
   if (::fcntl(page.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) page_failure("fcntl");
