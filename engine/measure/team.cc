@@ -135,9 +135,14 @@ void Team::check() const {
   if (const Failure* known = failure()) throw PeerFailure(known->code, known->sentence, known->process);
 }
 
-void Team::on_failure(std::function<void()> action) {
-  const std::lock_guard lock(failure_lock_);
-  action_ = std::move(action);
+void Team::on_failure(const std::function<void()>& action) {
+  {
+    const std::lock_guard lock(failure_lock_);
+    action_ = action;
+    if (!failed_.load(std::memory_order_relaxed)) return;
+  }
+  // A rank may be lost before anybody asked to be told: else nobody ends the wait for it.
+  if (action) action();
 }
 
 }  // namespace busbw

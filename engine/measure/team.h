@@ -37,8 +37,8 @@ class Team {
   const Failure* failure() const noexcept;
   void check() const;
 
-  // Called once, from whichever thread learns of the failure first.
-  void on_failure(std::function<void()> action);
+  // Called once, from whichever thread learns of the failure first; at once where it is known already.
+  void on_failure(const std::function<void()>& action);
 
  private:
   template <typename Action>

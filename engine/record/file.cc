@@ -2,11 +2,14 @@
 #include "engine/record/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "engine/core/error.h"
@@ -52,6 +55,25 @@ void OutputFile::write_at(std::string_view text, std::size_t offset) {
     const std::size_t done = text.size() - rest.size();
     return ::pwrite(descriptor_, rest.data(), rest.size(), static_cast<off_t>(offset + done));
   });
+}
+
+int open_to_write(const std::string& path, int flags) {
+  constexpr std::chrono::seconds patience(5);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | flags, 0644);
+    if (descriptor >= 0) {
+      ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+      return descriptor;
+    }
+    struct stat status{};
+    if (errno != ENXIO || ::stat(path.c_str(), &status) != 0 || !S_ISFIFO(status.st_mode)) return -1;
+    if (std::chrono::steady_clock::now() > end) {
+      errno = ETIMEDOUT;
+      return -1;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
 void make_folders_above(const std::string& path, const char* what) {

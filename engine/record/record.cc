@@ -23,10 +23,13 @@ constexpr std::uintmax_t hashed_at_start = 8u << 20;
 
 OutputFile create_record(const std::string& path) {
   make_folders_above(path, "the record");
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (descriptor < 0)
-    throw Error(ExitCode::bad_arguments, "the record '" + path + "' cannot be written: " + std::strerror(errno) +
-                                             "; name a file in a folder you can write to (--record)");
+  const int descriptor = open_to_write(path, O_CREAT | O_APPEND);
+  if (descriptor < 0) {
+    const std::string why = errno == ETIMEDOUT ? "nobody reads from this pipe" : std::strerror(errno);
+    throw Error(ExitCode::bad_arguments,
+                "the record '" + path + "' cannot be written: " + why +
+                    "; name a file in a folder you can write to (--record)");
+  }
   OutputFile file(descriptor, path);
   struct stat status{};
   if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0)

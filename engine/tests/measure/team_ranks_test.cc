@@ -55,6 +55,18 @@ TEST_P(LinesUp, AFailureElsewhereEndsTheWait) {
   EXPECT_EQ(ended, 2);
 }
 
+TEST(Team, WhoAsksAfterTheFailureIsToldOfItAtOnce) {
+  const std::unique_ptr<Rendezvous> alone = Rendezvous::alone();
+  Team team(*alone, 1);
+  int told = 0;
+  team.fail(ExitCode::nccl, "the other rank was killed as it began");
+  team.on_failure([&] { ++told; });
+  EXPECT_EQ(told, 1);
+  team.on_failure(nullptr);
+  team.fail(ExitCode::nccl, "once more");
+  EXPECT_EQ(told, 1);
+}
+
 TEST(Team, AnErrorOfTheLibraryGivesWayToTheFailureOfAnotherProcessThatCausedIt) {
   testing::TestJob job(2);
   testing::Arrivals failing;

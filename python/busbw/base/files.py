@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
@@ -16,7 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATIENCE_S = 5.0
-"""A pipe that has a name must give its first byte within this; somebody has to write into it."""
+"""A pipe that has a name must give its first byte within this, or get its reader: somebody has to be at its other end."""
+
+_written: list[int] = []
+"""Our ends of pipes into which something will be written: while one is open their readers wait."""
 
 _read: dict[tuple[int, int], str] = {}
 """Device and inode of every file that this process has read because somebody named it, and the name."""
@@ -93,9 +98,27 @@ def writing(path: str | Path, *, update: bool = False) -> Iterator[None]:
     if not update:
         refuse_read(path)
     try:
+        await_reader(path)
         yield
     except OSError as problem:
         raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
+
+
+def await_reader(path: str | Path) -> None:
+    """OSError where this is a pipe that nobody opens for reading: to open it for writing would hold us for ever."""
+    end = time.monotonic() + PATIENCE_S
+    with suppress(FileNotFoundError):
+        while stat.S_ISFIFO(os.stat(path).st_mode):  # noqa: PTH116
+            try:
+                _written.append(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+            except OSError as problem:
+                if problem.errno != errno.ENXIO:
+                    raise
+                if time.monotonic() > end:
+                    raise OSError(errno.ENXIO, f"nobody read from this pipe within {PATIENCE_S:g} s") from None
+                time.sleep(0.02)
+            else:
+                return
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from busbw.base.errors import UsageError
-from busbw.base.files import identity
+from busbw.base.files import await_reader, identity
 from busbw.base.options import Option
 
 
@@ -50,6 +50,7 @@ def _hindrance(target: Path, kind: str | None) -> str:
     try:
         if kind == "FILE" and target.is_dir():
             return "it is a folder"
+        await_reader(target)
         above = next(each for each in target.absolute().parents if each.exists())
         return "" if above.is_dir() else f"{above} is no folder"
     except OSError as problem:

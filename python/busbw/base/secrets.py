@@ -34,7 +34,7 @@ _NAME = re.compile(
 )
 # A pair: `- name: NAME` and `value: ...` on the next line, both in one JSON object, or attributes of XML.
 _PAIR = re.compile(
-    r"""(\b(?:name|key)["']?[:=]\s{0,20}["']?([\w.-]{1,100})["']?,?\s{1,80}["']?value["']?[:=][ \t]{0,20})"""
+    r"""(\b(?:name|key)["']?[:=]\s{0,20}["']?([\w.-]{1,100})["']?,?(?:\s{1,80}|[ \t]{0,20}\r?\n[^\r\n"']{1,80}\s)["']?value["']?[:=][ \t]{0,20})"""
     r"""("[^"\n]*"|'[^'\n]*'|[^\s,}]+)"""
 )
 _VALUE = re.compile(
@@ -59,7 +59,7 @@ _COUNTED = re.compile(r"tokens|token_id", re.IGNORECASE)
 _COUNT = re.compile(r"\d{1,15}k?")
 # What a name says about a secret, not the secret, where the value is a plain word or a path.
 _ABOUT = re.compile(
-    r"(?:[_.-](?i:type|name|file|path|dir|sock|bytes|method|mode|length|len|size|count|scheme|provider|plugin|backend)"
+    r"(?:[_.-](?i:d?type|name|file|path|dir|sock|bytes|method|mode|length|len|size|count|scheme|provider|plugin|backend)"
     r"|(?<=[a-z0-9])(?:Type|Name|File|Path|Dir|Method|Mode|Length|Size|Info))s?$"
 )
 _PLAIN = re.compile(r"[~\w./:@-]{1,200}")

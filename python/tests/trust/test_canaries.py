@@ -212,8 +212,12 @@ def test_names_paths_digests_and_lines_of_nccl_stay(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "form", ["- name: MY_TOKEN\n  value: {}\n- name: B\n  value: c", '{{"name": "MY_TOKEN", "value": "{}"}}']
-)
+    "form",
+    [
+        "- name: MY_TOKEN\n  value: {}\n- name: B\n  value: c", '{{"name": "MY_TOKEN", "value": "{}"}}',
+        "n1: - name: MY_TOKEN\nn1:   value: {}\nn1: - name: B\nn1:   value: c",
+    ],
+)  # fmt: skip
 def test_a_pair_of_a_manifest_loses_a_secret_that_no_form_betrays(form: str) -> None:
     shown = hide(form.format("hunter"))
     assert "hunter" not in shown

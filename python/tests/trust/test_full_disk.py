@@ -278,3 +278,46 @@ def test_a_full_dev_shm_is_no_obstacle_and_no_memory_at_all_is_one_sentence(
         said = done.stderr.decode()
         assert done.returncode == code, said
         assert ("the shared memory" in said and "File too large" in said) == (code != 0), said
+
+
+def pipe_named(folder: Path) -> Path:
+    path = folder / "pipe"
+    os.mkfifo(path)
+    return path
+
+
+@needs_engine
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "good.jsonl", "--format", "csv", "--output"),
+        ("all_reduce", "-b", "8", "-e", "8", "-t", "2", *MEASURE, "--record"),
+    ],
+)
+def test_a_pipe_gets_its_reader_or_is_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
+    record(tmp_path)
+    pipe = pipe_named(tmp_path)
+    given = [str(tmp_path / word) if word.endswith(".jsonl") else word for word in words]
+    sentence(busbw(*given, str(pipe), folder=tmp_path), "nobody read")
+    with (tmp_path / "got").open("wb") as got, subprocess.Popen(["cat", str(pipe)], stdout=got) as reader:
+        assert busbw(*given, str(pipe), folder=tmp_path).returncode == 0
+        assert reader.wait(20) == 0
+    assert "1024" in (tmp_path / "got").read_text() or "measured" in (tmp_path / "got").read_text()
+
+
+@needs_engine
+def test_the_engine_alone_refuses_a_pipe_that_nobody_reads(tmp_path: Path) -> None:
+    words = (
+        str(ENGINE),
+        "all_reduce",
+        "-b",
+        "8",
+        "-e",
+        "8",
+        "-t",
+        "2",
+        *MEASURE,
+        "--record",
+        str(pipe_named(tmp_path)),
+    )
+    sentence(subprocess.run(words, capture_output=True, timeout=30, check=False), "nobody reads from this pipe")

@@ -41,6 +41,8 @@ SHAPES_OF_VALUES = (
     "curl -b session={} https://x", "curl --cert me.pem:{} https://x", "lftp -u robot,{} ftp.example.org",
     "htpasswd -b users robot {}", "rabbitmqctl add_user robot {}", "kadmin -p admin@X -w {} -q listprincs",
     "tacacs-server host 10.0.0.1 key 7 {}", "snmp-server community {} ro", "enable password 7 {}",
+    "net use Z: \\\\srv\\share {} /user:me", "ipa-client-install -p admin -w {} --unattended", "a b : PSK \"{}\"",
+    "echo '{}' | realm join -U admin corp", "echo {} | azcopy-login --secret-stdin", "sqlplus -s system/{}@//db:1521/x",
 )  # fmt: skip
 
 
@@ -76,6 +78,7 @@ def test_a_magic_cookie_of_x_is_hidden() -> None:
         "XAUTHORITY=/root/.Xauthority",
         "GOOGLE_APPLICATION_CREDENTIALS=/etc/gcp/key.json", "JobCredentialPrivateKey=(null)", "password: not set",
         "RDMA: rkey=12345678 addr=0x7f0000000000", "unzip -p logs.zip a.txt", '"pad_token": "[PAD]"', "auth: sys",
+        "--key-dtype fp16 --value-dtype fp16", "net use Z: \\\\srv\\share /user:me", "sqlplus /nolog",
         "forward_pass=0.123 backward_pass=12ms", "mysql -P 3306 -h db", "author = A. Person", "passwd: files sss",
     ],
 )  # fmt: skip
@@ -92,7 +95,9 @@ def test_shapes_without_an_end_cost_little(text: str) -> None:
 
 @pytest.mark.parametrize(
     "form",
-    ['"username":"me","key":"{}"', "wandb.login(key='{}')", "wandb:\n  key: {}", "-Dsonar.login={}"],
+    ["wandb login --host=https://w.example.org {}", "wandb: key for api.wandb.ai to your netrc file: {}",
+     "pip install --extra-index-url https://{}:@packages.example.org/simple x", '"username":"me","key":"{}"',
+     "wandb.login(key='{}')", "wandb:\n  key: {}", "-Dsonar.login={}"],
 )  # fmt: skip
 def test_a_hexadecimal_key_is_hidden_where_its_name_says_so(form: str) -> None:
     key = "44de10b1b61ef10698458c2963b8aaa0cb97aaf2"
