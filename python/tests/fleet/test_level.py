@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of
 from busbw.fleet.plan import next_round
 from busbw.fleet.results import head_line, result_line
 from busbw.fleet.simulate import Fault, World, make_fabric, run
-from busbw.fleet.trial import Knowledge
 
 
 def write(path: Path, seed: int, scale: float = 1.0, faults: tuple[Fault, ...] = ()) -> str:

@@ -17,9 +17,10 @@ from busbw.fleet import run
 from busbw.fleet.fabric import Fabric, fabric_of
 from busbw.fleet.judge import judge
 from busbw.fleet.kept import records
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.results import Results
-from busbw.fleet.trial import WITHIN, Knowledge, Outcome, Trial
+from busbw.fleet.trial import WITHIN, Outcome, Trial
 from busbw.fleet.words import Launching
 from busbw.records import read_records
 
