@@ -111,6 +111,13 @@ def lldp_json0(neighbour: str) -> str:
         + "".join(f"{name}   Ready    9d    v1.31     {pod}\n" for name, pod in RIGHT.items()),
         "NAME   STATUS   LABELS\n"
         + "".join(f"{name}   Ready    a=b,network.topology.nvidia.com/leaf={pod}\n" for name, pod in RIGHT.items()),
+        "NAME   STATUS            NOMINATED NODE   LEAF\ngpu1   Ready             -                leaf1\n"
+        "gpu2   Ready (by ops)    -                leaf1\ngpu3   Ready             -                leaf2\n"
+        "gpu4   Ready             <none>           <none>\n",
+        json.dumps([{"source_port_node_description": f"{pod}:7", "source_guid": pod, "destination_guid": "1",
+                     "destination_port_node_description": f"{name} mlx5_0"} for name, pod in RIGHT.items()]),
+        switch("a1", "leaf1", "gpu1 mlx5_0", "gpu2 mlx5_0") + switch("a2", "leaf2", "gpu3 mlx5_0")
+        + 'Ca\t2 "H-9"\t\t# "gpu9 mlx5_0"\n[2](9)\t"H-b1"[2]\t\t# "gpu4 mlx5_0" lid 1\n',
         "hostname,rack,unit\ngpu1,leaf1,12\ngpu2,leaf1,14\ngpu3,leaf2,12\n",
         "name;physical_host\ngpu1;/leaf1\ngpu2;/leaf1\ngpu3;/leaf2\n".replace("/", ""),
         "gpu1,leaf1\ngpu2,leaf1\ngpu3,leaf2\n",
@@ -126,6 +133,12 @@ def lldp_json0(neighbour: str) -> str:
 def test_the_leaf_of_each_node_is_read(text: str) -> None:
     assert {name: pod for name, pod in read_pods(text, "topo", GPUS).items() if name in GPUS} == RIGHT
     assert set(read_pods(text, "topo", GPUS)) <= {*GPUS, "leaf1", "leaf2"}
+
+
+def test_switches_below_others_are_no_nodes() -> None:
+    switches = [{"name": "root", "children": ["leaf1", "leaf2"]}, {"name": "leaf1", "children": ["gpu1"]},
+                {"name": "leaf2", "children": ["gpu3"]}]  # fmt: skip
+    assert read_pods(json.dumps(switches), "topo") == {"gpu1": "leaf1", "gpu3": "leaf2"}
 
 
 def test_switches_that_nobody_named_are_told_apart_by_their_guid() -> None:
