@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,10 +35,11 @@ _LABELS: tuple[tuple[str, ...], ...] = (
     ("network.topology.nvidia.com/block",),
     ("fabric.topograph.run/tier-0",),
     ("topology.kubernetes.io/network-level-1",),
-    *((f"topology.nebius.com/tier-{tier}",) for tier in (3, 2, 1)),
     ("crusoe.ai/pod.id",),
 )
 """Labels of Kubernetes nodes, the nearest layer of each maker first; two are one place. Sources: the makers' guides."""
+_TIER = re.compile(r"[^/]+/[\w.-]*(?:tier|level|layer)-?\d{1,2}")
+"""A label of a numbered layer. Whether the highest number is the nearest is not the same for all makers."""
 _LABEL_WORDS = ("leafgroup", "leaf", "tor", "asw", "rack", "subblock", "clique", "switch")
 """In the last part of a label that no list names, the nearest first: `example.com/tor-switch`."""
 _NODE_KEYS = ("name", "node", "nodename", "hostname", "host", "displayname", "instanceid")
@@ -51,7 +52,9 @@ class _Found:
     """Places by the names that one document gives, and further names of instances."""
 
     places: list[tuple[str, str, bool | None]] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
+    labelled: list[tuple[str, Mapping[str, Any], bool | None]] = field(default_factory=list)
+    """Kubernetes nodes: which of their labels is the nearest layer is seen from all of them."""
+    names: dict[str, list[str]] = field(default_factory=dict)
 
 
 def looks_like_json(text: str) -> bool:
@@ -82,6 +85,9 @@ def pods_of_json(text: str, where: str, wanted: Collection[str]) -> Iterator[tup
         _walk(document, owner, found)
         if len(found.places) == before and not found.names:
             found.places += _plain(document)
+    places = of_labels([labels for _, labels, _ in found.labelled])
+    found.places += [(name, place, gpus) for (name, _, gpus), place in zip(found.labelled, places, strict=True)
+                     if name and place]  # fmt: skip
     has_gpus = any(gpus for _, _, gpus in found.places)
     switches = {pod for _, pod, _ in found.places}
     chosen = [(name, pod) for name, pod, gpus in found.places
@@ -92,7 +98,7 @@ def pods_of_json(text: str, where: str, wanted: Collection[str]) -> Iterator[tup
     met = False
     for name, pod in chosen:
         _check(name, pod, where)
-        names = [each for each in (found.names.get(name), name) if each]
+        names = [*found.names.get(name, ()), name]
         asked = next((each for each in names if each in wanted), None) or next(
             (by_short[short] for each in names if (short := each.partition(".")[0]) in by_short), None
         )
@@ -171,6 +177,9 @@ def _walk(document: Any, owner: str | None, found: _Found) -> None:
             if isinstance(value.get("busbw_fleet"), int) and isinstance(value.get("pods"), dict):
                 found.places += [(node, pod, None) for node, pod in value["pods"].items() if isinstance(pod, str)]
                 continue
+            metadata = table.get("metadata")
+            if isinstance(metadata, dict) and isinstance(metadata.get("labels"), dict):
+                found.labelled.append((_text(metadata, "name") or "", metadata["labels"], _gpus(table)))
             if below := _below(table):
                 found.places += below
                 continue
@@ -178,10 +187,8 @@ def _walk(document: Any, owner: str | None, found: _Found) -> None:
             of_oracle = "localblockid" in table or "computelocalblockid" in table
             # A host's own name is not its instance's.
             name = owner or _text(table, *(("instanceid",) if of_oracle else _NODE_KEYS))
-            if place and isinstance(table.get("metadata"), dict):
-                name = _text(table["metadata"], "name")
             if place and name:
-                found.places.append((name, place, _gpus(table)))
+                found.places.append((name, place, None))
                 continue
         if isinstance(value, (dict, list)) and depth < DEEPEST:
             inner = value.values() if isinstance(value, dict) else value
@@ -197,9 +204,16 @@ def _below(table: dict[str, Any]) -> list[tuple[str, str, None]]:
     if not switch or not listed:
         return []
     names = expand(listed) if isinstance(listed, str) else listed
-    if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
+    if not isinstance(names, (list, tuple)):
         return []
-    return [(name, switch, None) for name in names]
+    told = [each if isinstance(each, str) else _leaf(each) for each in names]
+    return [(name, switch, None) for name in told if name] if all(told) else []
+
+
+def _leaf(member: Any) -> str | None:
+    """The name of a member that says nothing else of its place, and has no members itself."""
+    table = _plainly(member) if isinstance(member, dict) else {}
+    return None if _place(table) or any(key in table for key in _LISTED) else _text(table, *_NODE_KEYS)
 
 
 def _members(spec: dict[str, Any]) -> list[str]:
@@ -215,20 +229,20 @@ def _members(spec: dict[str, Any]) -> list[str]:
 def _note_name(table: dict[str, Any], found: _Found) -> None:
     identity = _text(table, "instanceid")
     name = _text(table, "privatednshostname", "privatednsname")
-    if identity and name:
-        found.names[identity] = name
+    tags = table.get("tags")
+    tagged = [_text(_plainly(tag), "value") for tag in (tags if isinstance(tags, list) else ())
+              if isinstance(tag, dict) and tag.get("Key") == "Name"]  # fmt: skip
+    if identity and (known := [each for each in (name, *tagged) if each]):
+        found.names[identity] = known
     identity, name = _text(table, "id"), _text(table, "hostname", "displayname")
     if identity and name and identity.startswith("ocid1.instance."):
-        found.names[identity] = name
+        found.names[identity] = [name]
 
 
 def _place(table: dict[str, Any]) -> str | None:
     """The nearest layer that an object says it is below."""
-    metadata = table.get("metadata")
-    if isinstance(metadata, dict) and isinstance(metadata.get("labels"), dict):
-        return of_labels(metadata["labels"])
-    if isinstance(table.get("lldp"), dict):
-        return _neighbour(table["lldp"].get("interface"))
+    if isinstance(lldp := _only(table.get("lldp")), dict):
+        return _neighbour(lldp.get("interface"))
     for inside in ("resourcestatus", "rdmatopologydata"):
         if isinstance(table.get(inside), dict):
             return _place(_plainly(table[inside]))
@@ -239,15 +253,27 @@ def _place(table: dict[str, Any]) -> str | None:
         if isinstance(inner := table.get(key), dict) and (name := _text(inner, "name", "display")):
             return name
     block = _text(table, "customerlocalblock", "computelocalblockid", "localblockid")
-    return block or _in_google(table) or _text(table, *_POD_KEYS)
+    # An inventory may number its racks.
+    numbered = {key: str(value) for key in _POD_KEYS if type(value := table.get(key)) is int}
+    return block or _in_google(table) or _text({**table, **numbered}, *_POD_KEYS)
 
 
 def _neighbour(interfaces: Any) -> str | None:
     """The switch that a node's ports are plugged into, as `lldpctl -f json` tells; none where these are several."""
     each = interfaces if isinstance(interfaces, list) else [interfaces]
-    ports = [port for one in each if isinstance(one, dict) for port in one.values() if isinstance(port, dict)]
-    found = {name for port in ports if isinstance(port.get("chassis"), dict) for name in port["chassis"]}
+    ports = [port for one in each if isinstance(one, dict) for port in (one, *one.values()) if isinstance(port, dict)]
+    found: set[str] = set()
+    for chassis in (_only(port.get("chassis")) for port in ports):
+        # In json0, whose form never changes, all are lists: `"name": [{"value": "leaf1"}]`.
+        if isinstance(chassis, dict):
+            named = _only(chassis.get("name"))
+            found.update([str(named.get("value"))] if isinstance(named, dict) else chassis)
     return found.pop() if len(found) == 1 else None
+
+
+def _only(value: Any) -> Any:
+    """The one element of a list; whatever else it is as it is."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _in_google(table: dict[str, Any]) -> str | None:
@@ -264,8 +290,19 @@ def _of_google(topology: dict[str, Any]) -> str | None:
     return "/".join(each for each in parts if each) or _text(topology, "cluster")
 
 
-def of_labels(labels: Mapping[str, Any]) -> str | None:
-    """The nearest layer that the labels of a Kubernetes node name."""
+def of_labels(nodes: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """The nearest layer that the labels of each of these Kubernetes nodes name."""
+    values: dict[str, set[str]] = {}
+    for labels in nodes:
+        for key, value in labels.items():
+            if isinstance(value, str) and value and _TIER.fullmatch(key):
+                values.setdefault(key, set()).add(value)
+    # The nearest layer has the most switches; of the same number any tells the same.
+    nearest = max(sorted(values), key=lambda key: len(values[key]), default="")
+    return [_nearest(labels, nearest) for labels in nodes]
+
+
+def _nearest(labels: Mapping[str, Any], tier: str) -> str | None:
     for keys in _LABELS:
         values = [labels.get(key) for key in keys]
         if all(isinstance(value, str) and value for value in values):
@@ -275,7 +312,7 @@ def of_labels(labels: Mapping[str, Any]) -> str | None:
             named = "/" in key and word in re.split(r"[-._]", key.rpartition("/")[2].lower())
             if named and isinstance(value, str) and value:
                 return value
-    return None
+    return _text(labels, tier)
 
 
 def _gpus(table: dict[str, Any]) -> bool | None:
@@ -287,7 +324,7 @@ def _gpus(table: dict[str, Any]) -> bool | None:
     return any(str(capacity.get(each, "0")) != "0" for each in _GPUS)
 
 
-def _text(table: dict[str, Any], *keys: str) -> str | None:
+def _text(table: Mapping[str, Any], *keys: str) -> str | None:
     return next((value for key in keys if isinstance(value := table.get(key), str) and value), None)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, is_slow
 from busbw.fleet.results import Results
 from busbw.fleet.trial import (
@@ -18,7 +19,6 @@ from busbw.fleet.trial import (
     WITHIN,
     Deviation,
     Key,
-    Knowledge,
     Outcome,
     Peers,
     by_peers,

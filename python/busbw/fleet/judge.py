@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.options import Options, bad_inside, broken_nodes
-from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Knowledge
+from busbw.fleet.knowledge import Knowledge
+from busbw.fleet.options import SURE, Options, bad_inside, broken_nodes
+from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation
 
+EVERYBODY = "all nodes"
 CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
 SPREAD = 40.0  # what a result that a hypothesis cannot explain costs at most: one wild result condemns nobody
 MOST_FAULTS = 64  # of one rail
@@ -83,7 +85,7 @@ class _Gain(NamedTuple):
 
 def judge(fabric: Fabric, known: Knowledge, options: Options) -> list[Verdict]:
     """Faults by loss, largest first."""
-    found = list(_inside(known, options))
+    found = [*_everywhere(fabric, known, options), *_inside(known, options)]
     own = bad_inside(known, options)
     for rail in range(fabric.rails):
         tests = list(_tests(fabric, known, f"rail{rail}"))
@@ -98,6 +100,22 @@ def judge(fabric: Fabric, known: Knowledge, options: Options) -> list[Verdict]:
         for verdict in _of_rail(list(_tests(fabric, known, channel)), channel, options.late):
             found.append(Verdict("latency", *_rest(verdict)) if verdict.kind == "link" else verdict)
     return sorted(found, key=lambda v: (-v.loss, v.name))
+
+
+def _everywhere(fabric: Fabric, known: Knowledge, options: Options) -> Iterator[Verdict]:
+    """What a channel loses on all nodes; a rail only what its NICs, and a NIC only what its PCIe links do not lose."""
+    pods = set(fabric.pod_of.values())
+    for channel, one in known.everywhere.items():
+        number, mine = channel.lstrip("abcdefghijklmnopqrstuvwxyz"), options.on(channel)
+        below = {"nic": ("pcie",), "rail": ("pcie", "nic")}.get(channel.removesuffix(number), ())
+        parts = [known.everywhere[part] for part in (f"{kind}{number}" for kind in below) if part in known.everywhere]
+        if one.loss <= max(mine.smallest_loss, SURE * one.error, *(part.loss + mine.threshold for part in parts)):
+            continue
+        reason = f"{one.gbps:.4g}, {one.others:.4g} on others"
+        if len(pods) <= 2 and channel.startswith(("rail", "latency")):
+            yield from (Verdict("leaf", pod, channel, one.loss, one.error, reason) for pod in sorted(pods))
+        if len(pods) not in {1, 2} or not channel.startswith(("rail", "latency")):
+            yield Verdict("level", EVERYBODY, channel, one.loss, one.error, reason)
 
 
 def _rest(v: Verdict) -> tuple[str, str, float, float, str, str]:

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from busbw.base.errors import UsageError
-from busbw.fleet.judge import Verdict
+from busbw.fleet.judge import EVERYBODY, Verdict
 from busbw.fleet.options import SURE, Options
 from busbw.fleet.results import Results
 from busbw.fleet.trial import INSIDE, Key, Outcome, reference
 
 CHANNELS = ("nvlink", "pcie", "nic", "rail")
-EVERYBODY = "all nodes"
 
 
 class Level(NamedTuple):

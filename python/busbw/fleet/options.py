@@ -6,7 +6,8 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from busbw.fleet.trial import INSIDE, Deviation, Key, Knowledge
+from busbw.fleet.knowledge import Knowledge
+from busbw.fleet.trial import INSIDE, Deviation, Key
 
 SURE = 4.0
 """Standard errors that a loss must have after three tries: 1 in 30,000 by normal noise."""

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from busbw.fleet.fabric import Fabric
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, bad_of, broken_of, doubtful, is_slow
-from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Key, Knowledge, Trial
+from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Key, Trial
 
 TURNS = 3  # pairs with as many different partners, where nobody is known to be good
 PAIRED = (

@@ -98,7 +98,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         line = raw.partition("#")[0].rstrip()
         first = first or number
         if line.endswith("\\"):
-            whole += f"{line[:-1]} "
+            whole += line[:-1]
             continue
         if (whole + line).strip():
             yield first, (whole + line).strip()

@@ -11,8 +11,9 @@ from typing import Any, TypeGuard
 
 from busbw.base.errors import UserError
 from busbw.fleet.fabric import Fabric
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
-from busbw.fleet.trial import INSIDE, KINDS, Knowledge, Outcome, Trial
+from busbw.fleet.trial import INSIDE, KINDS, Outcome, Trial
 
 MOST_BYTES = 512 << 20
 MOST_LINE = 4 << 20

@@ -13,11 +13,12 @@ from typing import IO, NamedTuple
 from busbw.base.errors import UserError
 from busbw.base.files import writing
 from busbw.fleet.fabric import Fabric
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round
 from busbw.fleet.results import Results, head_line, result_line, unfinished
 from busbw.fleet.steps import Step, carry_out
-from busbw.fleet.trial import INSIDE, Knowledge, Outcome, Trial
+from busbw.fleet.trial import INSIDE, Outcome, Trial
 from busbw.fleet.words import Launching, launch, traffic
 
 LEAST_FREE = 64 << 10

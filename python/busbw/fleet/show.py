@@ -12,8 +12,8 @@ from busbw.base.prometheus import Family
 from busbw.base.text import clean, columns, sentences
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
-from busbw.fleet.trial import Knowledge
 from busbw.fleet.words import compressed
 
 NEXT = {
@@ -27,7 +27,8 @@ NEXT = {
     "leaf": "look at the switch: its errors, buffers and settings",
     "uplink": "count the working uplinks of this switch and look at their error counters",
     "either": "these were only measured together; give the fleet a third node, or measure each with a good one",
-    "level": "compare clocks, power limits, drivers and NCCL's settings with the earlier results; run `busbw doctor`",
+    "level": "compare clocks, power limits, drivers and NCCL's settings with the earlier results; of one channel see "
+    "which socket its NICs are on, and how its switches are set; run `busbw doctor`",
     "spine": "look at the spines of this rail: errors, and how flows are spread",
 }
 

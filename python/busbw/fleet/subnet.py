@@ -16,14 +16,18 @@ _HOST = re.compile(rf"(?P<node>\S+)\s+(?P<device>{_DEVICE})")
 _SWITCH = re.compile(r'Switch\s+\d+\s+"S-(?P<guid>[^"]+)"\s+#\s+"(?P<name>[^"]*)"')
 _LINKED_SWITCH = re.compile(r"Switch:\s+0x(?P<guid>[0-9a-f]+)\s+(?P<name>.*?):?")
 _OTHER = re.compile(r'(?:Ca|Rt)\s+\d+\s+"|(?:CA|RT):\s')
-_PORT = re.compile(r'\[\d+\]\s+"H-[^"]*".*?#\s+"(?P<host>[^"]*)".*')
+_PORT = re.compile(r'\[\d+\](?:\[ext \d+\]|\([0-9a-f]+\))?\s+"H-[^"]*".*?#\s+"(?P<host>[^"]*)".*')
 _LINKED_PORT = re.compile(r'.*==>\s+\d+\s+\d+\[.*?\]\s+"(?P<host>[^"]*)".*')
 _PAIR = re.compile(
     r"CA\s.*\sSW\s+\d+\s+\d+\s+0x(?P<guid>[0-9a-f]+)\s.*\(\s*'(?P<host>[^']*)'\s+-\s+'(?P<name>[^']*)'.*"
 )
+_LINE = re.compile(
+    r'0x(?P<guid>[0-9a-f]+)\s+"(?P<name>[^"]*)"\s.*==>\s+0x(?P<peer_guid>[0-9a-f]+)\s.*?"(?P<peer>[^"]*)".*'
+)
 _LLDP = re.compile(r"(?P<node>[\w.-]+):\s+lldp\.(?P<device>.+?)\.chassis\.name=(?P<name>\S+)")
 _ANY = re.compile(
-    r'^(?:Switch\s+\d+\s+"S-|(?:CA|Switch):\s.*:\s*$|(?:CA|SW)\s+\d+\s+\d+\s+0x|[\w.-]+:\s+lldp\.)', re.MULTILINE
+    r'^(?:Switch\s+\d+\s+"S-|(?:CA|Switch):\s.*:\s*$|(?:CA|SW)\s+\d+\s+\d+\s+0x|0x[0-9a-f]+\s+"|[\w.-]+:\s+lldp\.)',
+    re.MULTILINE,
 )
 
 LONGEST = 1000  # of a line that says something: patterns take longer than in proportion
@@ -92,6 +96,10 @@ def _ports(text: str) -> Iterator[_Port]:
             yield _Port(number, found["node"], found["device"], (found["name"], ""))
         elif found := _PAIR.fullmatch(line):
             yield from _port(number, found["host"], (_name(found["name"]), found["guid"]))
+        elif found := _LINE.fullmatch(line):  # iblinkinfo --line: either end may be the node
+            ends = ((found["name"], found["guid"]), (found["peer"], found["peer_guid"]))
+            for (host, _), (name, guid) in (ends, ends[::-1]):
+                yield from _port(number, host, (_name(name), guid))
         elif found := _SWITCH.match(line) or _LINKED_SWITCH.fullmatch(line):
             switch = (_name(found["name"]), found["guid"])
         elif _OTHER.match(line):

@@ -10,9 +10,11 @@ _NODE = ("node", "nodename", "name", "hostname", "host", "server")
 _POD = ("leaf", "leafswitch", "tor", "torswitch", "switch", "leafgroup", "subblock", "rack", "block", "pod",
         "physicalhost", "podname", "rackname", "switchname")  # fmt: skip
 _COLUMNS = 64
+OfLabels = Callable[[Sequence[Mapping[str, str]]], list[str | None]]
+"""The place of each Kubernetes node by its labels."""
 
 
-def of_table(text: str, of_labels: Callable[[Mapping[str, str]], str | None]) -> Iterator[tuple[int, str, str]] | None:
+def of_table(text: str, of_labels: OfLabels) -> Iterator[tuple[int, str, str]] | None:
     """Line, pod and node of each row; None where no head names a column of nodes and one of places."""
     lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
     if len(lines) < 2:
@@ -38,14 +40,15 @@ def _rows(
     lines: Sequence[tuple[int, str]],
     split: Callable[[str], Sequence[str]],
     at: tuple[int, int | None, int | None],
-    of_labels: Callable[[Mapping[str, str]], str | None],
+    of_labels: OfLabels,
 ) -> Iterator[tuple[int, str, str]]:
     node, pod, labels = at
-    for number, line in lines:
-        words = split(line)
-        if labels is not None and labels < len(words):
-            place = of_labels(dict(word.partition("=")[::2] for word in words[labels].split(",")))
-        else:
-            place = words[pod] if pod is not None and pod < len(words) else None
+    rows = [(number, split(line)) for number, line in lines]
+    if labels is not None:
+        places = of_labels([dict(word.partition("=")[::2] for word in "".join(words[labels : labels + 1]).split(","))
+                            for _, words in rows])  # fmt: skip
+    else:
+        places = [words[pod] if pod is not None and pod < len(words) else None for _, words in rows]
+    for (number, words), place in zip(rows, places, strict=True):
         if place and place not in {"<none>", "-", "NULL"} and node < len(words) and words[node]:
             yield number, place, words[node]

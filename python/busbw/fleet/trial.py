@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from busbw.fleet.scatter import Scatter, Seen, spacing
@@ -56,17 +54,12 @@ class Deviation(NamedTuple):
 
 Peers = tuple[str, str, int]
 """Kind, the channel's kind, and log2 of the size of the group, rounded up: what is compared with each other."""
-DRIFT = 0.02
-"""Standard error of a level of another round: load and clocks change from round to round."""
 FEWEST_PEERS = 3
 MANY_PEERS = 16
 """Their median is what is usual; of fewer most may be slow."""
 FEWEST_ORDERED = 6
 WIDE = 3.0
 """Samples whose median is so many times less sure than the peers' have an error of their own: two levels by turns."""
-FEWEST_TRIES, MOST_TRIES = 2, 5
-CHANCE = 0.02
-"""Of one launch in all that fails in every try although it could go well."""
 
 
 def by_peers(outcomes: Sequence[Outcome]) -> dict[Peers, list[Outcome]]:
@@ -191,126 +184,3 @@ def _own_error(samples: Sequence[float]) -> float:
     ordered, reach = sorted(samples), 0.98 * math.sqrt(count)
     low, high = ordered[math.floor(count / 2 - reach)], ordered[math.ceil(count / 2 + reach) - 1]
     return (high - low) / (2 * 1.96) / statistics.median(ordered)
-
-
-@dataclass
-class Knowledge:
-    """Everything measured so far, by kind: repeats of the same thing are one result, weighted by their errors.
-
-    Of fewer than three peers all may be slow. Then the best level of all rounds is the reference, and drift an error.
-    """
-
-    found: Mapping[str, dict[Key, Deviation]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
-    tries: dict[Key, int] = field(default_factory=dict)
-    failures: dict[Key, int] = field(default_factory=dict)
-    rounds: int = 0
-    patience: int = FEWEST_TRIES
-    """Tries after which what fails is said not to work."""
-    _failing: dict[Key, int] = field(default_factory=dict)
-    _lapses: int = 0
-    """Failures of what went well later."""
-    _scatter: dict[tuple[str, str], Scatter] = field(default_factory=dict)
-    _peers: dict[tuple[str, str], list[Beside]] = field(default_factory=dict)
-    """All that was measured of each kind and channel: judged anew where it shows how much starts scatter."""
-    _levels: dict[Peers, float] = field(default_factory=dict)
-    _alone: dict[Peers, dict[Key, list[tuple[float, Deviation]]]] = field(default_factory=dict)
-    """What few peers had: what was usual among them in GB/s, and the result beside that."""
-    _usual: dict[Key, Deviation] = field(default_factory=dict)
-    """Of groups that were also alone: what enough peers say."""
-
-    def learn(self, outcomes: Sequence[Outcome]) -> None:
-        """Add the results of one round."""
-        new: dict[tuple[str, str], list[Beside]] = {}
-        for of, group in by_peers(outcomes).items():
-            new.setdefault(of[:2], []).append(beside(of, group))
-            self._count(group)
-        for kind, peers in new.items():
-            scatter = self._scatter.setdefault(kind, Scatter())
-            self._peers.setdefault(kind, []).extend(peers)
-            for each in peers:
-                observe(each, scatter)
-            again = scatter.changed()
-            if again:
-                self._forget(kind)
-            for each in self._peers[kind] if again else peers:
-                self._take(each, scatter.between)
-        self.patience = self._patience()
-        self.rounds += 1
-
-    def _count(self, group: Sequence[Outcome]) -> None:
-        for outcome in group:
-            key = outcome.trial.key
-            self.tries[key] = self.tries.get(key, 0) + (not outcome.trial.control)
-            if outcome.samples:
-                self._lapses += self._failing.pop(key, 0)
-            else:
-                self._failing[key] = self._failing.get(key, 0) + 1
-
-    def _patience(self) -> int:
-        """How often in a row chance lets no launch of all fail, by those that failed and went well another time."""
-        if not self._lapses:
-            return FEWEST_TRIES
-        attempts = max(1, sum(self.tries.values()))
-        tries = math.log(CHANCE / attempts) / math.log(min(0.5, self._lapses / attempts))
-        return min(MOST_TRIES, max(FEWEST_TRIES, math.ceil(tries)))
-
-    def _forget(self, kind: tuple[str, str]) -> None:
-        """Results of this kind and channel, to be judged anew."""
-        for of in [of for of in self._levels if of[:2] == kind]:
-            del self._levels[of]
-            self._alone.pop(of, None)
-        for key in {outcome.trial.key for peers in self._peers[kind] for outcome in peers.group}:
-            self.found[key[0]].pop(key, None)
-            self.failures.pop(key, None)
-            self._usual.pop(key, None)
-
-    def _take(self, peers: Beside, between: float) -> None:
-        of = peers.of
-        usual, found = deviations(peers, between)
-        rose = usual > self._levels.get(of, 0.0)
-        self._levels[of] = max(usual, self._levels.get(of, 0.0))
-        few = len(peers.levels) < FEWEST_PEERS
-        touched = set(self._alone.get(of, ())) if rose else set()
-        for outcome, one in found:
-            key = outcome.trial.key
-            if one.reason and self._failed_once(key):
-                continue
-            alone = self._alone.setdefault(of, {})
-            if few and not one.reason:
-                before = self.found[key[0]].get(key)
-                if before and outcome.trial.control and key not in alone:
-                    continue  # what is known of it says more
-                if before and not before.reason and key not in alone:
-                    self._usual[key] = before
-                alone.setdefault(key, []).append((usual, one))
-                touched.add(key)
-            elif key in alone:
-                self._usual[key] = _merged(self._usual[key], one) if key in self._usual else one
-                touched.add(key)
-            else:
-                known = self.found[key[0]]
-                known[key] = _merged(known[key], one) if key in known else one
-        for key in touched:
-            self._judge_anew(of, key)
-
-    def _failed_once(self, key: Key) -> bool:
-        """Whether a group that was measured before failed for the first time: a launcher may have, and it is kept."""
-        self.failures[key] = self.failures.get(key, 0) + 1
-        before = self.found[key[0]].get(key)
-        return self.failures[key] < self.patience and before is not None and not before.reason
-
-    def _judge_anew(self, of: Peers, key: Key) -> None:
-        """A group that had few peers, beside the best level that is known by now."""
-        ones = [self._usual[key]] if key in self._usual else []
-        for usual, one in self._alone[of][key]:
-            level = self._levels[of]
-            error = one.error if len(self._alone[of]) == 1 and level == usual else math.hypot(one.error, DRIFT)
-            ones.append(Deviation(1 - (1 - one.loss) * usual / level, error))
-        self.found[key[0]][key] = functools.reduce(_merged, ones)
-
-
-def _merged(a: Deviation, b: Deviation) -> Deviation:
-    if a.reason or b.reason:
-        return b if b.reason or a.reason else a
-    wa, wb = 1 / a.error**2, 1 / b.error**2
-    return Deviation((a.loss * wa + b.loss * wb) / (wa + wb), 1 / math.sqrt(wa + wb))

@@ -69,6 +69,7 @@ LOCAL = "ocid1.computelocalblock.oc1.iad."
      + json.dumps({"Instances": [aws(2, "a", "b", "c"), aws(3)]}), {ONE: "c", TWO: "c"}),
     # With what describe-instances says behind it, nodes have their names.
     (json.dumps(TOPOLOGY) + json.dumps(RESERVATIONS), {DNS[0]: "nn-3", DNS[1]: "nn-4", THREE: "nn-4"}),
+    ('[{"node": "gpu1", "rack": 7}, {"node": "gpu2", "rack": 7, "switch": true}]', {"gpu1": "7", "gpu2": "7"}),
     (json.dumps([gce("a", physicalHostTopology={"cluster": "c", "block": "b", "subblock": "s", "host": "h"}),
                  gce("b", physicalHostTopology={"cluster": "c", "block": "b", "subblock": "t", "host": "h"})]),
      {"a": "b/s", "b": "b/t"}),
@@ -123,6 +124,10 @@ def test_of_an_instances_names_the_one_that_was_asked_for_is_taken() -> None:
     both = json.dumps(TOPOLOGY) + json.dumps(RESERVATIONS)
     assert read_pods(both, "t", (ONE, TWO)) == {ONE: "nn-3", TWO: "nn-4", THREE: "nn-4"}
     assert read_pods(both, "t", ("ip-10-1-0-1", TWO)) == {"ip-10-1-0-1": "nn-3", TWO: "nn-4", THREE: "nn-4"}
+    tagged = {"InstanceId": ONE, "PrivateDnsName": DNS[0], "Tags": [{"Key": "a", "Value": "b"},
+                                                                   {"Key": "Name", "Value": "gpu-1"}]}  # fmt: skip
+    assert read_pods(json.dumps([TOPOLOGY, tagged]), "t", ("gpu-1", TWO))["gpu-1"] == "nn-3"
+    assert read_pods(json.dumps([TOPOLOGY, tagged]), "t", (DNS[0], TWO))[DNS[0]] == "nn-3"
     with pytest.raises(UserError, match="describe-instances"):
         read_pods(json.dumps(TOPOLOGY), "t", ("ip-10-1-0-1", "ip-10-1-0-2"))
 

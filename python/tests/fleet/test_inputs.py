@@ -148,7 +148,7 @@ BlockName=s1 BlockIndex=1 Nodes=tux[2-3] BlockSize=2
 AggregatedBlock=s[0-1] BlockIndex=2 Nodes=tux[0-3] BlockSize=4
 """
 BY_HAND = (
-    'switchname = s0   Nodes = "tux[0-1]" # left\nSWITCHNAME=s1 \\\n\tNodes=tux[2-3]\n'
+    'switchname = s0   Nodes = "tux[0-1]" # left\nSWITCHNAME=s1 \\\n\tNodes=tux2,\\\ntux3\n'
     "SwitchName=s2 \\\n  Switches=s[0-1]\n"
 )
 YAML = """\

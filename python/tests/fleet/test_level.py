@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
+from busbw.fleet.judge import Verdict
+from busbw.fleet.knowledge import Knowledge
+from busbw.fleet.level import Before, judge_levels
 from busbw.fleet.options import Options, inside_of
 from busbw.fleet.plan import next_round
-from busbw.fleet.results import head_line, result_line
+from busbw.fleet.results import Results, head_line, result_line
 from busbw.fleet.simulate import Fault, World, make_fabric, run
-from busbw.fleet.trial import Knowledge
+from busbw.fleet.trial import INSIDE, WITHIN, Outcome, Trial
 
 
 def write(path: Path, seed: int, scale: float = 1.0, faults: tuple[Fault, ...] = ()) -> str:
@@ -66,6 +69,36 @@ def test_a_part_slower_than_it_was_is_named_though_its_peers_hide_it(
     assert judged(capsys, now) == []
     found = judged(capsys, now, "--earlier", then)
     assert [(kind, place, channel) for kind, place, channel, _ in found] == [("nic", "node0005", "nic1")]
+
+
+def results(*medians: float, channel: str = "rail0", nodes: int = 2, noise: float = 0.001) -> Results:
+    """One round of groups (of single nodes inside) with eight samples around each median."""
+    kind = WITHIN if channel.startswith("rail") else INSIDE
+    trials = [Trial(kind, tuple(f"n{at}x{each}" for each in range(nodes)), channel, 8) for at in range(len(medians))]
+    return Results([[Outcome(t, tuple(m * (1 + noise * (at - 3.5)) for at in range(8)))
+                     for t, m in zip(trials, medians, strict=True)]])  # fmt: skip
+
+
+def told(now: Results, before: Before, *named: Verdict) -> list[str]:
+    return [v.name for v in judge_levels(now, before, Options(), named)]
+
+
+def test_what_noise_may_be_is_not_slower_than_expected() -> None:
+    assert told(results(9.6, 9.6, 9.6), Before({"rail": 10.0})) == ["rail level of all nodes"]
+    assert told(results(9.6, 9.6, 9.6, noise=0.02), Before({"rail": 10.0})) == []
+
+
+def test_the_best_groups_say_what_is_reached() -> None:
+    pairs, rings = results(10.0, 10.0, 10.0), results(9.0, 9.0, 9.0, nodes=8)
+    assert told(Results([*pairs.rounds, *rings.rounds]), Before({"rail": 10.0})) == []
+
+
+def test_a_part_is_compared_beyond_its_noise_and_named_once() -> None:
+    then, now = [results(*[10.0] * 9, last, channel="nic0", nodes=1, noise=0.001) for last in (10.8, 10.0)]
+    assert told(now, Before(earlier=[("then", then)])) == ["nic0 of n9x0"]
+    assert told(now, Before(earlier=[("then", then)]), Verdict("nic", "n9x0", "nic0", 0.3, 0.01)) == []
+    then, now = [results(*[10.0] * 9, last, channel="nic0", nodes=1, noise=0.03) for last in (10.8, 10.0)]
+    assert told(now, Before(earlier=[("then", then)])) == []
 
 
 @pytest.mark.parametrize("words", ["rail", "rail=fast", "gpu=3", "rail=-1", "rail=nan"])

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of
 from busbw.fleet.plan import next_round
 from busbw.fleet.score import component, play
 from busbw.fleet.show import nodes_to_exclude
 from busbw.fleet.simulate import Fault, World, draw_faults, make_fabric, run
-from busbw.fleet.trial import INSIDE, Knowledge, reference
+from busbw.fleet.trial import INSIDE, reference
 
 FABRIC = make_fabric(64, 16, 4)
 OPTIONS = Options(inside=inside_of(4))
@@ -45,7 +46,7 @@ def verdicts(faults: Sequence[Fault], seed: int = 1, fabric=FABRIC, options=OPTI
 def test_one_fault_of_each_kind_is_named_and_nothing_else(where: str, loss: float) -> None:
     found, rounds = verdicts([Fault(where, loss)])
     assert [component(v) for v in found] == [where.partition(".")[0] if "spine" in where else where]
-    assert found[0].loss == pytest.approx(loss, abs=0.015)
+    assert (found[0].loss, found[0].runner_up) == (pytest.approx(loss, abs=0.015), "")
     assert rounds <= 17
 
 
@@ -96,6 +97,7 @@ def test_of_two_nodes_none_is_accused_since_they_cannot_be_told_apart() -> None:
     # Two nodes in a pod of their own: whatever is slow between them may be either, or their leaf.
     found, _ = verdicts([Fault("cable2@node0001", 0.2)], fabric=make_fabric(2, 2, 4), options=Options())
     assert [(v.kind, v.place) for v in found] == [("either", "leaf pod00 or link node0000 or link node0001")]
+    assert found[0].runner_up == ""
     assert nodes_to_exclude(make_fabric(2, 2, 4), found) == {}
 
 

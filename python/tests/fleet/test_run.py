@@ -17,10 +17,11 @@ from busbw.fleet import run
 from busbw.fleet.fabric import Fabric, fabric_of
 from busbw.fleet.judge import judge
 from busbw.fleet.kept import records
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.results import Results
-from busbw.fleet.trial import WITHIN, Knowledge, Outcome, Trial
-from busbw.fleet.words import Launching
+from busbw.fleet.trial import WITHIN, Outcome, Trial
+from busbw.fleet.words import Launching, traffic
 from busbw.records import read_records
 
 STAND_IN = """\
@@ -195,6 +196,39 @@ def test_the_budget_ends_it_with_what_is_there(tmp_path: Path, capsys) -> None:
     assert main([*stand_in(tmp_path, pause=0.3), "--steps-at-once", "1", "--budget", "0.5"]) == 124
     assert "goes on from" in capsys.readouterr().err
     assert len((tmp_path / "f.jsonl").read_text().splitlines()) >= 2
+
+
+PAIRS = [Trial(WITHIN, (f"n{at}", f"m{at}"), "rail0", 2) for at in range(5)]
+
+
+def test_no_more_nodes_and_steps_at_once_than_were_allowed() -> None:
+    for limits, sizes in (({"nodes_at_once": 4}, [2, 2, 1]), ({"nodes_at_once": 5}, [2, 2, 1]),
+                          ({"nodes_at_once": 1}, [1] * 5), ({"steps_at_once": 3}, [3, 2])):  # fmt: skip
+        assert [len(wave) for wave in run.waves(PAIRS, run.Limits(**limits))] == sizes
+
+
+def test_groups_that_would_pass_the_limit_of_traffic_are_not_begun(tmp_path: Path) -> None:
+    how = Launching(tmp_path, "local", size=1000)
+    each, fabric = traffic(PAIRS[0], how), Fabric(("n0", "m0", "n1", "m1"))
+    begun: list[Trial] = []
+
+    def measured(trials, *_) -> list[Outcome]:
+        begun.extend(trials)
+        return [Outcome(trial, (10.0,) * 16) for trial in trials]
+
+    wanted = run.Asked(fabric, Options(inside=(), repeats=2), Results(), measured)
+    with pytest.raises(run.StoppedError, match="limit of traffic") as stopped:
+        run.measure(wanted, how, tmp_path / "f", run.Limits(traffic=1.5 * each, steps_at_once=1), lambda _: None)
+    assert (len(begun), stopped.value.exit_code) == (1, 124)
+
+
+def test_one_group_that_fails_accuses_no_launch(tmp_path: Path) -> None:
+    def failed(trials, *_) -> list[Outcome]:
+        return [Outcome(trial, (), "it died") for trial in trials]
+
+    wanted = run.Asked(Fabric(("n0", "m0")), Options(inside=()), Results(), failed)
+    known = run.measure(wanted, Launching(tmp_path, "local"), tmp_path / "f", run.Limits(), lambda _: None)
+    assert [one.reason for one in known.found[WITHIN].values()] == ["it died"]
 
 
 def test_a_program_or_launcher_that_is_not_there_is_one_sentence(tmp_path: Path, capsys) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import judge
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of
 from busbw.fleet.plan import next_round
 from busbw.fleet.score import play
 from busbw.fleet.simulate import Fault, World, make_fabric, run
-from busbw.fleet.trial import INSIDE, Knowledge, Outcome, Trial
+from busbw.fleet.trial import INSIDE, Outcome, Trial
 
 OPTIONS = Options(inside=inside_of(2))
 

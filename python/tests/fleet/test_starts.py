@@ -11,13 +11,14 @@ import pytest
 
 from busbw.fleet.doubts import Judged, doubts
 from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of, is_slow
 from busbw.fleet.plan import next_round
 from busbw.fleet.results import Results
 from busbw.fleet.scatter import Scatter, Seen, Spacing, spacing
 from busbw.fleet.score import play
 from busbw.fleet.simulate import Fault, World, make_fabric, run
-from busbw.fleet.trial import INSIDE, WITHIN, Deviation, Knowledge, Outcome, Trial, beside, deviations
+from busbw.fleet.trial import INSIDE, WITHIN, Deviation, Outcome, Trial, beside, deviations
 
 FABRIC = make_fabric(64, 16, 4)
 OPTIONS = Options(inside=inside_of(4))

@@ -58,6 +58,11 @@ def lldp(*neighbours: str) -> str:
         for at, name in enumerate(neighbours)]}})  # fmt: skip
 
 
+def lldp_json0(neighbour: str) -> str:
+    port = {"name": "ens1", "via": "LLDP", "chassis": [{"id": [{"type": "mac"}], "name": [{"value": neighbour}]}]}
+    return json.dumps({"lldp": [{"interface": [port]}]})
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -78,11 +83,20 @@ def lldp(*neighbours: str) -> str:
         "SW     7  9 0xa1 4x NDR - SW     3  1 0xff ( 'MF0;leaf1' - 'MF0;spine1' )\n"
         "CA    13  1 0xb3 4x NDR - SW     8  1 0xa2 ( 'gpu3 mlx5_0' - 'MF0;leaf2' )\n",
         links(("gpu1 mlx5_0", "leaf1"), ("gpu2 mlx5_0", "leaf1"), ("gpu3 mlx5_0", "leaf2"), ("gpu1 mlx5_10", "leaf2")),
+        "".join(f'0xa{pod[-1]} "MF0;{pod}" {at} {at}[  ] ==( 4X 106.25 Gbps Active/  LinkUp)==> 0xb{at} 1{at} 1[  ] '
+                f'"{name} mlx5_0" ( )\n' for at, (name, pod) in enumerate(RIGHT.items())),
+        "".join(f'0xb{at} " {name} mlx5_0" 1{at} 1[  ] ==( 4X 106.25 Gbps Active/  LinkUp)==> 0xa{pod[-1]} {at} 1[  ] '
+                f'"{pod}" ( )\n' for at, (name, pod) in enumerate(RIGHT.items())),
+        switch("a1", "leaf1", "gpu1 mlx5_0", "gpu2 mlx5_0").replace("[2]", "[2][ext 1]")
+        + switch("a2", "leaf2", "gpu3 mlx5_0").replace("[1]\t", "[1](b8591)\t"),
         "\n".join(f"{name}: {lldp(pod)}" for name, pod in RIGHT.items()),
+        "\n".join(f"{name}: {lldp_json0(pod)}" for name, pod in RIGHT.items()),
         "".join(f"{name}: lldp.e1.via=LLDP\n{name}: lldp.e1.chassis.name={pod}\n" for name, pod in RIGHT.items()),
         labelled(**{"kubernetes.io/os": "linux", "example.com/tor-switch": "{pod}"}),
         labelled(**{"cloud.provider.com/topology-block": "b", "cloud.provider.com/topology-rack": "{pod}"}),
         labelled(**{"topology.nebius.com/tier-1": "a", "topology.nebius.com/tier-2": "{pod}"}),
+        labelled(**{"topology.nebius.com/tier-1": "{pod}", "topology.nebius.com/tier-2": "a"}),
+        labelled(**{"example.com/network-level-1": "a", "example.com/network-level-2": "{pod}"}),
         labelled(**{"nvidia.com/gpu.clique": "{pod}"}),
         json.dumps({"items": [hyper_node("leaf1", 1, "Node", "gpu1", "gpu2"), hyper_node("leaf2", 1, "Node", "gpu3"),
                               hyper_node("root", 2, "HyperNode", "leaf1", "leaf2")]}),
@@ -90,10 +104,20 @@ def lldp(*neighbours: str) -> str:
         json.dumps({"switches": [{"name": "root", "children": ["leaf1", "leaf2"]},
                                  {"name": "leaf1", "children": ["gpu1", "gpu2"]},
                                  {"name": "leaf2", "children": ["gpu3"]}]}),
+        json.dumps({"racks": [{"name": "leaf1", "nodes": [{"name": "gpu1", "gpus": 8}, {"name": "gpu2"}]},
+                              {"name": "leaf2", "nodes": [{"hostname": "gpu3"}]}]}),
+        json.dumps({"name": "all", "nodes": [{"name": name, "leaf": pod} for name, pod in RIGHT.items()]}),
         "NAME   STATUS   AGE   VERSION   LEAF\n"
         + "".join(f"{name}   Ready    9d    v1.31     {pod}\n" for name, pod in RIGHT.items()),
         "NAME   STATUS   LABELS\n"
         + "".join(f"{name}   Ready    a=b,network.topology.nvidia.com/leaf={pod}\n" for name, pod in RIGHT.items()),
+        "NAME   STATUS            NOMINATED NODE   LEAF\ngpu1   Ready             -                leaf1\n"
+        "gpu2   Ready (by ops)    -                leaf1\ngpu3   Ready             -                leaf2\n"
+        "gpu4   Ready             <none>           <none>\n",
+        json.dumps([{"source_port_node_description": f"{pod}:7", "source_guid": pod, "destination_guid": "1",
+                     "destination_port_node_description": f"{name} mlx5_0"} for name, pod in RIGHT.items()]),
+        switch("a1", "leaf1", "gpu1 mlx5_0", "gpu2 mlx5_0") + switch("a2", "leaf2", "gpu3 mlx5_0")
+        + 'Ca\t2 "H-9"\t\t# "gpu9 mlx5_0"\n[2](9)\t"H-b1"[2]\t\t# "gpu4 mlx5_0" lid 1\n',
         "hostname,rack,unit\ngpu1,leaf1,12\ngpu2,leaf1,14\ngpu3,leaf2,12\n",
         "name;physical_host\ngpu1;/leaf1\ngpu2;/leaf1\ngpu3;/leaf2\n".replace("/", ""),
         "gpu1,leaf1\ngpu2,leaf1\ngpu3,leaf2\n",
@@ -109,6 +133,12 @@ def lldp(*neighbours: str) -> str:
 def test_the_leaf_of_each_node_is_read(text: str) -> None:
     assert {name: pod for name, pod in read_pods(text, "topo", GPUS).items() if name in GPUS} == RIGHT
     assert set(read_pods(text, "topo", GPUS)) <= {*GPUS, "leaf1", "leaf2"}
+
+
+def test_switches_below_others_are_no_nodes() -> None:
+    switches = [{"name": "root", "children": ["leaf1", "leaf2"]}, {"name": "leaf1", "children": ["gpu1"]},
+                {"name": "leaf2", "children": ["gpu3"]}]  # fmt: skip
+    assert read_pods(json.dumps(switches), "topo") == {"gpu1": "leaf1", "gpu3": "leaf2"}
 
 
 def test_switches_that_nobody_named_are_told_apart_by_their_guid() -> None:

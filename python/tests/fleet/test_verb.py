@@ -9,11 +9,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from busbw.cli.main import main
+from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round
 from busbw.fleet.results import head_line, result_line
 from busbw.fleet.simulate import Fault, World, make_fabric, run
-from busbw.fleet.trial import Knowledge
 
 FAULTS = (Fault("cable1@node0003", 0.2), Fault("leaf0@pod01", 0.1), Fault("nvlink@node0012", 0.5))
 

@@ -10,6 +10,7 @@ import pytest
 
 from busbw.cli.main import main
 from busbw.fleet.trial import INSIDE, WITHIN, Trial
+from busbw.fleet.watch import kept, not_queued
 from busbw.fleet.words import Launching, traffic
 
 STAND_IN = """\
@@ -73,6 +74,26 @@ def test_a_turn_takes_idle_nodes_only_and_others_the_next_time(
     (tmp_path / "idle").write_text("n6\n")
     assert main([*watch, "--turns", "1"]) == 0
     assert "1 of 8 nodes are idle; nothing is measured" in capsys.readouterr().err
+
+
+def test_a_turn_is_compared_with_the_last_five(tmp_path: Path) -> None:
+    for day in range(1, 8):
+        (tmp_path / f"turn-2026110{day}T000000Z.jsonl").write_text("")
+    (tmp_path / "turn-notes.jsonl").write_text("no results")
+    assert [Path(name).name[5:13] for name, _ in kept(tmp_path)] == [f"2026110{day}" for day in range(3, 8)]
+
+
+def test_a_fault_of_any_turn_is_the_end_of_all(words: list[str], tmp_path: Path) -> None:
+    words[words.index("n[0-7]")] = "n[4-6],n[1-3]"
+    watch = ["fleet", "watch", str(tmp_path / "turns"), *words, "--every", "0.01", "--at-most", "3"]
+    assert main([*watch, "--turns", "2"]) == 1
+
+
+def test_outside_an_allocation_no_step_waits_in_the_queue() -> None:
+    how = Launching(Path("engine"), launcher="srun")
+    assert not_queued(how, inside_allocation=False).launcher_arguments == ("--immediate=30",)
+    assert not_queued(how, inside_allocation=True) == how
+    assert not_queued(Launching(Path("engine"), launcher="local"), inside_allocation=False).launcher_arguments == ()
 
 
 def test_a_run_over_idle_nodes_goes_on_with_those_it_began_with(

@@ -1,0 +1,174 @@
+"""Everything that was measured, and what each group says beside its peers."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from busbw.fleet.everywhere import Everywhere, slow_everywhere, without
+from busbw.fleet.scatter import Scatter
+from busbw.fleet.trial import (
+    FEWEST_PEERS,
+    KINDS,
+    Beside,
+    Deviation,
+    Key,
+    Outcome,
+    Peers,
+    beside,
+    by_peers,
+    deviations,
+    observe,
+)
+
+DRIFT = 0.02
+"""Standard error of a level of another round: load and clocks change from round to round."""
+FEWEST_TRIES, MOST_TRIES = 2, 5
+CHANCE = 0.02
+"""Of one launch in all that fails in every try although it could go well."""
+
+
+@dataclass
+class Knowledge:
+    """Everything measured so far, by kind: repeats of the same thing are one result, weighted by their errors.
+
+    Of fewer than three peers all may be slow. Then the best level of all rounds is the reference, and drift an error.
+    """
+
+    found: Mapping[str, dict[Key, Deviation]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+    tries: dict[Key, int] = field(default_factory=dict)
+    failures: dict[Key, int] = field(default_factory=dict)
+    rounds: int = 0
+    patience: int = FEWEST_TRIES
+    """Tries after which what fails is said not to work."""
+    everywhere: dict[str, Everywhere] = field(default_factory=dict)
+    """Channels on which all nodes are slower than on others of their kind; taken off before nodes are compared."""
+    _heard: list[Sequence[Beside]] = field(default_factory=list)
+    """All rounds as they were measured."""
+    _met: dict[str, set[str]] = field(default_factory=dict)
+    """Nodes that were measured, by channel."""
+    _failing: dict[Key, int] = field(default_factory=dict)
+    _lapses: int = 0
+    """Failures of what went well later."""
+    _scatter: dict[tuple[str, str], Scatter] = field(default_factory=dict)
+    _peers: dict[tuple[str, str], list[Beside]] = field(default_factory=dict)
+    """All that was measured of each kind and channel: judged anew where it shows how much starts scatter."""
+    _levels: dict[Peers, float] = field(default_factory=dict)
+    _alone: dict[Peers, dict[Key, list[tuple[float, Deviation]]]] = field(default_factory=dict)
+    """What few peers had: what was usual among them in GB/s, and the result beside that."""
+    _usual: dict[Key, Deviation] = field(default_factory=dict)
+    """Of groups that were also alone: what enough peers say."""
+
+    def learn(self, outcomes: Sequence[Outcome]) -> None:
+        """Add the results of one round."""
+        every = [beside(of, group) for of, group in by_peers(outcomes).items()]
+        self._heard.append(every)
+        for peers in every:
+            for outcome in peers.group:
+                self._met.setdefault(outcome.trial.channel, set()).update(outcome.trial.nodes)
+        found = {channel: one for channel, one in slow_everywhere(every, self._met).items()
+                 if channel not in self.everywhere}  # fmt: skip
+        if not found:
+            self._learn(every)
+            return
+        vars(self).update(vars(Knowledge(everywhere=self.everywhere | found, _heard=self._heard, _met=self._met)))
+        for before in self._heard:
+            self._learn(before)
+
+    def _learn(self, every: Sequence[Beside]) -> None:
+        new: dict[tuple[str, str], list[Beside]] = {}
+        for peers in every:
+            new.setdefault(peers.of[:2], []).append(without(self.everywhere, peers))
+            self._count(peers.group)
+        for kind, mine in new.items():
+            scatter = self._scatter.setdefault(kind, Scatter())
+            self._peers.setdefault(kind, []).extend(mine)
+            for each in mine:
+                observe(each, scatter)
+            again = scatter.changed()
+            if again:
+                self._forget(kind)
+            for each in self._peers[kind] if again else mine:
+                self._take(each, scatter.between)
+        self.patience = self._patience()
+        self.rounds += 1
+
+    def _count(self, group: Sequence[Outcome]) -> None:
+        for outcome in group:
+            key = outcome.trial.key
+            self.tries[key] = self.tries.get(key, 0) + (not outcome.trial.control)
+            if outcome.samples:
+                self._lapses += self._failing.pop(key, 0)
+            else:
+                self._failing[key] = self._failing.get(key, 0) + 1
+
+    def _patience(self) -> int:
+        """How often in a row chance lets no launch of all fail, by those that failed and went well another time."""
+        if not self._lapses:
+            return FEWEST_TRIES
+        attempts = max(1, sum(self.tries.values()))
+        tries = math.log(CHANCE / attempts) / math.log(min(0.5, self._lapses / attempts))
+        return min(MOST_TRIES, max(FEWEST_TRIES, math.ceil(tries)))
+
+    def _forget(self, kind: tuple[str, str]) -> None:
+        """Results of this kind and channel, to be judged anew."""
+        for of in [of for of in self._levels if of[:2] == kind]:
+            del self._levels[of]
+            self._alone.pop(of, None)
+        for key in {outcome.trial.key for peers in self._peers[kind] for outcome in peers.group}:
+            self.found[key[0]].pop(key, None)
+            self.failures.pop(key, None)
+            self._usual.pop(key, None)
+
+    def _take(self, peers: Beside, between: float) -> None:
+        of = peers.of
+        usual, found = deviations(peers, between)
+        rose = usual > self._levels.get(of, 0.0)
+        self._levels[of] = max(usual, self._levels.get(of, 0.0))
+        few = len(peers.levels) < FEWEST_PEERS
+        touched = set(self._alone.get(of, ())) if rose else set()
+        for outcome, one in found:
+            key = outcome.trial.key
+            if one.reason and self._failed_once(key):
+                continue
+            alone = self._alone.setdefault(of, {})
+            if few and not one.reason:
+                before = self.found[key[0]].get(key)
+                if before and outcome.trial.control and key not in alone:
+                    continue  # what is known of it says more
+                if before and not before.reason and key not in alone:
+                    self._usual[key] = before
+                alone.setdefault(key, []).append((usual, one))
+                touched.add(key)
+            elif key in alone:
+                self._usual[key] = _merged(self._usual[key], one) if key in self._usual else one
+                touched.add(key)
+            else:
+                known = self.found[key[0]]
+                known[key] = _merged(known[key], one) if key in known else one
+        for key in touched:
+            self._judge_anew(of, key)
+
+    def _failed_once(self, key: Key) -> bool:
+        """Whether a group that was measured before failed for the first time: a launcher may have, and it is kept."""
+        self.failures[key] = self.failures.get(key, 0) + 1
+        before = self.found[key[0]].get(key)
+        return self.failures[key] < self.patience and before is not None and not before.reason
+
+    def _judge_anew(self, of: Peers, key: Key) -> None:
+        """A group that had few peers, beside the best level that is known by now."""
+        ones = [self._usual[key]] if key in self._usual else []
+        for usual, one in self._alone[of][key]:
+            level = self._levels[of]
+            error = one.error if len(self._alone[of]) == 1 and level == usual else math.hypot(one.error, DRIFT)
+            ones.append(Deviation(1 - (1 - one.loss) * usual / level, error))
+        self.found[key[0]][key] = functools.reduce(_merged, ones)
+
+
+def _merged(a: Deviation, b: Deviation) -> Deviation:
+    if a.reason or b.reason:
+        return b if b.reason or a.reason else a
+    wa, wb = 1 / a.error**2, 1 / b.error**2
+    return Deviation((a.loss * wa + b.loss * wb) / (wa + wb), 1 / math.sqrt(wa + wb))
