@@ -28,7 +28,8 @@ class OutputFile {
   std::string path_;
 };
 
-// open(2) for writing, with these flags besides. A pipe that has a name gets its reader within 5 s, or -1 and ETIMEDOUT.
+// open(2) for writing, with these flags besides. A pipe that has a name gets its reader within 5 s, or -1 and
+// ETIMEDOUT.
 int open_to_write(const std::string& path, int flags);
 
 // Makes the folders above `path`. Throws Error(bad_arguments) where that fails; `what` names the file in the sentence.
