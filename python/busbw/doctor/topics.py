@@ -27,15 +27,23 @@ _DULL = re.compile(
 _TOPICS = tuple(
     (re.compile(words, re.IGNORECASE), name)
     for words, name in (
-        (r"FaultCode: NHC|\bnhc\b|\bdcgm|\bnvvs\b|^ERROR: check_\w+:", "health-check"),
+        (
+            r"FaultCode: NHC|\bnhc\b|\bdcgm|\bnvvs\b|^ERROR: check_\w+:|\bhost ?engine\b|\bmiscompare\b|NVML API",
+            "health-check",
+        ),
         (r"\bimex\b|compute-?domain", "imex"),
         (r"fabric-?manager|nv-fabricmanager|\bnvlsm\b|\bfabric state\b|FABRIC_MANAGER", "fabric-manager"),
         (r"nvswitch|\bsxid\b", "nvswitch-error"),
         (r"nvlink", "nvlink-error"),
         (r"\[ERROR\] \[tid \d+\]", "fabric-manager"),
-        (r"\becc\b|double[- ]bit|row[- ]remap|uncorrectable", "gpu-memory-error"),
+        (
+            r"\becc\b|double[- ]bit|row[- ]remap|uncorrectable|memory elements|retired pages"
+            r"|SRAM threshold|contained error",
+            "gpu-memory-error",
+        ),
+        (r"peer-to-peer test", "p2p-broken"),
         (r"inforom|field diag", "gpu-error-other"),
-        (r"gpu.{0,60}(?:thermal|temperature|throttl|overheat|power)", "gpu-slowdown"),
+        (r"gpu.{0,60}(?:thermal|temperature|throttl|overheat|power)|(?:thermal|power) violation", "gpu-slowdown"),
         (r"certificate|x509|\bssl\b.{0,40}(?:verif|handshake)", "certificate"),
         (r"\bpcie\b|\baer\b|pcieport", "pcie-errors"),
         (r"\bxid\b", "gpu-error-other"),
