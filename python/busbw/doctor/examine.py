@@ -55,7 +55,8 @@ def _with_warnings(findings: list[Finding]) -> list[Finding]:
     """Where a call failed, a warning that no signature knows is the reason as far as the log tells it."""
     said = {each.name for each in findings if each.severity is not Severity.NOTE}
     others = said - {nccl_warnings.NAME}
-    if nccl_warnings.NAME not in said or not (said & _SEQUELS or (others and others <= _ENDS)):
+    alone = bool(others) and (others <= _ENDS or _precede(findings))
+    if nccl_warnings.NAME not in said or not (said & _SEQUELS or alone):
         return findings
     return [
         replace(each, severity=Severity.ERROR)
@@ -65,6 +66,17 @@ def _with_warnings(findings: list[Finding]) -> list[Finding]:
         else each
         for each in findings
     ]
+
+
+def _precede(findings: list[Finding]) -> bool:
+    """Whether warnings stand before all that is found beside them, which only tells of effects."""
+    loud = [each for each in findings if each.severity is not Severity.NOTE]
+    effects = [each for each in loud if each.name not in {nccl_warnings.NAME, *_ENDS}]
+    if any(each.stage < Stage.EFFECT for each in effects):
+        return False
+    warned = [each.evidence[0] for each in loud if each.name == nccl_warnings.NAME]
+    lines = [seen.line for each in effects for seen in each.evidence if seen.line]
+    return bool(warned and lines) and min(each.line or 0 for each in warned) < min(lines)
 
 
 def _with_causes(findings: list[Finding]) -> list[Finding]:

@@ -35,7 +35,7 @@ def recognise(
     for each in scans:
         for name, hit in each.hits.items():
             merged[name].append((each.source, hit))
-    for name in [name for name, found in merged.items() if SIGNATURES[name].repeats and not _repeated(found)]:
+    for name in [name for name, found in merged.items() if not _tells(SIGNATURES[name], found)]:
         del merged[name]
     aborted = _aborted(merged)
     alive = {each.source: each.alive for each in scans if each.source in whole}
@@ -77,6 +77,13 @@ _TASK = re.compile(r"\s{0,6}\d{1,7}: ")
 """What `srun --label` puts before a line: the task, whatever rank that takes itself for."""
 
 
+def _tells(signature: Signature, found: Found) -> bool:
+    """Whether there are lines enough for what the signature says."""
+    if signature.differs and all(len(hit.groups) < 2 for _, hit in found):
+        return False
+    return not signature.repeats or _repeated(found)
+
+
 def _repeated(found: Found) -> bool:
     """Whether the same was said twice in one log; of several logs each may be of another start."""
     return any(_said(hit) > len(hit.groups) for _, hit in found)
@@ -115,9 +122,11 @@ def _aborted(merged: Mapping[str, Found]) -> Signature | None:
     if not all(each.get("how") in _ABORTS for each in groups):
         return None
     reasons = [SIGNATURES[name] for name in merged if name not in _FOLLOWS and name != "process-crashed"]
-    return min(
-        (each for each in reasons if each.severity is not Severity.NOTE), key=lambda each: each.stage, default=None
-    )
+    crash = SIGNATURES["process-crashed"]
+    reasons = [each for each in reasons if each.severity is not Severity.NOTE]
+    # Launchers tell of an abort before the ranks' own output reaches the log.
+    reasons = [each for each in reasons if groups or not _precedes(crash, each, merged)]
+    return min(reasons, key=lambda each: each.stage, default=None)
 
 
 def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | None) -> Signature | None:
@@ -134,7 +143,7 @@ def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | No
     causes = [
         other
         for other in others
-        if name in other.explains
+        if (name in other.explains and not _precedes(mine, other, merged))
         # Somebody ended a job after it had failed already.
         or (
             unexplained
@@ -168,6 +177,14 @@ def _waited_for(cause: Signature, waits: Signature, merged: Mapping[str, Found])
         and Stage.PROGRAM <= cause.stage <= Stage.CRASH
         and _first(merged[cause.name]) < _first(merged[waits.name])
     )
+
+
+def _precedes(mine: Signature, effect: Signature, merged: Mapping[str, Found]) -> bool:
+    """Whether a crash that may be the sequel of an effect stands before it in a log: then it is none."""
+    if effect.stage < Stage.EFFECT or mine.stage != Stage.CRASH:
+        return False
+    firsts = {source: hit.lines[0][0] for source, hit in merged[effect.name] if hit.lines}
+    return any(hit.lines[0][0] < firsts.get(source, 0) for source, hit in merged[mine.name] if hit.lines)
 
 
 def _first(found: Found) -> int:

@@ -57,6 +57,8 @@ class Signature:
     """Said of a job that is only slow too, and at the end of healthy ones: a note where the job went on, or ended."""
     repeats: bool = False
     """A fault only where the same is said more than once, as when two processes name themselves rank 0."""
+    differs: bool = False
+    """Said only where lines of one log tell different values of its groups, such as rates of ports."""
     tell: Callable[[Sequence[Mapping[str, str]]], str] | None = None
     """Makes the title of the groups of all lines, where one line's are not enough."""
 

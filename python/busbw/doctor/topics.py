@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from busbw.base.text import clean
+from busbw.doctor.codes import code_in
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.scan import Scan, speaker
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
+from busbw.doctor.trouble import LEVEL
 
 MAX_TITLE = 160
 MAX_LOOK = 600
@@ -25,15 +27,23 @@ _DULL = re.compile(
 _TOPICS = tuple(
     (re.compile(words, re.IGNORECASE), name)
     for words, name in (
-        (r"FaultCode: NHC|\bnhc\b|\bdcgm|\bnvvs\b|^ERROR: check_\w+:", "health-check"),
+        (
+            r"FaultCode: NHC|\bnhc\b|\bdcgm|\bnvvs\b|^ERROR: check_\w+:|\bhost ?engine\b|\bmiscompare\b|NVML API",
+            "health-check",
+        ),
         (r"\bimex\b|compute-?domain", "imex"),
         (r"fabric-?manager|nv-fabricmanager|\bnvlsm\b|\bfabric state\b|FABRIC_MANAGER", "fabric-manager"),
         (r"nvswitch|\bsxid\b", "nvswitch-error"),
         (r"nvlink", "nvlink-error"),
         (r"\[ERROR\] \[tid \d+\]", "fabric-manager"),
-        (r"\becc\b|double[- ]bit|row[- ]remap|uncorrectable", "gpu-memory-error"),
+        (
+            r"\becc\b|double[- ]bit|row[- ]remap|uncorrectable|memory elements|retired pages"
+            r"|SRAM threshold|contained error",
+            "gpu-memory-error",
+        ),
+        (r"peer-to-peer test", "p2p-broken"),
         (r"inforom|field diag", "gpu-error-other"),
-        (r"gpu.{0,60}(?:thermal|temperature|throttl|overheat|power)", "gpu-slowdown"),
+        (r"gpu.{0,60}(?:thermal|temperature|throttl|overheat|power)|(?:thermal|power) violation", "gpu-slowdown"),
         (r"certificate|x509|\bssl\b.{0,40}(?:verif|handshake)", "certificate"),
         (r"\bpcie\b|\baer\b|pcieport", "pcie-errors"),
         (r"\bxid\b", "gpu-error-other"),
@@ -165,6 +175,8 @@ _OF_ENDS = re.compile(
     re.IGNORECASE,
 )
 """Lines of those who end a job's other processes, or report that one ended."""
+_OF_OTHERS = re.compile(_OF_ENDS.pattern + r"|time[sd]? ?out|timeout|\bpeer\b|remote|connection", re.IGNORECASE)
+"""Lines of those who wait for others, or lost them, too."""
 
 
 def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[Finding]:
@@ -255,11 +267,16 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
         lines = [line for name, hit in scan.hits.items() if name in effects for line, _ in hit.lines]
         first = min(lines, default=scan.lines + 1)
         for line, text in scan.strange:
-            if scan.alive < line < first and _THROWN.search(text[:MAX_LOOK]) and not _DULL.search(text):
-                name = topic(text)
-                # That something timed out, alone, is what others say of it too.
-                if name and name != "connection-timeout" and SIGNATURES[name].stage <= Stage.CRASH:
-                    yield _finding(name, text, Evidence(clean(text)[:200], scan.source, line))
+            if not scan.alive < line < first or _DULL.search(text):
+                continue
+            seen, name = Evidence(clean(text)[:200], scan.source, line), topic(text)
+            # That something timed out, alone, is what others say of it too.
+            known = name is not None and name != "connection-timeout"
+            thrown = _THROWN.search(text[:MAX_LOOK]) is not None
+            if name and known and thrown and SIGNATURES[name].stage <= Stage.CRASH:
+                yield _finding(name, text, seen)
+            elif (thrown or LEVEL.search(text[:MAX_LOOK]) or code_in(text)) and not _OF_OTHERS.search(text):
+                yield _finding(name, text, seen) if name and known else _first_unknown(text, seen)
 
 
 def topic(text: str) -> str | None:

@@ -48,9 +48,10 @@ _ODD_WORDS = (
         "interrupted",
     ),
 )
-_LEVEL = re.compile(
+LEVEL = re.compile(
     r"^ERR(?:OR)?: |^\W{0,3}(?:\[\w{1,20}\]: ?)?[EF]\d{4} \d\d:\d\d:\d\d\.\d"
-    r"|\bUCX  (?:ERROR|FATAL)|\blevel=\W?(?:error|fatal)|\[(?:ERROR|FATAL|CRITICAL)\]|<(?:err|crit|alert|emerg)> "
+    r"|\bUCX  (?:ERROR|FATAL)|\blevel=\W?(?:error|fatal)|\[(?:ERROR|FATAL|CRITICAL|error|fatal|critical)\]"
+    r"|<(?:err|crit|alert|emerg)> "
     r"|\"(?:level|severity)\": ?\"(?i:error|err|fatal|critical|alert|emergency)\""
 )
 """Who writes says that it is an error, whatever the words."""
@@ -96,7 +97,7 @@ class Trouble:
         if "NCCL WARN" in line or (
             (
                 (any(word in lowered for word in _ERROR_WORDS) and _ERROR.search(line))
-                or _LEVEL.search(line[:_MAX_LEVEL]) is not None
+                or LEVEL.search(line[:_MAX_LEVEL]) is not None
             )
             and not _NO_ERROR.search(line)
         ):

@@ -29,6 +29,8 @@ def test_a_line_that_may_speak_of_trouble_is_shown_as_unseen(
         ('time="2026-11-01T10:10:10Z" level=error msg="flux: 7"', "container-start"),
         ("[ERROR] Could not find the flux", "container-start"),
         ("ERROR: check_flux: flux is 7. FaultCode: NHC2001", "health-check"),
+        ("ERROR Found 7 faulty memory elements on GPU 3", "gpu-memory-error"),
+        ("ERROR Detected clocks event due to thermal violation in GPU 7.", "gpu-slowdown"),
         ("pynvml.NVMLError_Flux: Flux", UNKNOWN),
         ('x-7 {"level":"error","ts":"2026-11-01","msg":"flux"}', UNKNOWN),
     ],
@@ -205,3 +207,20 @@ def test_a_log_that_ends_within_a_traceback_is_not_called_healthy(tmp_path: Path
     # Where the job goes on, or the exception is one that Python ignored, nothing is cut off.
     assert loud(log + "iteration 20 loss 2.0 time 0.4\n", tmp_path) == []
     assert loud("Exception ignored in: <function f at 0x7>\n" + log.partition("\n")[2], tmp_path) == []
+
+
+WATCHDOG = "[rank0]:[E1 x.cpp:6] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8)\n"
+
+
+@pytest.mark.parametrize(
+    ("cause", "name"),
+    [
+        ("[app][error] flux failed! size:7\n", UNKNOWN),
+        ("[ERROR] flux is odd\n", "container-start"),
+        ("n0:1:2 [0] graph/flux.cc:7 NCCL WARN The moon is in the wrong phase\n", "nccl-warnings"),
+        ("RuntimeError: DataLoader worker (pid(s) 7) exited unexpectedly\n", "process-crashed"),
+    ],
+)
+def test_an_error_before_what_others_wait_for_stands_before_it(cause: str, name: str, tmp_path: Path) -> None:
+    assert loud(cause + WATCHDOG, tmp_path)[0].name == name
+    assert loud(WATCHDOG + cause, tmp_path)[0].name == "watchdog-timeout"

@@ -12,6 +12,7 @@ from busbw.doctor import inputs as reading
 from busbw.doctor.bundle import write_bundle
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
+from busbw.doctor.finding import Severity
 from busbw.doctor.inputs import Inputs, read_inputs
 from busbw.machine.topology.model import Machine
 
@@ -100,3 +101,12 @@ def test_a_bundle_without_gpus_says_so(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["doctor", str(path)]) == 3
     said = " ".join(capsys.readouterr().out.split())
     assert "(no GPU in it)" in said and "no GPU is in it, so nothing of links" in said
+
+
+def test_ports_of_different_rates_are_a_note_and_equal_ones_are_none(tmp_path: Path) -> None:
+    path, port = tmp_path / "ibstat.txt", "CA 'mlx5_{}'\n\tPort 1:\n\t\tState: Active\n\t\tRate: {}\n"
+    path.write_text(port.format(0, 400) + port.format(1, 400))
+    assert examine(gather(*read_inputs(Inputs(files=(str(path),))))) == ()
+    path.write_text(port.format(0, 400) + port.format(1, 100))
+    (found,) = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
+    assert found.name == "port-rates" and "400, 100" in found.title and found.severity is Severity.NOTE

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="a process was forked after CUDA was initialised, or CUDA cannot be initialised in it",
     patterns=(
+        r"create new processes if CUDA is already initialized",
         r"Cannot re-initialize CUDA in forked",
         r"Cuda failure (?:3 )?'?initialization error",
         r"CUDA error: initialization error",

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="the process may not open a device or file that it needs (rights, groups, SELinux, cgroup)",
     patterns=(
+        r"PermissionError: \[Errno (?:13|1)\]",
         r"NVML_ERROR_NO_PERMISSION|NVMLError_OperatingSystem|NVML_ERROR_OPERATING_SYSTEM",
         r"/dev/(?:kfd|nvidia|dri/).{0,80}(?:Permission denied|Operation not permitted)",
         r"(?:Permission denied|Operation not permitted).{0,80}/dev/(?:kfd|nvidia|dri/)",

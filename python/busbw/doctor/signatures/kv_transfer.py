@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="the transfer of caches between prefill and decode servers (Mooncake, NIXL, LMCache) fails: {what}",
     patterns=(
+        r"(?P<what>[Rr]emote prefill failed.{0,60}|waiting for (?:the )?prefill response.{0,60})",
         r"(?P<what>NIXL_ERR_\w+)",
         r"(?P<what>createBackend: backend '\w+' encountered.{0,80}|UCX endpoint create failed.{0,60})",
         r"(?P<what>Failed to get kvcache from prefill instance|KVTransferError.{0,100}|Prefill transfer failed.{0,60})",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="a node of the job is gone or no longer answers its launcher",
     patterns=(
+        r"Spot (?:Instance|VM) (?:Interruption|Preempt|Evict)|ACPI G2 Soft Off",
+        r"\"EventType\": ?\"(?:Terminate|Redeploy)\"",
         r"\brank \d+ lost: node ",
         r"Failed to connect to GCS|GCS (?:server )?(?:may have|has) (?:died|been killed|crashed)",
         r"failed to connect to GCS within",
