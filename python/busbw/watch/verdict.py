@@ -12,6 +12,7 @@ from busbw.watch.circles import circle, unmatched
 from busbw.watch.departed import departed, departed_early, left_early, survivors, with_departed
 from busbw.watch.ends import died, ended_first, left, refused
 from busbw.watch.exchanges import messages_to_itself, uneven_messages, unlike_messages
+from busbw.watch.lingering import not_ended, stays
 from busbw.watch.making import in_making, twice_the_same, unlike_sizes
 from busbw.watch.members import (
     Member,
@@ -45,6 +46,8 @@ def may_wait(processes: Sequence[Process]) -> bool:
     communicator, or for the end of a rank that goes on alone."""
     if any(process.making for process in processes) or survivors(processes, 0):
         return True
+    if not_ended(processes, 0) or stays(processes, 0, is_use_known=False):
+        return True
     return any(_may_hold(members) or _has_messages(members) for members in _in_use(processes).values())
 
 
@@ -58,11 +61,17 @@ def _in_use(processes: Sequence[Process]) -> dict[int, list[Member]]:
 
 
 def judge(
-    processes: Sequence[Process], now_ns: int, where: str = "on this host", *, is_long: bool = False
+    processes: Sequence[Process],
+    now_ns: int,
+    where: str = "on this host",
+    *,
+    is_long: bool = False,
+    is_longest: bool = False,
 ) -> Verdict | None:
     """The root of a wait, or None where nobody waits; `now_ns` by the host's monotonic clock.
 
-    `where` says in which place ranks were looked for; `is_long`, that no job is quiet for so long unless it hangs.
+    `where` says in which place ranks were looked for; `is_long`, that no job is quiet for so long unless it hangs;
+    `is_longest`, that nobody saves a model for so long either.
     """
     every = _in_use(processes)
     groups = {key: members for key, members in every.items() if _holds(members)}
@@ -71,6 +80,8 @@ def judge(
         return (
             new
             or survivors(processes, now_ns)
+            or (not_ended(processes, now_ns) if is_long else None)
+            or (stays(processes, now_ns) if is_longest else None)
             or _first(_unlike(with_departed(processes, members)) for members in every.values())
             or departed_early(processes, every, now_ns)
             or _messages_on_the_gpu({key: members for key, members in every.items() if _has_messages(members)})
