@@ -30,10 +30,11 @@ def not_ended(processes: Sequence[Process], now_ns: int) -> Verdict | None:
     return None
 
 
-def stays(processes: Sequence[Process], now_ns: int, *, is_use_known: bool = True) -> Verdict | None:
+def stays(processes: Sequence[Process], now_ns: int, *, is_longest: bool, is_use_known: bool = True) -> Verdict | None:
     """Half of the ranks or fewer have not exited, and do nothing, while all others have: only a launcher waits.
 
-    Where `is_use_known`, who does nothing is told by the processor that it uses.
+    Where NCCL gave those an error it is told at once, else where it `is_longest`. Where `is_use_known`, who does
+    nothing is told by the processor that it uses.
     """
     for members in _with_over(processes):
         there = [each for each in members if _is_there(each.process)]
@@ -41,15 +42,16 @@ def stays(processes: Sequence[Process], now_ns: int, *, is_use_known: bool = Tru
         everybody = len({each.row.rank for each in members}) == members[0].row.ranks
         if not there or 2 * len(there) > len(members) or not everybody:
             continue
-        if any(each.row.last_error for each in gone) or any(_is_within(each.process) for each in there):
+        failed = any(each.row.last_error for each in gone)
+        if not (failed or is_longest) or any(_is_within(each.process) for each in there):
             continue
         if is_use_known and any(_may_work(each.process) for each in there):
             continue
         first = there[0]
         text = (
             f"{_names(there)} {_stays(first.process)} since #{first.row.collectives:,} of {name_of(members)}, "
-            f"{first.row.last}, {ago(now_ns, first.row.entered_ns)}, and the other {len(gone)} have all ended: no rank "
-            f"waits for it, but who waits for the job does."
+            f"{first.row.last}, {ago(now_ns, first.row.entered_ns)}, and the other {len(gone)} have all ended"
+            f"{', after an error of NCCL' if failed else ''}: no rank waits for it, but who waits for the job does."
         )
         return Verdict("stays", tuple(each.row.rank for each in there), sentence(text), accused(there))
     return None

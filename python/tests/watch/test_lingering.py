@@ -15,7 +15,7 @@ from busbw.watch import processes as module
 from busbw.watch.live import ALONE, Watcher
 from busbw.watch.processes import EXITED, FROZEN, GONE, RUNNING, STOPPED, Process, is_frozen, progress
 from busbw.watch.share import Summary, decode, encode
-from busbw.watch.verdict import judge, may_wait, waits
+from busbw.watch.verdict import after_the_end, judge, may_wait, waits
 
 
 def _ending(rank: int, ended: str = "destroyed") -> Process:
@@ -80,6 +80,37 @@ def test_who_stays_and_does_nothing_while_all_others_have_ended_is_named_late(la
     assert judge(job, NOW, is_long=True) is None
     verdict = judge(job, NOW, is_long=True, is_longest=True)
     assert verdict and verdict.cause == "stays" and verdict.ranks == (2,) and said in verdict.text
+
+
+def test_who_stays_after_an_error_of_nccl_ended_the_others_is_named_at_once() -> None:
+    failed = [process(rank, replace(row(rank, 10, inside=False), last_error=6), state=EXITED) for rank in (0, 1, 3)]
+    for last in (_stays(2), _stays(2, STOPPED)):
+        assert may_wait([*failed, last])
+        assert judge([*failed, last], NOW) is None
+        verdict = judge([*failed, last], NOW, is_long=True)
+        assert verdict and verdict.ranks == (2,) and "have all ended, after an error of NCCL" in verdict.text
+
+
+def test_of_late_ranks_that_all_ended_without_a_word_the_first_one_is_the_root() -> None:
+    """A launcher that lost it ended the other one."""
+    went_on = [process(rank, replace(row(rank, 11, inside=False), last_error=6), state=EXITED) for rank in (0, 3)]
+    late = [process(rank, row(rank, 10, inside=False), state=GONE) for rank in (1, 2)]
+    verdict = after_the_end([*went_on, *late], {late[0].key: 5_000_000, late[1].key: 1_000_000})
+    assert verdict and verdict.ranks == (2,)
+    verdict = after_the_end([*went_on, *late])
+    assert verdict and verdict.ranks == (1, 2)
+
+
+def test_who_was_late_as_nccl_failed_on_another_communicator_is_not_the_root() -> None:
+    """Rank 3 died before a call of its column; rank 1 waited there, and so came to none of its row."""
+    column = {rank: row(rank, 20, inside=False, identity=2, ranks=2) for rank in (1, 3)}
+    job = [
+        process(0, replace(row(0, 31, inside=False, ranks=2), last_error=6), state=EXITED),
+        process(1, row(1, 30, inside=False, ranks=2), replace(column[1], collectives=21, last_error=6), state=EXITED),
+        process(3, column[3], state=GONE),
+    ]
+    verdict = after_the_end(job)
+    assert verdict and verdict.ranks == (3,)
 
 
 @pytest.mark.parametrize(
