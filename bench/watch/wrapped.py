@@ -128,7 +128,7 @@ HELD_OUT = {
     "comes_late": sh(CODES, code=0, ways="comes_late", options=()),
     "evaluates": sh(CODES, code=0, said=r"ank 0 \(.*did not call #32", ways="evaluates", options=REPORT),
     "all_killed": sh("setsid -w bash -c '" + RANKS + "'", fault="killall", code=None),
-    "stays": sh(RANKS, fault="no_destroy", said=r"ank 2 \("),
+    "stays": sh(RANKS, fault="no_destroy", said=r"ank 2 \(.*have all ended", options=("--hang-after", "1", *ABORT[2:])),
     "child": sh(RANKS, fault="child", said=LATE),
     "aborts": sh(RANKS, fault="commabort", said=r"ank 2 \(.*abort"),
     "sigterm": sh(CODES, fault="term", code=None, said=GONE),

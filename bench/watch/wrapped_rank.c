@@ -152,7 +152,7 @@ static void begin(char** arguments) {
   if (way("no_new_privileges")) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   if (way("undumpable")) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   if (way("renamed")) {
-    prctl(PR_SET_NAME, ") Z 1 (", 0, 0, 0);
+    prctl(PR_SET_NAME, ") Z 1 (\n", 0, 0, 0);
     memset(arguments[0], 'x', strlen(arguments[0]));
   }
   if (way("gone_folder")) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <sstream>
 
@@ -24,14 +25,13 @@ struct ProcStat {
   std::uint64_t start_time = 0;
 };
 
-// The command name may hold spaces and brackets, so the fields are counted from the last bracket.
+// The command name may hold spaces, brackets and ends of lines, so the fields are counted from the last bracket of all.
 ProcStat read_stat(int pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  if (!file || !std::getline(file, line)) return {};
-  const auto bracket = line.rfind(')');
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto bracket = text.rfind(')');
   if (bracket == std::string::npos) return {};
-  std::istringstream fields(line.substr(bracket + 1));
+  std::istringstream fields(text.substr(bracket + 1));
   ProcStat stat{.found = true};
   fields >> stat.state;
   std::string skipped;

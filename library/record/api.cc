@@ -147,6 +147,8 @@ NewRank child(ncclComm_t parent, record::Made how, int color, const ncclComm_t* 
 
 template <class Work>
 ncclResult_t end(ncclComm_t comm, Ended how, Work work) {
+  // An abort waits for nobody.
+  const Ending ending(inside_nccl() || how != Ended::destroyed ? nullptr : find(comm));
   if (!inside_nccl()) ended(comm, how);
   return work();
 }

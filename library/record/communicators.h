@@ -62,6 +62,21 @@ void ended(ncclComm_t comm, Ended how);
 // Those that live, of this process.
 std::vector<Rank*> all_ranks();
 
+// While NCCL ends one, for which it may wait for the other ranks.
+class Ending {
+ public:
+  explicit Ending(const Rank* rank) : row_(rank ? rank->row : nullptr) { note(2); }
+  ~Ending() { note(0); }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+ private:
+  void note(std::uint32_t what) {
+    if (row_) row_->in_group_end.store(what, std::memory_order_relaxed);
+  }
+  Communicator* row_;
+};
+
 // This thread's group: calls in it come back, and communicators are there, when the outermost one ends.
 class Group {
  public:

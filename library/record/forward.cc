@@ -4,7 +4,6 @@
 // clang-format finds no rest in these lists.
 // clang-format off
 BUSBW_FORWARDED_FUNCTIONS(BUSBW_FORWARD)
-BUSBW_FORWARD(ncclCommFinalize)
 BUSBW_FORWARD(ncclCommWindowRegister)
 BUSBW_FORWARD(ncclCommWindowDeregister)
 BUSBW_FORWARD(mscclLoadAlgo)

@@ -119,7 +119,7 @@ struct alignas(128) Communicator {
   std::uint64_t made_ns;
   std::uint64_t ended_ns;
   std::atomic<Ended> ended;
-  // 1 while the library's ncclGroupEnd is at the last calls here.
+  // 1 while the library's ncclGroupEnd is at the last calls here, 2 while its ncclCommFinalize or ncclCommDestroy is.
   std::atomic<std::uint32_t> in_group_end;
   // How many calls have begun here, have come back to the program, and have run to their end.
   std::atomic<std::uint64_t> entered;

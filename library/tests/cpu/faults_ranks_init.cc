@@ -3,6 +3,32 @@
 namespace busbw::cpu::test {
 namespace {
 
+TEST(Process, LivesWhateverItsName) {
+  const char before[16] = "";
+  ASSERT_EQ(::prctl(PR_GET_NAME, before), 0);
+  ASSERT_EQ(::prctl(PR_SET_NAME, "a) Z 1 (\n"), 0);
+  // Its parent asks: of itself a process knows.
+  int here[2];
+  ASSERT_EQ(::pipe(here), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const ProcessIdentity me = this_process();
+    [[maybe_unused]] const ssize_t written = ::write(here[1], &me, sizeof me);
+    ::pause();
+    ::_exit(0);
+  }
+  ASSERT_EQ(::prctl(PR_SET_NAME, before), 0);
+  ProcessIdentity other{};
+  ASSERT_EQ(::read(here[0], &other, sizeof other), ssize_t(sizeof other));
+  EXPECT_NE(other.start_time, 0U);
+  EXPECT_EQ(life_of(other), Life::alive);
+  ::kill(child, SIGKILL);
+  wait_for(child);
+  EXPECT_EQ(life_of(other), Life::ended);
+  ::close(here[0]);
+  ::close(here[1]);
+}
+
 TEST(Init, NamesTheRanksThatDidNotCome) {
   ::setenv("BUSBW_CPU_TIMEOUT", "0.3", 1);
   const ncclUniqueId id = new_id();

@@ -171,6 +171,17 @@ TEST(Groups, OnlyTheOutermostEndIsSaidToBeTheEnd) {
   EXPECT_EQ(row.in_group_end.load(), 0U);
 }
 
+TEST(Ending, IsSaidWhileTheLibraryIsAtIt) {
+  Communicator row{};
+  const Rank rank{.row = &row};
+  {
+    const Ending nobody(nullptr);
+    const Ending ending(&rank);
+    EXPECT_EQ(row.in_group_end.load(), 2U);
+  }
+  EXPECT_EQ(row.in_group_end.load(), 0U);
+}
+
 // Within what reading both takes; whoever takes the processor meanwhile only widens that.
 TEST(HostClock, GoesWithTheKernelsAndNeverBack) {
   HostClock clock;

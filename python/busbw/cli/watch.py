@@ -174,7 +174,9 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
     since, hung = begun_at(job.pid) or 0, False
     with _signals_for(job), Watching(_wishes(args), watcher) as watching:
         while job.poll() is None:
-            if watching.look() and args.on_hang == "abort":
+            verdict = watching.look()
+            # Who stays alone may serve what was trained: that ends only where the user has said how long is too long.
+            if verdict and args.on_hang == "abort" and (verdict.cause != "stays" or args.hang_after):
                 hung = True
                 watching.hear_out()
                 _end(job, watcher, since)

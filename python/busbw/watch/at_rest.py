@@ -33,7 +33,8 @@ class Rest:
     def seen(self, process: Process) -> Process:
         """With what it does meanwhile."""
         now_ns, used = monotonic_ns(), processor_s(process.pid) if process.is_here else None
-        if used is None or process.state != RUNNING or process.key not in self._used:
+        lasts = process.state == RUNNING or process.is_leaving
+        if used is None or not lasts or process.key not in self._used:
             return process
         since_ns, before = self._used[process.key]
         busy = max(0.0, used - before) / max((now_ns - since_ns) / 1e9, 1e-3)

@@ -19,6 +19,7 @@ from busbw.watch.memory import kills
 from busbw.watch.metrics import Sums
 from busbw.watch.processes import (
     EXITED,
+    FROZEN,
     GONE,
     REPLACED,
     RUNNING,
@@ -38,6 +39,8 @@ LEAST_S = 10.0
 _V = TypeVar("_V", Verdict, Verdict | None)
 MOST_S = 600.0
 _GAPS = 10
+ALONE = 10
+"""So many times --hang-after a rank may stay that nobody waits for."""
 _LOOK_NS = 500_000_000
 MAX_RECORDINGS = 4096
 _SOON_NS = 2_000_000_000
@@ -183,7 +186,11 @@ class Watcher:
         # With what each rank called, which is read for a verdict only.
         mine = [self._rest.seen(each) for each in self._lasting(processes)]
         is_long = self.hang_after_s is not None or quiet_ns >= MOST_S * 1e9
-        verdict = self._with_kills(judge(self._with_others(mine, now_ns), now_ns, self._where, is_long=is_long))
+        alone_s = MOST_S if self.hang_after_s is None else ALONE * self.hang_after_s
+        verdict = judge(
+            self._with_others(mine, now_ns), now_ns, self._where, is_long=is_long, is_longest=quiet_ns >= alone_s * 1e9
+        )
+        verdict = self._with_kills(verdict)
         self._told = verdict is not None
         return self._given(verdict)
 
@@ -361,5 +368,6 @@ class Watcher:
 
 def _as_now(before: Process, now: Process) -> Process:
     """With what was called, and how its process and its GPU are now."""
-    state = before.state if now.state == RUNNING and before.state == REPLACED else now.state
-    return replace(before, state=state, pulses=now.pulses)
+    # Both are looked for only with what was called.
+    stays = now.state == RUNNING and before.state in {REPLACED, FROZEN}
+    return replace(before, state=before.state if stays else now.state, is_leaving=now.is_leaving, pulses=now.pulses)

@@ -23,6 +23,8 @@ _TURNS, _RECENT = 3, 16
 _MAX_ENVIRON = 1 << 20
 _MAX_THREADS = 1024
 RUNNING, STOPPED, TRACED, GONE, EXITED = "running", "stopped", "in a debugger", "gone", "exited"
+FROZEN = "frozen by its control group, as a container that is paused"
+_IN_FREEZER = frozenset({"__refrigerator", "do_freezer_trap"})
 REPLACED = "another program now, by a call of exec"
 
 
@@ -64,6 +66,8 @@ class Process:
     there were several."""
     messages: Messages = NONE
     """The newest ones, where history was asked for."""
+    is_leaving: bool = False
+    """It has begun its exit, and is there yet."""
     silent_s: float = 0.0
     """For so long the watcher of its host has written nothing; 0 while it writes."""
 
@@ -89,6 +93,9 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
         state = state_now(header)
         if with_history and state == RUNNING and is_here(header) and _has_left(recording, header.pid):
             state = REPLACED
+        if with_history and state == RUNNING and is_here(header) and is_frozen(header.pid):
+            state = FROZEN
+        is_leaving = state == EXITED and is_here(header) and state_of(header.pid, header.process_start) != GONE
         pulses = {} if header.synchronous else recording.pulses()
         entered = {row.place: row.entered for row in rows}
         first = header.calls - HISTORY + 1
@@ -98,8 +105,8 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
             Process(
                 str(header.launched_rank), header.pid, header.host, state, rows, history,
                 gpus=not header.synchronous, start=header.process_start, is_here=is_here(header), grouped=grouped,
-                over=over, is_new_turn=is_new_turn, making=recording.making(), refused=recording.refused(),
-                messages=messages_of(newest_calls, first),
+                over=over, is_new_turn=is_new_turn, is_leaving=is_leaving, making=recording.making(),
+                refused=recording.refused(), messages=messages_of(newest_calls, first),
                 pulses={place: each for place, each in pulses.items() if entered.get(place) == each.entered},
             )
         )  # fmt: skip
@@ -183,6 +190,29 @@ def state_of(pid: int, start: int) -> str:
     return {"T": STOPPED, "t": TRACED, "Z": GONE, "X": GONE}.get(letter, RUNNING)
 
 
+def is_frozen(pid: int) -> bool:
+    """Whether its control group's freezer holds it: /proc says "sleeping" of it, or "waits for a disk"."""
+    try:
+        # Where it sleeps, of the user's own processes; else what the control groups of this host say.
+        if Path(f"/proc/{pid}/wchan").read_text(encoding="ascii", errors="replace") in _IN_FREEZER:
+            return True
+        groups = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    for _, controllers, path in (line.split(":", 2) for line in groups if line.count(":") > 1):
+        try:
+            if not controllers and "frozen 1" in Path(f"/sys/fs/cgroup{path}/cgroup.events").read_text().splitlines():
+                return True
+            if (
+                controllers == "freezer"
+                and Path(f"/sys/fs/cgroup/freezer{path}/freezer.state").read_text() != "THAWED\n"
+            ):
+                return True
+        except (OSError, ValueError):
+            continue
+    return False
+
+
 def processor_s(pid: int) -> float | None:
     """Processor time that a process has used."""
     try:
@@ -247,6 +277,7 @@ def progress(processes: Iterable[Process]) -> tuple[tuple[object, ...], ...]:
         *((*p.key, p.making.since_ns) for p in processes if p.making),
         # One that comes or goes, as a program's last.
         *((*p.key, len(p.over)) for p in processes if p.over),
+        *((*p.key, p.is_leaving) for p in processes if p.state == EXITED),
     )
 
 

@@ -138,6 +138,8 @@ class Communicator:
     last: Shape
     in_group_end: bool = False
     """The library is at the end of its newest group; False in recordings of older recorders."""
+    in_end: bool = False
+    """The library's ncclCommFinalize or ncclCommDestroy has not come back."""
 
 
 @dataclass(frozen=True)
@@ -356,7 +358,7 @@ def _row(place: int, raw: tuple[int, ...]) -> Communicator | None:
     return Communicator(
         place, identity, parent, rank, ranks, device if device < 1 << 31 else -1, _named(MADE, made), color, error,
         made_ns, _named(ENDED, ended), entered, returned, collectives, entered_ns, returned_ns,
-        shape_of(last_what, last_how), bool(ending),
+        shape_of(last_what, last_how), ending == 1, ending == 2,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from busbw.base.sentences import visible
 from busbw.watch.links import MAX_LINKS, Link
 from busbw.watch.makings import MADE, Making
 from busbw.watch.messages import MOST_MARKS, NONE, Called, Messages
-from busbw.watch.processes import EXITED, GONE, HISTORY, MOST_OVER, REPLACED, RUNNING, STOPPED, TRACED, Process
+from busbw.watch.processes import EXITED, FROZEN, GONE, HISTORY, MOST_OVER, REPLACED, RUNNING, STOPPED, TRACED, Process
 from busbw.watch.pulses import MOST_PULSES, Pulse
 from busbw.watch.recording import ENDED, KINDS, OPS, TYPES, Communicator, Shape
 
@@ -22,7 +22,7 @@ MAX_BYTES = 8 << 20
 MAX_PROCESSES = 4096
 MAX_LINES = 400
 _MAX_TEXT = 4000
-_STATES = (RUNNING, STOPPED, TRACED, GONE, EXITED, REPLACED)
+_STATES = (RUNNING, STOPPED, TRACED, GONE, EXITED, REPLACED, FROZEN)
 _OWN_OP = "an operator of the program"
 _DIGEST = 64
 
@@ -74,6 +74,8 @@ def _of_process(process: Process, shapes: dict[Shape, int]) -> dict[str, object]
         "over": [[ENDED.index(row.ended) if row.ended in ENDED else 1, list_of(row)] for row in process.over],
         "making": None if process.making is None else _list_of(process.making),
         "ending": [row.place for row in process.communicators if row.in_group_end],
+        "in_end": [row.place for row in (*process.communicators, *process.over) if row.in_end],
+        "leaving": process.is_leaving,
         "refused": None if process.refused is None else _list_of(process.refused),
         "pulses": [list(astuple(pulse)) for pulse in process.pulses.values()],
         "grouped": [[place, length] for place, length in process.grouped.items()],
@@ -183,6 +185,7 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
     left = HISTORY
     rows = [_row(row, shapes) for row in _list(raw["rows"], 1 << 16)]
     ending = {_whole(place, 16) for place in _list(raw.get("ending", []), 1 << 16)}
+    in_end = {_whole(place, 16) for place in _list(raw.get("in_end", []), 1 << 16)}
     for place, runs in _list(raw["history"], 1 << 16):
         calls = history.setdefault(_whole(place, 16), {})
         for first, numbers in _list(runs, HISTORY):
@@ -193,9 +196,10 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
         _whole(raw["pid"], 32),
         _text(raw["host"], 64),
         _of(raw["state"], _STATES),
-        tuple(replace(row, in_group_end=row.place in ending) for row in rows),
+        tuple(replace(row, in_group_end=row.place in ending, in_end=row.place in in_end) for row in rows),
         history,
         gpus=raw["gpus"] is True,
+        is_leaving=raw.get("leaving") is True,
         grouped={_whole(place, 16): _whole(length, 32) for place, length in _list(raw["grouped"], 1 << 16)},
         pulses=_pulses(raw.get("pulses", [])),
         messages=_messages(raw.get("messages"), shapes),
@@ -203,7 +207,8 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
         turn_s=None if raw.get("turn_us") is None else _whole(raw["turn_us"]) / 1e6,
         links=tuple(_link(link) for link in _list(raw["links"], MAX_LINKS)),
         over=tuple(
-            replace(_row(row, shapes), ended=ENDED[_whole(ended, 8)]) for ended, row in _list(raw["over"], MOST_OVER)
+            replace(each := _row(row, shapes), ended=ENDED[_whole(ended, 8)], in_end=each.place in in_end)
+            for ended, row in _list(raw["over"], MOST_OVER)
         ),
         making=_making(raw["making"]),
         refused=_making(raw.get("refused")),

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from busbw.watch.circles import circle, unmatched
-from busbw.watch.departed import departed, departed_early, left_early, survivors, with_departed
-from busbw.watch.ends import died, ended_first, left, refused
+from busbw.watch.departed import departed, departed_early, has_failed, left_early, survivors, with_departed
+from busbw.watch.ends import died, ended_first, first_of, left, refused
 from busbw.watch.exchanges import messages_to_itself, uneven_messages, unlike_messages
+from busbw.watch.lingering import not_ended, stays
 from busbw.watch.making import in_making, twice_the_same, unlike_sizes
 from busbw.watch.members import (
     Member,
@@ -45,6 +46,8 @@ def may_wait(processes: Sequence[Process]) -> bool:
     communicator, or for the end of a rank that goes on alone."""
     if any(process.making for process in processes) or survivors(processes, 0):
         return True
+    if not_ended(processes, 0) or stays(processes, 0, is_longest=True, is_use_known=False):
+        return True
     return any(_may_hold(members) or _has_messages(members) for members in _in_use(processes).values())
 
 
@@ -58,11 +61,17 @@ def _in_use(processes: Sequence[Process]) -> dict[int, list[Member]]:
 
 
 def judge(
-    processes: Sequence[Process], now_ns: int, where: str = "on this host", *, is_long: bool = False
+    processes: Sequence[Process],
+    now_ns: int,
+    where: str = "on this host",
+    *,
+    is_long: bool = False,
+    is_longest: bool = False,
 ) -> Verdict | None:
     """The root of a wait, or None where nobody waits; `now_ns` by the host's monotonic clock.
 
-    `where` says in which place ranks were looked for; `is_long`, that no job is quiet for so long unless it hangs.
+    `where` says in which place ranks were looked for; `is_long`, that no job is quiet for so long unless it hangs;
+    `is_longest`, that nobody saves a model for so long either.
     """
     every = _in_use(processes)
     groups = {key: members for key, members in every.items() if _holds(members)}
@@ -71,6 +80,8 @@ def judge(
         return (
             new
             or survivors(processes, now_ns)
+            or (not_ended(processes, now_ns) if is_long else None)
+            or (stays(processes, now_ns, is_longest=is_longest) if is_long else None)
             or _first(_unlike(with_departed(processes, members)) for members in every.values())
             or departed_early(processes, every, now_ns)
             or _messages_on_the_gpu({key: members for key, members in every.items() if _has_messages(members)})
@@ -109,8 +120,11 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
     found = found or left_early(processes)
     if found:
         return found
-    for members in groups.values():
-        late = behind_of(members)
+    failed = {each.key for each in processes if has_failed(each)}
+    behind = {key: _ended_first_of(behind_of(members), ended_ns) for key, members in groups.items()}
+    # Who was late here as NCCL failed in another of its communicators is not the root.
+    for key, late in sorted(behind.items(), key=lambda each: any(one.process.key in failed for one in each[1])):
+        members = groups[key]
         # Who is late and runs may come yet: it is the launcher that failed.
         if late and len(members) > 1 and not _all_go_on(members):
             first = newest(members)
@@ -131,6 +145,14 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
     with_over = {key: with_departed(processes, members) for key, members in groups.items()}
     found = found or _first(died(members, processes, ended_ns) for members in with_over.values())
     return found or uneven_messages(with_over, have_failed=True)
+
+
+def _ended_first_of(late: Sequence[Member], ended_ns: Mapping[Hashable, int]) -> Sequence[Member]:
+    """Of ranks that have all ended without a word the first one: a launcher that lost it ended the others."""
+    if any(member.process.state != GONE for member in late):
+        return late
+    first, _ = first_of(late, ended_ns)
+    return [first] if first else late
 
 
 def _all_go_on(members: Sequence[Member]) -> bool:
