@@ -108,6 +108,23 @@ def test_who_is_silent_is_lost_but_not_by_our_own_sleep(monkeypatch: pytest.Monk
         assert json.loads(theirs.recv(4096).split(b"\n")[0]) == {}, "each side sends a line a second"
 
 
+def test_a_line_without_an_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MOST_LINE", 1000)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        one = Line(ours)
+        theirs.sendall(b"x" * 2000)
+        with pytest.raises(LostError, match="a line without an end"):
+            one.read(5)
+
+
+def test_a_caller_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "HANDSHAKE_S", -1.0)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(LostError, match="says nothing"):
+        Greeting(ours, "s").listen()
+
+
 def test_a_long_message_arrives_in_parts() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
