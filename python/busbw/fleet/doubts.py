@@ -53,6 +53,7 @@ def doubts(results: Results, judged: Judged, expected: bool) -> list[str]:
                      "or more nodes")  # fmt: skip
     found += [] if found else _unexplained(judged)
     found += _came_back(results, named)
+    found += _never_again(judged)
     return [*found, *(said for node, said in _unsteady(between) if node not in named)]
 
 
@@ -69,6 +70,19 @@ def _came_back(results: Results, named: Set[str]) -> Iterator[str]:
         groups = f"{len(back)} groups" if len(back) > 1 else "a group"
         yield (f"{groups} failed and went well another time, most with {names[:120]}: "
                f"{failed[back[0]][:120] or 'nothing was measured'}")  # fmt: skip
+
+
+def _never_again(judged: Judged) -> Iterator[str]:
+    """Groups that failed, and nobody tried once more: nothing is known of them."""
+    named = {verdict.place for verdict in judged.verdicts}
+    failed = [(key, one.reason) for found in judged.known.found.values() for key, one in found.items()
+              if one.reason and is_slow(key, judged.known, judged.options) is None and named.isdisjoint(key[1])
+              and (key[0] == INSIDE or not _explained(key, judged))]  # fmt: skip
+    if failed:
+        names = compressed(tuple(dict.fromkeys(node for key, _ in failed for node in key[1])))
+        groups = f"{len(failed)} groups" if len(failed) > 1 else "a group"
+        yield (f"{groups} failed and nothing is known of {names[:120]}: {failed[0][1][:120]}; "
+               f"`busbw fleet run` measures once more")  # fmt: skip
 
 
 def _unexplained(judged: Judged) -> Iterator[str]:

@@ -111,7 +111,8 @@ def _everywhere(fabric: Fabric, known: Knowledge, options: Options) -> Iterator[
         parts = [known.everywhere[part] for part in (f"{kind}{number}" for kind in below) if part in known.everywhere]
         if one.loss <= max(mine.smallest_loss, SURE * one.error, *(part.loss + mine.threshold for part in parts)):
             continue
-        reason = f"{one.gbps:.4g}, {one.others:.4g} on others"
+        unit = "a second" if channel.startswith("latency") else "GB/s"
+        reason = f"{one.gbps:.4g} of {one.others:.4g} {unit}"
         if len(pods) <= 2 and channel.startswith(("rail", "latency")):
             yield from (Verdict("leaf", pod, channel, one.loss, one.error, reason) for pod in sorted(pods))
         if len(pods) not in {1, 2} or not channel.startswith(("rail", "latency")):

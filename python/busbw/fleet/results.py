@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,8 @@ MOST_BYTES = 512 << 20
 MOST_LINE = 4 << 20
 MOST_SAMPLES = 10_000
 MOST_ROUNDS = 1000
+MOST_GBPS = 1e100
+VERSION = 1
 _CHANNEL = re.compile(r"(nvlink|(pcie|nic|rail|latency)\d{1,3})")
 
 
@@ -38,7 +39,7 @@ class Results:
 
 def head_line(fabric: Fabric, options: Options) -> str:
     """The first line of a file."""
-    head = {"busbw_fleet": 1, "nodes": fabric.nodes, "pods": dict(fabric.pod_of), "rails": fabric.rails,
+    head = {"busbw_fleet": VERSION, "nodes": fabric.nodes, "pods": dict(fabric.pod_of), "rails": fabric.rails,
             **({"above": dict(fabric.above)} if fabric.above else {})}  # fmt: skip
     return json.dumps({**head, "inside": options.inside, "smallest_loss": options.smallest_loss,
                        "repeats": options.repeats, **({"later": options.later} if options.later else {})})  # fmt: skip
@@ -77,6 +78,9 @@ def read(text: str, where: str) -> tuple[Fabric | None, Options | None, Results]
             nodes = frozenset(fabric.nodes)
         else:
             _add(results, found, nodes, place)
+            channel = results.rounds[-1][-1].trial.channel
+            if fabric and channel.startswith(("rail", "latency")) and int(channel.lstrip("railtency")) >= fabric.rails:
+                raise UserError(f"{place}: {channel} is beyond the {fabric.rails} rails of the head; they count from 0")
     return fabric, options, results
 
 
@@ -106,6 +110,9 @@ def _object(line: str, place: str) -> dict[str, Any]:
 
 
 def _head(found: dict[str, Any], place: str) -> tuple[Fabric, Options]:
+    if found["busbw_fleet"] != VERSION:
+        raise UserError(f"{place}: this file has version {str(found['busbw_fleet'])[:40]}, and {VERSION} is read here; "
+                        "use the busbw that wrote it")  # fmt: skip
     nodes, pods, inside = found.get("nodes"), found.get("pods", {}), found.get("inside", ["nvlink"])
     if not _texts(nodes) or not isinstance(pods, dict) or not _texts(list(pods.values())) or not _texts(inside):
         raise UserError(f"{place}: the head needs `nodes`, a list of names, and `pods`, the pod of each")
@@ -184,7 +191,7 @@ def _samples(found: dict[str, Any], place: str) -> tuple[tuple[float, ...], str]
     if not isinstance(samples, list) or len(samples) > MOST_SAMPLES:
         raise UserError(f"{place}: `samples` is a list of up to {MOST_SAMPLES} bandwidths in GB/s")
     for sample in samples:
-        if isinstance(sample, bool) or not isinstance(sample, int | float) or not 0 < sample < math.inf:
+        if isinstance(sample, bool) or not isinstance(sample, int | float) or not 0 < sample < MOST_GBPS:
             raise UserError(
                 f"{place}: {str(sample)[:40]} is no bandwidth in GB/s; a group that failed has no samples and a reason"
             )

@@ -80,8 +80,13 @@ def _host(text: str, where: str) -> Host:
     found = _LINE.fullmatch(text)
     if not found or not _NAME.fullmatch(found["host"]):
         raise UsageError(f"{where}: {text!r} is no host; write NAME, NAME:RANKS or, in a file, `NAME slots=RANKS`")
-    slots = found["colon"]
-    for word in found["rest"].split():
+    slots, rest = found["colon"], found["rest"].split()
+    bare = [word for word in rest if "=" not in word]
+    if bare and len(bare[0]) < 8 and bare[0].isascii() and bare[0].isdecimal():
+        slots = bare.pop(0)  # Grid Engine: `node1 8 gpu.q@node1 UNDEFINED`
+    if (bare and "@" not in bare[0]) or any(re.match(r"\d+=", word) for word in rest):
+        raise UsageError(f"{where}: {text[:60]!r} is more than a host; write one a line, such as `node1 slots=8`")
+    for word in rest:
         key, _, value = word.partition("=")
         if key == "slots":
             if not (value.isascii() and value.isdecimal() and len(value) < 8):

@@ -96,6 +96,11 @@ def test_a_file_that_an_editor_marked_is_read(tmp_path: Path) -> None:
     assert len(read(read_text(file, 9999, hint=""), "f")[2].rounds[0]) == 1
 
 
+def test_a_file_of_a_later_busbw_is_one_sentence() -> None:
+    with pytest.raises(UserError, match="f:1: this file has version 2, and 1 is read here"):
+        read(HEAD.replace('"busbw_fleet": 1', '"busbw_fleet": 2'), "f")
+
+
 def test_a_last_line_that_a_kill_cut_off_is_left_out() -> None:
     _, _, results = read(f"{HEAD}\n{line()}\n{line()[:30]}", "f")
     assert len(results.rounds[0]) == 1
@@ -119,6 +124,9 @@ def test_a_last_line_that_a_kill_cut_off_is_left_out() -> None:
         (line(samples=[0]), "is no bandwidth"),
         (line(samples=[1e999]), "is no bandwidth"),
         (line(samples=[True]), "is no bandwidth"),
+        (line(samples=[10**400]), "is no bandwidth"),
+        (line(channel="rail2"), "rail2 is beyond the 2 rails of the head"),
+        (line(channel="latency7"), "latency7 is beyond the 2 rails"),
         (line(samples=[1.0] * 10_001), "up to 10000"),
         (line(samples="9"), "`samples` is a list"),
         (line(reason=3), "`reason` is a sentence"),
@@ -219,4 +227,9 @@ def test_names_with_a_domain_are_below_the_leaf_of_their_short_name() -> None:
 def test_a_hostfile_of_slots_names_each_node_once_but_no_node_has_its_slots_twice() -> None:
     lines = parse_hostfile("a\na\nb\na\n", "h")
     assert once(lines) == ("a", "b")
+    grid_engine = parse_hostfile("a 8 gpu.q@a UNDEFINED\nb 4 gpu.q@b <NULL>\nc 2\n", "h")
+    assert [(host.name, host.slots) for host in grid_engine] == [("a", 8), ("b", 4), ("c", 2)]
+    for more in ("a 8 b 8", "a b", "rank 0=a slot=0"):
+        with pytest.raises(UserError, match=r"h:1: '.*' is more than a host; write one a line"):
+            parse_hostfile(f"{more}\n", "h")
     assert once(parse_hostfile("a slots=8\nb:8\na slots=8\n", "h")) == ("a", "b", "a"), "which is told as a mistake"

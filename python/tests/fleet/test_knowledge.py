@@ -99,10 +99,10 @@ A, B, C, D = (within(f"{name}1", f"{name}2") for name in "abcd")
 
 
 def test_a_round_of_suspects_beside_known_good_ones_is_no_change_of_load() -> None:
-    first = [measured(each, 10.0) for each in (A, B, C)]
-    slow = [measured(each, 8.0) for each in (A, B, C)]
+    pairs = [within(f"n{at}", f"m{at}") for at in range(8)]
+    first, slow = ([measured(each, level) for each in pairs] for level in (10.0, 8.0))
     assert "the load changed" in heard([first, slow])
-    assert "the load changed" not in heard([first, [*slow, measured(D._replace(control=True), 10.0)]])
+    assert "the load changed" not in heard([first, [*slow, measured(D._replace(control=True), 8.0)]])
 
 
 def test_slow_at_times_is_told_of_a_node_only_where_others_are_not_and_samples_are_enough() -> None:
@@ -117,6 +117,15 @@ def test_what_failed_once_is_told_unless_its_node_is_named() -> None:
     rounds = [[Outcome(A, (), "it died"), measured(B, 10.0), measured(C, 10.0)], [measured(A, 10.0)]]
     assert "failed and went well another time" in heard(rounds)
     assert "failed and went well" not in heard(rounds, Verdict("link", "a1", "rail0", 0.3, 0.01))
+
+
+def test_what_failed_and_was_not_tried_again_is_told_until_somebody_is_named() -> None:
+    known, rounds = Knowledge(), [[Outcome(A, (), "it died"), *(measured(each, 10.0) for each in (B, C, D))]]
+    known.learn(rounds[0])
+    assert "nothing is known of a1,a2: it died" in heard(rounds, known=known).replace("a[1-2]", "a1,a2")
+    assert "nothing is known" not in heard(rounds, Verdict("link", "a1", "rail0", 1.0, 0.0), known=known)
+    known.learn([Outcome(A, (), "it died")])
+    assert "nothing is known" not in heard(rounds, known=known)
 
 
 def test_a_slow_group_is_explained_by_what_it_passed_on_its_rail_or_above_its_pods() -> None:

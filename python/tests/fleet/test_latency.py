@@ -74,3 +74,8 @@ def test_small_messages_are_started_as_such_and_results_go_on(
     (fault,) = json.loads(capsys.readouterr().out)["faults"]
     assert (fault["kind"], fault["place"]) == ("latency", "node0002")
     assert "latency0 link of node0002 later by 6" in (tmp_path / "p.html").read_text()
+
+
+def test_so_much_later_is_so_many_messages_fewer() -> None:
+    assert Options(later=0.25).on("latency3").smallest_loss == pytest.approx(0.2)
+    assert Options(later=0.25).on("rail3").smallest_loss == 0.03

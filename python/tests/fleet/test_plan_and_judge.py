@@ -107,6 +107,16 @@ def test_with_a_third_node_the_slow_one_of_two_is_named() -> None:
     assert [(v.kind, v.place) for v in found] == [("link", "node0001")]
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_where_noise_hides_which_of_two_switches_it_is_the_runner_up_is_named(seed: int) -> None:
+    fabric, options = make_fabric(8, 2, 1), Options(inside=())
+    world, known = World(fabric, (Fault("uplink0@pod01", 0.06),), seed=seed, noise=0.03), Knowledge()
+    while trials := next_round(fabric, known, options):
+        known.learn(run(world, trials, known.rounds))
+    (found,) = judge(fabric, known, options)
+    assert {f"{found.kind} {found.place}".strip(), found.runner_up} == {"uplink pod01", "spine"}
+
+
 def test_two_slow_spines_of_a_rail_are_no_uplinks() -> None:
     # The worse one hides the other wherever both are met.
     found, _ = verdicts([Fault("spine2.3", 0.06), Fault("spine2.0", 0.1)], fabric=make_fabric(128, 16, 3))

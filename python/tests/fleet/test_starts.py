@@ -74,6 +74,14 @@ def test_one_start_far_off_names_no_part_of_a_node() -> None:
     assert is_slow(trials[3].key, known, options) is True
 
 
+@pytest.mark.parametrize(("parts", "sure"), [(10, True), (10_000, False)])
+def test_of_many_parts_one_lies_far_off_by_noise_alone(parts: int, sure: bool) -> None:
+    known, keys = Knowledge(), [(INSIDE, (f"n{at}",), "nvlink") for at in range(parts)]
+    known.found[INSIDE].update(dict.fromkeys(keys, Deviation(0.0, 0.006)))
+    known.found[INSIDE][keys[3]], known.tries[keys[3]] = Deviation(0.026, 0.006), 3
+    assert is_slow(keys[3], known, Options()) is sure
+
+
 def test_starts_of_the_same_groups_say_how_much_starts_scatter() -> None:
     scatter = Scatter([Seen(0.1, 0.003, 9)])
     scatter.compare(dict.fromkeys("abcdef", 10.0), 0.003)

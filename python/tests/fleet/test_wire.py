@@ -7,13 +7,17 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from busbw.base.errors import UserError
 from busbw.fleet import wire
+from busbw.fleet.hand import do_wave, read_task
+from busbw.fleet.trial import Trial
 from busbw.fleet.wire import Greeting, Line, LostError, call
+from busbw.fleet.words import Launching
 
 
 def answering(peer: socket.socket, secret: str, refused: str = "") -> Callable[[], tuple[list[Any], str]]:
@@ -104,6 +108,23 @@ def test_who_is_silent_is_lost_but_not_by_our_own_sleep(monkeypatch: pytest.Monk
         assert json.loads(theirs.recv(4096).split(b"\n")[0]) == {}, "each side sends a line a second"
 
 
+def test_a_line_without_an_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MOST_LINE", 1000)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        one = Line(ours)
+        theirs.sendall(b"x" * 2000)
+        with pytest.raises(LostError, match="a line without an end"):
+            one.read(5)
+
+
+def test_a_caller_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "HANDSHAKE_S", -1.0)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(LostError, match="says nothing"):
+        Greeting(ours, "s").listen()
+
+
 def test_a_long_message_arrives_in_parts() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -115,3 +136,40 @@ def test_a_long_message_arrives_in_parts() -> None:
             one.flush()
             found = other.read(0.01)
         assert len(found[0]["tasks"]) == 2000
+
+
+TASK = {
+    "kind": "within",
+    "nodes": ["a", "b"],
+    "channel": "rail0",
+    "seat": 1,
+    "repeats": 4,
+    "address": "a:1",
+    "secret": "s",
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"seat": 2}, "a seat"),
+        ({"seat": -1}, "a seat"),
+        ({"seat": "0"}, "a seat"),
+        ({"repeats": 0}, "a seat"),
+        ({"repeats": 10**6}, "a seat"),
+        ({"address": "a\nb"}, "a place to meet"),
+        ({"secret": 7}, "a place to meet"),
+        ({"nodes": ["a", "a"]}, "a stands twice"),
+    ],
+)
+def test_a_task_that_is_none_is_not_begun(wrong: dict[str, Any], said: str) -> None:
+    assert read_task(TASK) == (Trial("within", ("a", "b"), "rail0", 4), 1, "a:1", "s")
+    with pytest.raises(LostError, match=said):
+        read_task(TASK | wrong)
+
+
+@pytest.mark.parametrize("limit", [None, "9", 0, -1, 8 * 86400, float("inf"), float("nan")])
+def test_a_wave_without_an_end_is_not_begun(limit: object, tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(LostError, match="without a limit"):
+        do_wave(Line(ours), {"do": "wave", "limit": limit, "tasks": []}, Launching(tmp_path), tmp_path)
