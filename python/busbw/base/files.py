@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATIENCE_S = 5.0
-"""A pipe that has a name must give its first byte within this, or get its reader: somebody has to be at its other end."""
+"""A pipe that has a name must give its first byte within this, or get its reader: somebody has to be at its end."""
 
 _written: list[int] = []
 """Our ends of pipes into which something will be written: while one is open their readers wait."""

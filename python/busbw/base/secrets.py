@@ -34,7 +34,8 @@ _NAME = re.compile(
 )
 # A pair: `- name: NAME` and `value: ...` on the next line, both in one JSON object, or attributes of XML.
 _PAIR = re.compile(
-    r"""(\b(?:name|key)["']?[:=]\s{0,20}["']?([\w.-]{1,100})["']?,?(?:\s{1,80}|[ \t]{0,20}\r?\n[^\r\n"']{1,80}\s)["']?value["']?[:=][ \t]{0,20})"""
+    r"""(\b(?:name|key)["']?[:=]\s{0,20}["']?([\w.-]{1,100})["']?,?"""
+    r"""(?:\s{1,80}|[ \t]{0,20}\r?\n[^\r\n"']{1,80}\s)["']?value["']?[:=][ \t]{0,20})"""
     r"""("[^"\n]*"|'[^'\n]*'|[^\s,}]+)"""
 )
 _VALUE = re.compile(
