@@ -52,10 +52,12 @@ std::string_view next_word(std::string_view& rest) {
   return word;
 }
 
+bool is_shown(char each) { return each >= ' ' && each <= '~'; }
+
 // Foreign text goes into a log: short, and nothing that a terminal obeys.
 std::string shown(std::string_view text) {
   std::string out;
-  for (const char each : text.substr(0, 40)) out += each >= ' ' && each <= '~' ? each : '?';
+  for (const char each : text.substr(0, 40)) out += is_shown(each) ? each : '?';
   return out;
 }
 
@@ -65,6 +67,7 @@ class Reader {
     while (!text.empty()) {
       const std::size_t end = std::min(text.find('\n'), text.size());
       ++line_;
+      if (text.starts_with("\xef\xbb\xbf")) throw Refusal{"it begins with a byte order mark, which an editor added"};
       if (line_ == 1 && !text.starts_with(first_word)) throw Refusal{"its first line is not `busbw-tuner 1`"};
       if (end == text.size()) throw Refusal{"the last line has no end, so that the file was cut off"};
       if (end > max_line_bytes) throw Refusal{"a line of more than 512 bytes is none of a table"};
@@ -90,6 +93,7 @@ class Reader {
   }
 
   void read_first(std::string_view line) {
+    if (line.ends_with('\r')) throw Refusal{"its lines end with CR and LF; a table has LF alone"};
     const auto version = number(line.substr(first_word.size()));
     if (!version) throw Refusal{"its first line is not `busbw-tuner 1`"};
     if (*version != table_version) {
@@ -131,6 +135,10 @@ class Reader {
                                              : nullptr;
     if (!fact) throw Refusal{"a line that is no part of a table: " + shown(word)};
     if (value.empty() || !fact->empty()) throw Refusal{"no one value of " + shown(word)};
+    // It is quoted in NCCL's log where it differs from this machine's.
+    if (value.size() > 200 || !std::all_of(value.begin(), value.end(), is_shown)) {
+      throw Refusal{"a value of " + shown(word) + " that is long or not printable"};
+    }
     *fact = value;
   }
 

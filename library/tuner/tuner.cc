@@ -1,6 +1,7 @@
 // Applies a table's rules to the calls of a communicator, where they were measured on what it runs on.
 #include "library/tuner/tuner.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,7 +82,13 @@ std::string difference(const Place& measured, const Place& here) {
   return words;
 }
 
-void write_facts(const std::string& path, const Place& here) {
+// A file that is new or regular: a rename by root would put a file in the place of /dev/null.
+void write_facts(const std::string& path, const Place& here, Logger logger) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    say(logger, log_warn, path + " of BUSBW_TUNER_FACTS is no regular file; name a new one");
+    return;
+  }
   const std::string beside = path + "." + std::to_string(::getpid());
   std::ofstream file(beside);
   file << "measured\nnccl " << here.nccl << "\ngpu " << here.gpu << "\ndriver " << here.driver << "\ntopology "
@@ -176,7 +183,7 @@ ncclResult_t begin(void** context, std::size_t ranks, std::size_t nodes, Logger 
   *context = nullptr;
   try {
     const Place here = facts(ranks, nodes, logger);
-    if (const std::string path = setting("BUSBW_TUNER_FACTS"); !path.empty()) write_facts(path, here);
+    if (const std::string path = setting("BUSBW_TUNER_FACTS"); !path.empty()) write_facts(path, here, logger);
     auto made = std::make_unique<Context>();
     made->logger = logger;
     const ncclResult_t result = apply(*made, here);

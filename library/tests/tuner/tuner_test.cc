@@ -101,6 +101,11 @@ TEST_P(Tuner, GoesOnWhateverTheFileIs) {
        "channels for collnet"},
       {"busbw-tuner 1\nmeasured\nnccl 2.28.9\nrule all_reduce 0 4 tree/ll\nend 1\n", "a place lacks one of"},
       {"busbw-tuner 1\n" + place() + "rule \x1b[31mred 0 4 tree/ll\nend 1\n", "a rule for `?[31mred`"},
+      {"busbw-tuner 1\r\nmeasured\r\n", "its lines end with CR and LF"},
+      {"\xef\xbb\xbf" + whole, "it begins with a byte order mark"},
+      {"busbw-tuner 1\nmeasured\ngpu NVIDIA \x1b[31mH200\nend 0\n",
+       "line 3: a value of gpu that is long or not printable"},
+      {std::string("busbw-tuner 1\nmeasured\ngpu no\0ne\nend 0\n", 38), "line 3: a value of gpu"},
       {"\x7f"
        "ELF" +
            std::string(100, '\0'),
@@ -171,6 +176,17 @@ TEST_P(Tuner, WritesWhatItRunsOn) {
   std::stringstream text;
   text << std::ifstream(out).rdbuf();
   EXPECT_EQ(text.str(), place());
+}
+
+TEST_P(Tuner, PutsItsFactsInThePlaceOfNoDevice) {
+  const std::string out = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(out.c_str(), 0600), 0);
+  setenv("BUSBW_TUNER_FACTS", out.c_str(), 1);
+  write(table());
+  Host host(GetParam());
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  host.end();
+  EXPECT_TRUE(std::filesystem::is_fifo(out));
 }
 
 INSTANTIATE_TEST_SUITE_P(Interface, Tuner, testing::Values(2, 3, 4, 5, 6, 7));

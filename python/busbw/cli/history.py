@@ -43,10 +43,13 @@ def run(args: Args) -> int:
 
 def _shown(args: Args) -> int:
     from busbw.analysis.changes import changes
+    from busbw.base.errors import UserError
     from busbw.runs import export, store
     from busbw.runs.history import differed, series
     from busbw.runs.index import Index
 
+    if args.runs and not store.location(args.runs).is_dir():
+        raise UserError(f"--runs {args.runs}: no such folder; name one that holds kept runs")
     with Index(store.location(args.runs)) as index:
         every = [
             (each, changes([seen.time_us for seen in each.runs], args.margin))

@@ -15,7 +15,7 @@ from busbw.base.files import replace_text
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
-    from busbw.experiment.tune_nccl.rules import Place
+    from busbw.experiment.tune_nccl.rules import Place, Rule
     from busbw.experiment.tune_nccl.search import Clock, Proven
     from busbw.experiment.tune_nccl.ways import Asked
 
@@ -30,6 +30,8 @@ def run(args: Args, gpus: Callable[[], int]) -> int:
     """
     from busbw.runs.destination import new_run_id, runs_directory
 
+    if args.resume and not Path(args.resume).is_dir():
+        raise UserError(f"--resume {args.resume}: no such folder; name the one in which the trials are kept")
     folder = args.resume or runs_directory(args.runs) / f"tune-nccl-{new_run_id()}"
     asked = _asked(args, gpus)
     if args.dry_run:
@@ -147,27 +149,32 @@ def _verify(args: Args, asked: Asked, folder: Path) -> int:
         raise UserError(
             f"{args.verify} has no rules for what this is: " + ", ".join(f"{k} {v}" for k, v in facts.items())
         )
-    kept, clock, fell = [], Clock(args.budget), 0
+    kept, clock, fell, unknown = [], Clock(args.budget), 0, 0
     names = list(dict.fromkeys(rule.collective for rule in here.rules))
     asked = _beside(replace(asked, collectives=tuple(names)), args, folder)
     for number, name in enumerate(names):
-        held, lines = _verify_one(asked, args.verify, here, folder, name, clock, args.rounds, (number + 1) / len(names))
+        share = (number + 1) / len(names)
+        held, unmeasured, lines = _verify_one(asked, args.verify, here, folder, name, clock, args.rounds, share)
         rules = [rule for rule in here.rules if rule.collective == name]
         kept += [rule for rule in rules if rule in held]
-        fell += len(rules) - len(held)
+        unknown += len(unmeasured)
+        fell += len(rules) - len(held) - len(unmeasured)
         print("\n".join(lines))
     if args.output:
         others = [place for place in places if place is not here]
         replace_text(
             args.output, table_text([Place(facts, tuple(kept)), *others], ["Written by `busbw tune nccl --verify`."])
         )
-    print(f"{len(kept)} of {len(here.rules)} rules still pay" + (f"; {fell} fell back" if fell else ""))
-    return 1 if fell else 0
+    more = f"; {fell} fell back" if fell else ""
+    if unknown:
+        more += f"; {unknown} were not measured: no size from -b to -e lies in them, or --budget was up"
+    print(f"{len(kept)} of {len(here.rules)} rules still pay{more}")
+    return 1 if fell or unknown else 0
 
 
 def _verify_one(  # noqa: PLR0913, PLR0917 - what one collective of a table is proven with
     asked: Asked, table: Path, here: Place, folder: Path, name: str, clock: Clock, rounds: int, share: float
-) -> tuple[list[object], list[str]]:
+) -> tuple[list[Rule], list[Rule], list[str]]:
     from busbw.experiment.runner import run_trial
     from busbw.experiment.tune_nccl.search import Stage, prove, sizes_of
     from busbw.experiment.tune_nccl.ways import plan_to_prove
@@ -178,9 +185,19 @@ def _verify_one(  # noqa: PLR0913, PLR0917 - what one collective of a table is p
     }  # fmt: skip
     stage = Stage(plan_to_prove(asked, name, table, seed=3), folder / name / "verify", run_trial, clock, _tell)
     proven = prove(name, chosen, stage, rounds, share)
-    bad = {each.size for each in proven if not each.holds}
-    held: list[object] = [rule for rule in rules if not any(rule.first <= size <= rule.last for size in bad)]
-    return held, _proof_lines(name, proven, asked)
+    return *held_of(rules, proven), _proof_lines(name, proven, asked)
+
+
+def held_of(rules: Sequence[Rule], proven: Sequence[Proven]) -> tuple[list[Rule], list[Rule]]:
+    """The rules that hold at each size that was measured, and those of which no size was."""
+    held, unmeasured = [], []
+    for rule in rules:
+        within = [each.holds for each in proven if rule.first <= each.size <= rule.last]
+        if not within:
+            unmeasured.append(rule)
+        elif all(within):
+            held.append(rule)
+    return held, unmeasured
 
 
 def _proof_lines(name: str, proven: Sequence[Proven], asked: Asked) -> list[str]:

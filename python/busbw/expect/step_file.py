@@ -153,14 +153,14 @@ def _number(table: Mapping[str, Any], key: str, default: float, where: str) -> f
         or not isinstance(value, (int, float))
         or not (0 <= value < 1e30 and math.isfinite(value))
     ):
-        raise ValueError(f"{where}: {key} is a number from 0 on, not {value!r}")
+        raise ValueError(f"{where}: {key} is a number from 0 to 1e30, not {value!r}")
     return float(value)
 
 
 def _whole(table: Mapping[str, Any], key: str, default: int, where: str, *, least: int) -> int:
     value = table.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 1_000_000:
-        raise ValueError(f"{where}: {key} is a whole number from {least} on, not {value!r}")
+        raise ValueError(f"{where}: {key} is a whole number from {least} to 1000000, not {value!r}")
     return value
 
 
@@ -171,5 +171,5 @@ def _bytes(table: Mapping[str, Any], key: str, default: int, where: str) -> int:
     except ValueError as problem:
         raise ValueError(f"{where}: {key}: {problem}") from None
     if not 0 <= size <= 1 << 50:
-        raise ValueError(f"{where}: {key} is a size, not {value!r}")
+        raise ValueError(f"{where}: {key} is a size of at most 1 PiB, not {value!r}")
     return size

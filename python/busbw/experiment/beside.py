@@ -17,6 +17,9 @@ from busbw.runs.destination import RECORD_NAME
 
 REPETITIONS = ("--batches", "3")
 _PRODUCT = re.compile("product(:0*[1-9][0-9]*(x0*[1-9][0-9]*){2})?")
+MOST_SIDE = 16_384
+"""The longest side that the engine takes."""
+
 OWN_SHAPE = "128x128x128"
 """What the engine multiplies where no shape is given."""
 
@@ -30,8 +33,10 @@ def words_beside(plan: Plan, what: str, folder: Path) -> tuple[str, ...]:
     """What the engine is told for that; a folder that has the trial already keeps its amounts."""
     if plan.words[0] in {TORCH, REPLAY}:
         raise UsageError("--beside computes beside the engine's calls; torch-bench and a replay have no product of its")
-    if not _PRODUCT.fullmatch(what):
-        raise UsageError(f"--beside takes product, or product:ROWSxCOLUMNSxINNER with sides from 1 on, not '{what}'")
+    sides = re.findall("[0-9]+", what)
+    if not _PRODUCT.fullmatch(what) or any(int(side.lstrip("0")[:6] or 0) > MOST_SIDE for side in sides):
+        shape = f"product:ROWSxCOLUMNSxINNER with sides from 1 to {MOST_SIDE}"
+        raise UsageError(f"--beside takes product, or {shape}, not '{what[:60]}'")
     words = ("--beside", what, *REPETITIONS)
     asis = Factor("value", (Level("as it is"),))
     finding = replace(plan, factors=(asis,), words=(*plan.words, *words), alone=True)

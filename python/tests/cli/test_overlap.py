@@ -60,10 +60,12 @@ def test_an_experiment_compares_both_together(
 
 @pytest.mark.parametrize(("words", "sentence"), [
     (["--plot", "x.pdf", *MEASURED], "ends in .html, .svg or .png"),
+    (["--plot", "/nowhere/at/all/x.svg", *MEASURED], "there is no folder /nowhere/at/all"),
+    (["--beside", "product:16385x1x1", *MEASURED], "sides from 1 to 16384"),
     (["--", "all_redux"], "'all_redux' is none"),
     (["--rounds", "0", *MEASURED], "--rounds"),
     (["--beside", "banana", *MEASURED], "not 'banana'"),
-    (["--beside", "product:0x1x1", *MEASURED], "sides from 1 on"),
+    (["--beside", "product:0x1x1", *MEASURED], "sides from 1 to 16384"),
 ])  # fmt: skip
 def test_words_that_mean_nothing(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["overlap", *words]) == 2

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from busbw.cli import tune_nccl
 from busbw.cli.main import main
+from busbw.experiment.tune_nccl.rules import Rule, Way
+from busbw.experiment.tune_nccl.search import Proven
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +51,22 @@ def test_words_that_mean_nothing_are_refused(
 ) -> None:
     assert main(["tune", *words]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_a_search_that_is_not_there_does_not_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["tune", "nccl", "--ranks", "2", "all_reduce", "--resume", str(tmp_path / "tnue")]
+    assert main(words) == 1
+    assert "no such folder" in capsys.readouterr().err
+    assert not (tmp_path / "tnue").exists()
+
+
+def test_a_rule_pays_only_where_it_was_measured() -> None:
+    rules = [Rule("all_reduce", first, first + 9, Way("tree/ll")) for first in (0, 10, 20)]
+    proven = [
+        SimpleNamespace(size=size, holds=holds) for size, holds in ((1, True), (9, True), (10, True), (19, False))
+    ]
+    assert tune_nccl.held_of(rules, cast("list[Proven]", proven)) == (rules[:1], rules[2:])
+    assert tune_nccl.held_of(rules, []) == ([], rules)
 
 
 def test_a_foreign_file_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,6 +101,11 @@ def test_no_runs_are_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "no kept run" in capsys.readouterr().out
 
 
+def test_a_folder_that_is_not_there_fails_a_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "--runs", str(tmp_path / "rnus")]) == 2
+    assert "no such folder" in capsys.readouterr().err
+
+
 def test_a_page_has_a_curve_over_time_and_the_change(slower: Path, tmp_path: Path) -> None:
     path = tmp_path / "history.html"
     assert main(["history", "--runs", str(slower), "--page", str(path)]) == 1

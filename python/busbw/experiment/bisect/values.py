@@ -66,7 +66,7 @@ def _distinct(what: str, levels: list[Level]) -> list[Level]:
     if twice is not None:
         raise UsageError(f"{what} names '{twice}' twice")
     if not 2 <= len(levels) <= MOST_VALUES:
-        raise UsageError(f"{what} names {len(levels)} values; between 2 and {MOST_VALUES} make a bisection")
+        raise UsageError(f"{what} names {len(levels)}; between 2 and {MOST_VALUES} values make a bisection")
     return levels
 
 

@@ -13,6 +13,9 @@ from busbw.base.files import read_text
 FIRST_LINE = "busbw-tuner 1"
 MAX_BYTES = 1 << 20
 MAX_RULES = 10_000
+MAX_FACT, MAX_SIZE, MAX_CHANNELS, MAX_CHUNK, MAX_RANKS = 200, (1 << 64) - 1, 64, 1 << 30, 10_000_000
+"""The bounds of library/tuner/table.cc: a table that the plugin refuses is refused here too."""
+
 FACTS = ("nccl", "gpu", "driver", "topology", "ranks", "nodes")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 """Those that NCCL asks a tuner about."""
@@ -137,7 +140,11 @@ def _line(reading: _Reading, line: str, *, ended: bool) -> bool:
         reading.close()
     elif word == "rule":
         reading.rules.append(_rule(rest))
-    elif word in FACTS and rest and reading.open and not reading.rules:
+    elif word in FACTS and rest and reading.open and not reading.rules and word not in reading.facts:
+        if len(rest) > MAX_FACT or not (rest.isascii() and rest.isprintable()):
+            raise ValueError("the value is long or not printable")
+        if word in ("ranks", "nodes"):
+            _number(rest, 1, MAX_RANKS)
         reading.facts[word] = rest
     else:
         raise ValueError("no part of a place")
@@ -145,18 +152,31 @@ def _line(reading: _Reading, line: str, *, ended: bool) -> bool:
 
 
 def _rule(text: str) -> Rule:
-    collective, first, last, name, *details = text.split(" ")
-    if collective not in COLLECTIVES or int(first) > int(last) or int(first) < 0:
+    collective, begin, end, name, *details = text.removesuffix(" ").split(" ")
+    first, last = _number(begin, 0, MAX_SIZE), _number(end, 0, MAX_SIZE)
+    if collective not in COLLECTIVES or first > last:
         raise ValueError("no collective and two sizes")
     if name != DEFAULT:
         algorithm, _, protocol = name.partition("/")
         if algorithm not in ALGORITHMS or protocol not in PROTOCOLS:
             raise ValueError("no algorithm and protocol")
     given = dict(detail.split("=", 1) for detail in details)
+    if len(given) != len(details) or not set(given) <= {"channels", "chunk", "gain"}:
+        raise ValueError("a detail that no rule has, or twice")
     gain = given.get("gain")
     interval = tuple(float(end) for end in gain.split("..", 1)) if gain else None
-    way = Way(name, int(given.get("channels", 0)), int(given.get("chunk", 0)))
-    return Rule(collective, int(first), int(last), way, (interval[0], interval[1]) if interval else None)
+    channels = _number(given["channels"], 1, MAX_CHANNELS) if "channels" in given else 0
+    way = Way(name, channels, _number(given["chunk"], 1, MAX_CHUNK) if "chunk" in given else 0)
+    if way.is_own or (channels and name.startswith("collnet")):
+        raise ValueError("it says nothing, or sets channels of collnet")
+    return Rule(collective, first, last, way, (interval[0], interval[1]) if interval else None)
+
+
+def _number(text: str, least: int, most: int) -> int:
+    """Digits alone, as the plugin reads them."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 20 and least <= int(text) <= most):
+        raise ValueError(f"{text[:24]!r} is no number from {least} to {most}")
+    return int(text)
 
 
 def merged(old: Sequence[Place], new: Place) -> list[Place]:
