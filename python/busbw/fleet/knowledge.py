@@ -128,7 +128,7 @@ class Knowledge:
         rose = usual > self._levels.get(of, 0.0)
         self._levels[of] = max(usual, self._levels.get(of, 0.0))
         few = len(peers.levels) < FEWEST_PEERS
-        touched = set(self._alone.get(of, ())) if rose else set()
+        touched = dict.fromkeys(self._alone.get(of, ()) if rose else ())  # in an order that is the same each time
         for outcome, one in found:
             key = outcome.trial.key
             if one.reason and self._failed_once(key):
@@ -141,10 +141,10 @@ class Knowledge:
                 if before and not before.reason and key not in alone:
                     self._usual[key] = before
                 alone.setdefault(key, []).append((usual, one))
-                touched.add(key)
+                touched[key] = None
             elif key in alone:
                 self._usual[key] = _merged(self._usual[key], one) if key in self._usual else one
-                touched.add(key)
+                touched[key] = None
             else:
                 known = self.found[key[0]]
                 known[key] = _merged(known[key], one) if key in known else one

@@ -78,6 +78,15 @@ def test_an_uplink_is_seen_behind_its_leaf_that_is_less_slow(spine: tuple[Fault,
     assert {component(v) for v in found} == {"leaf2@pod03", "uplink2@pod03", *(["spine2"] if spine else [])}
 
 
+@pytest.mark.parametrize(("nodes", "pod", "rails"), [(12, 4, 1), (24, 8, 1), (9, 3, 1), (40, 8, 1), (12, 4, 2)])
+@pytest.mark.parametrize("seed", [0, 2])
+def test_an_uplink_of_few_pods_on_few_rails_is_seen(nodes: int, pod: int, rails: int, seed: int) -> None:
+    found, _ = verdicts([Fault("uplink0@pod01", 0.3)], seed, make_fabric(nodes, pod, rails), Options(inside=()))
+    assert [component(v) for v in found] == ["uplink0@pod01"]
+    found, _ = verdicts([], seed, make_fabric(nodes, pod, rails), Options(inside=()))
+    assert found == []
+
+
 def test_an_uplink_is_seen_beside_a_worse_spine() -> None:
     found, _ = verdicts([Fault("uplink1@pod02", 0.07), Fault("spine1.0", 0.26)], fabric=make_fabric(128, 16, 3))
     assert {component(v) for v in found} == {"uplink1@pod02", "spine1"}
@@ -109,7 +118,7 @@ def test_with_a_third_node_the_slow_one_of_two_is_named() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_where_noise_hides_which_of_two_switches_it_is_the_runner_up_is_named(seed: int) -> None:
-    fabric, options = make_fabric(8, 2, 1), Options(inside=())
+    fabric, options = make_fabric(9, 3, 1), Options(inside=())
     world, known = World(fabric, (Fault("uplink0@pod01", 0.06),), seed=seed, noise=0.03), Knowledge()
     while trials := next_round(fabric, known, options):
         known.learn(run(world, trials, known.rounds))
