@@ -26,9 +26,8 @@ OutputFile create_record(const std::string& path) {
   const int descriptor = open_to_write(path, O_CREAT | O_APPEND);
   if (descriptor < 0) {
     const std::string why = errno == ETIMEDOUT ? "nobody reads from this pipe" : std::strerror(errno);
-    throw Error(ExitCode::bad_arguments,
-                "the record '" + path + "' cannot be written: " + why +
-                    "; name a file in a folder you can write to (--record)");
+    throw Error(ExitCode::bad_arguments, "the record '" + path + "' cannot be written: " + why +
+                                             "; name a file in a folder you can write to (--record)");
   }
   OutputFile file(descriptor, path);
   struct stat status{};
