@@ -118,7 +118,7 @@ Ancestry find_ancestry() {
   if (const char* named = std::getenv("BUSBW_PARENT")) {
     for (const Ancestor& ancestor : read_parents(named, first_line("/proc/sys/kernel/random/boot_id"), pid_namespace)) {
       ancestry.living.push_back(ancestor);
-      if (stat_of(ancestor.pid).start != ancestor.start)
+      if (has_ended(ancestor.pid, ancestor.start))
         ancestry.gone = "the busbw that started this rank has ended";
       else
         climb_session(ancestor.pid, ancestry);
@@ -230,7 +230,7 @@ void watch(const std::vector<Ancestor>& ancestors, int parent) {
   }
   for (;;) {
     for (const Ancestor& ancestor : ancestors)
-      if (stat_of(ancestor.pid).start != ancestor.start) cut_off(ended(ancestor));
+      if (has_ended(ancestor.pid, ancestor.start)) cut_off(ended(ancestor));
     if (parent != 0 && getppid() != parent) cut_off(ended({.pid = parent}));
     poll(waiting.data(), waiting.size(), all_by_descriptor ? -1 : look_every_ms);
   }

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -88,6 +89,12 @@ const std::vector<std::string>& rank_variables() {
   return names;
 }
 
+bool has_ended(int pid, unsigned long long start) {
+  const ProcessStat stat = stat_of(pid);
+  if (stat.lives()) return stat.start != start;
+  return stat.state == 'Z' || (kill(pid, 0) != 0 && errno == ESRCH);
+}
+
 bool is_stopped_of_ours(int pid) { return pid > 1 && stat_of(pid).stopped() && runs_this_program(pid); }
 
 bool end_stopped(int pid) { return is_stopped_of_ours(pid) && kill(pid, SIGKILL) == 0; }
@@ -112,7 +119,7 @@ void remember_tasks(std::string_view launcher) {
 
 std::optional<int> ended_task() {
   for (const auto& [pid, start] : tasks_beside)
-    if (stat_of(pid).start != start) return pid;
+    if (has_ended(pid, start)) return pid;
   return std::nullopt;
 }
 

@@ -19,6 +19,9 @@ struct ProcessStat {
 };
 
 ProcessStat stat_of(int pid);
+// Whether the process that began at this moment has ended. One of which /proc tells nothing lives as long as the kernel
+// knows its number: descriptors may be short here, or /proc hidden.
+bool has_ended(int pid, unsigned long long start);
 bool ignores_hangup(int pid);
 std::string command_of(int pid);  // at most 15 characters, as the kernel keeps them
 

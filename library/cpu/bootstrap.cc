@@ -95,7 +95,7 @@ void await_everyone(SharedSegment& segment, const std::string& name, bool serves
   bool named = !serves;
   auto next_look = begin + std::chrono::milliseconds(50);
   while (!is_complete(segment)) {
-    if (serves) segment.serve();
+    if (serves) segment.serve(name);
     std::this_thread::sleep_for(std::chrono::microseconds(100));
     if (Clock::now() < next_look) continue;
     if (!named && Clock::now() - begin > at_door && SharedSegment::name_is_wished(name)) {

@@ -226,6 +226,8 @@ Descriptor take_over(const std::string& name) {
   message.msg_control = ancillary.bytes;
   message.msg_controllen = sizeof ancillary.bytes;
   if (::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC) != 1) return Descriptor();
+  // No number was left for it here: to ask again gives no other answer.
+  if (message.msg_flags & MSG_CTRUNC) fail_system("take over", name, EMFILE);
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   if (!header || header->cmsg_type != SCM_RIGHTS) return Descriptor();
   int file = -1;
@@ -325,9 +327,10 @@ void SharedSegment::give_up_without_memory(const std::string& name) noexcept {
   std::strncpy(registry().starved, name.c_str(), sizeof registry().starved - 1);
 }
 
-void SharedSegment::serve() {
+void SharedSegment::serve(const std::string& name) {
   while (door_.valid()) {
     const Descriptor guest(::accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!guest.valid() && (errno == EMFILE || errno == ENFILE)) fail_system("hand on", name, errno);
     if (!guest.valid()) return;
     if (is_own_user(guest.get())) hand_over(guest.get(), file_.get());
   }

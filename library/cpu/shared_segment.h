@@ -72,7 +72,7 @@ class SharedSegment {
   // name, so that a kill at any moment leaves nothing; only `give_name`, for ranks that cannot reach the door
   // (containers that share /dev/shm but no network namespace) and say so, makes a file until all have come. Rank 0
   // holds a lock on it: one without is removed by the next process that makes a communicator.
-  void serve();
+  void serve(const std::string& name);
   void give_name(const std::string& name);
   // Whether a rank that found no door asks for a name: it holds a lock on the folder, which no kill can leave behind.
   static bool name_is_wished(const std::string& name);

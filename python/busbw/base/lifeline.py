@@ -49,6 +49,21 @@ def stat_of(pid: int) -> Stat | None:
         return None
 
 
+def has_ended(pid: int, start: int) -> bool:
+    """Whether the process that began then has ended; without a free descriptor the kernel knows who lives."""
+    try:
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        return fields[0] in (b"Z", b"X") or int(fields[19]) != start
+    except (OSError, ValueError, IndexError):
+        pass
+    with suppress(PermissionError):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+    return False
+
+
 def ignores_hangup(pid: int) -> bool:
     """Whether the process was told to outlive its terminal, as by nohup."""
     with suppress(OSError, ValueError):
@@ -140,8 +155,7 @@ class Lifeline:
         if self._orphaned is not None and self._of_rank:
             return self._orphaned
         for pid, start in self.watched.items():
-            found = stat_of(pid)
-            if found is None or found.start != start:
+            if has_ended(pid, start):
                 return pid
         return None
 
