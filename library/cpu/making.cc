@@ -36,6 +36,11 @@ struct SplitWish {
   UniqueId id;
 };
 
+// The ranks of a revoked communicator cannot ask each other by it any more: they meet anew for that.
+ncclResult_t meet_again(const ncclComm& parent, const UniqueId& id, ncclComm_t* result) {
+  return join_as(result, parent.device, id, parent.core->ranks(), parent.core->rank());
+}
+
 ncclResult_t split(ncclComm& parent, int color, int key, ncclComm_t* result) {
   *result = nullptr;
   std::vector<SplitWish> wishes;
@@ -157,7 +162,14 @@ ncclResult_t init_split(ncclComm_t parent, int color, int key, ncclComm_t* resul
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     throw Failure(ncclInvalidArgument, text("The colour of a split is %d; it must not be negative.", color));
   }
-  return submit_setup([=] { return split(*parent, color, key, result); });
+  if (!parent->revoked.load()) return submit_setup([=] { return split(*parent, color, key, result); });
+  const UniqueId id = id_without(parent->id, {}, ++parent->shrinks[{}]);
+  return submit_setup([=] {
+    ncclComm_t anew = nullptr;
+    if (const ncclResult_t met = meet_again(*parent, id, &anew); met != ncclSuccess) return met;
+    const std::unique_ptr<ncclComm> owner(anew);
+    return split(*anew, color, key, result);
+  });
 }
 
 ncclResult_t init_shrunk(ncclComm_t parent, const int* excluded, int excluded_count, ncclComm_t* result,

@@ -96,6 +96,18 @@ TEST_P(Members, MayRevokeACommunicatorAndMakeASmallerOneOfIt) {
   });
 }
 
+TEST_P(Members, MayRevokeACommunicatorAndSplitIt) {
+  run_placed(GetParam(), [](ncclComm_t comm, int rank) {
+    EXPECT_EQ(ncclCommRevoke(comm, 0), ncclSuccess);
+    for (int turn = 0; turn < 2; ++turn) {
+      ncclComm_t half = nullptr;
+      ASSERT_EQ(ncclCommSplit(comm, rank % 2, 0, &half, nullptr), ncclSuccess) << ncclGetLastError(nullptr);
+      EXPECT_EQ(sum_of_bits(half), 3);
+      EXPECT_EQ(ncclCommDestroy(half), ncclSuccess);
+    }
+  });
+}
+
 TEST(Shrink, RefusesListsThatMakeNoCommunicator) {
   run_threads(new_id(), 3, 0, 3, [](ncclComm_t comm, int rank) {
     const auto refused = [&](std::vector<int> list, int count, const char* why) {

@@ -121,16 +121,51 @@ def await_reader(path: str | Path) -> None:
                 return
 
 
+@contextmanager
+def whole(path: Path, mode: int = 0o666) -> Iterator[Path]:
+    """Where to write what shall stand at `path` whole or not at all; it takes that name when nothing has failed.
+
+    A device, a pipe and an open descriptor (/dev/stdout) are no files that may be replaced: root would put a file into
+    the place of /dev/null. They are written to in the end.
+    """
+    import shutil
+    import tempfile
+
+    replaceable = is_replaceable(path)
+    folder = path.parent if replaceable else None
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:60]}.", suffix=".partial", dir=folder)
+    part = type(path)(name)
+    try:
+        mask = os.umask(0)
+        os.umask(mask)
+        os.fchmod(descriptor, mode & ~mask if replaceable else 0o600)
+        os.close(descriptor)
+        yield part
+        if replaceable:
+            part.replace(path)
+        else:
+            with part.open("rb") as source, path.open("wb") as target:
+                shutil.copyfileobj(source, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def is_replaceable(path: Path) -> bool:
+    """Whether a file may take this name: nothing has it yet, or a regular file that is no open descriptor's name."""
+    if path.parent.resolve().parts[:2] in {("/", "dev"), ("/", "proc")} and path.is_symlink():
+        return False
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return True
+
+
 def replace_text(path: Path, text: str) -> None:
     """Write it whole or not at all: somebody may read it at any moment. What stood in it was read and goes on."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     with writing(path, update=True):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+        with whole(path) as part:
+            part.write_text(text, encoding="utf-8")
 
 
 def bytes_on_disk(file: int | str | Path) -> int:

@@ -50,9 +50,11 @@ def _hindrance(target: Path, kind: str | None) -> str:
     try:
         if kind == "FILE" and target.is_dir():
             return "it is a folder"
-        await_reader(target)
         above = next(each for each in target.absolute().parents if each.exists())
-        return "" if above.is_dir() else f"{above} is no folder"
+        if not above.is_dir():
+            return f"{above} is no folder"
+        await_reader(target)
+        return ""
     except OSError as problem:
         return problem.strerror or str(problem)
 

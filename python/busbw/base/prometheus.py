@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.base.files import whole
 
 Sample = tuple[Mapping[str, str], float]
 """Labels and value."""
@@ -41,12 +41,8 @@ def _escaped(text: str) -> str:
 
 def write_exposition(path: Path, families: Sequence[Family]) -> None:
     """Replace the file at once, for the user alone; a reader never sees half of it."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
-            file.write(exposition(families))
-        part.replace(path)
+        with whole(path, 0o600) as part:
+            part.write_text(exposition(families), encoding="utf-8", errors="replace")
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise UserError(f"{path} cannot be written: {error.strerror}") from error

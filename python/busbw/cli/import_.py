@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from busbw.base.errors import UserError
-from busbw.base.files import writing
+from busbw.base.files import whole, writing
 from busbw.base.secrets import hide
 from busbw.base.terminal import EMPTY_LINE, START_OF_LINE
 from busbw.base.words import Args
@@ -161,10 +161,11 @@ class _Destination:
 
     def __enter__(self) -> _Destination:
         if self._output and not self._dry:
-            self._partial = self._output.with_name(f".{self._output.name}.{os.getpid()}.partial")
             with writing(self._output):
+                self._whole = whole(self._output)
+                self._partial = self._whole.__enter__()
                 self._stream = self._partial.open(
-                    "x", encoding="utf-8", errors="backslashreplace", newline="\n", buffering=1 << 18
+                    "w", encoding="utf-8", errors="backslashreplace", newline="\n", buffering=1 << 18
                 )
         return self
 
@@ -186,7 +187,7 @@ class _Destination:
             with writing(self._output):
                 self._stream.close()
                 if finished:
-                    self._partial.replace(self._output)
+                    self._whole.__exit__(None, None, None)
         finally:
             self._partial.unlink(missing_ok=True)
 

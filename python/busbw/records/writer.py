@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -12,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
+from busbw.base.files import whole
 from busbw.records.model import SCHEMA, Case, Device, End, Rank, Record, Run, Tool
 
 _KIND: dict[type, str] = {Run: "run", Case: "case", End: "end"}
@@ -102,15 +102,8 @@ def save_records(records: list[Record], path: str | PathLike[str]) -> None:
 
 def save_lines(lines: Iterable[str], path: str | PathLike[str]) -> None:
     """Write lines into a file that appears whole or not at all, whoever else writes the same one now."""
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-            stream.writelines(lines)
-        partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with whole(Path(path)) as part, part.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
+        stream.writelines(lines)
 
 
 _Fields = tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw.base.errors import UserError
+from busbw.base.files import whole
 from busbw.base.page import document
 from busbw.watch.arrivals import Arrivals, Meeting, who_of
 from busbw.watch.recording import Header, Recording
@@ -151,12 +152,10 @@ def write_timeline(recordings: Sequence[Recording], path: Path) -> tuple[int, in
     )  # fmt: skip
     style, script = ((_ROOM / f"timeline.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
     page = document("busbw: timeline of a job", style, body, script)
-    part = path.with_name(path.name + ".partial")
     try:
-        part.write_text(page, encoding="utf-8")
-        part.replace(path)
+        with whole(path) as part:
+            part.write_text(page, encoding="utf-8")
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
     return line.calls, line.left_out
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw.base.errors import UserError
+from busbw.base.files import whole
 from busbw.watch.arrivals import Arrivals, Meeting, Seen, who_of
 from busbw.watch.recording import Header, Recording
 
@@ -23,9 +24,8 @@ _LEAST_NS = 1000
 
 def write_trace(recordings: Sequence[Recording], path: Path) -> tuple[int, int]:
     """Write the timeline; how many calls are in it, and how many were left out beyond MAX_EVENTS."""
-    part = path.with_name(path.name + ".partial")
     try:
-        with part.open("w", encoding="utf-8") as file:
+        with whole(path) as part, part.open("w", encoding="utf-8") as file:
             file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
             written = left_out = 0
             comma = ""
@@ -37,9 +37,7 @@ def write_trace(recordings: Sequence[Recording], path: Path) -> tuple[int, int]:
                 comma = ",\n"
                 written += event["ph"] == "X"
             file.write("\n]}\n")
-        part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
     return written, left_out
 

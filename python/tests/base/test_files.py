@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from busbw.base.errors import UserError, exiting_with
-from busbw.base.files import read_bytes, read_start, read_text, refuse_read, replace_text, writing
+from busbw.base.files import read_bytes, read_start, read_text, refuse_read, replace_text, whole, writing
+from busbw.base.prometheus import write_exposition
 from busbw.base.toml import parse_toml
+from busbw.records.writer import save_lines
 
 
 def test_a_file_of_just_the_limit_is_read_and_one_byte_more_is_refused_with_the_hint(tmp_path: Path) -> None:
@@ -90,3 +93,48 @@ def test_what_cannot_be_replaced_whole_stays_as_it_was(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("verb", ["save", "text", "exposition"])
+def test_a_device_is_written_to_and_never_replaced(verb: str, tmp_path: Path) -> None:
+    """Root would put a file into the place of /dev/null for the whole machine."""
+    device = tmp_path / "null"
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, Path("/dev/null").stat().st_rdev)
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    if verb == "save":
+        save_lines(["{}\n"], device)
+    elif verb == "text":
+        replace_text(device, "text")
+    else:
+        write_exposition(device, [])
+    assert stat.S_ISCHR(device.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [device]
+
+
+def test_an_open_descriptor_is_written_to(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path\nfrom busbw.base.files import replace_text\n"
+        "replace_text(Path('/dev/stdout'), 'all of it')"
+    )
+    before = os.lstat("/dev/stdout")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    with (tmp_path / "out").open("wb") as file:
+        for where in (subprocess.PIPE, file):
+            done = subprocess.run([sys.executable, "-c", code], stdout=where, env=environment, text=True, check=True)
+            assert (done.stdout or (tmp_path / "out").read_text()) == "all of it"
+    assert os.lstat("/dev/stdout").st_ino == before.st_ino
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("before")
+    with pytest.raises(RuntimeError), whole(path) as part:
+        part.write_text("half")
+        raise RuntimeError
+    assert (path.read_text(), list(tmp_path.iterdir())) == ("before", [path])
+    with whole(path, 0o600) as part:
+        part.write_text("after")
+    assert (path.read_text(), list(tmp_path.iterdir())) == ("after", [path])
+    assert path.stat().st_mode & 0o777 == 0o600

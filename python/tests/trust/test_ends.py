@@ -247,8 +247,10 @@ def test_a_number_that_is_used_again_is_another_process(monkeypatch: pytest.Monk
 
 
 def test_a_living_parent_is_not_called_ended_for_want_of_descriptors() -> None:
-    code = ("import os, resource; from busbw.base.lifeline import has_ended, stat_of; p = os.getppid(); "
-            "s = stat_of(p).start; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); print(has_ended(p, s))")  # fmt: skip
+    code = (
+        "import os, resource; from busbw.base.lifeline import has_ended, stat_of; p = os.getppid(); "
+        "s = stat_of(p).start; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); print(has_ended(p, s))"
+    )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "False", done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,28 @@ def test_a_name_that_is_no_utf_8_is_no_traceback(
     monkeypatch.setenv("BUSBW_RUNS", str(tmp_path))
     assert main([*words, "a\udcff.log"]) != 0
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("import", "{log}", "--output", "{device}"),
+        ("report", "{log}", "--format", "html", "--output", "{device}"),
+        ("baseline", "make", "{log}", "--output", "{device}"),
+        ("history", "--page", "{device}"),
+    ],
+)
+def test_no_output_takes_the_place_of_a_device(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Root's `--output /dev/null` would put a file there for the whole machine."""
+    log, device = tmp_path / "a.log", tmp_path / "null"
+    log.write_text(TABLE)
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, Path("/dev/null").stat().st_rdev)
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    runs = tmp_path / "runs"
+    keep(runs, "r", RUN)
+    extra = ["--runs", str(runs)] if words[0] == "history" else []
+    assert main([word.format(log=log, device=device) for word in words] + extra) == 0
+    assert stat.S_ISCHR(device.stat().st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.log", "null", "runs"]
