@@ -120,6 +120,17 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
+def _free(value: Any) -> Mapping[str, Any]:
+    """An object of any shape whose numbers can be written again: 1e400 is read as infinite, which JSON has not."""
+    rest: list[Any] = [_mapping(value)]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, float) and not isfinite(each):
+            raise InvalidLineError("a number is not finite")
+        rest += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+    return dict(value)
+
+
 def _environment(value: Any) -> Mapping[str, str]:
     # A record of somebody else may hold what ours leave out.
     return {key: hide_variable(key, _text(item)) for key, item in _mapping(value).items()}
@@ -248,7 +259,7 @@ _interval = _object(
 _RUN = Fields(
     {"run": _identifier, "started": _maybe_text, "tool": _tool, "library": _optional(_library),
      "ranks": _list_of(_rank), "environment": _environment},
-    {"program": _maybe_text, "arguments": _list_of(_text), "options": _mapping, "launcher": _maybe_text,
+    {"program": _maybe_text, "arguments": _list_of(_text), "options": _free, "launcher": _maybe_text,
      "processes": _maybe_integer, "threads_per_process": _maybe_integer, "devices_per_thread": _maybe_integer,
      "machine": _maybe_text, "tags": _list_of(_text), "notes": _list_of(_text), "source": _source},
     keep_unknown=True,
@@ -262,7 +273,7 @@ _CASE = Fields(
      "range": _ranges, "average": _optional(_one_of(Average)), "wrong": _maybe_number, "checks": _maybe_integer,
      "iterations": _maybe_integer, "aggregated": _maybe_integer, "graph_launches": _maybe_integer,
      "batches_us": _samples, "iterations_us": _samples, "interval": _optional(_interval), "algorithm": _maybe_text,
-     "variant": _maybe_text, "timestamp": _maybe_text, "context": _mapping, "beside": _mapping,
+     "variant": _maybe_text, "timestamp": _maybe_text, "context": _free, "beside": _free,
      "conversion": _maybe_text, "best": _optional(_boolean), "source": _source},
     keep_unknown=True,
 )  # fmt: skip

@@ -215,6 +215,14 @@ def test_a_number_beyond_floating_point_is_refused() -> None:
         parsed(to_json(small_record().run) + "\n" + line + "\n")
 
 
+@pytest.mark.parametrize("value", ["1e999", "[0, -1e999]", '{"deep": [{"er": 1e999}]}'])
+def test_a_number_beyond_floating_point_is_refused_in_an_object_of_any_shape(value: str) -> None:
+    run = json.loads(to_json(small_record().run))
+    run["options"] = {"odd": "@"}
+    with pytest.raises(UserError, match="not finite"):
+        parsed(json.dumps(run).replace('"@"', value) + "\n")
+
+
 def test_an_older_version_steps_up_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "SCHEMA", 3)
     monkeypatch.setattr(
