@@ -142,7 +142,7 @@ def test_each_group_takes_the_times_of_as_many_ranks(tmp_path: Path, capsys: pyt
     ('"ddp"]', '"ddp", "fsdp"]', "both ddp and fsdp"), ('"ddp"]', '"cp"]', "each once"),
     ('"ddp"]', '"tp"]', "each once"),
     ("tp = 4\n", "", "tp = 2 or more"), ('"pp", ', "", "pp needs to stand in parallel"),
-    ("tp = 4", "tp = 0", "from 1 on"),
+    ("tp = 4", "tp = 0", "from 1 to"),
     ('["tp", "pp", "ddp"]', "[]", "parallel is a list"), ('["tp", "pp", "ddp"]', "[[1]]", "parallel is a list"),
 ])  # fmt: skip
 def test_ways_that_do_not_go_together_are_one_sentence(old: str, new: str, said: str, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_slurm_says_how_many_processors_a_node_has() -> None:
 
 def test_nodes_of_several_sizes_have_no_masks_in_common_unless_the_topology_names_them() -> None:
     _, question = slurm("96\n128+\n")
-    with pytest.raises(UsageError, match="have 96 or 128 processors: one set of masks cannot fit all of them"):
+    with pytest.raises(UsageError, match="have 96 or 128 processors, and one set of masks cannot fit them all"):
         processors_of_node("sbatch", NCV4, {}, {}, question)  # type: ignore[arg-type]
     assert processors_of_node("sbatch", WHOLE, {}, {}, question) == 96  # type: ignore[arg-type]
 
