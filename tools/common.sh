@@ -109,6 +109,9 @@ ensure_build_tools() {
   export CMAKE CTEST
 }
 
+# How many GPUs the driver shows on this machine.
+gpus_here() { nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true; }
+
 # Sets CUDA, the arguments that say which GPUs to build for. BUSBW_CUDA=ON|OFF and BUSBW_CUDA_ARCHITECTURES="80;90" in the
 # environment choose; "all" is every generation that the compiler knows. Else `full` builds for all of them, because a
 # login node builds for others; `here` builds for this machine's GPUs, and for all where it shows none but was told
@@ -119,7 +122,8 @@ cuda_arguments() {
     CUDA=()
     [ "$1" = here ] || read -ra CUDA < <(cat "$ROOT/build/.cuda" 2>/dev/null) || true
     [ "${#CUDA[@]}" = 0 ] || { CUDA+=("$quick") && return; }
-    CUDA=(-DBUSBW_CUDA=ON -DBUSBW_CUDA_ARCHITECTURES=here)
+    # OFF rather than nothing to compile: tools/build then makes no more for a demo than that needs.
+    CUDA=("-DBUSBW_CUDA=$([ "$(gpus_here)" = 0 ] && echo OFF || echo ON)" -DBUSBW_CUDA_ARCHITECTURES=here)
   else
     CUDA=("-DBUSBW_CUDA=${BUSBW_CUDA:-ON}" "-DBUSBW_CUDA_ARCHITECTURES=${BUSBW_CUDA_ARCHITECTURES:-}")
   fi

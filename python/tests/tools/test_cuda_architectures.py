@@ -40,3 +40,17 @@ def test_kernels_are_built_for_the_gpus_that_the_driver_shows(
         [cmake, "-P", script], env=environment, capture_output=True, text=True, timeout=60, check=True
     ).stderr
     assert f"found <{architectures}>" in told
+
+
+@pytest.mark.parametrize(("said", "wanted"), [("GPU 0: one\\nGPU 1: two\\n", "ON"), ("", "OFF")])
+def test_kernels_are_off_where_the_driver_shows_no_gpu(said: str, wanted: str, tmp_path: Path) -> None:
+    """A demo on a machine without GPUs then builds the engine and its library, and nothing that takes minutes."""
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\nprintf '{said}'\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BUSBW_CUDA")}
+    environment["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
+    words = f'. {ROOT}/tools/common.sh; ROOT={tmp_path}; cuda_arguments demo; echo "${{CUDA[*]}}"'
+    told = subprocess.run(
+        ["bash", "-ec", words], env=environment, capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    assert told.split()[:2] == [f"-DBUSBW_CUDA={wanted}", "-DBUSBW_CUDA_ARCHITECTURES=here"]

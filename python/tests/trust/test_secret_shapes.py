@@ -75,7 +75,7 @@ def test_a_magic_cookie_of_x_is_hidden() -> None:
         "secretKeyRef: {name: hf, key: token}", "cookie: unset", "authorization: required", "M_Key 0x0000000000000000",
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx5vZ2kQw8Rt3Lm9Bn4Xc7 me@host", "pad_token_id=50256 eos_token='</s>'",
         "AuthType=auth/munge", "AuthAltParameters=jwt_key=/var/spool/slurm/jwt_hs256.key",
-        "XAUTHORITY=/root/.Xauthority",
+        "XAUTHORITY=/home/user/.Xauthority",
         "GOOGLE_APPLICATION_CREDENTIALS=/etc/gcp/key.json", "JobCredentialPrivateKey=(null)", "password: not set",
         "RDMA: rkey=12345678 addr=0x7f0000000000", "unzip -p logs.zip a.txt", '"pad_token": "[PAD]"', "auth: sys",
         "--key-dtype fp16 --value-dtype fp16", "net use Z: \\\\srv\\share /user:me", "sqlplus /nolog",
