@@ -20,11 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef struct {
-  char internal[128];
-} UniqueId;
+#include "meeting.h"
+
 typedef void* Comm;
-int ncclGetUniqueId(UniqueId* id);
 int ncclCommInitRank(Comm* comm, int ranks, UniqueId id, int rank);
 int ncclCommSplit(Comm comm, int color, int key, Comm* made, void* config);
 int ncclCommDestroy(Comm comm);
@@ -63,30 +61,6 @@ static void note(const char* name) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   if (!file || fprintf(file, "%d %.3f", (int)getpid(), (double)now.tv_sec + (double)now.tv_nsec / 1e9) < 0) exit(90);
   fclose(file);
-}
-
-static UniqueId shared_id(const char* name) {
-  UniqueId id;
-  char path[400], part[410];
-  snprintf(path, sizeof path, "%s/%s", meet, name);
-  snprintf(part, sizeof part, "%s.part", path);
-  memset(&id, 0, sizeof id);
-  if (rank == 0) {
-    must(ncclGetUniqueId(&id));
-    FILE* file = fopen(part, "w");
-    if (!file || fwrite(&id, sizeof id, 1, file) != 1) exit(91);
-    fclose(file);
-    rename(part, path);
-    return id;
-  }
-  for (int turn = 0; turn < 6000; ++turn, usleep(10000)) {
-    FILE* file = fopen(path, "r");
-    if (!file) continue;
-    if (fread(&id, sizeof id, 1, file) != 1) exit(92);
-    fclose(file);
-    return id;
-  }
-  exit(93);
 }
 
 static void* holds(void* lock) {
@@ -293,7 +267,7 @@ static void experts(int step) {
 }
 
 static void make_communicators(void) {
-  must(ncclCommInitRank(&all, world, shared_id("all"), rank));
+  must(ncclCommInitRank(&all, world, shared_id(meet, rank, "all"), rank));
   const int rows = world % 2 ? 1 : 2;
   must(ncclCommSplit(all, rank / (world / rows), rank, &row, NULL));
   must(ncclCommSplit(all, rank % (world / rows), rank, &column, NULL));

@@ -182,7 +182,8 @@ def compiled(build: Path, folder: Path) -> Path:
     """The rank, its NCCL, and a program without a loader."""
     shutil.copy(build / "lib" / "libbusbw_cpu.so", folder / "libnccl.so.2")
     source = Path(__file__).with_name("wrapped_rank.c")
-    names = set(re.findall(r"\bnccl[A-Z]\w+(?=\()", source.read_text()))
+    text = source.read_text() + source.with_name("meeting.h").read_text()
+    names = set(re.findall(r"\bnccl[A-Z]\w+(?=\()", text))
     (folder / "link.c").write_text("".join(f"int {name}(void) {{ return 0; }}\n" for name in names))
     for words in (
         ["cc", "-shared", "-Wl,-soname,libnccl.so.2", "-o", str(folder / "link.so"), str(folder / "link.c")],

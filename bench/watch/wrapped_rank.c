@@ -15,10 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct {
-  char internal[128];
-} UniqueId;
-int ncclGetUniqueId(UniqueId* id);
+#include "meeting.h"
+
 int ncclCommInitRank(void** comm, int ranks, UniqueId id, int rank);
 int ncclCommSplit(void* comm, int color, int key, void** made, void* config);
 int ncclCommDestroy(void* comm);
@@ -35,30 +33,6 @@ static const char* ways;
 static int way(const char* word) { return strstr(ways, word) != NULL; }
 
 static void path_of(char* to, const char* name) { snprintf(to, 400, "%s/%s", getenv("MEETING"), name); }
-
-static UniqueId shared_id(int rank, const char* name) {
-  UniqueId id;
-  char path[400], part[400];
-  memset(&id, 0, sizeof id);
-  path_of(path, name);
-  snprintf(part, sizeof part, "%.390s.part", path);
-  if (rank == 0) {
-    if (ncclGetUniqueId(&id) != 0) exit(90);
-    FILE* file = fopen(part, "w");
-    if (!file || fwrite(&id, sizeof id, 1, file) != 1) exit(91);
-    fclose(file);
-    rename(part, path);
-    return id;
-  }
-  for (int turn = 0; turn < 6000; ++turn, usleep(10000)) {
-    FILE* file = fopen(path, "r");
-    if (!file) continue;
-    if (fread(&id, sizeof id, 1, file) != 1) exit(92);
-    fclose(file);
-    return id;
-  }
-  exit(93);
-}
 
 static void must(int result) {
   if (result == 0) return;
@@ -115,8 +89,8 @@ static void* rank_of(void* argument) {
   if (rank == faulty && !strcmp(fault, "segv_before_init")) raise(SIGSEGV);
   if (rank == faulty && !strcmp(fault, "sleep_before_init")) for_ever();
   if (rank == faulty && way("comes_late")) sleep(6);
-  must(ncclCommInitRank(&comm, ranks, shared_id(rank, "id"), rank));
-  if (way("two")) must(ncclCommInitRank(&second, ranks, shared_id(rank, "id2"), rank));
+  must(ncclCommInitRank(&comm, ranks, shared_id(getenv("MEETING"), rank, "id"), rank));
+  if (way("two")) must(ncclCommInitRank(&second, ranks, shared_id(getenv("MEETING"), rank, "id2"), rank));
   if (way("split")) must(ncclCommSplit(comm, rank % 2, rank, &half, NULL));
   for (int turn = 0; way("many") && turn < 300; ++turn) {
     void* child = NULL;
@@ -198,7 +172,7 @@ int main(int words, char** arguments) {
   if (way("closes")) {
     // As daemons do, after the library has its files: what is opened next takes their numbers.
     void* comm = NULL;
-    must(ncclCommInitRank(&comm, ranks, shared_id((int)rank, "closing"), (int)rank));
+    must(ncclCommInitRank(&comm, ranks, shared_id(getenv("MEETING"), (int)rank, "closing"), (int)rank));
     for (int file = 3; file < 256; ++file) close(file);
     for (int file = 0; file < 8; ++file) grow(file);
     float values[64] = {0};

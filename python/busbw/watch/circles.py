@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from busbw.watch.members import PAIRS, Member, Verdict, accused, ago, elsewhere, name_of, sentence
-
-_SHOWN = 8
+from busbw.watch.members import PAIRS, SHOWN, Member, Verdict, accused, ago, elsewhere, name_of, ranks_of, sentence
 
 
 def circle(groups: Mapping[int, Sequence[Member]], behind: Mapping[int, Sequence[Member]]) -> Verdict | None:
@@ -51,8 +49,8 @@ def _told(groups: Mapping[int, Sequence[Member]], around: Sequence[Member]) -> V
         assert there is not None
         parts.append(f"{member} waits in #{there.row.collectives:,} of {name_of(groups[there.row.identity])}, "
                      f"{there.row.last}, for pid {then.process.pid}")  # fmt: skip
-    more = f", and {len(parts) - _SHOWN} further ones" if len(parts) > _SHOWN else ""
-    text = f"Ranks wait for each other in a circle: {'; '.join(parts[:_SHOWN])}{more}. They call in different orders."
+    more = f", and {len(parts) - SHOWN} further ones" if len(parts) > SHOWN else ""
+    text = f"Ranks wait for each other in a circle: {'; '.join(parts[:SHOWN])}{more}. They call in different orders."
     return Verdict("circle", tuple(member.row.rank for member in around), text, accused(around))
 
 
@@ -69,7 +67,7 @@ def unmatched(groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | 
         # Whose peer is in a collective is nearest to the root.
         lonely.sort(key=lambda pair: pair[1] is not None and pair[1].inside and pair[1].row.last.kind in PAIRS)
         parts = [f"{each} waits in {each.row.last} {ago(now_ns, each.row.entered_ns)}, but {_doing(groups, peer)}"
-                 for each, peer in lonely[:_SHOWN] if peer]  # fmt: skip
+                 for each, peer in lonely[:SHOWN] if peer]  # fmt: skip
         text = (
             f"{sentence('; '.join(parts))}, of {name_of(members)}: a send or receive is missing, comes later, or "
             "names another peer."
@@ -92,14 +90,14 @@ def _of_exchange(
         return None
     several = f"{'groups' if len(waiting) > 1 else 'a group'} of messages of {name_of(members)}"
     if len(out) < len(waiting):
-        ranks = ", ".join(str(each.row.rank) for each in waiting[:_SHOWN])
-        doing = "; ".join(_doing(groups, each) for each in out[:_SHOWN])
+        ranks = ranks_of(waiting)
+        doing = "; ".join(_doing(groups, each) for each in out[:SHOWN])
         text = (
             f"Rank {ranks} wait{'s' * (len(waiting) == 1)} in {several}, {ago(now_ns, waiting[0].row.entered_ns)}, but "
             f"{doing}."
         )
         return Verdict("message", tuple(each.row.rank for each in out), text, accused(out))
-    who = ", ".join(map(str, waiting[:_SHOWN]))
+    who = ", ".join(map(str, waiting[:SHOWN]))
     text = (
         f"{sentence(who)} wait{'s' * (len(waiting) == 1)} in {several}, {ago(now_ns, waiting[0].row.entered_ns)}, and "
         "the other ranks are out of theirs: one of its messages has no other half, or another count."

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from busbw.watch.members import Member, Verdict, accused, ago, is_waited_for, name_of, newest, sentence
+from busbw.watch.members import SHOWN, Member, Verdict, accused, ago, is_waited_for, name_of, newest, ranks_of, sentence
 from busbw.watch.processes import EXITED, GONE, RUNNING, Process
 from busbw.watch.recording import Communicator
-
-_SHOWN = 8
 
 
 def departed(processes: Sequence[Process], groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | None:
@@ -19,7 +17,7 @@ def departed(processes: Sequence[Process], groups: Mapping[int, Sequence[Member]
             first = newest(members)
             if more := _called_more(members, gone):
                 return more
-            waiting = ", ".join(str(member.row.rank) for member in members[:_SHOWN])
+            waiting = ranks_of(members)
             text = (
                 f"{_who(gone, now_ns)}, of {name_of(members)}, while rank {waiting} waits in "
                 f"#{first.row.collectives:,}, {first.row.last}, {ago(now_ns, first.row.entered_ns)}."
@@ -35,7 +33,7 @@ def departed_early(processes: Sequence[Process], groups: Mapping[int, Sequence[M
         early = [each for each in _gone(processes, key) if each.row.collectives < first.row.collectives]
         if first.process.gpus and early:
             ahead = [each for each in members if each.row.collectives == first.row.collectives]
-            waiting = ", ".join(str(member.row.rank) for member in ahead[:_SHOWN])
+            waiting = ranks_of(ahead)
             text = (
                 f"{_who(early, now_ns)}, of {name_of(members)}, while rank {waiting} called "
                 f"#{first.row.collectives:,}, {first.row.last}, {ago(now_ns, first.row.entered_ns)}."
@@ -66,7 +64,7 @@ def survivors(processes: Sequence[Process], now_ns: int) -> Verdict | None:
             gone = [each for each in _gone(processes, row.identity) if each.process.state == RUNNING]
             waits = any(each.entered > each.returned for each in process.communicators)
             if ended and len(ended) == len(others) and gone and not waits:
-                ranks = ", ".join(str(each.row.rank) for each in ended[:_SHOWN])
+                ranks = ranks_of(ended)
                 have = "has" if len(ended) == 1 else "have"
                 text = (
                     f"{_who(gone, now_ns)}, of {name_of(others)}, and goes on; rank {ranks} of it got an error of NCCL "
@@ -90,8 +88,8 @@ def left_early(processes: Sequence[Process]) -> Verdict | None:
         early = [each for each in gone if not each.row.last_error and each.row.collectives < most]
         if early and 2 * len(early) <= len(gone) + len(others):
             who = "; ".join(f"{member} {member.row.ended} it after #{member.row.collectives:,}, {member.row.last}"
-                            for member in early[:_SHOWN])  # fmt: skip
-            ranks = ", ".join(str(each.row.rank) for each in failed[:_SHOWN])
+                            for member in early[:SHOWN])  # fmt: skip
+            ranks = ranks_of(failed)
             text = f"Of {name_of(others)} {who}, while rank {ranks} went on to #{most:,} and got an error of NCCL."
             return Verdict("departed", tuple(m.row.rank for m in early), text, accused(early))
     return None
@@ -105,7 +103,7 @@ def _called_more(members: Sequence[Member], gone: Sequence[Member]) -> Verdict |
         return None
     if any(each.row.collectives <= last.collectives for each in members):
         return None
-    who = "; ".join(f"{each} called #{each.row.collectives:,}, {each.row.last}" for each in members[:_SHOWN])
+    who = "; ".join(f"{each} called #{each.row.collectives:,}, {each.row.last}" for each in members[:SHOWN])
     text = (
         f"{who}, of {name_of(members)}, which {len(gone)} other ranks have destroyed after #{last.collectives:,}, "
         f"{last.last}."
@@ -131,7 +129,7 @@ def _gone(processes: Sequence[Process], identity: int) -> list[Member]:
 
 def _who(gone: Sequence[Member], now_ns: int) -> str:
     return "; ".join(f"{member} has {_how(member.row)} after #{member.row.collectives:,}, {member.row.last}, "
-                     f"{ago(now_ns, member.row.entered_ns)}" for member in gone[:_SHOWN])  # fmt: skip
+                     f"{ago(now_ns, member.row.entered_ns)}" for member in gone[:SHOWN])  # fmt: skip
 
 
 def _how(row: Communicator) -> str:

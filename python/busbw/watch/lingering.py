@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from busbw.watch.members import Member, Verdict, accused, ago, last_of, name_of, sentence
+from busbw.watch.members import SHOWN, Member, Verdict, accused, ago, last_of, name_of, ranks_of, sentence
 from busbw.watch.processes import EXITED, GONE, RUNNING, Process
 
-_SHOWN = 8
 _IDLE = 0.01
 """A process that uses less of a processor saves nothing, as a model at the end."""
 
@@ -21,7 +20,7 @@ def not_ended(processes: Sequence[Process], now_ns: int) -> Verdict | None:
         if not waiting or not absent or any(_is_within(each.process) for each in absent):
             continue
         function = "ncclCommDestroy" if waiting[0].row.ended == "destroyed" else "ncclCommFinalize"
-        ranks = ", ".join(str(each.row.rank) for each in waiting[:_SHOWN])
+        ranks = ranks_of(waiting)
         text = (
             f"{_names(absent)} {_how(absent[0].process, function)}; rank {ranks} of {name_of(members)} waits in "
             f"{function}. {sentence(last_of(absent[0], now_ns))}."
@@ -82,8 +81,8 @@ def _may_work(process: Process) -> bool:
 
 
 def _names(members: Sequence[Member]) -> str:
-    more = f" and {len(members) - _SHOWN} more" if len(members) > _SHOWN else ""
-    return ", ".join(map(str, members[:_SHOWN])) + more
+    more = f" and {len(members) - SHOWN} more" if len(members) > SHOWN else ""
+    return ", ".join(map(str, members[:SHOWN])) + more
 
 
 def _how(process: Process, function: str) -> str:

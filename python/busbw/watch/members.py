@@ -11,6 +11,8 @@ from busbw.watch.recording import Communicator
 
 PAIRS = frozenset({"send", "recv"})
 """Calls between two ranks."""
+SHOWN = 8
+"""Of many ranks a sentence names so many."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,10 @@ def newest(members: Sequence[Member]) -> Member:
 def name_of(members: Sequence[Member]) -> str:
     first = members[0].row
     return f"the communicator of {first.ranks} ranks that was made as {first.made} ({first.identity:016x})"
+
+
+def ranks_of(members: Sequence[Member]) -> str:
+    return ", ".join(str(each.row.rank) for each in members[:SHOWN])
 
 
 def ago(now_ns: int, then_ns: int) -> str:

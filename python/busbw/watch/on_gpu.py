@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from busbw.watch.members import Member, Verdict, accused, ago, name_of, sentence
+from busbw.watch.members import SHOWN, Member, Verdict, accused, ago, name_of, ranks_of, sentence
 from busbw.watch.pulses import Pulse
-
-_SHOWN = 8
 
 
 def pulse_of(member: Member) -> Pulse | None:
@@ -27,7 +25,7 @@ def in_error(every: Mapping[int, Sequence[Member]]) -> Verdict | None:
         {member.process.key for members in every.values() for member in members}
     ):
         return None
-    who = "; ".join(f"{member}: CUDA's error {error}" for member, error, _ in found[:_SHOWN])
+    who = "; ".join(f"{member}: CUDA's error {error}" for member, error, _ in found[:SHOWN])
     text = (
         f"A GPU has failed: {who}. The driver said so when it was asked how far the calls have come, of "
         f"{name_of(found[0][2])}."
@@ -50,8 +48,8 @@ def blocked(every: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | Non
     if shape is None and number == late[0][0].row.collectives:
         shape = late[0][0].row.last
     who = "; ".join(f"{member} called it, but its GPU has not begun it: work before it in its stream "
-                    f"({pulse.stream:04x}) does not end" for member, pulse in late[:_SHOWN])  # fmt: skip
-    ranks = ", ".join(str(member.row.rank) for member in ahead[:_SHOWN])
+                    f"({pulse.stream:04x}) does not end" for member, pulse in late[:SHOWN])  # fmt: skip
+    ranks = ranks_of(ahead)
     when = ago(now_ns, max(member.row.entered_ns for member, _ in late))
     others = f"The GPU of rank {ranks} has begun it" if ahead else "Those of the others were not asked about this one"
     text = (
@@ -122,8 +120,6 @@ def known_of(members: Sequence[Member]) -> str:
     done = [str(member.row.rank) for member, pulse in known if pulse.ended >= member.row.collectives & 0xFFFFFFFF]
     rest = [str(member.row.rank) for member, pulse in known if pulse.not_ended]
     if done and rest:
-        return (
-            f" It has ended on the GPU of rank {', '.join(done[:_SHOWN])}, not on that of {', '.join(rest[:_SHOWN])}."
-        )
+        return f" It has ended on the GPU of rank {', '.join(done[:SHOWN])}, not on that of {', '.join(rest[:SHOWN])}."
     first = min((pulse.not_ended for _, pulse in known if pulse.not_ended), default=0)
     return f" Of those that were looked at, the first that has not ended on a GPU is #{first:,}." if first else ""

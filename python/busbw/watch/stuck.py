@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from busbw.watch.members import PAIRS, Member, Verdict, accused, ago, elsewhere, last_of, name_of, sentence
+from busbw.watch.members import PAIRS, Member, Verdict, accused, ago, elsewhere, last_of, name_of, ranks_of, sentence
 from busbw.watch.on_gpu import are_within, known_of
 from busbw.watch.processes import RUNNING
 
@@ -100,7 +100,7 @@ def of_unended_group(members: Sequence[Member], now_ns: int) -> Verdict | None:
     if not ending or not still:
         return None
     who = ", ".join(map(str, still[:8]))
-    ranks = ", ".join(str(member.row.rank) for member in ending[:8])
+    ranks = ranks_of(ending)
     first = ending[0]
     text = (
         f"{sentence(who)} called #{still[0].row.collectives:,} of {name_of(members)}, {still[0].row.last}, in a group "

@@ -14,7 +14,7 @@ from busbw.watch.ends import died, ended_first, first_of, left, refused
 from busbw.watch.exchanges import messages_to_itself, uneven_messages, unlike_messages
 from busbw.watch.lingering import not_ended, stays
 from busbw.watch.making import in_making, twice_the_same, unlike_sizes
-from busbw.watch.members import (
+from busbw.watch.members import (  # fmt: skip
     Member,
     Verdict,
     accused,
@@ -26,8 +26,9 @@ from busbw.watch.members import (
     last_of,
     name_of,
     newest,
+    ranks_of,
     sentence,
-)  # fmt: skip
+)
 from busbw.watch.on_gpu import blocked, have_ended, in_error, pulse_of
 from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process
 from busbw.watch.recording import Shape
@@ -324,7 +325,7 @@ def _crossings(
                 text = (
                     f"{member} has left out #{wanted:,} of {name_of(groups[key])}, or calls in another order than the "
                     f"others. It waits in #{mine.row.collectives:,} of {name_of(groups[other_key])}, {mine.row.last}, "
-                    f"while rank {', '.join(str(m.row.rank) for m in theirs[:8])} waits in #{wanted:,} of the former, "
+                    f"while rank {ranks_of(theirs)} waits in #{wanted:,} of the former, "
                     f"{theirs[0].row.last}. {sentence(last_of(member, now_ns))}."
                 )
                 # The others that are late wait for this one somewhere else.
