@@ -1,5 +1,6 @@
 // A communicator that has lost a rank ends on every other rank with an error that names it, and never hangs.
 #include <chrono>
+#include <latch>
 
 #include "library/tests/gpu/ranks.h"
 
@@ -119,11 +120,15 @@ TEST(LostRank, EndsTheKernelsThatWaitForItBeforeTheCommunicatorIsDestroyed) {
 TEST(AbortedRank, TellsTheOthers) {
   FakeDevices devices;
   const ncclUniqueId id = new_id();
+  // Who aborts while others still agree on the library ends that: they then know no more than that NCCL failed.
+  std::latch all_have_agreed(3);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       ncclComm_t comm = nullptr;
-      ASSERT_EQ(ncclCommInitRank(&comm, 3, id, rank), ncclSuccess);
+      EXPECT_EQ(ncclCommInitRank(&comm, 3, id, rank), ncclSuccess);
+      EXPECT_EQ(all_reduce(comm), ncclSuccess);
+      all_have_agreed.arrive_and_wait();
       if (rank != 1) expect_poisoned(comm, "rank 1 (pid ", "ncclCommAbort");
       EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
     });
