@@ -86,7 +86,8 @@ constexpr Line hopper[] = {
 // multiprocessors from the program for as long as it is on the links: a step of DDP on four GPUs takes 5 % longer with
 // our kernels than with NCCL's, and as long as with NCCL's if all from 1 MiB on are NCCL's; a step of FSDP on two takes
 // 2 % longer with our kernels beyond 32 MiB (docs/decisions/0033). DDP's buckets, 25 MiB and somewhat more, go by
-// staged copies (0034, 0080): they cost a step less than NCCL's, and more where nothing runs beside them.
+// staged copies (0034, 0080), FSDP's gathers and scatters as well (0081): they cost a step less than NCCL's, and more
+// where nothing runs beside them.
 constexpr Line hopper_beside[] = {
     {Collective::all_reduce, 2, 256 * KiB, one_shot_ll},
     {Collective::all_reduce, 4, 144 * KiB, one_shot_ll},
@@ -102,16 +103,22 @@ constexpr Line hopper_beside[] = {
     {Collective::all_gather, 2, 32 * MiB, direct_simple},
     {Collective::all_gather, 2, no_limit, direct_copy},
     {Collective::all_gather, 8, 1 * MiB, direct_sentinel},
+    {Collective::all_gather, 4, 20 * MiB, nccl},
+    {Collective::all_gather, 4, 64 * MiB, staged_copy, Calls::gradients},
     {Collective::all_gather, 8, 64 * MiB, nccl},
     {Collective::all_gather, 8, no_limit, direct_copy},
+    {Collective::all_gather, 4, 1024 * MiB, staged_copy, Calls::gradients},
     {Collective::all_gather, 8, no_limit, nccl},
     {Collective::reduce_scatter, 4, 128 * KiB, direct_ll},
     {Collective::reduce_scatter, 8, 64 * KiB, direct_ll},
     {Collective::reduce_scatter, 2, 32 * MiB, direct_sentinel},
     {Collective::reduce_scatter, 2, 32 * MiB, direct_simple},
+    {Collective::reduce_scatter, 2, 1024 * MiB, staged_copy, Calls::gradients},
     {Collective::reduce_scatter, 2, no_limit, nccl},
     {Collective::reduce_scatter, 8, 1 * MiB, direct_sentinel},
     {Collective::reduce_scatter, 8, 512 * KiB, direct_ll},
+    {Collective::reduce_scatter, 4, 20 * MiB, nccl},
+    {Collective::reduce_scatter, 4, 1024 * MiB, staged_copy, Calls::gradients},
     {Collective::reduce_scatter, 8, no_limit, nccl},
     {Collective::all_to_all, 4, 256 * KiB, direct_ll},
     {Collective::all_to_all, 8, 128 * KiB, direct_ll},

@@ -2,6 +2,7 @@
 #include "library/gpu/choose/choice.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "library/common/failure.h"
 #include "library/gpu/choose/built_in.h"
@@ -281,13 +282,13 @@ Choice Choices::choose(const Request& request, const Layout& layout) const {
 }
 
 bool Choices::asks_for_gradients(const Request& request) const {
-  if (forced_[int(request.collective)]) return false;
-  const std::uint64_t bytes = size_bytes(request);
-  const std::vector<Rule>& rules = rules_[int(request.collective)];
-  const auto first = std::find_if(rules.begin(), rules.end(), [&](const Rule& rule) {
-    return matches(rule, request, bytes) && (rule.calls == Calls::gradients || is_for(rule.calls, request));
-  });
-  return first != rules.end() && first->calls == Calls::gradients;
+  const auto kernel = [&](bool gradients) {
+    Request as = request;
+    as.gradients = gradients;
+    const Choice choice = choose(as);
+    return std::tuple(choice.accelerated, choice.algorithm, choice.protocol);
+  };
+  return kernel(true) != kernel(false);
 }
 
 bool Choices::asks_for_gradients(int ranks) const {

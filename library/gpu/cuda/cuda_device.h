@@ -44,12 +44,18 @@ class CudaDevice : public Device {
   bool done(DeviceEvent event) override;
   void retire(DeviceEvent event) noexcept override;
   std::uint64_t identity(DeviceStream stream) override;
+  bool is_urgent(DeviceStream stream) override;
   std::uint64_t capture(DeviceStream stream) override;
   std::vector<void*> ends(DeviceStream stream) override;
   bool comes_behind(DeviceStream stream, const std::vector<void*>& nodes) override;
   void wait_outside(DeviceStream stream, DeviceEvent event) override;
   void record_outside(OutsideRecord& record, DeviceEvent event, DeviceStream stream) override;
   void keep(DeviceStream stream, std::shared_ptr<void> what) override;
+  bool can_keep_graphs() const override { return driver_.lacks_for_graphs == nullptr; }
+  std::uint64_t allocation_of(const void* memory) override;
+  DeviceGraph record_graph(DeviceStream stream, const std::function<void()>& work) override;
+  void launch(DeviceGraph graph, DeviceStream stream) override;
+  void destroy(DeviceGraph graph) noexcept override;
   bool has(int kind, ncclDataType_t type) const override;
   void launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
               DeviceStream stream) override;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +49,7 @@ struct HostMemory {
 
 using DeviceStream = ncclStream_t;
 using DeviceEvent = void*;
+using DeviceGraph = struct RecordedGraph*;  // as it is launched
 
 inline constexpr std::uint64_t lost_capture = ~std::uint64_t{0};
 
@@ -118,6 +120,9 @@ class Device {
   // Not of a stream that is being captured: the question would end the capture.
   virtual std::uint64_t identity(DeviceStream stream) = 0;
 
+  // Whether the program has given it more than the usual priority. False where the driver does not say.
+  virtual bool is_urgent(DeviceStream stream) = 0;
+
   // A number of the capture that `stream` is part of; 0 where it captures nothing, lost_capture where nothing can be
   // put into it: its capture was broken and has yet to be ended, or it is the legacy stream while another one captures.
   virtual std::uint64_t capture(DeviceStream stream) = 0;
@@ -133,6 +138,18 @@ class Device {
   // `what` lives as long as the graph that `stream` is captured into and all that is made of it. Its end comes on any
   // thread, where nothing may be asked of CUDA.
   virtual void keep(DeviceStream stream, std::shared_ptr<void> what) = 0;
+
+  // Whether this driver has what the next four take, which throw or return 0 where it does not.
+  virtual bool can_keep_graphs() const = 0;
+  // Tells an allocation from every other one, gone ones included, whose addresses come again; 0 where the driver does
+  // not say.
+  virtual std::uint64_t allocation_of(const void* memory) = 0;
+  // What `work` puts into `stream`, which is captured meanwhile, and into streams that it forks from it and joins
+  // again.
+  virtual DeviceGraph record_graph(DeviceStream stream, const std::function<void()>& work) = 0;
+  virtual void launch(DeviceGraph graph, DeviceStream stream) = 0;
+  // Also while it runs.
+  virtual void destroy(DeviceGraph graph) noexcept = 0;
 
   // `type` matters to kernels that reduce.
   virtual bool has(int kind, ncclDataType_t type) const = 0;

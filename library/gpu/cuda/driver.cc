@@ -38,7 +38,9 @@ Loaded load() {
   BUSBW_RANGE_DRIVER_FUNCTIONS(BUSBW_FIND)
   d.lacks_for_ranges = std::exchange(missing, nullptr);
   BUSBW_WORD_DRIVER_FUNCTIONS(BUSBW_FIND)
-  d.lacks_for_words = missing;
+  d.lacks_for_words = std::exchange(missing, nullptr);
+  BUSBW_GRAPH_DRIVER_FUNCTIONS(BUSBW_FIND)
+  d.lacks_for_graphs = missing;
   BUSBW_OPTIONAL_DRIVER_FUNCTIONS(BUSBW_FIND)
 #undef BUSBW_FIND
   if (const CudaResult result = d.init(0); result != cuda::success) {

@@ -52,6 +52,7 @@ struct AccessDescription {
 };
 enum CaptureStatus : int { capture_none = 0, capture_active = 1, capture_invalidated = 2 };
 enum : int { capture_mode_relaxed = 2 };
+enum : int { allocation_number = 7 };   // CU_POINTER_ATTRIBUTE_BUFFER_ID
 enum : unsigned { wait_external = 1 };  // for an event that is recorded outside of the graph
 // Of an object that a graph owns: its end need not be waited for, and the graph takes the caller's reference.
 enum : unsigned { no_destructor_sync = 1, graph_takes = 1 };
@@ -120,6 +121,7 @@ struct Uuid {
   X(stream_create, cuStreamCreate, (ncclStream_t * stream, unsigned flags))                                           \
   X(stream_destroy, cuStreamDestroy_v2, (ncclStream_t stream))                                                        \
   X(stream_query, cuStreamQuery, (ncclStream_t stream))                                                               \
+  X(stream_get_priority, cuStreamGetPriority, (ncclStream_t stream, int* priority))                                   \
   X(stream_synchronize, cuStreamSynchronize, (ncclStream_t stream))                                                   \
   X(stream_wait_event, cuStreamWaitEvent, (ncclStream_t stream, CudaEvent event, unsigned flags))                     \
   X(call_host, cuLaunchHostFunc, (ncclStream_t stream, void (*function)(void*), void* data))                          \
@@ -176,6 +178,16 @@ struct Uuid {
     (CudaAddress address, std::size_t bytes, const cuda::AccessDescription* access, std::size_t count))              \
   X(memory_get_access, cuMemGetAccess, (unsigned long long* flags, const cuda::Location* location, CudaAddress address))
 
+// Without these, eager calls by staged copies are put into their streams one by one each time.
+#define BUSBW_GRAPH_DRIVER_FUNCTIONS(X)                                                                         \
+  X(pointer_get_attribute, cuPointerGetAttribute, (void* value, int attribute, CudaAddress address))            \
+  X(stream_begin_capture, cuStreamBeginCapture_v2, (ncclStream_t stream, int mode))                             \
+  X(stream_end_capture, cuStreamEndCapture, (ncclStream_t stream, void** graph))                                \
+  X(graph_instantiate, cuGraphInstantiateWithFlags, (void** executable, void* graph, unsigned long long flags)) \
+  X(graph_launch, cuGraphLaunch, (void* executable, ncclStream_t stream))                                       \
+  X(graph_destroy, cuGraphDestroy, (void* graph))                                                               \
+  X(graph_exec_destroy, cuGraphExecDestroy, (void* executable))
+
 // Without it, copies between ordinary buffers are left to NCCL.
 #define BUSBW_WORD_DRIVER_FUNCTIONS(X)     \
   X(order_by_words, cuStreamBatchMemOp_v2, \
@@ -188,11 +200,13 @@ struct Driver {
   BUSBW_RANGE_DRIVER_FUNCTIONS(BUSBW_MEMBER)
   BUSBW_OPTIONAL_DRIVER_FUNCTIONS(BUSBW_MEMBER)
   BUSBW_WORD_DRIVER_FUNCTIONS(BUSBW_MEMBER)
+  BUSBW_GRAPH_DRIVER_FUNCTIONS(BUSBW_MEMBER)
 #undef BUSBW_MEMBER
   // The first of the newer functions that this driver lacks, or null.
   const char* lacks = nullptr;
   const char* lacks_for_ranges = nullptr;
   const char* lacks_for_words = nullptr;
+  const char* lacks_for_graphs = nullptr;
 
   std::string describe(CudaResult error) const;
   // Throws a Failure with ncclUnhandledCudaError.

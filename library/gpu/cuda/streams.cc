@@ -90,6 +90,12 @@ std::uint64_t CudaDevice::identity(DeviceStream stream) {
   return id + 1;
 }
 
+bool CudaDevice::is_urgent(DeviceStream stream) {
+  const Current current(*this);
+  int priority = 0;  // the lower the number, the more urgent
+  return driver_.stream_get_priority(stream, &priority) == cuda::success && priority < 0;
+}
+
 CudaDevice::Captured CudaDevice::captured(DeviceStream stream) const {
   cuda::CaptureStatus status = cuda::capture_none;
   std::uint64_t id = 0;
@@ -193,6 +199,43 @@ void CudaDevice::keep(DeviceStream stream, std::shared_ptr<void> what) {
         "cuUserObjectCreate");
   owned.release();
   check(driver_.graph_retain_user_object(now.graph, object, 1, cuda::graph_takes), "cuGraphRetainUserObject");
+}
+
+std::uint64_t CudaDevice::allocation_of(const void* memory) {
+  const Current current(*this);
+  unsigned long long number = 0;
+  if (!can_keep_graphs() ||
+      driver_.pointer_get_attribute(&number, cuda::allocation_number, address(memory)) != cuda::success)
+    return 0;
+  return number;
+}
+
+DeviceGraph CudaDevice::record_graph(DeviceStream stream, const std::function<void()>& work) {
+  const Aside aside(*this);
+  check(driver_.stream_begin_capture(stream, cuda::capture_mode_relaxed), "cuStreamBeginCapture");
+  void* graph = nullptr;
+  try {
+    work();
+  } catch (...) {
+    if (driver_.stream_end_capture(stream, &graph) == cuda::success && graph) driver_.graph_destroy(graph);
+    throw;
+  }
+  check(driver_.stream_end_capture(stream, &graph), "cuStreamEndCapture");
+  void* executable = nullptr;
+  const CudaResult result = driver_.graph_instantiate(&executable, graph, 0);
+  driver_.graph_destroy(graph);
+  check(result, "cuGraphInstantiateWithFlags");
+  return static_cast<DeviceGraph>(executable);
+}
+
+void CudaDevice::launch(DeviceGraph graph, DeviceStream stream) {
+  const Current current(*this);
+  check(driver_.graph_launch(graph, stream), "cuGraphLaunch");
+}
+
+void CudaDevice::destroy(DeviceGraph graph) noexcept {
+  const Aside aside(*this);
+  if (graph) driver_.graph_exec_destroy(graph);
 }
 
 void CudaDevice::call(DeviceStream stream, void (*function)(void*), void* data) {

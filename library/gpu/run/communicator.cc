@@ -25,7 +25,9 @@ constexpr seconds patience_with_peers{30};
 }  // namespace
 
 Communicator::Communicator(CommunicatorParts parts)
-    : parts_(std::move(parts)), order_(parts_.memory->device(), parts_.mixes_graphs) {
+    : parts_(std::move(parts)),
+      order_(parts_.memory->device(), parts_.mixes_graphs),
+      staged_graphs_(parts_.memory->device()) {
   fork_ = device()->create_event();
   join_ = device()->create_event();
   side_streams_.push_back(device()->create_stream());
@@ -64,8 +66,12 @@ Request Communicator::request(const Call& call) const {
 
 Choice Communicator::decide_next(const Call& call) const {
   const Share::Place place = parts_.share->next();
-  if (parts_.ballots && parts_.choices->asks_for_gradients(request(call)) && parts_.ballots->wants_vote(place.call)) {
-    parts_.ballots->vote(place.call, called_for_gradients());
+  if (parts_.ballots && parts_.ballots->wants_vote(place.call) && parts_.choices->asks_for_gradients(request(call))) {
+    // FSDP puts its gathers and scatters into streams of high priority, and tensor parallelism those that it waits for
+    // into usual ones.
+    const bool overlaps =
+        call.collective == Collective::all_reduce ? called_for_gradients() : device()->is_urgent(call.stream);
+    parts_.ballots->vote(place.call, overlaps);
   }
   return decide(call, place);
 }

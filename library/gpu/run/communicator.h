@@ -19,6 +19,7 @@
 #include "library/gpu/run/call.h"
 #include "library/gpu/run/norm.h"
 #include "library/gpu/run/staged.h"
+#include "library/gpu/run/staged_graphs.h"
 #include "library/gpu/run/stream_order.h"
 #include "library/gpu/watch/health.h"
 #include "library/gpu/watch/watch.h"
@@ -181,6 +182,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void launch_in(const Turn& turn, const Call& call, const Choice& choice);
   void launch_copies(const Call& call, std::uint64_t capture);
   void launch_staged(const Call& call, const Choice& choice, std::uint64_t capture);
+  void put_staged(const Call& call, const Choice& choice, std::uint64_t capture);
   // Where a call of ours is captured.
   void note_capture(const Turn& turn);
   // Eager calls, before they are launched. Throws a Failure where a rank that they need has gone.
@@ -202,6 +204,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   DeviceEvent fork_ = nullptr;
   DeviceEvent join_ = nullptr;
   class Releaser;
+  StagedGraphs staged_graphs_;
   std::unique_ptr<Releaser> releaser_;  // from the first staged copies on
   std::uint64_t held_capture_ = 0;
   std::string logged_;

@@ -63,10 +63,24 @@ DeviceStream Communicator::side_stream(std::uint64_t capture, int nth) {
   return side_streams_.back();
 }
 
-// What staged.h writes down, into the call's stream and, for several pieces, two streams beside it.
 void Communicator::launch_staged(const Call& call, const Choice& choice, std::uint64_t capture) {
-  Device& on = *device();
   if (!releaser_) releaser_ = std::make_unique<Releaser>(parts_.health, parts_.memory);
+  if (capture != 0) return put_staged(call, choice, capture);
+  const DeviceGraph graph = staged_graphs_.of(call, choice, [&](DeviceStream stream) {
+    Call recorded = call;
+    recorded.stream = stream;
+    put_staged(recorded, choice, device()->capture(stream));
+  });
+  if (graph) {
+    device()->launch(graph, call.stream);
+  } else {
+    put_staged(call, choice, 0);
+  }
+}
+
+// What staged.h writes down, into the call's stream and, for several pieces, two streams beside it.
+void Communicator::put_staged(const Call& call, const Choice& choice, std::uint64_t capture) {
+  Device& on = *device();
   StagedRequest request{.collective = call.collective,
                         .send = call.send,
                         .recv = call.recv,

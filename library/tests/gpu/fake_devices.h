@@ -52,4 +52,7 @@ class FakeDevices : public Devices {
   std::vector<std::weak_ptr<FakeDevice>> all_;
 };
 
+// Of the rank that this thread or process is.
+inline FakeDevice& my_device() { return *FakeDevices::opened_here().back(); }
+
 }  // namespace busbw::gpu::test

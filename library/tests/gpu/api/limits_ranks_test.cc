@@ -38,8 +38,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::seconds;
 
-FakeDevice& my_device() { return *FakeDevices::opened_here().back(); }
-
 ncclResult_t all_reduce(ncclComm_t comm) {
   static float value = 0;
   return ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, stream(7));

@@ -260,6 +260,30 @@ TEST(Choices, TakeStagedCopiesForTheGradientsOfDdp) {
   EXPECT_FALSE(Choices::from_settings("nccl", "", h200, Preference::overlap).asks_for_gradients(2));
 }
 
+TEST(Choices, TakeStagedCopiesForWhatFsdpGathersAndScatters) {
+  const Choices beside = Choices::from_settings("", "", h200, Preference::overlap);
+  for (const Collective collective : {Collective::all_gather, Collective::reduce_scatter}) {
+    for (const int ranks : {2, 4}) {
+      Request request{collective, ncclInt8, ncclSum, 100 * MiB / std::uint64_t(ranks), ranks};
+      EXPECT_TRUE(beside.asks_for_gradients(request));
+      EXPECT_EQ(chosen(beside, request), "nccl") << "a program may wait for it";
+      request.gradients = true;
+      EXPECT_EQ(chosen(beside, request), "staged/copy");
+      request.count = 2048 * MiB / std::uint64_t(ranks);
+      EXPECT_EQ(chosen(beside, request), "nccl");
+    }
+    Request request{collective, ncclInt8, ncclSum, 4 * MiB, 4};
+    request.gradients = true;
+    EXPECT_EQ(chosen(beside, request), "nccl");
+    request = {collective, ncclInt8, ncclSum, 12 * MiB, 8};
+    request.gradients = true;
+    EXPECT_EQ(chosen(beside, request), "nccl") << "nobody has measured it";
+  }
+  Request in_a_window{Collective::all_gather, ncclInt8, ncclSum, 25 * MiB, 4, true};
+  in_a_window.gradients = true;
+  EXPECT_EQ(chosen(beside, in_a_window), "direct/copy") << "one pass instead of two";
+}
+
 TEST(Choices, ReduceLongVectorsInWindowsWhereNcclWouldTakeItsSlowerKernels) {
   const Choices alone = free_choices();
   Request request = all_reduce(256 * MiB, 4);

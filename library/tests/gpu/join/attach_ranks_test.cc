@@ -6,8 +6,6 @@
 namespace busbw::gpu::test {
 namespace {
 
-FakeDevice& my_device() { return *FakeDevices::opened_here().back(); }
-
 // Each rank writes its number into every peer's scratch, then finds everyone's in its own.
 void check_reach(ncclComm_t comm, int rank, int ranks) {
   float value = 1;
@@ -215,6 +213,23 @@ TEST_F(Gradients, AreNotWhatOneRankCallsFromElsewhere) {
     come_to_the_count(comm);
     EXPECT_TRUE(contains(decision(comm), "nccl:")) << decision(comm);
   });
+}
+
+// As FSDP does it, in a stream of high priority.
+TEST_F(Gradients, OfFsdpAreKnownByThePriorityOfTheirStreams) {
+  for (const int usual : {-1, 1}) {  // the rank whose stream is a usual one
+    run_processes(2, [usual](ncclComm_t comm, int rank) {
+      if (rank != usual) my_device().urgent.insert(stream(7));
+      std::vector<float> all(2 * bucket);
+      ASSERT_EQ(
+          ncclAllGather(all.data() + std::size_t(rank) * bucket, all.data(), bucket, ncclFloat32, comm, stream(7)),
+          ncclSuccess)
+          << ncclGetLastError(comm);
+      come_to_the_count(comm);
+      const std::string found = explain(comm, Collective::all_gather, bucket);
+      EXPECT_EQ(contains(found, "staged/copy"), usual == -1) << found;
+    });
+  }
 }
 
 TEST_F(Gradients, AreNotAskedForOfThreads) {

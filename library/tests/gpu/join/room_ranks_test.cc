@@ -5,8 +5,6 @@
 namespace busbw::gpu::test {
 namespace {
 
-FakeDevice& my_device() { return *FakeDevices::opened_here().back(); }
-
 constexpr std::size_t long_vector = 8u << 20;  // of floats: wants every block there is
 
 ncclResult_t all_reduce(ncclComm_t comm, std::size_t count = long_vector) {

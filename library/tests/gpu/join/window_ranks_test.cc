@@ -14,8 +14,6 @@ constexpr std::size_t window_bytes = 1 << 16;
 constexpr std::size_t offset = 4096;  // of the output in its window
 constexpr std::size_t block = 600;    // elements of int32 that a rank has for each other
 
-FakeDevice& my_device() { return *FakeDevices::opened_here().back(); }
-
 // Every call that copy engines can do goes to them.
 struct Forced {
   Forced() { ::setenv("BUSBW_ALGORITHM", "direct/copy", 1); }

@@ -12,8 +12,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-FakeDevice& my_device() { return *FakeDevices::opened_here().back(); }
-
 ncclResult_t all_reduce(ncclComm_t comm) {
   static float value = 0;
   return ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, stream(7));
