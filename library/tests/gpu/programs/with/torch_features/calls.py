@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from contextlib import nullcontext
 from datetime import timedelta
 
 import torch
@@ -314,3 +315,37 @@ def gradients_through_collectives() -> Result:
     summed.backward()
     assert mine.grad is not None
     return [summed.detach(), mine.grad]
+
+
+@case(ranks=4)
+def long_calls_again_and_again() -> Result:
+    """Gathers, scatters and sums of the same buffers, which are now and then given back to the driver and made anew."""
+    rank, ranks, count = dist.get_rank(), dist.get_world_size(), 6 << 20 if GPU else 1 << 10
+    results: Result = []
+    stream = torch.cuda.Stream(priority=-1) if GPU else None
+    buffers: Result = []
+    for step in range(24):
+        if step % 8 == 0:
+            buffers = []
+            if GPU:
+                torch.cuda.synchronize()
+                torch.cuda.empty_cache()
+            buffers = [torch.empty(size, device=device()) for size in (count, ranks * count, count)]
+        mine, every, summed = buffers
+        mine.copy_(torch.arange(count, device=device()).remainder_(251).add_(1000 * rank + step))
+        with torch.cuda.stream(stream) if stream else nullcontext():
+            if stream:
+                stream.wait_stream(torch.cuda.default_stream())
+            dist.all_gather_into_tensor(every, mine)
+            dist.reduce_scatter_tensor(summed, every)
+            dist.all_reduce(summed)
+        if stream:
+            torch.cuda.default_stream().wait_stream(stream)
+        expected = torch.arange(count, device=device()).remainder_(251)
+        for other in range(ranks):
+            assert torch.equal(every[other * count :][:count], expected.add(1000 * other + step).float())
+        # Each rank has its own block of what all have alike, `ranks` times; the sum of these blocks is the same for all.
+        total = expected.mul(ranks).add(sum(1000 * other + step for other in range(ranks))).mul(ranks)
+        assert torch.equal(summed, total.float())
+        results.append(summed[:100].clone())
+    return results
