@@ -46,7 +46,7 @@ _SAYS = (
 )
 _DETAILS = (
     *("rank", "ts", "error", "err", "exception", "exc_info", "reason", "xid", "desc", "description", "cause"),
-    *("exitCode", "exit_code"),
+    *("exitCode", "exit_code", "component"),
 )
 _TIMES = ("time", "timestamp", "asctime", "@timestamp")
 _LEVELS = ("level", "severity", "levelname", "log.level", "lvl", "PRIORITY", "level_name", "loglevel")
@@ -115,7 +115,7 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
         if key is None:
             return
         said = found[key]
-        more = [f"{name}: {found[name]}" for name in _DETAILS if isinstance(found.get(name), str | int)]
+        more = [f"{name}: {found[name]}" for name in _DETAILS if _tells(found.get(name))]
         more += [f"at: {found[name]}" for name in _TIMES if isinstance(found.get(name), str)][:1]
         if isinstance(said, str) and more and _object_in(said) is None:
             # Structured loggers keep what happened apart from the sentence.
@@ -126,6 +126,11 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
         pair = len(found) == 2 and all(isinstance(each, str) for each in found) and found[0].isdigit()
         for each in found[1:] if pair else found:
             yield from _parts(each, depth + 1, bad=bad)
+
+
+def _tells(detail: object) -> bool:
+    """Whether a key beside the sentence says anything: many loggers write `"error": ""` where there was none."""
+    return isinstance(detail, str | int) and detail is not False and detail not in {"", "null", "<nil>", "None"}
 
 
 def _is_bad(level: object) -> bool:
