@@ -82,15 +82,26 @@ def test_a_log_may_come_through_a_pipe(name: str, option: list[str]) -> None:
 
 
 def test_a_pipe_with_a_name_and_one_of_a_descriptor_are_kept(tmp_path: Path) -> None:
-    read, write = os.pipe()
-    os.write(write, b"flux")
-    os.close(write)
-    (name,) = kept([f"/dev/fd/{read}"])
-    assert name == f"/dev/fd/{read}" and [Path(name).read_bytes() for _ in range(2)] == [b"flux"] * 2
-    os.close(read)
+    for place in ("/dev/fd", "/proc/self/fd"):
+        read, write = os.pipe()
+        os.write(write, b"flux")
+        os.close(write)
+        (name,) = kept([f"{place}/{read}"])
+        assert name == f"{place}/{read}" and [Path(name).read_bytes() for _ in range(2)] == [b"flux"] * 2
+        os.close(read)
     path = tmp_path / "fifo"
     os.mkfifo(path)
     writer = subprocess.Popen([sys.executable, "-c", f"open({str(path)!r}, 'w').write('flux')"])
     (name,) = kept([str(path)])
     assert writer.wait(30) == 0 and Path(name).read_bytes() == b"flux"
     assert kept([str(tmp_path / "gone"), str(tmp_path)]) == [str(tmp_path / "gone"), str(tmp_path)]
+
+
+def test_a_pipe_that_gives_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("busbw.doctor.pipes.MAX_BYTES", 3)
+    read, write = os.pipe()
+    os.write(write, b"flux")
+    os.close(write)
+    with pytest.raises(UserError, match="save the part that matters"):
+        kept([f"/dev/fd/{read}"])
+    os.close(read)
