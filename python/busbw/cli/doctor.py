@@ -48,14 +48,16 @@ def _run(args: Args) -> int:
     from busbw.doctor.examine import examine
     from busbw.doctor.facts import gather
     from busbw.doctor.inputs import Inputs, bundles_of, listed, read_inputs
+    from busbw.doctor.pipes import kept
     from busbw.doctor.verdict import verdict
 
-    named = listed(args.file)
+    files = kept(args.file)
+    named = listed(files)
     bundles = bundles_of(named)
     if len(bundles) > 1:
         return _side_by_side(args, bundles, [each for each in named if each not in bundles])
     inputs = Inputs(
-        args.topology, args.graph, tuple(listed(args.log)), tuple(args.conf), tuple(named), tuple(args.file)
+        args.topology, args.graph, tuple(listed(kept(args.log))), tuple(args.conf), tuple(named), tuple(files)
     )
     base = collect() if args.live or args.collect or not inputs.any else None
     snapshot, records = read_inputs(inputs, base)

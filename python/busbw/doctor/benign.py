@@ -27,6 +27,8 @@ _WORDS = (
     r"libibverbs: Warning: couldn't load driver '(?!libmlx|libefa|libcxi)",
     # libfabric looks for GPUs of every maker.
     r"initialize hmem iface FI_HMEM_",
+    # perftest on a processor that saves power, before its table.
+    r"Conflicting CPU frequency values detected",
     # What a number means, told and not met.
     r"\bS?Xid (?:error )?\d{1,3} (?:means|indicates|stands for|is (?:the|an?))\b",
     # What a build looks for on this machine.

@@ -18,6 +18,7 @@ from busbw.base.secrets import hide, hide_random
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.findings.p2p_matrix import is_part
 from busbw.doctor.flight import bare, looks_like
+from busbw.doctor.packed import is_archive
 from busbw.doctor.read_logs import lines_of, size_of
 from busbw.doctor.scan import DIGITS, MAX_SHAPES, knowing
 from busbw.doctor.signatures import SIGNATURES
@@ -70,9 +71,9 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no number")
 
 
-def is_bundle(start: bytes) -> bool:
-    """Whether a file with these first bytes may be a bundle."""
-    return start.startswith(b"\x1f\x8b")
+def is_bundle(path: str | Path) -> bool:
+    """Whether a file may be a bundle: a packed archive."""
+    return is_archive(path)
 
 
 class _Limited:

@@ -18,6 +18,7 @@ from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.flight import looks_like
 from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, tells_fault
+from busbw.doctor.packed import is_packed, opened, read_start
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
 from busbw.doctor.snapshot import SAVED, Snapshot, TextFile
@@ -88,7 +89,7 @@ def listed(names: Sequence[str]) -> list[str]:
 
 def bundles_of(names: Sequence[str]) -> list[str]:
     """Those of the files that are bundles."""
-    return [name for name in names if is_bundle(files.read_start(name, 16))]
+    return [name for name in names if is_bundle(name)]
 
 
 def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot, tuple[Record, ...]]:
@@ -134,8 +135,8 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     snapshot: Snapshot, name: str
 ) -> tuple[Snapshot, tuple[Record, ...]]:
     """One file whose kind nobody said."""
-    start = files.read_start(name, 1 << 18)
-    if is_bundle(start):
+    start = read_start(name, 1 << 18)
+    if is_bundle(name):
         if snapshot.machine is not None:
             raise UserError(f"{name}: a bundle is a whole machine; examine it by itself")
         found = read_bundle(Path(name))
@@ -143,6 +144,8 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     if b"\0" in start[:4096] and not start.startswith(_WIDE):
         raise UserError(f"{name} is no text: neither a log nor a bundle, a record, an nccl.conf or a topology file")
     text = _decoded(start)
+    if is_packed(name):
+        return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
     if looks_like(text[: 1 << 16]):
         return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_FLIGHT_BYTES))), ()
     if text.lstrip().startswith("{") and not is_json_log(start.lstrip()) and _may_be_record(text):
@@ -258,7 +261,7 @@ def _tables(name: str) -> tuple[Record, ...]:
 
 
 def _holds_table(name: str) -> bool:
-    with files.open_to_read(name) as file, bounded(name, files.bytes_on_disk(file.fileno())):
+    with opened(name) as file, bounded(name, files.bytes_on_disk(name), packed=is_packed(name)):
         before = b""
         while block := file.read(BLOCK_BYTES):
             block = before + block
@@ -271,6 +274,9 @@ def _holds_table(name: str) -> bool:
 def _log(name: str) -> TextFile:
     """A log: its text, or its place alone where it is large."""
     path = Path(name)
+    if is_packed(name):
+        start = read_start(name, HELD_BYTES + 1)
+        return TextFile(name, _decoded(start) if len(start) <= HELD_BYTES else None)
     if path.is_file() and path.stat().st_size > HELD_BYTES and not files.read_start(name, 2).startswith(_WIDE):
         return TextFile(name, None)
     return _text(name)

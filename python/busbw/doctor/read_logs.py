@@ -10,8 +10,9 @@ from typing import BinaryIO
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
-from busbw.base.files import bytes_on_disk, open_to_read
+from busbw.base.files import bytes_on_disk
 from busbw.base.pool import mapped
+from busbw.doctor.packed import is_packed, opened
 from busbw.doctor.pasted import restored
 from busbw.doctor.scan import Scan, Scanning
 from busbw.doctor.sieve import Sieve, is_json_log, lines_in, numbered
@@ -58,7 +59,8 @@ def size_of(file: TextFile) -> int:
 def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     scanning = Scanning(file.path, tuple(SIGNATURES.values()))
     sieve = Sieve(scanning)
-    with bounded(file.path, size_of(file)), _opened(file) as stream:
+    packed = file.text is None and is_packed(file.path)
+    with bounded(file.path, size_of(file), packed=packed), _opened(file) as stream:
         log = read_numbered(sieve.passed(_restored(file) or numbered(lines_in(stream))), file.path)
     return log, scanning.finished(sieve.lines)
 
@@ -70,7 +72,7 @@ def _opened(file: TextFile) -> Iterator[BinaryIO]:
         yield io.BytesIO(file.text.encode("utf-8", "replace"))
         return
     try:
-        with open_to_read(file.path) as stream:
+        with opened(file.path) as stream:
             yield stream
     except OSError as problem:
         raise UserError(f"{file.path} cannot be read: {problem.strerror or problem}") from problem

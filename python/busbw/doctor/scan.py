@@ -35,6 +35,16 @@ _RANK = re.compile(
 )
 _ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:[a-z]\w*\s+)?(?:-?\d{1,7}\s+)?[\d.]+")
 _TWICE = 1 << 40
+WRITERS = {
+    "perftest": re.compile(
+        r"\b(?:RDMA_Write|RDMA_Read|Send|Atomic\w*|Raw_?Ethernet\w*)\b.{0,40}\b(?:BW|Latency|Bandwidth)\b.{0,24}Test"
+        r"|\bib_(?:write|read|send|atomic)_(?:bw|lat)\b|\b(?:local|remote) address: LID 0x",
+        re.IGNORECASE,
+    ),
+    "dcgm": re.compile(r"\bdcgmi\b|\bnvvs\b|\| Diagnostic +\| Result|\bDCGM Version\b"),
+    "gpud": re.compile(r"\bgpud\b"),
+}
+"""Programs that check machines, by what they print of themselves: what fails beside it is what they check."""
 _DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
 
@@ -117,7 +127,7 @@ class Scanning:
         self.index = _index(tuple(signatures))
         self.hits: dict[str, Hit] = {}
         self.kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0, "zeros": 0}
-        self.kinds |= {"steps": 0, "ends": 0}
+        self.kinds |= {"steps": 0, "ends": 0} | dict.fromkeys(WRITERS, 0)
         self.shapes: dict[bytes, tuple[Signature, ...]] = {}
         self.foreign: set[bytes] = set()
         """Those shapes that hold a message of the C library in another language than English."""
@@ -270,6 +280,8 @@ class Scanning:
             self.foreign.add(key)
             lowered = locales.in_english(line).lower()
             numbers = [each for each in self.index.of(lowered) if each < mine + len(benign.TRIGGERS)]
+        for writer, words in WRITERS.items():
+            self.kinds[writer] += words.search(line) is not None  # a prompt with its command says it, too
         harmless = (benign.PATTERNS[each - mine] for each in numbers if mine <= each < mine + len(benign.PATTERNS))
         if benign.is_echo(line) or any(each.search(line) for each in harmless):
             self.ignored = benign.opens_ignored(line)

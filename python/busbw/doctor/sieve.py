@@ -46,9 +46,13 @@ _SAYS = (
 )
 _DETAILS = (
     *("rank", "ts", "error", "err", "exception", "exc_info", "reason", "xid", "desc", "description", "cause"),
-    *("exitCode", "exit_code"),
+    *("exitCode", "exit_code", "component"),
 )
 _TIMES = ("time", "timestamp", "asctime", "@timestamp")
+_LEVELS = ("level", "severity", "levelname", "log.level", "lvl", "PRIORITY", "level_name", "loglevel")
+_BAD = re.compile(r"(?:d?panic|fatal|emerg\w*|alert|crit\w*|severe|error|err|[0-3])\Z", re.IGNORECASE)
+"""Words of a level that is an error, and journald's numbers. Of other loggers' numbers 50 and more are errors."""
+_WORST_NUMBERS = range(50, 100)
 _HOLDS = ("values", "result", "results", "data", "_source", "hits", "events", "logEvents", "streams", "entries")
 """Under these services (Loki, Splunk, Elasticsearch, CloudWatch) keep several lines, or what holds one."""
 _DEEPEST, _MOST_PARTS, _MOST_EMPTY = 8, 20_000, 1000
@@ -89,33 +93,58 @@ def _said(raw: bytes) -> str:
     """What the object says; the line itself where it is no object or says nothing."""
     with suppress(ValueError, RecursionError):
         found = json.loads(raw)
-        if parts := list(islice(_parts(found, 0), _MOST_PARTS)):
+        if parts := list(islice(_parts(found, 0, bad=False), _MOST_PARTS)):
             return "\n".join(parts)
     return raw.decode("utf-8", "replace")
 
 
-def _parts(found: object, depth: int) -> Iterator[str]:
-    """The lines that an object holds, as deep as services put them."""
+def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
+    """The lines that an object holds, as deep as services put them; `bad`: one around it calls them an error."""
     if depth > _DEEPEST:
         return
     if isinstance(found, str):
-        yield found
+        # A service's object may hold the program's own as a text.
+        inner = _object_in(found)
+        if inner is not None:
+            yield from _parts(inner, depth + 1, bad=bad)
+            return
+        first, end, rest = found.rstrip("\n").partition("\n")
+        yield f"{first}, level=error{end}{rest}" if bad and first else found
     elif isinstance(found, dict):
         key = next((key for key in (*_SAYS, *_HOLDS) if key in found), None)
         if key is None:
             return
         said = found[key]
-        more = [f"{name}: {found[name]}" for name in _DETAILS if isinstance(found.get(name), str | int)]
+        more = [f"{name}: {found[name]}" for name in _DETAILS if _tells(found.get(name))]
         more += [f"at: {found[name]}" for name in _TIMES if isinstance(found.get(name), str)][:1]
-        if isinstance(said, str) and more:
+        if isinstance(said, str) and more and _object_in(said) is None:
             # Structured loggers keep what happened apart from the sentence.
             said = ", ".join([said.rstrip("\n"), *more])
-        yield from _parts(said, depth + 1)
+        yield from _parts(said, depth + 1, bad=bad or any(_is_bad(found.get(name)) for name in _LEVELS))
     elif isinstance(found, list):
         # Loki's pair of a time and a line.
         pair = len(found) == 2 and all(isinstance(each, str) for each in found) and found[0].isdigit()
         for each in found[1:] if pair else found:
-            yield from _parts(each, depth + 1)
+            yield from _parts(each, depth + 1, bad=bad)
+
+
+def _tells(detail: object) -> bool:
+    """Whether a key beside the sentence says anything: many loggers write `"error": ""` where there was none."""
+    return isinstance(detail, str | int) and detail is not False and detail not in {"", "null", "<nil>", "None"}
+
+
+def _is_bad(level: object) -> bool:
+    return _BAD.match(level) is not None if isinstance(level, str) else level in _WORST_NUMBERS
+
+
+def _object_in(text: str) -> dict[str, object] | None:
+    """The object that a text is, where it says something."""
+    if text.startswith("{") and len(text) <= MAX_LINE:
+        with suppress(ValueError, RecursionError):
+            found = json.loads(text)
+            if isinstance(found, dict) and any(key in found for key in _SAYS):
+                return found
+    return None
 
 
 class Sieve:

@@ -12,7 +12,7 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.scan import Scan, speaker
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
-from busbw.doctor.trouble import LEVEL
+from busbw.doctor.trouble import is_said_error
 
 MAX_TITLE = 160
 MAX_LOOK = 600
@@ -161,7 +161,7 @@ def _hinted(scans: Sequence[Scan]) -> Iterator[Finding]:
     """By words that may be of an error, in a log in which nothing ever went on."""
     for scan in scans:
         for line, text in () if scan.alive or scan.ended else scan.odd:
-            if name := topic(text):
+            if name := topic(text) or _of_writer(scan):
                 yield _finding(name, text, Evidence(clean(text)[:200], scan.source, line))
 
 
@@ -171,12 +171,25 @@ _STAMP = re.compile(r"\b(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?!\d)")
 
 _OF_ENDS = re.compile(
     r"exit(?:ed|code| ?code| status)|non-zero|\.\w{1,4} FAILED\W*$|terminat|\bsignals?\b|kill|abort|shut|\bstop"
-    r"|elastic/|container failed|root cause|failures?:\W*$",
+    r"|elastic/|container failed|root cause|failures?:\W*$|encountered an? \w{0,12} ?(?:error|exception)\W*$",
     re.IGNORECASE,
 )
 """Lines of those who end a job's other processes, or report that one ended."""
-_OF_OTHERS = re.compile(_OF_ENDS.pattern + r"|time[sd]? ?out|timeout|\bpeer\b|remote|connection", re.IGNORECASE)
-"""Lines of those who wait for others, or lost them, too."""
+_OF_OTHERS = re.compile(_OF_ENDS.pattern + r"|\bpeer\b|remote|connection", re.IGNORECASE)
+"""Lines of those who lost others, too."""
+_TIMED_OUT = re.compile(r"time[sd]? ?out|timeout|timing out|deadline", re.IGNORECASE)
+_OF_RANKS = re.compile(
+    r"\b[nrhm]?ccl|gloo|c10d|\bstore\b|rendezvous|rdzv|\branks?\b|collective|all_?(?:reduce|gather|to)|barrier"
+    r"|broadcast|reduce_?scatter|watchdog|heartbeat|\bpairs?\b|\bwait"
+    r"|\bworkers?\b|socket|\brpc\b|handshake|process ?group|\bengine|scheduler|coordinat",
+    re.IGNORECASE,
+)
+"""What ranks wait for each other in: where that times out, another one may be the cause."""
+
+
+def _waits(text: str) -> bool:
+    """Whether a line may only tell that somebody waits for others, or lost them."""
+    return bool(_OF_OTHERS.search(text) or (_TIMED_OUT.search(text) and _OF_RANKS.search(text)))
 
 
 def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[Finding]:
@@ -190,8 +203,17 @@ def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[F
             if _DULL.search(text):
                 continue
             if line > scan.alive and not scan.ended and (thrown or not scan.alive):
-                yield _first_unknown(text, Evidence(clean(text)[:200], scan.source, line))
+                seen, name = Evidence(clean(text)[:200], scan.source, line), _of_writer(scan)
+                yield _finding(name, text, seen) if name else _first_unknown(text, seen)
                 break
+
+
+_CHECKED = {"perftest": "ibv-call-failed", "dcgm": "health-check", "gpud": "health-check"}
+
+
+def _of_writer(scan: Scan) -> str | None:
+    """What is checked by the program that printed the log, where it says that it is one of those."""
+    return next((name for writer, name in _CHECKED.items() if scan.kinds.get(writer)), None)
 
 
 def _cut_off(scans: Sequence[Scan]) -> Iterator[Finding]:
@@ -275,7 +297,7 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             if name and known and thrown and SIGNATURES[name].stage <= Stage.CRASH:
                 yield _finding(name, text, seen)
-            elif (thrown or LEVEL.search(text[:MAX_LOOK]) or code_in(text)) and not _OF_OTHERS.search(text):
+            elif (thrown or is_said_error(text[:MAX_LOOK]) or code_in(text)) and not _waits(text):
                 yield _finding(name, text, seen) if name and known else _first_unknown(text, seen)
 
 

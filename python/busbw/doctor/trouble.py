@@ -13,7 +13,7 @@ _ERROR_WORDS = (
 _ERROR = re.compile(
     r"\b(?:error|fatal|failed|failure|fails|failing|aborted|aborting|exception|panic(?:ked)?|denied|refused"
     r"|unable to|not found|cannot|could not|couldn't|timed out"
-    r"|timeout (?:expired|exceeded|reached|while|waiting|after|error)|unreachable"
+    r"|timeout (?:expired|exceeded|reached|while|\w{2,16}ing|after|error)|unreachable"
     r"|lost|corrupt(?:ed)?|degraded|mismatch(?:ed)?|unhealthy|did not (?:get|receive|respond|answer|start|finish|join)"
     r"|(?:is|are|got|seems?|appears?) stuck|deadlock(?:ed)?|(?:has|have|is) expired|unrecognized|not respond(?:ing)?)\b"
     r"|[a-z](?:Error|Exception|Failure)(?:_\w{1,60})?\b",
@@ -55,6 +55,17 @@ LEVEL = re.compile(
     r"|\"(?:level|severity)\": ?\"(?i:error|err|fatal|critical|alert|emergency)\""
 )
 """Who writes says that it is an error, whatever the words."""
+_PLAIN_LEVEL = re.compile(r"(?:^|[\s|])(?:ERROR|FATAL|CRITICAL)[\s|:]")
+
+
+def is_said_error(text: str) -> bool:
+    """Whether who writes says that it is an error: by the level, or by a plain one before words of an error."""
+    if LEVEL.search(text):
+        return True
+    plain = _PLAIN_LEVEL.search(text)
+    return plain is not None and _ERROR.search(text, plain.end()) is not None
+
+
 _CALM = re.compile(
     r"\b(?:no|0|none|without|ignor\w*|avoid\w*|in case|if) \S{0,20} ?(?:conflict|error|missing|duplicate|crash|hang)"
     r"|^\W{0,12}0 [a-z]|^nvidia-smi says |" + _CODE + r"|debug|warning|deprecat"
@@ -97,7 +108,7 @@ class Trouble:
         if "NCCL WARN" in line or (
             (
                 (any(word in lowered for word in _ERROR_WORDS) and _ERROR.search(line))
-                or LEVEL.search(line[:_MAX_LEVEL]) is not None
+                or LEVEL.search(line if len(line) <= _MAX_LEVEL else line[:_MAX_LEVEL] + line[-20:]) is not None
             )
             and not _NO_ERROR.search(line)
         ):

@@ -9,6 +9,7 @@ from enum import Enum
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.findings.below_expected import undecided
 from busbw.doctor.scan import Scan
 from busbw.expect.expectation import judged, why_not_judged
 from busbw.machine.nccl.log_model import NcclLog
@@ -45,7 +46,8 @@ def verdict(facts: Facts, findings: Sequence[Finding]) -> Verdict:
     if any(each.severity is not Severity.NOTE for each in findings):
         outcome = Outcome.FOUND
     else:
-        outcome = Outcome.HEALTHY if _tells_health(facts) else Outcome.UNKNOWN
+        healthy = _tells_health(facts) and not undecided(findings)
+        outcome = Outcome.HEALTHY if healthy else Outcome.UNKNOWN
     return Verdict(outcome, read, unread)
 
 

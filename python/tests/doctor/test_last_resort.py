@@ -219,8 +219,43 @@ WATCHDOG = "[rank0]:[E1 x.cpp:6] [Rank 0] Watchdog caught collective operation t
         ("[ERROR] flux is odd\n", "container-start"),
         ("n0:1:2 [0] graph/flux.cc:7 NCCL WARN The moon is in the wrong phase\n", "nccl-warnings"),
         ("RuntimeError: DataLoader worker (pid(s) 7) exited unexpectedly\n", "process-crashed"),
+        ("2026-11-01 10:04:00,120 ERROR flux: timeout reading flux-7.tar after 300 s\n", UNKNOWN),
+        ("2026-11-01 10:04:00,120 ERROR - read on /mnt/lustre/flux timed out\n", "file-system"),
     ],
 )
 def test_an_error_before_what_others_wait_for_stands_before_it(cause: str, name: str, tmp_path: Path) -> None:
     assert loud(cause + WATCHDOG, tmp_path)[0].name == name
     assert loud(WATCHDOG + cause, tmp_path)[0].name == "watchdog-timeout"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR flux: timeout waiting for rank 7\n",
+        "ERROR flux: broadcast of the flux timed out\n",
+        "ERROR 11-01 10:10:10 [core.py:7] EngineCore encountered a fatal error.\n",
+        "ERROR 11-01 10:10:10 [flux.py:7] The flux was written\n",
+    ],
+)
+def test_what_only_waits_or_reports_does_not_stand_before_others_that_wait(line: str, tmp_path: Path) -> None:
+    assert loud(line + WATCHDOG, tmp_path)[0].name == "watchdog-timeout"
+
+
+@pytest.mark.parametrize(
+    ("frame", "name"),
+    [
+        ("                    RDMA_Write BW Test\n", "ibv-call-failed"),
+        ("                    Send Latency Test\n", "ibv-call-failed"),
+        ("$ ib_read_lat -d flux0 n1\n", "ibv-call-failed"),
+        ("$ dcgmi diag -r 3\n", "health-check"),
+        ("| Diagnostic                | Result                                         |\n", "health-check"),
+        ("gpud[7]: started\n", "health-check"),
+        ("", UNKNOWN),
+    ],
+)
+def test_an_unknown_error_beside_a_program_that_checks_is_of_what_it_checks(
+    frame: str, name: str, tmp_path: Path
+) -> None:
+    assert [each.name for each in loud(frame + "Failed to negotiate the flux\n", tmp_path)] == [name]
+    hinted = [each.name for each in loud(frame + "the flux is missing\n", tmp_path)]
+    assert hinted == ([] if name == UNKNOWN else [name])

@@ -152,6 +152,28 @@ def test_what_an_object_keeps_apart_from_its_sentence_is_read(text: str, name: s
     assert [each.name for each in loud(text.encode(), tmp_path)] == [name]
 
 
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        ('{"level":"error","msg":"the flux is odd"}', True),
+        ('{"level":"FATAL","fields":{"message":"the flux is odd"},"target":"flux"}', True),
+        ('{"severity":"CRITICAL","jsonPayload":{"message":"the flux is odd"}}', True),
+        ('{"log.level":"error","message":"the flux is odd"}', True),
+        ('{"level":50,"msg":"the flux is odd"}', True),
+        ('{"PRIORITY":"3","MESSAGE":"the flux is odd"}', True),
+        ('{"log":"{\\"level\\":\\"error\\",\\"msg\\":\\"the flux is odd\\"}\\n","stream":"stderr"}', True),
+        ('{"level":"info","msg":"the flux is odd"}', False),
+        ('{"level":30,"msg":"the flux is odd"}', False),
+        ('{"PRIORITY":"6","MESSAGE":"the flux is odd"}', False),
+        ('{"errors":0,"msg":"the flux is odd"}', False),
+    ],
+)
+def test_an_objects_level_is_kept(text: str, bad: bool, tmp_path: Path) -> None:
+    assert [each.name for each in loud(text.encode(), tmp_path)] == (["unknown-error"] if bad else [])
+    # Behind a long sentence, too.
+    assert len(loud(text.replace("odd", "odd " * 200).encode(), tmp_path)) == bad
+
+
 def test_a_broken_object_stays_a_line() -> None:
     lines = [b'{"log":"a\\nb"}', b'{"log": 3}', b'{"log":"cut', b"plain"]
     assert [each for _, each in numbered(lines)] == [b"a", b"b", *lines[1:]]

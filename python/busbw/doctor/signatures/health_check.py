@@ -10,9 +10,7 @@ SIGNATURE = Signature(
         r"(?P<what>(?:NVMLError_|NVML_ERROR_)(?:InsufficientPower|IrqIssue|INSUFFICIENT_POWER|IRQ_ISSUE|Timeout|TIMEOUT)\b.{0,60})",
         r"Health check failed: +(?P<what>.{5,140})",
         # The tables of `dcgmi diag`.
-        r"\| (?P<what>(?:PCIe|NVLink|NVBandwidth|Memory|Memtest|Diagnostic|SM Stress|Targeted \w+|Pulse Test|EUD"
-        r"|Denylist|NVML Library|CUDA \w+ Library|Permissions\w*|Persistence\w*|Page Retirement\S*|Graphics \w+"
-        r"|Software|Context Create|Memory Bandwidth))[ /\w]{0,30}\| +Fail\b",
+        r"\| (?P<what>[A-Z][\w /-]{2,40}?) *\| +Fail\b",
         r"\"health\": ?\"Unhealthy\".{0,20}\"reason\": ?\"(?P<what>[^\"]{3,140})",
         # The device plugin of Kubernetes, and what DLRover found before a job.
         r"(?P<what>cannot allocate unhealthy devices \S{3,60})",
@@ -23,7 +21,7 @@ SIGNATURE = Signature(
         r"\b.{0,30}\bthreshold.{0,80})",
         r"(?P<what>\bnvvs\b.{0,60}(?:fail|error))",
     ),
-    explains=("process-crashed", "slurm-error", "job-cancelled", "python-exception"),
+    explains=("process-crashed", "slurm-error", "job-cancelled", "python-exception", "illegal-access"),
     confirm="dcgmi diag -r 3 and the check's own log on that node; dmesg",
     cure="drain the node and follow what the check names: a missing GPU, a port that is down, memory or a link",
     source="node health checks (LBNL NHC, Azure's), dcgmi diag",

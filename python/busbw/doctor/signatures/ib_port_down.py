@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="an RDMA port is down or lost its link",
     patterns=(
+        r"\bonly \d+ port\(?s?\)? (?:is|are) active\b.{0,40}expect",  # gpud
+        r"^State {2,}: Polling\b",  # mlxlink
         r"\bbond\w*: .{0,60}link status definitely down",
         r"^\s{0,8}state:\s{1,8}\d: (?:DOWN|INIT)",
         r"^\s{0,8}phys state:\s{1,8}\d: (?:Polling|Disabled|Sleep)",

@@ -2,6 +2,13 @@
 
 from busbw.doctor.signature import Signature, Stage
 
+_FAILS = (
+    r"(?:unable to|\bfail(?:ed|s|ure|ing)?\b(?!\W{0,3}\d)|not found|refused"
+    r"|(?<!\b0 )(?<!\bno )\berrors?\b(?!\W{0,3}0\b)"
+    r"|timed out|\btimeout\b(?! ?(?:\(\w{0,8}\) ?)?[=:]? ?[\d=]))"
+)
+"""Words of a failure; counters that are 0 and settings of a time are none."""
+
 SIGNATURE = Signature(
     name="tcpx-error",
     stage=Stage.SETTING,
@@ -10,9 +17,8 @@ SIGNATURE = Signature(
         "be reached from this container, or does not fit"
     ),
     patterns=(
-        r"\brxdm\b.{0,120}(?:fail|error|refused)",
-        r"(?:NET/GPUDirectTCPX|NET/FasTrak|TCPXO?).{0,160}(?:unable|failed|not found|error|refused)",
-        r"\btcpx\w*\(?.{0,200}(?:timeout|failed|error)",
+        rf"\brxdm\b.{{0,120}}{_FAILS}",
+        rf"(?:NET/GPUDirectTCPX|NET/FasTrak|\btcpx\w*).{{0,200}}{_FAILS}",
     ),
     unless=("hmem",),
     explains=("connection-refused", "socket-failed", "nccl-internal"),
