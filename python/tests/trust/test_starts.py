@@ -163,6 +163,6 @@ def test_ctrl_c_in_the_import_of_torch_ends_a_rank(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "busbw.torch_bench.rank"], capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (-signal.SIGINT, "")
