@@ -75,7 +75,8 @@ def test_a_value_below_its_name_is_hidden(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Missing keys:\n  layer1.weight", "auth:\n  type=munge2", "token:\n", "tokens:\n  step10.json", "token:\n  two2 words3",
+        "Missing keys:\n  layer1.weight", "auth:\n  type=munge2", "token:\n", "tokens:\n  step10.json",
+        "token:\n  two2 words3",
     ],
 )  # fmt: skip
 def test_what_stands_below_other_names_stays(text: str) -> None:
