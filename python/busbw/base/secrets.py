@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -47,9 +48,20 @@ _SETS = re.compile(r"(?:\bsetenv|\bsetx|\bset -\w{1,3}|-g?env|--setenv|%env|\bEN
 _WHOLE = re.compile(r"""(?:(?:-[ex]|--env|\bexport)[ =]|[\[,({]\s{0,2})["']$""")
 # A value that no word of a sentence looks like.
 _NO_WORD = re.compile(r"""["']?(?=[^\s"']{0,100}\d)(?=[^\s"']{0,100}[A-Za-z])[^\s"',|]{6,}""")
+# A name whose value stands on the next line, or behind an empty one; a line that has a name of its own.
+_BELOW = re.compile(
+    r"""((?:\b(?:api|access|secret|private|account|auth)[ ]key|(?<![\w.-])[A-Za-z_][\w.-]{1,100}))["'`]?\]?"""
+    r"""[ \t]{0,5}(?:=>|:=|->|[=:])[ \t]{0,20}\r?\n""",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(r"""["']?[A-Za-z_][\w.-]*["']?(?::$|[:=](?=[^=]))""")
+# A line whose value stands below it: `NAME:`, `- name: NAME`; that one may be empty.
+_GOES_ON = re.compile(r"""(?:(?:[:=>|]|\bname["']?[:=][^\n]{1,100})[ \t\r]*\n|:[ \t\r]*\n[ \t\r]*\n)$""")
+_BELOW_LINES = 2
+_EMPTY = re.compile(r"[ \t\r]*\n")
 # Values that are none whatever announces them: switches, measures, small numbers; numbers of tokens, which count words.
 _NO_SECRET = re.compile(
-    r"true|false|yes|no|not|on|off|sys|munge|pam|[(]?(?:none|null)[)]?|nil|unset|unknown|required|optional|enabled|disabled|files"
+    r"true|false|yes|no|not|on|off|sys|munge|pam|inherit|torch\.\w.{0,200}|[(]?(?:none|null)[)]?|nil|unset|unknown|required|optional|enabled|disabled|files"
     r"|<[^<>]{0,40}>|\[[A-Z]{2,10}\]|-?\d{1,3}|0x(?:[0-9a-f]{1,8}|0+)"
     r"|-?\d{1,12}\.\d{0,20}(?:e[+-]?\d{1,3})?|\d{1,12}(?:\.\d{1,12})?\s?(?:[mun]?s|[kmg]i?b|%|x)",
     re.IGNORECASE,
@@ -57,11 +69,11 @@ _NO_SECRET = re.compile(
 # A path of plain words: no number in base 64 has so few capitals.
 _PATH = re.compile(r"(?:\w{1,20}=)?(?:~|\.{1,2})?(?:/\.?[A-Za-z0-9_]?[a-z0-9_.@-]{1,80}){2,}")
 _COUNTED = re.compile(r"tokens|token_id", re.IGNORECASE)
-_COUNT = re.compile(r"\d{1,15}k?")
+_COUNT = re.compile(r"\d{1,15}k?|(?:\w{1,20}\()?\[[\d, ]{1,2000}\]\)?")
 # What a name says about a secret, not the secret, where the value is a plain word or a path.
 _ABOUT = re.compile(
-    r"(?:[_.-](?i:d?type|name|file|path|dir|sock|bytes|method|mode|length|len|size|count|scheme|provider|plugin|backend)"
-    r"|(?<=[a-z0-9])(?:Type|Name|File|Path|Dir|Method|Mode|Length|Size|Info))s?$"
+    r"(?:[_.-](?i:d?type|name|file|path|dir|sock|bytes|method|mode|length|len|size|count|address|addr|ip|port|host|scheme|provider|store|helper|plugin|backend)"
+    r"|(?<=[a-z0-9])(?:Type|Name|File|Path|Dir|Method|Mode|Length|Size|Info|Provider|Store|Helper))s?$"
 )
 _PLAIN = re.compile(r"[~\w./:@-]{1,200}")
 _KEY = re.compile(r"""["'][0-9A-Za-z_-]{24,}["']""")
@@ -69,6 +81,8 @@ _HEX_PART = re.compile(r"[0-9a-f]{32}|[0-9A-F]{32}")
 _SPLIT = re.compile(r"[^A-Z0-9]+")
 # Words that may be random, in base 62, 64 or its form for addresses.
 _LONG = re.compile(r"[A-Za-z0-9_~+/-]{20,}")
+# The signature of a token whose other parts were hidden: some are drawn with too few digits to look so.
+_TAIL = re.compile(r"(?<=\*\*\*)\.[A-Za-z0-9_-]{24,}")
 _DIGEST = re.compile(r"(?:sha\d{1,3}|md5)[:-]?$", re.IGNORECASE)
 _PUBLIC = ("AAAAB3NzaC1", "AAAAC3NzaC1", "AAAAE2VjZHNh")
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
@@ -143,7 +157,8 @@ def hide_values(text: str) -> str:
 
 
 def _hide_words(text: str) -> str:
-    return _LONG.sub(lambda found: _word_hidden(found[0], text[max(0, found.start() - 8) : found.start()]), text)
+    shown = _LONG.sub(lambda found: _word_hidden(found[0], text[max(0, found.start() - 8) : found.start()]), text)
+    return _TAIL.sub(f".{HIDDEN}", shown) if f"{HIDDEN}." in shown else shown
 
 
 def _word_hidden(word: str, before: str) -> str:
@@ -197,12 +212,53 @@ def hide(text: str) -> str:
     if not any(each in lowered for each in _of_names()):
         return text
     text = _PAIR.sub(lambda found: f"{found[1]}{HIDDEN}" if is_secret_name(found[2]) else found[0], text)
-    parts: list[str] = []
+    text = _without(text, _values_beside(text))
+    return _without(text, _values_below(text))
+
+
+def _values_beside(text: str) -> Iterator[tuple[int, int]]:
+    """Where values stand in the line of their names."""
     at = 0
     for name in _NAME.finditer(text):
         end = _end_of_value(text, name) if name.start() >= at and _announces(text, name) else 0
         if end:
-            parts += [text[at : name.end()], HIDDEN]
+            yield name.end(), end
+            at = end
+
+
+def _values_below(text: str) -> Iterator[tuple[int, int]]:
+    """Where a value stands alone in the line below its name, behind the same words of a log or none."""
+    for name in _BELOW.finditer(text):
+        if name[1].upper().endswith(("KEYS", "TOKENS")) or name[1].upper() == "KEY" or not is_secret_name(name[1]):
+            continue
+        before = text[text.rfind("\n", 0, name.start()) + 1 : name.start()].rstrip("\"'`")
+        start = _behind_prefix(text, before, name.end())
+        empty = _EMPTY.match(text, start)
+        start = _behind_prefix(text, before, empty.end()) if empty else start
+        line = text[start : text.find("\n", start) % (len(text) + 1)]
+        word = line.strip(" \t\r\"',;").removeprefix("- ").strip(" \"'")
+        quoted = line.strip(" \t\r,;")[:1] in {'"', "'"} and word and " " not in word
+        if (quoted or _NO_WORD.fullmatch(word)) and not _NAMED.match(word) and not _tells_nothing(name[1], word):
+            begin = start + line.index(word)
+            yield begin, begin + len(word)
+
+
+def _behind_prefix(text: str, before: str, at: int) -> int:
+    """Where a line begins behind what a log writes before each: the words before the name but for a few of its own."""
+    for _ in range(5):
+        same = re.compile(r"\d+".join(map(re.escape, re.split(r"\d+", before)))).match(text, at)
+        if same or not before:
+            break
+        before = before.rstrip()[: before.rstrip().rfind(" ") + 1]
+    return same.end() if same else at
+
+
+def _without(text: str, places: Iterator[tuple[int, int]]) -> str:
+    parts: list[str] = []
+    at = 0
+    for begin, end in places:
+        if begin >= at:
+            parts += [text[at:begin], HIDDEN]
             at = end
     return "".join([*parts, text[at:]])
 
@@ -282,6 +338,10 @@ def hide_in_file(path: Path) -> None:
              beside.open("w", errors="surrogateescape", newline="") as target:  # fmt: skip
             while line := source.readline(_LONGEST_LINE):
                 of_key = 0 if "-----END" in line else of_key - 1
+                for _ in range(_BELOW_LINES):
+                    if of_key > 0 or not _GOES_ON.search(line):
+                        break
+                    line += source.readline(_LONGEST_LINE)
                 shown = f"{HIDDEN}\n" if of_key > 0 else hide(line.removesuffix("\n")) + "\n" * line.endswith("\n")
                 if _BEGINS_KEY.search(line) and "-----END" not in line:
                     of_key = _LONGEST_KEY

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 
@@ -18,8 +19,14 @@ def main(words: list[str]) -> int:
     # torch complains of a missing numpy, which nothing here needs. Not by PYTHONWARNINGS: while Python reads that it
     # forgets a Ctrl-C.
     warnings.filterwarnings("ignore", "Failed to initialize NumPy")
+    # PyTorch's import drops a Ctrl-C that Python raises in it, and the rank would measure on: it is deadly until then.
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if usual:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from busbw.torch_bench.worker import main as measure
 
+    if usual:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     return measure(words)
 
 

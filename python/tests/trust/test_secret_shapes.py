@@ -54,6 +54,55 @@ def test_a_short_secret_is_hidden_in_this_shape(shape: str) -> None:
             assert secret not in hide_values(shape.format(secret))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Password:\n{}\n", "API key =>\n  {}",
+        "{{\n  \"access_token\":\n    \"{}\"\n}}", "Generated password:\n\n    {}\n",
+        "n1:1:9 [0] NCCL WARN DB_PASSWORD:\nn1:1:10 [0] NCCL WARN   {}", "secret_key:\n  - {}\nuser: me",
+        "0: Jupyter Server token:\n0:     {}", "- name: DB_PASSWORD\n  value: {}",
+    ],
+)  # fmt: skip
+def test_a_value_below_its_name_is_hidden(text: str, tmp_path: Path) -> None:
+    for secret in SECRETS:
+        whole = text.format(secret)
+        assert hide(whole) == text.replace('\\"', '"').format("***")
+        (tmp_path / "log").write_text(whole)
+        hide_in_file(tmp_path / "log")
+        assert (tmp_path / "log").read_text() == hide(whole)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Missing keys:\n  layer1.weight", "auth:\n  type=munge2", "token:\n", "tokens:\n  step10.json",
+        "token:\n  two2 words3",
+    ],
+)  # fmt: skip
+def test_what_stands_below_other_names_stays(text: str) -> None:
+    assert hide(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://NV4TOWM5O8PNS7XKQ2LR:x9@minio/b", "s3://***:***@minio/b"),
+        ("ssh://robot:x9@minio/b", "ssh://robot:***@minio/b"),
+        ("n1: eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjE3NjcxMzkyMDB9\nn1: ***.TDXETjdcCozKl-uz_OmXJCxUrwjJ_W-mcL_wzcu",
+         "n1: ***\nn1: ***.***"),
+        ("ABIAS6RPA1EG32N6L2U8 failed", "*** failed"), ("system/x9z@//db:1521/svc", "system/***@//db:1521/svc"),
+        ("secret provided: GZ68Q~KZYDnxtX-HRn-tGHNC_cUyiUXRokxHUSud", "secret provided: ***"),
+        ("pscale_pw_efGCYGdDxYOSEKqrFETTnfvRBKGcJUluLdL8qYXxo-Z", "pscale_pw_***"),
+        ("NRAK-HU9WCB3OMRR4GH8D50SE2EXFUHM", "***"),
+        ("_gitlab_session=d9e1985a0560ffdf8ffde34e6c7a0442", "_gitlab_session=***"), ("senha: vento", "senha: ***"),
+        ("UID%3Dsa%3BPWD%3Dvento%3B", "UID%3Dsa%3BPWD%3D***%3B"),
+        ("Paste an API key here: 11180f2102a62f62d878ef2339d719b740a3e61a", "Paste an API key here: ***"),
+    ],
+)  # fmt: skip
+def test_a_form_of_a_value_is_hidden_by_itself(text: str, shown: str) -> None:
+    assert hide_values(text) == shown
+
+
 def test_a_magic_cookie_of_x_is_hidden() -> None:
     assert hide_values("xauth add n1/unix:0 MIT-MAGIC-COOKIE-1 1150bf8e28d3e14be535893b80598e7d").endswith(" ***")
 
@@ -77,6 +126,10 @@ def test_a_magic_cookie_of_x_is_hidden() -> None:
         "AuthType=auth/munge", "AuthAltParameters=jwt_key=/var/spool/slurm/jwt_hs256.key",
         "XAUTHORITY=/home/user/.Xauthority",
         "GOOGLE_APPLICATION_CREDENTIALS=/etc/gcp/key.json", "JobCredentialPrivateKey=(null)", "password: not set",
+        "sas_address: 0x500605b00c1a2b30", "private_ip: 10.0.3.17", "stop_token_ids=[128001, 128009]",
+        "secrets: inherit",
+        "tokens_per_expert: tensor([512, 498])", "key_states.shape=torch.Size([1, 8, 4096, 128])",
+        "credsStore: desktop", "credentialProvider: EKS",
         "RDMA: rkey=12345678 addr=0x7f0000000000", "unzip -p logs.zip a.txt", '"pad_token": "[PAD]"', "auth: sys",
         "--key-dtype fp16 --value-dtype fp16", "net use Z: \\\\srv\\share /user:me", "sqlplus /nolog",
         "forward_pass=0.123 backward_pass=12ms", "mysql -P 3306 -h db", "author = A. Person", "passwd: files sss",

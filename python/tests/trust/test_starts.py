@@ -151,3 +151,18 @@ def test_ctrl_c_is_an_exception_while_a_verb_runs_and_the_end_behind_it() -> Non
     )
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "True"]
+
+
+def test_ctrl_c_in_the_import_of_torch_ends_a_rank(tmp_path: Path) -> None:
+    """As PyTorch does it: what is raised while it asks for numpy is dropped."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(
+        "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass\n"
+        "print('imported', flush=True)\nos._exit(0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw.torch_bench.rank"], capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (-signal.SIGINT, "")
