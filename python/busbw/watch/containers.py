@@ -38,22 +38,35 @@ class Numbers:
         self._asked: set[Path] = set()
         self._next = 0.0
 
-    def here(self, file: Path, namespace: int, pid: int, start: int) -> int | None:
-        """The number here of the process that has `pid` there, began at `start` and has the file in its memory."""
-        found = self._find(file, namespace, pid, start)
+    def here(self, file: Path, host: str, namespace: int, pid: int, start: int) -> int | None:
+        """The number here of the process that has `pid` there and began at `start`; None where nothing is known of it.
+
+        Where its host has another name than this one, the file in its memory shows that it is the one. Of one that has
+        ended before anybody looked, while others of its namespace are seen, the number is that of nobody with `start`.
+        """
+        is_by_name = host == os.uname().nodename
+        found = self._find(file, namespace, pid, start, is_by_name=is_by_name)
         is_due = file not in self._asked or time.monotonic() >= self._next
         self._asked.add(file)
         if found is None and is_due:
             self._known = _read_all()
             self._next = time.monotonic() + _AGAIN_S
-            found = self._find(file, namespace, pid, start)
+            found = self._find(file, namespace, pid, start, is_by_name=is_by_name)
+            if found is None and is_by_name and self._has_ended(namespace, pid, start):
+                return pid
         return found
 
-    def _find(self, file: Path, namespace: int, pid: int, start: int) -> int | None:
+    def _find(self, file: Path, namespace: int, pid: int, start: int, *, is_by_name: bool) -> int | None:
         for each in self._known.get(pid, ()):
-            if begun_at(each) == start and _namespace_of(str(each)) == namespace and _has_in_memory(each, file):
-                return each
+            if begun_at(each) == start and _namespace_of(str(each)) == namespace:
+                return each if is_by_name or _has_in_memory(each, file) else None
         return None
+
+    def _has_ended(self, namespace: int, pid: int, start: int) -> bool:
+        """Others of its namespace are seen, and nobody is there that could be this one."""
+        if begun_at(pid) == start or any(begun_at(each) == start for each in self._known.get(pid, ())):
+            return False
+        return any(_namespace_of(str(each)) == namespace for those in self._known.values() for each in those)
 
 
 def _namespace_of(name: str) -> int:

@@ -89,21 +89,42 @@ def test_a_process_of_a_container_is_stopped_and_gone_as_any_other(inside: Insid
         assert state(recording, GONE) == (GONE, inside.pid)
 
 
-def test_a_number_alone_names_nobody(inside: Inside, tmp_path: Path) -> None:
-    asked = inside.namespace, inside.number, inside.start
-    assert Numbers().here(inside.file, *asked) == inside.pid
-    assert Numbers().here(tmp_path / "other.busbwrec", *asked) is None
-    assert Numbers().here(inside.file, inside.namespace + 1, inside.number, inside.start) is None
-    assert Numbers().here(inside.file, inside.namespace, inside.number, inside.start + 1) is None
-    assert Numbers().here(inside.file, inside.namespace, inside.number + 1, inside.start) is None
+def here(inside: Inside, file: Path, host: str, namespace: int = 0, number: int = 0, start: int = 0) -> int | None:
+    """Its number here, where something is changed by so much."""
+    asked = inside.namespace + namespace, inside.number + number, inside.start + start
+    return Numbers().here(file, host, *asked)
+
+
+def test_where_the_host_has_another_name_a_number_alone_names_nobody(inside: Inside, tmp_path: Path) -> None:
+    assert here(inside, inside.file, "another-name") == inside.pid
+    assert here(inside, tmp_path / "other.busbwrec", "another-name") is None
+    assert here(inside, inside.file, "another-name", namespace=1) is None
+    assert here(inside, inside.file, "another-name", start=1) is None
+    assert here(inside, inside.file, "another-name", number=1) is None
+
+
+def test_what_has_become_another_program_is_found_without_the_file(inside: Inside, tmp_path: Path) -> None:
+    own = os.uname().nodename
+    assert here(inside, tmp_path / "other.busbwrec", own) == inside.pid
+    assert here(inside, inside.file, own, namespace=1) is None
+
+
+def test_what_ended_before_anybody_looked_is_gone(inside: Inside) -> None:
+    own, number = os.uname().nodename, inside.number
+    assert here(inside, inside.file, own, start=-1) == number
+    assert here(inside, inside.file, own, namespace=1, start=-1) is None
+    inside.number, inside.start = 999_999, 1
+    inside.record(own)
+    with Recording(inside.file) as recording:
+        assert state(recording, GONE) == (GONE, 999_999)
 
 
 def test_a_new_file_is_looked_for_at_once(tmp_path: Path) -> None:
     """Its process may end within a second, and nobody could tell it from one that runs then."""
     numbers = Numbers()
-    assert numbers.here(tmp_path / "other.busbwrec", 1, 1, 1) is None
+    assert numbers.here(tmp_path / "other.busbwrec", "another-name", 1, 1, 1) is None
     later = Inside(tmp_path / "later")
     try:
-        assert numbers.here(later.file, later.namespace, later.number, later.start) == later.pid
+        assert numbers.here(later.file, "another-name", later.namespace, later.number, later.start) == later.pid
     finally:
         later.end()
