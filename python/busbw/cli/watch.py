@@ -154,9 +154,10 @@ def _folder(out: str | None) -> Iterator[Path]:
 
 
 def _watch(args: Args, words: list[str], folder: Path) -> int:
+    from busbw.watch.containers import begun_at
     from busbw.watch.following import Watching
     from busbw.watch.live import Watcher
-    from busbw.watch.processes import begun_at, left_behind
+    from busbw.watch.processes import left_behind
     from busbw.watch.recording import find
     from busbw.watch.shared_folder import SharedFolder
 

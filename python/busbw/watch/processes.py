@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from busbw.watch.containers import begun_at, is_ours
 from busbw.watch.links import Link
 from busbw.watch.makings import Making
 from busbw.watch.messages import NONE, Messages, messages_of
@@ -81,11 +82,11 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
     """What the recordings and /proc say now; history is for a verdict, and costs more."""
     found = []
     headers = [(recording.header(), recording) for recording in recordings]
-    newest = {(head.host, head.pid, head.process_start): head.monotonic_ns for head, _ in sorted(
+    newest = {_program_of(head): head.monotonic_ns for head, _ in sorted(
         headers, key=lambda each: each[0].monotonic_ns)}  # fmt: skip
     for header, recording in headers:
         # A process that called exec is another program now: what the former one recorded is over.
-        if newest[header.host, header.pid, header.process_start] != header.monotonic_ns:
+        if newest[_program_of(header)] != header.monotonic_ns:
             continue
         every = [row for row in recording.communicators() if row.ranks > 1]
         rows = tuple(row for row in every if row.ended == "alive")
@@ -111,6 +112,11 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
             )
         )  # fmt: skip
     return found
+
+
+def _program_of(header: Header) -> tuple[str, int, int, int]:
+    """Equal for what one process was before and after exec."""
+    return header.host, header.pid_namespace, header.pid, header.process_start
 
 
 def _history(
@@ -170,12 +176,7 @@ def _has_left(recording: Recording, pid: int) -> bool:
 
 def is_here(header: Header) -> bool:
     """Whether /proc of this host speaks of the recording's process."""
-    if header.host != os.uname().nodename:
-        return False
-    try:
-        return header.pid_namespace in (0, Path("/proc/self/ns/pid").stat().st_ino)
-    except OSError:
-        return True
+    return header.seen_here or is_ours(header.host, header.pid_namespace)
 
 
 def state_of(pid: int, start: int) -> str:
@@ -254,20 +255,12 @@ def left_behind(folder: Path, since: int = 0) -> dict[int, int]:
             continue
         try:
             with (path / "environ").open("rb") as file:
-                is_ours = wanted in b"\0" + file.read(_MAX_ENVIRON)
-            if is_ours and (begun := begun_at(int(path.name))) is not None and begun >= since:
+                is_wanted = wanted in b"\0" + file.read(_MAX_ENVIRON)
+            if is_wanted and (begun := begun_at(int(path.name))) is not None and begun >= since:
                 found[int(path.name)] = begun
         except OSError:
             continue
     return found
-
-
-def begun_at(pid: int) -> int | None:
-    """When a process began, in clock ticks after boot; None of one that is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
-        return None
 
 
 def progress(processes: Iterable[Process]) -> tuple[tuple[object, ...], ...]:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.watch.containers import NUMBERS, is_ours
 from busbw.watch.makings import MADE, MAKING, MAKING_AT, Making, read_making, read_refused
 from busbw.watch.pulses import Pulse, read_pulses
 
@@ -167,6 +168,8 @@ class Header:
     ended: bool
     synchronous: bool
     """Calls return when they are done, as over busbw's CPU library."""
+    seen_here: bool = False
+    """It runs, or ran, in a container of this machine; `pid` is its number here."""
 
 
 class Recording:
@@ -174,6 +177,7 @@ class Recording:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._pid_here: int | None = None
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
@@ -214,10 +218,11 @@ class Recording:
         if not (sizes and fits and placed and used <= rows):
             raise UserError(f"{self.path} is a damaged recording: its header does not hold together")
         name = host.split(b"\0")[0].decode("ascii", errors="replace")
+        if self._pid_here is None and not ended and not is_ours(name, namespace):
+            self._pid_here = NUMBERS.here(self.path, name, namespace, pid, start)
         return Header(
-            capacity, rows, rows_at, calls_at, pid, uid, start, boot, namespace, realtime, monotonic, nccl, rank, name,
-            calls,
-            lost, used, rows_lost, bool(ended), bool(synchronous),
+            capacity, rows, rows_at, calls_at, self._pid_here or pid, uid, start, boot, namespace, realtime, monotonic,
+            nccl, rank, name, calls, lost, used, rows_lost, bool(ended), bool(synchronous), self._pid_here is not None,
         )  # fmt: skip
 
     def communicators(self) -> list[Communicator]:
