@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw.fleet.everywhere import Everywhere, slow_everywhere, without
+from busbw.fleet.samples import FEWEST_GAPS, FEWEST_ORDERED, OFTEN, has_gap
 from busbw.fleet.scatter import Scatter
 from busbw.fleet.trial import (
     FEWEST_PEERS,
@@ -45,6 +46,10 @@ class Knowledge:
     """Tries after which what fails is said not to work."""
     everywhere: dict[str, Everywhere] = field(default_factory=dict)
     """Channels on which all nodes are slower than on others of their kind; taken off before nodes are compared."""
+    mixed: set[tuple[str, str]] = field(default_factory=set)
+    """Kinds and channels whose samples stand at two levels, by chance and on all nodes."""
+    _gaps: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    """Of each, how many groups have a gap between their samples, and how many could have one."""
     _heard: list[Sequence[Beside]] = field(default_factory=list)
     """All rounds as they were measured."""
     _met: dict[str, set[str]] = field(default_factory=dict)
@@ -63,19 +68,33 @@ class Knowledge:
 
     def learn(self, outcomes: Sequence[Outcome]) -> None:
         """Add the results of one round."""
-        every = [beside(of, group) for of, group in by_peers(outcomes).items()]
+        groups = by_peers(outcomes)
+        new = {of[:2] for of, group in groups.items() if self._stand_at_two(of, group)}
+        every = [beside(of, group, mixed=of[:2] in self.mixed | new) for of, group in groups.items()]
         self._heard.append(every)
         for peers in every:
             for outcome in peers.group:
                 self._met.setdefault(outcome.trial.channel, set()).update(outcome.trial.nodes)
         found = {channel: one for channel, one in slow_everywhere(every, self._met).items()
                  if channel not in self.everywhere}  # fmt: skip
-        if not found:
+        if not found and not new:
             self._learn(every)
             return
-        vars(self).update(vars(Knowledge(everywhere=self.everywhere | found, _heard=self._heard, _met=self._met)))
+        heard: list[Sequence[Beside]] = []
+        for before in self._heard:
+            heard.append([beside(p.of, p.group, mixed=True) if p.of[:2] in new else p for p in before])
+        again = Knowledge(everywhere=self.everywhere | found, mixed=self.mixed | new, _heard=heard, _met=self._met)
+        vars(self).update(vars(again) | {"_gaps": self._gaps})
         for before in self._heard:
             self._learn(before)
+
+    def _stand_at_two(self, of: Peers, group: Sequence[Outcome]) -> bool:
+        """Whether it shows by now that samples of this kind and channel stand at two levels."""
+        gaps = self._gaps.setdefault(of[:2], [0, 0])
+        for outcome in group:
+            gaps[0] += has_gap(outcome.samples)
+            gaps[1] += len(outcome.samples) >= FEWEST_ORDERED
+        return of[:2] not in self.mixed and gaps[0] >= max(FEWEST_GAPS, OFTEN * gaps[1])
 
     def _learn(self, every: Sequence[Beside]) -> None:
         new: dict[tuple[str, str], list[Beside]] = {}
