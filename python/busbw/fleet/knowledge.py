@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -32,6 +33,16 @@ CHANCE = 0.02
 
 
 @dataclass
+class _Gaps:
+    """Of a kind and channel, groups with a gap between their samples, of how many, and how often each node was in one:
+    a node that is slow at times is no noise of the fleet."""
+
+    seen: int = 0
+    every: int = 0
+    of: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
 class Knowledge:
     """Everything measured so far, by kind: repeats of the same thing are one result, weighted by their errors.
 
@@ -48,8 +59,7 @@ class Knowledge:
     """Channels on which all nodes are slower than on others of their kind; taken off before nodes are compared."""
     mixed: set[tuple[str, str]] = field(default_factory=set)
     """Kinds and channels whose samples stand at two levels, by chance and on all nodes."""
-    _gaps: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    """Of each, how many groups have a gap between their samples, and how many could have one."""
+    _gaps: dict[tuple[str, str], _Gaps] = field(default_factory=dict)
     _heard: list[Sequence[Beside]] = field(default_factory=list)
     """All rounds as they were measured."""
     _met: dict[str, set[str]] = field(default_factory=dict)
@@ -90,11 +100,14 @@ class Knowledge:
 
     def _stand_at_two(self, of: Peers, group: Sequence[Outcome]) -> bool:
         """Whether it shows by now that samples of this kind and channel stand at two levels."""
-        gaps = self._gaps.setdefault(of[:2], [0, 0])
+        gaps = self._gaps.setdefault(of[:2], _Gaps())
         for outcome in group:
-            gaps[0] += has_gap(outcome.samples)
-            gaps[1] += len(outcome.samples) >= FEWEST_ORDERED
-        return of[:2] not in self.mixed and gaps[0] >= max(FEWEST_GAPS, OFTEN * gaps[1])
+            gaps.every += len(outcome.samples) >= FEWEST_ORDERED
+            if has_gap(outcome.samples):
+                gaps.seen += 1
+                gaps.of.update(outcome.trial.nodes)
+        others = gaps.seen - max(gaps.of.values(), default=0)
+        return of[:2] not in self.mixed and others >= FEWEST_GAPS and gaps.seen >= OFTEN * gaps.every
 
     def _learn(self, every: Sequence[Beside]) -> None:
         new: dict[tuple[str, str], list[Beside]] = {}
