@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw.fleet.everywhere import Everywhere, slow_everywhere, without
+from busbw.fleet.samples import FEWEST_GAPS, FEWEST_ORDERED, OFTEN, has_gap
 from busbw.fleet.scatter import Scatter
 from busbw.fleet.trial import (
     FEWEST_PEERS,
@@ -31,6 +33,16 @@ CHANCE = 0.02
 
 
 @dataclass
+class _Gaps:
+    """Of a kind and channel, groups with a gap between their samples, of how many, and how often each node was in one:
+    a node that is slow at times is no noise of the fleet."""
+
+    seen: int = 0
+    every: int = 0
+    of: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
 class Knowledge:
     """Everything measured so far, by kind: repeats of the same thing are one result, weighted by their errors.
 
@@ -45,6 +57,9 @@ class Knowledge:
     """Tries after which what fails is said not to work."""
     everywhere: dict[str, Everywhere] = field(default_factory=dict)
     """Channels on which all nodes are slower than on others of their kind; taken off before nodes are compared."""
+    mixed: set[tuple[str, str]] = field(default_factory=set)
+    """Kinds and channels whose samples stand at two levels, by chance and on all nodes."""
+    _gaps: dict[tuple[str, str], _Gaps] = field(default_factory=dict)
     _heard: list[Sequence[Beside]] = field(default_factory=list)
     """All rounds as they were measured."""
     _met: dict[str, set[str]] = field(default_factory=dict)
@@ -63,19 +78,36 @@ class Knowledge:
 
     def learn(self, outcomes: Sequence[Outcome]) -> None:
         """Add the results of one round."""
-        every = [beside(of, group) for of, group in by_peers(outcomes).items()]
+        groups = by_peers(outcomes)
+        new = {of[:2] for of, group in groups.items() if self._stand_at_two(of, group)}
+        every = [beside(of, group, mixed=of[:2] in self.mixed | new) for of, group in groups.items()]
         self._heard.append(every)
         for peers in every:
             for outcome in peers.group:
                 self._met.setdefault(outcome.trial.channel, set()).update(outcome.trial.nodes)
         found = {channel: one for channel, one in slow_everywhere(every, self._met).items()
                  if channel not in self.everywhere}  # fmt: skip
-        if not found:
+        if not found and not new:
             self._learn(every)
             return
-        vars(self).update(vars(Knowledge(everywhere=self.everywhere | found, _heard=self._heard, _met=self._met)))
+        heard: list[Sequence[Beside]] = []
+        for before in self._heard:
+            heard.append([beside(p.of, p.group, mixed=True) if p.of[:2] in new else p for p in before])
+        again = Knowledge(everywhere=self.everywhere | found, mixed=self.mixed | new, _heard=heard, _met=self._met)
+        vars(self).update(vars(again) | {"_gaps": self._gaps})
         for before in self._heard:
             self._learn(before)
+
+    def _stand_at_two(self, of: Peers, group: Sequence[Outcome]) -> bool:
+        """Whether it shows by now that samples of this kind and channel stand at two levels."""
+        gaps = self._gaps.setdefault(of[:2], _Gaps())
+        for outcome in group:
+            gaps.every += len(outcome.samples) >= FEWEST_ORDERED
+            if has_gap(outcome.samples):
+                gaps.seen += 1
+                gaps.of.update(outcome.trial.nodes)
+        others = gaps.seen - max(gaps.of.values(), default=0)
+        return of[:2] not in self.mixed and others >= FEWEST_GAPS and gaps.seen >= OFTEN * gaps.every
 
     def _learn(self, every: Sequence[Beside]) -> None:
         new: dict[tuple[str, str], list[Beside]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -22,6 +23,12 @@ from busbw.launch.supervise import Child, Patience, Process, Rules, Supervisor
 from busbw.records import read_records
 
 MOST_LOG = 64 << 10  # of which the last line is told
+RULE = re.compile(r"[-=*_#~\s]+")
+WARNS = re.compile(r"(\[\S*\] )?\W*warning\b|\*\* ", re.IGNORECASE)
+"""What OpenSSH and Open MPI say although they go on: a new host key, a weak key exchange, an unused device."""
+ERRS = re.compile(
+    r"^ssh: |error|unable to|denied|could not|cannot|no such|not found|killed|failed|lost|refused", re.IGNORECASE
+)
 TOO_LONG = "it did not end within its time"
 
 
@@ -116,8 +123,11 @@ def _last_words(log: Path) -> str:
     except OSError:
         return ""
     said = [line.strip() for line in lines if line.strip()]
-    # What fails first is told; the others only say that it is not there. Ours begin with our name.
-    telling = [line for line in said if line.startswith("busbw:") or "error" in line.lower()]
+    # What fails first is told; the others only say that it is not there. Ours begin with our name. Frames of boxes and
+    # what a launcher or ssh only warns of is no reason where anything else was said.
+    said = [line for line in said if not RULE.fullmatch(line)] or said
+    said = [line for line in said if not WARNS.match(line)] or said
+    telling = [line for line in said if line.startswith("busbw:") or ERRS.search(line)]
     return f": {hide(clean((telling or said[-1:])[0]))[:200]}" if said else ""
 
 

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from busbw.fleet.samples import OF_MEDIAN, Middle, by_mean, by_median, usual_spread
 from busbw.fleet.scatter import Scatter, Seen, spacing
 
 INSIDE = "inside"
@@ -57,7 +58,6 @@ Peers = tuple[str, str, int]
 FEWEST_PEERS = 3
 MANY_PEERS = 16
 """Their median is what is usual; of fewer most may be slow."""
-FEWEST_ORDERED = 6
 WIDE = 3.0
 """Samples whose median is so many times less sure than the peers' have an error of their own: two levels by turns."""
 
@@ -77,7 +77,7 @@ class Beside(NamedTuple):
 
     of: Peers
     group: Sequence[Outcome]
-    medians: list[float]  # 0: nothing was measured
+    medians: list[float]  # or means, of samples at two levels; 0: nothing was measured
     errors: list[float]  # of each median by its own samples alone; 0: they are too few
     spread: float  # what is usual of the samples of each
     controls: list[float]  # medians of groups that are known to be good
@@ -91,15 +91,16 @@ class Beside(NamedTuple):
     def own(self) -> float:
         """Standard error of the least sure median, by what samples say."""
         fewest = min((len(o.samples) for o in self.group if o.samples), default=1)
-        return 1.2533 * self.spread / math.sqrt(fewest)
+        return OF_MEDIAN * self.spread / math.sqrt(fewest)
 
 
-def beside(of: Peers, group: Sequence[Outcome]) -> Beside:
-    """The groups of a round that are each other's peers."""
-    medians = [statistics.median(o.samples) if o.samples else 0.0 for o in group]
+def beside(of: Peers, group: Sequence[Outcome], *, mixed: bool = False) -> Beside:
+    """The groups of a round that are each other's peers; `mixed`: samples of their class stand at two levels."""
+    middles = [(by_mean if mixed else by_median)(o.samples) if o.samples else Middle(0.0, 0.0) for o in group]
+    medians = [middle.level for middle in middles]
     controls = [m for m, o in zip(medians, group, strict=True) if m > 0 and o.trial.control]
-    spread = _spread([(o.samples, m) for o, m in zip(group, medians, strict=True) if m > 0 and len(o.samples) >= 3])
-    return Beside(of, group, medians, [_own_error(o.samples) for o in group], spread, controls)
+    enough = [(o.samples, m) for o, m in zip(group, medians, strict=True) if m > 0 and len(o.samples) >= 3]
+    return Beside(of, group, medians, [m.error for m in middles], usual_spread(enough, mixed=mixed), controls)
 
 
 def observe(peers: Beside, scatter: Scatter) -> None:
@@ -131,7 +132,7 @@ def deviations(peers: Beside, between: float) -> tuple[float, list[tuple[Outcome
     for outcome, median, mine in zip(peers.group, peers.medians, peers.errors, strict=True):
         one = Deviation(1.0, 0.0, outcome.reason or "nothing was measured")
         if median > 0 and usual > 0:
-            usually = 1.2533 * peers.spread / math.sqrt(len(outcome.samples))
+            usually = OF_MEDIAN * peers.spread / math.sqrt(len(outcome.samples))
             own = math.hypot(mine if mine > WIDE * usually else usually, between)
             shift, wrong = _of_reference(len(peers.group), len(peers.controls), math.hypot(usually, between))
             one = Deviation(1 - median / (usual * (1 - shift)), max(0.001, math.hypot(own, wrong)))
@@ -166,21 +167,3 @@ def _of_reference(peers: int, controls: int, error: float) -> tuple[float, float
     if peers >= MANY_PEERS:
         return 0.0, 1.2533 * error / math.sqrt(peers)
     return 0.8 * error, 0.7 * error
-
-
-def _spread(measured: Sequence[tuple[Sequence[float], float]]) -> float:
-    """Standard deviation of one sample: 1.4826 * median absolute deviation, which a burst of load does not widen."""
-    # A hundred groups say it well enough; all of them would cost a second at a thousand nodes.
-    chosen = measured[:: max(1, len(measured) // 100)]
-    found = [1.4826 * statistics.median(abs(s - m) for s in samples) / m for samples, m in chosen]
-    return max(0.0005, statistics.median(found)) if found else 0.01
-
-
-def _own_error(samples: Sequence[float]) -> float:
-    """Standard error of the median of these samples, by the order statistics that hold it in 95 of 100 cases."""
-    count = len(samples)
-    if count < FEWEST_ORDERED:
-        return 0.0
-    ordered, reach = sorted(samples), 0.98 * math.sqrt(count)
-    low, high = ordered[math.floor(count / 2 - reach)], ordered[math.ceil(count / 2 + reach) - 1]
-    return (high - low) / (2 * 1.96) / statistics.median(ordered)
