@@ -194,14 +194,15 @@ def _verify_one(  # noqa: PLR0913, PLR0917 - what one collective of a table is p
     asked: Asked, table: Path, here: Place, folder: Path, name: str, clock: Clock, rounds: int, share: float
 ) -> tuple[list[Rule], list[Rule], list[str]]:
     from busbw.experiment.runner import run_trial
-    from busbw.experiment.tune_nccl.search import Stage, prove, sizes_of
+    from busbw.experiment.tune_nccl.search import Stage, finer_of, prove, sizes_of
     from busbw.experiment.tune_nccl.ways import plan_to_prove
 
     rules = [rule for rule in here.rules if rule.collective == name]
     chosen = {
-        size: next((rule.way for rule in rules if rule.first <= size <= rule.last), None) for size in sizes_of(asked)
-    }  # fmt: skip
-    stage = Stage(plan_to_prove(asked, name, table, seed=3), folder / name / "verify", run_trial, clock, _tell)
+        size: next((rule.way for rule in rules if rule.first <= size <= rule.last), None)
+        for size in sizes_of(finer_of(asked))
+    }
+    stage = Stage(plan_to_prove(finer_of(asked), name, table, seed=3), folder / name / "verify", run_trial, clock, _tell)
     proven = prove(name, chosen, stage, rounds, share)
     return *held_of(rules, proven), _proof_lines(name, proven, asked)
 
@@ -228,7 +229,8 @@ def _proof_lines(name: str, proven: Sequence[Proven], asked: Asked) -> list[str]
     lines = [f"{head}: the table against things as they are"]
     for each in proven:
         kept = "kept" if each.holds else "dropped"
-        lines.append(f"  {format_bytes(each.size):>9}  {each.way!s:<28} {kept}: {each.judgement.words('it')}")
+        words = each.judgement.words("it") + (", but slower in or out of place" if each.hurts else "")
+        lines.append(f"  {format_bytes(each.size):>9}  {each.way!s:<28} {kept}: {words}")
     return lines
 
 
