@@ -176,6 +176,58 @@ def test_a_rule_that_falls_back_in_the_proof_is_dropped(tmp_path: Path) -> None:
     assert {each.size for each in proven if not each.holds} >= {MIB, 4 * MIB}
 
 
+def test_a_rule_slows_no_call_in_place(tmp_path: Path) -> None:
+    nccl = MadeUpNccl(worse={"all_reduce": "ring/ll128"})
+    slow = ("tree", "nvls")
+
+    def measure(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
+        trial = nccl.measure(plan, number, variant, folder, limit_s)
+        path = plan.variants[variant].environment.get("BUSBW_TUNER_TABLE")
+        ruled = [rule for place in read_table(Path(path)) for rule in place.rules] if path else []
+        times = dict(trial.times_us)
+        for point, value in trial.times_us.items():
+            way = next((rule.way.name for rule in ruled if rule.first <= point.bytes <= rule.last), "")
+            times[replace(point, placement="in_place")] = value * (1.5 if way.startswith(slow) else 1.0)
+        return replace(trial, times_us=times)
+
+    looking = search(nccl, tmp_path)
+    looking.measure = measure
+    rules, _ = looking.collective("all_reduce")
+    assert rules and not any(rule.way.name.startswith(slow) for rule in rules)
+
+
+def test_what_pays_on_the_mean_and_costs_in_place_is_dropped(tmp_path: Path) -> None:
+    nccl = MadeUpNccl(worse={"all_reduce": "ring/ll"})
+
+    def measure(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
+        trial = nccl.measure(plan, number, variant, folder, limit_s)
+        # Only in the proof it comes to light.
+        worse = 1.05 if folder.name == "proof" and variant else 1.0
+        more = {
+            replace(p, placement="in_place"): worse * nccl.taken("all_reduce", p.bytes, {}) for p in trial.times_us
+        }
+        return replace(trial, times_us={**trial.times_us, **(more if folder.name == "proof" else {})})
+
+    looking = search(nccl, tmp_path)
+    looking.measure = measure
+    rules, proven = looking.collective("all_reduce")
+    assert rules == [] and proven and all(each.hurts for each in proven)
+
+
+def test_no_size_between_those_that_were_searched_is_slower(tmp_path: Path) -> None:
+    nccl = MadeUpNccl({"NCCL_ALGO": "Ring"})
+    looking = search(nccl, tmp_path / "trials", "all_gather")
+    rules, _ = looking.collective("all_gather")
+    path = tmp_path / "table.txt"
+    replace_text(path, table_text([Place(FACTS, tuple(rules))]))
+    environment = environment_of(looking.asked, path)
+    for size in sizes_of(looking.asked)[:-1]:
+        for share in (1.3, 1.7, 2.0, 2.5, 3.3):
+            among = int(size * share)
+            taken, own = (nccl.taken("all_gather", among, each) for each in (environment, {}))
+            assert rules and taken <= 1.005 * own, among
+
+
 def test_a_search_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     nccl = MadeUpNccl(worse={"all_reduce": "ring/ll"})
 
