@@ -174,7 +174,9 @@ def _verify(args: Args, asked: Asked, places: Sequence[Place], folder: Path) -> 
     asked = _beside(replace(asked, collectives=tuple(names)), args, folder)
     for number, name in enumerate(names):
         share = (number + 1) / len(names)
-        held, unmeasured, lines = _verify_one(asked, args.verify, here, folder, name, clock, args.rounds or ROUNDS, share)
+        held, unmeasured, lines = _verify_one(
+            asked, args.verify, here, folder, name, clock, args.rounds or ROUNDS, share
+        )
         rules = [rule for rule in here.rules if rule.collective == name]
         kept += [rule for rule in rules if rule in held]
         unknown += len(unmeasured)
@@ -204,7 +206,9 @@ def _verify_one(  # noqa: PLR0913, PLR0917 - what one collective of a table is p
         size: next((rule.way for rule in rules if rule.first <= size <= rule.last), None)
         for size in sizes_of(finer_of(asked))
     }
-    stage = Stage(plan_to_prove(finer_of(asked), name, table, seed=3), folder / name / "verify", run_trial, clock, _tell)
+    stage = Stage(
+        plan_to_prove(finer_of(asked), name, table, seed=3), folder / name / "verify", run_trial, clock, _tell
+    )
     proven = prove(name, chosen, stage, rounds, share)
     return *held_of(rules, proven), _proof_lines(name, proven, asked)
 

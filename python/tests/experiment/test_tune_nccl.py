@@ -203,9 +203,7 @@ def test_what_pays_on_the_mean_and_costs_in_place_is_dropped(tmp_path: Path) -> 
         trial = nccl.measure(plan, number, variant, folder, limit_s)
         # Only in the proof it comes to light.
         worse = 1.05 if folder.name == "proof" and variant else 1.0
-        more = {
-            replace(p, placement="in_place"): worse * nccl.taken("all_reduce", p.bytes, {}) for p in trial.times_us
-        }
+        more = {replace(p, placement="in_place"): worse * nccl.taken("all_reduce", p.bytes, {}) for p in trial.times_us}
         return replace(trial, times_us={**trial.times_us, **(more if folder.name == "proof" else {})})
 
     looking = search(nccl, tmp_path)

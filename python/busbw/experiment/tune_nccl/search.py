@@ -208,7 +208,9 @@ class Search:
         folder = self.folder / name / "proof"
         path = folder / "table.txt"
         replace_text(path, table_text([Place(self.facts, tuple(rules))]))
-        stage = Stage(plan_to_prove(finer_of(self.asked), name, path, seed=2), folder, self.measure, self.clock, self.tell)
+        stage = Stage(
+            plan_to_prove(finer_of(self.asked), name, path, seed=2), folder, self.measure, self.clock, self.tell
+        )
         proven = prove(name, chosen, stage, self.proving_rounds, share)
         gains = {each.size: each for each in proven if each.holds}
         # Without what hindered NCCL, a way that is as good as things were is kept: NCCL's own choice may not be.
@@ -231,14 +233,13 @@ def finer_of(asked: Asked) -> Asked:
     return replace(asked, step=math.isqrt(asked.step))
 
 
-def between(
-    chosen: Mapping[int, Way | None], times: Mapping[int, Times], ways: Sequence[Way]
-) -> dict[int, Way | None]:
+def between(chosen: Mapping[int, Way | None], times: Mapping[int, Times], ways: Sequence[Way]) -> dict[int, Way | None]:
     """With the sizes half way (geometrically): the neighbours' way that should be faster there; None for things as
     they are."""
     found: dict[int, Way | None] = {}
     sizes = sorted(chosen)
-    variants = {None: 0, **{way: number for number, way in enumerate(ways, start=1)}}
+    variants: dict[Way | None, int] = {None: 0}
+    variants.update({way: number for number, way in enumerate(ways, start=1)})
 
     def about(way: Way | None, size: int, after: int) -> float:
         by = times.get(variants[way], {})
