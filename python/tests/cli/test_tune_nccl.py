@@ -115,7 +115,7 @@ def test_a_table_that_is_none_is_told_before_gpus_are_counted(
         pytest.fail("GPUs were counted")
 
     words = parse("tune", ["nccl", "--verify", str(path), "--runs", str(tmp_path / "runs")])
-    with pytest.raises(UserError, match="t.txt"):
+    with pytest.raises(UserError, match=r"t\.txt"):
         tune_nccl.run(words, count)
     assert "kept in" not in capsys.readouterr().err and not (tmp_path / "runs").exists()
 
