@@ -23,7 +23,7 @@ from busbw.experiment.tune_nccl.rules import (
     read_table,
     table_text,
 )
-from busbw.experiment.tune_nccl.search import Clock, Search, rules_of, sizes_of
+from busbw.experiment.tune_nccl.search import Clock, Search, Stage, rules_of, sizes_of
 from busbw.experiment.tune_nccl.ways import Asked, environment_of, hindering, plan_to_prove, with_product
 from busbw.records import Case, End, Library, Record, Run, Tool, record_lines
 from busbw.runs.destination import RECORD_NAME
@@ -248,6 +248,22 @@ def test_a_search_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     assert nccl.trials == again
 
 
+def test_a_way_leaves_when_it_is_wrong_once_or_crashes_twice(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("busbw-tuner 1\nend 0\n")
+    plan, nccl = plan_to_prove(asked(), "all_reduce", tmp_path / "t", seed=1), MadeUpNccl()
+    stage = Stage(plan, tmp_path, nccl.measure, Clock(1e6), lambda _: None)
+    outcomes = [(0, 1, Outcome.CRASHED), (0, 2, Outcome.WRONG), (0, 3, Outcome.CRASHED), (1, 1, Outcome.CRASHED)]
+    stage.trials = [Trial(number, variant, outcome, 1.0) for number, variant, outcome in outcomes]
+    assert stage.failed() == {1, 2}
+
+
+def test_the_library_that_was_asked_for_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("busbw-tuner 1\nend 0\n")
+    for library, words in (("/nccl.so", ("--library", "/nccl.so")), ("auto", ())):
+        plan = plan_to_prove(replace(asked(), library=library), "all_reduce", tmp_path / "t", seed=1)
+        assert plan.words[-2:] == words or (not words and "--library" not in plan.words)
+
+
 def test_half_of_the_ways_leave_after_each_round(tmp_path: Path) -> None:
     nccl = MadeUpNccl()
     search(nccl, tmp_path).collective("all_reduce")
@@ -287,7 +303,7 @@ def test_a_table_is_read_as_it_is_written(tmp_path: Path) -> None:
     rule = Rule("all_gather", 1, 100, Way("default", 16), (1.02, 1.04))
     replace_text(tmp_path / "t", table_text([Place(FACTS, (rule,))], ["a remark"]))
     assert read_table(tmp_path / "t") == [Place(FACTS, (rule,))]
-    other = Place({**FACTS, "ranks": "8"}, (rule,))
+    other = Place({**FACTS, "ranks": "8"}, (Rule("broadcast", 1, 100, Way("ring/ll")),))
     new = Place(FACTS, (Rule("all_reduce", 1, 2, Way("tree/ll")),))
     both = merged([*read_table(tmp_path / "t"), other], new)
     assert both == [Place(FACTS, (*new.rules, rule)), other]
@@ -316,4 +332,5 @@ def test_facts_and_hash() -> None:
 def test_what_hinders_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert "NCCL_ALGO" in hindering({"NCCL_ALGO": "Tree"})
+    assert "NCCL_NVLS_ENABLE" in hindering({"NCCL_NVLS_ENABLE": "0"})
     assert "NCCL_ALGO" not in hindering({"NCCL_ALGO": ""})
