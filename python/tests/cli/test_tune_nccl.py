@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from busbw.cli import tune_nccl
 from busbw.base.errors import UserError
 from busbw.base.words import parse
+from busbw.cli import tune_nccl
 from busbw.cli.main import main
 from busbw.experiment.tune_nccl.rules import Place, Rule, Way, table_text
 from busbw.experiment.tune_nccl.search import Proven
