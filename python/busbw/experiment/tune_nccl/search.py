@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -245,7 +246,7 @@ def between(chosen: Mapping[int, Way | None], times: Mapping[int, Times], ways: 
         by = times.get(variants[way], {})
         return median(by[size]) * median(by[after]) if size in by and after in by else math.inf
 
-    for size, after in zip(sizes, sizes[1:], strict=False):
+    for size, after in pairwise(sizes):
         found[size] = chosen[size]
         found[math.isqrt(size * after)] = min((chosen[size], chosen[after]), key=lambda way: about(way, size, after))
     return {**found, sizes[-1]: chosen[sizes[-1]]}
