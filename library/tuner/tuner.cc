@@ -1,36 +1,41 @@
 // Applies a table's rules to the calls of a communicator, where they were measured on what it runs on.
 #include "library/tuner/tuner.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "library/common/descriptor.h"
 #include "library/tuner/facts.h"
 #include "library/tuner/table.h"
 
 namespace busbw::tuner {
 namespace {
 
-// Communicators of many shapes have a sentence each.
-constexpr std::size_t max_sentences = 1024;
+// Communicators of many shapes have a sentence each, and so has each rule.
+constexpr std::size_t max_sentences = 2 * max_rules;
 
 struct Applied {
   Rule rule;
-  bool told = false;
+  bool told = false;  // here; the process may have been told by another communicator
 };
 
 struct Context {
   Logger logger = nullptr;
+  std::string place;  // which table, and for what: another one's rules are told too
   std::array<std::vector<Applied>, functions> rules;
 };
 
@@ -45,14 +50,15 @@ void log(Logger logger, LogLevel level, unsigned long flags, const std::string& 
 }
 
 // Once a process: each of its communicators would say the same.
-void say(Logger logger, LogLevel level, const std::string& sentence) {
+bool is_new(const std::string& sentence) {
   static std::mutex mutex;
   static std::set<std::string> said;
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (said.size() >= max_sentences || !said.insert(sentence).second) return;
-  }
-  log(logger, level, log_init | log_tuning, sentence);
+  const std::lock_guard<std::mutex> lock(mutex);
+  return said.size() < max_sentences && said.insert(sentence).second;
+}
+
+void say(Logger logger, LogLevel level, const std::string& sentence) {
+  if (is_new(sentence)) log(logger, level, log_init | log_tuning, sentence);
 }
 
 std::string table_path() {
@@ -89,12 +95,20 @@ void write_facts(const std::string& path, const Place& here, Logger logger) {
     say(logger, log_warn, path + " of BUSBW_TUNER_FACTS is no regular file; name a new one");
     return;
   }
-  const std::string beside = path + "." + std::to_string(::getpid());
-  std::ofstream file(beside);
-  file << "measured\nnccl " << here.nccl << "\ngpu " << here.gpu << "\ndriver " << here.driver << "\ntopology "
-       << here.topology << "\nranks " << here.ranks << "\nnodes " << here.nodes << "\n";
-  file.close();
-  if (!file || std::rename(beside.c_str(), path.c_str()) != 0) ::unlink(beside.c_str());
+  // Threads, and processes of several nodes with the same number, write at once: each into a file of its own.
+  std::string beside = path + ".XXXXXX";
+  const Descriptor file(::mkostemp(beside.data(), O_CLOEXEC));
+  const std::string text = "measured\nnccl " + here.nccl + "\ngpu " + here.gpu + "\ndriver " + here.driver +
+                           "\ntopology " + here.topology + "\nranks " + std::to_string(here.ranks) + "\nnodes " +
+                           std::to_string(here.nodes) + "\n";
+  if (!file.valid()) {
+    say(logger, log_warn, path + " of BUSBW_TUNER_FACTS cannot be written: " + std::strerror(errno));
+    return;
+  }
+  ::fchmod(file.get(), 0644);
+  const bool written =
+      may_be_so_long(text.size()) && ::write(file.get(), text.data(), text.size()) == ssize_t(text.size());
+  if (!written || std::rename(beside.c_str(), path.c_str()) != 0) ::unlink(beside.c_str());
 }
 
 // Nodes cannot ask each other here. Ranks that decide differently wait for each other for ever, so that several nodes
@@ -146,6 +160,7 @@ ncclResult_t apply(Context& context, const Place& here) {
     say(context.logger, log_info, path + " is not applied: " + why + "; NCCL decides by itself");
     return ncclSuccess;
   }
+  context.place = path + ", " + size_of_job(here) + ": ";
   for (const Rule& rule : found->rules) context.rules[std::size_t(rule.function)].push_back({rule});
   say(context.logger, log_info,
       path + ": " + std::to_string(found->rules.size()) + (found->rules.size() == 1 ? " rule is" : " rules are") +
@@ -162,8 +177,10 @@ Applied* rule_for(void* context, Function function, std::size_t bytes) {
 }
 
 void tell(Context& context, Applied& applied, bool possible) {
-  if (applied.told) return;
-  applied.told = true;
+  // Threads may ask for one communicator at once.
+  const std::atomic_ref<bool> told(applied.told);
+  if (told.load(std::memory_order_relaxed)) return;
+  told.store(true, std::memory_order_relaxed);
   const Rule& rule = applied.rule;
   std::string sentence = std::string(name_of(rule.function)) + " of " + std::to_string(rule.from) + " to " +
                          std::to_string(rule.to) + " bytes: ";
@@ -173,7 +190,7 @@ void tell(Context& context, Applied& applied, bool possible) {
     sentence += name_of(rule.algorithm, rule.protocol);
     if (rule.channels) sentence += ", " + std::to_string(rule.channels) + " channels";
   }
-  log(context.logger, log_info, log_tuning, sentence);
+  if (is_new(context.place + sentence)) log(context.logger, log_info, log_tuning, sentence);
 }
 
 }  // namespace

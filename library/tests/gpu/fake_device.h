@@ -24,6 +24,7 @@
 #include "library/common/failure.h"
 #include "library/common/process.h"
 #include "library/gpu/cuda/device.h"
+#include "library/tests/gpu/fake_graphs.h"
 
 namespace busbw::gpu::test {
 
@@ -44,7 +45,7 @@ inline int& capture_mode_here() {
   return mode;
 }
 
-class FakeDevice : public Device {
+class FakeDevice : public FakeGraphs {
  public:
   explicit FakeDevice(int ordinal) {
     facts_.name = "Test H200";
@@ -247,30 +248,7 @@ class FakeDevice : public Device {
     return found == captures.end() ? 0 : found->second;
   }
 
-  // A graph is a list of what copies, adds and words were asked for.
-  bool can_keep_graphs() const override { return keeps_graphs; }
-  std::uint64_t allocation_of(const void*) override { return allocation_number; }
-  DeviceGraph record_graph(DeviceStream on, const std::function<void()>& work) override {
-    note(text("record graph s%zu", number(on)));
-    if (refuse_graphs) throw Failure(ncclUnhandledCudaError, "the test GPU records no graph");
-    std::vector<std::function<void()>> graph;
-    set_capture(on, recorded_capture);
-    recording() = &graph;
-    work();
-    recording() = nullptr;
-    set_capture(on, 0);
-    const std::lock_guard lock(guard_);
-    graphs_.push_back(std::move(graph));
-    return reinterpret_cast<DeviceGraph>(graphs_.size());
-  }
-  void launch(DeviceGraph graph, DeviceStream on) override {
-    note(text("launch graph %zu s%zu", number(graph), number(on)));
-    for (const auto& step : graphs_[number(graph) - 1]) step();
-  }
-  void destroy(DeviceGraph graph) noexcept override {
-    if (graph) note(text("destroy graph %zu", number(graph)));
-  }
-
+  using FakeGraphs::launch, FakeGraphs::destroy;
   bool has(int kind, ncclDataType_t) const override { return kind >= 0; }
   void launch(int kind, ncclDataType_t type, int channels, int threads, const KernelArguments& arguments,
               DeviceStream on) override {
@@ -298,10 +276,8 @@ class FakeDevice : public Device {
   }
   bool can_order_by_words() const override { return can_order; }
   void order_by_words(const WordStep* steps, std::size_t count, DeviceStream on) override {
-    if (recording()) {
-      const std::vector<WordStep> kept(steps, steps + count);
-      return recording()->push_back([this, kept, on] { order_by_words(kept.data(), kept.size(), on); });
-    }
+    const std::vector<WordStep> copied(steps, steps + count);
+    if (take([=, this] { order_by_words(copied.data(), count, on); })) return;
     for (std::size_t i = 0; i < count; ++i) {
       if (steps[i].waits) note(text("await s%zu", number(on)));
       const std::atomic_ref word(*steps[i].word);
@@ -316,7 +292,7 @@ class FakeDevice : public Device {
     if (norm_kernel) norm_kernel(way, arguments);
   }
   void add(ncclDataType_t type, const AddArguments& arguments, DeviceStream on) override {
-    if (recording()) return recording()->push_back([=, this] { add(type, arguments, on); });
+    if (take([=, this] { add(type, arguments, on); })) return;
     note(text("add s%zu", number(on)));
   }
   void call(DeviceStream on, void (*function)(void*), void* data) override {
@@ -327,7 +303,7 @@ class FakeDevice : public Device {
     for (const auto& one : std::exchange(held_, {})) one();
   }
   void copy(void* to, const void* from, std::size_t bytes, DeviceStream on) override {
-    if (recording()) return recording()->push_back([=, this] { copy(to, from, bytes, on); });
+    if (take([=, this] { copy(to, from, bytes, on); })) return;
     note(text("copy %zu s%zu", bytes, number(on)));
     std::memcpy(to, from, bytes);
   }
@@ -336,7 +312,7 @@ class FakeDevice : public Device {
     const std::lock_guard lock(guard_);
     return std::exchange(notes_, {});
   }
-  void note(const std::string& what) {
+  void note(const std::string& what) override {
     const std::lock_guard lock(guard_);
     notes_.push_back(what);
   }
@@ -377,8 +353,6 @@ class FakeDevice : public Device {
   std::vector<DeviceEvent> retired;
   std::atomic<bool> refuse_memory{false}, refuse_peers{false}, refuse_launch{false}, events_done{true};
   std::atomic<bool> can_order{true}, can_norm{true};
-  std::atomic<bool> keeps_graphs{true}, refuse_graphs{false};
-  std::atomic<std::uint64_t> allocation_number{1};  // of all memory
   std::function<void(NormWay, const NormArguments&)> norm_kernel;
   std::atomic<bool> ranges_by_descriptor{false}, refuse_windows{false}, refuse_shares{false};
   std::map<DeviceStream, std::uint64_t> captures;
@@ -397,15 +371,6 @@ class FakeDevice : public Device {
     int file;
     std::size_t bytes;
   };
-  static constexpr std::uint64_t recorded_capture = 1000000;
-  static std::vector<std::function<void()>>*& recording() {
-    static thread_local std::vector<std::function<void()>>* graph = nullptr;
-    return graph;
-  }
-  void set_capture(DeviceStream on, std::uint64_t capture) {
-    const std::lock_guard lock(guard_);
-    capture == 0 ? void(captures.erase(on)) : void(captures[on] = capture);
-  }
   template <class Pointer>
   static std::size_t number(Pointer pointer) {
     return reinterpret_cast<std::size_t>(pointer);
@@ -418,7 +383,6 @@ class FakeDevice : public Device {
   std::list<std::vector<unsigned char>> host_;
   std::vector<std::string> notes_;
   std::vector<std::function<void()>> held_;
-  std::vector<std::vector<std::function<void()>>> graphs_;
   std::atomic<std::uintptr_t> last_event_{0};
   std::atomic<std::uintptr_t> last_stream_{1000};
 };

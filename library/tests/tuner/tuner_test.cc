@@ -21,11 +21,15 @@ TEST_P(Tuner, AppliesItsRulesAndSaysSoOnce) {
   EXPECT_EQ(host.ask(Function(8), 1000), own_choice);
   EXPECT_EQ(host.ask(Function(-3), 1000), own_choice);
   host.end();
+  // Another communicator is told nothing again, neither of the table nor of a rule.
   ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  EXPECT_EQ(host.ask(func_all_reduce, 65537), (Taken{algo_ring, proto_ll128, 8}));
   host.end();
   EXPECT_TRUE(says("INFO TUNER/busbw: " + path() + ": 4 rules are applied to 4 ranks on 1 node\n"));
   EXPECT_EQ(said().find("are applied"), said().rfind("are applied"));
-  EXPECT_TRUE(says("all_reduce of 65537 to 1048576 bytes: ring/ll128, 8 channels"));
+  const std::string rule = "all_reduce of 65537 to 1048576 bytes: ring/ll128, 8 channels";
+  EXPECT_TRUE(says(rule));
+  EXPECT_EQ(said().find(rule), said().rfind(rule));
 }
 
 TEST_P(Tuner, LeavesToNcclWhatNcclCannotDo) {
@@ -176,6 +180,30 @@ TEST_P(Tuner, WritesWhatItRunsOn) {
   std::stringstream text;
   text << std::ifstream(out).rdbuf();
   EXPECT_EQ(text.str(), place());
+}
+
+TEST_P(Tuner, WritesItsFactsThroughANameOfItsOwn) {
+  // Another thread, or a process with this number on another node, is about to write.
+  const std::string out = folder_ / "facts.txt", other = out + "." + std::to_string(getpid());
+  std::filesystem::create_directory(other);
+  setenv("BUSBW_TUNER_FACTS", out.c_str(), 1);
+  write(table());
+  Host host(GetParam());
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  host.end();
+  EXPECT_TRUE(std::filesystem::is_regular_file(out));
+  std::filesystem::remove(other);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);  // the facts and the table
+}
+
+TEST_P(Tuner, SaysThatFactsCannotBeWritten) {
+  const std::string out = folder_ / ("none" + std::to_string(GetParam())) / "facts.txt";
+  setenv("BUSBW_TUNER_FACTS", out.c_str(), 1);
+  write(table());
+  Host host(GetParam());
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  host.end();
+  EXPECT_TRUE(says(out + " of BUSBW_TUNER_FACTS cannot be written: No such file")) << said();
 }
 
 TEST_P(Tuner, PutsItsFactsInThePlaceOfNoDevice) {

@@ -45,18 +45,19 @@ def run(args: Args) -> int:
     """Plan, measure, report."""
     from busbw.base.progress import progress
     from busbw.base.text import wants_colour
+    from busbw.experiment.beside import require_product, with_amounts
     from busbw.experiment.loop import Experiment, Stop
     from busbw.experiment.plan import save
     from busbw.experiment.text import result_json, result_text
 
     plan = _plan(args)
+    if args.beside:
+        require_product(args.beside)
     if args.dry_run:
         print("\n".join(_dry(plan)))
         return 0
     folder = args.resume or new_folder(args.runs)
     if args.beside and not args.resume:
-        from busbw.experiment.beside import with_amounts
-
         plan = with_amounts(plan, args.beside, folder)
     save(plan, folder)
     print(f"busbw: {len(plan.variants)} variants; the experiment is kept in {folder}", file=sys.stderr)

@@ -39,7 +39,7 @@ def run(args: Args) -> int:
     """Measure in turns, and say what each size costs."""
     from busbw.base.progress import progress
     from busbw.cli.experiment import from_words, new_folder
-    from busbw.experiment.beside import with_amounts
+    from busbw.experiment.beside import require_product, with_amounts
     from busbw.experiment.loop import Experiment, Stop
     from busbw.experiment.plan import Limits, check, save
 
@@ -47,6 +47,7 @@ def run(args: Args) -> int:
         raise UsageError(f"--plot {args.plot}: the name ends in .html, .svg or .png")
     if args.plot is not None and not args.plot.absolute().parent.is_dir():
         raise UsageError(f"--plot {args.plot}: there is no folder {args.plot.parent}")
+    require_product(args.beside)
     limits = Limits(seconds=args.budget or 600.0, rounds=args.rounds, min_rounds=min(ROUNDS, args.rounds))
     plan = check(replace(from_words(args, list(args.rest)), limits=limits, alone=True))
     folder = new_folder(args.runs, "overlap")

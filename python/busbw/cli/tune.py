@@ -43,6 +43,9 @@ examples:
 """
 
 
+ROUNDS = 12
+
+
 def run(args: Args) -> int:
     """Plan, measure, choose, save."""
     if args.collective[:1] == ["nccl"]:
@@ -58,16 +61,16 @@ def run(args: Args) -> int:
     from busbw.experiment.tune.text import plan_text
     from busbw.runs.destination import new_run_id, runs_directory
 
-    asked = _asked(args)
+    asked, rounds = _asked(args), args.rounds or ROUNDS
     output = args.output or Path(os.environ.get("BUSBW_TABLE") or default_path())
     if args.dry_run:
-        print(plan_text(asked, args.rounds, args.budget) + f"The table would be saved in {output}.")
+        print(plan_text(asked, rounds, args.budget) + f"The table would be saved in {output}.")
         return 0
     old = read_table(output)  # a file that is something else is refused before anything is measured
     folder = runs_directory(args.runs) / f"tune-{new_run_id()}"
     print(f"busbw: the records are kept in {folder}", file=sys.stderr)
     with progress(f"tuning {', '.join(asked.collectives)}, at most {args.budget:g} s") as tell:
-        tuning = Tuning(asked, folder, args.rounds, args.budget, tell=tell)
+        tuning = Tuning(asked, folder, rounds, args.budget, tell=tell)
         ended = tuning.run()
     return conclude(tuning, old, output, ended)
 

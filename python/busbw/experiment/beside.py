@@ -33,10 +33,7 @@ def words_beside(plan: Plan, what: str, folder: Path) -> tuple[str, ...]:
     """What the engine is told for that; a folder that has the trial already keeps its amounts."""
     if plan.words[0] in {TORCH, REPLAY}:
         raise UsageError("--beside computes beside the engine's calls; torch-bench and a replay have no product of its")
-    sides = re.findall("[0-9]+", what)
-    if not _PRODUCT.fullmatch(what) or any(int(side.lstrip("0")[:6] or 0) > MOST_SIDE for side in sides):
-        shape = f"product:ROWSxCOLUMNSxINNER with sides from 1 to {MOST_SIDE}"
-        raise UsageError(f"--beside takes product, or {shape}, not '{what[:60]}'")
+    require_product(what)
     words = ("--beside", what, *REPETITIONS)
     asis = Factor("value", (Level("as it is"),))
     finding = replace(plan, factors=(asis,), words=(*plan.words, *words), alone=True)
@@ -51,6 +48,14 @@ def words_beside(plan: Plan, what: str, folder: Path) -> tuple[str, ...]:
             "this engine measured nothing beside the calls; it is older than --beside, or no size was measured"
         )
     return (*words, "--beside-amounts", found)
+
+
+def require_product(what: str) -> None:
+    """UsageError for what the engine multiplies nothing for."""
+    sides = re.findall("[0-9]+", what)
+    if not _PRODUCT.fullmatch(what) or any(int(side.lstrip("0")[:6] or 0) > MOST_SIDE for side in sides):
+        shape = f"product:ROWSxCOLUMNSxINNER with sides from 1 to {MOST_SIDE}"
+        raise UsageError(f"--beside takes product, or {shape}, not '{what[:60]}'")
 
 
 def _kept(path: Path, what: str) -> str:

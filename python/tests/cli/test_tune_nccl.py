@@ -8,9 +8,11 @@ from typing import cast
 
 import pytest
 
+from busbw.base.errors import UserError
+from busbw.base.words import parse
 from busbw.cli import tune_nccl
 from busbw.cli.main import main
-from busbw.experiment.tune_nccl.rules import Rule, Way
+from busbw.experiment.tune_nccl.rules import Place, Rule, Way, table_text
 from busbw.experiment.tune_nccl.search import Proven
 
 
@@ -75,3 +77,64 @@ def test_a_foreign_file_is_not_overwritten(tmp_path: Path, capsys: pytest.Captur
     assert main([*words, "--runs", str(tmp_path / "runs")]) == 1
     assert "is no table for NCCL's tuner" in capsys.readouterr().err
     assert (tmp_path / "mine.txt").read_text() == "my notes\n"
+
+
+def kept(tmp_path: Path, *places: Place) -> Path:
+    path = tmp_path / "table.txt"
+    path.write_text(table_text(places))
+    return path
+
+
+def at(ranks: int, nodes: int = 1) -> Place:
+    facts = {"nccl": "2.28.9", "gpu": "X", "driver": "1", "topology": "0" * 16, "ranks": str(ranks)}
+    return Place({**facts, "nodes": str(nodes)}, (Rule("all_reduce", 0, 9, Way("tree/ll")),))
+
+
+def test_a_table_says_with_how_many_ranks_it_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def says(*places: Place) -> str:
+        code = main(["tune", "nccl", "--verify", str(kept(tmp_path, *places)), "--dry-run"])
+        out, err = capsys.readouterr()
+        assert (code == 0) == bool(out)
+        return out or err
+
+    assert says(at(3), at(16, 2)).startswith("3 ranks")
+    assert "has rules for 3 and 4 ranks; say with --ranks" in says(at(3), at(4))
+    assert "several nodes alone; say with --launch" in says(at(16, 2))
+    assert "has no rule" in says()
+
+
+@pytest.mark.parametrize("text", [None, "busbw-tuner 1\nend 1\n", table_text([at(4)])[:-9]])
+def test_a_table_that_is_none_is_told_before_gpus_are_counted(
+    text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.txt"
+    if text is not None:
+        path.write_text(text)
+
+    def count() -> int:
+        pytest.fail("GPUs were counted")
+
+    words = parse("tune", ["nccl", "--verify", str(path), "--runs", str(tmp_path / "runs")])
+    with pytest.raises(UserError, match=r"t\.txt"):
+        tune_nccl.run(words, count)
+    assert "kept in" not in capsys.readouterr().err and not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("verb", [["tune", "nccl", "--ranks", "2"], ["overlap"], ["experiment", "--vary", "A=1,2"]])
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_product_that_is_none_is_told_before_anything_is_kept(
+    verb: list[str], more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rest = ["--", "all_reduce"] if verb[0] != "tune" else []
+    words = [*verb, "--beside", "product:0x1x1", "--runs", str(tmp_path / "runs"), *more, *rest]
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert "--beside takes product" in said.err and "kept in" not in said.err + said.out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_foreign_output_is_told_before_anything_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.txt").write_text("my notes\n")
+    words = ["tune", "nccl", "--ranks", "2", "--output", str(tmp_path / "mine.txt"), "--runs", str(tmp_path / "runs")]
+    assert main(words) == 1
+    assert "kept in" not in capsys.readouterr().err and not (tmp_path / "runs").exists()

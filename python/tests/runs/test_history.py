@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -205,3 +206,19 @@ def test_a_push_of_otlp_without_the_exporter_is_a_sentence(
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
     assert main(["history", "--runs", str(slower), "--push-otlp", "http://127.0.0.1:1"]) == 2
     assert "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http" in capsys.readouterr().err
+
+
+def test_the_documented_example_is_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(42):
+        late = number >= 28
+        day = datetime(2026, 1, 3, 4, tzinfo=timezone.utc) + timedelta(days=number + 11 * late)
+        name, time_us = f"{day:%Y%m%dT%H%M}-gpu7", 4310.77 if late else 3914.2
+        time_us *= 1 + 0.002 * (number * 7 % 5 - 2) * (0 < number < 41)
+        library = Library("NCCL", version="2.28.9" if late else "2.27.3")
+        run = Run(name, day.isoformat(), Tool("busbw", "1"), library, machine="ndv5")
+        case = Case(name, 0, "all_reduce", 1 << 30, "out_of_place", "measured", time_us, type="float", ranks=8)
+        store.add(Record(run, (case,), End(name, "completed", 1)), tmp_path)
+    assert main(["history", "--runs", str(tmp_path)]) == 1
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "history.md").read_text()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and "\n".join(f"    {line}" for line in lines) in page

@@ -263,21 +263,16 @@ TEST(Choices, TakeStagedCopiesForTheGradientsOfDdp) {
 TEST(Choices, TakeStagedCopiesForWhatFsdpGathersAndScatters) {
   const Choices beside = Choices::from_settings("", "", h200, Preference::overlap);
   for (const Collective collective : {Collective::all_gather, Collective::reduce_scatter}) {
-    for (const int ranks : {2, 4}) {
-      Request request{collective, ncclInt8, ncclSum, 100 * MiB / std::uint64_t(ranks), ranks};
-      EXPECT_TRUE(beside.asks_for_gradients(request));
-      EXPECT_EQ(chosen(beside, request), "nccl") << "a program may wait for it";
+    const auto known = [&](std::uint64_t bytes, int ranks) {
+      Request request{collective, ncclInt8, ncclSum, bytes / std::uint64_t(ranks), ranks};
+      EXPECT_EQ(chosen(beside, request), ranks == 2 && bytes < 20 * MiB ? "direct/sentinel" : "nccl");
       request.gradients = true;
-      EXPECT_EQ(chosen(beside, request), "staged/copy");
-      request.count = 2048 * MiB / std::uint64_t(ranks);
-      EXPECT_EQ(chosen(beside, request), "nccl");
-    }
-    Request request{collective, ncclInt8, ncclSum, 4 * MiB, 4};
-    request.gradients = true;
-    EXPECT_EQ(chosen(beside, request), "nccl");
-    request = {collective, ncclInt8, ncclSum, 12 * MiB, 8};
-    request.gradients = true;
-    EXPECT_EQ(chosen(beside, request), "nccl") << "nobody has measured it";
+      EXPECT_EQ(beside.asks_for_gradients(request), chosen(beside, request) == "staged/copy");
+      return chosen(beside, request);
+    };
+    for (const int ranks : {2, 4, 8}) EXPECT_EQ(known(100 * MiB, ranks), ranks < 8 ? "staged/copy" : "nccl");
+    for (const int ranks : {2, 4}) EXPECT_EQ(known(2048 * MiB, ranks), "nccl");
+    EXPECT_EQ(known(16 * MiB, 4), "nccl");
   }
   Request in_a_window{Collective::all_gather, ncclInt8, ncclSum, 25 * MiB, 4, true};
   in_a_window.gradients = true;

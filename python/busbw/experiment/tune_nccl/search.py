@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -101,29 +102,34 @@ class Stage:
         return {variant for variant, count in bad.items() if count >= 2}
 
     def times(self) -> dict[int, Times]:
-        """Microseconds out of place by variant and size, one a round."""
+        """Microseconds by variant and size, one a round."""
         found: dict[int, Times] = {}
         for trial in self.trials:
             for size, value in times_of(trial).items():
                 found.setdefault(trial.variant, {}).setdefault(size, []).append(value)
         return {variant: by for variant, by in found.items() if variant not in self.failed()}
 
-    def pairs(self) -> dict[int, list[float]]:
-        """Logarithms of how often variant 1 is as fast as variant 0, by size: one a round that has both."""
-        rounds: dict[int, dict[int, Mapping[int, float]]] = {}
+    def pairs(self) -> dict[int, dict[str, list[float]]]:
+        """Logarithms of how often variant 1 is as fast as variant 0, by size and placement: one a round with both."""
+        rounds: dict[int, dict[int, Trial]] = {}
         for trial in self.trials:
             if trial.outcome is Outcome.MEASURED:
-                rounds.setdefault(trial.round, {})[trial.variant] = times_of(trial)
-        logs: dict[int, list[float]] = {}
+                rounds.setdefault(trial.round, {})[trial.variant] = trial
+        logs: dict[int, dict[str, list[float]]] = {}
         for both in rounds.values():
-            for size in both.get(0, {}).keys() & both.get(1, {}).keys():
-                logs.setdefault(size, []).append(math.log(both[0][size] / both[1][size]))
+            before, after = (both[each].times_us if each in both else {} for each in (0, 1))
+            for point in before.keys() & after.keys():
+                by = logs.setdefault(point.bytes, {})
+                by.setdefault(point.placement, []).append(math.log(before[point] / after[point]))
         return logs
 
 
 def times_of(trial: Trial) -> dict[int, float]:
-    """The times of a trial out of place, by size."""
-    return {point.bytes: value for point, value in trial.times_us.items() if point.placement != "in_place"}
+    """The times of a trial by size: of both placements the longer, since a tuner is not told which one a call has."""
+    found: dict[int, float] = {}
+    for point, value in trial.times_us.items():
+        found[point.bytes] = max(value, found.get(point.bytes, 0.0))
+    return found
 
 
 @dataclass(frozen=True)
@@ -133,11 +139,21 @@ class Proven:
     size: int
     way: Way
     judgement: Judgement
+    hurts: bool = False
+    """Whether one placement is slower for it, by medians."""
 
     @property
     def holds(self) -> bool:
-        """Whether its interval excludes zero gain."""
-        return self.judgement.interval is not None and self.judgement.interval.low > SMALLEST_GAIN
+        """Whether its interval excludes zero gain, and no placement pays for it."""
+        interval = self.judgement.interval
+        return not self.hurts and interval is not None and interval.low > SMALLEST_GAIN
+
+
+def _proven(size: int, way: Way, logs: Mapping[str, Sequence[float]], alpha: float) -> Proven:
+    """What counts is the mean of the placements of a round."""
+    means = [math.fsum(each) / len(each) for each in zip(*logs.values(), strict=False)]
+    hurts = any(median(each) < -math.log(ALIKE) for each in logs.values())
+    return Proven(size, way, of_rounds(means, alpha=alpha), hurts)
 
 
 @dataclass
@@ -167,7 +183,7 @@ class Search:
         chosen = choose(*finer, loosened=bool(self.asked.loosened))
         if not any(chosen.values()):
             return [], []
-        return self._prove(name, chosen, end)
+        return self._prove(name, between(chosen, *finer), end)
 
     def _halve(
         self, name: str, stage: str, ways: Sequence[Way], rounds: int, share: float
@@ -193,11 +209,14 @@ class Search:
         folder = self.folder / name / "proof"
         path = folder / "table.txt"
         replace_text(path, table_text([Place(self.facts, tuple(rules))]))
-        stage = Stage(plan_to_prove(self.asked, name, path, seed=2), folder, self.measure, self.clock, self.tell)
+        stage = Stage(
+            plan_to_prove(finer_of(self.asked), name, path, seed=2), folder, self.measure, self.clock, self.tell
+        )
         proven = prove(name, chosen, stage, self.proving_rounds, share)
         gains = {each.size: each for each in proven if each.holds}
         # Without what hindered NCCL, a way that is as good as things were is kept: NCCL's own choice may not be.
-        as_good = {each.size for each in proven if self.asked.loosened and each.judgement.verdict is not Verdict.SLOWER}
+        loosened = bool(self.asked.loosened)
+        as_good = {e.size for e in proven if loosened and e.judgement.verdict is not Verdict.SLOWER and not e.hurts}
         kept = {size: way if size in gains or (gains and size in as_good) else None for size, way in chosen.items()}
         return rules_of(name, kept, {size: _ends(each.judgement) for size, each in gains.items()}), proven
 
@@ -210,6 +229,29 @@ def sizes_of(asked: Asked) -> list[int]:
     return sizes
 
 
+def finer_of(asked: Asked) -> Asked:
+    """The same with a size between each two, which is where rules meet: a table is proven there too."""
+    return replace(asked, step=math.isqrt(asked.step))
+
+
+def between(chosen: Mapping[int, Way | None], times: Mapping[int, Times], ways: Sequence[Way]) -> dict[int, Way | None]:
+    """With the sizes half way (geometrically): the neighbours' way that should be faster there; None for things as
+    they are."""
+    found: dict[int, Way | None] = {}
+    sizes = sorted(chosen)
+    variants: dict[Way | None, int] = {None: 0}
+    variants.update({way: number for number, way in enumerate(ways, start=1)})
+
+    def about(way: Way | None, size: int, after: int) -> float:
+        by = times.get(variants[way], {})
+        return median(by[size]) * median(by[after]) if size in by and after in by else math.inf
+
+    for size, after in pairwise(sizes):
+        found[size] = chosen[size]
+        found[math.isqrt(size * after)] = min((chosen[size], chosen[after]), key=lambda way: about(way, size, after))
+    return {**found, sizes[-1]: chosen[sizes[-1]]}
+
+
 def prove(name: str, chosen: Mapping[int, Way | None], stage: Stage, rounds: int, share: float) -> list[Proven]:
     """The whole table beside things as they are, in fresh rounds, until every size is sure or the rounds are done."""
     sizes = [size for size, way in chosen.items() if way is not None]
@@ -220,7 +262,7 @@ def prove(name: str, chosen: Mapping[int, Way | None], stage: Stage, rounds: int
         logs = stage.pairs()
         # The chance of one false claim in the whole table.
         alpha = ALPHA / max(1, len(sizes))
-        found = [Proven(size, chosen[size] or Way(), of_rounds(logs.get(size, []), alpha=alpha)) for size in sizes]
+        found = [_proven(size, chosen[size] or Way(), logs.get(size, {}), alpha) for size in sizes]
         stage.tell(f"{name}: {sum(each.holds for each in found)} of {len(found)} sizes are sure to gain")
         if number >= 2 and all(each.holds or each.judgement.verdict in _OVER for each in found):
             break
@@ -288,9 +330,10 @@ def choose(times: Mapping[int, Times], ways: Sequence[Way], *, loosened: bool = 
 def rules_of(
     name: str, chosen: Mapping[int, Way | None], gains: Mapping[int, tuple[float, float]] | None = None
 ) -> list[Rule]:
-    """Neighbouring sizes with one way become a rule, which ends half way (geometrically) to the next size.
+    """Neighbouring sizes with one way become a rule, which ends half way (geometrically) to the next rule.
 
-    Below the smallest and above the largest measured size nothing is ruled. NCCL's own choice needs no rule.
+    Next to a size without a rule it ends at the last size that was measured: nobody knows what pays between them.
+    NCCL's own choice needs no rule.
     """
     sizes = sorted(chosen)
     rules: list[Rule] = []
@@ -298,14 +341,15 @@ def rules_of(
         way = chosen[size]
         if way is None or way.is_own:
             continue
-        first = size if index == 0 else math.isqrt(sizes[index - 1] * size) + 1
-        last = size if index == len(sizes) - 1 else math.isqrt(size * sizes[index + 1])
+        before, after = (chosen.get(sizes[at]) if 0 <= at < len(sizes) else None for at in (index - 1, index + 1))
+        first = math.isqrt(sizes[index - 1] * size) + 1 if before and not before.is_own else size
+        last = math.isqrt(size * sizes[index + 1]) if after and not after.is_own else size
         gain = (gains or {}).get(size)
         if rules and rules[-1].way == way and rules[-1].last == first - 1:
-            before = rules.pop()
-            joined = [each for each in (before.gain, gain) if each]
+            joins = rules.pop()
+            joined = [each for each in (joins.gain, gain) if each]
             gain = (min(low for low, _ in joined), max(high for _, high in joined)) if joined else None
-            first = before.first
+            first = joins.first
         rules.append(Rule(name, first, last, way, gain))
     return rules
 

@@ -344,7 +344,7 @@ def long_calls_again_and_again() -> Result:
         expected = torch.arange(count, device=device()).remainder_(251)
         for other in range(ranks):
             assert torch.equal(every[other * count :][:count], expected.add(1000 * other + step).float())
-        # Each rank has its own block of what all have alike, `ranks` times; the sum of these blocks is the same for all.
+        # A rank's own block, which all have alike, comes `ranks` times; then the blocks of all ranks are added.
         total = expected.mul(ranks).add(sum(1000 * other + step for other in range(ranks))).mul(ranks)
         assert torch.equal(summed, total.float())
         results.append(summed[:100].clone())

@@ -1,0 +1,68 @@
+// Graphs of the GPU for tests: lists of what copies, adds and words were asked for, done anew at each launch.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "library/common/failure.h"
+#include "library/gpu/cuda/device.h"
+
+namespace busbw::gpu::test {
+
+class FakeGraphs : public Device {
+ public:
+  bool can_keep_graphs() const override { return keeps_graphs; }
+  std::uint64_t allocation_of(const void*) override { return allocation_number; }
+  DeviceGraph record_graph(DeviceStream stream, const std::function<void()>& work) override {
+    note(text("record graph s%zu", reinterpret_cast<std::size_t>(stream)));
+    if (refuse_graphs) throw Failure(ncclUnhandledCudaError, "the test GPU records no graph");
+    std::vector<Step> steps;
+    recorded() = &steps;
+    work();
+    recorded() = nullptr;
+    const std::lock_guard lock(graphs_guard_);
+    graphs_.push_back(std::move(steps));
+    return reinterpret_cast<DeviceGraph>(graphs_.size());
+  }
+  void launch(DeviceGraph graph, DeviceStream stream) override {
+    const auto number = reinterpret_cast<std::size_t>(graph);
+    note(text("launch graph %zu s%zu", number, reinterpret_cast<std::size_t>(stream)));
+    std::vector<Step> steps;
+    {
+      const std::lock_guard lock(graphs_guard_);
+      steps = graphs_.at(number - 1);
+    }
+    for (const Step& step : steps) step();
+  }
+  void destroy(DeviceGraph graph) noexcept override {
+    if (graph) note(text("destroy graph %zu", reinterpret_cast<std::size_t>(graph)));
+  }
+  using Device::destroy, Device::launch;
+  virtual void note(const std::string& what) = 0;
+
+  std::atomic<bool> keeps_graphs{true}, refuse_graphs{false};
+  std::atomic<std::uint64_t> allocation_number{1};  // of all memory
+
+ protected:
+  using Step = std::function<void()>;
+  // Whether this thread records a graph, which `step` has become part of then.
+  static bool take(const Step& step) {
+    if (!recorded()) return false;
+    recorded()->push_back(step);
+    return true;
+  }
+
+ private:
+  static std::vector<Step>*& recorded() {
+    static thread_local std::vector<Step>* steps = nullptr;
+    return steps;
+  }
+  std::mutex graphs_guard_;
+  std::vector<std::vector<Step>> graphs_;
+};
+
+}  // namespace busbw::gpu::test
