@@ -41,7 +41,7 @@ struct Request {
   int ranks;
   bool window = false;               // the output lies in a window of the communicator, apart from the input
   bool copies_first = false;         // copy engines wherever they can do it (NCCL_CTA_POLICY_ZERO)
-  bool gradients = false;            // the ranks agree that such calls are those of PyTorch's DDP
+  bool gradients = false;            // the ranks agree that such calls are those of PyTorch's DDP or FSDP
   bool in_windows = false;           // input and output lie in windows of the communicator
   Obstacle staged = Obstacle::none;  // what keeps all staged copies from these ranks
 };
