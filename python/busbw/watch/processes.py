@@ -6,8 +6,9 @@ import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 from busbw.watch.containers import begun_at, is_ours
@@ -188,7 +189,19 @@ def state_of(pid: int, start: int) -> str:
         return GONE
     if start and begun != start:
         return GONE
+    if letter == "Z":
+        letter = _of_other_threads(pid)
     return {"T": STOPPED, "t": TRACED, "Z": GONE, "X": GONE}.get(letter, RUNNING)
+
+
+def _of_other_threads(pid: int) -> str:
+    """The state of a process whose first thread has ended: it lives as long as another one does."""
+    found = set()
+    for each in islice(Path(f"/proc/{pid}/task").glob("[0-9]*/stat"), _MAX_THREADS):
+        with suppress(OSError, IndexError):
+            found.add(each.read_bytes().rpartition(b")")[2].split()[0].decode())
+    found -= {"Z", "X"}
+    return found.pop() if len(found) == 1 else "S" if found else "Z"
 
 
 def is_frozen(pid: int) -> bool:

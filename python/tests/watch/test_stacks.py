@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 from made_recordings import Made, Row, write
 
 from busbw.watch import processes, stacks
+from busbw.watch.containers import begun_at
 from busbw.watch.recording import Header, Recording
 
 HANDLER = "signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b'asked\\n')); "
@@ -98,3 +100,30 @@ def test_another_process_with_the_number_of_one_that_is_gone_is_not_that_one() -
     assert processes.state_of(os.getpid(), begun) == processes.RUNNING
     assert processes.state_of(os.getpid(), begun + 1) == processes.GONE
     assert processes.state_of(os.getpid(), 0) == processes.RUNNING, "where its begin is not known"
+
+
+def test_a_process_whose_first_thread_has_ended_lives_as_long_as_another_does() -> None:
+    program = (
+        "import ctypes, sys, threading\n"
+        "threading.Thread(target=sys.stdin.readline).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as job:
+        try:
+            begun = begun_at(job.pid) or 0
+            stat = Path(f"/proc/{job.pid}/stat")
+            end = time.monotonic() + 10
+            while b") Z " not in stat.read_bytes():
+                assert time.monotonic() < end, "its first thread has not ended"
+                time.sleep(0.01)
+            assert processes.state_of(job.pid, begun) == processes.RUNNING
+            job.send_signal(signal.SIGSTOP)
+            while processes.state_of(job.pid, begun) != processes.STOPPED:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            job.send_signal(signal.SIGCONT)
+        finally:
+            job.kill()
+        while b") Z " in stat.read_bytes() and processes.state_of(job.pid, begun) != processes.GONE:
+            assert time.monotonic() < end, "a zombie without threads is gone"
+            time.sleep(0.01)
