@@ -9,10 +9,10 @@
 //
 // A line is a rule for calls of `from` to `to` bytes, both included, in nccl-tests' sizes. What it leaves out holds for
 // any: ranks, type, sizes. `calls=gradients` holds for a communicator whose all-reduces of such sizes come from
-// PyTorch's DDP (gradients.h), and whose other calls from streams of high priority, as FSDP's; `calls=windows` for calls
-// whose buffers lie in symmetric windows. `@CxT` is at most C channels (blocks) of T threads, else both grow with the
-// size. Rules after a `gpu` line hold for GPUs of that name (`gpu any`: of all). The first rule that matches and whose
-// kernel can do the call decides.
+// PyTorch's DDP (gradients.h), and whose other calls from streams of high priority, as FSDP's; `calls=windows` for
+// calls whose buffers lie in symmetric windows. `@CxT` is at most C channels (blocks) of T threads, else both grow with
+// the size. Rules after a `gpu` line hold for GPUs of that name (`gpu any`: of all). The first rule that matches and
+// whose kernel can do the call decides.
 #pragma once
 
 #include <cstdint>
