@@ -30,6 +30,7 @@ from fuzzing_seeds import (
     MATRIX,
     NCCL_TABLE,
     OLD_EXECUTION,
+    PACKED_LOGS,
     PARAM_CALLS,
     PLAN,
     PUBLISHED,
@@ -155,10 +156,10 @@ def _corpus(_: Path) -> list[bytes]:
 
 
 def _logs(folder: Path) -> list[bytes]:
-    said = LOG.splitlines()
     return [
         *_corpus(folder),
-        "".join(json.dumps({"log": f"{line}\n", "stream": "stdout"}) + "\n" for line in said).encode(),
+        *PACKED_LOGS,
+        "".join(json.dumps({"log": f"{line}\n", "stream": "stdout"}) + "\n" for line in LOG.splitlines()).encode(),
     ]
 
 
@@ -305,7 +306,7 @@ ENTRIES = {
     "index": Entry(("runs.index",), _read_index, _indexes),
     "recordings": Entry(("watch.recording", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(lambda path: (_read_recording(path), step_of([Recording(path)]))), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
-    "doctor": Entry(("doctor.inputs", "doctor.mixed", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
+    "doctor": Entry(("doctor.inputs", "doctor.mixed", "doctor.packed", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
     "bundles": Entry(("doctor.bundle",), _read_bundle, _bundles),
     "nccl.conf": Entry(("machine.nccl.conf",), _text(read_conf), _these(CONF)),

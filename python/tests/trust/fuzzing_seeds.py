@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 
 LOG = (
     "h:1:2 [0] NCCL INFO NCCL_DEBUG set by environment to INFO.\nh:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 "
     "busId 1000 - Init COMPLETE\nh:1:2 [0] NCCL INFO Channel 00/08 : 0 1\nh:1:2 [0] NCCL WARN Call to ibv_poll_cq failed\n"
 )
+PACKED_LOGS = [pack(LOG.encode()) for pack in (gzip.compress, bz2.compress, lzma.compress)]
 CONF = "NCCL_ALGO=Ring\n# x\nNCCL_IB_HCA = mlx5\nNCCL_BUFFSIZE=4194304\n"
 MATRIX = (
     "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV12\t0-23\t0\nGPU1\tNV12\t X \t24-47\t1\n"
