@@ -65,6 +65,8 @@ class _Unpacked(io.RawIOBase):
         try:
             data = self._stream.read(len(buffer))
         except EOFError:
+            if self._taken == 0:
+                raise UserError(f"{self._name} cannot be unpacked: it was cut off near its start") from None
             return 0
         except (OSError, ValueError, zlib.error, lzma.LZMAError) as problem:
             raise UserError(f"{self._name} cannot be unpacked: {problem}") from problem

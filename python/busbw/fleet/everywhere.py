@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from busbw.fleet.samples import OF_MEDIAN
 from busbw.fleet.trial import ACROSS, FEWEST_PEERS, INSIDE, MANY_PEERS, Beside, reference
 
 LEAST = 0.01  # less is taken for noise
@@ -55,7 +56,7 @@ def slow_everywhere(every: Sequence[Beside], met: Mapping[str, set[str]]) -> dic
 def _beside_others(mine: Sequence[float], usual: float, scatter: float) -> Everywhere | None:
     level = reference(mine, [], scatter)
     alike = sum(abs(each / level - 1) <= max(NEAR, SURE * scatter) for each in mine)
-    error = max(0.001, scatter * (1.2533 / math.sqrt(len(mine)) if len(mine) >= MANY_PEERS else 0.7))
+    error = max(0.001, scatter * (OF_MEDIAN / math.sqrt(len(mine)) if len(mine) >= MANY_PEERS else 0.7))
     loss = 1 - level / usual
     if alike < ALIKE * len(mine) or loss <= max(LEAST, SURE * error):
         return None

@@ -17,6 +17,7 @@ from busbw.base.errors import UsageError
 from busbw.fleet.judge import EVERYBODY, Verdict
 from busbw.fleet.options import SURE, Options
 from busbw.fleet.results import Results
+from busbw.fleet.samples import OF_MEDIAN
 from busbw.fleet.trial import INSIDE, Key, Outcome, reference
 
 CHANNELS = ("nvlink", "pcie", "nic", "rail")
@@ -69,7 +70,7 @@ def levels(results: Results) -> dict[Class, Level]:
                       for o, m in zip(outcomes, medians, strict=True) if len(o.samples) >= 3]  # fmt: skip
             each = statistics.median(spread) if spread else 0.01
             samples = statistics.median(len(o.samples) for o in outcomes)
-            found[of] = Level(level, max(0.001, 1.2533 * each / math.sqrt(samples)), len(outcomes))
+            found[of] = Level(level, max(0.001, OF_MEDIAN * each / math.sqrt(samples)), len(outcomes))
     return found
 
 

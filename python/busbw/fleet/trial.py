@@ -163,7 +163,7 @@ def _of_reference(peers: int, controls: int, error: float) -> tuple[float, float
     The upper quarter of 2 to 15 normal results lies 0.5 to 1 standard errors above their mean (0.8 on average).
     """
     if controls >= FEWEST_PEERS:
-        return 0.0, 1.2533 * error / math.sqrt(controls)
+        return 0.0, OF_MEDIAN * error / math.sqrt(controls)
     if peers >= MANY_PEERS:
-        return 0.0, 1.2533 * error / math.sqrt(peers)
+        return 0.0, OF_MEDIAN * error / math.sqrt(peers)
     return 0.8 * error, 0.7 * error

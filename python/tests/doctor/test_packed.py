@@ -105,3 +105,12 @@ def test_a_pipe_that_gives_too_much_is_refused(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(UserError, match="save the part that matters"):
         kept([f"/dev/fd/{read}"])
     os.close(read)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_packed_log_of_which_nothing_is_left_is_not_called_empty(
+    pack: Callable[[bytes], bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "log").write_bytes(pack(b"NCCL WARN x\n" * 99)[:20])
+    assert main(["doctor", str(tmp_path / "log")]) == 2
+    assert "cut off near its start" in capsys.readouterr().err

@@ -19,7 +19,7 @@ BOX = "-" * 74
         ([ADDED, "ssh: connect to host n1 port 22: No route to host", BOX, "ORTE was unable to reliably start"],
          "ssh: connect to host n1 port 22: No route to host"),
         (["** WARNING: connection is not using a post-quantum key exchange algorithm.",
-          "** This session may be vulnerable to \"store now, decrypt later\" attacks.",
+          "** The server may need to be upgraded. See https://openssh.com/pq.html",
           "Permission denied (publickey)."],
          "Permission denied (publickey)."),
         ([BOX, "WARNING: There was an error initializing an OpenFabrics device.", BOX, "busbw: rank 1 has no GPU 3"],
