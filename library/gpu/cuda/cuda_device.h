@@ -42,6 +42,8 @@ class CudaDevice : public Device {
   void record(DeviceEvent event, DeviceStream stream) override;
   void wait(DeviceStream stream, DeviceEvent event) override;
   bool done(DeviceEvent event) override;
+  DeviceEvent create_timer() override;
+  double milliseconds(DeviceEvent from, DeviceEvent to) override;
   void retire(DeviceEvent event) noexcept override;
   std::uint64_t identity(DeviceStream stream) override;
   bool is_urgent(DeviceStream stream) override;

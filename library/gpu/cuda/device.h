@@ -114,6 +114,9 @@ class Device {
   virtual void record(DeviceEvent event, DeviceStream stream) = 0;
   virtual void wait(DeviceStream stream, DeviceEvent event) = 0;
   virtual bool done(DeviceEvent event) = 0;
+  // An event that keeps its time, for record() and done(); and what lies between two that are done.
+  virtual DeviceEvent create_timer() = 0;
+  virtual double milliseconds(DeviceEvent from, DeviceEvent to) = 0;
   // For another create_event(). Asks nothing of CUDA, from any thread.
   virtual void retire(DeviceEvent event) noexcept = 0;
   // Tells a stream from every other one, gone ones included, whose handles come again; 0 where the driver does not say.

@@ -32,7 +32,7 @@ enum Attribute : int {
   pci_domain_id = 50,
   compute_capability_major = 75
 };
-enum : unsigned { stream_non_blocking = 1, event_disable_timing = 2 };
+enum : unsigned { stream_non_blocking = 1, event_default = 0, event_disable_timing = 2 };
 enum : unsigned { host_portable = 1, host_device_map = 2 };
 enum : unsigned { ipc_lazy_enable_peer_access = 1 };
 enum FunctionAttribute : int { most_threads = 0 };
@@ -128,6 +128,7 @@ struct Uuid {
   X(event_create, cuEventCreate, (CudaEvent * event, unsigned flags))                                                 \
   X(event_destroy, cuEventDestroy_v2, (CudaEvent event))                                                              \
   X(event_record, cuEventRecord, (CudaEvent event, ncclStream_t stream))                                              \
+  X(event_elapsed, cuEventElapsedTime, (float* milliseconds, CudaEvent from, CudaEvent to))                           \
   X(event_query, cuEventQuery, (CudaEvent event))                                                                     \
   X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int* mode))                                            \
   X(module_load_data, cuModuleLoadData, (CudaModule * module, const void* image))                                     \

@@ -72,6 +72,20 @@ bool CudaDevice::done(DeviceEvent event) {
   return true;
 }
 
+DeviceEvent CudaDevice::create_timer() {
+  const Aside aside(*this);
+  CudaEvent event = nullptr;
+  check(driver_.event_create(&event, cuda::event_default), "cuEventCreate");
+  return event;
+}
+
+double CudaDevice::milliseconds(DeviceEvent from, DeviceEvent to) {
+  const Aside aside(*this);
+  float found = 0;
+  check(driver_.event_elapsed(&found, static_cast<CudaEvent>(from), static_cast<CudaEvent>(to)), "cuEventElapsedTime");
+  return double(found);
+}
+
 std::uint64_t CudaDevice::capture(DeviceStream stream) {
   const Current current(*this);
   cuda::CaptureStatus status = cuda::capture_none;

@@ -25,6 +25,7 @@ constexpr std::size_t page_bytes = 4096;
 struct Ballots::Page {
   std::atomic<std::uint32_t> votes[counts][max_ranks];
   std::atomic<std::uint32_t> results[counts];
+  Trial::Words trial;
 };
 
 std::unique_ptr<Ballots> Ballots::make(int rank, int ranks) {
@@ -34,7 +35,8 @@ std::unique_ptr<Ballots> Ballots::make(int rank, int ranks) {
   if (::ftruncate(page.get(), page_bytes) != 0) page_failure("ftruncate");
   // A page that another process could take away would end this one.
   if (::fcntl(page.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) page_failure("fcntl");
-  return std::unique_ptr<Ballots>(new Ballots(std::move(page), rank, ranks));
+  Page* const at = mapped(page);
+  return std::unique_ptr<Ballots>(new Ballots(std::move(page), at, rank, ranks));
 }
 
 std::unique_ptr<Ballots> Ballots::open(Descriptor page, int rank, int ranks) {
@@ -44,15 +46,18 @@ std::unique_ptr<Ballots> Ballots::open(Descriptor page, int rank, int ranks) {
   if (seals < 0 || !(seals & F_SEAL_SHRINK) || !whole) {
     throw Failure(ncclSystemError, "what came from rank 0 is no memory for votes");
   }
-  return std::unique_ptr<Ballots>(new Ballots(std::move(page), rank, ranks));
+  Page* const at = mapped(page);
+  return std::unique_ptr<Ballots>(new Ballots(std::move(page), at, rank, ranks));
 }
 
-Ballots::Ballots(Descriptor descriptor, int rank, int ranks)
-    : descriptor_(std::move(descriptor)), rank_(rank), ranks_(ranks) {
+Ballots::Ballots(Descriptor descriptor, Page* page, int rank, int ranks)
+    : descriptor_(std::move(descriptor)), page_(page), rank_(rank), ranks_(ranks), trial_(page->trial, rank, ranks) {}
+
+Ballots::Page* Ballots::mapped(const Descriptor& page) {
   static_assert(sizeof(Page) <= page_bytes && std::atomic<std::uint32_t>::is_always_lock_free);
-  void* const at = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
+  void* const at = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, page.get(), 0);
   if (at == MAP_FAILED) page_failure("mmap");
-  page_ = static_cast<Page*>(at);
+  return static_cast<Page*>(at);
 }
 
 Ballots::~Ballots() { ::munmap(page_, page_bytes); }

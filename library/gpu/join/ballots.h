@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "library/common/descriptor.h"
+#include "library/gpu/join/trial.h"
 #include "library/gpu/kernels/layout.h"
 
 namespace busbw::gpu {
@@ -39,11 +40,15 @@ class Ballots {
   // What holds for call number `call`: yes if all ranks voted and none said no; as before where votes are missing.
   bool decided(std::uint64_t call) const;
 
+  // Of what was voted for, in the same page.
+  Trial& trial() { return trial_; }
+
  private:
   enum Word : std::uint32_t { nothing, no, yes };
   struct Page;
 
-  Ballots(Descriptor descriptor, int rank, int ranks);
+  Ballots(Descriptor descriptor, Page* page, int rank, int ranks);
+  static Page* mapped(const Descriptor& page);
   // Of the next count from `call` on; `counts` where there is none.
   static int next_count(std::uint64_t call);
   bool result(int count) const;
@@ -53,6 +58,7 @@ class Ballots {
   int rank_;
   int ranks_;
   std::atomic<int> cast_[counts] = {};
+  Trial trial_;
 };
 
 }  // namespace busbw::gpu

@@ -26,6 +26,9 @@ constexpr seconds patience_with_peers{30};
 
 Communicator::Communicator(CommunicatorParts parts)
     : parts_(std::move(parts)),
+      own_steps_(parts_.ballots
+                     ? std::make_unique<OwnSteps>(device(), *parts_.ballots, parts_.rank, parts_.log != LogLevel::none)
+                     : nullptr),
       order_(parts_.memory->device(), parts_.mixes_graphs),
       staged_graphs_(parts_.memory->device()) {
   fork_ = device()->create_event();
@@ -73,13 +76,14 @@ Choice Communicator::decide_next(const Call& call) const {
         call.collective == Collective::all_reduce ? called_for_gradients() : device()->is_urgent(call.stream);
     parts_.ballots->vote(place.call, overlaps);
   }
+  if (own_steps_) own_steps_->see(place.call, call);
   return decide(call, place);
 }
 
 Choice Communicator::decide(const Call& call, const Share::Place& place) const {
   if (call.root < 0 || call.root >= parts_.ranks) return {.reason = "the root is no rank"};
   Request request = this->request(call);
-  request.gradients = parts_.ballots && parts_.ballots->decided(place.call);
+  request.gradients = own_steps_ && own_steps_->overlap(place.call);
   {
     const std::lock_guard lock(guard_);
     request.window = window_of(call) != nullptr;

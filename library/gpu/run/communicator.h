@@ -18,6 +18,7 @@
 #include "library/gpu/join/window.h"
 #include "library/gpu/run/call.h"
 #include "library/gpu/run/norm.h"
+#include "library/gpu/run/own_steps.h"
 #include "library/gpu/run/staged.h"
 #include "library/gpu/run/staged_graphs.h"
 #include "library/gpu/run/stream_order.h"
@@ -193,6 +194,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void log(const Call& call, const Choice& choice);
 
   CommunicatorParts parts_;
+  const std::unique_ptr<OwnSteps> own_steps_;  // where there are ballots
   KernelArguments constant_;
   std::shared_ptr<WatchStanding> standing_ = std::make_shared<WatchStanding>();
   mutable std::mutex guard_;

@@ -191,7 +191,16 @@ class FakeDevice : public FakeGraphs {
     const std::lock_guard lock(guard_);
     retired.push_back(event);
   }
+  DeviceEvent create_timer() override { return create_event(); }
+  double milliseconds(DeviceEvent from, DeviceEvent to) override {
+    const std::lock_guard lock(guard_);
+    return times.at(to) - times.at(from);
+  }
   void record(DeviceEvent event, DeviceStream on) override {
+    if (clock) {
+      const std::lock_guard lock(guard_);
+      times[event] = clock();
+    }
     note(text("record e%zu s%zu", number(event), number(on)));
   }
   void wait(DeviceStream on, DeviceEvent event) override { note(text("wait s%zu e%zu", number(on), number(event))); }
@@ -361,7 +370,9 @@ class FakeDevice : public FakeGraphs {
   std::vector<Fill> fills;
   std::vector<Launch> launches;
   std::function<void(const Launch&)> kernel;
-  bool hold_calls = false;  // of the host, until run_held_calls()
+  bool hold_calls = false;        // of the host, until run_held_calls()
+  std::function<double()> clock;  // of recorded events, in milliseconds
+  std::map<DeviceEvent, double> times;
 
  private:
   void forbidden_in_captures() noexcept {
