@@ -232,7 +232,9 @@ void watch(const std::vector<Ancestor>& ancestors, int parent) {
     for (const Ancestor& ancestor : ancestors)
       if (has_ended(ancestor.pid, ancestor.start)) cut_off(ended(ancestor));
     if (parent != 0 && getppid() != parent) cut_off(ended({.pid = parent}));
-    poll(waiting.data(), waiting.size(), all_by_descriptor ? -1 : look_every_ms);
+    // It takes no more descriptors than a process may have (ulimit -n), living or not.
+    if (poll(waiting.data(), waiting.size(), all_by_descriptor ? -1 : look_every_ms) < 0 && errno != EINTR)
+      std::this_thread::sleep_for(std::chrono::milliseconds(look_every_ms));
   }
 }
 
