@@ -129,7 +129,13 @@ class Soak:
         """Which launchers are tried: those of this machine."""
         self.configuration = configuration
         there = [each for each in installed(self.engine, configuration) if each.by_default]
-        self.launchers = [each for each in there if not only or each.name in only]
+        for launcher in there:
+            if only and launcher.name not in only:
+                continue
+            if trials.works(launcher, self.folder, self.engine, configuration):
+                self.launchers.append(launcher)
+            else:
+                self.bad.append(f"{launcher.name} does not measure even where nobody kills it")
         print(f"launchers: {', '.join(each.name for each in self.launchers)}", flush=True)
 
     def told(self, *words: str, codes: tuple[int, ...] = (0,)) -> None:
@@ -213,8 +219,12 @@ class Soak:
 
 
 APART = "BUSBW_SOAK_APART"
-# Slurm looks names up only where an address is not 127.0.0.1.
-_SETUP = 'ip link set lo up; ip address add 192.0.2.1/32 dev lo; mount -t tmpfs none /dev/shm && mount -t tmpfs none /tmp && exec "$@"'
+# Slurm looks names up only where an address is not 127.0.0.1, and Open MPI wants it on an interface of its own.
+_NETWORK = (
+    "ip link set lo up; ip link add v0 type veth peer name v1; ip address add 192.0.2.1/24 dev v0; "
+    "ip link set v0 up; ip link set v1 up; "
+)
+_SETUP = f'{_NETWORK}mount -t tmpfs none /dev/shm && mount -t tmpfs none /tmp && exec "$@"'
 
 
 def apart() -> str:
