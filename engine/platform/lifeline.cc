@@ -103,7 +103,8 @@ bool is_adopted() {
 // The launcher of a rank: the wrappers in between carry the launcher's variables too.
 int find_launcher(Ancestry& ancestry) {
   int pid = getppid();
-  // Process 1 of a container may have got the launcher's variables from without (Kubernetes), and starts the rank itself.
+  // Process 1 of a container may have got the launcher's variables from without (Kubernetes), and starts the rank
+  // itself.
   const bool by_first = pid == 1 && (starts_ranks(command_of(1)) || is_rank_of_launcher(1));
   // A launcher that was killed a moment ago is a zombie for as long as its last thread takes to end.
   if ((pid == 1 && !by_first) || is_adopted() || stat_of(pid).state == 'Z')

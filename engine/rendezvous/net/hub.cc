@@ -67,8 +67,8 @@ void Hub::run() {
   flush_all();
 }
 
-// Who is of the job and has only just come learns why it does not start, though process 0 is about to end: it would wait
-// for it, up to its own limit.
+// Who is of the job and has only just come learns why it does not start, though process 0 is about to end: it would
+// wait for it, up to its own limit.
 void Hub::tell_the_line() {
   spare_.close();
   const auto deadline = Clock::now() + farewell_limit;
@@ -119,8 +119,8 @@ void Hub::accept_newcomers() {
   }
 }
 
-// Who has stood at the door for a while is a stranger and gives way. Where nobody does, nobody else of the job can come:
-// that is said soon, and not at the end of the wait for them.
+// Who has stood at the door for a while is a stranger and gives way. Where nobody does, nobody else of the job can
+// come: that is said soon, and not at the end of the wait for them.
 void Hub::make_room(int error) {
   const auto now = Clock::now();
   if (!short_since_) short_since_ = now;
@@ -130,8 +130,8 @@ void Hub::make_room(int error) {
   } else if (now - *short_since_ > shortage_limit) {
     fail({.process = 0,
           .code = ExitCode::internal,
-          .sentence = format("Process 0 can take no connection of a further process, %d of %d have come: %s%s", joined(),
-                             options_.processes, std::strerror(error), shortage_advice(error).c_str())});
+          .sentence = format("Process 0 can take no connection of a further process, %d of %d have come: %s%s",
+                             joined(), options_.processes, std::strerror(error), shortage_advice(error).c_str())});
   }
   std::this_thread::sleep_for(shortage_pause);  // the caller waits in line, and would be seen again at once
 }

@@ -64,9 +64,7 @@ class Hub {
   void tell_the_line();
   void poll_once();
   void accept_newcomers();
-  static bool is_pending(const Guest& guest) {
-    return guest.state != State::member && !guest.dropped && !guest.own;
-  }
+  static bool is_pending(const Guest& guest) { return guest.state != State::member && !guest.dropped && !guest.own; }
   void make_room(int error);
   void drop_oldest();
   void serve(Guest& guest);

@@ -23,8 +23,8 @@ namespace {
 
 [[noreturn]] void socket_failed(const char* what) {
   const int error = errno;
-  throw Error(ExitCode::internal, format("The rendezvous could not %s: %s%s", what, std::strerror(error),
-                                         shortage_advice(error).c_str()));
+  throw Error(ExitCode::internal,
+              format("The rendezvous could not %s: %s%s", what, std::strerror(error), shortage_advice(error).c_str()));
 }
 
 void set_option(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
@@ -100,7 +100,8 @@ bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error
 std::string shortage_advice(int error) {
   if (error == EMFILE) return "; allow more of them: ulimit -n, or LimitNOFILE of a service";
   if (error == ENFILE) return "; this host has no more of them: sysctl fs.file-max, or end what holds many";
-  if (error == ENOMEM || error == ENOBUFS) return "; free memory of this host, or look at ulimit -v and the job's limit";
+  if (error == ENOMEM || error == ENOBUFS)
+    return "; free memory of this host, or look at ulimit -v and the job's limit";
   return "";
 }
 

@@ -1,5 +1,5 @@
-// A process of the job that can open no further descriptor: it says so, and the others hear it, long before the limit of
-// the wait for them.
+// A process of the job that can open no further descriptor: it says so, and the others hear it, long before the limit
+// of the wait for them.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
