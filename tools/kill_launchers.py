@@ -40,7 +40,8 @@ def installed(engine: Path, slurm_configuration: str | None) -> Iterator[Launche
     hydra = shutil.which("mpiexec.hydra") or shutil.which("mpiexec.mpich")
     if hydra:
         yield Launcher("hydra", f"{hydra} -n 2 {direct}", ("mpiexec", "hydra"))
-    torchrun = REPOSITORY / "build" / "torch" / "bin" / "torchrun"
+    python_with_torch = Path(os.environ.get("BUSBW_TORCH_PYTHON", REPOSITORY / "build" / "torch" / "bin" / "python"))
+    torchrun = python_with_torch.parent / "torchrun"
     if torchrun.exists():
         line = f"{python} -m busbw run --launcher torchrun --launcher-program {torchrun} --ranks 2 {WORDS} --no-record"
         yield Launcher("run-torchrun", line, ("torchrun",))

@@ -1,10 +1,12 @@
 """Measures, kills, imports and reports in a loop, and says what was left behind: descriptors, processes, files, memory.
 
-usage: python bench/soak [--minutes M] [--seed N] [--engine FILE]
+usage: python bench/soak [--minutes M] [--seed N] [--engine FILE] [--slack TIMES] [--only LAUNCHER ...]
 
 One process does all that the Python half does in itself, and makes and destroys communicators of the CPU library, so
-that what either half loses adds up in it. Measurements are processes of their own; half of them are killed. As root it
-runs in namespaces of its own, with an empty /tmp and /dev/shm, so that it counts what it left and nothing of others.
+that what either half loses adds up in it. Measurements are processes of their own; half of them are killed, in the ways
+of tools/kill_trials: under each launcher of this machine in turn, at a random moment, a random signal to a random
+process. As root it runs in namespaces of its own, with an empty /tmp and /dev/shm, so that it counts what it left and
+nothing of others.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import importlib.machinery
+import importlib.util
 import io
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,17 +28,36 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tools")]
+
+from kill_launchers import PROBE_SIZES, SIZES, Launcher, installed, slurm  # noqa: E402
 
 from busbw.cli.main import main as busbw  # noqa: E402
 
-SMALL = ("all_reduce", "-b", "8", "-e", "64K", "-f", "4", "-n", "5", "-w", "1", "--library", "cpu")
+
+def kill_trials() -> ModuleType:
+    """The tool of that name, which has no suffix."""
+    path = str(ROOT / "tools" / "kill_trials")
+    loader = importlib.machinery.SourceFileLoader("kill_trials", path)
+    spec = importlib.util.spec_from_file_location("kill_trials", path, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["kill_trials"] = module
+    loader.exec_module(module)
+    return module
+
+
+trials = kill_trials()
+
 WARM_S = 60.0
 """What is loaded and kept for good is there by then."""
 MOST_GROWTH_MIB = 16
-SETTLE_S = 10.0
+MOST_S = 300.0
+MARK = f"{trials.MARK}={os.getpid()}.".encode()
+"""In the environment of every process of a trial."""
 _COLUMNS = "time algbw busbw #wrong"
 HEAD = f"# nThread 1 nGpus 2 minBytes 8 maxBytes 8\n# size  count  type  redop  root  {_COLUMNS}  {_COLUMNS}\n"
 ROW = "{:>9.0f}  1048576  float  sum  -1  {t:8.2f}  1.00  1.00  0  {t:8.2f}  1.00  1.00  0\n"
@@ -59,19 +81,19 @@ class Held:
         )
 
 
-def ours(mark: str) -> list[int]:
+def ours() -> list[int]:
     """Processes that were started from here, whoever their parent is now; the dead that nobody has buried too."""
     found = []
     for each in Path("/proc").iterdir():
         if not each.name.isdigit() or int(each.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
-            if mark.encode() in (each / "environ").read_bytes():
+            if MARK in (each / "environ").read_bytes():
                 found.append(int(each.name))
     return found
 
 
-def held(mark: str) -> Held:
+def held() -> Held:
     words = Path("/proc/self/statm").read_text().split()
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -81,30 +103,40 @@ def held(mark: str) -> Held:
         descriptors=sum(1 for _ in Path("/proc/self/fd").iterdir()),
         threads=threading.active_count(),
         resident_mib=int(words[1]) * os.sysconf("SC_PAGE_SIZE") >> 20,
-        processes=len(ours(mark)),
+        processes=len(ours()),
         files=frozenset(named),
         sockets=Path("/proc/net/unix").read_text().count("@busbw"),
     )
 
 
-def as_in_a_terminal() -> None:
-    """A shell in the background ignores Ctrl-C, and so would all below it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Soak:
     """The things that are done again and again, by name."""
 
-    def __init__(self, folder: Path, engine: Path, seed: int, mark: str) -> None:
-        self.folder, self.engine, self.mark = folder, engine, mark
+    def __init__(self, folder: Path, engine: Path, seed: int, slack: float) -> None:
+        self.folder, self.engine = folder, engine
         self.chance = random.Random(seed)
         self.done: Counter[str] = Counter()
         self.bad: list[str] = []
         os.environ.update(BUSBW_RUNS=str(folder / "runs"), BUSBW_ENGINE=str(engine), PYTHONPATH=str(ROOT / "python"))
-        self.environment = {**os.environ, "BUSBW_SOAK": mark}
+        self.configuration: str | None = None
+        self.launchers: list[Launcher] = []
+        self.tally = trials.Tally(slack=slack)
         self.log = folder / "table.log"
         self.record = folder / "kept.jsonl"
         self.cpu = ctypes.CDLL(str(engine.parent.parent / "lib" / "libbusbw_cpu.so"))
+
+    def begin(self, configuration: str | None, only: list[str]) -> None:
+        """Which launchers are tried: those of this machine."""
+        self.configuration = configuration
+        there = [each for each in installed(self.engine, configuration) if each.by_default]
+        for launcher in there:
+            if only and launcher.name not in only:
+                continue
+            if trials.works(launcher, self.folder, self.engine, configuration):
+                self.launchers.append(launcher)
+            else:
+                self.bad.append(f"{launcher.name} does not measure even where nobody kills it")
+        print(f"launchers: {', '.join(each.name for each in self.launchers)}", flush=True)
 
     def told(self, *words: str, codes: tuple[int, ...] = (0,)) -> None:
         """busbw in this process."""
@@ -117,33 +149,36 @@ class Soak:
         if code not in codes:
             self.bad.append(f"busbw {' '.join(words)} ended with {code}: {said.getvalue()[-300:]}")
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "busbw", *words]
-        return subprocess.Popen(command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                start_new_session=True, preexec_fn=as_in_a_terminal)  # noqa: PLW1509 # fmt: skip
+    def trial(self, launcher: Launcher) -> object:
+        number = sum(self.done[name] for name in ("measure", "kill"))
+        hit = self.chance.choice(trials.HITS)
+        plan = trials.Plan(launcher, hit, trials.when(self.chance, 3.0), self.chance.random())
+        return trials.Trial(number, plan, self.folder, self.engine, self.configuration)
+
+    def forget(self, trial: object) -> None:
+        """What the trial itself wrote."""
+        for path in self.folder.glob(f"{trial.mark.partition('.')[2]}.*"):  # type: ignore[attr-defined]
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def measure(self) -> None:
-        words = self.chance.choice([(*SMALL, "-t", "2"), ("run", "--ranks", "2", *SMALL)])
-        code = self.start(*words).wait(300)
+        launcher = self.launchers[self.done["measure"] % len(self.launchers)]
+        line = launcher.line.replace(SIZES, PROBE_SIZES).replace("--no-record", "")
+        trial = self.trial(Launcher(launcher.name, line))
+        trial.environment["BUSBW_RUNS"] = os.environ["BUSBW_RUNS"]  # type: ignore[attr-defined]
+        code = trial.start().wait(MOST_S)  # type: ignore[attr-defined]
         if code != 0:
-            self.bad.append(f"a measurement ended with {code}: {words}")
+            said = trial.output.read_text(errors="replace")[-300:]  # type: ignore[attr-defined]
+            self.bad.append(f"a measurement by {launcher.name} ended with {code}: {said}")
+        self.forget(trial)
 
     def kill(self) -> None:
-        words = self.chance.choice([(*SMALL, "-N", "500", "-t", "2"), ("run", "--ranks", "2", *SMALL, "-N", "500")])
-        process = self.start(*words)
-        time.sleep(self.chance.uniform(0.0, 3.0))
-        process.send_signal(self.chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(SETTLE_S)
-        end = time.monotonic() + SETTLE_S
-        while ours(self.mark) and time.monotonic() < end:
-            time.sleep(0.1)
-        if left := ours(self.mark):
-            self.bad.append(f"{len(left)} processes lived on {SETTLE_S:g} s after a signal to {words}")
-            for each in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(each, signal.SIGKILL)
-        process.wait()
+        trial = self.trial(self.launchers[self.done["kill"] % len(self.launchers)])
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            trials.attempt(trial, self.tally)
+        if said.getvalue():
+            self.bad.append(said.getvalue()[:600])
+        self.forget(trial)
 
     def imports(self) -> None:
         rows = "".join(ROW.format(4.0 * 2**n, t=self.chance.uniform(5, 500)) for n in range(1, 25))
@@ -184,7 +219,12 @@ class Soak:
 
 
 APART = "BUSBW_SOAK_APART"
-_SETUP = 'ip link set lo up; mount -t tmpfs none /dev/shm && mount -t tmpfs none /tmp && exec "$@"'
+# Slurm looks names up only where an address is not 127.0.0.1, and Open MPI wants it on an interface of its own.
+_NETWORK = (
+    "ip link set lo up; ip link add v0 type veth peer name v1; ip address add 192.0.2.1/24 dev v0; "
+    "ip link set v0 up; ip link set v1 up; "
+)
+_SETUP = f'{_NETWORK}mount -t tmpfs none /dev/shm && mount -t tmpfs none /tmp && exec "$@"'
 
 
 def apart() -> str:
@@ -211,31 +251,40 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--engine", type=Path, default=ROOT / "build" / "bin" / "busbw-engine")
+    parser.add_argument("--slack", type=float, default=1.0, help="times the limits of kill_trials, for loaded machines")
+    parser.add_argument("--only", nargs="*", default=[], help="launchers to try")
     args = parser.parse_args()
     print(f"soak: {apart()}", flush=True)
-    mark = f"busbw-soak-{os.getpid()}"
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
-    soak = Soak(folder, args.engine, args.seed, mark)
-    start = shown = time.monotonic()
-    first: Held | None = None
-    while time.monotonic() - start < 60 * args.minutes or first is None:
-        soak.once()
-        now = time.monotonic()
-        if first is None and now - start >= min(WARM_S, 30 * args.minutes):
-            first = held(mark)
-            print(f"begin: {first}", flush=True)
-        elif now - shown >= 60:
-            shown = now
-            print(f"{(now - start) / 60:5.1f} min: {held(mark)}; {dict(soak.done)}; {len(soak.bad)} bad", flush=True)
-    last = held(mark)
+    soak = Soak(folder, args.engine, args.seed, args.slack)
+    with slurm(not args.only or "slurm" in args.only) as configuration:
+        soak.begin(configuration, args.only)
+        first, last, minutes = loop(soak, args.minutes)
     shutil.rmtree(folder, ignore_errors=True)
     new = sorted(last.files - first.files)
-    print(f"end:   {last}\n{dict(soak.done)} in {(time.monotonic() - start) / 60:.1f} min; new files: {new}")
+    print(f"end:   {last}\n{dict(soak.done)} in {minutes:.1f} min; new files: {new}")
+    trials.summary(soak.tally)
     for each in soak.bad[:20]:
         print("BAD", each)
     grown = last.resident_mib - first.resident_mib
     lost = last.descriptors > first.descriptors or last.threads > first.threads or last.sockets > first.sockets
     return int(bool(soak.bad or new or last.processes or lost or grown > MOST_GROWTH_MIB))
+
+
+def loop(soak: Soak, minutes: float) -> tuple[Held, Held, float]:
+    """What is held at the beginning and at the end, and how long that was."""
+    start = shown = time.monotonic()
+    first: Held | None = None
+    while time.monotonic() - start < 60 * minutes or first is None:
+        soak.once()
+        now = time.monotonic()
+        if first is None and now - start >= min(WARM_S, 30 * minutes):
+            first = held()
+            print(f"begin: {first}", flush=True)
+        elif now - shown >= 60:
+            shown = now
+            print(f"{(now - start) / 60:5.1f} min: {held()}; {dict(soak.done)}; {len(soak.bad)} bad", flush=True)
+    return first, held(), (time.monotonic() - start) / 60
 
 
 if __name__ == "__main__":

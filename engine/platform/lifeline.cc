@@ -93,11 +93,21 @@ bool is_orphan() {
   return parent.session != session && session > 1 && session != getpid() && !stat_of(session).lives();
 }
 
+// A process is born in its parent's session and leaves it only to lead one of its own. Another parent than that is one
+// that adopts orphans, as systemd, tini -s and a container's shim do for what is below them.
+bool is_adopted() {
+  const int session = getsid(0), of_parent = stat_of(getppid()).session;
+  return session > 0 && session != getpid() && of_parent > 0 && of_parent != session;
+}
+
 // The launcher of a rank: the wrappers in between carry the launcher's variables too.
 int find_launcher(Ancestry& ancestry) {
   int pid = getppid();
+  // Process 1 of a container may have got the launcher's variables from without (Kubernetes), and starts the rank
+  // itself.
+  const bool by_first = pid == 1 && (starts_ranks(command_of(1)) || is_rank_of_launcher(1));
   // A launcher that was killed a moment ago is a zombie for as long as its last thread takes to end.
-  if ((pid == 1 && !starts_ranks(command_of(1))) || stat_of(pid).state == 'Z')
+  if ((pid == 1 && !by_first) || is_adopted() || stat_of(pid).state == 'Z')
     ancestry.gone = "the launcher that started this rank has ended";
   for (std::size_t step = 0; step < longest_ancestry && pid > 1; ++step) {
     const ProcessStat stat = stat_of(pid);
@@ -232,7 +242,9 @@ void watch(const std::vector<Ancestor>& ancestors, int parent) {
     for (const Ancestor& ancestor : ancestors)
       if (has_ended(ancestor.pid, ancestor.start)) cut_off(ended(ancestor));
     if (parent != 0 && getppid() != parent) cut_off(ended({.pid = parent}));
-    poll(waiting.data(), waiting.size(), all_by_descriptor ? -1 : look_every_ms);
+    // It takes no more descriptors than a process may have (ulimit -n), living or not.
+    if (poll(waiting.data(), waiting.size(), all_by_descriptor ? -1 : look_every_ms) < 0 && errno != EINTR)
+      std::this_thread::sleep_for(std::chrono::milliseconds(look_every_ms));
   }
 }
 

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "busbw/other_threads.h"
 #include "engine/platform/first_line.h"
 
 namespace busbw {
@@ -62,6 +63,7 @@ ProcessStat stat_of(int pid) {
   fields >> stat.state >> stat.parent >> skipped >> stat.session;
   for (int field = 7; field < 22; ++field) fields >> skipped;
   fields >> stat.start;
+  if (stat.state == 'Z') stat.state = state_of_other_threads(pid);
   if (stat.state == 'Z' || stat.state == 'X') stat.start = 0;
   return stat;
 }

@@ -9,7 +9,8 @@
 namespace busbw {
 
 struct ProcessStat {
-  char state = 'X';              // as ps shows it: R, S, D, T (stopped), t (traced), Z, X
+  // As ps shows it: R, S, D, T (stopped), t (traced), Z, X; of another thread where the first one alone has ended.
+  char state = 'X';
   int parent = 0;                // 0: outside of this PID namespace
   int session = 0;               // 0: outside of this PID namespace
   unsigned long long start = 0;  // clock ticks after boot; 0: no such process, or it has ended

@@ -26,6 +26,7 @@ using secret_rules::endings;
 using secret_rules::harmless;
 using secret_rules::known;
 using secret_rules::parts;
+using secret_rules::tails;
 using secret_rules::values;
 using secret_rules::words;
 
@@ -62,7 +63,7 @@ std::string hide_assignments(const std::string& text) {
     start = at + 1;
     if (!is_secret_name(std::string_view(text).substr(name, at - name))) continue;
     const bool is_quoted = start < text.size() && (text[start] == '"' || text[start] == '\'');
-    std::size_t end = is_quoted ? text.find(text[start], start + 1) : text.find_first_of(" \t\n,;|&\"'", start);
+    std::size_t end = is_quoted ? text.find(text[start], start + 1) : text.find_first_of(" \t\r\n,;|&\"'", start);
     if (end == text.npos) end = text.size();
     if (is_quoted && end < text.size()) ++end;
     if (end > start && text[start] != '$')
@@ -75,16 +76,20 @@ std::string hide_assignments(const std::string& text) {
 }
 
 // What looks like a secret wherever it stands goes; what stands before it, the first group, stays.
+std::vector<std::regex> compiled(std::span<const std::string_view> rules) {
+  std::vector<std::regex> made;
+  for (const std::string_view rule : rules)
+    made.emplace_back(rule.begin(), rule.end(), std::regex::ECMAScript | std::regex::icase | std::regex::optimize);
+  return made;
+}
+
 std::string hide_values(std::string text) {
-  static const auto patterns = [] {
-    std::vector<std::regex> made;
-    for (const std::string_view value : values)
-      made.emplace_back(value.begin(), value.end(), std::regex::ECMAScript | std::regex::icase | std::regex::optimize);
-    return made;
-  }();
+  static const auto patterns = compiled(values), patterns_of_tails = compiled(tails);
   if (is_long_hexadecimal(text)) return "***";
   for (const std::regex& pattern : patterns) text = std::regex_replace(text, pattern, "$1***");
-  return hide_assignments(hide_random_words(text));
+  text = hide_assignments(hide_random_words(text));
+  for (const std::regex& pattern : patterns_of_tails) text = std::regex_replace(text, pattern, "$1***");
+  return text;
 }
 
 Variables every_variable(const char* const* environment) {

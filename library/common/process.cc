@@ -14,6 +14,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "busbw/other_threads.h"
 #include "library/common/failure.h"
 
 namespace busbw {
@@ -67,7 +68,8 @@ Life life_of(const ProcessIdentity& process) {
   if (same_process(process, me)) return Life::alive;
   if (process.start_time == 0 || process.pid_namespace != me.pid_namespace) return Life::unknown;
   const ProcStat stat = read_stat(process.pid);
-  const bool ended = !stat.found || stat.start_time != process.start_time || stat.state == 'Z' || stat.state == 'X';
+  const bool zombie = stat.state == 'Z' && state_of_other_threads(process.pid) == thread_ended;
+  const bool ended = !stat.found || stat.start_time != process.start_time || zombie || stat.state == 'X';
   return ended ? Life::ended : Life::alive;
 }
 

@@ -204,6 +204,7 @@ class Search {
   std::unique_ptr<Spoke> run() {
     auto pause = std::chrono::milliseconds(5);
     for (;;) {
+      throw_where_descriptors_are_short();
       if (!door_.empty()) {
         try_doors();
         if (!found_.open()) try_file();

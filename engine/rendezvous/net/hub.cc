@@ -1,12 +1,14 @@
 // Process 0's thread: everything below the constructor and destructor runs on it alone, so nothing here is locked.
 #include "engine/rendezvous/net/hub.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "engine/core/version.h"
 #include "engine/core/visible.h"
@@ -19,6 +21,9 @@ namespace {
 
 constexpr int spare_guests = 64;  // strangers that may stand at the door at once
 constexpr std::chrono::milliseconds farewell_limit{1'000};
+constexpr std::chrono::milliseconds longest_greeting{500};  // of one of the job, where descriptors are short
+constexpr std::chrono::milliseconds shortage_limit{1'000};
+constexpr std::chrono::milliseconds shortage_pause{5};
 constexpr int most_counted_in_line = 4096;  // who waits to be let in when the job starts
 
 // Most systems allow 1024 descriptors at first and many more on request: one per process is needed here.
@@ -44,6 +49,7 @@ Hub::Hub(Listener listener, FileDescriptor own, HubOptions options)
   allow_descriptors(options_.processes);
   guests_.emplace_back(Connection(std::move(own), greeting_limit));
   guests_.back().own = true;
+  spare_ = FileDescriptor(fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0));  // a job that is just short of it starts without
   thread_ = std::thread([this] { run(); });
 }
 
@@ -56,8 +62,20 @@ Hub::~Hub() {
 void Hub::run() {
   while (!stop_) poll_once();
   poll_once();  // what process 0 itself sent last: its leave, its failure, or a connection closed in mid-run
+  if (failure_ && !started_) tell_the_line();
   send_to_members(encode(FrameKind::all_left));
   flush_all();
+}
+
+// Who is of the job and has only just come learns why it does not start, though process 0 is about to end: it would
+// wait for it, up to its own limit.
+void Hub::tell_the_line() {
+  spare_.close();
+  const auto deadline = Clock::now() + farewell_limit;
+  const auto waits = [&] {
+    return wait_ready(listener_, POLLIN, Clock::now()) || std::any_of(guests_.begin(), guests_.end(), is_pending);
+  };
+  while (Clock::now() < deadline && waits()) poll_once();
 }
 
 void Hub::poll_once() {
@@ -85,21 +103,12 @@ void Hub::poll_once() {
 void Hub::accept_newcomers() {
   // A few a turn, so that those who went away again are noticed in between.
   for (int turn = 0; turn < 16; ++turn) {
+    // Without a free descriptor accept4 fails even where nobody calls.
+    if (!wait_ready(listener_, POLLIN, Clock::now())) return;
     FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    const bool crowded = !socket.open() && (errno == EMFILE || errno == ENFILE);
-    if (!socket.open() && !crowded) return;
-    const auto pending = [](const Guest& guest) {
-      return guest.state != State::member && !guest.dropped && !guest.own;
-    };
-    if (crowded || std::count_if(guests_.begin(), guests_.end(), pending) >= options_.processes + spare_guests) {
-      const auto oldest = std::find_if(guests_.begin(), guests_.end(), pending);
-      if (oldest == guests_.end()) return;
-      notice_once("crowd",
-                  "Too many callers that are not of this job stand at process 0's port; the oldest is dropped");
-      strangers_.add(Stranger::crowded);
-      guests_.erase(oldest);
-    }
-    if (!socket.open()) return;
+    if (!socket.open()) return is_shortage(errno) ? make_room(errno) : void();
+    short_since_.reset();
+    if (std::count_if(guests_.begin(), guests_.end(), is_pending) >= options_.processes + spare_guests) drop_oldest();
     if (of_another_user(socket)) {
       strangers_.add(Stranger::another_user);
       notice_once("user", "A process of another user called at process 0's door and was dropped");
@@ -108,6 +117,31 @@ void Hub::accept_newcomers() {
     prepare_stream(socket);
     guests_.emplace_back(Connection(std::move(socket), greeting_limit));
   }
+}
+
+// Who has stood at the door for a while is a stranger and gives way. Where nobody does, nobody else of the job can
+// come: that is said soon, and not at the end of the wait for them.
+void Hub::make_room(int error) {
+  const auto now = Clock::now();
+  if (!short_since_) short_since_ = now;
+  const auto oldest = std::find_if(guests_.begin(), guests_.end(), is_pending);
+  if (oldest != guests_.end() && now - oldest->connection.opened() > longest_greeting) {
+    drop_oldest();
+  } else if (now - *short_since_ > shortage_limit) {
+    fail({.process = 0,
+          .code = ExitCode::internal,
+          .sentence = format("Process 0 can take no connection of a further process, %d of %d have come: %s%s",
+                             joined(), options_.processes, std::strerror(error), shortage_advice(error).c_str())});
+  }
+  std::this_thread::sleep_for(shortage_pause);  // the caller waits in line, and would be seen again at once
+}
+
+void Hub::drop_oldest() {
+  const auto oldest = std::find_if(guests_.begin(), guests_.end(), is_pending);
+  if (oldest == guests_.end()) return;
+  notice_once("crowd", "Too many callers that are not of this job stand at process 0's port; the oldest is dropped");
+  strangers_.add(Stranger::crowded);
+  guests_.erase(oldest);
 }
 
 void Hub::serve(Guest& guest) {
@@ -179,7 +213,7 @@ void Hub::admit(Guest& guest, const Frame& frame) {
 }
 
 void Hub::refuse(Guest& guest, const std::string& sentence) {
-  notice_once("refused " + std::to_string(guest.member.process), sentence);
+  if (!failure_) notice_once("refused " + std::to_string(guest.member.process), sentence);
   guest.connection.send(encode(FrameKind::refusal, sentence));
   // After a failure of the job itself, those who come late are of the job.
   failure_ ? void(guest.dropped = true) : drop_stranger(guest, Stranger::another_job);

@@ -61,8 +61,12 @@ class Hub {
   };
 
   void run();
+  void tell_the_line();
   void poll_once();
   void accept_newcomers();
+  static bool is_pending(const Guest& guest) { return guest.state != State::member && !guest.dropped && !guest.own; }
+  void make_room(int error);
+  void drop_oldest();
   void serve(Guest& guest);
   void handle(Guest& guest, const Frame& frame);
   void greet(Guest& guest, const Frame& frame);
@@ -88,6 +92,7 @@ class Hub {
   HubOptions options_;
   FileDescriptor listener_;
   FileDescriptor wake_ = make_event();
+  FileDescriptor spare_;  // given up to tell the others that there is none left
   std::list<Guest> guests_;
   std::map<std::uint8_t, Gathering> gatherings_;
   std::optional<Failure> failure_;
@@ -97,6 +102,7 @@ class Hub {
   std::string host_identity_;  // of process 0
   SiblingWatch siblings_;
   bool started_ = false;
+  std::optional<Clock::time_point> short_since_;  // no descriptor was free for a caller
   Clock::time_point next_beat_;
   Clock::time_point last_turn_ = Clock::now();
   std::atomic<bool> stop_{false};

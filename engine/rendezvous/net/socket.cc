@@ -22,7 +22,9 @@ namespace busbw {
 namespace {
 
 [[noreturn]] void socket_failed(const char* what) {
-  throw Error(ExitCode::internal, format("The rendezvous could not %s: %s", what, std::strerror(errno)));
+  const int error = errno;
+  throw Error(ExitCode::internal,
+              format("The rendezvous could not %s: %s%s", what, std::strerror(error), shortage_advice(error).c_str()));
 }
 
 void set_option(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
@@ -91,6 +93,21 @@ std::vector<SocketAddress> listening_addresses(const std::string& host, const st
 
 FileDescriptor::~FileDescriptor() {
   if (number_ >= 0) ::close(number_);
+}
+
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS; }
+
+std::string shortage_advice(int error) {
+  if (error == EMFILE) return "; allow more of them: ulimit -n, or LimitNOFILE of a service";
+  if (error == ENFILE) return "; this host has no more of them: sysctl fs.file-max, or end what holds many";
+  if (error == ENOMEM || error == ENOBUFS)
+    return "; free memory of this host, or look at ulimit -v and the job's limit";
+  return "";
+}
+
+void throw_where_descriptors_are_short() {
+  const FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!probe.open() && is_shortage(errno)) socket_failed("open a socket");
 }
 
 bool SocketAddress::loopback() const {

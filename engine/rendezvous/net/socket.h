@@ -43,6 +43,13 @@ struct SocketAddress {
   std::string text() const;  // "192.0.2.1" or "fd00::2", no port
 };
 
+// Whether an error number says that descriptors, or memory for one, have run out, and what to do about it (a part of a
+// sentence; empty for any other error).
+bool is_shortage(int error);
+std::string shortage_advice(int error);
+// Throws Error where this process can open no further descriptor: who looks for process 0 then finds nobody, ever.
+void throw_where_descriptors_are_short();
+
 // Throws Error naming the host when it cannot be resolved: `timeout` where asking again may help, else `bad_arguments`.
 std::vector<SocketAddress> resolve(const Endpoint& endpoint);
 

@@ -3,7 +3,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -11,6 +14,8 @@
 
 #include <thread>
 
+#include "busbw/other_threads.h"
+#include "engine/platform/first_line.h"
 #include "engine/platform/process.h"
 
 namespace busbw {
@@ -97,9 +102,47 @@ TEST(TasksOfAStep, AreThoseOfSlurmAlone) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(Threads, ThatAreAboutToEndDoNotKeepAProcessAlive) {
+  const auto stat = [](const char* state, unsigned long flags, unsigned long pending) {
+    return "7 (a name) with ) in it) " + std::string(state) + " 1 7 7 0 -1 " + std::to_string(flags) +
+           " 0 0 0 0 0 0 0 0 20 0 2 0 345 0 0 0 0 0 0 0 0 " + std::to_string(pending) + " 0 0 0 0 0 0 17 0";
+  };
+  EXPECT_EQ(state_of_thread(stat("S", 0x400040, 0)), 'S');
+  EXPECT_EQ(state_of_thread(stat("T", 0x400040, 1ul << 14)), 'T') << "a SIGTERM may be handled";
+  EXPECT_EQ(state_of_thread(stat("S", 0x400040, 1ul << 8)), thread_ended) << "SIGKILL is pending";
+  EXPECT_EQ(state_of_thread(stat("R", 0x400044, 0)), thread_ended) << "it is in exit";
+  EXPECT_EQ(state_of_thread(stat("D", 0x400440, 0)), thread_ended) << "a signal has killed it";
+  EXPECT_EQ(state_of_thread(stat("X", 0, 0)), thread_ended);
+  EXPECT_EQ(state_of_thread(""), thread_ended);
+  EXPECT_EQ(state_of_thread("7 (a) "), thread_ended);
+}
+
 #if !defined(__SANITIZE_THREAD__)  // it takes no fork beside threads
-// A launcher that was killed is a zombie while its threads still end, and its child has the same parent as before.
-TEST(Lifeline, EndsARankWhoseLauncherIsEnding) {
+// A program may end its first thread (pthread_exit in main) and go on in others: /proc shows it as a zombie.
+TEST(Process, WhoseFirstThreadHasEndedLivesUntilItsLastDoes) {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::thread([] { pause(); }).detach();
+    syscall(SYS_exit, 0);  // this thread alone
+  }
+  const auto start = stat_of(child).start;
+  const std::string stat = "/proc/" + std::to_string(child) + "/stat";
+  for (int look = 0; look < 5000 && first_line(stat).find(") Z ") == std::string::npos; ++look) usleep(1000);
+  ASSERT_NE(first_line(stat).find(") Z "), std::string::npos);
+  EXPECT_TRUE(stat_of(child).lives());
+  EXPECT_FALSE(has_ended(child, start));
+  kill(child, SIGSTOP);
+  for (int look = 0; look < 5000 && !stat_of(child).stopped(); ++look) usleep(1000);
+  EXPECT_TRUE(stat_of(child).stopped());
+  kill(child, SIGKILL);
+  siginfo_t ended{};
+  waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);
+  EXPECT_TRUE(has_ended(child, start));
+  waitpid(child, nullptr, 0);
+}
+
+// A launcher whose first thread has ended still waits for its rank.
+TEST(Lifeline, DoesNotEndARankWhoseLauncherGoesOnInAnotherThread) {
   int answer[2];
   ASSERT_EQ(pipe(answer), 0);
   const pid_t launcher = fork();
@@ -110,8 +153,8 @@ TEST(Lifeline, EndsARankWhoseLauncherIsEnding) {
       if (rank == 0) {
         setenv("OMPI_COMM_WORLD_RANK", "0", 1);
         lifeline::hold();
-        sleep(3);
-        _exit(0);
+        sleep(1);
+        _exit(7);
       }
       int status = 0;
       waitpid(rank, &status, 0);
@@ -122,11 +165,77 @@ TEST(Lifeline, EndsARankWhoseLauncherIsEnding) {
   }
   char code = 0;
   EXPECT_EQ(read(answer[0], &code, 1), 1);
-  EXPECT_EQ(static_cast<unsigned char>(code), 130);
+  EXPECT_EQ(static_cast<unsigned char>(code), 7);
   waitpid(launcher, nullptr, 0);
   for (const int end : answer) close(end);
 }
 #endif
+
+// A launcher ended before its rank could watch it, under a process that adopts orphans while the shell lives on: what
+// systemd, tini -s or a container's shim look like.
+TEST(Lifeline, EndsARankThatWasAdopted) {
+  const pid_t reaper = fork();
+  if (reaper == 0) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const pid_t adopter = getpid(), shell = fork();
+    if (shell == 0) {
+      setsid();
+      if (fork() == 0) {  // the launcher
+        if (fork() != 0) _exit(0);
+        for (int look = 0; look < 5000 && getppid() != adopter; ++look) usleep(1000);
+        setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+        lifeline::hold();
+        _exit(0);
+      }
+      for (;;) pause();
+    }
+    int status = 0;
+    const pid_t rank = waitpid(-1, &status, 0);
+    kill(shell, SIGKILL);
+    _exit(rank > 0 && rank != shell ? WEXITSTATUS(status) : 1);
+  }
+  int status = 0;
+  waitpid(reaper, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+}
+
+// Process 1 of a container got the launcher's variables from without and starts the rank itself.
+TEST(Lifeline, LeavesARankAloneThatProcessOneOfAContainerStarts) {
+  if (getuid() != 0 || access("/usr/bin/unshare", X_OK) != 0) GTEST_SKIP() << "it takes root and unshare";
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("RANK", "0", 1);
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) _exit(77);
+    const pid_t first = fork();
+    if (first == 0) {
+      mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+      if (mount("proc", "/proc", "proc", 0, nullptr) != 0) _exit(77);
+      // /proc shows the variables that a program was started with.
+      execl("/proc/self/exe", "lifeline_test", "--gtest_filter=Lifeline.InAContainer", nullptr);
+      _exit(77);
+    }
+    int status = 0;
+    waitpid(first, &status, 0);
+    _exit(WEXITSTATUS(status));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no namespaces here";
+  EXPECT_EQ(WEXITSTATUS(status), 9);
+}
+
+// A part of the test above.
+TEST(Lifeline, InAContainer) {
+  if (getpid() != 1) return;
+  const pid_t rank = fork();
+  if (rank == 0) {
+    lifeline::hold();
+    _exit(9);
+  }
+  int status = 0;
+  waitpid(rank, &status, 0);
+  _exit(WEXITSTATUS(status));
+}
 
 TEST(StandardDescriptors, ThatWereClosedAreOnDevNull) {
   const pid_t child = fork();

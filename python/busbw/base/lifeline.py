@@ -40,11 +40,36 @@ def _read(path: str) -> bytes:
         return file.read()
 
 
+_PF_EXITING, _PF_SIGNALED, _SIGKILL = 0x4, 0x400, 1 << 8
+_MOST_THREADS = 4096
+
+
+def thread_lives(fields: list[bytes]) -> bool:
+    """What /proc/PID/task/TID/stat says from the state on; one that was killed and still ends does not live."""
+    return (
+        fields[0] not in (b"Z", b"X")
+        and not int(fields[6]) & (_PF_EXITING | _PF_SIGNALED)
+        and not int(fields[28]) & _SIGKILL
+    )
+
+
+def _is_over(pid: int, fields: list[bytes]) -> bool:
+    """Whether a process has ended: where its first thread has, another may live on (include/busbw/other_threads.h)."""
+    if fields[0] != b"Z":
+        return fields[0] == b"X"
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task")[:_MOST_THREADS]:  # noqa: PTH208
+            with suppress(OSError, ValueError, IndexError):
+                if thread_lives(_read(f"/proc/{pid}/task/{thread}/stat").rpartition(b")")[2].split()):
+                    return False
+    return True
+
+
 def stat_of(pid: int) -> Stat | None:
     """What /proc/PID/stat says; None where there is no such process or it is a zombie."""
     try:
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-        return None if fields[0] in (b"Z", b"X") else Stat(int(fields[1]), int(fields[3]), int(fields[19]))
+        return None if _is_over(pid, fields) else Stat(int(fields[1]), int(fields[3]), int(fields[19]))
     except (OSError, ValueError, IndexError):
         return None
 
@@ -53,7 +78,7 @@ def has_ended(pid: int, start: int) -> bool:
     """Whether the process that began then has ended; without a free descriptor the kernel knows who lives."""
     try:
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-        return fields[0] in (b"Z", b"X") or int(fields[19]) != start
+        return _is_over(pid, fields) or int(fields[19]) != start
     except (OSError, ValueError, IndexError):
         pass
     with suppress(PermissionError):

@@ -81,8 +81,6 @@ _HEX_PART = re.compile(r"[0-9a-f]{32}|[0-9A-F]{32}")
 _SPLIT = re.compile(r"[^A-Z0-9]+")
 # Words that may be random, in base 62, 64 or its form for addresses.
 _LONG = re.compile(r"[A-Za-z0-9_~+/-]{20,}")
-# The signature of a token whose other parts were hidden: some are drawn with too few digits to look so.
-_TAIL = re.compile(r"(?<=\*\*\*)\.[A-Za-z0-9_-]{24,}")
 _DIGEST = re.compile(r"(?:sha\d{1,3}|md5)[:-]?$", re.IGNORECASE)
 _PUBLIC = ("AAAAB3NzaC1", "AAAAC3NzaC1", "AAAAE2VjZHNh")
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
@@ -116,6 +114,11 @@ def _values() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
             made.append((where, re.compile(rest, re.IGNORECASE)))
             where = ()
     return tuple(made)
+
+
+@cache
+def _tails() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(rule, re.IGNORECASE) for rule in _rules("tail"))
 
 
 @cache
@@ -158,7 +161,13 @@ def hide_values(text: str) -> str:
 
 def _hide_words(text: str) -> str:
     shown = _LONG.sub(lambda found: _word_hidden(found[0], text[max(0, found.start() - 8) : found.start()]), text)
-    return _TAIL.sub(f".{HIDDEN}", shown) if f"{HIDDEN}." in shown else shown
+    return _hide_tails(shown)
+
+
+def _hide_tails(text: str) -> str:
+    for pattern in _tails() if HIDDEN in text else ():
+        text = pattern.sub(lambda found: f"{found[1]}{HIDDEN}", text)
+    return text
 
 
 def _word_hidden(word: str, before: str) -> str:
@@ -213,7 +222,7 @@ def hide(text: str) -> str:
         return text
     text = _PAIR.sub(lambda found: f"{found[1]}{HIDDEN}" if is_secret_name(found[2]) else found[0], text)
     text = _without(text, _values_beside(text))
-    return _without(text, _values_below(text))
+    return _hide_tails(_without(text, _values_below(text)))
 
 
 def _values_beside(text: str) -> Iterator[tuple[int, int]]:

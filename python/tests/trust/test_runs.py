@@ -118,6 +118,16 @@ def test_a_record_that_is_a_link_is_no_run(tmp_path: Path) -> None:
     assert listed(tmp_path / "runs") == []
 
 
+def test_a_run_is_not_kept_where_a_link_of_its_name_leads(tmp_path: Path) -> None:
+    root, outside = tmp_path / "runs", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (root / "r").symlink_to(outside)
+    kept = keep(root, "r", RUN)
+    assert kept == root / "r-2" / "record.jsonl" and kept.is_file()
+    assert not any(outside.iterdir())
+
+
 def false_index(root: Path) -> Path:
     """An index of one run, and then another run: who opens it would write into it."""
     keep(root, "first", RUN)

@@ -165,6 +165,14 @@ def test_hashes_of_passwords_and_keys_of_bots_are_hidden(text: str) -> None:
     assert hide_values(text).endswith("***") and text[-8:] not in hide_values(text)
 
 
+@pytest.mark.parametrize("text", ["Token {} has been saved", "https://me:{}@huggingface.co/a/b", "hf auth login -t {}"])
+def test_tokens_that_are_all_letters_are_hidden_by_their_form(text: str) -> None:
+    for token in ("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", "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"):
+        assert "urTonCbb" not in hide_values(text.format(token))
+    for harmless in ("hf_transfer_of_many_files_and_folders", "hf_hub_enable"):
+        assert hide_values(f"set {harmless} first") == f"set {harmless} first"
+
+
 def test_a_number_in_base_64_that_begins_as_a_path_does_is_hidden_whole() -> None:
     assert hide_values("/DBrzfNH2ijRMKkgJnEVuRLNah2e6a1+LqcdM+rUuoJDKBZ==") == "***=="
 

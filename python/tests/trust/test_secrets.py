@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from secret_forms import FORMS, drawn, pieces
 
 from busbw.base.secrets import RULES, hide, hide_random, hide_values, is_secret_name
 
@@ -135,6 +136,47 @@ def test_both_halves_keep_the_same_variables(tmp_path: Path) -> None:
     kept = json.loads(record.read_text().splitlines()[0])["environment"]
     assert {name for name in names if name in kept} == {name for name in names if not is_secret_name(name)}
     assert {name: kept[name] for name in IN_VALUES} == {name: hide_values(value) for name, value in IN_VALUES.items()}
+
+
+@pytest.mark.skipif(not ENGINE.exists(), reason="the engine is not built")
+def test_the_engine_shows_no_part_of_a_value_that_python_hides_whole_or_wrapped(tmp_path: Path) -> None:
+    draw = random.Random(17)
+    values: dict[str, tuple[str, list[str]]] = {}
+    for seed in range(4):
+        for name in FORMS:
+            text, bodies = drawn(name, seed)
+            for shown in wrapped(text, draw):
+                parts = [piece for body in bodies for piece in pieces(body) if piece in shown]
+                values[f"NCCL_X{len(values)}"] = (shown, parts)
+    # The signature of a token has no digits, and the rest of one stands in a line of its own.
+    signature, rest = "qKzLmVbXcNtRwYpQsDfGhJkLzXcVbNmQwE", "ftdr1w2mben73aa76xdr"
+    for value in (f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.{signature}", f"aB3dE5gH7jK9mN1pQ3sT5.{signature}",
+                  f"//npm.example/:_authToken=4eysp5hvr\r\n{rest}", f"my_token=4eysp5hvr\\\n  {rest}"):  # fmt: skip
+        assert signature not in hide(value) and rest not in hide(value)
+        values[f"NCCL_X{len(values)}"] = (value, [signature, rest])
+    record = tmp_path / "record.jsonl"
+    done = subprocess.run(
+        [ENGINE, "all_reduce", "-b", "8", "-e", "8", "-t", "2", "-n", "1", "--record", str(record)],
+        env={**os.environ, **{name: value for name, (value, _) in values.items()}},
+        capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    kept = json.loads(record.read_text().splitlines()[0])["environment"]
+    shown_by_one = {
+        value: kept[name]
+        for name, (value, parts) in values.items()
+        if any(part in kept[name] and part not in hide_values(value) for part in parts)
+    }
+    assert shown_by_one == {}
+    assert signature not in record.read_text() and rest not in record.read_text()
+
+
+def wrapped(text: str, draw: random.Random) -> Iterator[str]:
+    """A line as it is, and as a terminal or a writer of logs breaks it over two."""
+    yield text
+    for how in ("\n", "\r\n", "\n    ", "\\\n"):
+        at = draw.randrange(1, max(len(text), 2))
+        yield text[:at] + how + text[at:]
 
 
 def test_a_short_secret_of_a_command_is_in_no_record(tmp_path: Path) -> None:
