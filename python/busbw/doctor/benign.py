@@ -6,7 +6,13 @@ import re
 
 from busbw.doctor.triggers import triggers_of
 
+_RETRIES = (
+    # What is tried again is not yet a fault; the last try says so itself.
+    r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled), retrying"
+    r"|retry \d{1,4} (?:of|/)|entering retry loop)"
+)
 _WORDS = (
+    _RETRIES,
     # Containers of NVIDIA on a read-only root file system, and shells that tidy up.
     r"\b(?:rm|rmdir|chmod|chown|mv|ln|touch): (?:cannot|can't|failed to)",
     # PyTorch tries IPv6 first and says so.
@@ -15,9 +21,6 @@ _WORDS = (
     r"server socket (?:cannot be initialized|on \S{1,60} has failed to listen on any IPv6)",
     # An address of IPv6 without its scope, and a family that a host has not: the next address is tried.
     r"client socket has failed to connect.{0,120}\(errno: (?:22|97)\b",
-    # What is tried again is not yet a fault; the last try says so itself.
-    r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled), retrying"
-    r"|retry \d{1,4} (?:of|/)|entering retry loop)",
     r"(?:going to|using) /tmp instead",
     r"To silence this warning|current process just got forked, after parallelism",
     # What Open MPI tried and did without, and a host that does not know its own name.
@@ -79,6 +82,11 @@ _LAST_OF_TRACEBACK = re.compile(r"^(?:\W*\[?\w{0,12}\]?:)?[A-Za-z_][\w.]{2,80}(?
 def is_echo(line: str) -> bool:
     """Whether the line repeats a command."""
     return _ECHO.match(line) is not None
+
+
+def is_retry(line: str) -> bool:
+    """Whether the line says that something failed and is tried again."""
+    return PATTERNS[0].search(line) is not None
 
 
 def opens_ignored(line: str) -> bool:

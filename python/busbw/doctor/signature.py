@@ -49,6 +49,8 @@ class Signature:
     versions: str = "any NCCL 2.x"
     unless: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+    """What it explains where that stands behind it: of two that may each cause the other the first did."""
     between_nodes: bool = False
     """Whether it matters between nodes alone: a note for a job that ran on one."""
     last: bool = False
@@ -59,6 +61,8 @@ class Signature:
     """A fault only where the same is said more than once, as when two processes name themselves rank 0."""
     differs: bool = False
     """Said only where lines of one log tell different values of its groups, such as rates of ports."""
+    holds: Callable[[Sequence[Mapping[str, str]]], bool] | None = None
+    """Whether the groups of all lines together bear it out, where no single line can."""
     tell: Callable[[Sequence[Mapping[str, str]]], str] | None = None
     """Makes the title of the groups of all lines, where one line's are not enough."""
 
