@@ -120,7 +120,13 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
         if isinstance(said, str) and more and _object_in(said) is None:
             # Structured loggers keep what happened apart from the sentence.
             said = ", ".join([said.rstrip("\n"), *more])
-        yield from _parts(said, depth + 1, bad=bad or any(_is_bad(found.get(name)) for name in _LEVELS))
+        bad = bad or any(_is_bad(found.get(name)) for name in _LEVELS)
+        yield from _parts(said, depth + 1, bad=bad)
+        if key in _SAYS and isinstance(said, str):
+            # A sentence about events that the same object holds.
+            for name in ("events", "event", "errors"):
+                if name != key and isinstance(found.get(name), dict | list):
+                    yield from _parts(found[name], depth + 1, bad=bad)
     elif isinstance(found, list):
         # Loki's pair of a time and a line.
         pair = len(found) == 2 and all(isinstance(each, str) for each in found) and found[0].isdigit()
