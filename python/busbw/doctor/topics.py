@@ -134,7 +134,7 @@ _TOPICS = tuple(
 def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | None:
     """What the nearest to a cause of the unknown errors is about, where no finding tells a cause."""
     loud = [each for each in findings if each.severity is not Severity.NOTE]
-    if any(each.name not in _EMPTY and each.stage < Stage.EFFECT for each in loud):
+    if any(each.name not in _EMPTY | _WAITING and each.stage < Stage.EFFECT for each in loud):
         return None
     effects = {each.name for each in loud if each.name not in _EMPTY}
     found = list(_before(scans, effects) if effects else _found(scans))
@@ -150,6 +150,8 @@ def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | Non
     return replace(nearest, severity=Severity.ERROR, stage=min(nearest.stage, Stage.PROGRAM)) if loud else nearest
 
 
+_WAITING = frozenset({"init-incomplete"})
+"""These say that ranks wait: what ended a program before is why."""
 _EMPTY = frozenset({"killed-by-launcher", "process-crashed", "job-cancelled"})
 """These say that something ended, and nothing of why."""
 _ENDS = _EMPTY - {"job-cancelled"}

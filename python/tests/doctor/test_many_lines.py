@@ -144,3 +144,15 @@ def test_what_a_checker_does_another_way_is_no_fault(line: str) -> None:
 def test_what_a_provider_of_libfabric_says_while_it_runs_is_no_missing_network(provider: str, name: str) -> None:
     line = f"libfabric:4517:1708520807::{provider}:ep_ctrl:fn():1045<warn> Failed to find TX ID: 3"
     assert names(line) == [name]
+
+
+def test_what_a_program_said_stands_before_the_init_that_it_left_open() -> None:
+    comm = "ncclCommInitRank comm 0x5 rank 0 nranks 4 cudaDev 0 nvmlDev 0 busId 1000 commId 0xa - Init START"
+    log = (
+        f"n0:10:20 [0] NCCL INFO {comm}",
+        "[rank0]: RuntimeError: Mesh dim names (a) do not cover the world of 256 ranks",
+        "W0814 06:34:52.848000 316 torch/distributed/elastic/multiprocessing/api.py:908] Sending process 382 closing "
+        "signal SIGTERM",
+    )
+    assert names("\n".join(log))[:2] == ["python-exception", "init-incomplete"]
+    assert names("\n".join((log[0], log[2])))[0] == "init-incomplete"
