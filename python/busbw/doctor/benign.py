@@ -44,7 +44,6 @@ _WORDS = (
     # What NCCL and its plugins do another way, told as INFO: a way of registering, a symbol, an address of a family.
     r"NCCL INFO.{0,300}(?:Trying a different method|retrying with no flags|; skipping NVLS)",
     r"Ip address '::' is invalid for family AF_INET\b",
-    r"NCCL INFO.{0,20}(?:Tried|Could not).{0,12}merg\w+ .{0,120}NCCL_NET_MERGE_LEVEL=LOC",
     r"NCCL INFO NET/OFI Failed to initialized? \w+ protocol",
     r"Ignoring due to NCCL_IGNORE_\w+",
     # What NCCL says to its own developers.
