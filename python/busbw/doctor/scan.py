@@ -80,7 +80,8 @@ class Scan:
     counts kinds of lines by which a job shows that it goes on, `alive` is the last of these, `ended` that by which it
     says that it ended as it should, `strange` are the first lines that speak of an error nobody knows, `odd` those with
     words that may be of one, `began` is the last line of ranks that look for each other, `thrown` the traceback that
-    the log ends in, before it names its exception, `retried` the last line of something that is tried again.
+    the log ends in, before it names its exception, `retried` the last line of something that is tried again,
+    `cut` whether the log is what could be unpacked of a file that was cut off.
     """
 
     source: str
@@ -94,6 +95,7 @@ class Scan:
     began: tuple[int, str] = (0, "")
     thrown: tuple[int, str] = (0, "")
     retried: tuple[int, str] = (0, "")
+    cut: bool = False
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -258,6 +260,7 @@ class Scanning:
             # Python tells of an exception that it ignored: up to the exception's own line nothing happened.
             self.ignored = not benign.closes_traceback(line)
             return
+        new = known is None
         if known is None:
             # Numbers decide what some signatures say, so that lines of one shape share their candidates alone.
             known = self._new_shape(line, number, key)
@@ -271,6 +274,9 @@ class Scanning:
             self.hit = number
         elif known:
             self._trouble(line, number)
+            if new and "NCCL INFO " in line and key in self.shapes:
+                # Of no further line of this shape either, unless digits decide.
+                self.shapes[key] = tuple(each for each in known if each.minds_digits(line, line.lower()))
 
     def _trouble(self, line: str, number: int) -> None:
         """Keep a line of which no signature speaks, where it may be of trouble."""

@@ -151,6 +151,11 @@ def _understood(reading: _Reading, line: Line) -> bool:
     return False
 
 
+def is_inert(text: str) -> bool:
+    """Whether nothing is read of a message, behind its `NCCL INFO `, nor of any that is equal but for its digits."""
+    return next((handler for pattern, handler in _HANDLERS if pattern.match(text)), _known) is _known
+
+
 _CONNECTION = re.compile(
     r"Channel (\d{1,7})(?:/\d{1,7})? : (\d{1,7})\[\w{1,16}\] -> "
     r"(\d{1,7})\[\w{1,16}\](?: \[\w{1,16}\])? via (\S{1,200})",
