@@ -179,7 +179,7 @@ class Sieve:
             if (_CALL in raw or raw in seen) and b"NCCL INFO " in raw:
                 repeated += 1
                 continue
-            if _VIA in raw and _CHANNEL in raw and not scanning.ignored:
+            if _VIA in raw and _CHANNEL in raw:
                 # Which pair talks by what: nothing for signatures, but a reader of NCCL's messages must see it once.
                 repeated += 1
                 if len(seen) < MAX_SEEN:
