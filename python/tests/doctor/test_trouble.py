@@ -63,3 +63,10 @@ def test_a_level_is_looked_for_at_both_ends_of_a_long_line(line: str) -> None:
     trouble = Trouble()
     trouble.add(line.format("the flux of ports " * 40), 1)
     assert trouble.strange
+
+
+@pytest.mark.parametrize(("line", "told"), [("<crit> {}", True), ("{} <crit> x", True), ("{0} <crit> {0}", False)])
+def test_a_level_in_the_middle_of_a_long_line_is_what_it_quotes(line: str, told: bool) -> None:
+    trouble = Trouble()
+    trouble.add(line.format("the flux of ports " * 40), 1)
+    assert bool(trouble.strange) == told
