@@ -118,3 +118,10 @@ def test_what_is_only_worth_knowing_is_no_cause_of_a_cancelled_job() -> None:
     cancelled = "slurmstepd: error: *** JOB 5 ON n0 CANCELLED AT 2026-11-28T07:00:00 ***"
     found = severities(*rates, cancelled)
     assert found["port-rates"] is Severity.NOTE and found["job-cancelled"] is not Severity.NOTE
+
+
+def test_gpu_direct_that_one_of_the_devices_has_is_not_told_as_missing() -> None:
+    head = "n0:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA "
+    off, on = f"{head}Disabled for HCA 0 'mlx5_0'", f"{head}Enabled for HCA 1 'mlx5_1'"
+    assert severities(off)["no-gdr"] is Severity.WARNING
+    assert "no-gdr" not in severities(off, on)
