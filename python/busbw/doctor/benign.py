@@ -6,7 +6,13 @@ import re
 
 from busbw.doctor.triggers import triggers_of
 
+_RETRIES = (
+    # What is tried again is not yet a fault; the last try says so itself.
+    r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled), retrying"
+    r"|retry \d{1,4} (?:of|/)|entering retry loop)"
+)
 _WORDS = (
+    _RETRIES,
     # Containers of NVIDIA on a read-only root file system, and shells that tidy up.
     r"\b(?:rm|rmdir|chmod|chown|mv|ln|touch): (?:cannot|can't|failed to)",
     # PyTorch tries IPv6 first and says so.
@@ -15,9 +21,6 @@ _WORDS = (
     r"server socket (?:cannot be initialized|on \S{1,60} has failed to listen on any IPv6)",
     # An address of IPv6 without its scope, and a family that a host has not: the next address is tried.
     r"client socket has failed to connect.{0,120}\(errno: (?:22|97)\b",
-    # What is tried again is not yet a fault; the last try says so itself.
-    r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled), retrying"
-    r"|retry \d{1,4} (?:of|/)|entering retry loop)",
     r"(?:going to|using) /tmp instead",
     r"To silence this warning|current process just got forked, after parallelism",
     # What Open MPI tried and did without, and a host that does not know its own name.
@@ -38,6 +41,13 @@ _WORDS = (
     r"\bno (?:\w{1,12} ){0,2}errors? (?:were )?(?:found|detected|reported|seen)",
     # XLA waits for a leader; if it stays so, a line about a termination follows.
     r"may be stuck\. All \d+ threads joined",
+    # What NCCL and its plugins do another way, told as INFO: a way of registering, a symbol, an address of a family.
+    r"NCCL INFO.{0,300}(?:Trying a different method|retrying with no flags|; skipping NVLS)",
+    r"Ip address '::' is invalid for family AF_INET\b",
+    r"NCCL INFO NET/OFI Failed to initialized? \w+ protocol",
+    r"Ignoring due to NCCL_IGNORE_\w+",
+    # What NCCL says to its own developers.
+    r" NCCL TRACE ",
     # Optional parts that frameworks look for.
     r"Could not load dynamic library '(?:libnvinfer|libcudnn|libcublas|libnvrtc|libcudart)",
     r"Unable to initialize backend '(?:rocm|tpu|interpreter|proxy)",
@@ -79,6 +89,11 @@ _LAST_OF_TRACEBACK = re.compile(r"^(?:\W*\[?\w{0,12}\]?:)?[A-Za-z_][\w.]{2,80}(?
 def is_echo(line: str) -> bool:
     """Whether the line repeats a command."""
     return _ECHO.match(line) is not None
+
+
+def is_retry(line: str) -> bool:
+    """Whether the line says that something failed and is tried again."""
+    return PATTERNS[0].search(line) is not None
 
 
 def opens_ignored(line: str) -> bool:

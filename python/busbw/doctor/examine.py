@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from busbw.base.secrets import hidden
+from busbw.doctor.alike import told_once
 from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.findings import FINDINGS, below_expected, nccl_warnings
+from busbw.doctor.findings import FINDINGS, below_expected, init_incomplete, nccl_warnings
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
 from busbw.doctor.topics import guessed
@@ -20,8 +21,10 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = [finding for examination in FINDINGS.values() for finding in examination(facts)]
     found += recognise(facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts), begun=_begun(facts))
     if (guess := guessed(facts.scans, found)) is not None:
+        # What a program said before its launcher ended it stands before the init that did not end of it.
+        found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
-    found = _with_causes(list(map(with_code, _with_warnings(found))))
+    found = told_once(_with_causes(list(map(with_code, _with_warnings(found)))))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))

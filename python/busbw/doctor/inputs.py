@@ -18,7 +18,7 @@ from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.flight import looks_like
 from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, tells_fault
-from busbw.doctor.packed import is_packed, opened, read_start
+from busbw.doctor.packed import ends_early, is_packed, opened, read_start, was_cut
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
 from busbw.doctor.snapshot import SAVED, Snapshot, TextFile
@@ -256,7 +256,12 @@ def holding_tables(names: Sequence[str]) -> list[str]:
 def _tables(name: str) -> tuple[Record, ...]:
     """The sweeps of a benchmark that a log holds."""
     found: list[Record] = []
-    import_path(Path(name), lambda sweep: found.append(sweep.record()))
+    try:
+        import_path(Path(name), lambda sweep: found.append(sweep.record()))
+    except UserError:
+        # The log that holds them is told as cut; what it holds up to there counts.
+        if not (is_packed(name) and ends_early(name)):
+            raise
     return tuple(found[:MAX_SWEEPS])
 
 
@@ -275,8 +280,12 @@ def _log(name: str) -> TextFile:
     """A log: its text, or its place alone where it is large."""
     path = Path(name)
     if is_packed(name):
-        start = read_start(name, HELD_BYTES + 1)
-        return TextFile(name, _decoded(start) if len(start) <= HELD_BYTES else None)
+        try:
+            with opened(name) as file:
+                start, cut = file.read(HELD_BYTES + 1), was_cut(file)
+        except OSError as problem:
+            raise UserError(f"{name} cannot be read: {problem.strerror or problem}") from problem
+        return TextFile(name, _decoded(start) if len(start) <= HELD_BYTES else None, cut=cut)
     if path.is_file() and path.stat().st_size > HELD_BYTES and not files.read_start(name, 2).startswith(_WIDE):
         return TextFile(name, None)
     return _text(name)

@@ -38,8 +38,9 @@ ALIVE_WORDS = (
     "succe",
 )
 START = re.compile(
-    r"NCCL version \d|\busing nccl==|Init torch distributed begin|Bootstrap *: *Using|initializing torch distributed"
-    r"|CustomAllreduce is disabled because this process group spans|Initializing distributed: GLOBAL_RANK"
+    r"NCCL version \d(?!.{0,30} compiled with)|\busing nccl==|Init torch distributed begin|Bootstrap *: *Using"
+    r"|initializing torch distributed"
+    r"|CustomAllreduce is disabled because this process group spans|Initializing (?:distributed|ddp): GLOBAL_RANK"
     r"|[Ww]aiting in store based barrier|Added key: store_based_barrier|NCCL INFO Using network|Backend: nccl"
     r"|distributed_init_method=|is assigned as DP rank|process group (?:init|started)|init_process_group"
     r"|distributed init \(rank|Initializing TorchBackend|compiling and loading fused kernels"

@@ -36,6 +36,20 @@ def read_start(path: str | Path, most: int) -> bytes:
         raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
 
 
+def was_cut(file: BinaryIO) -> bool:
+    """Whether what was read of a packed file until now ended before the file's own end."""
+    raw = getattr(file, "raw", None)
+    return isinstance(raw, _Unpacked) and raw.cut
+
+
+def ends_early(path: str | Path) -> bool:
+    """Whether a packed file was cut off: it is unpacked to where it ends."""
+    with opened(path) as file:
+        while file.read(1 << 20):
+            pass
+        return was_cut(file)
+
+
 def is_packed(path: str | Path) -> bool:
     """Whether the file is packed, by its first bytes."""
     with open_to_read(path) as file:
@@ -55,7 +69,10 @@ class _Unpacked(io.RawIOBase):
     """What a stream unpacks to. One that was cut off ends there: so do logs of jobs that were killed."""
 
     def __init__(self, stream: Readable, name: str, file: BinaryIO) -> None:
-        self._stream, self._name, self._taken = stream, name, 0
+        self._name, self._taken = name, 0
+        # `read` asks again until it has all that was asked for, and what it has is lost where the file was cut.
+        self._more = getattr(stream, "read1", stream.read)
+        self.cut = False
         self._most = min(MAX_UNPACKED, FREE_UNPACKED + MAX_RATIO * bytes_on_disk(file.fileno()))
 
     def readable(self) -> bool:
@@ -63,10 +80,11 @@ class _Unpacked(io.RawIOBase):
 
     def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
         try:
-            data = self._stream.read(len(buffer))
+            data = self._more(len(buffer))
         except EOFError:
             if self._taken == 0:
                 raise UserError(f"{self._name} cannot be unpacked: it was cut off near its start") from None
+            self.cut = True
             return 0
         except (OSError, ValueError, zlib.error, lzma.LZMAError) as problem:
             raise UserError(f"{self._name} cannot be unpacked: {problem}") from problem

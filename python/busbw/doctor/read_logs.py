@@ -6,13 +6,14 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import BinaryIO
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.base.files import bytes_on_disk
 from busbw.base.pool import mapped
-from busbw.doctor.packed import is_packed, opened
+from busbw.doctor.packed import is_packed, opened, was_cut
 from busbw.doctor.pasted import restored
 from busbw.doctor.scan import Scan, Scanning
 from busbw.doctor.sieve import Sieve, is_json_log, lines_in, numbered
@@ -62,7 +63,9 @@ def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     packed = file.text is None and is_packed(file.path)
     with bounded(file.path, size_of(file), packed=packed), _opened(file) as stream:
         log = read_numbered(sieve.passed(_restored(file) or numbered(lines_in(stream))), file.path)
-    return log, scanning.finished(sieve.lines)
+        cut = file.cut or was_cut(stream)
+    scanned = scanning.finished(sieve.lines)
+    return log, replace(scanned, cut=True) if cut else scanned
 
 
 @contextmanager

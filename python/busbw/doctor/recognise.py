@@ -81,7 +81,14 @@ def _tells(signature: Signature, found: Found) -> bool:
     """Whether there are lines enough for what the signature says."""
     if signature.differs and all(len(hit.groups) < 2 for _, hit in found):
         return False
+    if signature.holds is not None and not signature.holds(_groups(found)):
+        return False
     return not signature.repeats or _repeated(found)
+
+
+def _groups(found: Found) -> list[dict[str, str]]:
+    """The groups of all lines of all logs."""
+    return [dict(each) for _, hit in found for each in hit.groups]
 
 
 def _repeated(found: Found) -> bool:
@@ -144,6 +151,7 @@ def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | No
         other
         for other in others
         if (name in other.explains and not _precedes(mine, other, merged))
+        or (name in other.later and _first(merged[other.name]) < _first(merged[name]))
         # Somebody ended a job after it had failed already.
         or (
             unexplained
@@ -212,7 +220,7 @@ def _finding(signature: Signature, found: Found, cause: Signature | None, *, one
 
 
 def _title(signature: Signature, found: Found) -> str:
-    groups = [dict(each) for _, hit in found for each in hit.groups]
+    groups = _groups(found)
     if signature.tell is not None:
         return clean(signature.tell(groups))
     values: defaultdict[str, str] = defaultdict(lambda: "?")

@@ -80,7 +80,8 @@ class Scan:
     counts kinds of lines by which a job shows that it goes on, `alive` is the last of these, `ended` that by which it
     says that it ended as it should, `strange` are the first lines that speak of an error nobody knows, `odd` those with
     words that may be of one, `began` is the last line of ranks that look for each other, `thrown` the traceback that
-    the log ends in, before it names its exception.
+    the log ends in, before it names its exception, `retried` the last line of something that is tried again,
+    `cut` whether the log is what could be unpacked of a file that was cut off.
     """
 
     source: str
@@ -93,6 +94,8 @@ class Scan:
     odd: tuple[tuple[int, str], ...] = ()
     began: tuple[int, str] = (0, "")
     thrown: tuple[int, str] = (0, "")
+    retried: tuple[int, str] = (0, "")
+    cut: bool = False
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -141,6 +144,8 @@ class Scanning:
         self.trouble = Trouble()
         self.began = (0, "")
         self.thrown = (0, "")
+        self.retried = (0, "")
+        self.retry_shapes: set[bytes] = set()
         self.frame = 0
         """The last line of the open traceback; 0 without one."""
         self.framed = False
@@ -164,7 +169,8 @@ class Scanning:
         thrown = self.thrown if self.frame == lines else (0, "")
         # Steps behind the end were printed before it, and reached the file late: programs hold their output back.
         alive = self.alive if self.closed is None else self.closed
-        return Scan(self.source, lines, self.hits, self.kinds, alive, self.ended, *kept, self.began, thrown)
+        lines_of_note = self.began, thrown, self.retried
+        return Scan(self.source, lines, self.hits, self.kinds, alive, self.ended, *kept, *lines_of_note)
 
     def look(self, raw: str, number: int) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""
@@ -194,17 +200,25 @@ class Scanning:
         if not source and (known != () or self.ignored):
             self._look_at(line, number, key, known)
         within = self._follow_traceback(line, number)
-        if key in self.closing_shapes:
-            self._close()
-            return False
-        if key in self.start_shapes:
-            self.began, self.closed = (number, line), None
+        if self._tells_state(key, line, number):
             return False
         if self.trouble.boxed or RULE in line:
             self.trouble.ruled(line, number, known=self.hit == number)
             return False
         told = within or source or self.framed or self.ignored
         return not told and self.shapes.get(key) == () and "#" not in line and not _ROW.search(line)
+
+    def _tells_state(self, key: bytes, line: str, number: int) -> bool:
+        """Whether the line is of a shape by which a job shows that it ends, tries again or starts."""
+        if key in self.closing_shapes:
+            self._close()
+        elif key in self.retry_shapes:
+            self.retried = (number, line)
+        elif key in self.start_shapes:
+            self.began, self.closed = (number, line), None
+        else:
+            return False
+        return True
 
     def _is_source(self, line: str) -> bool:
         """Whether the line is the source below a frame of Python."""
@@ -246,6 +260,7 @@ class Scanning:
             # Python tells of an exception that it ignored: up to the exception's own line nothing happened.
             self.ignored = not benign.closes_traceback(line)
             return
+        new = known is None
         if known is None:
             # Numbers decide what some signatures say, so that lines of one shape share their candidates alone.
             known = self._new_shape(line, number, key)
@@ -258,7 +273,14 @@ class Scanning:
         if known and _look(line, number, known, self.hits, foreign=key in self.foreign):
             self.hit = number
         elif known:
-            self.trouble.add(line, number)
+            self._trouble(line, number)
+            if new and "NCCL INFO " in line and key in self.shapes:
+                # Of no further line of this shape either, unless digits decide.
+                self.shapes[key] = tuple(each for each in known if each.minds_digits(line, line.lower()))
+
+    def _trouble(self, line: str, number: int) -> None:
+        """Keep a line of which no signature speaks, where it may be of trouble."""
+        self.trouble.add(line, number, checker=self.kinds["perftest"] > 0)
 
     def _last_error(self, said: str, number: int) -> None:
         """NCCL's last sentence, told as such where no signature knows it."""
@@ -285,6 +307,8 @@ class Scanning:
         harmless = (benign.PATTERNS[each - mine] for each in numbers if mine <= each < mine + len(benign.PATTERNS))
         if benign.is_echo(line) or any(each.search(line) for each in harmless):
             self.ignored = benign.opens_ignored(line)
+            if benign.is_retry(line) and len(self.retry_shapes) < MAX_SHAPES:
+                self.retry_shapes.add(key)
             return ()
         if life.CLOSED.search(line) and len(self.closing_shapes) < MAX_SHAPES:
             self.closing_shapes.add(key)
@@ -304,7 +328,7 @@ class Scanning:
                 self.alive = number
                 self.kinds["steps"] += 1
         if not found:
-            self.trouble.add(line, number)
+            self._trouble(line, number)
         return found
 
 

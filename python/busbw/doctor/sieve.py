@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import BinaryIO
 
 from busbw.doctor.scan import DIGITS, Scanning
+from busbw.machine.nccl.log import is_inert
 
 MAX_LINE = 65536
 BLOCK = 1 << 20
@@ -18,6 +19,8 @@ MAX_SEEN = 50_000
 _SILENT, _NCCL, _ALIVE = 0, 1, 2
 _CALL, _VIA, _CHANNEL = b" opCount ", b" via ", b"NCCL INFO Channel "
 """In each line about one call of a collective (NCCL_DEBUG_SUBSYS=COLL), of which nothing is read; in connections."""
+
+_ADDRESS = re.compile(rb"\b0x[0-9a-f]{6,16}\b")
 
 
 def lines_in(stream: BinaryIO) -> Iterator[bytes]:
@@ -120,7 +123,13 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
         if isinstance(said, str) and more and _object_in(said) is None:
             # Structured loggers keep what happened apart from the sentence.
             said = ", ".join([said.rstrip("\n"), *more])
-        yield from _parts(said, depth + 1, bad=bad or any(_is_bad(found.get(name)) for name in _LEVELS))
+        bad = bad or any(_is_bad(found.get(name)) for name in _LEVELS)
+        yield from _parts(said, depth + 1, bad=bad)
+        if key in _SAYS and isinstance(said, str):
+            # A sentence about events that the same object holds.
+            for name in ("events", "event", "errors"):
+                if name != key and isinstance(found.get(name), dict | list):
+                    yield from _parts(found[name], depth + 1, bad=bad)
     elif isinstance(found, list):
         # Loki's pair of a time and a line.
         pair = len(found) == 2 and all(isinstance(each, str) for each in found) and found[0].isdigit()
@@ -147,6 +156,12 @@ def _object_in(text: str) -> dict[str, object] | None:
     return None
 
 
+def _is_repetition(line: str) -> bool:
+    """Whether further lines of this one's shape tell a reader of NCCL's messages nothing, nor that a job goes on."""
+    _, info, text = line.partition("NCCL INFO ")
+    return bool(info) and "COMPLETE" not in text and " -> " not in text and is_inert(text.strip())
+
+
 class Sieve:
     """Passes each line to the scan until lines of its shape (equal but for digits) are known to say nothing more."""
 
@@ -164,23 +179,29 @@ class Sieve:
             if (_CALL in raw or raw in seen) and b"NCCL INFO " in raw:
                 repeated += 1
                 continue
-            if _VIA in raw and _CHANNEL in raw and not scanning.ignored:
+            if _VIA in raw and _CHANNEL in raw:
                 # Which pair talks by what: nothing for signatures, but a reader of NCCL's messages must see it once.
                 repeated += 1
                 if len(seen) < MAX_SEEN:
                     seen.add(raw)
                 yield number, raw.decode("utf-8", "replace")
                 continue
-            shape = raw.translate(None, DIGITS)
+            # Addresses have letters among their digits.
+            plain = _ADDRESS.sub(b"0x", raw) if b" 0x" in raw or b"=0x" in raw else raw
+            shape = plain.translate(None, DIGITS)
             state = dull.get(shape)
             if state is not None and not scanning.ignored:
                 if state == _ALIVE:
                     scanning.alive = number
+                elif state == _NCCL:
+                    repeated += 1
                 continue
             line = raw.decode("utf-8", "replace")
             before = scanning.alive
             silent = scanning.look(line, number)
             if b"NCCL " in raw or line.lstrip().startswith("#"):
+                if silent and len(dull) < MAX_DULL and _is_repetition(line):
+                    dull[shape] = _NCCL
                 yield number, line
             elif silent and len(dull) < MAX_DULL:
                 dull[shape] = _ALIVE if scanning.alive == number != before else _SILENT

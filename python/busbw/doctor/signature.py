@@ -11,6 +11,11 @@ from functools import cached_property
 from busbw.doctor.finding import Severity
 from busbw.doctor.triggers import triggers_of
 
+_DIGITS_IN = re.compile(r"(?:\\d|\d+)(?:\{[\d,]*\}|[+*?])?\??|\\u\w{4}|\\.|\{[\d,]+\}|\[\^?(?:\\.|[^\]])*\]")
+"""Pieces of a pattern that hold digits, or might seem to."""
+
+_NO_DIGITS = str.maketrans("", "", "0123456789")
+
 
 class Stage(IntEnum):
     """How near to the root a fault is: what stands lower in this list is a likely cause of what stands higher."""
@@ -49,6 +54,8 @@ class Signature:
     versions: str = "any NCCL 2.x"
     unless: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+    """What it explains where that stands behind it: of two that may each cause the other the first did."""
     between_nodes: bool = False
     """Whether it matters between nodes alone: a note for a job that ran on one."""
     last: bool = False
@@ -59,6 +66,8 @@ class Signature:
     """A fault only where the same is said more than once, as when two processes name themselves rank 0."""
     differs: bool = False
     """Said only where lines of one log tell different values of its groups, such as rates of ports."""
+    holds: Callable[[Sequence[Mapping[str, str]]], bool] | None = None
+    """Whether the groups of all lines together bear it out, where no single line can."""
     tell: Callable[[Sequence[Mapping[str, str]]], str] | None = None
     """Makes the title of the groups of all lines, where one line's are not enough."""
 
@@ -70,6 +79,19 @@ class Signature:
     def triggers(self) -> tuple[tuple[str, ...], ...]:
         """The triggers of each pattern."""
         return tuple(triggers_of(each) for each in self.patterns)
+
+    def minds_digits(self, line: str, lowered: str) -> bool:
+        """Whether it may speak of a line that is equal, but for its digits, to this one, of which it does not speak."""
+        bare = lowered.translate(_NO_DIGITS)
+        if any(word.translate(_NO_DIGITS) in bare for word in self.unless):
+            return True
+        for words, pattern in zip(self.triggers, self.patterns, strict=True):
+            if any(word in lowered for word in words):
+                if "(?!" in pattern or "(?<" in pattern or "(?=" in pattern:
+                    return True
+                if re.search(_DIGITS_IN.sub(_any_digits, pattern), line, re.IGNORECASE):
+                    return True
+        return False
 
     @cached_property
     def _compiled(self) -> dict[str, re.Pattern[str]]:
@@ -105,3 +127,12 @@ class Signature:
                 if groups := {name: text for name, text in found.groupdict().items() if text}:
                     return groups
         return {} if bare else None
+
+
+def _any_digits(piece: re.Match[str]) -> str:
+    """A piece of a pattern as it stands for any digits, and any number of them."""
+    text = piece[0]
+    if text.startswith("["):
+        inside = text.replace("0-9", "")
+        return f"{text[:-1]}0-9]" if not text.startswith("[^") and any(each.isdecimal() for each in inside) else text
+    return r"\d*" if text.startswith("\\d") or text[0].isdecimal() else text

@@ -20,6 +20,8 @@ class TextFile:
     path: str
     text: str | None
     why: str = ""
+    cut: bool = False
+    """Whether it is what could be unpacked of a packed file that was cut off."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,8 @@ _TOPICS = tuple(
         (r"nvshmem|ibgda", "nvshmem-init"),
         (r"symmetric_?mem|symm_mem", "window-mismatch"),
         (
-            r"\bnixl|mooncake|lmcache|\] ?(?:TransferEngine|HandShake\w*|\w{2,12}Transport|(?:Client|Server)Session): "
+            r"\bnixl|mooncake|lmcache|(?:^|\W)[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w/]{1,80}\.(?:cpp|h):\d+\]"
+            r"|\] ?(?:TransferEngine|HandShake\w*|\w{2,12}Transport|(?:Client|Server)Session): "
             r"|\b\w{0,20}(?:transport|endpoint|context|metadata|worker_pool|backend|agent|engine_impl)\w{0,16}"
             r"\.(?:cpp|h):\d{1,6}\]",
             "kv-transfer",
@@ -120,7 +121,11 @@ _TOPICS = tuple(
         (r"\bheartbeats?\b|\bhung\b|\bstuck\b|deadlock", "watchdog-timeout"),
         (r"command not found|unrecognized|no such option", "bad-arguments"),
         (r"permission denied|operation not permitted", "gpu-permission"),
-        (r"timed? ?out|deadline exceeded", "connection-timeout"),
+        (
+            r"(?=.*(?:connect|socket|peer|network|\b(?:tcp|udp|rpc|grpc|http|send|recv|address|port|remote|host|application|pair)))"
+            r".*(?:timed? ?out|deadline exceeded)",
+            "connection-timeout",
+        ),
         (r"^\W*(?:\[?\w*\]?:?\s*)?[A-Za-z_][\w.]*(?:Error|Exception)\b", "python-exception"),
     )
 )  # fmt: skip
@@ -129,12 +134,13 @@ _TOPICS = tuple(
 def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | None:
     """What the nearest to a cause of the unknown errors is about, where no finding tells a cause."""
     loud = [each for each in findings if each.severity is not Severity.NOTE]
-    if any(each.name not in _EMPTY and each.stage < Stage.EFFECT for each in loud):
+    if any(each.name not in _EMPTY | _WAITING and each.stage < Stage.EFFECT for each in loud):
         return None
     effects = {each.name for each in loud if each.name not in _EMPTY}
     found = list(_before(scans, effects) if effects else _found(scans))
     if not loud:
-        found = found or list(_hinted(scans)) or list(_unknown(scans)) or list(_cut_off(scans)) or list(_stuck(scans))
+        found = found or list(_hinted(scans)) or list(_unknown(scans)) or list(_cut_off(scans))
+        found = found or list(_retried(scans)) or list(_stuck(scans))
     elif all(each.name in _ENDS for each in loud):
         found = found or list(_unknown(scans, _OF_ENDS)) or list(_hinted(scans))
     if not found:
@@ -144,6 +150,8 @@ def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | Non
     return replace(nearest, severity=Severity.ERROR, stage=min(nearest.stage, Stage.PROGRAM)) if loud else nearest
 
 
+_WAITING = frozenset({"init-incomplete"})
+"""These say that ranks wait: what ended a program before is why."""
 _EMPTY = frozenset({"killed-by-launcher", "process-crashed", "job-cancelled"})
 """These say that something ended, and nothing of why."""
 _ENDS = _EMPTY - {"job-cancelled"}
@@ -161,7 +169,7 @@ def _hinted(scans: Sequence[Scan]) -> Iterator[Finding]:
     """By words that may be of an error, in a log in which nothing ever went on."""
     for scan in scans:
         for line, text in () if scan.alive or scan.ended else scan.odd:
-            if name := topic(text) or _of_writer(scan):
+            if name := topic(text) or _of_writer(scan, text):
                 yield _finding(name, text, Evidence(clean(text)[:200], scan.source, line))
 
 
@@ -203,7 +211,7 @@ def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[F
             if _DULL.search(text):
                 continue
             if line > scan.alive and not scan.ended and (thrown or not scan.alive):
-                seen, name = Evidence(clean(text)[:200], scan.source, line), _of_writer(scan)
+                seen, name = Evidence(clean(text)[:200], scan.source, line), _of_writer(scan, text)
                 yield _finding(name, text, seen) if name else _first_unknown(text, seen)
                 break
 
@@ -211,8 +219,18 @@ def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[F
 _CHECKED = {"perftest": "ibv-call-failed", "dcgm": "health-check", "gpud": "health-check"}
 
 
-def _of_writer(scan: Scan) -> str | None:
+_CHOICE = re.compile(
+    r"\b(?:only|requires?|incompatible|must|should be|out of range|please (?:choose|provide|check command)|invalid"
+    r"|does(?: not|n't) support|not (?:possible|supported|available)|(?:isn|doesn)'t (?:support|work))\b|--\w",
+    re.IGNORECASE,
+)
+"""What a program says of options that do not go together."""
+
+
+def _of_writer(scan: Scan, text: str) -> str | None:
     """What is checked by the program that printed the log, where it says that it is one of those."""
+    if scan.kinds.get("perftest") and _CHOICE.search(text[:MAX_LOOK]):
+        return "bad-arguments"
     return next((name for writer, name in _CHECKED.items() if scan.kinds.get(writer)), None)
 
 
@@ -223,6 +241,16 @@ def _cut_off(scans: Sequence[Scan]) -> Iterator[Finding]:
         if line:
             found = _first_unknown(text, Evidence(clean(text)[:200], scan.source, line))
             yield replace(found, title="the log ends within a traceback, before the exception that it is of")
+
+
+def _retried(scans: Sequence[Scan]) -> Iterator[Finding]:
+    """A log that ends while something that failed is tried again."""
+    for scan in scans:
+        line, text = scan.retried
+        if line and line > scan.alive and not scan.ended and scan.lines - line < NEAR:
+            seen, name = Evidence(clean(text)[:200], scan.source, line), topic(text)
+            found = _finding(name, text, seen) if name else _first_unknown(text, seen)
+            yield replace(found, title=f"something is tried again until the log ends: {clean(text)[:MAX_TITLE]}")
 
 
 STUCK = "stuck-at-start"

@@ -105,7 +105,7 @@ def _host(facts: Facts) -> Iterator[Row]:
     yield "bridges with access control (ACS)", "host", len(host.acs_redirects), LINK
     yield "GPU Direct RDMA module", "host", host.peer_memory, LINK
     yield "/dev/shm", "host", _band(host.shm_total_MiB, 2048, "MiB"), HOST
-    yield "locked memory limit", "host", host.memlock_KiB if host.memlock_KiB is not None else "unlimited", HOST
+    yield "locked memory limit", "host", _unit(host.memlock_KiB, "KiB") or "unlimited", HOST
     yield "processors", "host", len(host.online_cpus), HOST
     yield "NUMA balancing", "host", host.numa_balancing, HOST
     yield "in a container", "host", host.container, DETAIL
@@ -127,6 +127,8 @@ def _unit(value: float | None, unit: str) -> str | None:
 
 
 def _band(value: float | None, step: float, unit: str) -> str | None:
+    if value is not None and 0 < value < step / 2:
+        return f"{value:g} {unit}"
     return None if value is None else f"about {round(value / step) * step:g} {unit}"
 
 

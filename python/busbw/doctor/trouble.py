@@ -87,6 +87,22 @@ _TROUBLE = re.compile(
     r"|conflict\w*|must|please|bad|wrong|bigger|beyond|exceeds)\b",
     re.IGNORECASE,
 )
+_REFUSES = re.compile(
+    r"\b(?:only|must|should be|requires?d?|(?:does|is|are|do|can) not|cannot|no (?:data|such)|out of range"
+    r"|not (?:possible|detected|compatible)|incompatib\w+|greater than allowed|above max|is null|bad \w+ status"
+    r"|invalid|please|unknown|unexpected|longer than|ADDR_ERROR|unsupported|state is (?!active)\w+"
+    r"|problems? (?:in|with)"
+    r"|check if driver|not (?:yet |properly )?(?:initialized|loaded)|already (?:running|initialized)|designed to"
+    r"|(?:isn|doesn|aren|can)n?'t|(?:should|work|need\w*) (?:be|only|to be)|might be too big|higher than|when expecting"
+    r"|no data validated|be greater|event|field \d{1,9} value|is Available only|too (?:big|large|small|many))\b"
+    r"|\w{1,40}= ?\d{1,9}, \w{1,40}= ?\d{1,9}$|^\s{0,4}null |^\s{0,4}[rs]cnt=\d",
+    re.IGNORECASE,
+)
+"""How a program that checks machines refuses what it is asked for, or ends."""
+_AT_EASE = re.compile(
+    r"^\W{0,8}(?:warning|note|changing|setting \w+ size|conflicting CPU)|falling back|won't be", re.IGNORECASE
+)
+"""What such a program does another way, and goes on."""
 _MAX_BOX = 30
 _MAX_LEVEL = 400
 
@@ -100,8 +116,8 @@ class Trouble:
         self._box: list[str] | None = None
         self._known = False
 
-    def add(self, line: str, number: int) -> None:
-        """Look at a line of which no signature speaks."""
+    def add(self, line: str, number: int, *, checker: bool = False) -> None:
+        """Look at a line of which no signature speaks; `checker`: a program wrote it that only checks a machine."""
         if len(self.strange) >= MAX_STRANGE:
             return
         lowered = line.lower()
@@ -116,6 +132,7 @@ class Trouble:
         elif len(self.odd) < MAX_STRANGE and (
             ("libfabric:" in line and "<warn>" in line)
             or (any(word in lowered for word in _ODD_WORDS) and not _CALM.search(line))
+            or (checker and len(line) < _MAX_LEVEL and _REFUSES.search(line) and not _AT_EASE.search(line))
         ):
             self.odd.append((number, line.strip()))
 

@@ -117,6 +117,8 @@ def _unread(facts: Facts) -> Iterator[str]:
 
 
 def _unread_log(log: NcclLog, scan: Scan) -> Iterator[str]:
+    if scan.cut:
+        yield f"{log.source}: what stood behind line {scan.lines}: the packed file was cut off there"
     if not scan.lines:
         yield f"{log.source}: it is empty"
     elif not scan.kinds["nccl"]:

@@ -167,4 +167,7 @@ def _forms(number: str) -> tuple[str, ...]:
         # How often something happened is no number of an Xid.
         rf"\bXid(?: errors?| codes?| events?| numbers?)?[ :#=]{{1,3}}{number}(?!\W{{0,2}}(?:errors?|times|events?)\b)",
         rf"XID_ERRORS\{{[^}}]{{0,400}}\}} {number}",
+        # NVML's events in Kubernetes' device plugin, and the condition of a node on Google's machines.
+        rf"EventType:8 EventData:{number}",
+        rf"XidCriticalError\s+True\b.{{0,300}}\{{\W?{number}",
     )

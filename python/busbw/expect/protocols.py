@@ -18,6 +18,8 @@ LL, LL128, SIMPLE = "LL", "LL128", "Simple"
 # us: Ring and NVLS start with these, and each hop over NVLink adds those (baseLatencies, hwLatencies).
 _BASE_US: Mapping[str, float] = {LL: 6.6, LL128: 14.0, SIMPLE: 8.4}
 _RING_HOP_US: Mapping[str, float] = {LL: 0.6, LL128: 1.9, SIMPLE: 3.4}
+_LONG_NET_HOP_US = 10.0
+"""What a step of Simple over a network takes longer than one of LL128 (hwLatencies: 14.0 and 4.0)."""
 _NVLS_US = 25.0
 # GB/s: the most that a ring of LL moves in one node (llMaxBws), and the share of multicast (nvlsEfficiency).
 _LL_MOST_GBPS: Mapping[int, float] = {90: 141.0, 100: 282.0}
@@ -185,7 +187,9 @@ def between_us(question: Between, base_us: float, inside: Generation, network: N
     moved = question.size / 1e3
     first = inside.between_us + question.started_us + question.hops * network.long_hop_us
     if question.ring:
-        first = network.ring_us + (question.hops - 1) * network.mid_hop_us
+        # Two nodes are what was fitted; each further one adds a step per GPU, by NCCL's own times of them.
+        inner = question.steps / (question.hops + 1) * _RING_HOP_US[SIMPLE]
+        first = network.ring_us + (question.hops - 1) * (inner + network.mid_hop_us + _LONG_NET_HOP_US)
     pipeline = RING_PIPELINE if question.ring else network.pipeline if question.sharp else FEW_PIPELINE
     ways = {
         LL: start + question.hops * network.ll_hop_us + moved / (network.ll_GBps * question.nics),

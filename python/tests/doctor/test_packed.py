@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -23,6 +24,15 @@ from busbw.doctor.pipes import kept
 
 FAULT = "n0:1:2 [0] misc/socket.cc:4 NCCL WARN socketStartConnect: Connect to 10.0.0.5<4> failed : Connection refused\n"
 LONG = "".join(f"step {each} loss 2.1 of {each * 7919 % 10007}\n" for each in range(9000)) + FAULT
+
+
+TABLE = "#  size count type redop root time algbw busbw #wrong\n 1048576 262144 float sum -1 55.1 19.0 35.7 0\n"
+
+
+def zstandard(data: bytes) -> bytes:
+    if (program := shutil.which("zstd")) is None:
+        pytest.skip("zstd is not here")
+    return subprocess.run([program, "-c"], input=data, capture_output=True, timeout=60, check=True).stdout
 
 
 def found(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -58,6 +68,22 @@ def test_a_packed_log_that_was_cut_off_is_read_to_there(tmp_path: Path) -> None:
     with opened(path) as file:
         held = file.read()
     assert 1000 < len(held) < len(LONG) and LONG.startswith(held.decode())
+
+
+@pytest.mark.parametrize(
+    "pack", [gzip.compress, bz2.compress, lzma.compress, zstandard], ids=lambda each: each.__name__
+)
+def test_a_packed_log_that_was_cut_off_is_told_as_cut(
+    pack: Callable[[bytes], bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"step {each} loss {each * 7919 % 10007} {hash(str(each))}\n" for each in range(60_000))
+    for text in (rows, TABLE + rows):
+        path = tmp_path / "a"
+        path.write_bytes(packed := pack(text.encode()))
+        assert "packed file was cut off" not in found(capsys, str(path))[1]
+        path.write_bytes(packed[: len(packed) // 2])
+        code, said = found(capsys, str(path))
+        assert "the packed file was cut off there" in said and code != 2, said
 
 
 def test_what_is_broken_or_unpacks_to_far_too_much_is_refused_in_a_sentence(
@@ -111,6 +137,6 @@ def test_a_pipe_that_gives_too_much_is_refused(tmp_path: Path, monkeypatch: pyte
 def test_a_packed_log_of_which_nothing_is_left_is_not_called_empty(
     pack: Callable[[bytes], bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "log").write_bytes(pack(b"NCCL WARN x\n" * 99)[:20])
+    (tmp_path / "log").write_bytes(pack(b"NCCL WARN x\n" * 99)[:10])
     assert main(["doctor", str(tmp_path / "log")]) == 2
     assert "cut off near its start" in capsys.readouterr().err

@@ -79,3 +79,10 @@ def test_two_bundles_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out)["outlier"] == bad
     assert main(["doctor", good, good]) == 2
     assert main(["doctor", good, bad, "--live"]) == 2
+
+
+def test_a_small_value_is_told_as_it_is_and_not_as_zero() -> None:
+    small = healthy(host=host(shm_total_MiB=64.0, memlock_KiB=64.0))
+    found = compare({"a": gather(healthy()), "b": gather(small)})
+    said = {each.name: each.values["b"] for each in found.differences}
+    assert said["/dev/shm"] == "64 MiB" and said["locked memory limit"] == "64 KiB"

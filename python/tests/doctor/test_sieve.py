@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -257,3 +258,89 @@ def test_lines_keep_their_numbers(first: str, tmp_path: Path) -> None:
 def test_a_warning_about_a_call_is_no_call(tmp_path: Path) -> None:
     line = FAULT.format("Connection refused") + " opCount 7 \n"
     assert [each.name for each in loud(line.encode(), tmp_path)] == ["connection-refused"]
+
+
+INFO = "n0:1:2 [0] NCCL INFO "
+
+
+def passed(*texts: str) -> tuple[list[str], Scanning]:
+    """The lines that a reader of NCCL's messages sees, and what the scan knows in the end."""
+    scanning = Scanning("", ALL)
+    sieve = Sieve(scanning)
+    return [line for _, line in sieve.passed(numbered(lines_in(io.BytesIO("\n".join(texts).encode()))))], scanning
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ("proxyProgressAsync opId=0x7fa{0}bc op.type={0} done", False),
+        ("register comm 0x55e{0}a0000 buffer 0x7f{0}c000 size {0}", False),
+        ("Init timings - something: rank {0} nranks 4 total 0.1{0}", False),
+        ("NCCL_IB_TIMEOUT set by environment to {0}", True),
+        ("Channel 0{0}/02 : 0 1 2 3", True),
+        ("comm 0x55e{0} rank {0} nranks 8 cudaDev 0 busId 1b000 - Destroy COMPLETE", True),
+        ("group.cc:{0} -> 3", True),
+        ("{0} coll channels, {0} nvls channels, 8 p2p channels", True),
+    ],
+)
+def test_only_messages_of_no_consequence_are_passed_over(text: str, again: bool) -> None:
+    lines = [INFO + text.format(each) for each in range(1, 6)]
+    seen, scanning = passed(*lines)
+    assert seen == (lines if again else lines[:1])
+    assert scanning.kinds["nccl"] == 5
+
+
+def test_the_end_of_a_communicator_is_seen_each_time() -> None:
+    end = "comm 0x55e0 rank {} nranks 2 cudaDev 0 busId 1b000 - Destroy COMPLETE"
+    waits = "[W socket.cpp:{}] [c10d] The client socket has failed to connect to [n0]:29500"
+    _, scanning = passed(INFO + end.format(0), waits.format(1), INFO + end.format(1))
+    assert scanning.began == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "unless", "minds"),
+    [
+        (r"size \d{4}\b", (), True),
+        (r"size 0x[0-9a-f]+ of 7", (), False),
+        (r"size 77\b", (), True),
+        (r"size (?!12)", (), True),
+        (r"size [7-9]{2}\b", (), True),
+        (r"size [^0-9]", (), False),
+        (r"size \w+ failed", (), False),
+        (r"size \w+ failed", ("size 12",), True),
+        ("si\\u007ae failed", (), False),
+    ],
+)
+def test_whether_digits_decide_what_a_signature_says(pattern: str, unless: tuple[str, ...], minds: bool) -> None:
+    mine = replace(ALL[0], name="test", patterns=(pattern,), unless=unless)
+    line = "size 12"
+    assert mine.minds_digits(line, line) == minds
+
+
+def test_digits_that_decide_are_looked_at_in_lines_of_one_shape() -> None:
+    mine = replace(ALL[0], name="test", patterns=(r"retry count 7 of",), unless=())
+    lines = [f"{INFO}retry count {each} of 7" for each in (1, 2, 7, 3)]
+    assert [hit.count for hit in scan(lines, "", (mine,)).hits.values()] == [1]
+
+
+@pytest.mark.parametrize("level", [50, 60])
+def test_levels_in_numbers_of_other_loggers(level: int, tmp_path: Path) -> None:
+    text = f'{{"level": {level}, "msg": "the flux is not where it was"}}\n'
+    assert loud(text.encode(), tmp_path) and not loud(text.replace(str(level), "30").encode(), tmp_path)
+
+
+def test_a_line_that_is_cut_goes_on_with_its_next_byte() -> None:
+    data = bytes(range(65, 91)) * (MAX_LINE // 8)
+    assert b"".join(lines_in(io.BytesIO(data))) == data
+
+
+def test_two_texts_of_a_list_are_both_read(tmp_path: Path) -> None:
+    fault = FAULT.format("Connection refused").replace('"', "")
+    assert loud(f'{{"values": ["{fault}", "step 1"]}}\n'.encode(), tmp_path)
+
+
+def test_a_connection_within_an_ignored_traceback_ends_nothing() -> None:
+    ignored = "Exception ignored in: <function _A.__del__ at 0x7f>"
+    via = INFO + "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"
+    seen, scanning = passed(ignored, "Traceback (most recent call last):", via, "KeyError: 'flux'", "x")
+    assert via in seen and not scanning.ignored

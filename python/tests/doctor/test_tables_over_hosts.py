@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from busbw.doctor.finding import Severity
@@ -53,3 +55,9 @@ def test_one_port_of_many_is_told_for_large_hosts_alone(record: Record, told: Se
 )
 def test_hosts_of_one_nvlink_domain_that_talk_by_their_nics_are_told(record: Record, tells: bool) -> None:
     assert bool(found(Snapshot("files"), "nvlink-domain", (record,))) is tells
+
+
+def test_a_case_that_was_not_measured_says_nothing_of_ports() -> None:
+    record = rail_record()
+    failed = tuple(replace(each, outcome="failed") for each in record.cases)
+    assert found(Snapshot("files"), "one-rail", (replace(record, cases=failed),)) == []

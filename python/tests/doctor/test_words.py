@@ -99,3 +99,29 @@ def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> Non
 )
 def test_who_has_a_trait_is_decided_here(trait: str, names: str) -> None:
     assert [each.name for each in SIGNATURES.values() if getattr(each, trait)] == names.split()
+
+
+def severities(*lines: str) -> dict[str, Severity]:
+    text = "\n".join((*lines, ""))
+    return {each.name: each.severity for each in examine(gather(Snapshot("x", logs=(TextFile("job.log", text),))))}
+
+
+def test_a_crash_before_others_wait_is_no_sequel_of_the_wait() -> None:
+    crash = "n0: Segmentation fault (core dumped)"
+    waits = "INFO [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds."
+    assert severities(crash, waits)["process-crashed"] is not Severity.NOTE
+    assert severities(waits, crash)["process-crashed"] is Severity.NOTE
+
+
+def test_what_is_only_worth_knowing_is_no_cause_of_a_cancelled_job() -> None:
+    rates = ["\tRate: 100", "\tRate: 400"]
+    cancelled = "slurmstepd: error: *** JOB 5 ON n0 CANCELLED AT 2026-11-28T07:00:00 ***"
+    found = severities(*rates, cancelled)
+    assert found["port-rates"] is Severity.NOTE and found["job-cancelled"] is not Severity.NOTE
+
+
+def test_gpu_direct_that_one_of_the_devices_has_is_not_told_as_missing() -> None:
+    head = "n0:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA "
+    off, on = f"{head}Disabled for HCA 0 'mlx5_0'", f"{head}Enabled for HCA 1 'mlx5_1'"
+    assert severities(off)["no-gdr"] is Severity.WARNING
+    assert "no-gdr" not in severities(off, on)

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
         "processes of one host cannot share GPU memory (CUDA IPC): their containers hide each other or see other GPUs"
     ),
     patterns=(
+        r"failed to open ipc mem handle|CUDART error: (?:invalid resource handle|peer access)",
         r"_new_shared_cuda\(",
         r"hipIpc(?:Open|Get)MemHandle",
         r"failed to open CUDA IPC handle",

@@ -14,6 +14,8 @@ SIGNATURE = Signature(
         r"fi_getinfo\S{0,4}.{0,40}provider efa output empty list",
         r"NET/OFI.{0,120}(?:No eligible|Could not find any optimal) provider",
         r"NET/OFI Only EFA provider",
+        r"No (?:valid |usable )?EFA devices?(?: were| was)? (?:found|detected|available)",
+        r"^fi_getinfo: -61\b",
     ),
     explains=("efa-error", "network-not-found", "plugin-not-loaded"),
     confirm="fi_info -p efa in the container and on its host; ls /dev/infiniband; ibv_devices; ldd libnccl-net.so",

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
         "the NVLink fabric is not initialised: the fabric manager does not run or is of another version than the driver"
     ),
     patterns=(
+        r"fabric ?manager (?:does not|doesn't|don't) have access",
         r"\s{2,}State *: (?:Not Started|In Progress)\b",
         r"\bfabric\.state: (?:Not Started|In Progress)\b",
         r"fabric manager config file item: \w+ has an invalid value",

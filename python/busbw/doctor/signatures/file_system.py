@@ -21,7 +21,7 @@ SIGNATURE = Signature(
         r"LustreError|\bmmfs\w*: |GPFS.{0,40}(?:unmounted|not mounted|lost)",
         r"ceph: .{0,60}(?:hung|lost|evicted|blacklist)",
         r"EXT4-fs error|XFS \(\S{1,30}\): .{0,60}(?:[Cc]orrupt|shut)|Buffer I/O error on|Structure needs cleaning",
-        r"\[Errno (?:5|116|121)\]|Remote I/O error|Connection timed out: '/",
+        r"\[Errno (?:5|37|116|121)\]|Remote I/O error|Connection timed out: '/",
         r"PytorchStream(?:Reader|Writer) failed",
         r"SafetensorError: .{0,60}(?:InvalidHeader|incomplete|MetadataIncomplete)",
     ),

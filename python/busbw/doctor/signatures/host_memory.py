@@ -57,7 +57,10 @@ SIGNATURE = Signature(
         r"DataLoader worker.{0,40}killed by signal: Killed",
         r"exceeded (?:hard|soft) (?:memory|vmem|rss) limit",
     ),
-    unless=("ibv_",),
+    unless=(
+        "ldcache error",
+        "ibv_",
+    ),
     explains=("process-crashed",),
     confirm="`dmesg | grep -i -e oom -e killed`; sacct -j JOB -o MaxRSS,State; kubectl describe pod",
     cure=("ask for more memory (--mem=0, the pod's limit), fewer data loader workers, or less pinned memory"),

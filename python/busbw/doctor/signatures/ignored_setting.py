@@ -10,7 +10,7 @@ SIGNATURE = Signature(
     patterns=(
         r"NCCL_\w+ ?= ?\S{1,60} is (?:not a|an invalid|no) (?:valid )?(?:number|value|integer)",
         r"(?P<what>Fusing NET devices from different NUMA domains)",
-        r"(?P<what>(?:TOPO/NET|NET/IB)\b.{0,12}(?:Could not force merge|Tried (?:to merge|merging)).{0,80})",
+        r"(?P<what>(?:TOPO/NET|NET/IB)\b.{0,12}Could not force merge.{0,80})",
         r"(?P<what>(?:TOPO/NET|NET/IB)\b.{0,12}(?:Only matched|Trying to merge).{0,80})",
         r"(?P<what>Specified fused NIC.{0,80})",
         r"(?P<what>Ignoring SHM locality.{0,60})",

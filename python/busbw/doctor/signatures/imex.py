@@ -15,6 +15,7 @@ SIGNATURE = Signature(
         r"MNNVL.{0,80}(?:not working|is not supported)",
         r"\bIMEX\b.{0,80}(?:fail|error|not |missing|unavailable|timed out|timeout|down)",
         r"nvidia-caps-imex-channels",
+        r"[Cc]ompute ?[Dd]omain\b.{0,60}(?:not ready|NotReady|timed? ?out|conflict)",
         r"cuMem(?:Import|Export)\w*.{0,60}(?:fail|error|not permitted|invalid)",
         r"MNNVL \(cliqueSize \d+\) is available but not supported",
         r"cuMemCreate.{0,20}(?:failed|returned)\D{0,12}80[01]\b",

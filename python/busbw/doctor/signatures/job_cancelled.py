@@ -28,7 +28,16 @@ SIGNATURE = Signature(
         r"\bPodGroup\b.{0,80}(?:unschedulable|timed? ?out)",
         r"activeDeadlineSeconds|was active on the node longer than",
     ),
-    unless=("due to task failure", "node failure", "node_fail", "node fail", "low on resource", "client was evicted"),
+    unless=(
+        "e.g. preemption",
+        "got preempted, or crashed",
+        "due to task failure",
+        "node failure",
+        "node_fail",
+        "node fail",
+        "low on resource",
+        "client was evicted",
+    ),
     explains=("process-crashed",),
     confirm="sacct -j JOB -o State,ExitCode,NodeList,Reason; kubectl get events",
     cure=(

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="a call of MPI failed: {what}",
     patterns=(
+        r"MPICH ERROR \[Rank \d+\].{0,160}Abort\(-?\d+\).{0,60}?: (?P<what>(?!Fatal error)[\w:].{5,100})",
         r"\*\*\* An error occurred in (?P<what>MPI_\w+)",
         r"\*\*\* (?P<what>MPI_ERR_\w+)",
         r"MPI_ERRORS_ARE_FATAL",

@@ -12,7 +12,8 @@ SIGNATURE = Signature(
         r"Error: network (?!IB )\S{0,60} ?not found",
         r"Failed to initialize any NET plugin",
         r"aws-ofi-nccl.{0,80}(?:fail|error)",
-        r"libfabric.{0,60}(?:fail|not found|No data available)",
+        # Not what a provider of libfabric says while it runs, nor a file of that name.
+        r"libfabric(?!:\d+:\d+:|_).{0,60}(?:fail|not found|No data available)",
         r"fi_getinfo.{0,60}(?:fail|No data|\(-61\))",
         # Where NCCL goes on without it, it is plugin-not-loaded.
         r"NET/Plugin.{0,60}(?:Could not find|Failed to load|dlopen|No plugin found).{0,40}"

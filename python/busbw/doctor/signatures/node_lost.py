@@ -23,15 +23,12 @@ SIGNATURE = Signature(
         r"\bNodeNotReady\b|\bNode is not ready\b",
         r"node\.kubernetes\.io/(?:unreachable|not-ready)",
         r"TaintManagerEviction",
-        r"task\S{0,60} heartbeat timeout",
         r"slurm_receive_msgs?:.{0,120}(?:timed out|failed)",
         r"(?:Zero Bytes were transmitted or received|Communication connection failure)",
         r"(?:lost|no) (?:contact|communication) with (?:the )?(?:node|host)",
         r"(?:instance|VM|node).{0,40}(?:was (?:preempted|reclaimed|deallocated)|interruption notice|host error)",
         r"missed? too many heartbeats",
         r"Timed out waiting for .{0,40}(?:raylet|daemon) .{0,40}(?:to|on)",
-        r"tasks are unhealthy \(stopped sending heartbeats\)",
-        r"stopped sending heartbeats",
         r"\b[Hh]ost\b.{0,60}(?:is unreachable|was unreachable|is down|is lost|was lost)\b|TERM_UNKNOWN",
         r"\b[Nn]ode\b.{0,60}(?:was lost|is lost|not reachable|unreachable|has gone away|went (?:down|away))",
         r"Host EC2 \(instance \S+\) terminated",
@@ -43,6 +40,6 @@ SIGNATURE = Signature(
         "find why the node went (power, kernel panic, out of memory, network, preemption) and leave it out until "
         "then (--exclude, cordon); a node that answers again was overloaded: give its daemons a processor"
     ),
-    source="Slurm, Open MPI, Ray, Kubernetes and XLA's coordination service",
-    explains=("job-cancelled", "process-crashed", "remote-error", "slurm-resources"),
+    source="Slurm, Open MPI, Ray and Kubernetes",
+    explains=("job-cancelled", "process-crashed", "remote-error", "slurm-resources", "heartbeat-lost"),
 )

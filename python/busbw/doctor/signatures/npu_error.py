@@ -16,8 +16,10 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="Ascend's runtime or collectives (HCCL) failed",
     patterns=(
+        r"NPU warning, error code is (?P<what>\d{3,8})",
         r"\bE[A-Z]\d{4}: \[PID: \d+\] (?:[\d:.-]{8,32} )?(?P<what>\w.{5,140})",
-        r"\bE[A-Z]\d{4}: .{0,40}?(?P<what>(?:Getting socket times out|Notify register times out|Transport init error"
+        r"\bE[A-Z]\d{4}: .{0,40}?(?P<what>(?:Stream synchronize timeout|Getting socket times out"
+        r"|Notify register times out|Transport init error"
         r"|Inner Error!).{0,100})",
         r"(?P<what>hccl \w+ task timeout\b.{0,60})",
         r"ACL stream synchronize failed",

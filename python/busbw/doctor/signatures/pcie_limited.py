@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"LnkSta:\s{0,4}Speed [\d.]+GT/s(?: \(\w+\))?, Width x\d+ \(downgraded\)",
         r"PCIe link (?:width|speed|generation) (?:is )?(?:degraded|downgraded|lower than expected|reduced)",
         r"\bpcie\.link\.width\.current: (?P<now>\d+)\b.{0,400}\bpcie\.link\.width\.max: (?!(?P=now)\b)\d",
+        r"\blink width.{0,24}(?:degraded|current x(?P<is>\d+)\b.{0,12}max(?:imum)? x(?!(?P=is)\b)\d)",
         r"DCGM_FR_PCI_(?:WIDTH|GENERATION|REPLAY_RATE)\w*",
     ),
     confirm="nvidia-smi -q | grep -A6 'GPU Link Info' under load; lspci -vv -s DEVICE: LnkCap and LnkSta",

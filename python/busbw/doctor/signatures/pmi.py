@@ -13,6 +13,8 @@ SIGNATURE = Signature(
         r"OMPI was not built with SLURM",
         r"mpi plugin for mpi/|plugin name for mpi/|Cannot create context for mpi/",
         r"PMI2?_Init failed",
+        r"No PMIx? server was reachable",
+        r"cray_pmi_\w+\.c:\d+: .{0,60}Assertion",
         r"PMIx?.{0,60}(?:fail|UNREACHABLE|not found|unable|error)",
         r"MPI_Init\w*.{0,60}(?:fail|error)",
         r"An error occurred in MPI_Init",

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="no further thread or process may be started (nproc, pids limit)",
     patterns=(
+        r"what\(\): +Resource temporarily unavailable|RLIMIT_NPROC \d+ current",
         r"fork rejected by pids controller",
         r"Resource temporarily unavailable.{0,40}(?:fork|thread|clone)",
         r"(?:clone|fork|vfork)\w{0,3}[:(].{0,40}Resource temporarily",
@@ -18,5 +19,6 @@ SIGNATURE = Signature(
     ),
     confirm="ulimit -u; cat /sys/fs/cgroup/pids.max",
     cure="raise nproc and the container's pids limit (--pids-limit -1), set OMP_NUM_THREADS",
+    explains=("process-crashed",),
     source="errno EAGAIN of pthread_create",
 )

@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         r"^\W{0,4}exitcode *: (?P<code>[1-9]\d{0,2}) \(pid: \d",
         r"(?:exits|exited) with return code = (?P<code>[1-9]\d{0,2})\b",
         r"flux-job: task\(s\) exited with exit code (?P<code>[1-9]\d{0,2})",
+        r"\brank \d+ exited and exit-timeout=|Error waiting on exit barrier",
         # Exceptions of vLLM's front, which only point at a worker's.
         r"[Ss]ee (?:root cause|stack trace)\b.{0,12} (?:above|for (?:the )?root cause)",
     ),

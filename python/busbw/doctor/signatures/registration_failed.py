@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="a buffer could not be registered with NICs or peers: {what}",
     patterns=(
+        r"register/\w+\.cc:\d+ .{0,40}(?P<what>Cuda failure .{3,60})",
         r"(?P<what>rank \d+ (?:de)?register \w+ buffer.{0,80}failed)",
         r"NCCL WARN.{0,40}(?P<what>failed to (?:NET|IPC) register userbuff.{0,60})",
         r"(?P<what>[Ff]ailed to register (?:local |remote )?memory.{0,80})",
@@ -22,6 +23,7 @@ SIGNATURE = Signature(
         "run without registration: NCCL_LOCAL_REGISTER=0 and NCCL_GRAPH_REGISTER=0; deregister before "
         "freeing, and keep buffers until the communicator is destroyed"
     ),
+    explains=("gpu-too-new", "cuda-call-failed"),
     versions="NCCL 2.19 and later",
     source="NCCL src/register, src/transport/p2p.cc, src/transport/net.cc",
 )

@@ -15,7 +15,7 @@ SIGNATURE = Signature(
         r"\betcd\b.{0,60}(?:unavailable|unreachable|fail|no leader|timed out|server status|request timed)",
         r"\b(?:fail\w*|[Uu]nable|[Cc]annot|[Cc]ould not|[Ee]rror)\b.{0,60}\betcd\b",
         r"RendezvousClosedError",
-        r"\bquorum (?:failed|timed out)|quorum.{0,60}(?:[Tt]imeout|[Dd]eadline)",
+        r"\bquorum (?:failed|timed out)|quorum.{0,60}(?:[Tt]imeout|[Dd]eadline)|waiting for quorum",
         r"Original timeout was \d+ ms",
         r"Timed out after \d+ seconds waiting for clients",
         r"\d+/\d+ clients joined",

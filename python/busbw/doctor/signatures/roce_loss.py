@@ -27,7 +27,6 @@ SIGNATURE = Signature(
         # SONiC's table of its PFC watchdog.
         r":\d\s{1,9}stormed\s{1,40}\d+/\d+",
         r"transmit timeout: latency",
-        r"TX timeout detected",
         r"OOO RQ is force enabled but",
         r"pause storm|\bPFC\b.{0,60}(?:storm|watchdog.{0,40}(?:detected|triggered|drop))",
         r"\b(?:[Ee]ffective|[Rr]aw|[Ss]ymbol) BER\b.{0,40}(?:exceed|above|high)",

@@ -17,6 +17,8 @@ SIGNATURE = Signature(
         "be reached from this container, or does not fit"
     ),
     patterns=(
+        r"fastrak_gpumem_manager|Number of GPUs detected in the PCI tree \d+ is not equal",
+        r"(?:tcpx|tcpxo|rxdm)\S{0,20} exited with code [1-9]",
         rf"\brxdm\b.{{0,120}}{_FAILS}",
         rf"(?:NET/GPUDirectTCPX|NET/FasTrak|\btcpx\w*).{{0,200}}{_FAILS}",
     ),

@@ -11,7 +11,6 @@ SIGNATURE = Signature(
         r"symbol lookup error",
         r"version `(?P<symbol>[\w.]{1,60})' not found",
         r"(?:ncclOsDlsym|dlsym) failed on (?P<symbol>nccl\w+)",
-        r"[Uu]ndefined reference to [`'](?P<symbol>\w{3,80})",
     ),
     explains=("library-not-found",),
     unless=(

@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="symmetric memory or the device API of NCCL is used as ranks or machine do not allow: {what}",
     patterns=(
+        r"(?P<what>\bnccl(?:DevComm|CommWindow)\w+ (?:failed|returned) ?.{0,60})",
         r"NCCL WARN.{0,20}(?P<what>(?:Coll \w+ size \d+ )?symmetric registration check failed.{0,120})",
         r"(?P<what>Elastic GIN: .{5,120})",
         r"(?P<what>Window (?:registration|address).{5,120})",

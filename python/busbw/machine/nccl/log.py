@@ -57,10 +57,8 @@ class _Reading:
 
     def communicator(self, line: Line) -> Builder:
         """The communicator that the line is about: by its thread, else its process and device, else the latest."""
-        known = self.threads.get((line.host, line.pid, line.tid)) or self.devices.get(
-            (line.host, line.pid, line.device)
-        )  # fmt: skip
-        return self.named(known or self.latest)
+        known = self.threads.get((line.host, line.pid, line.tid))
+        return self.named(known or self.devices.get((line.host, line.pid, line.device)) or self.latest)
 
     def named(self, name: str) -> Builder:
         if name not in self.communicators:
@@ -151,6 +149,11 @@ def _understood(reading: _Reading, line: Line) -> bool:
     return False
 
 
+def is_inert(text: str) -> bool:
+    """Whether nothing is read of a message, behind its `NCCL INFO `, nor of any that is equal but for its digits."""
+    return next((handler for pattern, handler in _HANDLERS if pattern.match(text)), _known) is _known
+
+
 _CONNECTION = re.compile(
     r"Channel (\d{1,7})(?:/\d{1,7})? : (\d{1,7})\[\w{1,16}\] -> "
     r"(\d{1,7})\[\w{1,16}\](?: \[\w{1,16}\])? via (\S{1,200})",
@@ -204,12 +207,9 @@ def _header(reading: _Reading, _number: int, text: str) -> None:
 
 
 def _version(reading: _Reading, line: Line, found: re.Match[str]) -> None:
-    known = reading.versions.get(found[1])
+    known = reading.versions.get(found[1], Said(line.host, line.number, 0))
     if len(reading.versions) < 100:
-        count = known.count + 1 if known else 1
-        reading.versions[found[1]] = Said(
-            known.text if known else line.host, known.line if known else line.number, count
-        )
+        reading.versions[found[1]] = Said(known.text, known.line, known.count + 1)
 
 
 def _network(reading: _Reading, line: Line, found: re.Match[str]) -> None:
@@ -239,9 +239,8 @@ def _bootstrap(reading: _Reading, line: Line, found: re.Match[str]) -> None:
 
 def _gdr(reading: _Reading, line: Line, found: re.Match[str]) -> None:
     state = "enabled" if "nabled" in found[0] else "disabled"
-    known = reading.gdr.get(state)
-    reading.gdr[state] = Said(known.text if known else line.text, known.line if known else line.number,
-                              known.count + 1 if known else 1)  # fmt: skip
+    known = reading.gdr.get(state, Said(line.text, line.number, 0))
+    reading.gdr[state] = Said(known.text, known.line, known.count + 1)
 
 
 def _set(reading: _Reading, line: Line, found: re.Match[str]) -> None:
