@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.experiment.bisect.wheels import MEMBER
+from busbw.experiment.bisect.library_file import MEMBER
 from busbw.records import read_record
 
 FAKE = Path(__file__).parents[1] / "experiment" / "fake_engine.py"
