@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import csv
+import errno
 import hashlib
 import os
 import re
+import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -17,6 +19,7 @@ MEMBER = "nvidia/nccl/lib/libnccl.so.2"
 MOST_BYTES = 2 << 30
 """NCCL 2.28 takes about 420 MB unpacked; nothing larger is unpacked."""
 
+_DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, csv.Error, KeyError, ValueError, EOFError, RuntimeError)
 _MOST_LIST = 1 << 20
 _ALIKE = {"amd64": "x86_64", "arm64": "aarch64"}
 _ELF_MACHINES = {62: "x86_64", 183: "aarch64"}
@@ -65,15 +68,10 @@ def unpack(wheel: Path, into: Path) -> Path:
                         raise UserError(f"{wheel.name} unpacks to more than {MOST_BYTES >> 30} GiB, which no NCCL does")
                     out.write(chunk)
             _check_listed(wheel, archive, beside)
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        KeyError,
-        EOFError,
-        RuntimeError,
-        NotImplementedError,
-        csv.Error,
-    ) as problem:
+    except (OSError, *_DAMAGED) as problem:
+        # A damaged directory sends it to places before the file's beginning.
+        if isinstance(problem, OSError) and problem.errno != errno.EINVAL:
+            raise
         raise UserError(f"{wheel} is no wheel with {MEMBER} in it: {str(problem)[:200]}") from None
     else:
         beside.chmod(0o755)
