@@ -14,6 +14,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <shared_mutex>
 #include <string>
@@ -183,6 +184,7 @@ class Contexts {
   void remove(void* number) {
     const std::unique_lock<std::shared_mutex> lock(mutex_);
     live_.erase(std::uintptr_t(number));
+    if (live_.empty()) live_ = {};  // with its own memory: NCCL unloads a plugin after the last communicator
   }
   // Calls `act` with the context, while nobody removes it.
   template <class Act>
@@ -200,7 +202,8 @@ class Contexts {
 
 Contexts& contexts() {
   // Never destroyed: a host may end its communicators while the process exits.
-  static auto* all = new Contexts;
+  alignas(Contexts) static std::byte room[sizeof(Contexts)];
+  static Contexts* all = new (room) Contexts;
   return *all;
 }
 

@@ -51,7 +51,9 @@ def run_pip(words: Sequence[str], limit_s: float) -> str:
     if done.returncode:
         last = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")]
         why = last[-1].strip()[:200] if last else f"exit code {done.returncode}"
-        if _NO_ANSWER.search(done.stderr):
+        if "DO NOT MATCH THE HASHES" in done.stderr:
+            why = "the wheel that came has another hash than the index names, so that it is not used"
+        elif _NO_ANSWER.search(done.stderr):
             why = "the package index does not answer; see whether PIP_INDEX_URL and the proxy are right"
         raise UserError(f"pip {words[0]} failed: {why}; with --from-folder releases come from files that are here")
     return done.stdout
