@@ -184,7 +184,8 @@ class Contexts {
   void remove(void* number) {
     const std::unique_lock<std::shared_mutex> lock(mutex_);
     live_.erase(std::uintptr_t(number));
-    if (live_.empty()) live_ = {};  // with its own memory: NCCL unloads a plugin after the last communicator
+    if (live_.empty())
+      live_ = decltype(live_)();  // with its own memory: NCCL unloads a plugin after the last communicator
   }
   // Calls `act` with the context, while nobody removes it.
   template <class Act>
