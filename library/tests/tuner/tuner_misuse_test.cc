@@ -1,7 +1,9 @@
 // The tuner plugin under hosts that misuse it: nothing crashes, nothing is applied that is not meant, NCCL goes on.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <climits>
@@ -105,11 +107,20 @@ TEST_F(Tuner, AnyNumbersAndNoPointersAreTaken) {
       }
     }
   }
-  // A length below nothing is read as none, not up to where memory ends.
-  float past = 5.0F;
-  EXPECT_EQ(
-      plugin->get_coll_info(context, func_all_reduce, 8, 1, reinterpret_cast<float**>(&past + 1), -1, 1, 0, nullptr),
-      ncclSuccess);
+  // A length below nothing is read as none, not up to where memory ends; rows that are not there stay as they are.
+  const std::size_t page = std::size_t(sysconf(_SC_PAGESIZE));
+  void* memory = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  ASSERT_EQ(mprotect(static_cast<char*>(memory) + page, page, PROT_NONE), 0);
+  auto* costs = static_cast<float*>(memory);
+  std::fill_n(costs, page / sizeof(float), -1.0F);
+  EXPECT_EQ(plugin->get_coll_info(context, func_all_reduce, 8, 1, static_cast<float**>(memory), -1, 1, 0, nullptr),
+            ncclSuccess);
+  std::fill_n(costs, page / sizeof(float), 3.0F);
+  EXPECT_EQ(plugin->get_coll_info(context, func_broadcast, 8, 1, static_cast<float**>(memory), 1, 3, 0, nullptr),
+            ncclSuccess);
+  EXPECT_EQ(std::count(costs, costs + page / sizeof(float), 3.0F), std::ptrdiff_t(page / sizeof(float)));
+  munmap(memory, 2 * page);
   plugin->finalize(context);
 }
 
@@ -159,6 +170,66 @@ TEST_F(Tuner, AFileThatIsChangedMeanwhileIsNotApplied) {
   writer.join();
   EXPECT_EQ(words, "it was changed while it was read");
   EXPECT_TRUE(std::holds_alternative<Table>(read_table(path().c_str()).table));
+}
+
+TEST_F(Tuner, EachFactOfAPlaceCounts) {
+  for (const std::string fact : {"nccl", "gpu", "driver", "topology"}) {
+    std::string other = place();
+    const std::size_t at = other.find("\n" + fact + " ") + fact.size() + 2;
+    other.replace(at, other.find('\n', at) - at, "another");
+    write(table(other));
+    Host host(6);
+    ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+    EXPECT_EQ(host.ask(func_all_reduce, 8), own_choice) << fact;
+    EXPECT_TRUE(says("measured with " + fact + " another (here ")) << said();
+    host.end();
+  }
+  // What cannot be found out is like nothing.
+  write(table());
+  version_code = 0;
+  Host host(6);
+  ASSERT_EQ(host.begin(4, 1), ncclSuccess);
+  EXPECT_EQ(host.ask(func_all_reduce, 8), own_choice);
+  EXPECT_TRUE(says("measured with nccl 2.28.9 (here unknown)")) << said();
+  host.end();
+}
+
+TEST_F(Tuner, OldestInterfaceAsksForNothingThatTheMachineLacks) {
+  const std::pair<const char*, std::pair<int, int>> lacking[] = {
+      {"nvls/simple", {1, 0}}, {"nvls_tree/simple", {1, 0}}, {"collnet_chain/simple", {0, 1}}};
+  for (const auto& [way, has] : lacking) {
+    write("busbw-tuner 1\n" + place() + "rule all_reduce 0 10 " + way + "\nend 1\n");
+    const Plugin<TunerV2> plugin(2);
+    void* context = nullptr;
+    ASSERT_EQ(plugin->init(4, 1, silent, &context), ncclSuccess);
+    for (const bool lacks : {true, false}) {
+      int algorithm = algo_undefined, protocol = proto_undefined, channels = 0;
+      EXPECT_EQ(plugin->get_coll_info(context, func_all_reduce, 8, lacks ? has.first : 1, lacks ? has.second : 1, 1,
+                                      &algorithm, &protocol, &channels),
+                ncclSuccess);
+      EXPECT_EQ(algorithm == algo_undefined, lacks) << way;
+    }
+    EXPECT_EQ(plugin->destroy(context), ncclSuccess);
+  }
+}
+
+TEST(TunerTable, WhatStandsTwiceOrInAnotherOrderIsRefused) {
+  const std::string first = "busbw-tuner 1\n", rule = "rule all_reduce 0 4 tree/ll\n";
+  const std::pair<std::string, std::string> wrong[] = {
+      {first + place() + rule + "end 1\n" + rule, "something follows the line `end`"},
+      {first + place() + rule + "end 2\n", "the count behind `end` is not that of its rules"},
+      {first + place() + "gpu another\n" + rule + "end 1\n", "no one value of gpu"},
+      {first + place() + "ranks 8\n" + rule + "end 1\n", "no count of ranks"},
+      {first + place() + rule + "driver 580\nend 1\n", "a fact follows the rules of its place"},
+      {first + place() + "rule all_reduce 0 4 tree/ll channels=2 channels=3\nend 1\n", "no detail of a rule"},
+      {first + place() + "rule all_reduce 0 4 tree/ll chunk=2 chunk=3\nend 1\n", "no detail of a rule"},
+  };
+  for (const auto& [text, words] : wrong) {
+    const auto read = parse_table(text);
+    const std::string* why = std::get_if<std::string>(&read);
+    ASSERT_NE(why, nullptr) << words;
+    EXPECT_NE(why->find(words), std::string::npos) << *why;
+  }
 }
 
 TEST_F(Tuner, LinksAndLargeAndUnreadableFiles) {
