@@ -91,6 +91,10 @@ TEST_F(Tuner, AnyNumbersAndNoPointersAreTaken) {
   void* context = nullptr;
   EXPECT_EQ(plugin->init(nullptr, 1, 4, 1, silent, nullptr, nullptr), ncclSuccess);
   ASSERT_EQ(plugin->init(&context, 1, 4, 1, nullptr, nullptr, nullptr), ncclSuccess);
+  EXPECT_EQ(cost_of_tree(*plugin.operator->(), context), 5.0F) << "without a logger nobody knows which NCCL asks";
+  EXPECT_EQ(plugin->finalize(context), ncclSuccess);
+  ASSERT_EQ(plugin->init(&context, 1, 4, 1, silent, nullptr, nullptr), ncclSuccess);
+  EXPECT_EQ(cost_of_tree(*plugin.operator->(), context), 0.0F);
   for (const int function : {INT_MIN, -1, 0, 1, 2, 3, 4, 5, 100, INT_MAX}) {
     for (const std::size_t bytes : {std::size_t(0), std::size_t(8), ~std::size_t(0)}) {
       for (const auto& [rows, columns] : {std::pair(-5, 1), {1, -5}, {0, 0}, {1, 1}, {6, 3}, {7, 2}, {9, 4}}) {

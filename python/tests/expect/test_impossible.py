@@ -296,3 +296,16 @@ def test_a_rate_that_is_a_sum_over_eight_ranks_may_be_in_gbits_too() -> None:
     wrong = replace(right, algbw_GBps=right.algbw_GBps * 8, busbw_GBps=right.busbw_GBps * 8)
     told = record(wrong, name="Tesla V100-SXM2-32GB")
     assert "or the rate is the sum over all ranks" in find(told, fabric_of(told.run))[0].reason
+
+
+def test_a_message_between_hosts_takes_longer_than_one_over_nvlink() -> None:
+    # One rank a host: adapters take half a microsecond, NVLink a third of one.
+    one = row(0, 8, 0.4, ranks=2)
+    assert len(find(record(one, ranks=2, hosts=2), None)) == 1
+    assert find(record(one, ranks=2, hosts=1), None) == []
+
+
+def test_beyond_a_rack_a_gpu_has_more_than_its_nvlinks() -> None:
+    for ranks, count in ((72, 1), (144, 0)):
+        told = record(bus("all_gather", 930, ranks), ranks=ranks, hosts=ranks // 4, name="NVIDIA GB200")
+        assert len(find(told, fabric_of(told.run))) == count

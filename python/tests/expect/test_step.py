@@ -174,3 +174,12 @@ def test_files_that_are_none(text: str, sentence: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(UserError, match=sentence):
         read_step(path)
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp", "tp", "ep"])
+def test_the_optimizer_waits_for_the_last_call(kind: str) -> None:
+    # Work is over at 300, calls are not: the optimizer needs what they bring.
+    layers = (Layer("l", 100, 200, MIB, MIB),)
+    without = predict(Step(kind, layers), per_mib(50))
+    assert without.step_us > 300
+    assert predict(Step(kind, layers, optimizer_us=70), per_mib(50)).step_us == without.step_us + 70

@@ -153,6 +153,51 @@ def level_without(missing: int) -> Callable[[int], Level]:
     return level
 
 
+def test_fetches_that_fail_slowly_end_with_the_budget(tmp_path: Path) -> None:
+    machine = Releases({MIB: stepped(16, (9, 1.5))})
+
+    def level(number: int) -> Level:
+        if 0 < number < 15:
+            machine.now += 300
+            raise UserError("no answer")
+        return Level(str(number))
+
+    done = Bisection(RELEASES[:16], level, Plan((), ("all_reduce",), limits=Limits(seconds=500)), tmp_path,
+                     machine.measure, lambda: machine.now)  # fmt: skip
+    (change,) = done.run()
+    assert done.stop is Stop.TIME and not sure_of(change) and len(done.probes) <= 4
+
+
+def test_the_chance_of_a_false_claim_is_shared_among_steps_and_sizes(tmp_path: Path) -> None:
+    def width(count: int, *sizes: int) -> float:
+        chance = random.Random(3)
+        trials = [
+            Trial(number, variant, Outcome.MEASURED, 1.0,
+                  {Point("all_reduce", size, "in_place"): 100 * math.exp(noise) for size in sizes})
+            for number in range(8) for variant, noise in ((0, chance.gauss(0, 0.01)), (1, chance.gauss(0, 0.01)))
+        ]  # fmt: skip
+
+        def measure(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
+            return next(each for each in trials if (each.round, each.variant) == (number, variant))
+
+        plan = Plan((), ("all_reduce",), limits=Limits(seconds=1e6, rounds=8))
+        folder = tmp_path / f"{count}-{len(sizes)}"
+        done = Bisection(RELEASES[:count], lambda number: Level(str(number)), plan, folder, measure)
+        done.run()
+        interval = done.ends["all_reduce", MIB].interval
+        assert interval is not None
+        return interval.high / interval.low
+
+    assert width(2, MIB) < width(16, MIB) < width(16, MIB, KIB, 64 * MIB)
+
+
+def test_of_two_like_steps_the_first_is_named(tmp_path: Path) -> None:
+    # The first middle lies half way itself.
+    machine = Releases({MIB: stepped(16, (4, 1.2), (11, 1.2))}, noise=0.002)
+    _, (change,) = machine.bisect(tmp_path)
+    assert change.at == 4
+
+
 def test_a_size_that_stays_undecided_leaves_time_for_the_others(tmp_path: Path) -> None:
     machine = Releases({MIB: stepped(16, (9, 1.5)), KIB: stepped(16, (1, 1.004))}, noise=0.05)
     done, changes = machine.bisect(tmp_path, seconds=200, rounds=1000)

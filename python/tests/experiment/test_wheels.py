@@ -82,7 +82,7 @@ def test_what_pip_says_of_a_failure_is_passed_on(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(UserError, match="lists no release"):
         published("nvidia-nccl-cu12", lambda *_: "nothing")
     python = tmp_path / "python"
-    said = "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n  Expected sha256 00\n  Got        5e"
+    said = "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n  Expected sha256 00\n  Got   5e"
     python.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit 1\n")
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
