@@ -211,6 +211,16 @@ std::variant<Table, std::string> parse_table(std::string_view text) {
   }
 }
 
+namespace {
+
+// Half of an old table and half of a new one may be a table too.
+bool changed(const struct stat& before, const struct stat& after) {
+  return before.st_size != after.st_size || before.st_mtim.tv_sec != after.st_mtim.tv_sec ||
+         before.st_mtim.tv_nsec != after.st_mtim.tv_nsec;
+}
+
+}  // namespace
+
 ReadTable read_table(const char* path) {
   // What is no file may wait for a writer for ever.
   const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -228,6 +238,10 @@ ReadTable read_table(const char* path) {
     size += std::size_t(got);
   }
   if (size > max_table_bytes) return {"it is larger than 1 MiB, which no table is", ""};
+  struct stat after{};
+  if (::fstat(file.get(), &after) != 0 || changed(status, after) || size != std::size_t(after.st_size)) {
+    return {"it was changed while it was read", ""};
+  }
   text.resize(size);
   return {parse_table(text), hash_of(text)};
 }

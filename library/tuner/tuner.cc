@@ -14,8 +14,12 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
+#include <shared_mutex>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "library/common/descriptor.h"
@@ -168,12 +172,53 @@ ncclResult_t apply(Context& context, const Place& here) {
   return ncclSuccess;
 }
 
-Applied* rule_for(void* context, Function function, std::size_t bytes) {
-  if (!context || function < 0 || function >= functions) return nullptr;
-  for (Applied& each : static_cast<Context*>(context)->rules[std::size_t(function)]) {
+// What NCCL keeps for a communicator is a number and no address: a host that asks after the end, ends twice or hands
+// over what was never a context finds nothing there.
+class Contexts {
+ public:
+  void* add(std::unique_ptr<Context> context) {
+    const std::unique_lock<std::shared_mutex> lock(mutex_);
+    live_.emplace(++last_, std::move(context));
+    return reinterpret_cast<void*>(last_);  // NOLINT(performance-no-int-to-ptr)
+  }
+  void remove(void* number) {
+    const std::unique_lock<std::shared_mutex> lock(mutex_);
+    live_.erase(std::uintptr_t(number));
+    if (live_.empty())
+      live_ = decltype(live_)();  // with its own memory: NCCL unloads a plugin after the last communicator
+  }
+  // Calls `act` with the context, while nobody removes it.
+  template <class Act>
+  void with(void* number, Act act) {
+    const std::shared_lock<std::shared_mutex> lock(mutex_);
+    const auto found = live_.find(std::uintptr_t(number));
+    if (found != live_.end()) act(*found->second);
+  }
+
+ private:
+  std::shared_mutex mutex_;
+  std::unordered_map<std::uintptr_t, std::unique_ptr<Context>> live_;
+  std::uintptr_t last_ = std::uintptr_t(0x6275'7362) << 32;  // no address: user space ends below
+};
+
+Contexts& contexts() {
+  // Never destroyed: a host may end its communicators while the process exits.
+  alignas(Contexts) static std::byte room[sizeof(Contexts)];
+  static Contexts* all = new (room) Contexts;
+  return *all;
+}
+
+Applied* rule_for(Context& context, Function function, std::size_t bytes) {
+  if (function < 0 || function >= functions) return nullptr;
+  for (Applied& each : context.rules[std::size_t(function)]) {
     if (each.rule.from <= bytes && bytes <= each.rule.to) return &each;
   }
   return nullptr;
+}
+
+// Whether the table holds no algorithm at all: NCCL 2.32 asks so for its symmetric kernels, and then for the others.
+bool has_no_algorithm(const float* costs, int rows, int columns) {
+  return std::all_of(costs, costs + std::ptrdiff_t(rows) * columns, [](float cost) { return cost < 0.0F; });
 }
 
 void tell(Context& context, Applied& applied, bool possible) {
@@ -204,7 +249,7 @@ ncclResult_t begin(void** context, std::size_t ranks, std::size_t nodes, Logger 
     auto made = std::make_unique<Context>();
     made->logger = logger;
     const ncclResult_t result = apply(*made, here);
-    if (result == ncclSuccess) *context = made.release();
+    if (result == ncclSuccess) *context = contexts().add(std::move(made));
     return result;
   } catch (...) {
     return ncclSuccess;  // out of memory: NCCL decides by itself
@@ -214,22 +259,21 @@ ncclResult_t begin(void** context, std::size_t ranks, std::size_t nodes, Logger 
 ncclResult_t choose(void* context, Function function, std::size_t bytes, float* costs, int rows, int columns,
                     int* channels) noexcept {
   try {
-    Applied* applied = rule_for(context, function, bytes);
-    if (!applied) return ncclSuccess;
-    if (costs && std::all_of(costs, costs + std::ptrdiff_t(rows) * columns, [](float cost) { return cost < 0.0F; })) {
-      // NCCL 2.32 asks for its symmetric kernels too, with a table that holds no algorithm, and then for the others.
-      return ncclSuccess;
-    }
-    const Rule& rule = applied->rule;
-    bool possible = true;
-    if (rule.algorithm != algo_undefined) {
-      possible = costs && rule.algorithm < rows && rule.protocol < columns;
-      float* cost = possible ? costs + rule.algorithm * columns + rule.protocol : nullptr;
-      possible = possible && *cost >= 0.0F;
-      if (possible) *cost = 0.0F;
-    }
-    if (possible && rule.channels && channels) *channels = rule.channels;
-    tell(*static_cast<Context*>(context), *applied, possible);
+    if (costs && (rows <= 0 || columns <= 0)) return ncclSuccess;
+    contexts().with(context, [&](Context& here) {
+      Applied* applied = rule_for(here, function, bytes);
+      if (!applied || (costs && has_no_algorithm(costs, rows, columns))) return;
+      const Rule& rule = applied->rule;
+      bool possible = true;
+      if (rule.algorithm != algo_undefined) {
+        possible = costs && rule.algorithm < rows && rule.protocol < columns;
+        float* cost = possible ? costs + rule.algorithm * columns + rule.protocol : nullptr;
+        possible = possible && *cost >= 0.0F;
+        if (possible) *cost = 0.0F;
+      }
+      if (possible && rule.channels && channels) *channels = rule.channels;
+      tell(here, *applied, possible);
+    });
   } catch (...) {
     return ncclSuccess;
   }
@@ -238,16 +282,27 @@ ncclResult_t choose(void* context, Function function, std::size_t bytes, float* 
 
 ncclResult_t choose_chunk(void* context, Function function, std::size_t bytes, int algorithm, int protocol,
                           std::size_t* chunk_bytes) noexcept {
-  const Applied* applied = rule_for(context, function, bytes);
-  if (!applied || !applied->rule.chunk || !chunk_bytes) return ncclSuccess;
-  const Rule& rule = applied->rule;
-  const bool as_ruled = rule.algorithm == algo_undefined || (rule.algorithm == algorithm && rule.protocol == protocol);
-  if (as_ruled) *chunk_bytes = rule.chunk;
+  try {
+    contexts().with(context, [&](Context& here) {
+      const Applied* applied = rule_for(here, function, bytes);
+      if (!applied || !applied->rule.chunk || !chunk_bytes) return;
+      const Rule& rule = applied->rule;
+      if (rule.algorithm == algo_undefined || (rule.algorithm == algorithm && rule.protocol == protocol)) {
+        *chunk_bytes = rule.chunk;
+      }
+    });
+  } catch (...) {
+    return ncclSuccess;
+  }
   return ncclSuccess;
 }
 
 ncclResult_t end(void* context) noexcept {
-  delete static_cast<Context*>(context);
+  try {
+    contexts().remove(context);
+  } catch (...) {
+    return ncclSuccess;
+  }
   return ncclSuccess;
 }
 

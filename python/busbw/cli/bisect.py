@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -103,13 +104,15 @@ def _values(args: Args) -> tuple[list[str], Callable[[Callable[[str], None]], Ca
 
 def _releases(args: Args) -> tuple[list[str], Callable[[Callable[[str], None]], Callable[[int], Level]]]:
     from busbw.experiment.bisect.values import parse_range
-    from busbw.experiment.bisect.wheels import PACKAGES, Folder, Published, Release, default_cache
+    from busbw.experiment.bisect.wheels import PACKAGES, Folder, Published, Release, Wanted, default_cache
 
     first, last = parse_range(args.libraries)
     cache = args.cache or default_cache()
     source: Folder | Published
     if args.from_folder:
-        source = Folder(args.from_folder, first, last, cache)
+        # With launch options, ranks may run on machines of another kind than this one.
+        machine = "" if args.launch else platform.machine()
+        source = Folder(args.from_folder, first, last, cache, Wanted(PACKAGES[args.cuda], machine))
     else:
         source = Published(PACKAGES[args.cuda], first, last, cache)
     fetched: dict[int, Release] = {}

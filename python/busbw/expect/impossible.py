@@ -34,6 +34,9 @@ ROUNDED = 1.02
 # core is seen by another after some tens of nanoseconds.
 FLIGHT_US: Mapping[str, float] = {"gpu": 0.3, "network": 0.5, "cpu": 0.02}
 
+_NVL = 72
+"""GPUs that NVLink joins at most, of what is sold; beyond them a GPU has its PCIe link besides."""
+
 _ROOTED = frozenset({"broadcast", "scatter", "sendrecv"})
 """Whose sender is done when its data is handed over, before anybody has it."""
 
@@ -200,7 +203,11 @@ def _bounds(run: Run, collective: str, ranks: int, fabric: Fabric | None, place:
     if ranks < 2 or collective == "barrier":
         return None
     limit = Ceiling(_anything(collective, ranks), _ANY)
-    if fabric is not None and place is not None and not any(_spans_hosts(rank.device) for rank in run.ranks):
+    if fabric is not None and any(_spans_hosts(rank.device) for rank in run.ranks):
+        if fabric.nvlink_GBps:
+            one = replace(fabric, gpus=ranks, island=min(ranks, _NVL), switched=True, nics=0)
+            limit = ceiling(one, collective, ranks, 1)
+    elif fabric is not None and place is not None:
         where = _lies(ranks, fabric, place)
         if where is not None and where[0] <= fabric.gpus:
             limit = ceiling(fabric, collective, *where)
@@ -238,7 +245,7 @@ def _broken(case: Case, bounds: Bounds | None) -> tuple[str, float] | None:
 
 
 def _spans_hosts(device: object) -> bool:
-    """Whether NVLink may join GPUs of several hosts (GB200 NVL72 and its like): their NICs then bound nothing."""
+    """Whether NVLink may join GPUs of several hosts (GB200 NVL72 and its like): their own links bound them then."""
     return getattr(device, "name", "").removeprefix("NVIDIA ").startswith(("GB2", "GB3"))
 
 
@@ -276,26 +283,21 @@ def _near(value: float, other: float, within: float = 0.06) -> bool:
 def _inconsistent(case: Case) -> str | None:
     """Size, time, algorithm and bus bandwidth of one row that contradict each other."""
     factor = bus_factor(case.collective, case.ranks or 1) or 0.0
-    if (
-        case.algbw_GBps
-        and case.busbw_GBps
-        and case.algbw_GBps > 1
-        and not _near(case.busbw_GBps, case.algbw_GBps * factor)
-    ):
-        used = case.busbw_GBps / case.algbw_GBps
-        return (
-            f"wrong bus factor: bus over algorithm bandwidth is {used:.3g}, and {case.collective} on {case.ranks} "
-            f"ranks has {factor:.3g}"
-        )
+    algbw, busbw = case.algbw_GBps or 0.0, case.busbw_GBps or 0.0
+    if algbw > 1 and busbw and not _near(busbw, algbw * factor):
+        return (f"wrong bus factor: bus over algorithm bandwidth is {busbw / algbw:.3g}, and {case.collective} on "
+                f"{case.ranks} ranks has {factor:.3g}")  # fmt: skip
     own = algbw_GBps(case.collective, case.bytes, case.time_us, case.ranks or 1) if case.time_us else None
     if not own or not case.algbw_GBps or case.algbw_GBps < 1 or _near(case.algbw_GBps, own):
         return None
     ratio = case.algbw_GBps / own
+    summed = "the rate is the sum over all ranks"
     for times, what in (
-        (8.0, "the rate is in Gbit/s and not in GB/s"), (1 / 8, "the rate is in GB/s where 1/8 was taken"),
+        (8.0, "the rate is in Gbit/s and not in GB/s" + (f", or {summed}" if case.ranks == 8 else "")),
+        (1 / 8, "the rate is in GB/s where 1/8 was taken"),
         (1e3, "the time or the rate is off by 1000: milliseconds for microseconds, or MB/s for GB/s"),
         (1e-3, "the time is off by 1000: milliseconds where microseconds are meant"),
-        (float(case.ranks or 0), "the rate is the sum over all ranks"),
+        (float(case.ranks or 0), summed),
     ):  # fmt: skip
         if _near(ratio, times):
             return f"wrong unit or count: {what}"
@@ -341,8 +343,7 @@ def _buffered(case: Case, cases: Sequence[Case]) -> str | None:
 
 
 def _multiple(case: Case, excess: float | None) -> str | None:
-    """What stands between the figure and a limit that well-run machines nearly reach."""
-    # Well-run machines reach half of the limit and more.
+    """What stands between the figure and a limit of which well-run machines reach half and more."""
     for most, what in (
         (2.0, "wrong count: both directions were added up, or elements were taken for twice their bytes"),
         (

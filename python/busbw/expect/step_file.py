@@ -77,7 +77,24 @@ def _step(document: Any, kind: str | None) -> tuple[Step, Slowdown]:
     slow = [_number(said, name, 1.0, "step") for name in ("work_slowdown", "call_slowdown")]
     if min(slow) < 1:
         raise ValueError("a slowdown is at least 1: the time beside the other over the time alone")
+    _check_said(said, rows, chosen, named=kind is not None)
     return step, Slowdown(*slow)
+
+
+_NEEDED = {"ddp": "parameter_bytes", "fsdp": "parameter_bytes", "tp": "activation_bytes", "ep": "activation_bytes",
+           "pp": "activation_bytes"}  # fmt: skip
+
+
+def _check_said(said: Mapping[str, Any], rows: list[Any], kinds: str, *, named: bool) -> None:
+    """ValueError where calls would be of no bytes because nobody said any, and for keys of another kind."""
+    # A file of work alone, which names no kind, is a step that calls nothing.
+    for kind in kinds.split("+") if named or "parallel" in said else ():
+        key = _NEEDED[kind]
+        if not any(key in row or "collectives" in row for row in rows) and (kind != "pp" or said.get("stages", 1) != 1):
+            raise ValueError(f"no layer says {key}, which is what {kind} sends; say 0 where it sends nothing")
+    alone = [key for key in ("microbatches", "stages") if key in said and "+" not in kinds and kinds != "pp"]
+    if alone and not named:
+        raise ValueError(f"{alone[0]} means nothing under {kinds}; it belongs to pp")
 
 
 def _spread(said: Mapping[str, Any]) -> Spread:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from importlib import import_module
 from typing import Any
 
 from busbw.base.errors import UsageError, UserError
-from busbw.runs.history import Series
+from busbw.runs.history import Series, instant
 
 PUSH_S = 10.0
 _HTTP = ("http://", "https://")
@@ -49,11 +48,7 @@ def otlp(every: Sequence[Series]) -> str:
 
 def nanoseconds(started: str) -> int:
     """Since 1970; 0 for what is no time."""
-    try:
-        when = datetime.fromisoformat(started.replace("Z", "+00:00"))
-    except ValueError:
-        return 0
-    return int((when if when.tzinfo else when.replace(tzinfo=timezone.utc)).timestamp() * 1e9)
+    return int((instant(started) or 0) * 1e9)
 
 
 INSTALL_OTLP = "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 from busbw.runs.index import Index
@@ -19,7 +20,6 @@ FROM cases JOIN runs USING (run)
 WHERE runs.started IS NOT NULL AND cases.outcome = 'measured' AND cases.time_us > 0 AND cases.bytes > 0
   AND coalesce(cases.placement, '') != 'in_place'
 GROUP BY runs.run, cases.collective, cases.type, cases.ranks, cases.bytes
-ORDER BY runs.started, runs.run
 """
 
 
@@ -52,9 +52,9 @@ class Series:
 def series(index: Index, collective: str | None = None, machine: str | None = None) -> list[Series]:
     """Every series; the size of a class is the one that most of its runs measured, and of those the largest."""
     by: dict[tuple[Any, ...], dict[int, list[Seen]]] = {}
-    for run, started, where, library, version, tool, launcher, hosts, name, type_, ranks, size, time in index.rows(
-        _QUERY
-    ):
+    dated = [(instant(row[1]), row) for row in index.rows(_QUERY)]
+    for _, row in sorted(((at, row) for at, row in dated if at is not None), key=lambda each: (each[0], each[1][0])):
+        run, started, where, library, version, tool, launcher, hosts, name, type_, ranks, size, time = row
         if (collective and name != collective) or (machine and machine.lower() not in where.lower()):
             continue
         seen = Seen(run, started, time, f"{library} {version}".strip(), tool, launcher, hosts)
@@ -65,6 +65,16 @@ def series(index: Index, collective: str | None = None, machine: str | None = No
         size = max(sizes, key=lambda each: (len(sizes[each]), each))
         found.append(Series(where, name, type_, ranks, kind, size, tuple(sizes[size])))
     return sorted(found, key=lambda each: (each.machine, each.collective, each.type, each.ranks, each.bytes))
+
+
+def instant(started: str) -> float | None:
+    """Seconds since 1970, whatever zone a record says its time in; None for what is no time, or before 1970."""
+    try:
+        when = datetime.fromisoformat(started.replace("Z", "+00:00"))
+        seconds = (when if when.tzinfo else when.replace(tzinfo=timezone.utc)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return seconds if seconds > 0 else None
 
 
 def differed(index: Index, before: Seen, after: Seen) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.experiment.bisect.wheels import MEMBER
+from busbw.experiment.bisect.library_file import MEMBER
 from busbw.records import read_record
 
 FAKE = Path(__file__).parents[1] / "experiment" / "fake_engine.py"
@@ -60,6 +60,22 @@ def test_the_release_of_a_folder_of_wheels_is_named(tmp_path: Path, capsys: pyte
     assert "slower from release 2.28.3 on: 2.28.3 is 0.77 times as fast as 2.27.7" in said.out
     assert "SHA-256" in said.err and "2.29.2" not in said.out
     assert len(list(cache.rglob("libnccl.so.2"))) == 3
+
+
+def test_with_launch_options_ranks_may_run_on_other_machines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "nccl"
+    for version, us in (("2.27.3", 100), ("2.27.7", 130), ("2.28.3", 130)):
+        made_up(folder, version, us)
+    for wheel in folder.iterdir():
+        wheel.rename(folder / wheel.name.replace("x86_64", "s390x"))
+    words = ["bisect", "--libraries", "2.27.3..2.28.3", "--from-folder", str(folder), "--cache", str(tmp_path / "c"),
+             "--ranks", "1", "--", "all_reduce"]  # fmt: skip
+    assert main(words) == 1
+    assert "is for linux s390x, and this machine is linux" in capsys.readouterr().err
+    assert main([*words[:-2], "--launch", "--env FAKE_NOTHING=1", *words[-2:]]) == 0
+    assert "slower from release 2.27.7 on" in capsys.readouterr().out
 
 
 def test_the_launch_profile_that_is_slower_is_named(capsys: pytest.CaptureFixture[str]) -> None:

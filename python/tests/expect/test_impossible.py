@@ -104,7 +104,8 @@ def test_gigabits_are_no_gigabytes() -> None:
     right = row(0, 1 << 30, (1 << 30) / 250 / 1e3)
     wrong = replace(right, algbw_GBps=right.algbw_GBps * 8, busbw_GBps=right.busbw_GBps * 8)
     [found] = find(record(wrong), H100)
-    assert found.reason == "wrong unit or count: the rate is in Gbit/s and not in GB/s"
+    said = "wrong unit or count: the rate is in Gbit/s and not in GB/s"
+    assert found.reason == f"{said}, or the rate is the sum over all ranks"
     # Where the time is not told, the excess says it.
     assert reasons(replace(wrong, time_us=None)) == ["wrong unit"]
 
@@ -208,7 +209,8 @@ def test_marking_nothing_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("rate", "name", "impossible"), [
-    (3000.0, "NVIDIA H100 80GB HBM3", True), (800.0, "NVIDIA H100 80GB HBM3", False), (3000.0, "NVIDIA GB200", False),
+    (3000.0, "NVIDIA H100 80GB HBM3", True), (800.0, "NVIDIA H100 80GB HBM3", False),
+    (3000.0, "NVIDIA GB200", True), (1600.0, "NVIDIA GB200", False),
 ])  # fmt: skip
 def test_of_several_nodes_without_named_nics_the_gpus_own_links_bound_it(
     rate: float, name: str, impossible: bool
@@ -216,7 +218,8 @@ def test_of_several_nodes_without_named_nics_the_gpus_own_links_bound_it(
     wrong = record(row(0, 1 << 30, (1 << 30) * 1.875 / rate / 1e3, ranks=16), ranks=16, hosts=2, name=name)
     found = find(wrong, fabric_of(wrong.run))
     assert len(found) == impossible
-    assert all("carry 513 GB/s each way" in each.limit for each in found), "NVLink and PCIe of one GPU"
+    carried = 900 if "GB200" in name else 513
+    assert all(f"carry {carried} GB/s each way" in each.limit for each in found), "NVLink, and PCIe where hosts end it"
 
 
 @pytest.mark.parametrize(("name", "rate", "impossible"), [
@@ -244,3 +247,65 @@ def test_no_message_is_over_before_a_processor_sees_another_store() -> None:
     bare = Record(Run("r", None, Tool("t"), None), (soon,), End("r", "completed", 1))
     assert len(find(bare, None)) == 1
     assert find(replace(bare, cases=(replace(soon, placement="in_place"),)), None) == []
+
+
+def bus(collective, rate, ranks=8, size=1 << 30):
+    """A row of that bus bandwidth."""
+    return row(0, size, size * bus_factor(collective, ranks) / rate / 1e3, collective, ranks)
+
+
+@pytest.mark.parametrize(
+    ("name", "collective", "rate", "ranks", "hosts"),
+    [
+        ("NVIDIA H800", "all_reduce", 215, 8, 1),  # nccl#1374: NVLink SHARP above links of 200
+        ("NVIDIA H20", "all_reduce", 480, 8, 1),  # nccl-tests#312
+        ("NVIDIA H800", "all_reduce", 161, 16, 2),  # nccl-tests#153: above NICs of 100
+        ("NVIDIA A100-SXM4-80GB", "all_reduce", 192, 16, 2),  # nccl#1576
+        ("NVIDIA GB200", "all_reduce", 900, 72, 18),
+        ("NVIDIA GB300", "all_reduce", 1400, 72, 18),
+        ("NVIDIA B200", "all_reduce", 840, 8, 1),
+        ("AMD Instinct MI300X", "all_reduce", 310, 8, 1),
+        ("NVIDIA A10G", "all_gather", 22, 4, 1),
+    ],
+)
+def test_fast_and_healthy_figures_are_let_through(name, collective, rate, ranks, hosts) -> None:
+    told = record(bus(collective, rate, ranks), ranks=ranks, hosts=hosts, name=name)
+    assert find(told, fabric_of(told.run)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "collective", "rate", "ranks", "hosts"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "all_reduce", 2 * 230, 8, 1),  # both directions added, as in FlagPerf's pull 548
+        ("Tesla V100-SXM2-32GB", "all_reduce", 8 * 120, 8, 1),  # the bytes of all ranks, as in rccl's pull 26
+        ("NVIDIA GB200", "all_reduce", 3600, 72, 18),  # both ways
+        ("NVIDIA GB200", "all_gather", 950, 72, 18),
+        ("NVIDIA A10", "all_gather", 100, 4, 1),  # a board without NVLink
+        ("NVIDIA L40S", "all_gather", 50, 4, 1),
+        ("NVIDIA GeForce RTX 4090", "all_reduce", 200, 8, 1),
+        ("AMD Instinct MI300X", "all_reduce", 4000, 8, 1),
+    ],
+)
+def test_figures_above_the_links_of_a_name_are_marked(name, collective, rate, ranks, hosts) -> None:
+    told = record(bus(collective, rate, ranks), ranks=ranks, hosts=hosts, name=name)
+    assert len(find(told, fabric_of(told.run))) == 1
+
+
+def test_a_rate_that_is_a_sum_over_eight_ranks_may_be_in_gbits_too() -> None:
+    right = row(0, 1 << 30, (1 << 30) / 70 / 1e3)
+    wrong = replace(right, algbw_GBps=right.algbw_GBps * 8, busbw_GBps=right.busbw_GBps * 8)
+    told = record(wrong, name="Tesla V100-SXM2-32GB")
+    assert "or the rate is the sum over all ranks" in find(told, fabric_of(told.run))[0].reason
+
+
+def test_a_message_between_hosts_takes_longer_than_one_over_nvlink() -> None:
+    # One rank a host: adapters take half a microsecond, NVLink a third of one.
+    one = row(0, 8, 0.4, ranks=2)
+    assert len(find(record(one, ranks=2, hosts=2), None)) == 1
+    assert find(record(one, ranks=2, hosts=1), None) == []
+
+
+def test_beyond_a_rack_a_gpu_has_more_than_its_nvlinks() -> None:
+    for ranks, count in ((72, 1), (144, 0)):
+        told = record(bus("all_gather", 930, ranks), ranks=ranks, hosts=ranks // 4, name="NVIDIA GB200")
+        assert len(find(told, fabric_of(told.run))) == count

@@ -174,3 +174,38 @@ def test_files_that_are_none(text: str, sentence: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(UserError, match=sentence):
         read_step(path)
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp", "tp", "ep"])
+def test_the_optimizer_waits_for_the_last_call(kind: str) -> None:
+    # Work is over at 300, calls are not: the optimizer needs what they bring.
+    layers = (Layer("l", 100, 200, MIB, MIB),)
+    without = predict(Step(kind, layers), per_mib(50))
+    assert without.step_us > 300
+    assert predict(Step(kind, layers, optimizer_us=70), per_mib(50)).step_us == without.step_us + 70
+
+
+@pytest.mark.parametrize(
+    ("step", "layer", "said"),
+    [
+        ('parallel = "tp"', "", "no layer says activation_bytes, which is what tp sends"),
+        ('parallel = "ep"', 'parameter_bytes = "1M"', "no layer says activation_bytes, which is what ep sends"),
+        ('parallel = "pp"\nstages = 4', "", "no layer says activation_bytes, which is what pp sends"),
+        ('parallel = "ddp"', 'activation_bytes = "1M"', "no layer says parameter_bytes, which is what ddp sends"),
+        ('parallel = "fsdp"', "", "no layer says parameter_bytes, which is what fsdp sends"),
+        ('parallel = ["tp", "ddp"]\ntp = 2', 'activation_bytes = "1M"', "no layer says parameter_bytes"),
+        ("stages = 4", 'parameter_bytes = "1M"', "stages means nothing under ddp"),
+        ('parallel = "fsdp"\nmicrobatches = 4', 'parameter_bytes = "1M"', "microbatches means nothing under fsdp"),
+    ],
+)
+def test_what_nobody_said_is_asked_for(step: str, layer: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "step.toml"
+    path.write_text(f"[step]\n{step}\n[[layer]]\nforward_us = 10\n{layer}\n")
+    with pytest.raises(UserError, match=said):
+        read_step(path)
+
+
+def test_what_is_said_to_be_nothing_and_a_kind_that_is_named_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "step.toml"
+    path.write_text("[step]\nstages = 4\n[[layer]]\nforward_us = 10\nparameter_bytes = 0\n")
+    assert read_step(path, "ddp")[0].layers[0].parameter_bytes == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -129,6 +129,75 @@ def test_an_end_that_cannot_be_measured_ends_it(end: int, tmp_path: Path) -> Non
         Releases({MIB: times}).bisect(tmp_path)
 
 
+def test_a_release_that_cannot_be_fetched_is_passed_over(tmp_path: Path) -> None:
+    machine = Releases({MIB: stepped(16, (9, 1.5))})
+    done = Bisection(RELEASES[:16], level_without(7), Plan((), ("all_reduce",), limits=Limits(seconds=1e6)), tmp_path,
+                     machine.measure, lambda: machine.now)  # fmt: skip
+    (change,) = done.run()
+    assert (change.before, change.at) == (8, 9) and sure_of(change)
+    assert "2.29.5 against 2.27.3, 0 trials: left out, no wheel of it" in result_text(done, [change], "release")
+    for end in (0, 15):
+        done.level, done.probes, done.tracks = level_without(end), [], []
+        with pytest.raises(UserError, match="no wheel of it"):
+            done.run()
+
+
+def level_without(missing: int) -> Callable[[int], Level]:
+    """Levels as a source of releases makes them, one of which it has not."""
+
+    def level(number: int) -> Level:
+        if number == missing:
+            raise UserError("no wheel of it")
+        return Level(str(number))
+
+    return level
+
+
+def test_fetches_that_fail_slowly_end_with_the_budget(tmp_path: Path) -> None:
+    machine = Releases({MIB: stepped(16, (9, 1.5))})
+
+    def level(number: int) -> Level:
+        if 0 < number < 15:
+            machine.now += 300
+            raise UserError("no answer")
+        return Level(str(number))
+
+    done = Bisection(RELEASES[:16], level, Plan((), ("all_reduce",), limits=Limits(seconds=500)), tmp_path,
+                     machine.measure, lambda: machine.now)  # fmt: skip
+    (change,) = done.run()
+    assert done.stop is Stop.TIME and not sure_of(change) and len(done.probes) <= 4
+
+
+def test_the_chance_of_a_false_claim_is_shared_among_steps_and_sizes(tmp_path: Path) -> None:
+    def width(count: int, *sizes: int) -> float:
+        chance = random.Random(3)
+        trials = [
+            Trial(number, variant, Outcome.MEASURED, 1.0,
+                  {Point("all_reduce", size, "in_place"): 100 * math.exp(noise) for size in sizes})
+            for number in range(8) for variant, noise in ((0, chance.gauss(0, 0.01)), (1, chance.gauss(0, 0.01)))
+        ]  # fmt: skip
+
+        def measure(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
+            return next(each for each in trials if (each.round, each.variant) == (number, variant))
+
+        plan = Plan((), ("all_reduce",), limits=Limits(seconds=1e6, rounds=8))
+        folder = tmp_path / f"{count}-{len(sizes)}"
+        done = Bisection(RELEASES[:count], lambda number: Level(str(number)), plan, folder, measure)
+        done.run()
+        interval = done.ends["all_reduce", MIB].interval
+        assert interval is not None
+        return interval.high / interval.low
+
+    assert width(2, MIB) < width(16, MIB) < width(16, MIB, KIB, 64 * MIB)
+
+
+def test_of_two_like_steps_the_first_is_named(tmp_path: Path) -> None:
+    # The first middle lies half way itself.
+    machine = Releases({MIB: stepped(16, (4, 1.2), (11, 1.2))}, noise=0.002)
+    _, (change,) = machine.bisect(tmp_path)
+    assert change.at == 4
+
+
 def test_a_size_that_stays_undecided_leaves_time_for_the_others(tmp_path: Path) -> None:
     machine = Releases({MIB: stepped(16, (9, 1.5)), KIB: stepped(16, (1, 1.004))}, noise=0.05)
     done, changes = machine.bisect(tmp_path, seconds=200, rounds=1000)
@@ -186,6 +255,11 @@ def test_versions() -> None:
     names = ["libnccl.so.2.28.9", "nvidia_nccl_cu12-2.28.9-py3-none-manylinux_2_18_x86_64.whl", "nccl-2.28.9", "lib"]
     assert [version_in(name) for name in names] == ["2.28.9"] * 3 + [None]
     assert within(["2.9.1", "2.28.3", "2.10.0"], "2.9.1", "2.10.0", "here") == ["2.9.1", "2.10.0"]
+    early = ["2.29.2rc1", "2.29.2", "2.29.2.dev3", "2.29.2a1", "2.28.3", "2.30.1b2"]
+    assert sorted(early, key=version_key) == ["2.28.3", "2.29.2.dev3", "2.29.2a1", "2.29.2rc1", "2.29.2", "2.30.1b2"]
+    assert within(early, "2.28.3", "2.29.2", "here") == ["2.28.3", "2.29.2"]
+    assert within(early, "2.29.2rc1", "2.30.1b2", "here") == ["2.29.2rc1", "2.29.2", "2.30.1b2"]
+    assert version_in("nvidia_nccl_cu12-2.29.2rc1-py3-none-manylinux_2_18_x86_64.whl") == "2.29.2rc1"
     with pytest.raises(UsageError, match=r"2\.28\.9 is not in here; near it are 2\.28\.3"):
         within(["2.27.3", "2.28.3"], "2.27.3", "2.28.9", "here")
     for wrong in ("2.28", "2.32.3..2.27.3", "a..b", "2.28.3..2.28.3"):

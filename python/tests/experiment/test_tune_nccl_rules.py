@@ -1,13 +1,17 @@
-"""A table for the tuner plugin is read as the plugin reads it: what the plugin refuses is no table here either."""
+"""A table for the tuner plugin: read as the plugin reads it, and proven with one chance of a false claim in it."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from busbw.analysis.verdict import ALPHA, of_rounds
 from busbw.base.errors import UserError
-from busbw.experiment.tune_nccl.rules import read_table
+from busbw.experiment.tune_nccl.rules import Way, read_table
+from busbw.experiment.tune_nccl.search import Proven, prove
 
 FACTS = "measured\nnccl 2.28.9\ngpu NVIDIA H200\ndriver 580.95.05\ntopology 1f0c5a7be39d2c44\nranks 4\nnodes 1\n"
 
@@ -40,3 +44,55 @@ def test_what_the_plugin_refuses_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "t").write_text(text)
     with pytest.raises(UserError, match=r"t:\d+: .* is no line of a table"):
         read_table(tmp_path / "t")
+
+
+class Rounds:
+    """A stage whose rounds are known: `logs` by size, one value a round."""
+
+    def __init__(self, logs: Mapping[int, Sequence[float]]) -> None:
+        self.logs, self.done = logs, 0
+        self.told: list[str] = []
+
+    def round(self, number: int, among: Iterable[int], share: float) -> bool:
+        assert set(among) == {0, 1} and share == 1.0
+        self.done = number + 1
+        return True
+
+    def pairs(self) -> dict[int, dict[str, list[float]]]:
+        return {size: {"out_of_place": list(values[: self.done])} for size, values in self.logs.items()}
+
+    def tell(self, text: str) -> None:
+        self.told.append(text)
+
+
+def proof(logs: Mapping[int, Sequence[float]], rounds: int) -> tuple[dict[int, Proven], int]:
+    stage = Rounds(logs)
+    found = prove("all_reduce", dict.fromkeys(logs, Way("tree/ll")), stage, rounds, 1.0)  # type: ignore[arg-type]
+    return {each.size: each for each in found}, stage.done
+
+
+def test_the_chance_of_a_false_claim_is_shared_among_the_sizes_of_a_table() -> None:
+    chance = random.Random(7)
+    noise = {1 << power: [chance.gauss(0.01, 0.02) for _ in range(10)] for power in range(10, 26)}
+    alone, _ = proof({1024: noise[1024]}, 10)
+    among, _ = proof(noise, 10)
+    one, many = alone[1024].judgement.interval, among[1024].judgement.interval
+    assert one and many and many.low < one.low and one.high < many.high
+    expected = of_rounds(noise[1024], alpha=ALPHA / len(noise)).interval
+    assert expected and (many.low, many.high) == (expected.low, expected.high)
+
+
+def test_no_table_is_proven_in_fewer_than_three_rounds() -> None:
+    # A gain of 30 % with next to no noise.
+    found, rounds = proof({1024: [0.3, 0.3001, 0.2999, 0.3, 0.3001, 0.3]}, 6)
+    assert found[1024].holds and rounds >= 3
+
+
+def test_noise_alone_proves_nothing() -> None:
+    sizes = [1 << power for power in range(10, 31, 2)]
+    false = 0
+    for seed in range(60):
+        chance = random.Random(seed)
+        found, _ = proof({size: [chance.gauss(0, 0.05) for _ in range(12)] for size in sizes}, 12)
+        false += any(each.holds for each in found.values())
+    assert false <= 3  # 5 % of the tables

@@ -17,7 +17,7 @@ import pytest
 
 from busbw.analysis.changes import changes
 from busbw.cli.main import main
-from busbw.records import Case, End, Library, Record, Run, Tool
+from busbw.records import Case, End, Library, Rank, Record, Run, Tool
 from busbw.runs import store
 
 
@@ -222,3 +222,59 @@ def test_the_documented_example_is_what_is_printed(tmp_path: Path, capsys: pytes
     page = (Path(__file__).parents[3] / "docs" / "reference" / "history.md").read_text()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 and "\n".join(f"    {line}" for line in lines) in page
+
+
+def dated(folder: Path, number: int, started: str | None, time_us: float) -> None:
+    """A run with one case that says when it was in its own way."""
+    name = f"dated{number:04d}"
+    library = Library("NCCL", version="2.29.2" if time_us > 4200 else "2.28.9")
+    run = Run(name, started, Tool("busbw", "1"), library, machine="ndv5")
+    case = Case(name, 0, "all_reduce", 1 << 30, "out_of_place", "measured", time_us, type="float", ranks=8)
+    store.add(Record(run, (case,), End(name, "completed", 1)), folder)
+
+
+def test_runs_of_several_time_zones_are_in_their_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, rng = datetime(2026, 3, 1, tzinfo=timezone.utc), random.Random(4)
+    for number in range(36):
+        zone = timezone(timedelta(hours=(0, 12, -11)[number % 3]))
+        when = (first + timedelta(hours=number)).astimezone(zone)
+        dated(tmp_path, number, when.isoformat(), (4000.0 if number < 18 else 4400.0) * rng.gauss(1, 0.004))
+    assert main(["history", "--runs", str(tmp_path), "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [each["run"] for each in found["runs"]] == [f"dated{number:04d}" for number in range(36)]
+    assert [change["run"] for change in found["changes"]] == ["dated0018"]
+
+
+def test_what_is_no_date_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, started in enumerate(
+        ("2026-03-01T00:00:00Z", "yesterday", "2026-13-45T99:00:00Z", "0001-01-01T00:00:00+14:00", None, "")
+    ):
+        dated(tmp_path, number, started, 4000.0)
+    assert main(["history", "--runs", str(tmp_path)]) == 0
+    assert "1 run since 2026-03-01" in capsys.readouterr().out
+    assert main(["history", "--runs", str(tmp_path), "--export", "otlp"]) == 0
+    assert '"timeUnixNano": "0"' not in capsys.readouterr().out
+
+
+def test_only_what_was_measured_out_of_place_counts_and_nodes_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(5)
+    for number in range(24):
+        name, late = f"run{number:04d}", number >= 12
+        ranks = tuple(Rank(rank, "gpu8" if late else "gpu7") for rank in range(8))
+        run = Run(name, f"2026-02-{1 + number:02d}T00:00:00Z", Tool("busbw", "1"), None, ranks=ranks, machine="ndv5")
+        time_us = (4400 if late else 4000) * rng.gauss(1, 0.004)
+        # In place is faster, and so is what computed nothing; neither may stand for the run.
+        cases = [
+            Case(name, index, "all_reduce", 1 << 30, placement, outcome, time_us * share, type="float", ranks=8)
+            for index, (placement, outcome, share) in enumerate(
+                (("out_of_place", "measured", 1.0), ("in_place", "measured", 0.5), ("out_of_place", "failed", 0.25))
+            )
+        ]
+        store.add(Record(run, tuple(cases), End(name, "completed", 3)), tmp_path)
+    assert main(["history", "--runs", str(tmp_path), "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert all(3500 < each["time_us"] < 5000 for each in found["runs"])
+    assert main(["history", "--runs", str(tmp_path)]) == 1
+    assert "slower from run run0012 on: nodes gpu7 -> gpu8" in capsys.readouterr().out

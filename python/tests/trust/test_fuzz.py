@@ -33,6 +33,7 @@ OURS = {
     "doctor.pipes": "keeps what a pipe gives in a file, for doctor.inputs",
     "doctor.libraries": "looks for one pattern in a library",
     "expect.machines": "tables that are shipped",
+    "experiment.bisect.library_file": "wheels, which test_wheels damages at random",
     "experiment.bisect.wheels": "its own cache",
     "experiment.loop": "an experiment of ours, by experiment.trial",
     "experiment.plan": "an experiment of ours",

@@ -165,7 +165,17 @@ class Bisection:
         self, before: int, value: int, targets: Mapping[Key, float | None], seconds: float | None = None
     ) -> Probe:
         """One experiment of two values, until each size that is asked about is sure."""
-        pair = (self.level(before), self.level(value))
+        try:
+            pair = (self.level(before), self.level(value))
+        except UserError as problem:
+            if not self.probes:
+                raise  # an end: nothing can be said without it
+            if self.clock() > self._until:
+                self.stop = Stop.TIME
+            probe = Probe(before, value, {}, 0, str(problem))
+            self.probes.append(probe)
+            self.tell(f"{self.labels[value]} is left out: {problem}")
+            return probe
         plan = replace(self.plan, factors=(Factor("value", pair),), seed=self.plan.seed + len(self.probes))
         folder = self.folder / f"{before:03d}-{value:03d}"
         alpha = plan.limits.alpha / (2 + math.ceil(math.log2(max(2, len(self.labels)))))

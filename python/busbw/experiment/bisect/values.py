@@ -12,7 +12,9 @@ from busbw.experiment.factors import UNSET, VARIABLE, Level
 
 MOST_VALUES = 512
 _STEP = re.compile(r"(?P<first>\w+)\.\.(?P<last>\w+?)(?:\+(?P<step>\w+))?")
-_VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){1,3}(?:\.post\d{1,3})?")
+_VERSION = re.compile(r"(\d{1,4}(?:\.\d{1,4}){1,3})(?:(a|b|rc)(\d{1,3}))?(?:\.post(\d{1,3}))?(?:\.dev(\d{1,9}))?")
+_BEFORE = {"a": 0, "b": 1, "rc": 2}
+_FINAL = 3
 
 
 def of_setting(text: str) -> list[Level]:
@@ -81,10 +83,21 @@ def parse_range(text: str) -> tuple[str, str]:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """For sorting: 2.26.2 < 2.26.2.post1 < 2.26.5."""
-    number, _, post = version.partition(".post")
+    """For sorting: 2.26.2rc1 < 2.26.2 < 2.26.2.post1 < 2.26.5."""
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        raise UsageError(f"'{version}' is no version")
+    number, kind, before, post, dev = found.groups()
     parts = [int(part) for part in number.split(".")]
-    return (*parts, *[0] * (4 - len(parts)), int(post or 0))
+    # A development version comes before what it leads to: 2.26.2.dev1 < 2.26.2a1.
+    stage = _BEFORE[kind] if kind else -1 if dev and not post else _FINAL
+    return (*parts, *[0] * (4 - len(parts)), stage, int(before or 0), int(post or 0), int(dev) if dev else 1 << 30)
+
+
+def is_early(version: str) -> bool:
+    """Whether it is no final release: 2.29.2rc1."""
+    found = _VERSION.fullmatch(version)
+    return found is not None and (found[2] is not None or found[5] is not None)
 
 
 def version_in(name: str) -> str | None:
@@ -94,8 +107,12 @@ def version_in(name: str) -> str | None:
 
 
 def within(versions: Sequence[str], first: str, last: str, where: str) -> list[str]:
-    """The releases from the first to the last, both included; UsageError where an end is not among them."""
-    known = sorted(set(versions), key=version_key)
+    """The releases from the first to the last, both included; UsageError where an end is not among them.
+
+    As pip does, it leaves out what is no final release, unless an end is none.
+    """
+    early = is_early(first) or is_early(last)
+    known = sorted((each for each in set(versions) if early or not is_early(each)), key=version_key)
     missing = next((end for end in (first, last) if end not in known), None)
     if missing is not None:
         near = [each for each in known if each.split(".")[:2] == missing.split(".")[:2]] or known

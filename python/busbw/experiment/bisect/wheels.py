@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import sys
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,17 +13,17 @@ from pathlib import Path
 
 from busbw.base.errors import UsageError, UserError
 from busbw.base.programs import ask
-from busbw.experiment.bisect.values import version_in, version_key, within
+from busbw.experiment.bisect.library_file import check_machine, sha256_of, unpack
+from busbw.experiment.bisect.values import is_early, version_in, version_key, within
 from busbw.experiment.factors import Level
 
 PACKAGES: Mapping[str, str] = {"12": "nvidia-nccl-cu12", "13": "nvidia-nccl-cu13"}
 """NVIDIA's packages on PyPI, by the CUDA version that they are built for."""
 
-MEMBER = "nvidia/nccl/lib/libnccl.so.2"
-MOST_BYTES = 2 << 30
-"""NCCL 2.28 takes about 420 MB unpacked; nothing larger is unpacked."""
 LIST_S, DOWNLOAD_S = 120.0, 1800.0
 MOST_FILES = 10_000
+_PATIENCE: Mapping[str, str] = {"PIP_TIMEOUT": "--timeout=10", "PIP_RETRIES": "--retries=2"}
+_NO_ANSWER = re.compile(r"WARNING: Retrying \(|Max retries exceeded|ReadTimeoutError|did not answer within")
 
 Pip = Callable[[Sequence[str], float], str]
 
@@ -47,20 +44,24 @@ class Release:
 
 def run_pip(words: Sequence[str], limit_s: float) -> str:
     """What pip prints; its own last words where it fails. pip checks every download against the index's hash."""
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
+    # pip's own patience is two minutes with an index that says nothing.
+    patience = [part for name, part in _PATIENCE.items() if name not in os.environ]
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *patience, *words]
     done = ask(command, limit_s)
     if done.returncode:
         last = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")]
-        raise UserError(
-            f"pip {words[0]} failed: {last[-1].strip()[:200] if last else f'exit code {done.returncode}'}; "
-            "with --from-folder releases come from files that are here"
-        )
+        why = last[-1].strip()[:200] if last else f"exit code {done.returncode}"
+        if "DO NOT MATCH THE HASHES" in done.stderr:
+            why = "the wheel that came has another hash than the index names, so that it is not used"
+        elif _NO_ANSWER.search(done.stderr):
+            why = "the package index does not answer; see whether PIP_INDEX_URL and the proxy are right"
+        raise UserError(f"pip {words[0]} failed: {why}; with --from-folder releases come from files that are here")
     return done.stdout
 
 
-def published(package: str, pip: Pip = run_pip) -> list[str]:
-    """The versions that the index offers for this machine."""
-    text = pip(["index", "versions", package], LIST_S)
+def published(package: str, pip: Pip = run_pip, early: bool = False) -> list[str]:
+    """The versions that the index offers for this machine; `early` ones too, such as 2.29.2rc1."""
+    text = pip(["index", "versions", *(["--pre"] if early else []), package], LIST_S)
     line = next((line for line in text.splitlines() if line.startswith("Available versions:")), "")
     found = [word for word in re.split(r"[,\s]+", line.partition(":")[2]) if version_in(word) == word]
     if not found:
@@ -74,7 +75,8 @@ class Published:
     def __init__(self, package: str, first: str, last: str, cache: Path, pip: Pip = run_pip) -> None:
         self._package, self._pip = package, pip
         self._cache = cache / package
-        self.versions = within(published(package, pip), first, last, f"what pip lists of {package}")
+        early = is_early(first) or is_early(last)
+        self.versions = within(published(package, pip, early), first, last, f"what pip lists of {package}")
 
     def fetch(self, version: str) -> Release:
         """From the cache, where the file is still the one that was put there; else through pip."""
@@ -116,17 +118,36 @@ class Published:
         return Release(version, library, digest)
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Which of several wheels of a release in a folder: `machine` is "" where the ranks may run elsewhere."""
+
+    package: str = ""
+    machine: str = ""
+
+    def fits(self, path: Path) -> tuple[bool, bool]:
+        """Whether it is for this machine, and of the package that was asked for."""
+        try:
+            if self.machine:
+                check_machine(path, self.machine)
+        except UserError:
+            return False, False
+        return True, path.name.startswith(self.package.replace("-", "_") + "-")
+
+
 class Folder:
     """Releases that lie in a folder: wheels, libnccl.so.2.28.9, or libnccl.so.2 in folders named by their version."""
 
-    def __init__(self, folder: Path, first: str, last: str, cache: Path) -> None:
-        self._cache = cache
-        self._files = _files_in(folder)
+    def __init__(self, folder: Path, first: str, last: str, cache: Path, wanted: Wanted = Wanted()) -> None:
+        self._cache, self._machine = cache, wanted.machine
+        self._files = _files_in(folder, wanted)
         self.versions = within(list(self._files), first, last, str(folder))
 
     def fetch(self, version: str) -> Release:
         """The library itself, or that of a wheel."""
         path = self._files[version]
+        if self._machine:
+            check_machine(path, self._machine)
         digest = sha256_of(path)
         if path.suffix != ".whl":
             return Release(version, path, digest)
@@ -136,7 +157,7 @@ class Folder:
             raise UserError(f"{path} cannot be unpacked: {problem.strerror or problem}") from problem
 
 
-def _files_in(folder: Path) -> dict[str, Path]:
+def _files_in(folder: Path, wanted: Wanted) -> dict[str, Path]:
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder of NCCL's wheels or libraries; --from-folder takes one")
     found: dict[str, Path] = {}
@@ -151,52 +172,16 @@ def _files_in(folder: Path) -> dict[str, Path]:
         )
         if version and path.is_file():
             other = found.setdefault(version, path)
-            if other != path and not path.samefile(other):
+            if other == path or path.samefile(other):
+                continue
+            if wanted.fits(other) == wanted.fits(path):
                 raise UserError(f"{folder} holds NCCL {version} twice: {other} and {path}; leave one of them")
+            found[version] = max(other, path, key=wanted.fits)
     if not found:
         raise UserError(
             f"{folder} holds no release of NCCL; it takes wheels, libnccl.so.2.28.9, or 2.28.9/libnccl.so.2"
         )
     return found
-
-
-def unpack(wheel: Path, into: Path) -> Path:
-    """The library of a wheel, written whole or not at all; UserError for a file that is none."""
-    target = into / "libnccl.so.2"
-    into.mkdir(parents=True, exist_ok=True)
-    beside = into / f".libnccl.{os.getpid()}"
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            size = archive.getinfo(MEMBER).file_size
-            if size > MOST_BYTES:
-                raise UserError(f"{wheel.name} holds a library of {size >> 20} MiB, which no NCCL is")
-            with archive.open(MEMBER) as source, beside.open("wb") as out:
-                left = MOST_BYTES
-                while chunk := source.read(1 << 20):
-                    left -= len(chunk)
-                    if left < 0:
-                        raise UserError(f"{wheel.name} unpacks to more than {MOST_BYTES >> 30} GiB, which no NCCL does")
-                    out.write(chunk)
-    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, RuntimeError, NotImplementedError) as problem:
-        raise UserError(f"{wheel} is no wheel with {MEMBER} in it: {problem}") from None
-    else:
-        beside.chmod(0o755)
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
-    return target
-
-
-def sha256_of(path: Path) -> str:
-    """Of a file, in hexadecimal digits."""
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as stream:
-            while chunk := stream.read(1 << 20):
-                digest.update(chunk)
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read: {problem.strerror or problem}") from problem
-    return digest.hexdigest()
 
 
 def default_cache(environ: Mapping[str, str] = os.environ) -> Path:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import median, stdev
 
 from busbw.analysis.verdict import ALPHA, Judgement, Verdict, of_rounds
 from busbw.base.errors import UserError
@@ -35,6 +35,10 @@ ALIKE = 1.005
 CLOSE = 1.1
 LATE_ROUNDS = 3
 """The few ways that are left at the end differ by little: they are measured so much more often."""
+
+CLEAR = 0.01
+MORE_ROUNDS = 18
+"""So many more where noise leaves the ways that are left unclear, as long as the budget has time for them."""
 
 SMALLEST_GAIN = 1.0
 
@@ -191,10 +195,10 @@ class Search:
         ways = list(dict.fromkeys(ways))
         folder = self.folder / name / stage
         run = Stage(plan_of(self.asked, name, ways, self.facts, folder), folder, self.measure, self.clock, self.tell)
-        for number in range(rounds):
+        for number in range(rounds + (MORE_ROUNDS if stage != "ways" else 0)):
             # 0 is things as they are, 1 is NCCL's own choice without what hinders it.
             alive = {0, 1, *survivors(run.times(), len(ways), number)} - run.failed()
-            if number and len(alive) <= 2:
+            if number and (len(alive) <= 2 or (number >= rounds and is_clear(run.times(), alive))):
                 break
             if not run.round(number, alive if number else range(len(ways) + 1), share):
                 break
@@ -270,6 +274,15 @@ def prove(name: str, chosen: Mapping[int, Way | None], stage: Stage, rounds: int
 
 
 _OVER = frozenset({Verdict.SLOWER, Verdict.NO_DIFFERENCE})
+
+
+def is_clear(times: Mapping[int, Times], alive: Iterable[int]) -> bool:
+    """Whether noise lets the ways that are left be told apart: the usual standard error of their times is small."""
+    errors = [
+        stdev(map(math.log, values)) / math.sqrt(len(values))
+        for variant in alive if variant for values in times.get(variant, {}).values() if len(values) > 1
+    ]  # fmt: skip
+    return not errors or median(errors) <= CLEAR
 
 
 def survivors(times: Mapping[int, Times], ways: int, number: int) -> set[int]:
