@@ -17,12 +17,15 @@ from busbw.fleet.subnet import is_subnet, pods_of_subnet
 from busbw.fleet.tables import of_table
 
 _PAIR = re.compile(r"([A-Za-z_]+)\s*=\s*(\"[^\"]*\"|\S*)")
+_INCLUDE = re.compile(r"include(?:\s*=|\s+\S*[/.]\S*$)", re.IGNORECASE)
 _PLAIN = re.compile(r"\S+\s+\S+|[\w.-]+,[^\s,]+")
 _IN_CONFIG_MAP = re.compile(
     r"^([ \t]+)topology\.(?:conf|yaml):\s*\|[-+]?[ \t]*\n((?:\1[ \t]+.*\n?|[ \t]*\n)+)", re.MULTILINE
 )
 _FLOW = re.compile(r"(-\s+)\{(.*)\}")
 _YAML = re.compile(r"(?P<dash>-\s+)?(?P<key>[a-z_]+)\s*:\s*(?P<value>.*)|-\s+\d+")
+_ITEM = re.compile(r"-\s+([^\s:]+)")
+_LISTED = re.compile(r"\[\s*['\"]?[A-Za-z].*\]")  # a list in one line, and not the range of a name
 _ABOVE = {"switches", "aggregatedblock", "blocksizes"}
 """Keys of what lies above leaves; scontrol shows all nodes below them once more."""
 
@@ -43,13 +46,20 @@ def read_pods(text: str, where: str, wanted: Collection[str] = ()) -> dict[str, 
         text = textwrap.dedent(inner[2])
     refuse_other_outputs(text, where)
     for number, pod, listed in _leaves(text, where, wanted):
-        names = expand(listed)
+        names = _expanded(listed, where, number)
         if (named := named + len(names)) > 2 * MOST_NODES:
             raise UserError(f"{where}:{number}: more than {2 * MOST_NODES} nodes are named; plan a part of them")
         for name in names:
             if pods.setdefault(name, pod) != pod:
                 raise UserError(f"{where}:{number}: {name} is below {pods[name]} and {pod}; a node has one leaf switch")
     return pods
+
+
+def _expanded(listed: str, where: str, number: int) -> tuple[str, ...]:
+    try:
+        return expand(listed)
+    except UserError as error:
+        raise UserError(f"{where}:{number}: {error}") from None
 
 
 def _leaves(text: str, where: str, wanted: Collection[str]) -> Iterable[tuple[int, str, str]]:
@@ -121,7 +131,7 @@ def _of_conf(text: str, where: str, wanted: Collection[str]) -> Iterator[tuple[i
             if rest := _PAIR.sub("", line).strip():
                 raise UserError(f"{where}:{number}: '{rest[:60]}' belongs to no key; write Nodes=a,b without spaces")
             yield number, pod, nodes
-        elif line.lower().startswith("include ") and "=" not in line:
+        elif _INCLUDE.match(line):
             raise UserError(f"{where}:{number}: another file is included; give --topology both in one file")
         elif "=" not in line and _PLAIN.fullmatch(line):
             node, pod = line.split(None if line.split()[1:] else ",")
@@ -157,12 +167,15 @@ def _of_yaml(text: str, wanted: Collection[str]) -> list[tuple[int, str, str]]:
     """Leaves of one topology: first come those that know the wanted nodes, then the default, then those with leaves."""
     found: list[list[tuple[int, str, str]]] = []
     defaults: set[int] = set()
-    pod, nodes = "", ""
+    pod, nodes, listing = "", "", False
     lines = [(number, part) for number, line in _lines(text) for part in _in_flow(line)]
     for number, line in lines:
         match = _YAML.fullmatch(line)
         if match is None or match["key"] is None:
+            if listing and found and pod and (item := _ITEM.fullmatch(line)):
+                found[-1].append((number, pod, item[1].strip("'\"")))
             continue
+        listing = False
         key, value = match["key"], match["value"].strip().strip("'\"")
         if match["dash"]:
             pod, nodes = "", ""
@@ -170,10 +183,11 @@ def _of_yaml(text: str, wanted: Collection[str]) -> list[tuple[int, str, str]]:
             found.append([])
         elif key == "cluster_default" and value.lower() in {"true", "yes", "on"}:
             defaults.add(len(found) - 1)
-        elif key in {"switch", "block"} and value:
+        elif key in {"switch", "block", "ring"} and value:
             pod = value
         elif key == "nodes":
-            nodes = value
+            nodes = re.sub(r"""[\["'\]]""", "", value) if _LISTED.fullmatch(value) else value
+            listing = not value
         if found and pod and nodes:
             found[-1].append((number, pod, nodes))
             pod, nodes = "", ""
