@@ -63,7 +63,7 @@ class Knowledge:
     mixed: set[tuple[str, str]] = field(default_factory=set)
     """Kinds and channels whose samples stand at two levels, by chance and on all nodes."""
     crowded: bool = False
-    """Whether so many parts inside nodes are slow that their starts may stand at two levels: three starts shall decide."""
+    """Whether so many parts inside nodes are slow that starts may stand at two levels: then three of them decide."""
     _gaps: dict[tuple[str, str], _Gaps] = field(default_factory=dict)
     _heard: list[Sequence[Beside]] = field(default_factory=list)
     """All rounds as they were measured."""

@@ -236,7 +236,9 @@ def test_above_that_is_no_table_is_refused() -> None:
 @pytest.mark.parametrize("nodes", ["\n      - gpu1\n      - gpu2", " [gpu1, gpu2]", ' ["gpu1", "gpu2"]', " gpu[1-2]"])
 @pytest.mark.parametrize("kind", ["switch", "block", "ring"])
 def test_nodes_of_topology_yaml_in_a_list(kind: str, nodes: str) -> None:
-    text = f"- topology: t\n  {kind}s:\n    - {kind}: leaf1\n      nodes:{nodes}\n    - {kind}: leaf2\n      nodes: gpu3\n"
+    text = (
+        f"- topology: t\n  {kind}s:\n    - {kind}: leaf1\n      nodes:{nodes}\n    - {kind}: leaf2\n      nodes: gpu3\n"
+    )
     assert read_pods(text, "topo", GPUS) == RIGHT
 
 
