@@ -22,6 +22,7 @@ _PLAIN = re.compile(r"\S+\s+\S+|[\w.-]+,[^\s,]+")
 _IN_CONFIG_MAP = re.compile(
     r"^([ \t]+)topology\.(?:conf|yaml):\s*\|[-+]?[ \t]*\n((?:\1[ \t]+.*\n?|[ \t]*\n)+)", re.MULTILINE
 )
+_FLOWS = re.compile(r"(?:switches|blocks|rings)\s*:\s*\[\s*(\{.*\})\s*\]")
 _FLOW = re.compile(r"(-\s+)\{(.*)\}")
 _YAML = re.compile(r"(?P<dash>-\s+)?(?P<key>[a-z_]+)\s*:\s*(?P<value>.*)|-\s+\d+")
 _ITEM = re.compile(r"-\s+([^\s:]+)")
@@ -65,7 +66,7 @@ def _expanded(listed: str, where: str, number: int) -> tuple[str, ...]:
 def _leaves(text: str, where: str, wanted: Collection[str]) -> Iterable[tuple[int, str, str]]:
     """Line, pod and its nodes."""
     if _is_yaml(text):
-        return _of_yaml(text, wanted)
+        return _of_yaml(text, where, wanted)
     if is_subnet(text):
         return pods_of_subnet(text, where)
     if (rows := of_table(text, of_labels)) is not None:
@@ -156,6 +157,8 @@ def _is_yaml(text: str) -> bool:
 
 def _in_flow(line: str) -> list[str]:
     """`- {switch: s1, nodes: "n[1-2,4]"}` as lines of their own."""
+    if inner := _FLOWS.fullmatch(line):
+        return [part for each in re.findall(r"\{[^{}]*\}", inner[1]) for part in _in_flow(f"- {each}")]
     found = _FLOW.fullmatch(line)
     if not found:
         return [line]
@@ -163,7 +166,7 @@ def _in_flow(line: str) -> list[str]:
     return [f"{found[1]}{parts[0]}", *parts[1:]]
 
 
-def _of_yaml(text: str, wanted: Collection[str]) -> list[tuple[int, str, str]]:
+def _of_yaml(text: str, where: str, wanted: Collection[str]) -> list[tuple[int, str, str]]:
     """Leaves of one topology: first come those that know the wanted nodes, then the default, then those with leaves."""
     found: list[list[tuple[int, str, str]]] = []
     defaults: set[int] = set()
@@ -193,7 +196,12 @@ def _of_yaml(text: str, wanted: Collection[str]) -> list[tuple[int, str, str]]:
             pod, nodes = "", ""
 
     def rank(at: int) -> tuple[int, bool, bool]:
-        known = {node for _, _, listed in found[at] for node in expand(listed)} if wanted else set()
+        known = (
+            {node for number, _, listed in found[at] for node in _expanded(listed, where, number)} if wanted else set()
+        )
         return len(known.intersection(wanted)), bool(found[at]), at in defaults
 
-    return found[max(range(len(found)), key=rank)] if found else []
+    if not any(found):
+        raise UserError(f"{where} has no leaf switch, block or ring with nodes, as a flat topology has none; "
+                        f"leave --topology out")  # fmt: skip
+    return found[max(range(len(found)), key=rank)]
