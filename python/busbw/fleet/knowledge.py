@@ -13,6 +13,7 @@ from busbw.fleet.samples import FEWEST_GAPS, FEWEST_ORDERED, OFTEN, has_gap
 from busbw.fleet.scatter import Scatter
 from busbw.fleet.trial import (
     FEWEST_PEERS,
+    INSIDE,
     KINDS,
     Beside,
     Deviation,
@@ -28,6 +29,8 @@ from busbw.fleet.trial import (
 DRIFT = 0.02
 """Standard error of a level of another round: load and clocks change from round to round."""
 FEWEST_TRIES, MOST_TRIES = 2, 5
+FEWEST_CROWD, CROWD = 4, 0.05
+"""Parts inside nodes that are slow at once, at least and as a share: more than faults usually are."""
 CHANCE = 0.02
 """Of one launch in all that fails in every try although it could go well."""
 
@@ -59,6 +62,8 @@ class Knowledge:
     """Channels on which all nodes are slower than on others of their kind; taken off before nodes are compared."""
     mixed: set[tuple[str, str]] = field(default_factory=set)
     """Kinds and channels whose samples stand at two levels, by chance and on all nodes."""
+    crowded: bool = False
+    """Whether so many parts inside nodes are slow that starts may stand at two levels: then three of them decide."""
     _gaps: dict[tuple[str, str], _Gaps] = field(default_factory=dict)
     _heard: list[Sequence[Beside]] = field(default_factory=list)
     """All rounds as they were measured."""
@@ -124,6 +129,10 @@ class Knowledge:
                 self._forget(kind)
             for each in self._peers[kind] if again else mine:
                 self._take(each, scatter.between)
+        if any(kind == INSIDE for kind, _ in new):
+            inside = self.found[INSIDE].values()
+            slow = sum(one.loss > DRIFT and not one.reason for one in inside)
+            self.crowded = slow >= max(FEWEST_CROWD, CROWD * len(inside))
         self.patience = self._patience()
         self.rounds += 1
 

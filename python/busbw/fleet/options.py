@@ -70,6 +70,8 @@ def is_slow(key: Key, known: Knowledge, options: Options) -> bool | None:
         # A loss that noise alone makes is no fault, however small the loss that is looked for.
         return one.loss > max(options.threshold, _sure(len(known.found[key[0]]) if key[0] == INSIDE else 1) * one.error)
     margin = options.standard_errors * one.error
+    if known.crowded and key[0] == INSIDE and tries < 3 and one.loss > options.threshold:
+        return None
     if one.loss - (FIRST_START if key[0] == INSIDE and tries < 2 else 1) * margin > options.threshold:
         return True
     return False if one.loss + margin <= options.threshold else None

@@ -17,12 +17,16 @@ from busbw.fleet.subnet import is_subnet, pods_of_subnet
 from busbw.fleet.tables import of_table
 
 _PAIR = re.compile(r"([A-Za-z_]+)\s*=\s*(\"[^\"]*\"|\S*)")
+_INCLUDE = re.compile(r"include(?:\s*=|\s+\S*[/.]\S*$)", re.IGNORECASE)
 _PLAIN = re.compile(r"\S+\s+\S+|[\w.-]+,[^\s,]+")
 _IN_CONFIG_MAP = re.compile(
     r"^([ \t]+)topology\.(?:conf|yaml):\s*\|[-+]?[ \t]*\n((?:\1[ \t]+.*\n?|[ \t]*\n)+)", re.MULTILINE
 )
+_FLOWS = re.compile(r"(?:switches|blocks|rings)\s*:\s*\[\s*(\{.*\})\s*\]")
 _FLOW = re.compile(r"(-\s+)\{(.*)\}")
 _YAML = re.compile(r"(?P<dash>-\s+)?(?P<key>[a-z_]+)\s*:\s*(?P<value>.*)|-\s+\d+")
+_ITEM = re.compile(r"-\s+([^\s:]+)")
+_LISTED = re.compile(r"\[\s*['\"]?[A-Za-z].*\]")  # a list in one line, and not the range of a name
 _ABOVE = {"switches", "aggregatedblock", "blocksizes"}
 """Keys of what lies above leaves; scontrol shows all nodes below them once more."""
 
@@ -43,7 +47,7 @@ def read_pods(text: str, where: str, wanted: Collection[str] = ()) -> dict[str, 
         text = textwrap.dedent(inner[2])
     refuse_other_outputs(text, where)
     for number, pod, listed in _leaves(text, where, wanted):
-        names = expand(listed)
+        names = _expanded(listed, where, number)
         if (named := named + len(names)) > 2 * MOST_NODES:
             raise UserError(f"{where}:{number}: more than {2 * MOST_NODES} nodes are named; plan a part of them")
         for name in names:
@@ -52,10 +56,17 @@ def read_pods(text: str, where: str, wanted: Collection[str] = ()) -> dict[str, 
     return pods
 
 
+def _expanded(listed: str, where: str, number: int) -> tuple[str, ...]:
+    try:
+        return expand(listed)
+    except UserError as error:
+        raise UserError(f"{where}:{number}: {error}") from None
+
+
 def _leaves(text: str, where: str, wanted: Collection[str]) -> Iterable[tuple[int, str, str]]:
     """Line, pod and its nodes."""
     if _is_yaml(text):
-        return _of_yaml(text, wanted)
+        return _of_yaml(text, where, wanted)
     if is_subnet(text):
         return pods_of_subnet(text, where)
     if (rows := of_table(text, of_labels)) is not None:
@@ -121,7 +132,7 @@ def _of_conf(text: str, where: str, wanted: Collection[str]) -> Iterator[tuple[i
             if rest := _PAIR.sub("", line).strip():
                 raise UserError(f"{where}:{number}: '{rest[:60]}' belongs to no key; write Nodes=a,b without spaces")
             yield number, pod, nodes
-        elif line.lower().startswith("include ") and "=" not in line:
+        elif _INCLUDE.match(line):
             raise UserError(f"{where}:{number}: another file is included; give --topology both in one file")
         elif "=" not in line and _PLAIN.fullmatch(line):
             node, pod = line.split(None if line.split()[1:] else ",")
@@ -146,6 +157,8 @@ def _is_yaml(text: str) -> bool:
 
 def _in_flow(line: str) -> list[str]:
     """`- {switch: s1, nodes: "n[1-2,4]"}` as lines of their own."""
+    if inner := _FLOWS.fullmatch(line):
+        return [part for each in re.findall(r"\{[^{}]*\}", inner[1]) for part in _in_flow(f"- {each}")]
     found = _FLOW.fullmatch(line)
     if not found:
         return [line]
@@ -153,16 +166,19 @@ def _in_flow(line: str) -> list[str]:
     return [f"{found[1]}{parts[0]}", *parts[1:]]
 
 
-def _of_yaml(text: str, wanted: Collection[str]) -> list[tuple[int, str, str]]:
+def _of_yaml(text: str, where: str, wanted: Collection[str]) -> list[tuple[int, str, str]]:
     """Leaves of one topology: first come those that know the wanted nodes, then the default, then those with leaves."""
     found: list[list[tuple[int, str, str]]] = []
     defaults: set[int] = set()
-    pod, nodes = "", ""
+    pod, nodes, listing = "", "", False
     lines = [(number, part) for number, line in _lines(text) for part in _in_flow(line)]
     for number, line in lines:
         match = _YAML.fullmatch(line)
         if match is None or match["key"] is None:
+            if listing and found and pod and (item := _ITEM.fullmatch(line)):
+                found[-1].append((number, pod, item[1].strip("'\"")))
             continue
+        listing = False
         key, value = match["key"], match["value"].strip().strip("'\"")
         if match["dash"]:
             pod, nodes = "", ""
@@ -170,16 +186,22 @@ def _of_yaml(text: str, wanted: Collection[str]) -> list[tuple[int, str, str]]:
             found.append([])
         elif key == "cluster_default" and value.lower() in {"true", "yes", "on"}:
             defaults.add(len(found) - 1)
-        elif key in {"switch", "block"} and value:
+        elif key in {"switch", "block", "ring"} and value:
             pod = value
         elif key == "nodes":
-            nodes = value
+            nodes = re.sub(r"""[\["'\]]""", "", value) if _LISTED.fullmatch(value) else value
+            listing = not value
         if found and pod and nodes:
             found[-1].append((number, pod, nodes))
             pod, nodes = "", ""
 
     def rank(at: int) -> tuple[int, bool, bool]:
-        known = {node for _, _, listed in found[at] for node in expand(listed)} if wanted else set()
+        known = (
+            {node for number, _, listed in found[at] for node in _expanded(listed, where, number)} if wanted else set()
+        )
         return len(known.intersection(wanted)), bool(found[at]), at in defaults
 
-    return found[max(range(len(found)), key=rank)] if found else []
+    if not any(found):
+        raise UserError(f"{where} has no leaf switch, block or ring with nodes, as a flat topology has none; "
+                        f"leave --topology out")  # fmt: skip
+    return found[max(range(len(found)), key=rank)]

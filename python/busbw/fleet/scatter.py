@@ -10,11 +10,18 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+Named = tuple[str, tuple[str, ...], str]  # kind, nodes and channel of a group
 CHANGE = 0.1
+FAR = 4.0
+"""Errors of a step from start to start that samples alone hardly make."""
+OFTEN_FAR = 0.12
+FEWEST_FAR = 3
+"""Steps so far, and from groups that do not share one node: starts stand at two levels, which no median shows."""
 FEWEST_AGAIN = 3
 AGAIN = 1.5
 """Who is measured again had like results before: their starts show a little less than all would."""
@@ -55,27 +62,43 @@ class Scatter:
     """How far starts of the same groups lie apart: faults that differ set groups apart, but no starts of one group."""
     between: float = 0.0
     """The standard deviation from start to start, where there surely is one."""
-    _before: dict[Hashable, tuple[float, float]] = field(default_factory=dict)
+    _before: dict[Named, tuple[float, float]] = field(default_factory=dict)
+    _steps: list[float] = field(default_factory=list)
+    """Of groups that were measured again, as a share, without what all of their round lost."""
+    _far: list[tuple[str, ...]] = field(default_factory=list)
+    """The nodes of those that went much farther than their samples say."""
 
-    def compare(self, levels: Mapping[Hashable, float], own: float) -> None:
+    def compare(self, levels: Mapping[Named, float], own: float) -> None:
         """The groups of a round by name, with those that were measured before: what all lost is drift."""
-        steps = [(math.log(level / self._before[key][0]), self._before[key][1])
-                 for key, level in levels.items() if key in self._before]  # fmt: skip
+        again = [key for key in levels if key in self._before]
+        steps = [(math.log(levels[key] / self._before[key][0]), self._before[key][1]) for key in again]
         if len(steps) >= FEWEST_AGAIN:
             middle = statistics.median(step for step, _ in steps)
             size = 1.4826 * statistics.median(abs(step - middle) for step, _ in steps) / math.sqrt(2)
             size *= len(steps) / (len(steps) - 0.8)  # of few (Croux and Rousseeuw 1992)
             before = statistics.median(error for _, error in steps)
+            for key, (step, error) in zip(again, steps, strict=True):
+                self._steps.append(step - middle)
+                if abs(step - middle) > FAR * math.hypot(own, error):
+                    self._far.append(key[1])
             self.again.append(Seen(size, math.sqrt((own**2 + before**2) / 2), len(steps)))
         self._before.update((key, (level, own)) for key, level in levels.items())
 
     def changed(self) -> bool:
         """Whether what is known of starts has changed by now so much that results are to be judged anew."""
-        found = self._between()
+        found = max(self._between(), self._two_levels())
         if abs(found - self.between) <= CHANGE * max(found, self.between):
             return False
         self.between = found
         return True
+
+    def _two_levels(self) -> float:
+        """Standard deviation of starts at two levels; 0 where one node alone makes them, or too few show them."""
+        shared = Counter(node for nodes in self._far for node in nodes)
+        others = len(self._far) - max(shared.values(), default=0)
+        if others < FEWEST_FAR or len(self._far) < OFTEN_FAR * len(self._steps):
+            return 0.0
+        return math.sqrt(statistics.fmean(step**2 for step in self._steps) / 2)
 
     def _between(self) -> float:
         every = [*self.seen, *self.again]

@@ -216,7 +216,8 @@ TWO_FABRICS = """\
 def test_of_several_topologies_the_one_that_knows_the_nodes_counts() -> None:
     assert set(read_pods(TWO_FABRICS, "t").values()) == {"nvl0"}, "a flat default has no leaves"
     assert read_pods(TWO_FABRICS, "t", ("cpu-0", "cpu-1", "h100-0")) == {"cpu-0": "leaf", "cpu-1": "leaf"}
-    assert read_pods("- topology: t\n  tree:\n    switches: []\n", "t") == {}
+    with pytest.raises(UserError, match="t has no leaf switch"):
+        read_pods("- topology: t\n  tree:\n    switches: []\n", "t")
 
 
 def test_names_with_a_domain_are_below_the_leaf_of_their_short_name() -> None:

@@ -43,8 +43,9 @@ def test_a_known_good_group_is_not_judged_anew_beside_few() -> None:
 
 def test_of_three_groups_the_scatter_is_more_than_their_middle_shows() -> None:
     scatter = Scatter()
-    scatter.compare(dict.fromkeys("abc", 10.0), 0.001)
-    scatter.compare({"a": 10.2, "b": 10.0, "c": 9.8}, 0.001)
+    keys = [(WITHIN, (name,), "rail0") for name in "abc"]
+    scatter.compare(dict.fromkeys(keys, 10.0), 0.001)
+    scatter.compare(dict(zip(keys, (10.2, 10.0, 9.8), strict=True)), 0.001)
     assert scatter.again[0].shown == pytest.approx(1.4826 * 0.02 / 2**0.5 * 3 / 2.2, rel=0.02)
 
 

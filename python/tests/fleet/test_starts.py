@@ -83,13 +83,45 @@ def test_of_many_parts_one_lies_far_off_by_noise_alone(parts: int, sure: bool) -
 
 
 def test_starts_of_the_same_groups_say_how_much_starts_scatter() -> None:
-    scatter = Scatter([Seen(0.1, 0.003, 9)])
-    scatter.compare(dict.fromkeys("abcdef", 10.0), 0.003)
-    scatter.compare(dict(zip("abcdef", (8.03, 8.0, 8.02, 7.98, 8.01, 8.0), strict=True)), 0.003)
+    scatter, keys = Scatter([Seen(0.1, 0.003, 9)]), [(WITHIN, (name,), "rail0") for name in "abcdef"]
+    scatter.compare(dict.fromkeys(keys, 10.0), 0.003)
+    scatter.compare(dict(zip(keys, (8.03, 8.0, 8.02, 7.98, 8.01, 8.0), strict=True)), 0.003)
     assert scatter.changed() is False, "they set groups apart, and lie where they were but for drift"
-    scatter.compare(dict(zip("abcdef", (9.2, 8.3, 8.0, 7.6, 8.5, 8.1), strict=True)), 0.003)
+    scatter.compare(dict(zip(keys, (9.2, 8.3, 8.0, 7.6, 8.5, 8.1), strict=True)), 0.003)
     assert scatter.changed() is True
     assert 0.03 < scatter.between < 0.1
+
+
+def at_two_levels(world: World, low: float, share: float) -> Runs:
+    """Each start as a whole is at one of two levels: its samples do not show it."""
+
+    def runs(trials: Sequence[Trial], number: int) -> list[Outcome]:
+        chance = random.Random(f"{world.seed} {number}")
+        shares = [low if chance.random() < share else 1.0 for _ in trials]
+        return [one._replace(samples=tuple(sample * share for sample in one.samples))
+                for one, share in zip(run(world, trials, number), shares, strict=True)]  # fmt: skip
+
+    return runs
+
+
+@pytest.mark.parametrize(("low", "share"), [(0.9, 0.5), (0.8, 0.3)])
+def test_parts_inside_nodes_whose_starts_are_at_two_levels_are_not_accused(low: float, share: float) -> None:
+    """One start in two or three was low, and half of all nodes were accused after it."""
+    for seed in range(2):
+        found, _ = played(at_two_levels(World(FABRIC, seed=seed), low, share))
+        assert not [verdict for verdict in found if verdict.kind in {"nvlink", "pcie", "nic"}]
+
+
+def test_steps_at_two_levels_show_though_their_median_is_none() -> None:
+    keys = [(WITHIN, (f"n{at}",), "rail0") for at in range(20)]
+    scatter, one = Scatter(), Scatter()
+    for each in (scatter, one):
+        each.compare(dict.fromkeys(keys, 10.0), 0.003)
+    scatter.compare({key: 9.0 if at < 6 else 10.0 for at, key in enumerate(keys)}, 0.003)
+    assert scatter.changed()
+    assert 0.02 < scatter.between < 0.1
+    one.compare({key: 9.0 if at < 2 else 10.0 for at, key in enumerate(keys)}, 0.003)
+    assert not one.changed(), "two that became slow are no scatter of all"
 
 
 def test_one_group_that_is_far_too_fast_is_no_scatter() -> None:

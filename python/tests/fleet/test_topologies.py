@@ -231,3 +231,43 @@ def test_a_slow_uplink_of_the_level_above_is_named_as_one(rail: int) -> None:
 def test_above_that_is_no_table_is_refused() -> None:
     with pytest.raises(UserError, match="above"):
         read('{"busbw_fleet": 1, "nodes": ["a", "b"], "above": ["t1"]}', "kept")
+
+
+@pytest.mark.parametrize("nodes", ["\n      - gpu1\n      - gpu2", " [gpu1, gpu2]", ' ["gpu1", "gpu2"]', " gpu[1-2]"])
+@pytest.mark.parametrize("kind", ["switch", "block", "ring"])
+def test_nodes_of_topology_yaml_in_a_list(kind: str, nodes: str) -> None:
+    text = (
+        f"- topology: t\n  {kind}s:\n    - {kind}: leaf1\n      nodes:{nodes}\n    - {kind}: leaf2\n      nodes: gpu3\n"
+    )
+    assert read_pods(text, "topo", GPUS) == RIGHT
+
+
+@pytest.mark.parametrize("line", ["Include=/etc/slurm/t.conf", "include\tt.conf", "INCLUDE  /etc/slurm/t.conf"])
+def test_an_included_file_is_told_however_it_is_written(line: str) -> None:
+    with pytest.raises(UserError, match="topo:1: another file is included"):
+        read_pods(f"{line}\n", "topo", GPUS)
+
+
+def test_a_list_of_nodes_that_is_cut_is_told_with_its_line() -> None:
+    with pytest.raises(UserError, match=r"topo:2: 'gpu\[2-' is no node"):
+        read_pods("SwitchName=leaf1 Nodes=gpu1\nSwitchName=leaf2 Nodes=gpu[2-", "topo", GPUS)
+
+
+def test_switches_of_topology_yaml_in_one_line() -> None:
+    text = '- topology: t\n  tree:\n    switches: [{switch: leaf1, nodes: "gpu[1-2]"}, {switch: leaf2, nodes: gpu3}]\n'
+    assert read_pods(text, "topo", GPUS) == RIGHT
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- topology: t\n  cluster_default: true\n  flat: true\n", "topo has no leaf switch, block or ring"),
+        (
+            "- topology: t\n  tree:\n    switches:\n    - switch: a\n      nodes: gpu[1-",
+            r"topo:5: 'gpu\[1-' is no node",
+        ),
+    ],
+)
+def test_topology_yaml_without_leaves_or_cut(text: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        read_pods(text, "topo", GPUS)
