@@ -108,6 +108,18 @@ def fsdp_large(place: Place, shape: Shape, communicates: bool) -> Step:
     return fsdp(place, replace(shape, batch=3 * shape.batch), communicates)
 
 
+def ddp_short(place: Place, shape: Shape, communicates: bool) -> Step:
+    """Little work beside the messages: 1024 tokens of a rank through 6 layers of 4096."""
+    few = replace(shape, width=2 * shape.width, layers=max(1, shape.layers // 2), batch=1)
+    return ddp(place, few, communicates)
+
+
+def fsdp_short(place: Place, shape: Shape, communicates: bool) -> Step:
+    """Still less: 1024 tokens of a rank through 3 layers of 6144."""
+    few = replace(shape, width=3 * shape.width, layers=max(1, shape.layers // 4), batch=1)
+    return fsdp(place, few, communicates)
+
+
 def _sequence_functions(place: Place) -> tuple[Any, Any]:
     """Gather along the sequence, and reduce and scatter along it: each is the other's backward."""
     torch, dist, ranks = place.torch, place.dist, place.ranks
@@ -235,5 +247,5 @@ def pipeline(place: Place, shape: Shape, communicates: bool) -> Step:
 
 STEPS: Mapping[str, Build] = {
     "ddp": ddp, "fsdp": fsdp, "fsdp_large": fsdp_large, "tensor_parallel": tensor_parallel, "experts": experts,
-    "pipeline": pipeline,
+    "pipeline": pipeline, "ddp_short": ddp_short, "fsdp_short": fsdp_short,
 }  # fmt: skip
