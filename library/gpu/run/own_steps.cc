@@ -11,7 +11,7 @@ namespace busbw::gpu {
 namespace {
 
 constexpr std::uint64_t fewest_calls = 32;
-constexpr std::uint64_t fewest_steps = 2;
+constexpr int most_mixed = 3;  // trials, each with blocks twice as long as before
 
 // A difference that is less is none: then the way that everybody knows is taken.
 constexpr double least_gain = 0.005;
@@ -32,7 +32,7 @@ std::uint64_t mixed(std::uint64_t sum, std::uint64_t value) {  // FNV-1a, by wor
 // The middle one of three: a step that was held up by something else, a file or a validation, does not count.
 double middle(double a, double b, double c) { return std::max(std::min(a, b), std::min(std::max(a, b), c)); }
 
-std::array<double, 2> nccl_and_ours(const std::array<double, Trial::blocks - 1>& blocks) {
+std::array<double, 2> nccl_and_ours(const BlockTimes& blocks) {
   std::array<std::array<double, 3>, 2> times{};
   std::array<std::size_t, 2> seen{};
   for (std::size_t i = 1; i < blocks.size(); ++i) {
@@ -99,15 +99,25 @@ std::uint64_t CallHistory::period() const {
   return by_shapes >= least_by_shapes ? by_shapes : 0;
 }
 
-std::uint32_t block_of_steps(std::uint64_t calls_of_a_step) {
+std::uint32_t block_of_steps(std::uint64_t calls_of_a_step, std::uint64_t fewest_steps) {
   if (calls_of_a_step == 0 || calls_of_a_step > CallHistory::most / 3) return 0;
   const std::uint64_t steps = std::max(fewest_steps, (fewest_calls + calls_of_a_step - 1) / calls_of_a_step);
   return std::uint32_t(steps * calls_of_a_step);
 }
 
-bool ours_are_faster(const std::array<double, Trial::blocks - 1>& blocks) {
+bool ours_are_faster(const BlockTimes& blocks) {
   const auto [nccl, ours] = nccl_and_ours(blocks);
   return ours < nccl * (1 - least_gain);
+}
+
+bool are_mixed(const BlockTimes& blocks) {
+  std::array<double, 2> least{blocks[1], blocks[2]}, most = least;
+  for (std::size_t i = 1; i < blocks.size(); ++i) {
+    const std::size_t side = Trial::ways[i] == Trial::Way::ours;
+    least[side] = std::min(least[side], blocks[i]);
+    most[side] = std::max(most[side], blocks[i]);
+  }
+  return least[0] < most[1] && least[1] < most[0];
 }
 
 OwnSteps::OwnSteps(std::shared_ptr<Device> device, Ballots& ballots, int rank, bool talks)
@@ -144,7 +154,7 @@ void OwnSteps::see(std::uint64_t number, const Call& call) {
 }
 
 std::uint32_t OwnSteps::next_block() const {
-  return history_ && (plan_.trial < 0 || again_) ? block_of_steps(history_->period()) : 0;
+  return history_ && (plan_.trial < 0 || again_) ? block_of_steps(history_->period(), 2ull << mixed_) : 0;
 }
 
 void OwnSteps::begin(const Trial::Plan& plan) {
@@ -184,8 +194,13 @@ void OwnSteps::vote() {
     ballots_.trial().vote(plan_.trial, timed ? Trial::Vote::again : Trial::Vote::nccl);
     return;
   }
-  std::array<double, Trial::blocks - 1> blocks{};
+  BlockTimes blocks{};
   for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = device_->milliseconds(begins_[i], begins_[i + 1]);
+  // The first steps of a program are restless.
+  mixed_ = are_mixed(blocks) ? mixed_ + 1 : 0;
+  again_ = mixed_ > 0 && mixed_ < most_mixed;
+  if (again_) return ballots_.trial().vote(plan_.trial, Trial::Vote::again);
+  mixed_ = 0;
   const bool ours = ours_are_faster(blocks);
   ballots_.trial().vote(plan_.trial, ours ? Trial::Vote::ours : Trial::Vote::nccl);
   const auto [by_nccl, by_ours] = nccl_and_ours(blocks);

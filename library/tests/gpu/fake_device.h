@@ -192,15 +192,9 @@ class FakeDevice : public FakeGraphs {
     retired.push_back(event);
   }
   DeviceEvent create_timer() override { return create_event(); }
-  double milliseconds(DeviceEvent from, DeviceEvent to) override {
-    const std::lock_guard lock(guard_);
-    return times.at(to) - times.at(from);
-  }
+  double milliseconds(DeviceEvent from, DeviceEvent to) override { return times_.at(to) - times_.at(from); }
   void record(DeviceEvent event, DeviceStream on) override {
-    if (clock) {
-      const std::lock_guard lock(guard_);
-      times[event] = clock();
-    }
+    if (clock) times_[event] = clock();
     note(text("record e%zu s%zu", number(event), number(on)));
   }
   void wait(DeviceStream on, DeviceEvent event) override { note(text("wait s%zu e%zu", number(on), number(event))); }
@@ -371,8 +365,7 @@ class FakeDevice : public FakeGraphs {
   std::vector<Launch> launches;
   std::function<void(const Launch&)> kernel;
   bool hold_calls = false;        // of the host, until run_held_calls()
-  std::function<double()> clock;  // of recorded events, in milliseconds
-  std::map<DeviceEvent, double> times;
+  std::function<double()> clock;  // in milliseconds
 
  private:
   void forbidden_in_captures() noexcept {
@@ -390,6 +383,7 @@ class FakeDevice : public FakeGraphs {
   DeviceFacts facts_;
   std::mutex guard_;
   std::map<void*, Memory> files_;
+  std::map<DeviceEvent, double> times_;
   std::map<void*, std::size_t> opened_;
   std::list<std::vector<unsigned char>> host_;
   std::vector<std::string> notes_;

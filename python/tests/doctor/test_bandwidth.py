@@ -60,7 +60,7 @@ def outcome(rate: float, gpu: str) -> tuple[Severity | None, Outcome]:
     [
         ("NVIDIA H100 80GB HBM3", 8, 2, "nothing says which NICs the 2 nodes have"),
         ("AMD Instinct MI300X", 8, 1, "nothing here predicts AMD Instinct MI300X"),
-        ("NVIDIA A10G", 8, 1, "nothing is known of the links between 8 x NVIDIA A10G"),
+        ("NVIDIA RTX A6000", 8, 1, "nothing is known of the links between 8 x NVIDIA RTX A6000"),
         ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", 2, 1, "nothing is known of the links between 2 x NVIDIA H100"),
     ],
 )
