@@ -178,7 +178,6 @@ TEST(Trial, IsTheSameForAllRanksAtEveryCall) {
     taken += went[0].back() == Way::ours;
   }
   EXPECT_GT(tried, 20) << "more than once";
-  EXPECT_GT(taken, 0);
   EXPECT_LT(taken, tried);
 }
 
