@@ -68,9 +68,9 @@ TEST_F(Tuner, CommunicatorsOfOneProcessHaveEachTheirPlace) {
   write("busbw-tuner 1\n" + place(2) + "rule all_reduce 0 10 tree/ll\n" + place(4) +
         "rule all_reduce 11 20 tree/ll\nend 2\n");
   const Plugin<TunerV6> plugin(6);
-  void *two = nullptr, *four = nullptr, *none = nullptr;
+  void *two = nullptr, *four = nullptr, *none = nullptr, *empty = nullptr;
   for (const auto& [context, ranks, nodes] :
-       {std::tuple(&two, 2, 1), std::tuple(&four, 4, 1), std::tuple(&none, 4, 2), std::tuple(&none, 0, 0)}) {
+       {std::tuple(&two, 2, 1), std::tuple(&four, 4, 1), std::tuple(&none, 4, 2), std::tuple(&empty, 0, 0)}) {
     ASSERT_EQ(plugin->init(context, 1, std::size_t(ranks), std::size_t(nodes), silent, nullptr, nullptr), ncclSuccess);
   }
   EXPECT_EQ(cost_of_tree(*plugin.operator->(), two, 8), 0.0F);
@@ -83,6 +83,7 @@ TEST_F(Tuner, CommunicatorsOfOneProcessHaveEachTheirPlace) {
   ASSERT_EQ(plugin->init(&again, 1, 4, 1, silent, nullptr, nullptr), ncclSuccess);
   EXPECT_EQ(cost_of_tree(*plugin.operator->(), again, 15), 0.0F);
   EXPECT_EQ(cost_of_tree(*plugin.operator->(), two, 8), 0.0F);
+  for (void* context : {two, four, none, empty, again}) EXPECT_EQ(plugin->finalize(context), ncclSuccess);
 }
 
 TEST_F(Tuner, AnyNumbersAndNoPointersAreTaken) {
