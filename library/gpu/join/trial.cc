@@ -9,18 +9,19 @@ void Trial::come_to(std::uint64_t call, const Proposal& proposal) {
   for (; next_point_ < start_points && start_point(next_point_) <= call; ++next_point_) {
     std::atomic<std::uint32_t>& word = words_.starts[next_point_];
     if (word.load() != 0) continue;
-    const std::uint32_t block = may_begin_at(start_point(next_point_)) ? proposal() : 0;
+    const std::uint32_t block = proposed_at(start_point(next_point_), proposal);
     std::uint32_t found = 0;
     word.compare_exchange_strong(found, block > no_start ? block : no_start);
   }
 }
 
-bool Trial::may_begin_at(std::uint64_t call) const {
+std::uint32_t Trial::proposed_at(std::uint64_t call, const Proposal& proposal) const {
   const Plan before = plan(call - 1);
-  if (before.trial < 0) return true;
+  if (before.trial < 0) return proposal(false);
   const std::uint64_t blocks = (call - before.first) / before.block;
-  if (before.trial + 1 == trials || blocks < ways.size()) return false;
-  return blocks >= next_from || verdict(before, call) == Vote::again;
+  if (before.trial + 1 == trials || blocks < ways.size()) return 0;
+  const bool again = verdict(before, call) == Vote::again;
+  return again || blocks >= next_from ? proposal(again) : 0;
 }
 
 Trial::Plan Trial::plan(std::uint64_t call) const {

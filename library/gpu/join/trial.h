@@ -51,8 +51,8 @@ class Trial {
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  // Calls of a block of a trial that is to begin now; 0 where none can.
-  using Proposal = std::function<std::uint32_t()>;
+  // Calls of a block of a trial that is to begin now; 0 where none can. `again`: a rank wants the last one made again.
+  using Proposal = std::function<std::uint32_t(bool again)>;
   // Before this rank decides on a call: settles each start point up to it, before any rank decides on a call behind.
   void come_to(std::uint64_t call, const Proposal& proposal);
 
@@ -71,7 +71,7 @@ class Trial {
 
  private:
   static constexpr std::uint32_t no_start = 1;
-  bool may_begin_at(std::uint64_t call) const;
+  std::uint32_t proposed_at(std::uint64_t call, const Proposal& proposal) const;
   // What holds at this call, which is behind the blocks; nccl as long as a vote is missing.
   Vote verdict(const Plan& plan, std::uint64_t call) const;
   Vote counted(int trial, std::size_t point) const;

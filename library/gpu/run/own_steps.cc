@@ -134,7 +134,7 @@ void OwnSteps::see(std::uint64_t number, const Call& call) {
   if (done_) return;
   Trial& trial = ballots_.trial();
   const bool voted = ballots_.decided(number);
-  trial.come_to(number, [&] { return voted ? next_block() : 0u; });
+  trial.come_to(number, [&](bool again) { return voted ? next_block(again) : 0u; });
   done_ = number > last_number;
   if (!voted) return;
   if (!history_) history_ = std::make_unique<CallHistory>();
@@ -153,8 +153,9 @@ void OwnSteps::see(std::uint64_t number, const Call& call) {
   }
 }
 
-std::uint32_t OwnSteps::next_block() const {
-  return history_ && (plan_.trial < 0 || again_) ? block_of_steps(history_->period(), 2ull << mixed_) : 0;
+std::uint32_t OwnSteps::next_block(bool again) const {
+  if (!history_ || (plan_.trial >= 0 && !again && !again_)) return 0;
+  return block_of_steps(history_->period(), 2ull << mixed_);
 }
 
 void OwnSteps::begin(const Trial::Plan& plan) {

@@ -66,7 +66,8 @@ class OwnSteps {
   bool overlap(std::uint64_t number) const;
 
  private:
-  std::uint32_t next_block() const;
+  // Of a trial that may begin; `again` as in Trial::Proposal.
+  std::uint32_t next_block(bool again) const;
   void begin(const Trial::Plan& plan);
   void begin_block(std::size_t block, DeviceStream stream);
   void vote();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
 #include <random>
 #include <thread>
@@ -24,8 +25,9 @@ struct Ranks {
 };
 
 constexpr std::uint32_t block = 10;
-std::uint32_t a_block() { return block; }
-std::uint32_t none() { return 0; }
+std::uint32_t a_block(bool) { return block; }
+std::uint32_t none(bool) { return 0; }
+std::uint32_t only_again(bool again) { return again ? block : 0; }
 
 TEST(Trial, BeginsAtTheFirstStartPointWhereARankKnowsItsSteps) {
   Ranks ranks(2);
@@ -36,7 +38,7 @@ TEST(Trial, BeginsAtTheFirstStartPointWhereARankKnowsItsSteps) {
   ranks[1].come_to(100, a_block);
   EXPECT_EQ(ranks[1].plan(100).trial, -1) << "none began at 64, and that holds for all";
   ranks[1].come_to(128, a_block);
-  ranks[0].come_to(130, [] {
+  ranks[0].come_to(130, [](bool) {
     ADD_FAILURE() << "rank 1 has settled it";
     return 0u;
   });
@@ -84,7 +86,7 @@ TEST(Trial, IsMadeAgainWhereARankFoundNothingAndFromAStartPointOn) {
   EXPECT_EQ(ranks[0].way(counted), Way::nccl);
   ranks[1].come_to(counted + 5, a_block);
   EXPECT_EQ(ranks[1].plan(counted + 5).trial, 0) << "128 lies within the first one";
-  ranks[1].come_to(192, a_block);
+  ranks[1].come_to(192, only_again);
   ranks[0].come_to(192, none);
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(ranks[rank].plan(192).first, 192u);
@@ -93,6 +95,46 @@ TEST(Trial, IsMadeAgainWhereARankFoundNothingAndFromAStartPointOn) {
   }
   EXPECT_EQ(ranks[0].way(192 + 8 * block), Way::ours);
   EXPECT_EQ(ranks[1].way(counted), Way::nccl) << "earlier calls are as they were";
+}
+
+// Blocks of 40 calls, so that a start point lies right behind them.
+TEST(Trial, IsMadeAgainAtOnceAndOnlyWhereAllHaveVoted) {
+  constexpr std::uint64_t behind = 64 + 8 * 40;  // 384, a start point
+  for (const bool all : {true, false}) {
+    Ranks ranks(2);
+    ranks[0].come_to(64, [](bool) { return 40u; });
+    if (all) ranks[0].vote(0, Vote::ours);
+    ranks[1].vote(0, Vote::again);
+    ranks[0].come_to(behind, [](bool again) { return again ? 40u : 0u; });
+    EXPECT_EQ(ranks[0].plan(behind).trial, all ? 1 : 0);
+  }
+}
+
+// Two ranks count at once, while a vote comes.
+TEST(Trial, IsCountedAlikeByRanksThatCountAtOnce) {
+  int late = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Ranks ranks(2);
+    ranks[0].come_to(64, a_block);
+    ranks[0].vote(0, Vote::ours);
+    std::atomic<int> ready{0};
+    Way first{}, second{};
+    const auto together = [&] {
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+    };
+    std::thread other([&] {
+      together();
+      first = ranks[0].way(64 + 8 * block);
+    });
+    together();
+    ranks[1].vote(0, Vote::ours);
+    second = ranks[1].way(64 + 8 * block);
+    other.join();
+    ASSERT_EQ(first, second) << round;
+    late += second == Way::nccl;
+  }
+  RecordProperty("counted before the vote", late);
 }
 
 TEST(Trial, IsMadeAgainLaterWhereARankAsksForIt) {
@@ -159,7 +201,7 @@ TEST(Trial, IsTheSameForAllRanksAtEveryCall) {
     for (int rank = 0; rank < count; ++rank) {
       threads.emplace_back([&, rank] {
         std::mt19937 random(seed * count + unsigned(rank));
-        const auto proposal = [&] { return random() % 4 == 0 ? 16 + random() % 64 : 0; };
+        const auto proposal = [&](bool) { return random() % 4 == 0 ? 16 + random() % 64 : 0; };
         for (std::uint64_t call = 0; call < calls; ++call) {
           ranks[rank].come_to(call, proposal);
           went[std::size_t(rank)].push_back(ranks[rank].way(call));

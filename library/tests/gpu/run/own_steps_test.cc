@@ -48,6 +48,7 @@ TEST(CallHistory, FindsAStepBySizesWhereBuffersWander) {
     return call_of(scatter ? Collective::reduce_scatter : Collective::all_gather, 1 << 20, 64 * (random() % 1000));
   };
   EXPECT_EQ(history_of(200, call).period(), 30u);
+  EXPECT_EQ(history_of(90, call).period(), 30u) << "and not what backward repeats";
   EXPECT_EQ(history_of(89, call).period(), 0u) << "a gather and a scatter in turn are no step";
 }
 
@@ -127,7 +128,7 @@ class Job {
         bool by_ours[2];
         const Call now = call(i);
         for (std::size_t rank = 0; rank < 2; ++rank) {
-          if (pages_[rank]->wants_vote(number_)) pages_[rank]->vote(number_, true);
+          if (pages_[rank]->wants_vote(number_)) pages_[rank]->vote(number_, votes_);
           steps_[rank].see(number_, now);
           by_ours[rank] = steps_[rank].overlap(number_);
         }
@@ -143,6 +144,23 @@ class Job {
     EXPECT_TRUE(steps == 1 || ours_of_step == 0 || ours_of_step == int(calls)) << ours_of_step;
     return ours_of_step > 0;
   }
+  // In its first steps the clock of this rank's GPU is off so that blocks of NCCL and of ours are mixed.
+  void disturb(std::size_t rank, std::uint64_t steps) {
+    devices_[rank]->clock = [this, steps] {
+      const std::uint64_t step = number_ / 48;
+      return now_ - (step < steps ? double(step / 2 * 5 % 7) * 3 : 0);
+    };
+  }
+  void vote_no() { votes_ = false; }
+  std::uint32_t block() const { return pages_[0]->trial().plan(number_).block; }
+  // Steps that differ by up to 10 ms, whichever way they go.
+  void run_restless(int steps, double nccl, double ours, unsigned seed) {
+    std::mt19937 random(seed);
+    for (int step = 0; step < steps; ++step) {
+      const double more = double(random() % 100) / 10;
+      run(1, 48, nccl + more, ours + more);
+    }
+  }
   FakeDevice& device(int rank) { return *devices_[std::size_t(rank)]; }
   int ours() const { return ours_; }
 
@@ -152,6 +170,7 @@ class Job {
   std::deque<OwnSteps> steps_;
   std::uint64_t number_ = 0;
   int ours_ = 0;
+  bool votes_ = true;
   double now_ = 0;
 };
 
@@ -173,7 +192,7 @@ TEST(OwnSteps, GoBackToNcclWhereAStepIsSlower) {
 TEST(OwnSteps, VoteWhenTheGpuHasComeThere) {
   Job job;
   job.device(1).events_done = false;
-  EXPECT_FALSE(job.run(22, 48, 38.9, 37.4)) << "rank 1 cannot know yet";
+  EXPECT_FALSE(job.run(26, 48, 38.9, 37.4)) << "rank 1 cannot know yet";
   job.device(1).events_done = true;
   EXPECT_TRUE(job.run(80, 48, 38.9, 37.4));
 }
@@ -212,36 +231,49 @@ TEST(OwnSteps, AreTriedAgainWhereTheProgramGoesOnToOthers) {
   EXPECT_TRUE(job.run(70, 48, 38.9, 37.4));
 }
 
-// Steps of a start, which differ by more than the two ways do.
+// As in a program's first seconds.
 TEST(OwnSteps, AreTriedLongerWhereTheyAreRestless) {
-  std::mt19937 random(5);
-  Job job;
-  for (int step = 0; step < 30; ++step) {
-    const double more = double(random() % 100) / 10;
-    job.run(1, 48, 38.9 + more, 37.4 + more);
-  }
-  EXPECT_TRUE(job.run(120, 48, 38.9, 37.4));
-  Job slower;
-  for (int step = 0; step < 30; ++step) {
-    const double more = double(random() % 100) / 10;
-    slower.run(1, 48, 37.4 + more, 38.9 + more);
-  }
+  Job faster, slower;
+  faster.run_restless(30, 38.9, 37.4, 5);
+  EXPECT_TRUE(faster.run(120, 48, 38.9, 37.4));
+  slower.run_restless(30, 37.4, 38.9, 5);
   EXPECT_FALSE(slower.run(120, 48, 37.4, 38.9));
 }
 
 TEST(OwnSteps, AreNotTriedForEver) {
-  std::mt19937 random(7);
   Job job;
-  for (int step = 0; step < 400; ++step) {
-    const double more = double(random() % 100) / 10;
-    job.run(1, 48, 38 + more, 38 + more);
-  }
+  job.run_restless(400, 38, 38, 7);
   const int before = job.ours();
-  for (int step = 0; step < 100; ++step) {
-    const double more = double(random() % 100) / 10;
-    job.run(1, 48, 38 + more, 38 + more);
-  }
+  job.run_restless(100, 38, 38, 9);
   EXPECT_TRUE(job.ours() == before || job.ours() == before + 4800) << "one way or the other";
+}
+
+// One rank saw blocks that were mixed, the other did not and comes first to each start point.
+TEST(OwnSteps, AreTriedAgainWhereOneRankAsksForIt) {
+  Job job;
+  job.disturb(1, 25);
+  EXPECT_TRUE(job.run(80, 48, 38.9, 37.4));
+  EXPECT_EQ(job.block(), 96u) << "rank 0 saw nothing restless";
+  Job both;
+  both.disturb(0, 25);
+  both.disturb(1, 25);
+  EXPECT_TRUE(both.run(80, 48, 38.9, 37.4));
+  EXPECT_EQ(both.block(), 192u) << "longer blocks";
+}
+
+// A validation in the middle of a trial: its blocks are no whole steps.
+TEST(OwnSteps, AreTriedAgainWhereSomethingElseCameBetween) {
+  Job job;
+  job.run(8, 48, 38.9, 37.4);
+  job.run(2, 31, 38.9, 37.4, [](std::uint64_t i) { return call_of(Collective::all_gather, 77, i); });
+  EXPECT_TRUE(job.run(160, 48, 38.9, 37.4));
+}
+
+TEST(OwnSteps, AreNotTriedWhereTheRanksHaveNotVotedForIt) {
+  Job job;
+  job.vote_no();
+  EXPECT_FALSE(job.run(120, 48, 38.9, 37.4));
+  EXPECT_EQ(job.ours(), 0);
 }
 
 TEST(OwnSteps, AreTriedAgainWithAnotherBatch) {
