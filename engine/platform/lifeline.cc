@@ -94,10 +94,12 @@ bool is_orphan() {
 }
 
 // A process is born in its parent's session and leaves it only to lead one of its own. Another parent than that is one
-// that adopts orphans, as systemd, tini -s and a container's shim do for what is below them.
+// that adopts orphans, as systemd, tini -s and a container's shim do for what is below them. A parent whose session's
+// leader is outside of this PID namespace (kubectl exec, nsenter) is in session 0.
 bool is_adopted() {
-  const int session = getsid(0), of_parent = stat_of(getppid()).session;
-  return session > 0 && session != getpid() && of_parent > 0 && of_parent != session;
+  const int session = getsid(0);
+  const ProcessStat parent = stat_of(getppid());
+  return session > 0 && session != getpid() && parent.start != 0 && parent.session != session;
 }
 
 // The launcher of a rank: the wrappers in between carry the launcher's variables too.
