@@ -161,7 +161,7 @@ bool matches(const Rule& rule, const Request& request, std::uint64_t bytes) {
 }
 
 bool is_for(Calls calls, const Request& request) {
-  return calls == Calls::any || (calls == Calls::gradients ? request.gradients : request.in_windows);
+  return calls == Calls::any || (calls == Calls::beside_work ? request.beside_work : request.in_windows);
 }
 
 // FNV-1a: no secret, only the same on every machine.
@@ -281,21 +281,21 @@ Choice Choices::choose(const Request& request, const Layout& layout) const {
   return left_to_nccl("no kernel of the table can do it");
 }
 
-bool Choices::asks_for_gradients(const Request& request) const {
-  const auto kernel = [&](bool gradients) {
+bool Choices::asks_whether_beside(const Request& request) const {
+  const auto kernel = [&](bool beside_work) {
     Request as = request;
-    as.gradients = gradients;
+    as.beside_work = beside_work;
     const Choice choice = choose(as);
     return std::tuple(choice.accelerated, choice.algorithm, choice.protocol);
   };
   return kernel(true) != kernel(false);
 }
 
-bool Choices::asks_for_gradients(int ranks) const {
+bool Choices::asks_whether_beside(int ranks) const {
   for (int i = 0; i < collective_count; ++i) {
     if (forced_[i]) continue;
     for (const Rule& rule : rules_[i]) {
-      if (rule.calls == Calls::gradients && (rule.ranks == 0 || rule.ranks == ranks)) return true;
+      if (rule.calls == Calls::beside_work && (rule.ranks == 0 || rule.ranks == ranks)) return true;
     }
   }
   return false;

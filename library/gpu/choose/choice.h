@@ -41,7 +41,7 @@ struct Request {
   int ranks;
   bool window = false;               // the output lies in a window of the communicator, apart from the input
   bool copies_first = false;         // copy engines wherever they can do it (NCCL_CTA_POLICY_ZERO)
-  bool gradients = false;            // the ranks agree that such calls are those of PyTorch's DDP or FSDP
+  bool beside_work = false;          // the ranks agree that the program computes beside such calls, as DDP and FSDP do
   bool in_windows = false;           // input and output lie in windows of the communicator
   Obstacle staged = Obstacle::none;  // what keeps all staged copies from these ranks
 };
@@ -92,10 +92,10 @@ class Choices {
   Choice choose(const Request& request) const { return choose(request, Layout::of(request.ranks)); }
   Choice choose(const Request& request, const Layout& layout) const;
 
-  // Whether the choice hangs on `gradients` of the request.
-  bool asks_for_gradients(const Request& request) const;
+  // Whether the choice hangs on `beside_work` of the request.
+  bool asks_whether_beside(const Request& request) const;
   // Whether it does so for any request of so many ranks.
-  bool asks_for_gradients(int ranks) const;
+  bool asks_whether_beside(int ranks) const;
 
   // Equal for equal decisions; for ranks to compare.
   std::uint64_t fingerprint() const { return fingerprint_; }

@@ -151,10 +151,11 @@ unsigned take_condition(std::string_view key, std::string_view value, Rule& rule
     return 8;
   }
   if (key == "calls") {
-    if (value != "gradients" && value != "windows") {
-      refuse(where, in_quotes(value) + " are no calls; there are gradients and windows.");
+    // Tables of before 2026-12 say gradients.
+    if (value != "beside" && value != "gradients" && value != "windows") {
+      refuse(where, in_quotes(value) + " are no calls; there are beside and windows.");
     }
-    rule.calls = value == "windows" ? Calls::windows : Calls::gradients;
+    rule.calls = value == "windows" ? Calls::windows : Calls::beside_work;
     return 16;
   }
   refuse(where, in_quotes(key) + " is no condition; there are ranks, type, from, to and calls.");
@@ -276,7 +277,7 @@ std::string write_rule(const Rule& rule) {
   if (rule.types != any_type) out += " type=" + write_types(rule.types);
   if (rule.from) out += " from=" + std::to_string(rule.from);
   if (rule.to != Rule{}.to) out += " to=" + std::to_string(rule.to);
-  if (rule.calls != Calls::any) out += rule.calls == Calls::windows ? " calls=windows" : " calls=gradients";
+  if (rule.calls != Calls::any) out += rule.calls == Calls::windows ? " calls=windows" : " calls=beside";
   return out + " " + write_use(rule.use);
 }
 

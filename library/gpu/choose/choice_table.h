@@ -8,11 +8,11 @@
 //   all_reduce from=67108865 nccl
 //
 // A line is a rule for calls of `from` to `to` bytes, both included, in nccl-tests' sizes. What it leaves out holds for
-// any: ranks, type, sizes. `calls=gradients` holds for a communicator whose all-reduces of such sizes come from
-// PyTorch's DDP (gradients.h), and whose other calls from streams of high priority, as FSDP's; `calls=windows` for
-// calls whose buffers lie in symmetric windows. `@CxT` is at most C channels (blocks) of T threads, else both grow with
-// the size. Rules after a `gpu` line hold for GPUs of that name (`gpu any`: of all). The first rule that matches and
-// whose kernel can do the call decides.
+// any: ranks, type, sizes. `calls=beside` holds for a communicator whose all-reduces of such sizes come from PyTorch's
+// DDP (gradients.h), and whose other calls from streams of high priority, as FSDP's (`calls=gradients` is its old
+// name); `calls=windows` for calls whose buffers lie in symmetric windows. `@CxT` is at most C channels (blocks) of T
+// threads, else both grow with the size. Rules after a `gpu` line hold for GPUs of that name (`gpu any`: of all). The
+// first rule that matches and whose kernel can do the call decides.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct Use {
 };
 
 // Which calls a rule is for, beside those that it names.
-enum class Calls : std::uint8_t { any, gradients, windows };
+enum class Calls : std::uint8_t { any, beside_work, windows };
 
 inline constexpr std::uint16_t any_type = (1u << ncclNumTypes) - 1;
 

@@ -126,7 +126,7 @@ void Attachment::make_checker() {
 
 // They are no more than a way to a faster call: without a page the ranks go on alike.
 void Attachment::make_ballots() {
-  if (!parts_.choices->asks_for_gradients(ranks_)) return;
+  if (!parts_.choices->asks_whether_beside(ranks_)) return;
   try {
     post_ = std::make_unique<DescriptorPost>();
     if (rank_ == 0) parts_.ballots = Ballots::make(rank_, ranks_);

@@ -69,7 +69,7 @@ Request Communicator::request(const Call& call) const {
 
 Choice Communicator::decide_next(const Call& call) const {
   const Share::Place place = parts_.share->next();
-  if (parts_.ballots && parts_.ballots->wants_vote(place.call) && parts_.choices->asks_for_gradients(request(call))) {
+  if (parts_.ballots && parts_.ballots->wants_vote(place.call) && parts_.choices->asks_whether_beside(request(call))) {
     // FSDP puts its gathers and scatters into streams of high priority, and tensor parallelism those that it waits for
     // into usual ones.
     const bool overlaps =
@@ -83,7 +83,7 @@ Choice Communicator::decide_next(const Call& call) const {
 Choice Communicator::decide(const Call& call, const Share::Place& place) const {
   if (call.root < 0 || call.root >= parts_.ranks) return {.reason = "the root is no rank"};
   Request request = this->request(call);
-  request.gradients = own_steps_ && own_steps_->overlap(place.call);
+  request.beside_work = own_steps_ && own_steps_->overlap(place.call);
   {
     const std::lock_guard lock(guard_);
     request.window = window_of(call) != nullptr;

@@ -67,6 +67,12 @@ TEST(TableText, OfBusbwTuneIsRead) {
   EXPECT_EQ(parse_table(write_table(rules)), rules);
 }
 
+TEST(TableText, WithTheOldNameOfCallsBesideWorkIsRead) {
+  const std::string old = "busbw-table 1\nall_reduce calls=gradients nccl\n";
+  EXPECT_EQ(parse_table(old).at(0).calls, Calls::beside_work);
+  EXPECT_NE(write_table(parse_table(old)).find(" calls=beside nccl\n"), std::string::npos);
+}
+
 TEST(TableText, NamesTheLineThatIsWrong) {
   const std::string wrong[][2] = {
       {"all_reduce nccl\n", "where 'busbw-table 1' is due"},
@@ -81,7 +87,7 @@ TEST(TableText, NamesTheLineThatIsWrong) {
       {"busbw-table 1\nall_reduce to=99999999999999999999 nccl", "is no number of bytes"},
       {"busbw-table 1\nall_reduce from=2 to=1 nccl", "'from' is more than 'to'"},
       {"busbw-table 1\nall_reduce color=red nccl", "'color' is no condition"},
-      {"busbw-table 1\nall_reduce calls=all nccl", "'all' are no calls; there are gradients and windows."},
+      {"busbw-table 1\nall_reduce calls=all nccl", "'all' are no calls; there are beside and windows."},
       {"busbw-table 1\nall_gather two_shot/ll",
        "there are direct/ll, direct/sentinel, direct/simple, direct/copy, staged/copy, nccl."},
       {"busbw-table 1\nall_reduce one_shot/ll@4x513", "from 32 to 512"},

@@ -238,26 +238,26 @@ TEST(Choices, LeaveLongMessagesToNcclBesideWorkWhereOursCostTheStepMore) {
             "two_shot/simple");
 }
 
-Request gradients(std::uint64_t bytes, int ranks) {
+Request beside_work(std::uint64_t bytes, int ranks) {
   Request request = all_reduce(bytes, ranks);
-  request.gradients = true;
+  request.beside_work = true;
   return request;
 }
 
 TEST(Choices, TakeStagedCopiesForTheGradientsOfDdp) {
   const Choices beside = Choices::from_settings("", "", h200, Preference::overlap);
   for (const int ranks : {2, 4}) {
-    EXPECT_EQ(chosen(beside, gradients(25 * MiB, ranks)), "staged/copy");
-    EXPECT_EQ(chosen(beside, gradients(16 * MiB, ranks)), "nccl");
-    EXPECT_EQ(chosen(beside, gradients(256 * MiB, ranks)), "nccl") << "no step hides what they take longer there";
-    EXPECT_TRUE(beside.asks_for_gradients(all_reduce(25 * MiB, ranks)));
-    EXPECT_FALSE(beside.asks_for_gradients(all_reduce(16 * MiB, ranks)));
-    EXPECT_TRUE(beside.asks_for_gradients(ranks));
+    EXPECT_EQ(chosen(beside, beside_work(25 * MiB, ranks)), "staged/copy");
+    EXPECT_EQ(chosen(beside, beside_work(16 * MiB, ranks)), "nccl");
+    EXPECT_EQ(chosen(beside, beside_work(256 * MiB, ranks)), "nccl") << "no step hides what they take longer there";
+    EXPECT_TRUE(beside.asks_whether_beside(all_reduce(25 * MiB, ranks)));
+    EXPECT_FALSE(beside.asks_whether_beside(all_reduce(16 * MiB, ranks)));
+    EXPECT_TRUE(beside.asks_whether_beside(ranks));
   }
-  EXPECT_EQ(chosen(beside, gradients(25 * MiB, 8)), "nccl") << "nobody has measured it";
-  EXPECT_FALSE(beside.asks_for_gradients(8));
-  EXPECT_FALSE(free_choices().asks_for_gradients(2));
-  EXPECT_FALSE(Choices::from_settings("nccl", "", h200, Preference::overlap).asks_for_gradients(2));
+  EXPECT_EQ(chosen(beside, beside_work(25 * MiB, 8)), "nccl") << "nobody has measured it";
+  EXPECT_FALSE(beside.asks_whether_beside(8));
+  EXPECT_FALSE(free_choices().asks_whether_beside(2));
+  EXPECT_FALSE(Choices::from_settings("nccl", "", h200, Preference::overlap).asks_whether_beside(2));
 }
 
 TEST(Choices, TakeStagedCopiesForWhatFsdpGathersAndScatters) {
@@ -266,8 +266,8 @@ TEST(Choices, TakeStagedCopiesForWhatFsdpGathersAndScatters) {
     const auto known = [&](std::uint64_t bytes, int ranks) {
       Request request{collective, ncclInt8, ncclSum, bytes / std::uint64_t(ranks), ranks};
       EXPECT_EQ(chosen(beside, request), ranks == 2 && bytes < 20 * MiB ? "direct/sentinel" : "nccl");
-      request.gradients = true;
-      EXPECT_EQ(beside.asks_for_gradients(request), chosen(beside, request) == "staged/copy");
+      request.beside_work = true;
+      EXPECT_EQ(beside.asks_whether_beside(request), chosen(beside, request) == "staged/copy");
       return chosen(beside, request);
     };
     for (const int ranks : {2, 4, 8}) EXPECT_EQ(known(100 * MiB, ranks), ranks < 8 ? "staged/copy" : "nccl");
@@ -275,7 +275,7 @@ TEST(Choices, TakeStagedCopiesForWhatFsdpGathersAndScatters) {
     EXPECT_EQ(known(16 * MiB, 4), "nccl");
   }
   Request in_a_window{Collective::all_gather, ncclInt8, ncclSum, 25 * MiB, 4, true};
-  in_a_window.gradients = true;
+  in_a_window.beside_work = true;
   EXPECT_EQ(chosen(beside, in_a_window), "direct/copy") << "one pass instead of two";
 }
 
@@ -290,13 +290,13 @@ TEST(Choices, ReduceLongVectorsInWindowsWhereNcclWouldTakeItsSlowerKernels) {
   EXPECT_EQ(chosen(alone, request), "nccl") << "nobody has measured it";
 }
 
-TEST(Choices, HoldARuleForGradientsAgainstNoOtherCall) {
+TEST(Choices, HoldARuleForCallsBesideWorkAgainstNoOtherCall) {
   const Choices table =
-      Choices::from_settings("", "busbw-table 1\nall_reduce calls=gradients two_shot/simple\nall_reduce nccl\n", h200);
+      Choices::from_settings("", "busbw-table 1\nall_reduce calls=beside two_shot/simple\nall_reduce nccl\n", h200);
   EXPECT_EQ(chosen(table, all_reduce(25 * MiB)), "nccl");
-  EXPECT_EQ(chosen(table, gradients(25 * MiB, 4)), "two_shot/simple");
+  EXPECT_EQ(chosen(table, beside_work(25 * MiB, 4)), "two_shot/simple");
   const Choices before = Choices::from_settings("", "busbw-table 1\nall_reduce nccl\n", h200, Preference::overlap);
-  EXPECT_FALSE(before.asks_for_gradients(all_reduce(25 * MiB, 2))) << "a rule before it decides";
+  EXPECT_FALSE(before.asks_whether_beside(all_reduce(25 * MiB, 2))) << "a rule before it decides";
 }
 
 TEST(Choices, TakeStagedCopiesInAsManyPiecesAsTheScratchNeeds) {
@@ -317,7 +317,7 @@ TEST(Choices, TakeStagedCopiesInAsManyPiecesAsTheScratchNeeds) {
 
 // One thread that drives several GPUs fills the queue of the first with what waits for the second.
 TEST(Choices, TakeNoStagedCopiesWhereAProcessHoldsSeveralRanks) {
-  Request request = gradients(25 * MiB, 2);
+  Request request = beside_work(25 * MiB, 2);
   request.staged = Obstacle::shared_process;
   EXPECT_EQ(chosen(Choices::from_settings("", "", h200, Preference::overlap), request), "nccl");
   const Choices forced = Choices::from_settings("staged/copy", "", h200);
@@ -326,7 +326,7 @@ TEST(Choices, TakeNoStagedCopiesWhereAProcessHoldsSeveralRanks) {
 
 // As Megatron-LM sets it: products would stand behind the waits of gradients.
 TEST(Choices, TakeNoStagedCopiesWhereStreamsShareFewQueues) {
-  Request request = gradients(25 * MiB, 2);
+  Request request = beside_work(25 * MiB, 2);
   request.staged = Obstacle::few_queues;
   EXPECT_EQ(chosen(Choices::from_settings("", "", h200, Preference::overlap), request), "nccl");
   const Choices forced = Choices::from_settings("staged/copy", "", h200);

@@ -20,7 +20,7 @@ MAX_BYTES = 1 << 20
 ANY_GPU = "any"
 _RULE = re.compile(
     r"(?P<collective>[a-z_]+)(?: ranks=(?P<ranks>[2-8]))?(?: type=(?P<types>[a-z0-9,]+))?(?: from=(?P<first>\d{1,20}))?"
-    r"(?: to=(?P<last>\d{1,20}))?(?: calls=(?P<calls>gradients|windows))? (?P<use>[a-z_/]+(?:@\d+x\d+)?)"
+    r"(?: to=(?P<last>\d{1,20}))?(?: calls=(?P<calls>beside|gradients|windows))? (?P<use>[a-z_/]+(?:@\d+x\d+)?)"
 )
 
 
@@ -86,7 +86,8 @@ def _rule(line: str, gpu: str, where: str) -> Rule:
         raise UserError(f"{where}: {line[:60]!r} is no rule, such as `all_reduce ranks=4 from=0 to=65536 one_shot/ll`")
     first, last, ranks = (None if found[key] is None else int(found[key]) for key in ("first", "last", "ranks"))
     types = tuple(found["types"].split(",")) if found["types"] else ()
-    return Rule(found["collective"], found["use"], ranks, types, first or 0, last, gpu, found["calls"] or "")
+    calls = "beside" if found["calls"] == "gradients" else found["calls"] or ""  # its name before 2026-12
+    return Rule(found["collective"], found["use"], ranks, types, first or 0, last, gpu, calls)
 
 
 def read_table(path: Path) -> list[Rule]:

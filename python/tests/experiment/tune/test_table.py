@@ -23,7 +23,7 @@ RULES = st.builds(
     st.integers(0, 2**40),
     st.none() | st.integers(2**40, 2**64 - 1),
     st.sampled_from(["any", "NVIDIA H200"]),
-    st.sampled_from(["", "gradients", "windows"]),
+    st.sampled_from(["", "beside", "windows"]),
 )
 
 
@@ -70,10 +70,15 @@ def test_what_is_no_table_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_rules_about_something_else_stay() -> None:
     two = Rule("all_reduce", "one_shot/ll", 2)
-    gradients = Rule("all_reduce", "staged/copy", 4, calls="gradients")
-    old = [Rule("all_reduce", "two_shot/ll", 4), two, Rule("all_gather", "nccl", 4), gradients]
+    beside = Rule("all_reduce", "staged/copy", 4, calls="beside")
+    old = [Rule("all_reduce", "two_shot/ll", 4), two, Rule("all_gather", "nccl", 4), beside]
     new = [Rule("all_reduce", "nccl", 4)]
-    assert merged(old, new) == [new[0], two, old[2], gradients]
+    assert merged(old, new) == [new[0], two, old[2], beside]
+
+
+def test_the_old_name_of_calls_beside_work_is_read_as_the_new_one() -> None:
+    (rule,) = parse_table("busbw-table 1\nall_reduce calls=gradients nccl\n", "t")
+    assert rule.calls == "beside"
 
 
 def test_a_table_is_saved_whole_in_a_folder_that_may_not_be_there_yet(tmp_path: Path) -> None:
