@@ -234,6 +234,9 @@ def _only(reader: Reader, read: Read, name: str) -> None:
 def _assigned(reader: Reader, wanted: Sequence[Positional], plain: list[str], rest: tuple[str, ...]) -> dict[str, Any]:
     left = [*plain, *(() if any(each.count == "rest" for each in wanted) else rest)]
     found: dict[str, Any] = {}
+    # An unset variable in a script; as a path it would mean this folder.
+    if not all(word.strip() for word in left):
+        reader.refuse("a word is empty, as a variable of the shell that is not set makes it")
     for each in wanted:
         if each.count == "rest":
             found["rest"] = rest

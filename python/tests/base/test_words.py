@@ -162,6 +162,8 @@ def test_an_action_of_a_verb_takes_its_own_options_only() -> None:
         ("tune", ["--datatype", "float99"], "takes one of int8"),
         ("tune", ["--launch", "'"], "cannot be split into words"),
         ("gate", [], "RUN is missing"),
+        ("report", [""], "a word is empty"),
+        ("runs", ["delete", "a", " "], "a word is empty"),
         ("gate", ["a", "--stric"], "did you mean '--strict'"),
         ("gate", ["a", "-q"], "there is no option '-q'"),
     ],
