@@ -55,6 +55,8 @@ def recognise(
             or (name in _UNTIL_BEGUN and all(hit.last < begun.get(source, 0) for source, hit in found))
         )
     }
+    # A transfer that failed was between nodes, or went through the network of one.
+    one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
     return [
         _finding(
             SIGNATURES[name],

@@ -326,3 +326,19 @@ def test_a_fault_that_no_signature_knows_is_never_called_health(tmp_path: Path) 
 )
 def test_a_counter_is_a_fault_by_its_size_or_its_rate(line: str, names: list[str], tmp_path: Path) -> None:
     assert [each.name for each in loud(f"mlx5_0 port 1\n{line}\n", tmp_path)] == names
+
+
+def test_a_port_that_made_a_transfer_fail_was_in_use_on_one_node_too(tmp_path: Path) -> None:
+    begun = "".join(
+        f"gpu-07:{4100 + rank}:{4200 + rank} [{rank}] NCCL INFO ncclCommInitRank comm 0x55d{rank} rank {rank} nranks 2 "
+        f"cudaDev {rank} nvmlDev {rank} busId {rank + 1}b000 commId 0x7a1b2c3d4e5f6071 - Init {word}\n"
+        for word in ("START", "COMPLETE")
+        for rank in range(2)
+    )
+    port = "gpu-07:4100:4310 [0] transport/net_ib.cc:92 NCCL WARN NET/IB : mlx5_1:1 Got async event : port error"
+    failed = (
+        "gpu-07:4100:4320 [0] transport/net_ib.cc:1698 NCCL WARN NET/IB : Got completion from peer 10.0.3.9<41234> "
+        "with status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_1"
+    )
+    assert loud(f"{begun}{port}\n", tmp_path) == [], "a port that nothing uses"
+    assert [each.name for each in loud(f"{begun}{port}\n{failed}\n", tmp_path)] == ["ib-port-down"]
