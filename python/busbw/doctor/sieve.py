@@ -112,7 +112,7 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
             yield from _parts(inner, depth + 1, bad=bad)
             return
         first, end, rest = found.rstrip("\n").partition("\n")
-        yield f"{first}, level=error{end}{rest}" if bad and first else found
+        yield f"{first}, level=error{end}{rest}" if bad and first and not _is_of_nccl(first) else found
     elif isinstance(found, dict):
         key = next((key for key in (*_SAYS, *_HOLDS) if key in found), None)
         if key is None:
@@ -120,7 +120,7 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
         said = found[key]
         more = [f"{name}: {found[name]}" for name in _DETAILS if _tells(found.get(name))]
         more += [f"at: {found[name]}" for name in _TIMES if isinstance(found.get(name), str)][:1]
-        if isinstance(said, str) and more and _object_in(said) is None:
+        if isinstance(said, str) and more and _object_in(said) is None and not _is_of_nccl(said):
             # Structured loggers keep what happened apart from the sentence.
             said = ", ".join([said.rstrip("\n"), *more])
         bad = bad or any(_is_bad(found.get(name)) for name in _LEVELS)
@@ -135,6 +135,11 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
         pair = len(found) == 2 and all(isinstance(each, str) for each in found) and found[0].isdigit()
         for each in found[1:] if pair else found:
             yield from _parts(each, depth + 1, bad=bad)
+
+
+def _is_of_nccl(said: str) -> bool:
+    """Whether the sentence is NCCL's own: the values of its settings reach to the end of the line."""
+    return "NCCL INFO" in said or "NCCL WARN" in said
 
 
 def _tells(detail: object) -> bool:

@@ -129,6 +129,20 @@ def test_logs_of_objects_are_opened(line: str, tmp_path: Path) -> None:
     assert found.evidence[0].fact.startswith("n0:1:2")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"log":"%s\\n","stream":"stderr","time":"2026-11-22T10:00:00.1Z"}',
+        '{"insertId":"1","jsonPayload":{"message":"%s"},"severity":"ERROR","host":"n0","time":"10:00"}',
+    ],
+)
+def test_a_setting_in_an_object_has_its_own_value_alone(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(f"{line % 'n0:1:2 [0] NCCL INFO NCCL_ALGO set by environment to Ring'}\n" * 3)
+    facts = gather(*read_inputs(Inputs(files=(str(path),))))
+    assert facts.settings["NCCL_ALGO"].value == "Ring"
+
+
 @pytest.mark.parametrize("text", ['{"schema": 9, "log": 1}', '{"a": 1}', "[1]", "n0 {}", ""])
 def test_other_objects_are_no_logs(text: str) -> None:
     assert not is_json_log(text.encode())
