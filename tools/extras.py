@@ -1,4 +1,7 @@
-"""Prints the requirements of the named extras of pyproject.toml, one a line, so that they are written down once."""
+"""Prints the requirements of the named extras of pyproject.toml, one a line, so that they are written down once.
+
+`plain` names what busbw needs without any extra.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ except ModuleNotFoundError:  # Python 3.10: pip carries the same parser
 def main(names: list[str]) -> None:
     """Print them."""
     text = (Path(__file__).resolve().parents[1] / "pyproject.toml").read_text()
-    extras: dict[str, Any] = tomllib.loads(text)["project"]["optional-dependencies"]
+    project: dict[str, Any] = tomllib.loads(text)["project"]
+    extras = {"plain": project["dependencies"], **project["optional-dependencies"]}
     for name in names:
         print(*extras[name], sep="\n")
 

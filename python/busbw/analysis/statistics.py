@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from busbw.base.errors import UserError
+from busbw.base.errors import PackageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,9 +88,7 @@ def ratio_interval(
     try:
         import numpy as np
     except ImportError:
-        raise UserError(
-            "the interval of a ratio needs numpy, which is not installed: pip install numpy brings it"
-        ) from None
+        raise PackageError("the interval of a ratio", "numpy") from None
     if min(*before, *after) <= 0:
         raise ValueError("times must be positive")
     generator = np.random.default_rng(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,6 +22,15 @@ class UsageError(UserError):
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence, exit_code=2)
+
+
+class PackageError(UserError):
+    """A package of Python that is not there, and the command that brings it to the Python that runs busbw."""
+
+    def __init__(self, what: str, package: str, instead: str = "") -> None:
+        instead = f"; {instead}" if instead else ""
+        python = sys.executable or "python3"
+        super().__init__(f"{what} needs {package}, which is not installed: {python} -m pip install {package}{instead}")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from busbw.base.bounds import bounded
-from busbw.base.errors import UserError
+from busbw.base.errors import PackageError, UserError
 
 DEEPEST = 64
 """Parts of a dotted key: the reader's time grows with the square of their number."""
@@ -18,7 +18,7 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
     try:
         reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     except ModuleNotFoundError:
-        raise UserError("Python 3.10 reads TOML with the package tomli: pip install tomli") from None
+        raise PackageError("TOML in Python 3.10", "tomli") from None
     for number, line in enumerate(text.splitlines(), start=1):
         if line.partition("=")[0].count(".") > DEEPEST and not line.lstrip().startswith("#"):
             raise UserError(f"{name}:{number}: a key of more than {DEEPEST} parts is no key of ours")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from busbw.analysis.comparison import Comparison, Options, Row, Side, compare
 from busbw.analysis.verdict import Verdict
-from busbw.base.errors import UserError
+from busbw.base.errors import PackageError, UserError
 from busbw.records import Case, Record
 from busbw.records.bandwidth import busbw_GBps
 from busbw.report.curves import Curve
@@ -18,6 +18,9 @@ MOST = 24
 @dataclass
 class Judge:
     """Comparisons of columns, kept: a page asks for the same pair for its table, its plot and its sentence."""
+
+    missing: str = ""
+    """Why no comparison can be made at all: the package that is not there."""
 
     _kept: dict[tuple[int, int, str | None, bool], Comparison | None] = field(default_factory=dict)
 
@@ -34,6 +37,9 @@ class Judge:
             one, two = (_side(curve, placement, of_times=of_times) for curve in (a, b))
             try:
                 self._kept[key] = compare(one, two, Options(allow_different=True))
+            except PackageError as problem:
+                self.missing = str(problem)
+                self._kept[key] = None
             except UserError:
                 self._kept[key] = None
         return self._kept[key]

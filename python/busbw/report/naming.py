@@ -19,6 +19,8 @@ _JOINED = frozenset(("library", "version", "collective", "algorithm"))
 _TITLE = ("collective", "type", "root", "library", "version", "algorithm", "nodes", "cluster", "date")
 # Where messages go and what is searched for files says nothing about speed: named only where nothing else differs.
 _LAST = re.compile(r"NCCL_DEBUG.*|.*PATH|CUDA_VISIBLE_DEVICES|HOSTNAME|PWD|SLURM_.*|OMPI_.*|PMIX?_.*")
+# Which sizes were measured is seen in the table; it is no setting of what was measured.
+_SIZES = frozenset(("minbytes", "maxbytes", "stepbytes", "stepfactor"))
 _LONGEST = 60
 
 
@@ -95,7 +97,7 @@ def _values(curves: Sequence[Curve], group: Sequence[int], axis: str) -> list[st
 
 def _telling(members: Sequence[Curve]) -> list[str]:
     """Variables and options that differ between the columns, those first that may matter to speed."""
-    names = sorted({name for curve in members for name in curve.settings})
+    names = sorted({name for curve in members for name in curve.settings if name not in _SIZES})
     differing = [name for name in names if len({curve.settings.get(name) for curve in members}) > 1]
     return sorted(differing, key=lambda name: (bool(_LAST.fullmatch(name)), not name.startswith("NCCL_"), name))
 

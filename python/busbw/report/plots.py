@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from busbw.analysis.units import format_bytes
-from busbw.base.errors import UserError
+from busbw.base.errors import PackageError
 from busbw.base.text import clean
 from busbw.report.picture import LIGHT, MARKERS, Line, Plot, View
 
@@ -28,10 +28,7 @@ def picture(views: Sequence[View], title: str, kind: str) -> bytes:
         matplotlib.use("Agg")
         from matplotlib.figure import Figure
     except ImportError:
-        raise UserError(
-            f"a {kind.upper()} needs matplotlib, which is not installed: pip install matplotlib brings it; "
-            "--format html needs nothing"
-        ) from None
+        raise PackageError(f"a {kind.upper()}", "matplotlib", "--format html needs nothing") from None
     words = " ".join([title, *(text for view in views for text in (view.title, view.base or "", *view.names))])
     families, missing = _fonts(clean(words))
     settings: Any = {

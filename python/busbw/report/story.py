@@ -62,12 +62,14 @@ def verdicts(sections: Sequence[Section], judge: Judge) -> list[str]:
     for section in sections:
         where = f"{section.title}: " if len(sections) > 1 else ""
         found += [f"{where}{sentence}" for sentence in _of_section(section, judge)]
-    return found
+    return [f"No verdict: {judge.missing}", *found] if judge.missing else found
 
 
 def opening(section: Section, judge: Judge) -> list[str]:
     """The verdicts of a section in a text that cannot unfold them: of many columns the marks in the tables say more."""
     found = list(_of_section(section, judge))
+    if judge.missing:
+        found.insert(0, f"No verdict: {judge.missing}")
     return found if len(found) <= SHOWN else []
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from busbw.base.errors import UsageError, UserError
+from busbw.base.errors import PackageError, UsageError, UserError
 from busbw.runs.history import Series, instant
 
 PUSH_S = 10.0
@@ -51,14 +51,14 @@ def nanoseconds(started: str) -> int:
     return int((instant(started) or 0) * 1e9)
 
 
-INSTALL_OTLP = "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+_OTLP = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
 
 
 def push_prometheus(url: str, every: Sequence[Series]) -> None:
     """The newest time of each series to a push gateway, by Prometheus' own client."""
     if "://" in url and not url.startswith(_HTTP):
         raise UsageError(f"--push {url}: a push gateway has an address that begins with http:// or https://")
-    client = _client("prometheus_client", "--push needs Prometheus' client: pip install prometheus-client")
+    client = _client("prometheus_client", "--push", "prometheus-client")
     registry = client.CollectorRegistry()
     gauge = client.Gauge(NAME, HELP, ["machine", "collective", "type", "ranks", "bytes"], registry=registry)
     for each in every:
@@ -73,11 +73,11 @@ def push_otlp(url: str, every: Sequence[Series]) -> None:
     """Every run of each series to a receiver of OTLP over HTTP, by OpenTelemetry's own exporter."""
     if not url.startswith(_HTTP):
         raise UsageError(f"--push-otlp {url}: a receiver has an address that begins with http:// or https://")
-    what = f"--push-otlp needs OpenTelemetry's exporter: {INSTALL_OTLP}"
-    exporting = _client("opentelemetry.exporter.otlp.proto.http.metric_exporter", what)
-    data = _client("opentelemetry.sdk.metrics.export", what)
-    resources = _client("opentelemetry.sdk.resources", what)
-    scopes = _client("opentelemetry.sdk.util.instrumentation", what)
+    told = ("--push-otlp", _OTLP)
+    exporting = _client("opentelemetry.exporter.otlp.proto.http.metric_exporter", *told)
+    data = _client("opentelemetry.sdk.metrics.export", *told)
+    resources = _client("opentelemetry.sdk.resources", *told)
+    scopes = _client("opentelemetry.sdk.util.instrumentation", *told)
     points = [data.NumberDataPoint(labels(each), 0, nanoseconds(seen.started), seen.time_us * 1e-6)
               for each in every for seen in each.runs]  # fmt: skip
     metric = data.Metric("busbw.time", "Time of one call.", "s", data.Gauge(points))
@@ -94,8 +94,8 @@ def push_otlp(url: str, every: Sequence[Series]) -> None:
         raise UserError(f"the receiver {url} took nothing; its address ends in /v1/metrics as a rule")
 
 
-def _client(name: str, what: str) -> Any:
+def _client(name: str, option: str, packages: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise UserError(f"{what}; --export needs nothing") from None
+        raise PackageError(option, packages, "--export needs nothing") from None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from busbw.base.errors import UserError
+from busbw.base.errors import PackageError, UserError
 from busbw.base.prometheus import Family
 
 _PATIENCE_S = 5.0
@@ -177,4 +177,4 @@ def _client(name: str, option: str, packages: str, instead: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise UserError(f"{option} needs a package: pip install {packages}; {instead}") from None
+        raise PackageError(option, packages, instead) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -23,7 +24,7 @@ from busbw.report.curves import Curve, NamedRun, make_curves
 from busbw.report.judging import Judge
 from busbw.report.naming import name_columns, parse_axes
 from busbw.report.picture import DARK, LIGHT, View, choose_colours, make_views
-from busbw.report.story import headline, how_measured, how_to_repeat, verdicts
+from busbw.report.story import headline, how_measured, how_to_repeat, opening, verdicts
 from busbw.report.tables import sections_text
 from busbw.report.variants import Section, Wanted, make_sections
 
@@ -152,6 +153,13 @@ def test_the_graph_file_is_judged_in_one_sentence() -> None:
     assert "in place" in second
 
 
+def test_without_numpy_the_page_says_why_it_gives_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    two = sections(record("a", 1, samples=8, X="1"), record("b", 1.2, samples=8, X="2"))
+    assert verdicts(two, Judge())[0].startswith("No verdict: the interval of a ratio needs numpy")
+    assert opening(two[0], Judge())[0].startswith("No verdict: ")
+
+
 def test_only_what_is_more_than_noise_is_bold() -> None:
     (section,) = of_catalogue("nc96v4", "NCCL_GRAPH_FILE")
     assert not any(cell.best or cell.sure for table in section.tables for row in table.cells for cell in row)
@@ -185,6 +193,9 @@ def test_columns_are_named_by_what_differs() -> None:
     assert three == ["NCCL, NCCL_ALGO=Ring", "RCCL", "NCCL, NCCL_ALGO=Tree"]
     assert names(record("page#1", 1), record("page#2", 1)) == ["1st in page", "2nd in page"]
     assert names(record("before", 1), record("after", 1)) == ["before", "after"]
+    runs = [replace(each.run, options={"maxbytes": i, "minbytes": i}) for i, each in enumerate([one, one])]
+    sizes = [Record(replace(run, run=f"of {run.options['maxbytes']}"), one.cases) for run in runs]
+    assert names(*sizes) == ["of 0", "of 1"], "sizes are no setting"
 
 
 def test_the_kernels_of_the_published_page_are_columns() -> None:

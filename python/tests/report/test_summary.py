@@ -144,7 +144,7 @@ def test_without_matplotlib_a_picture_ends_in_one_sentence(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     assert main(["report", make(tmp_path / "a", "a", "A"), "-o", str(tmp_path / "a.png")]) == 1
-    assert "pip install matplotlib" in capsys.readouterr().err
+    assert "-m pip install matplotlib" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
