@@ -144,7 +144,9 @@ def test_no_meaning_or_cure_of_a_code_is_too_long() -> None:
     assert not [each for text in texts for each in too_long(text)]
 
 
-@pytest.mark.parametrize("path", [*sorted((DOCTOR / "findings").glob("*.py")), DOCTOR / "topics.py"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [*sorted((DOCTOR / "findings").glob("*.py")), DOCTOR / "topics.py"], ids=lambda path: path.name
+)
 def test_no_text_of_a_finding_is_too_long(path: Path) -> None:
     found = [each for text in texts_of(path) for each in too_long(text)]
     assert not found, "\n".join(f"{path.name}: {each}" for each in found)
