@@ -79,8 +79,8 @@ void tell_once(const RealNccl& real, const std::vector<std::string>& functions) 
   const std::string others = functions.size() > 1 ? text(" and %zu more", functions.size() - 1) : "";
   std::fprintf(
       stderr,
-      "busbw: NCCL %s has functions that this busbw does not know (%s%s): if the program finds and calls them, "
-      "nothing orders them with busbw's own kernels; BUSBW_GPU=0 hands everything to NCCL\n",
+      "busbw: NCCL %s has functions that this busbw does not know (%s%s). If the program finds and calls them, "
+      "nothing orders them with busbw's own kernels. BUSBW_GPU=0 hands everything to NCCL\n",
       version_text(real.version).c_str(), functions.front().c_str(), others.c_str());
 }
 

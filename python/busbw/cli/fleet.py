@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Nodes come from --hosts, --hostfile or --topology, or from the head of FILE.
+
 exit code of judge, run and watch: 0 no fault, 1 faults, 2 nothing can be
 measured or judged, 124 the budget has passed
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEFAULT_SIZES = [1 << power for power in (3, 10, 16, 20, 24, 26, 28, 30, 32)]
 EPILOG = """\
 Without --machine or --topology, this machine is read. --from fits the terms of
-one node to a run that was measured on it (8 bytes to 1 GiB or more), which is
+one node to a run that was measured on it (8 bytes to 1 GiB or more). That is
 more accurate than the general terms.
 
 examples:

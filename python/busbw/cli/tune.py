@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Measures libbusbw_gpu.so with every algorithm forced in turn, and NCCL, in
-replayed CUDA graphs; prints the best by size, and saves the table that the
+replayed CUDA graphs. It prints the best by size, and saves the table that the
 library reads: the file that BUSBW_TABLE names, else gpu-table.txt in
 ~/.config/busbw. Rules for other GPUs, collectives and rank counts stay in it.
 
@@ -28,8 +28,8 @@ With nccl as the first word it searches NCCL's own algorithm, protocol and
 channels, proves the gain, and saves the table of libnccl-tuner-busbw.so.
 
 exit code: 0 the table is saved, 1 nothing could be measured (nccl: no setting
-pays, or with --verify a rule fell back), 130 interrupted; what was measured
-until then is chosen from and saved (nccl: kept for --resume)
+pays, or with --verify a rule fell back), 130 interrupted. What was measured
+until then is chosen from and saved (nccl: kept for --resume).
 
 examples:
   busbw tune

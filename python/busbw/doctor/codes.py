@@ -290,5 +290,5 @@ def with_code(finding: Finding) -> Finding:
     for each in finding.evidence:
         cuda = "cuda" in each.fact.lower() or "CU_" in each.fact or finding.name == "cuda-call-failed"
         if found := code_in(each.fact, cuda=cuda):
-            return replace(finding, title=f"{finding.title}: {found.meaning}", fix=f"{found.cure}; {finding.fix}")
+            return replace(finding, title=f"{finding.title}: {found.meaning}", fix=f"{found.cure}. Also: {finding.fix}")
     return finding

@@ -270,8 +270,8 @@ def _stuck(scans: Sequence[Scan]) -> Iterator[Finding]:
                 "they cannot reach each other",
                 (Evidence(clean(text)[:200], scan.source, line),),
                 Cost("the job never starts"),
-                "see that every rank of every host was started and printed this line; over hosts name the interface "
-                "they share (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME) and open all ports; on one host try "
+                "see that every rank of every host was started and printed this line. Over hosts name the interface "
+                "they share (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME) and open all ports. On one host try "
                 "NCCL_P2P_DISABLE=1 (ACS, IOMMU) and a larger /dev/shm",
                 Proof(instruction="confirm: NCCL_DEBUG=INFO on all ranks, py-spy dump --pid PID on each that waits"),
                 stage=Stage.FAILURE,
@@ -296,8 +296,8 @@ def _first_unknown(text: str, evidence: Evidence) -> Finding:
         f"an error that no signature knows, the first{first}: {clean(text)[:MAX_TITLE]}",
         (evidence,),
         Cost("the job fails or hangs"),
-        "start from this line: read what stands before it in that rank's log, and look for its words without names "
-        "and numbers in the issues of the program that prints it; what other ranks and launchers say later follows",
+        "start from this line: read what stands before it in that rank's log. Look for its words without names and "
+        "numbers in the issues of the program that prints it. What other ranks and launchers say later follows",
         Proof(
             instruction="confirm: the same command with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL, logs of all"
         ),

@@ -94,19 +94,20 @@ def score(points: Sequence[Point]) -> Score:
 
 
 FIRST_SIGHT = (
-    "What the scores were when tables were seen for the first time, before anything was fitted to them: 58 of 86",
-    "points in range for the first set, with the terms of a first fit (median errors 10, 17 and 5 %); 27 of 44 for a",
-    "second set (all-gather over two nodes of Google Cloud); 18 of 31 for a third; 50 of 80 for a fourth; 20 of 29",
-    "for a fifth; 38 of 47 for a sixth, of default settings only; 82 of 97 for a seventh (2 to 32 p5.48xlarge, 2 x 8",
-    "B200, p6-b200, H200, A100). From the third and fourth set 53 points, whose classes were then mended (one GPU a",
-    "node, two racks, older TCPXO), count as fitted now. So do 44 of the seventh: rings over many nodes start later,",
-    "by NCCL's own times of their steps. The other 187 were never fitted and only score; 151 lay in range before",
-    "that, 152 after it. Before the sixth set they were 87: 62 of them lay in range before the first mending, 64",
-    "after it, and 66 once the GPUs that one process drives (-g) counted. Of the 35 that lie outside, 6 are a table",
-    "of two DGX whose times rise and fall with the size, 5 are four A100, and 4 are A100 over RoCE. 3 are two B200,",
-    "and 2 are one node whose operator's settings forbid NVLS: software and settings miss, not the width. Ranges over",
-    "TCPXO are wider: older software takes 200 us longer for the same call; so are those of many nodes. Of figures",
-    "that torch timed call by call, sizes below 16 MiB are left out: they hold its own time to start a call.",
+    "Tables were scored when they were seen for the first time, before anything was fitted to them. The first set",
+    "had 58 of 86 points in range, with the terms of a first fit (median errors 10, 17 and 5 %). The second set had",
+    "27 of 44 (all-gather over two nodes of Google Cloud). The third had 18 of 31, the fourth 50 of 80, and the",
+    "fifth 20 of 29. The sixth, of default settings only, had 38 of 47. The seventh had 82 of 97 (2 to 32",
+    "p5.48xlarge, 2 x 8 B200, p6-b200, H200, A100). From the third and fourth set 53 points, whose classes were then",
+    "mended (one GPU a node, two racks, older TCPXO), count as fitted now. So do 44 of the seventh: rings over many",
+    "nodes start later, by NCCL's own times of their steps. The other 187 were never fitted and only score; 151 were",
+    "in range before that, 152 after it. Before the sixth set they were 87. 62 of them were in range before the",
+    "first mending and 64 after it. Once the GPUs that one process drives (-g) counted, 66 were. Of the 35 that are",
+    "outside, 6 are a table of two DGX whose times rise and fall with the size. 5 are four A100, and 4 are A100 over",
+    "RoCE. 3 are two B200, and 2 are one node whose operator's settings forbid NVLS: software and settings miss, not",
+    "the width. Ranges over TCPXO are wider: older software takes 200 us longer for the same call; so are those of",
+    "many nodes. Of figures that torch timed call by call, sizes below 16 MiB are left out: they hold its own time",
+    "to start a call.",
 )
 
 

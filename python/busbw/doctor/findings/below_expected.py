@@ -111,8 +111,10 @@ def _below(record: Record, found: Mapping[int, Prediction], sure: float) -> Iter
 
 _IN_HALF: dict[str, Any] = {
     "severity": Severity.NOTE,
-    "fix": "cards in slots of 16 lanes give more, in slots of 8 lanes they give this: look at the width under load "
-    "(nvidia-smi -q: GPU Link Info), then at NUMA nodes, ACS and /dev/shm",
+    "fix": (
+        "cards in slots of 16 lanes give more, in slots of 8 lanes they give this. Look at the width under load "
+        "(nvidia-smi -q: GPU Link Info), then at NUMA nodes, ACS and /dev/shm"
+    ),
 }
 """What is said of a card whose slot nobody knows: it is no fault in a slot of half of its lanes."""
 
@@ -170,8 +172,8 @@ def _fall(record: Record, collective: str, best: Case, case: Case) -> Finding:
         (Evidence(f"{high:.4g} GB/s at {format_bytes(best.bytes)}", where),
          Evidence(f"{low:.4g} GB/s at {format_bytes(case.bytes)}", where)),
         Cost(f"{high / low:.1f} times less in large messages", high / low, "the same run at a smaller size"),
-        "between nodes: look for lost packets (RoCE without flow control, a bad cable) and for GPU Direct RDMA "
-        "that is off; inside a node for a GPU that throttles or a busy one; forced NCCL_ALGO and NCCL_PROTO do it too",
+        "between nodes: look for lost packets (RoCE without flow control, a bad cable) and for GPU Direct RDMA that "
+        "is off. Inside a node look for a GPU that throttles or a busy one. Forced NCCL_ALGO and NCCL_PROTO do it too",
         Proof(instruction="run that size alone, then with NCCL_ALGO=Ring and with NCCL_IB_DISABLE=1"),
         stage=Stage.EFFECT,
     )  # fmt: skip
@@ -197,7 +199,7 @@ def _floor(record: Record) -> Iterator[Finding]:
                   f"the record {record.run.run}"),),
         Cost(f"more than {factor:.1f} times less than four lanes of PCIe 3.0 give", factor, "from link rates"),
         "look at the links under load (nvidia-smi -q: GPU Link Info): a slot of one or four lanes, a riser, a lowered "
-        "rate; then ACS and IOMMU, and /dev/shm on a slow medium",
+        "rate. Then look at ACS and IOMMU, and at /dev/shm on a slow medium",
         Proof(instruction="run pairs of GPUs with CUDA_VISIBLE_DEVICES: a slow slot makes its pairs slow"),
         stage=Stage.EFFECT,
     )  # fmt: skip

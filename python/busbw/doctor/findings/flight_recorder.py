@@ -14,8 +14,10 @@ NAME = "flight-recorder"
 _FIXES = {
     True: "let all ranks call the same collectives in the same order and with the same sizes: look at the frames of "
     "the rank that differs in its dump",
-    False: "look at the rank that lags: what it did instead (data loading, checkpoint, an exception, a stuck GPU): "
-    "py-spy dump, dmesg, and the frames of its last call in the dump",
+    False: (
+        "look at the rank that lags: what it did instead (data loading, checkpoint, an exception, a stuck GPU). Take "
+        "py-spy dump, dmesg, and the frames of its last call in the dump"
+    ),
 }
 
 

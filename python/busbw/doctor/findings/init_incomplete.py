@@ -17,8 +17,8 @@ _PROOF = Proof(
 
 _FIX = (
     "look at the hosts and processes of the ranks that are named: not started, crashed, or cut off by a firewall or a "
-    "wrong interface (NCCL_SOCKET_IFNAME); where all ranks wait while channels connect, try NCCL_P2P_DISABLE=1 (ACS, "
-    "IOMMU) and NCCL_IB_DISABLE=1 in turn; the log may also be cut off"
+    "wrong interface (NCCL_SOCKET_IFNAME). Where all ranks wait while channels connect, try NCCL_P2P_DISABLE=1 (ACS, "
+    "IOMMU) and NCCL_IB_DISABLE=1 in turn. The log may also be cut off"
 )
 
 

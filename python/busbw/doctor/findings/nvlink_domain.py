@@ -40,7 +40,7 @@ def _finding(record: Record, hosts: int, collective: str, rate: float, size: int
         (Evidence(f"{rate:.4g} GB/s at {format_bytes(size)}", f"the record {record.run.run}"),),
         Cost("hosts of one rack reach about 700 GB/s by their NVLink switches"),
         "see that the hosts are of one rack and clique (nvidia-smi -q | grep -A6 Fabric), start nvidia-imex with one "
-        "nodes_config.cfg on all, give containers the IMEX channel (/dev/nvidia-caps-imex-channels), and unset "
+        "nodes_config.cfg on all. Give containers the IMEX channel (/dev/nvidia-caps-imex-channels), and unset "
         "NCCL_MNNVL_ENABLE=0 and NCCL_CUMEM_ENABLE=0",
         Proof(
             instruction="grep MNNVL in a log with NCCL_DEBUG=INFO: it tells the clique and its size; nvidia-imex-ctl -N"

@@ -70,7 +70,7 @@ def _finding(record: Record, case: Case) -> Finding:
         f"{case.collective} over {hosts} hosts of eight GPUs reached {case.busbw_GBps:.3g} GB/s: a single port's rate",
         (Evidence(f"{case.busbw_GBps:.4g} GB/s at {format_bytes(case.bytes)}", f"the record {record.run.run}"),),
         Cost("each host has four to eight ports as a rule; the others seem unused"),
-        "see which ports NCCL uses (NCCL_DEBUG=INFO: NET/IB : Using); name all in NCCL_IB_HCA, give containers and "
+        "see which ports NCCL uses (NCCL_DEBUG=INFO: NET/IB : Using). Name all in NCCL_IB_HCA, give containers and "
         "pods every RDMA device, and bring ports up that are down; on clouds install the provider's network plugin",
         Proof(instruction="grep 'NET/.* : Using' in a log with NCCL_DEBUG=INFO; ibv_devices on each host"),
         stage=Stage.NETWORK,
@@ -87,8 +87,8 @@ def _few(record: Record, case: Case, port: float) -> Finding:
         f"{math.ceil(rate / port)} ports of {port * 8:.0f} Gb/s carry",
         (Evidence(f"{rate:.4g} GB/s at {format_bytes(case.bytes)}", f"the record {record.run.run}"),),
         Cost("hosts with eight such ports reach more than twice as much; some clouds rent out fewer or slower ones"),
-        "give --topology of one host, so that it is judged; see which ports NCCL uses (NET/... : Using), whether "
-        "GPU Direct RDMA is on (GDRDMA behind each channel), and measure one port pair by ib_write_bw",
+        "give --topology of one host, so that it is judged. See which ports NCCL uses (NET/... : Using), whether GPU "
+        "Direct RDMA is on (GDRDMA behind each channel), and measure one port pair by ib_write_bw",
         Proof(instruction="grep -e 'NET/.* : Using' -e GDRDMA in a log with NCCL_DEBUG=INFO"),
         stage=Stage.NETWORK,
     )

@@ -23,8 +23,8 @@ SIGNATURE = Signature(
     ),
     confirm="`dmesg | grep -i amdgpu`; rocm-smi --showrasinfo; amd-smi ras; rocminfo",
     cure=(
-        "drain the node, reset the GPU (amd-smi reset -G) or reboot; where the ring times out under one program alone, "
-        "suspect its kernels; replace a GPU whose RAS counters grow"
+        "drain the node, reset the GPU (amd-smi reset -G) or reboot. Where the ring times out under one program "
+        "alone, suspect its kernels; replace a GPU whose RAS counters grow"
     ),
     source="the Linux kernel: drivers/gpu/drm/amd; ROCr's error codes",
     explains=("illegal-access",),

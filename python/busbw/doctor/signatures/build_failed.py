@@ -20,8 +20,8 @@ SIGNATURE = Signature(
     ),
     confirm="nvcc --version, mpicc --show, and whether the header or library that is named is on this machine",
     cure=(
-        "name where headers and libraries are (CUDA_HOME, NCCL_HOME, MPI=1 MPI_HOME), install their -dev packages, "
-        "use a CUDA that knows the GPU's architecture, and the one that PyTorch was built with"
+        "name where headers and libraries are (CUDA_HOME, NCCL_HOME, MPI=1 MPI_HOME), install their -dev packages. "
+        "Use a CUDA that knows the GPU's architecture, and the one that PyTorch was built with"
     ),
     cost="the program is not there, or an old one is used",
     source="GNU make, ld, nvcc, CMake and ninja",

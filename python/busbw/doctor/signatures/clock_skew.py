@@ -15,7 +15,7 @@ SIGNATURE = Signature(
     ),
     confirm="timedatectl and chronyc tracking on every host",
     cure=(
-        "run chrony with the same servers on every host and let it step the clock (chronyc makestep); where the "
+        "run chrony with the same servers on every host and let it step the clock (chronyc makestep). Where the "
         "kernel calls tsc unstable, update the BIOS or replace the host"
     ),
     source="chrony, etcd, Kerberos; the Linux kernel: kernel/time/clocksource.c",

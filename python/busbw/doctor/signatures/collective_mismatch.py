@@ -31,9 +31,8 @@ SIGNATURE = Signature(
     explains=("watchdog-timeout",),
     confirm=("TORCH_DISTRIBUTED_DEBUG=DETAIL, or NCCL_DEBUG_SUBSYS=COLL on all ranks and compare opCount and names"),
     cure=(
-        "let all ranks take the same branches: no collective inside `if rank == 0`, the same number "
-        "of batches (drop_last, join), the same order of groups; the ranks named are those to look "
-        "at"
+        "let all ranks take the same branches: no collective inside `if rank == 0`, the same number of batches "
+        "(drop_last, join), the same order of groups. The ranks named are those to look at"
     ),
     source="torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp, TraceUtils.h",
 )

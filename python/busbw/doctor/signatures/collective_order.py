@@ -50,7 +50,7 @@ SIGNATURE = Signature(
     confirm="TORCH_NCCL_TRACE_BUFFER_SIZE=2000 keeps what each rank called: give all ranks' dumps to busbw doctor",
     cure=(
         "let all ranks take the same branches: no collective inside `if rank == 0`, the same number of batches, the "
-        "same order of process groups and of checkpoint calls; start at the ranks that are named"
+        "same order of process groups and of checkpoint calls. Start at the ranks that are named"
     ),
     cost="all ranks wait until the watchdog ends the job",
     source="torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp",

@@ -44,7 +44,7 @@ SIGNATURE = Signature(
     confirm="start it alone on that node: srun -N1 --container-image=IMAGE true, docker run --rm IMAGE true",
     cure=(
         "mend what the line names: log in to the registry, install the runtime or hook (nvidia-container-toolkit), "
-        "correct paths of mounts and programs, free the folder of images, use an image of this processor"
+        "correct paths of mounts and programs. Else free the folder of images, or use an image of this processor"
     ),
     source="pyxis, enroot, runc and containerd's own words",
     explains=("slurm-resources", "file-system"),

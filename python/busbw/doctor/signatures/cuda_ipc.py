@@ -48,10 +48,10 @@ SIGNATURE = Signature(
         "containers' pid and IPC namespaces"
     ),
     cure=(
-        "let all ranks of a host share pid and IPC namespaces (--ipc=host --pid=host) and see all "
-        "GPUs, choosing theirs by cudaSetDevice instead of one CUDA_VISIBLE_DEVICES each; a host "
-        "name that repeats over hosts needs NCCL_HOSTID; where PyTorch's expandable_segments is on, switch it off, or "
-        "add the container's capability SYS_PTRACE"
+        "let all ranks of a host share pid and IPC namespaces (--ipc=host --pid=host) and see all GPUs, choosing "
+        "theirs by cudaSetDevice instead of one CUDA_VISIBLE_DEVICES each. A host name that repeats over hosts needs "
+        "NCCL_HOSTID. Where PyTorch's expandable_segments is on, switch it off, or add the container's capability "
+        "SYS_PTRACE"
     ),
     source="NCCL src/transport/p2p.cc, src/misc/ipcsocket.cc",
 )

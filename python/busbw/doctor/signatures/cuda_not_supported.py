@@ -24,9 +24,9 @@ SIGNATURE = Signature(
     explains=("invalid-argument",),
     confirm=("run with NCCL_CUMEM_ENABLE=0, NCCL_NVLS_ENABLE=0 and NCCL_P2P_DISABLE=1 in turn: which one runs"),
     cure=(
-        "set the one that runs (NCCL_CUMEM_ENABLE=0 or NCCL_CUMEM_HOST_ENABLE=0 first), switch MIG "
-        "off, give the container --cap-add SYS_NICE and its NUMA devices; where host memory cannot be had look at "
-        "free memory and ulimit -l too"
+        "set the one that runs (NCCL_CUMEM_ENABLE=0 or NCCL_CUMEM_HOST_ENABLE=0 first), switch MIG off, give the "
+        "container --cap-add SYS_NICE and its NUMA devices. Where host memory cannot be had, look at free memory and "
+        "ulimit -l too"
     ),
     source="CUDA errors 800 and 801; NCCL src/misc/cudawrap.cc",
 )

@@ -26,9 +26,9 @@ SIGNATURE = Signature(
     ),
     confirm="fi_info -p efa; fi_pingpong -p efa between the two hosts; ulimit -l; FI_LOG_LEVEL=warn",
     cure=(
-        "allow all traffic inside the security group in both directions (to itself), unlimited "
-        "memlock, the device plugin's EFA devices in the container, one release of the EFA "
-        "installer and aws-ofi-nccl on all nodes; a peer that is unresponsive died first"
+        "allow all traffic inside the security group in both directions (to itself). Give unlimited memlock, the "
+        "device plugin's EFA devices in the container, and one release of the EFA installer and aws-ofi-nccl on all "
+        "nodes. A peer that is unresponsive died first"
     ),
     source="aws-ofi-nccl; libfabric prov/efa",
 )

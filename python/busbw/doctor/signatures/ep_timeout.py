@@ -13,8 +13,8 @@ SIGNATURE = Signature(
     explains=("illegal-access", "cuda-call-failed", "watchdog-timeout", "nccl-error"),
     confirm="which source rank the lines of several ranks name; py-spy dump --pid PID there; NVSHMEM_DEBUG=INFO",
     cure=(
-        "look at the rank that is waited for: its first error, or another number of calls than its peers; where "
-        "all run, test its RDMA and NVLink (NVSHMEM's own tests), and update DeepEP and NVSHMEM together"
+        "look at the rank that is waited for: its first error, or another number of calls than its peers. Where all "
+        "run, test its RDMA and NVLink (NVSHMEM's own tests), and update DeepEP and NVSHMEM together"
     ),
     source="DeepEP csrc/kernels (timeouts, which end in a trap: CUDA error 719)",
 )

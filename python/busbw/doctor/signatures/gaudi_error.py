@@ -26,8 +26,8 @@ SIGNATURE = Signature(
     confirm="hl-smi; `dmesg | grep habanalabs`; manage_network_ifs.sh --status",
     cure=(
         "give each process its own device (HABANA_VISIBLE_DEVICES, HLS_MODULE_ID) and end what still holds one; bring "
-        "its ports up (manage_network_ifs.sh --up); one release of driver, firmware and SynapseAI; drain a host whose "
-        "devices are reset again and again"
+        "its ports up (manage_network_ifs.sh --up). Use one release of driver, firmware and SynapseAI; drain a host "
+        "whose devices are reset again and again"
     ),
     source="the Linux kernel: drivers/accel/habanalabs; SynapseAI's and HCCL's own words",
     explains=("python-exception", "watchdog-timeout", "ib-port-down"),

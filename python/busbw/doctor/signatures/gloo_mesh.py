@@ -18,7 +18,7 @@ SIGNATURE = Signature(
     explains=("gloo-error",),
     confirm="getent hosts $(hostname) on every host; ip -br addr; nc -zv between the hosts on a free port",
     cure=(
-        "set GLOO_SOCKET_IFNAME (and NCCL_SOCKET_IFNAME) to the interface that all hosts share, on every host; take "
+        "set GLOO_SOCKET_IFNAME (and NCCL_SOCKET_IFNAME) to the interface that all hosts share, on every host. Take "
         "the host's name off the 127.0.1.1 line of /etc/hosts; for vLLM give each node its own VLLM_HOST_IP"
     ),
     source="torch/csrc/distributed/c10d/ProcessGroupGloo.cpp; gloo/transport/tcp/pair.cc",

@@ -36,7 +36,7 @@ SIGNATURE = Signature(
     ),
     confirm="nvidia-smi -L and echo $CUDA_VISIBLE_DEVICES in the same container and step as the rank",
     cure=(
-        "start no more ranks per node than GPUs, set the device to the local rank, correct CUDA_VISIBLE_DEVICES, give "
+        "start no more ranks per node than GPUs, set the device to the local rank, correct CUDA_VISIBLE_DEVICES. Give "
         "the container its GPUs (Slurm --gres=gpu:N; docker --gpus all, which needs nvidia-container-toolkit)"
     ),
     source="CUDA errors 100 and 101; NCCL src/init.cc",

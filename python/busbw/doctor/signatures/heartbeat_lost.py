@@ -29,7 +29,7 @@ SIGNATURE = Signature(
     confirm="the log of each task that is named, from its end; ping its host; py-spy dump --pid PID where it runs",
     cure=(
         "read the end of the named task's own log (exception, out of memory, Xid in dmesg) and mend that; where its "
-        "host is gone leave it out; raise jax.distributed.initialize(heartbeat_timeout_seconds=...) only for tasks "
+        "host is gone, leave it out. Raise jax.distributed.initialize(heartbeat_timeout_seconds=...) only for tasks "
         "that are busy in their own code"
     ),
     source="XLA xla/tsl/distributed_runtime/coordination/coordination_service.cc",

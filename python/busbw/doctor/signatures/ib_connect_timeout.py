@@ -20,9 +20,9 @@ SIGNATURE = Signature(
     explains=("ibv-call-failed",),
     confirm="show_gids; ping -I INTERFACE from each RDMA interface to each of the peer's",
     cure=(
-        "on RoCE every NIC must reach its peers' NICs: routes and ARP for each rail "
-        "(NCCL_CROSS_NIC=0 for separate rails), NCCL_IB_HCA for the NICs that are connected, "
-        "NCCL_IB_GID_INDEX of RoCE v2 (often 3)"
+        "on RoCE every NIC must reach its peers' NICs: check routes and ARP for each rail (NCCL_CROSS_NIC=0 for "
+        "separate rails). Set NCCL_IB_HCA to the NICs that are connected, and NCCL_IB_GID_INDEX to that of RoCE v2 "
+        "(often 3)"
     ),
     source="NCCL src/misc/ibvwrap.cc; errno 110",
 )

@@ -33,8 +33,8 @@ SIGNATURE = Signature(
         "show_gids (or /sys/class/infiniband/*/ports/1/gids) on both nodes: which index is RoCE v2 with an IPv4 address"
     ),
     cure=(
-        "unset NCCL_IB_GID_INDEX (NCCL 2.21 and later choose it) or set it to the RoCE v2 entry on "
-        "all nodes; give the interface an address; leave out NICs of another kind by NCCL_IB_HCA"
+        "unset NCCL_IB_GID_INDEX (NCCL 2.21 and later choose it) or set it to the RoCE v2 entry on all nodes. Give "
+        "the interface an address; leave out NICs of another kind by NCCL_IB_HCA"
     ),
     source="NCCL src/misc/ibvwrap.cc; errno 22",
 )

@@ -27,9 +27,9 @@ SIGNATURE = Signature(
         "perfquery, show_gids"
     ),
     cure=(
-        "check cable, port and switch between the two; on RoCE set NCCL_IB_GID_INDEX to the RoCE v2 "
-        "entry of show_gids and lossless queues (NCCL_IB_TC); raise NCCL_IB_TIMEOUT=22 on large "
-        "fabrics; if the peer died, find out why"
+        "check cable, port and switch between the two; on RoCE set NCCL_IB_GID_INDEX to the RoCE v2 entry of "
+        "show_gids and lossless queues (NCCL_IB_TC). Raise NCCL_IB_TIMEOUT=22 on large fabrics; if the peer died, "
+        "find out why"
     ),
     source="NCCL src/transport/net_ib.cc; ibv_wc_status 12",
 )

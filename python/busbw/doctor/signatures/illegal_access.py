@@ -28,8 +28,8 @@ SIGNATURE = Signature(
     explains=("gpu-exception",),
     confirm=("CUDA_LAUNCH_BLOCKING=1, or compute-sanitizer, on the rank that fails first; dmesg for Xid 31 or 13"),
     cure=(
-        "mend the kernel or index before the collective (labels out of range, tensors freed while a "
-        "collective runs: keep them or record_stream); the rank's own Xid tells a faulty GPU"
+        "mend the kernel or index before the collective (labels out of range, tensors freed while a collective runs: "
+        "keep them or record_stream). The rank's own Xid tells a faulty GPU"
     ),
     source="CUDA errors 700, 710, 716, 719",
 )

@@ -27,9 +27,9 @@ SIGNATURE = Signature(
     explains=("ibv-call-failed",),
     confirm="ulimit -l in the job's own shell (Slurm, ssh and containers set their own)",
     cure=(
-        "set memlock to unlimited: docker --ulimit memlock=-1, /etc/security/limits.conf, "
-        "LimitMEMLOCK=infinity for slurmd or the container runtime; where it is unlimited, the NIC has no room for "
-        "more queue pairs: fewer connections, or newer firmware"
+        "set memlock to unlimited: docker --ulimit memlock=-1, /etc/security/limits.conf, LimitMEMLOCK=infinity for "
+        "slurmd or the container runtime. Where it is unlimited, the NIC has no room for more queue pairs: fewer "
+        "connections, or newer firmware"
     ),
     source="NCCL src/misc/ibvwrap.cc; libibverbs src/init.c",
 )

@@ -13,9 +13,8 @@ SIGNATURE = Signature(
     ),
     confirm=("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL on all ranks: compare opCount, count and datatype line by line"),
     cure=(
-        "give all ranks the same order of collectives and counts; let ranks of the bootstrap have "
-        "the same NCCL version and network plugin; two communicators must not be used at once "
-        "without order"
+        "give all ranks the same order of collectives and counts; let ranks of the bootstrap have the same NCCL "
+        "version and network plugin. Two communicators must not be used at once without order"
     ),
     source="NCCL src/misc/socket.cc, src/transport/net_ib.cc",
 )

@@ -19,8 +19,8 @@ SIGNATURE = Signature(
     explains=("killed-by-launcher",),
     confirm="run an MPI program without GPUs (hostname, then osu_latency) with the same mpirun line",
     cure=(
-        "see MPI's own message above it: ranks, counts and windows must agree; with the same MPI on all hosts"
-        " and without UCX (--mca pml ob1 --mca btl tcp,self) it is MPI's transport or the program's call"
+        "see MPI's own message above it: ranks, counts and windows must agree. With the same MPI on all hosts and "
+        "without UCX (--mca pml ob1 --mca btl tcp,self), it is MPI's transport or the program's call"
     ),
     source="Open MPI ompi/errhandler; MPICH src/mpi/errhan",
 )

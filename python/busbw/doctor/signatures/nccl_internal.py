@@ -64,9 +64,9 @@ SIGNATURE = Signature(
     ),
     confirm="the first NCCL WARN of any rank by time; ldd of the program on all hosts: is it the same libnccl",
     cure=(
-        "see the first error of any rank; load one release of NCCL on all hosts (look for a second libnccl in"
-        " LD_LIBRARY_PATH and the container); if it is alone, try the newest patch release and report it with"
-        " NCCL_DEBUG=INFO"
+        "see the first error of any rank; load one release of NCCL on all hosts (look for a second libnccl in "
+        "LD_LIBRARY_PATH and the container). If it is alone, try the newest patch release and report it with "
+        "NCCL_DEBUG=INFO"
     ),
     source="NCCL src/proxy.cc, src/misc, src/transport",
 )

@@ -10,8 +10,8 @@ SIGNATURE = Signature(
     explains=("nccl-error", "python-exception", "torch-distributed-error", "gloo-error"),
     confirm="run again with NCCL_DEBUG=INFO on all ranks: the lines before that sentence say what it tried",
     cure=(
-        "follow the sentence: names of devices, files or peers in it are where to look; the first rank that said it by "
-        "time is the one, and the others follow"
+        "follow the sentence: names of devices, files or peers in it are where to look. The first rank that said it "
+        "by time is the one, and the others follow"
     ),
     source="NCCL src/debug.cc: ncclGetLastError; PyTorch prints it after `Last error:`",
 )

@@ -37,8 +37,8 @@ SIGNATURE = Signature(
     unless=("untolerated taint", "nodes are available"),
     confirm="ping and ssh to that node; sinfo -R, kubectl describe node, ray status; its console and power log",
     cure=(
-        "find why the node went (power, kernel panic, out of memory, network, preemption) and leave it out until "
-        "then (--exclude, cordon); a node that answers again was overloaded: give its daemons a processor"
+        "find why the node went (power, kernel panic, out of memory, network, preemption) and leave it out until then "
+        "(--exclude, cordon). A node that answers again was overloaded: give its daemons a processor"
     ),
     source="Slurm, Open MPI, Ray and Kubernetes",
     explains=("job-cancelled", "process-crashed", "remote-error", "slurm-resources", "heartbeat-lost"),

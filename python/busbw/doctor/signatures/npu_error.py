@@ -30,7 +30,7 @@ SIGNATURE = Signature(
     confirm="grep -rn -e 'error cqe' -e EI0 ~/ascend/log on every host; hccn_tool -i N -link -g; npu-smi info",
     cure=(
         "look for the rank whose log has an earlier error, or none; check links and addresses of the NPUs (hccn_tool: "
-        "link, ip, ping, tls alike on all); where ranks only start late, raise HCCL_CONNECT_TIMEOUT or "
+        "link, ip, ping, tls alike on all). Where ranks only start late, raise HCCL_CONNECT_TIMEOUT or "
         "HCCL_EXEC_TIMEOUT"
     ),
     source="the error codes of Ascend's CANN (EI0002 notify, EI0006 socket, EI0009 transport)",

@@ -23,7 +23,7 @@ SIGNATURE = Signature(
     confirm="CCL_LOG_LEVEL=info; sycl-ls; fi_info; ls -l /dev/dri",
     cure=(
         "start all ranks alike (CCL_PROCESS_LAUNCHER, CCL_ATL_TRANSPORT=mpi under mpirun, else ofi); reach rank 0's "
-        "store from all hosts; where Level Zero (ze) is named, give each rank its device (ZE_AFFINITY_MASK, /dev/dri) "
+        "store from all hosts. Where Level Zero (ze) is named, give each rank its device (ZE_AFFINITY_MASK, /dev/dri) "
         "and one release of driver and oneAPI"
     ),
     source="oneCCL's own words",

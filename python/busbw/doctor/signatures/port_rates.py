@@ -26,7 +26,7 @@ SIGNATURE = Signature(
     severity=Severity.NOTE,
     confirm="ibstat; mlxlink -d DEVICE: the rate that cable and switch agreed on, and the one that both could do",
     cure=(
-        "storage and management ports may be slower: leave them out (NCCL_IB_HCA); a port of the ranks' network that "
+        "storage and management ports may be slower: leave them out (NCCL_IB_HCA). A port of the ranks' network that "
         "is slower than its neighbours has a bad cable, transceiver or switch port"
     ),
     source="infiniband-diags: ibstat, ibstatus",

@@ -14,7 +14,7 @@ SIGNATURE = Signature(
     confirm="kubectl describe pod POD: the probe's times; kubectl logs --previous: how far did the start come",
     cure=(
         "give the start its time (startupProbe with failureThreshold x periodSeconds above the time to load and "
-        "compile); where it hangs after that, look for the collective that it waits in (py-spy dump)"
+        "compile). Where it hangs after that, look for the collective that it waits in (py-spy dump)"
     ),
     source="Kubernetes: pkg/kubelet/prober",
     soft=True,

@@ -9,8 +9,8 @@ SIGNATURE = Signature(
     patterns=(r"^\W{0,8}Killed\W{0,4}$|: line \d+: +\d+ Killed\b",),
     confirm="`dmesg | grep -i -e oom -e killed` on that host; kubectl describe pod; sacct -j JOB -o MaxRSS,State",
     cure=(
-        "ask for more memory (--mem, the pod's limit), load the model on one rank at a time or with less pinned memory "
-        "and fewer data loader workers; where memory was left, somebody or a launcher ended it"
+        "ask for more memory (--mem, the pod's limit), load the model on one rank at a time or with less pinned "
+        "memory and fewer data loader workers. Where memory was left, somebody or a launcher ended it"
     ),
     source="the shell's word for signal 9",
     last=True,

@@ -26,7 +26,7 @@ SIGNATURE = Signature(
     ),
     confirm="the same command with `torchrun --redirects 3 --tee 3 --log-dir logs`, and that rank's log",
     cure=(
-        "read what the rank that is named first printed before its end, above this line or in its own log; decorate "
+        "read what the rank that is named first printed before its end, above this line or in its own log. Decorate "
         "the program's main with torch.distributed.elastic's @record, so that the summary shows the error"
     ),
     source="torch/distributed/elastic; DeepSpeed launcher/launch.py",

@@ -35,9 +35,8 @@ SIGNATURE = Signature(
     between_nodes=True,
     confirm=("ethtool -S INTERFACE and /sys/class/infiniband/*/ports/1/hw_counters before and after a run"),
     cure=(
-        "make the queue of NCCL_IB_TC lossless (PFC, ECN) on NICs and switches, the same TC and SL "
-        "on all nodes; NCCL_IB_ADAPTIVE_ROUTING only where the fabric has it; replace cables with "
-        "symbol errors"
+        "make the queue of NCCL_IB_TC lossless (PFC, ECN) on NICs and switches, the same TC and SL on all nodes. Set "
+        "NCCL_IB_ADAPTIVE_ROUTING only where the fabric has it, and replace cables with symbol errors"
     ),
     cost="retransmissions cost bandwidth, then time out",
     severity=Severity.WARNING,

@@ -25,8 +25,8 @@ SIGNATURE = Signature(
     unless=("mpi/", "plugin name for mpi"),
     confirm="munge -n | ssh NODE unmunge; timedatectl on both; scontrol ping; slurmd -C",
     cure=(
-        "run munged with one key on all nodes, synchronise their clocks (chrony), start slurmctld, mend the partition; "
-        "install a plugin of srun (pyxis) on all nodes and restart their slurmd"
+        "run munged with one key on all nodes, synchronise their clocks (chrony), start slurmctld, mend the "
+        "partition. Install a plugin of srun (pyxis) on all nodes and restart their slurmd"
     ),
     source="Slurm's and munge's own words",
     explains=("slurm-resources", "job-cancelled", "node-lost"),

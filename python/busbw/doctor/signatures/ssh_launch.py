@@ -29,9 +29,8 @@ SIGNATURE = Signature(
     ),
     confirm="ssh -o BatchMode=yes HOST hostname from the host that launches, for each host",
     cure=(
-        "give the launching user a key on all hosts (ssh-copy-id), start sshd in each container and name its "
-        "port (~/.ssh/config, --mca plm_rsh_args '-p PORT'), or launch with srun or torchrun, which need no "
-        "ssh"
+        "give the launching user a key on all hosts (ssh-copy-id), start sshd in each container and name its port "
+        "(~/.ssh/config, --mca plm_rsh_args '-p PORT'). Or launch with srun or torchrun, which need no ssh"
     ),
     source="OpenSSH; DeepSpeed launcher/runner.py; Open MPI plm_rsh",
 )

@@ -20,7 +20,7 @@ SIGNATURE = Signature(
     confirm="nvidia-smi -q -d CLOCK,PERFORMANCE,POWER and top on that host while the job runs; busbw doctor on two "
     "hosts",
     cure=(
-        "look for heat, a power cap, other programs, a slow PCIe link or memory errors on the GPU that is named; run "
+        "look for heat, a power cap, other programs, a slow PCIe link or memory errors on the GPU that is named. Run "
         "without that node (--exclude): where the job is fast then, have the node repaired"
     ),
     cost="every step takes as long as on the slowest rank",

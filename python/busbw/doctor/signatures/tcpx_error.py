@@ -27,8 +27,8 @@ SIGNATURE = Signature(
     confirm="kubectl logs POD -c tcpxo-daemon (or tcpx-daemon, rxdm); ls /run/tcpx /tmp/*rxdm* in the rank's container",
     cure=(
         "start the receive daemon beside the ranks and share its sockets with them (the volume of /run/tcpx or "
-        "hostNetwork), give both /dev/dmabuf_import_helper and the NICs' interfaces, and take plugin, daemon and NCCL "
-        "of one release: a NCCL that PyTorch brings itself may not fit the plugin (LD_LIBRARY_PATH of the plugin first)"
+        "hostNetwork). Give both /dev/dmabuf_import_helper and the NICs' interfaces. Take plugin, daemon and NCCL of "
+        "one release: a NCCL that PyTorch brings itself may not fit the plugin (LD_LIBRARY_PATH of the plugin first)"
     ),
     source="Google's nccl-plugin-gpudirecttcpx and TCPXO (FasTrak)",
 )

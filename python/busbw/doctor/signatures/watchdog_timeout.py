@@ -135,7 +135,7 @@ SIGNATURE = Signature(
     "each rank called (flight recorder)",
     cure=(
         "look at the rank that lags: it crashed, runs out of step (uneven batches, evaluation or checkpoint on rank 0 "
-        "alone), or its network stands still; raise the time only for work that takes longer: "
+        "alone), or its network stands still. Raise the time only for work that takes longer: "
         "init_process_group(timeout=...)"
     ),
     cost="all ranks wait until the watchdog ends the job",

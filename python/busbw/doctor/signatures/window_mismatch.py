@@ -36,8 +36,8 @@ SIGNATURE = Signature(
     confirm="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=REG,COLL on all ranks: compare addresses and sizes of the windows",
     cure=(
         "register the same buffer, size and offset on all ranks (ncclMemAlloc or expandable segments off), make the "
-        "communicator before the first window (init_process_group(device_id=...)), ask only for what the "
-        "communicator supports; without symmetric memory: NCCL_WIN_ENABLE=0"
+        "communicator before the first window (init_process_group(device_id=...)). Ask only for what the communicator "
+        "supports; without symmetric memory: NCCL_WIN_ENABLE=0"
     ),
     source="NCCL src/dev_runtime.cc, src/symmetric.cc, src/gin, src/rma",
     versions="NCCL 2.27 and later",

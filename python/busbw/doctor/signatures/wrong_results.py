@@ -17,9 +17,9 @@ SIGNATURE = Signature(
         "NCCL_NVLS_ENABLE=0, NCCL_PAT_ENABLE=0 and NCCL_ALGO=Ring in turn: which one is right"
     ),
     cure=(
-        "do not trust this machine: switch the IOMMU and ACS off where P2P over PCIe is wrong, "
-        "replace a GPU or NIC that is wrong alone, update NCCL and driver; NCCL 2.32.3 with one rank a node needs "
-        "NCCL_PAT_ENABLE=0, since its reduce-scatter of avg, prod and premulsum is wrong there"
+        "do not trust this machine. Switch the IOMMU and ACS off where P2P over PCIe is wrong, replace a GPU or NIC "
+        "that is wrong alone, update NCCL and driver. NCCL 2.32.3 with one rank a node needs NCCL_PAT_ENABLE=0, since "
+        "its reduce-scatter of avg, prod and premulsum is wrong there"
     ),
     cost="sums are silently wrong",
     source="nccl-tests src/common.cu",
