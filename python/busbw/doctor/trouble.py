@@ -107,6 +107,14 @@ _MAX_BOX = 30
 _MAX_LEVEL = 400
 
 
+_CUT_WARNING = re.compile(r"NCCL WARN ?.{0,12}\Z")
+
+
+def is_cut_warning(line: str) -> bool:
+    """Whether a log's last line holds a few letters of a warning: NCCL's shortest sentence is longer."""
+    return _CUT_WARNING.search(line) is not None
+
+
 class Trouble:
     """What was kept: `strange` are lines with words of an error, `odd` those with words that may be of one."""
 

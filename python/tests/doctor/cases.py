@@ -170,6 +170,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "built-without-mpi": lambda: healthy(logs=(log(*[START] * 2),)),
     "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN The moon is in the wrong phase"),)),
     "below-expected": healthy,
+    "impossible": healthy,
     "one-rail": healthy,
     "nvlink-domain": healthy,
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
@@ -210,6 +211,7 @@ def rail_record(busbw: float = 49.0, gpus: int = 8, name: str = "NVIDIA H100 80G
 
 RECORDS: Mapping[str, tuple[Record, ...]] = {
     "below-expected": (slow_record(),),
+    "impossible": (slow_record(900.0),),
     "one-rail": (rail_record(),),
     "nvlink-domain": (rail_record(180.0, 4, "NVIDIA GB200"),),
 }
