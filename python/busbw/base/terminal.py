@@ -73,7 +73,7 @@ def no_more_output() -> None:
 
 @contextmanager
 def read_or_not() -> Iterator[None]:
-    """Where the reader (head, less) goes away, what follows is printed for nobody, and the verb's own exit code stands."""
+    """Where the reader (head, less) goes away, the rest is printed for nobody, and the verb's own exit code stands."""
     try:
         yield
         sys.stdout.flush()

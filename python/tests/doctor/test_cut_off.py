@@ -98,7 +98,9 @@ def test_a_log_that_ends_in_an_init_is_told_by_what_it_shows(lines: list[str], s
 
 
 ENDED = [comm(rank, "COMPLETE") for rank in range(3)]
-WARNED = said("misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n1").replace("NCCL INFO ", "")
+WARNED = said("misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n1").replace(
+    "NCCL INFO ", ""
+)
 
 
 @pytest.mark.parametrize("letters", range(13))

@@ -1,4 +1,4 @@
-"""Figures of a table or record that no link of its machine can carry: the table is wrong, so nothing in it is health."""
+"""Figures of a table or record that no link of its machine can carry: the table is wrong; nothing in it is health."""
 
 from __future__ import annotations
 
