@@ -21,7 +21,7 @@ from busbw.doctor.mixed import assignments, beside_assignments, beside_topology,
 from busbw.doctor.packed import ends_early, is_packed, opened, read_start, was_cut
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
-from busbw.doctor.snapshot import SAVED, Snapshot, TextFile
+from busbw.doctor.snapshot import SAVED, HostState, Snapshot, TextFile
 from busbw.importers import import_path
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
@@ -238,7 +238,10 @@ def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:
 
 
 def _with_states(snapshot: Snapshot, loaded: Loaded) -> Snapshot:
-    """The state of the GPUs that a saved output shows."""
+    """The state of the GPUs that a saved output shows, and the bridges that it shows with access control."""
+    redirects = tuple(each.bus_id for each in loaded.pci if each.redirects)
+    if redirects and snapshot.host is None:
+        snapshot = replace(snapshot, host=HostState(acs_redirects=redirects))
     if not loaded.gpus or snapshot.gpus:
         return snapshot
     return replace(snapshot, gpus=loaded.gpus, driver=replace(loaded.driver, asked=loaded.machine.source))
