@@ -123,15 +123,15 @@ cannot open shared object file = Ne peut ouvrir le fichier d'objet partagé |
   no se puede abrir el fichero del objeto compartido | no se puede abrir el archivo de objeto compartido |
   impossibile aprire il file oggetto condiviso | não foi possível abrir arquivo de objeto compartilhado |
   无法打开共享目标文件 | 无法打开共享对象文件 | 無法開啟共享目的檔 | 共有オブジェクトファイルを開けません |
-  공유 오브젝트 파일을 열 수 없습니다 | 공유 목적 파일을 열 수 없습니다 | невозможно открыть разделяемый объектный файл |
-  не удается открыть общий объектный файл | nie można otworzyć pliku obiektu dzielonego
+  공유 오브젝트 파일을 열 수 없습니다 | 공유 목적 파일을 열 수 없습니다 |
+  невозможно открыть разделяемый объектный файл | не удается открыть общий объектный файл | nie można otworzyć pliku obiektu dzielonego
 command not found = commande introuvable | Kommando nicht gefunden | Befehl nicht gefunden | orden no encontrada |
   comando non trovato | comando não encontrado | 未找到命令 | 找不到指令 | コマンドが見つかりません |
   명령어를 찾을 수 없음 | команда не найдена | nie znaleziono polecenia | instrukcja nie znaleziona
 Device or resource busy = Périphérique ou ressource occupé | Das Gerät oder die Ressource ist belegt |
   Dispositivo o recurso ocupado | Dispositivo o risorsa occupata | Dispositivo ou recurso está ocupado | 设备或资源忙 |
-  裝置或系統資源忙碌中 | デバイスもしくはリソースがビジー状態です | 장치나 자원이 동작 중 | Устройство или ресурс занято |
-  Urządzenie lub zasoby zajęte
+  裝置或系統資源忙碌中 | デバイスもしくはリソースがビジー状態です | 장치나 자원이 동작 중 |
+  Устройство или ресурс занято | Urządzenie lub zasoby zajęte
 Stale file handle = Identificateur de fichier obsolète | Veraltete Dateizugriffsnummer (file handle) |
   `handle' de fichero en desuso | 过旧的文件句柄 | 过旧的文件控柄 | 舊的檔案代碼 | 古いファイルハンドルです |
   끊어진 파일 핸들 | Устаревший дескриптор файла | Nieaktualny uchwyt pliku
@@ -143,8 +143,8 @@ Message too long = Message trop long | Die Nachricht ist zu lang | Mensaje demas
   Mensagem muito longa | 消息过长 | 訊息過長 | メッセージが長すぎます | 메시지가 너무 길음 | Слишком длинное сообщение |
   Komunikat za długi
 Network is down = Le réseau ne fonctionne pas | Das Netzwerk ist nicht aktiv | La red no está activa |
-  Network non attivo | 网络已关闭 | 網路已關閉 | ネットワークが切断されています | 네트워크가 꺼져 있음 | Сеть выключена |
-  Sieć jest wyłączona
+  Network non attivo | 网络已关闭 | 網路已關閉 | ネットワークが切断されています | 네트워크가 꺼져 있음 |
+  Сеть выключена | Sieć jest wyłączona
 Bad address = Mauvaise adresse | Dirección incorrecta | Indirizzo errato | Endereço inválido | 错误的地址 | 錯誤的位址 |
   アドレスが不正です | 잘못된 주소 | Неправильный адрес | Zły adres
 Function not implemented = Fonction non implantée | Die angeforderte Funktion ist nicht implementiert |
@@ -154,8 +154,8 @@ Illegal instruction = Instruction non permise | Instruction illégale | Ungülti
   Istruzione non consentita | Instrução ilegal | 非法指令 | 不合法的命令 | 잘못된 명령어 | Недопустимая инструкция |
   Недопустимая операция | Nieprawidłowa instrukcja
 Aborted (core dumped) = Abandon (core dumped) | Abandon (vidé) | Abgebrochen (Speicherabzug geschrieben) |
-  Abortado (`core' generado) | Annullato (core dump creato) | Abortado (imagem do núcleo gravada) | 已放弃 (核心已转储) |
-  已放弃（核心已转储） | 已中止 (核心已转储) | アボートしました (コアダンプ) | 중지됨 (core dumped) |
+  Abortado (`core' generado) | Annullato (core dump creato) | Abortado (imagem do núcleo gravada) |
+  已放弃 (核心已转储) | 已放弃（核心已转储） | 已中止 (核心已转储) | アボートしました (コアダンプ) | 중지됨 (core dumped) |
   Аварийный останов (стек памяти сброшен на диск) | Przerwane (zrzut pamięci)
 core dumped = 核心已转储 | 吐核 | Speicherabzug geschrieben | コアダンプ
 """

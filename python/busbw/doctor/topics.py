@@ -127,7 +127,10 @@ _TOPICS = tuple(
             r".*(?:timed? ?out|deadline exceeded)",
             "connection-timeout",
         ),
-        (r"(?:fail\w*|unable|cannot|can't|could not|couldn't) (?:to )?(?:re)?connect to \S{0,60}:\d", "connection-timeout"),
+        (
+            r"(?:fail\w*|unable|cannot|can't|could not|couldn't) (?:to )?(?:re)?connect to \S{0,60}:\d",
+            "connection-timeout",
+        ),
         (r"^\W*(?:\[?\w*\]?:?\s*)?[A-Za-z_][\w.]*(?:Error|Exception)\b", "python-exception"),
     )
 )  # fmt: skip

@@ -204,7 +204,7 @@ def test_an_abort_beside_a_timeout_is_the_watchdogs_own(signal: str, first: str,
         ("x: errore durante il caricamento delle librerie condivise: libnccl.so.2: ...", "library-not-found"),
         ("x: libnccl.so.2: 無法開啟共享目的檔", "library-not-found"),
         ("./run.sh: ligne 8: mpirun: commande introuvable", "command-not-found"),
-        ("./run.sh: 行 8: mpirun：未找到命令", "command-not-found"),
+        ("./run.sh: 行 8: mpirun\uff1a未找到命令", "command-not-found"),
     ],
 )
 def test_messages_of_the_c_library_are_known_in_other_languages(said: str, name: str, tmp_path: Path) -> None:

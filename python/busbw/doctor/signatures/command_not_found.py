@@ -10,7 +10,7 @@ SIGNATURE = Signature(
         r"\b(?:ba|da|z|k)?sh: (?:line )?(?:\d+: )?(?P<what>\S{1,120}): "
         r"(?:command not found|No such file|not found|Permission denied)",
         # "line" in the language of the shell.
-        r"[:：] ?[^\W\d]{1,8} ?\d+ ?[:：] ?(?P<what>[^\s:：]{1,120}) ?[:：] ?"
+        r"[:\uff1a] ?[^\W\d]{1,8} ?\d+ ?[:\uff1a] ?(?P<what>[^\s:\uff1a]{1,120}) ?[:\uff1a] ?"
         r"(?:command not found|No such file|cannot execute|Permission denied)",
         r"(?P<what>[\w./-]{1,120}): bad interpreter: ",
         r"\benv: .(?P<what>[\w./-]{1,80}).: (?:No such file|Permission denied)",
