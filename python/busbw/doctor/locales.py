@@ -124,7 +124,8 @@ cannot open shared object file = Ne peut ouvrir le fichier d'objet partagé |
   impossibile aprire il file oggetto condiviso | não foi possível abrir arquivo de objeto compartilhado |
   无法打开共享目标文件 | 无法打开共享对象文件 | 無法開啟共享目的檔 | 共有オブジェクトファイルを開けません |
   공유 오브젝트 파일을 열 수 없습니다 | 공유 목적 파일을 열 수 없습니다 |
-  невозможно открыть разделяемый объектный файл | не удается открыть общий объектный файл | nie można otworzyć pliku obiektu dzielonego
+  невозможно открыть разделяемый объектный файл | не удается открыть общий объектный файл |
+  nie można otworzyć pliku obiektu dzielonego
 command not found = commande introuvable | Kommando nicht gefunden | Befehl nicht gefunden | orden no encontrada |
   comando non trovato | comando não encontrado | 未找到命令 | 找不到指令 | コマンドが見つかりません |
   명령어를 찾을 수 없음 | команда не найдена | nie znaleziono polecenia | instrukcja nie znaleziona
@@ -155,8 +156,8 @@ Illegal instruction = Instruction non permise | Instruction illégale | Ungülti
   Недопустимая операция | Nieprawidłowa instrukcja
 Aborted (core dumped) = Abandon (core dumped) | Abandon (vidé) | Abgebrochen (Speicherabzug geschrieben) |
   Abortado (`core' generado) | Annullato (core dump creato) | Abortado (imagem do núcleo gravada) |
-  已放弃 (核心已转储) | 已放弃（核心已转储） | 已中止 (核心已转储) | アボートしました (コアダンプ) | 중지됨 (core dumped) |
-  Аварийный останов (стек памяти сброшен на диск) | Przerwane (zrzut pamięci)
+  已放弃 (核心已转储) | 已放弃（核心已转储） | 已中止 (核心已转储) | アボートしました (コアダンプ) |
+  중지됨 (core dumped) | Аварийный останов (стек памяти сброшен на диск) | Przerwane (zrzut pamięci)
 core dumped = 核心已转储 | 吐核 | Speicherabzug geschrieben | コアダンプ
 """
 
