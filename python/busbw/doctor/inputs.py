@@ -42,10 +42,10 @@ _SERVICE = re.compile(r'"(?:severity|level|levelname|reason|health|status|compon
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _TOPOLOGY = re.compile(
     r"^\s*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
-    r"|^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
+    r"|^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]|^\s+Link \d{1,2}: (?:<inactive>|[\d.]{1,8} GB/s)",
     re.MULTILINE,
 )
-"""A matrix of `nvidia-smi topo -m`, or `lspci`."""
+"""A matrix of `nvidia-smi topo -m`, `nvidia-smi nvlink -s`, or `lspci`."""
 
 
 _CAN_REACH = re.compile(r"^\W{0,4}GPU0\s+(?:(?:X|OK|CNS|GNS|TNS|NS|DR|U)\s*)+$", re.MULTILINE)

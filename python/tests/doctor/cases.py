@@ -40,6 +40,18 @@ def machine(gpus: int = 4, links: int = 18, *, rdma: bool = True, pcie: PcieLink
     return Machine("this machine", made, tuple(nics), nodes, connections(made, nics))
 
 
+def with_rates(*rates: float, storage: float = 0.0) -> Machine:
+    """GPUs with a port of that rate below a switch of each, and one for storage elsewhere."""
+    plain = machine(len(rates), rdma=False)
+    gpus = tuple(replace(gpu, bridges=("cpu0", f"s{i}")) for i, gpu in enumerate(plain.gpus))
+    ways = [("cpu0", f"s{i}") for i in range(len(rates))]
+    nics = [Nic(f"mlx5_{i}", f"02{i:02}:00:00.0", rate, rdma=True, numa=0, pcie=FULL, bridges=ways[i], up=True)
+            for i, rate in enumerate(rates)]  # fmt: skip
+    if storage:
+        nics.append(Nic("mlx5_9", "0300:00:00.0", storage, rdma=True, numa=0, pcie=FULL, bridges=("cpu0",), up=True))
+    return replace(plain, gpus=gpus, nics=tuple(nics), connections=connections(gpus, nics))
+
+
 def state(index: int, **changes: Any) -> GpuState:
     """A GPU at rest."""
     made = GpuState(
@@ -163,6 +175,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
         logs=(log(*(f"n{host}:1:2 [0] NCCL INFO Using network {net}" for host, net in enumerate(("IB", "Socket")))),)
     ),
     "flight-recorder": lambda: healthy(logs=tuple(flight(rank, 6 - (rank == 2)) for rank in range(4))),
+    "port-speeds": lambda: healthy(machine=with_rates(400.0, 400.0, 200.0)),
     "p2p-matrix": lambda: healthy(
         logs=(log("P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)", "     0 831.22   0.31", "     1   0.31 829.10"),)
     ),

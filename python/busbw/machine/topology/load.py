@@ -84,7 +84,7 @@ def _from_bytes(data: bytes, source: str) -> Loaded:
 
 
 def _looks_like(kind: str, text: str) -> bool:
-    marks = {"nvidia-smi topo -m": r"\s+GPU0\s+(?:GPU1|CPU|NIC|mlx)", "nvidia-smi nvlink -s": r".{0,80}Link 0:"}
+    marks = {"nvidia-smi topo -m": r"\s*GPU0\s+(?:GPU1|CPU|NIC|mlx)", "nvidia-smi nvlink -s": r".{0,80}Link 0:"}
     return re.search("^" + marks[kind], text[:65536], re.MULTILINE) is not None
 
 
