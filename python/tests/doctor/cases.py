@@ -116,6 +116,11 @@ def flight(rank: int, calls: int, name: str = "nccl:all_reduce", size: int = 102
     return TextFile(f"trace_rank_{rank}.json", json.dumps({"version": "2.10", "entries": entries}))
 
 
+def training_line(step: int) -> str:
+    """One step of a training that is twice as slow from the twentieth on."""
+    return f"Training epoch 0, iteration {step}/999 | train_step_timing in s: {5.8 if step < 20 else 11.9}\n"
+
+
 def half_init() -> TextFile:
     """A log of two ranks of which the second began and did not end."""
     comm = "ncclCommInitRank comm 0x5{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} busId {1}00000 commId 0xa - Init {2}"
@@ -183,6 +188,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "built-without-mpi": lambda: healthy(logs=(log(*[START] * 2),)),
     "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN The moon is in the wrong phase"),)),
     "below-expected": healthy,
+    "steps-slower": lambda: healthy(logs=(TextFile("t.log", "".join(map(training_line, range(40)))),)),
     "impossible": healthy,
     "one-rail": healthy,
     "nvlink-domain": healthy,

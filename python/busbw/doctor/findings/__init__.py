@@ -45,6 +45,7 @@ from busbw.doctor.findings import (
     shm_disabled,
     slow_settings,
     slow_transport,
+    steps_slower,
     stuck_in_collective,
     topology_file,
 )
@@ -80,6 +81,7 @@ FINDINGS: Mapping[str, Examination] = {
         nccl_warnings,
         impossible,
         below_expected,
+        steps_slower,
         one_rail,
         nvlink_domain,
         pcie_link,
