@@ -87,3 +87,24 @@ def test_ports_of_gpus_that_run_slower_than_others_are_told(
     # Where a GPU has no port of its own the host is made so.
     fewer = replace(machine, nics=machine.nics[1:])
     assert "port-speeds" not in [each.name for each in found(Snapshot("files", machine=fewer))]
+
+
+NVL = "GPU {}: NVIDIA H100 NVL (UUID: GPU-{})\n"
+
+
+@pytest.mark.parametrize(("second", "names"), [(12, set()), (11, {"nvlinks-down"})])
+def test_links_that_wait_for_a_bridge_are_not_down_and_a_board_with_fewer_than_another_has_lost_one(
+    second: int, names: set[str], tmp_path: Path
+) -> None:
+    text = ""
+    for gpu, count in enumerate((12, second)):
+        text += NVL.format(gpu, gpu) + "".join(
+            f"\t Link {link}: {'26.562 GB/s' if link < count else '<inactive>'}\n" for link in range(18)
+        )
+    path = tmp_path / "links.txt"
+    path.write_text(text)
+    assert {each.name for each in found(*read_inputs(Inputs(files=(str(path),)))[:1])} == names
+    # The same in the midst of a log.
+    path.write_text("words before it\n" * 5 + text)
+    if not names:
+        assert main(["doctor", str(path)]) == 3

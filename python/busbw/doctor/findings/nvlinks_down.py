@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.machine.topology.model import SWITCH, Gpu, Machine
-from busbw.machine.topology.names import product
+from busbw.machine.topology.names import product, takes_bridges
 
 NAME = "nvlinks-down"
 _PROOF = Proof(instruction="reset the GPU or the fabric manager, then look at `nvidia-smi nvlink -s` and measure again")
@@ -18,7 +18,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     if machine is None:
         return
     for gpu in machine.gpus:
-        wanted = max(_of_peers(machine, gpu), gpu.nvlink_count + gpu.nvlinks_down, _of_product(machine, gpu))
+        wired = 0 if takes_bridges(gpu.name) else gpu.nvlink_count + gpu.nvlinks_down
+        wanted = max(_of_peers(machine, gpu), wired, _of_product(machine, gpu))
         if gpu.nvlink_count < wanted:
             yield _down(machine, gpu, wanted)
 
