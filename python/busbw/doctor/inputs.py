@@ -42,10 +42,13 @@ _SERVICE = re.compile(r'"(?:severity|level|levelname|reason|health|status|compon
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _TOPOLOGY = re.compile(
     r"^\s*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
-    r"|^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]|^\s+Link \d{1,2}: (?:<inactive>|[\d.]{1,8} GB/s)",
+    r"|^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
     re.MULTILINE,
 )
-"""A matrix of `nvidia-smi topo -m`, `nvidia-smi nvlink -s`, or `lspci`."""
+"""A matrix of `nvidia-smi topo -m`, or `lspci`."""
+_LINKS = re.compile(r"^\s+Link \d{1,2}: (?:<inactive>|[\d.]{1,8} GB/s)\s*$", re.MULTILINE)
+"""`nvidia-smi nvlink -s`: a machine where a matrix follows; alone it is often only a part of the listing."""
+_MATRIX = re.compile(r"^\s*GPU0\s+GPU1\s.*\n\s*GPU0\s+X\s", re.MULTILINE)
 
 
 _CAN_REACH = re.compile(r"^\W{0,4}GPU0\s+(?:(?:X|OK|CNS|GNS|TNS|NS|DR|U)\s*)+$", re.MULTILINE)
@@ -157,7 +160,8 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     if name.endswith(".conf") or _is_conf(text):
         return _with_conf(snapshot, name), ()
     first = _first_lines(text)
-    if text.lstrip().startswith("<") or (_TOPOLOGY.search(first) and not _CAN_REACH.search(first)):
+    shown = _TOPOLOGY.search(first) or (_LINKS.search(first) and _MATRIX.search(text))
+    if text.lstrip().startswith("<") or (shown and not _CAN_REACH.search(first)):
         return _with_what_it_shows(snapshot, name), ()
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
     return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()

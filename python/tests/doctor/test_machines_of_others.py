@@ -103,8 +103,12 @@ def test_links_that_wait_for_a_bridge_are_not_down_and_a_board_with_fewer_than_a
         )
     path = tmp_path / "links.txt"
     path.write_text(text)
-    assert {each.name for each in found(*read_inputs(Inputs(files=(str(path),)))[:1])} == names
-    # The same in the midst of a log.
-    path.write_text("words before it\n" * 5 + text)
-    if not names:
-        assert main(["doctor", str(path)]) == 3
+    assert {each.name for each in found(*read_inputs(Inputs(topology=str(path)))[:1])} == names
+    # As a log it is often a part of the listing: nothing is accused, and nothing is called healthy.
+    assert main(["doctor", str(path)]) == 3
+
+
+def test_a_part_of_a_listing_of_links_accuses_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "links.txt"
+    path.write_text("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)\n\t Link 0: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n")
+    assert found(*read_inputs(Inputs(topology=str(path)))[:1]) == []
