@@ -34,7 +34,7 @@ _TOPICS = tuple(
         (r"\bimex\b|compute-?domain", "imex"),
         (r"fabric-?manager|nv-fabricmanager|\bnvlsm\b|\bfabric state\b|FABRIC_MANAGER", "fabric-manager"),
         (r"nvswitch|\bsxid\b", "nvswitch-error"),
-        (r"nvlink", "nvlink-error"),
+        (r"nvlink(?!_transport)", "nvlink-error"),
         (r"\[ERROR\] \[tid \d+\]", "fabric-manager"),
         (
             r"\becc\b|double[- ]bit|row[- ]remap|uncorrectable|memory elements|retired pages"
