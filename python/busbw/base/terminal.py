@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from busbw.base.secrets import hide_values
@@ -63,3 +63,19 @@ def guarding() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+def no_more_output() -> None:
+    """Stdout must not be flushed again at exit, where that would end in a traceback."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def read_or_not() -> Iterator[None]:
+    """Where the reader (head, less) goes away, the rest is printed for nobody, and the verb's own exit code stands."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        no_more_output()

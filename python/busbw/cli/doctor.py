@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UserError, exiting_with
+from busbw.base.terminal import read_or_not
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
@@ -73,10 +74,12 @@ def _run(args: Args) -> int:
     if args.prove and not snapshot.live:
         raise UserError("saved files cannot be measured: run `busbw doctor --prove` on the machine itself")
     if not args.json:
-        _print(facts, findings, said, everything=args.verbose)
+        with read_or_not():
+            _print(facts, findings, said, everything=args.verbose)
     proofs = _prove(args, facts, findings) if args.prove else []
     if args.json:
-        print(json.dumps(_as_json(facts, findings, proofs, said), indent=1))
+        with read_or_not():
+            print(json.dumps(_as_json(facts, findings, proofs, said), indent=1))
     if args.page:
         from busbw.base.files import writing
         from busbw.doctor.page import page
@@ -110,7 +113,8 @@ def _side_by_side(args: Args, bundles: list[str], others: list[str]) -> int:
     if len(set(bundles)) < len(bundles):
         raise UserError("the same bundle is given twice")
     found = hidden(compare({name: gather(read_bundle(Path(name))) for name in bundles}))
-    print(json.dumps(as_json(found), indent=1) if args.json else "\n".join(lines(found)))
+    with read_or_not():
+        print(json.dumps(as_json(found), indent=1) if args.json else "\n".join(lines(found)))
     return 1 if found.differences else 0
 
 
@@ -162,7 +166,8 @@ def _prove(args: Args, facts: Facts, findings: tuple[Finding, ...]) -> list[Prov
             print(f"busbw: {problem}", file=sys.stderr)
             proofs = [unproved(each, str(problem)) for each in chosen]
     if proofs and not args.json:
-        print("\n" + "\n".join(proofs_text(proofs, colour=wants_colour(sys.stdout))))
+        with read_or_not():
+            print("\n" + "\n".join(proofs_text(proofs, colour=wants_colour(sys.stdout))))
     return proofs
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -14,10 +14,11 @@ from busbw import __version__
 from busbw.base import lifeline
 from busbw.base.errors import UsageError, UserError
 from busbw.base.files import open_standard_descriptors
-from busbw.base.terminal import guarding
+from busbw.base.terminal import guarding, no_more_output
 from busbw.cli.verbs import VERBS, Verb
 
 INTERRUPTED = 128 + signal.SIGINT
+UNREAD = 128 + signal.SIGPIPE
 OUTLIVING = ("with", "watch", "azureml")
 """Verbs that do not end with the shell above: a user's own program runs below them, or a job that costs money."""
 
@@ -61,12 +62,12 @@ def _guarded(words: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has seen enough.
-        _no_more_output()
-        return 0
+        # The reader (head, less) has seen enough. Nobody knows what the verb would have said: 0 might be taken for it.
+        no_more_output()
+        return UNREAD
     except OSError as problem:
         # What a user names is read and written with a sentence of its own; this is most often a full stdout.
-        _no_more_output()
+        no_more_output()
         where = f" ({problem.filename})" if problem.filename else ""
         print(f"busbw: the system refused to read or write{where}: {problem.strerror or problem}", file=sys.stderr)
         return 1
@@ -91,12 +92,6 @@ def _another_speaks() -> bool:
         return find_place(os.environ).rank > 0
     except UserError:
         return False
-
-
-def _no_more_output() -> None:
-    """Stdout must not be flushed again at exit, where that would end in a traceback."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def overall_help() -> str:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 Shown = TypeVar("Shown")
 EPILOG = """\
-FILE may be NCCL topology XML, NCCL graph XML, or the saved output of
-`nvidia-smi topo -m`, `nvidia-smi -q -x`, `nvidia-smi nvlink -s` or `lspci -vv`.
+FILE may be NCCL topology XML, NCCL graph XML, a bundle of `busbw doctor
+--collect`, or the saved output of `nvidia-smi topo -m`, `nvidia-smi -q -x`,
+`nvidia-smi nvlink -s` or `lspci -vv`.
 NCCL's files are checked, and compared with the machine of --topology, else with
 this one where it has GPUs.
 
@@ -66,8 +67,9 @@ def _machine(args: Args, shown: str | None, other: str | None) -> int:
     from busbw.machine.topology.svg import machine_svg
     from busbw.machine.topology.text import describe
 
-    loaded = load(shown) if shown else None
-    machine = loaded.machine if loaded else _this_machine()
+    bundle = _of_bundle(shown) if shown else None
+    loaded = load(shown) if shown and bundle is None else None
+    machine = bundle or (loaded.machine if loaded else _this_machine())
     faults = _faults(loaded, other) if loaded else []
     _show(args, machine, describe, machine_svg, write_topology)
     return _report(faults)
@@ -83,7 +85,7 @@ def _audit(args: Args, shown: str | None) -> int:
     from busbw.machine.topology.lspci import read_lspci
     from busbw.machine.topology.pairs import read_pairs
 
-    machine = load(shown).machine if shown else _this_machine()
+    machine = (_of_bundle(shown) or load(shown).machine) if shown else _this_machine()
     pci = read_lspci(_text(read_bytes(args.lspci)), str(args.lspci)) if args.lspci else ()
     pairs = read_pairs(_text(read_bytes(args.pairs)), str(args.pairs)) if args.pairs else None
     found = hidden(machine)
@@ -97,6 +99,18 @@ def _audit(args: Args, shown: str | None) -> int:
         _write(args.export_nccl, write_topology(fixed.machine))
         print("busbw: check it with `busbw topo` and prove it: `busbw doctor --topology FILE --prove`", file=sys.stderr)
     return 1 if (left if fixed else found) else 0
+
+
+def _of_bundle(name: str) -> Machine | None:
+    """The machine of a bundle; None where the file is none."""
+    from busbw.doctor.bundle import is_bundle, read_bundle
+
+    if not is_bundle(name):
+        return None
+    machine = read_bundle(Path(name)).machine
+    if machine is None or not machine.gpus:
+        raise UserError(f"{name} is a bundle without a GPU: nothing of them could be read when it was made")
+    return machine
 
 
 def _text(data: bytes) -> str:

@@ -23,6 +23,7 @@ from busbw.doctor.read_logs import lines_of, size_of
 from busbw.doctor.scan import DIGITS, MAX_SHAPES, knowing
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import SCHEMA, Snapshot, TextFile
+from busbw.doctor.steps import WORDS as STEPS
 from busbw.importers.context import is_kept
 from busbw.importers.context import without_secrets as without_secret_values
 
@@ -138,7 +139,7 @@ def _kept_log(file: TextFile) -> TextFile:
 
 def _tells(line: str, shapes: dict[bytes, bool]) -> bool:
     """Whether a line is NCCL's, a benchmark's, or one that a signature knows; equal shapes are looked at once."""
-    if "NCCL " in line or line.lstrip().startswith("#") or is_part(line):
+    if "NCCL " in line or line.lstrip().startswith("#") or is_part(line) or any(word in line for word in STEPS):
         return True
     key = line.encode("utf-8", "replace").translate(None, DIGITS)
     if not shapes.get(key, True):

@@ -10,7 +10,7 @@ from busbw.doctor.alike import told_once
 from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.findings import FINDINGS, below_expected, init_incomplete, nccl_warnings
+from busbw.doctor.findings import FINDINGS, below_expected, init_incomplete, nccl_warnings, steps_slower
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
 from busbw.doctor.topics import guessed
@@ -82,6 +82,10 @@ def _precede(findings: list[Finding]) -> bool:
     return bool(warned and lines) and min(each.line or 0 for each in warned) < min(lines)
 
 
+_LOSSES = frozenset({below_expected.NAME, steps_slower.NAME})
+"""What says how much slower it went, and not why."""
+
+
 def _with_causes(findings: list[Finding]) -> list[Finding]:
     """A loss of bandwidth names the first finding that explains it."""
     causes = [each for each in findings if each.severity is not Severity.NOTE and each.stage < Stage.EFFECT]
@@ -89,7 +93,7 @@ def _with_causes(findings: list[Finding]) -> list[Finding]:
         return findings
     first = min(causes, key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))
     return [
-        replace(each, fix=f"mend {first.name} first: {first.fix}") if each.name == below_expected.NAME else each
+        replace(each, fix=f"mend {first.name} first: {first.fix}") if each.name in _LOSSES else each
         for each in findings
     ]
 

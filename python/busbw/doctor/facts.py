@@ -80,7 +80,10 @@ class Facts:
         """Whether logs show a communicator whose init ended on all ranks of one host, and none of several."""
         known = [each for log in self.logs for each in log.communicators if each.ranks]
         whole = [each for each in known if all(place.complete for place in each.ranks)]
-        if not whole or self.several_nodes or len({host for each in known for host in each.hosts}) != 1:
+        hosts = {host for each in known for host in each.hosts}
+        # Warnings name the host that says them: one of another host is of a job over several.
+        hosts |= {each.where.partition(" ")[0] for log in self.logs for each in log.warnings if " " in each.where}
+        if not whole or self.several_nodes or len(hosts) != 1:
             return False
         # The log of one rank shows one host, however many there were.
         return all(each.nnodes == 1 or max(len(each.ranks), _OF_ONE_NODE) >= (each.nranks or 0) for each in known)

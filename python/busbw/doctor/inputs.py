@@ -21,7 +21,7 @@ from busbw.doctor.mixed import assignments, beside_assignments, beside_topology,
 from busbw.doctor.packed import ends_early, is_packed, opened, read_start, was_cut
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
-from busbw.doctor.snapshot import SAVED, Snapshot, TextFile
+from busbw.doctor.snapshot import SAVED, HostState, Snapshot, TextFile
 from busbw.importers import import_path
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
@@ -46,6 +46,9 @@ _TOPOLOGY = re.compile(
     re.MULTILINE,
 )
 """A matrix of `nvidia-smi topo -m`, or `lspci`."""
+_LINKS = re.compile(r"^\s+Link \d{1,2}: (?:<inactive>|[\d.]{1,8} GB/s)\s*$", re.MULTILINE)
+"""`nvidia-smi nvlink -s`: a machine where a matrix follows; alone it is often only a part of the listing."""
+_MATRIX = re.compile(r"^\s*GPU0\s+GPU1\s.*\n\s*GPU0\s+X\s", re.MULTILINE)
 
 
 _CAN_REACH = re.compile(r"^\W{0,4}GPU0\s+(?:(?:X|OK|CNS|GNS|TNS|NS|DR|U)\s*)+$", re.MULTILINE)
@@ -157,7 +160,8 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     if name.endswith(".conf") or _is_conf(text):
         return _with_conf(snapshot, name), ()
     first = _first_lines(text)
-    if text.lstrip().startswith("<") or (_TOPOLOGY.search(first) and not _CAN_REACH.search(first)):
+    shown = _TOPOLOGY.search(first) or (_LINKS.search(first) and _MATRIX.search(text))
+    if text.lstrip().startswith("<") or (shown and not _CAN_REACH.search(first)):
         return _with_what_it_shows(snapshot, name), ()
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
     return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
@@ -238,7 +242,10 @@ def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:
 
 
 def _with_states(snapshot: Snapshot, loaded: Loaded) -> Snapshot:
-    """The state of the GPUs that a saved output shows."""
+    """The state of the GPUs that a saved output shows, and the bridges that it shows with access control."""
+    redirects = tuple(each.bus_id for each in loaded.pci if each.redirects)
+    if redirects and snapshot.host is None:
+        snapshot = replace(snapshot, host=HostState(acs_redirects=redirects))
     if not loaded.gpus or snapshot.gpus:
         return snapshot
     return replace(snapshot, gpus=loaded.gpus, driver=replace(loaded.driver, asked=loaded.machine.source))

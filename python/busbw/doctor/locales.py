@@ -98,7 +98,7 @@ Bus error = Erreur du bus | Bus-Zugriffsfehler | Error del bus | Errore di bus |
 Segmentation fault = Erreur de segmentation | Speicherzugriffsfehler | Violación de segmento |
   Errore di segmentazione | Falha de segmentação | 段错误 | 程式記憶體區段錯誤 | 세그멘테이션 오류 |
   Ошибка сегментирования | Naruszenie ochrony pamięci
-Killed = Processus arrêté | Terminado (killed) | 已杀死 | 強制結束 | 強制終了 | 죽었음 | Unicestwiony
+Killed = Processus arrêté | Убито | Terminado (killed) | 已杀死 | 強制結束 | 強制終了 | 죽었음 | Unicestwiony
 Software caused connection abort = Le logiciel a provoqué l'abandon de la connexion |
   Das Programm verursachte den Abbruch der Verbindung | El programa provocó el fin de la conexión |
   Connessione interrotta per un problema software | Término de conexão causada por software |
@@ -112,6 +112,52 @@ Operation not supported = Opération non supportée | Die Operation wird nicht u
 Protocol not available = Protocole non disponible | Das Protokoll ist nicht verfügbar | Protocolo no disponible |
   Protocollo non disponibile | Protocolo não disponível | 不可用的协议 | 協定不存在 | プロトコルは利用できません |
   규약 사용 불가능 | Протокол недоступен | Protokół niedostępny
+error while loading shared libraries = erreur lors du chargement des bibliothèques partagées |
+  Fehler beim Laden gemeinsam genutzter Bibliotheken | Fehler beim Laden gemeinsam benutzter Bibliotheken |
+  error al cargar las bibliotecas compartidas | errore durante il caricamento delle librerie condivise |
+  erro ao carregar bibliotecas compartilhadas | 加载共享库时出错 | 載入共享函式庫時發生錯誤 |
+  共有ライブラリの読み込み中にエラーが発生しました | 공유 라이브러리를 읽어들이는 중 오류 |
+  ошибка при загрузке разделяемых библиотек | błąd podczas wczytywania bibliotek dzielonych
+cannot open shared object file = Ne peut ouvrir le fichier d'objet partagé |
+  impossible d'ouvrir le fichier d'objet partagé | Kann die Shared-Object-Datei nicht öffnen |
+  no se puede abrir el fichero del objeto compartido | no se puede abrir el archivo de objeto compartido |
+  impossibile aprire il file oggetto condiviso | não foi possível abrir arquivo de objeto compartilhado |
+  无法打开共享目标文件 | 无法打开共享对象文件 | 無法開啟共享目的檔 | 共有オブジェクトファイルを開けません |
+  공유 오브젝트 파일을 열 수 없습니다 | 공유 목적 파일을 열 수 없습니다 |
+  невозможно открыть разделяемый объектный файл | не удается открыть общий объектный файл |
+  nie można otworzyć pliku obiektu dzielonego
+command not found = commande introuvable | Kommando nicht gefunden | Befehl nicht gefunden | orden no encontrada |
+  comando non trovato | comando não encontrado | 未找到命令 | 找不到指令 | コマンドが見つかりません |
+  명령어를 찾을 수 없음 | команда не найдена | nie znaleziono polecenia | instrukcja nie znaleziona
+Device or resource busy = Périphérique ou ressource occupé | Das Gerät oder die Ressource ist belegt |
+  Dispositivo o recurso ocupado | Dispositivo o risorsa occupata | Dispositivo ou recurso está ocupado | 设备或资源忙 |
+  裝置或系統資源忙碌中 | デバイスもしくはリソースがビジー状態です | 장치나 자원이 동작 중 |
+  Устройство или ресурс занято | Urządzenie lub zasoby zajęte
+Stale file handle = Identificateur de fichier obsolète | Veraltete Dateizugriffsnummer (file handle) |
+  `handle' de fichero en desuso | 过旧的文件句柄 | 过旧的文件控柄 | 舊的檔案代碼 | 古いファイルハンドルです |
+  끊어진 파일 핸들 | Устаревший дескриптор файла | Nieaktualny uchwyt pliku
+Transport endpoint is not connected = Noeud final de transport n'est pas connecté | Der Socket ist nicht verbunden |
+  El otro extremo de la conexión no está conectado | 传输端点尚未连接 | 传输端点未连接 | 傳輸終端並未連線 |
+  通信端点が接続されていません | 전송 종료지점이 연결되어 있지 않음 | Конечная точка передачи не подсоединена |
+  Drugi koniec nie jest połączony
+Message too long = Message trop long | Die Nachricht ist zu lang | Mensaje demasiado largo | Messaggio troppo lungo |
+  Mensagem muito longa | 消息过长 | 訊息過長 | メッセージが長すぎます | 메시지가 너무 길음 | Слишком длинное сообщение |
+  Komunikat za długi
+Network is down = Le réseau ne fonctionne pas | Das Netzwerk ist nicht aktiv | La red no está activa |
+  Network non attivo | 网络已关闭 | 網路已關閉 | ネットワークが切断されています | 네트워크가 꺼져 있음 |
+  Сеть выключена | Sieć jest wyłączona
+Bad address = Mauvaise adresse | Dirección incorrecta | Indirizzo errato | Endereço inválido | 错误的地址 | 錯誤的位址 |
+  アドレスが不正です | 잘못된 주소 | Неправильный адрес | Zły adres
+Function not implemented = Fonction non implantée | Die angeforderte Funktion ist nicht implementiert |
+  Función no implementada | Funzione non implementata | Função não implementada | 函数未实现 | 函數未實作 |
+  関数は実装されていません | 함수가 구현되지 않음 | Функция не реализована | Funkcja nie zaimplementowana
+Illegal instruction = Instruction non permise | Instruction illégale | Ungültiger Maschinenbefehl | Instrucción ilegal |
+  Istruzione non consentita | Instrução ilegal | 非法指令 | 不合法的命令 | 잘못된 명령어 | Недопустимая инструкция |
+  Недопустимая операция | Nieprawidłowa instrukcja
+Aborted (core dumped) = Abandon (core dumped) | Abandon (vidé) | Abgebrochen (Speicherabzug geschrieben) |
+  Abortado (`core' generado) | Annullato (core dump creato) | Abortado (imagem do núcleo gravada) |
+  已放弃 (核心已转储) | 已放弃（核心已转储） | 已中止 (核心已转储) | アボートしました (コアダンプ) |
+  중지됨 (core dumped) | Аварийный останов (стек памяти сброшен на диск) | Przerwane (zrzut pamięci)
 core dumped = 核心已转储 | 吐核 | Speicherabzug geschrieben | コアダンプ
 """
 

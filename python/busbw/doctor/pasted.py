@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
+from busbw.machine.topology.names import takes_bridges
+
 _WIDTHS = frozenset({80, 100, 120, 132, 160, 200})
 """Columns of terminals, of which one full line is enough to tell that lines were broken."""
 NARROWEST, WIDEST = 60, 400
@@ -34,7 +36,7 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    spelled = list(_spelled(_without_full_power(lines)))
+    spelled = list(_spelled(_without_open_bridges(_without_full_power(lines))))
     return list(enumerate(spelled, 1)) if changed or spelled != lines else None
 
 
@@ -63,6 +65,22 @@ def _without_full_power(lines: list[str]) -> list[str]:
     if not limits["Default"] or limits["Current"] != limits["Default"]:
         return lines
     return ["" if _CAPPED.match(line) else line for line in lines]
+
+
+_BOARD = re.compile(r"\s*GPU \d{1,3}: (.{3,60}) \(UUID")
+_OPEN = re.compile(r"\s*Link \d{1,3}: <inactive>\s*$")
+
+
+def _without_open_bridges(lines: list[str]) -> list[str]:
+    """The text of `nvidia-smi nvlink -s` without links that wait for a bridge: no board of that kind uses all."""
+    if not any(map(_OPEN.match, lines)):
+        return lines
+    kept, bridged = list[str](), False
+    for line in lines:
+        if board := _BOARD.match(line):
+            bridged = takes_bridges(board[1])
+        kept.append("" if bridged and _OPEN.match(line) else line)
+    return kept
 
 
 def _spelled(lines: list[str]) -> Iterator[str]:

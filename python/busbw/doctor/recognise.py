@@ -61,7 +61,7 @@ def recognise(
         _finding(
             SIGNATURES[name],
             found,
-            _cause_of(name, merged, aborted=aborted),
+            _cause_of(name, merged, aborted=aborted, one_node=one_node),
             one_node=one_node,
             survived=name in survived,
         )
@@ -138,10 +138,12 @@ def _aborted(merged: Mapping[str, Found]) -> Signature | None:
     return min(reasons, key=lambda each: each.stage, default=None)
 
 
-def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | None) -> Signature | None:
+def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | None, one_node: bool) -> Signature | None:
     """The found signature of which this one is a sequel; None where it stands for itself."""
     mine = SIGNATURES[name]
     others = [SIGNATURES[other] for other in merged if other != name]
+    # What is no fault on a single node ended nothing there.
+    others = [each for each in others if not (one_node and each.between_nodes)]
     if aborted and name == "process-crashed":
         return aborted
     if aborted:
@@ -231,7 +233,7 @@ def _title(signature: Signature, found: Found) -> str:
             values.setdefault(name, clean(text)[:80])
     title = signature.title.format_map(values)
     # What no line names is left out.
-    return re.sub(r":? (?:\((?:Xid )?\?\)|\?$)", "", title)
+    return re.sub(r":? (?:\((?:Xid )?\?\)|\?$)|, (?:Xid )?\?(?=\))", "", title)
 
 
 def _evidence(found: Found) -> Iterator[Evidence]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from busbw.doctor import benign, life, locales
 from busbw.doctor.signature import Signature
 from busbw.doctor.triggers import TriggerIndex
-from busbw.doctor.trouble import RULE, Trouble
+from busbw.doctor.trouble import RULE, Trouble, is_cut_warning
 
 MAX_SHAPES = 50_000
 """Kinds of lines (a line without its digits) of which it is remembered which signatures may speak of them."""
@@ -165,7 +165,10 @@ class Scanning:
 
     def finished(self, lines: int) -> Scan:
         """What was found in that many lines."""
-        kept = tuple(self.trouble.strange), tuple(self.trouble.odd)
+        strange = [each for each in self.trouble.strange if each[0] < lines or not is_cut_warning(each[1])]
+        if len(strange) < len(self.trouble.strange):
+            self.began = (0, "")  # a log that ends within a line was cut off: nothing says that ranks wait
+        kept = tuple(strange), tuple(self.trouble.odd)
         thrown = self.thrown if self.frame == lines else (0, "")
         # Steps behind the end were printed before it, and reached the file late: programs hold their output back.
         alive = self.alive if self.closed is None else self.closed

@@ -34,7 +34,7 @@ _TOPICS = tuple(
         (r"\bimex\b|compute-?domain", "imex"),
         (r"fabric-?manager|nv-fabricmanager|\bnvlsm\b|\bfabric state\b|FABRIC_MANAGER", "fabric-manager"),
         (r"nvswitch|\bsxid\b", "nvswitch-error"),
-        (r"nvlink", "nvlink-error"),
+        (r"nvlink(?!_transport)", "nvlink-error"),
         (r"\[ERROR\] \[tid \d+\]", "fabric-manager"),
         (
             r"\becc\b|double[- ]bit|row[- ]remap|uncorrectable|memory elements|retired pages"
@@ -71,12 +71,13 @@ _TOPICS = tuple(
         (r"libfabric|\befa\b|net/ofi|\bfi_[a-z]+", "efa-error"),
         (r"gdrcopy|gdrdrv|gdrapi|\bgdr_\w+", "gdrcopy"),
         (r"\bsharp\w*\b|collnet", "sharp"),
+        (r"\bosm_\w+|\bopensm\b|\bSubn(?:Get|Set)\b", "ib-port-down"),
         (
             r"mlx5|infiniband|\bibv_|\brdma|rdma\b|registerrdma|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b|\bU?MADs?\b|\bCQE?\b|\bSRQ\b|\bMR\b"
             r"|mcast group|run_iter|IB (?:device|connection)",
             "ibv-call-failed",
         ),
-        (r"nvrm|nvidia (?:driver|module)|nvidia\.ko|libcuda", "driver-not-loaded"),
+        (r"nvrm|nvidia (?:driver|module)|nvidia\.ko|libcuda|nvidia-(?:uvm|modeset|drm)|\bNV_ERR_", "driver-not-loaded"),
         (r"amdgpu|\brocm\b|\bkfd\b|\bhsa_", "amd-gpu-error"),
         (r"/dev/shm|shared memory", "shm-full"),
         (r"hcoll|\bLOG_CAT_", "mpi-other"),
@@ -124,6 +125,10 @@ _TOPICS = tuple(
         (
             r"(?=.*(?:connect|socket|peer|network|\b(?:tcp|udp|rpc|grpc|http|send|recv|address|port|remote|host|application|pair)))"
             r".*(?:timed? ?out|deadline exceeded)",
+            "connection-timeout",
+        ),
+        (
+            r"(?:fail\w*|unable|cannot|can't|could not|couldn't) (?:to )?(?:re)?connect to \S{0,60}:\d",
             "connection-timeout",
         ),
         (r"^\W*(?:\[?\w*\]?:?\s*)?[A-Za-z_][\w.]*(?:Error|Exception)\b", "python-exception"),

@@ -23,7 +23,8 @@ _CODE = r"^\s*(?:\d+: +)?[A-Za-z_][\w.]{0,80} = [A-Za-z_][\w.]{0,80}\("
 """A line of a program's source, as below a warning of Python or in a traceback: its names tell of no event."""
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?\"? ?[:=] ?0\b|debug|warning"
-    r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^nvidia-smi says |" + _CODE + r"|could not collect"
+    r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?(?:false|null|none|no\b|\[\]|[\"']{2})"
+    r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^nvidia-smi says |" + _CODE + r"|could not collect|: Module Not Found"
     r"|^\W*\w\W{0,3} - \w|(?:^|[\s\[])W\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}",
     re.IGNORECASE,
 )
@@ -45,6 +46,11 @@ _ODD_WORDS = (
         "severity",
         "unplugged",
         "exceeds",
+        "exceeded",
+        "sigkill",
+        "sigsegv",
+        "sigabrt",
+        "sigbus",
         "interrupted",
     ),
 )
@@ -105,6 +111,14 @@ _AT_EASE = re.compile(
 """What such a program does another way, and goes on."""
 _MAX_BOX = 30
 _MAX_LEVEL = 400
+
+
+_CUT_WARNING = re.compile(r"NCCL WARN ?.{0,12}\Z")
+
+
+def is_cut_warning(line: str) -> bool:
+    """Whether a log's last line holds a few letters of a warning: NCCL's shortest sentence is longer."""
+    return _CUT_WARNING.search(line) is not None
 
 
 class Trouble:

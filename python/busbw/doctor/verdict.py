@@ -10,6 +10,7 @@ from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings.below_expected import undecided
+from busbw.doctor.findings.nccl_warnings import cut_warning
 from busbw.doctor.scan import Scan
 from busbw.expect.expectation import judged, why_not_judged
 from busbw.machine.nccl.log_model import NcclLog
@@ -54,7 +55,7 @@ def verdict(facts: Facts, findings: Sequence[Finding]) -> Verdict:
 def _tells_health(facts: Facts) -> bool:
     """Whether anything was read that a fault would have left its mark on."""
     snapshot = facts.snapshot
-    if any(map(_stands_still, facts.scans)):
+    if any(map(_stands_still, facts.scans)) or any(map(cut_warning, facts.logs, facts.scans)):
         return False
     if snapshot.logs:
         # Of several logs one that tells nothing takes nothing from the others; alone it cannot be judged.
@@ -133,6 +134,8 @@ def _unread_log(log: NcclLog, scan: Scan) -> Iterator[str]:
             f"{log.source}: nothing after the init tells that a collective or a step ended: a job that hangs there "
             "looks the same"
         )
+    if cut_warning(log, scan):
+        yield f"{log.source}:{scan.lines}: the log ends within a warning of NCCL, whose words are cut off"
     if _stands_still(scan):
         yield f"{log.source}: the table's end: it was cut off, or the size after its last row never came back"
     for line, text in scan.strange[: 0 if scan.hits else 2]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -172,3 +175,32 @@ def test_what_is_unfit_in_a_folder_is_passed_over_and_named(tmp_path: Path, caps
     said = "".join(capsys.readouterr().out.split())
     assert "gpu-off-bus" in said and "core.7isnotext" in said and "topo.txt:3" in said
     assert main(["doctor", str(folder / "core.7")]) == 2, "what is named one by one has to be fit"
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+@pytest.mark.parametrize(("lines", "code"), [(["NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off."], 1), (["a"], 3)])
+def test_a_reader_that_goes_away_takes_nothing_from_the_exit_code(
+    lines: list[str], code: int, words: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("\n".join(lines))
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw", "doctor", str(path), *words],
+        stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (code, b"")
+
+
+def test_another_verb_whose_reader_goes_away_does_not_end_with_success(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw", "gate", "--help"], stdout=writing, stderr=subprocess.PIPE, check=False,
+        timeout=60, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -9,13 +9,14 @@ from xml.etree import ElementTree
 import pytest
 
 from busbw.cli.main import main
+from busbw.doctor.bundle import write_bundle
 from busbw.machine.topology import live
 from busbw.machine.topology.gpu_state import Driver
 from busbw.machine.topology.live import Reading
 from busbw.machine.topology.load import load
 from busbw.machine.topology.model import Machine
 
-from ..doctor.cases import machine
+from ..doctor.cases import healthy, machine
 from ..machine.nccl.samples import graph, topology
 
 
@@ -154,3 +155,17 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(
     assert main(["topo", *words]) == 2
     err = capsys.readouterr().err
     assert says in err and "Traceback" not in err
+
+
+def test_a_bundle_is_shown_and_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    looped = healthy(machine=machine(links=0, rdma=False))
+    for name, snapshot in (("good.tar.gz", healthy()), ("bad.tar.gz", looped), ("none.tar.gz", healthy(machine=None))):
+        write_bundle(snapshot, tmp_path / name)
+    assert main(["topo", str(tmp_path / "good.tar.gz")]) == 0
+    assert "NV18" in capsys.readouterr().out
+    assert main(["topo", "--audit", str(tmp_path / "good.tar.gz")]) == 0
+    assert "Nothing that NCCL reads is hidden" in capsys.readouterr().out
+    assert main(["topo", "--audit", str(tmp_path / "bad.tar.gz")]) == 1
+    assert "no NVLink is shown" in capsys.readouterr().out
+    assert main(["topo", "--audit", str(tmp_path / "none.tar.gz")]) == 2
+    assert "a bundle without a GPU" in capsys.readouterr().err

@@ -40,6 +40,18 @@ def machine(gpus: int = 4, links: int = 18, *, rdma: bool = True, pcie: PcieLink
     return Machine("this machine", made, tuple(nics), nodes, connections(made, nics))
 
 
+def with_rates(*rates: float, storage: float = 0.0) -> Machine:
+    """GPUs with a port of that rate below a switch of each, and one for storage elsewhere."""
+    plain = machine(len(rates), rdma=False)
+    gpus = tuple(replace(gpu, bridges=("cpu0", f"s{i}")) for i, gpu in enumerate(plain.gpus))
+    ways = [("cpu0", f"s{i}") for i in range(len(rates))]
+    nics = [Nic(f"mlx5_{i}", f"02{i:02}:00:00.0", rate, rdma=True, numa=0, pcie=FULL, bridges=ways[i], up=True)
+            for i, rate in enumerate(rates)]  # fmt: skip
+    if storage:
+        nics.append(Nic("mlx5_9", "0300:00:00.0", storage, rdma=True, numa=0, pcie=FULL, bridges=("cpu0",), up=True))
+    return replace(plain, gpus=gpus, nics=tuple(nics), connections=connections(gpus, nics))
+
+
 def state(index: int, **changes: Any) -> GpuState:
     """A GPU at rest."""
     made = GpuState(
@@ -104,6 +116,11 @@ def flight(rank: int, calls: int, name: str = "nccl:all_reduce", size: int = 102
     return TextFile(f"trace_rank_{rank}.json", json.dumps({"version": "2.10", "entries": entries}))
 
 
+def training_line(step: int) -> str:
+    """One step of a training that is twice as slow from the twentieth on."""
+    return f"Training epoch 0, iteration {step}/999 | train_step_timing in s: {5.8 if step < 20 else 11.9}\n"
+
+
 def half_init() -> TextFile:
     """A log of two ranks of which the second began and did not end."""
     comm = "ncclCommInitRank comm 0x5{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} busId {1}00000 commId 0xa - Init {2}"
@@ -163,6 +180,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
         logs=(log(*(f"n{host}:1:2 [0] NCCL INFO Using network {net}" for host, net in enumerate(("IB", "Socket")))),)
     ),
     "flight-recorder": lambda: healthy(logs=tuple(flight(rank, 6 - (rank == 2)) for rank in range(4))),
+    "port-speeds": lambda: healthy(machine=with_rates(400.0, 400.0, 200.0)),
     "p2p-matrix": lambda: healthy(
         logs=(log("P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)", "     0 831.22   0.31", "     1   0.31 829.10"),)
     ),
@@ -170,6 +188,8 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "built-without-mpi": lambda: healthy(logs=(log(*[START] * 2),)),
     "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN The moon is in the wrong phase"),)),
     "below-expected": healthy,
+    "steps-slower": lambda: healthy(logs=(TextFile("t.log", "".join(map(training_line, range(40)))),)),
+    "impossible": healthy,
     "one-rail": healthy,
     "nvlink-domain": healthy,
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
@@ -210,6 +230,7 @@ def rail_record(busbw: float = 49.0, gpus: int = 8, name: str = "NVIDIA H100 80G
 
 RECORDS: Mapping[str, tuple[Record, ...]] = {
     "below-expected": (slow_record(),),
+    "impossible": (slow_record(900.0),),
     "one-rail": (rail_record(),),
     "nvlink-domain": (rail_record(180.0, 4, "NVIDIA GB200"),),
 }

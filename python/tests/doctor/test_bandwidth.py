@@ -13,9 +13,10 @@ from busbw.doctor.facts import gather
 from busbw.doctor.finding import Severity
 from busbw.doctor.snapshot import Snapshot
 from busbw.doctor.verdict import Outcome, verdict
+from busbw.machine.topology.model import PcieLink
 from busbw.records import Device, Rank, Record
 
-from .cases import slow_record
+from .cases import machine, slow_record
 from .test_findings import found
 
 
@@ -70,7 +71,8 @@ def test_a_table_that_nothing_is_expected_of_is_not_called_healthy(
     lines = [f"#  Rank {i:2} Group  0 Pid {i + 1} on n{i // gpus} device  {i % gpus} [0x{i % gpus + 1:02x}] {gpu}"
              for i in range(gpus * hosts)]  # fmt: skip
     lines += ["#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong"]
-    figures = f"10737.4 100.00 {200 - 200 / (gpus * hosts):.2f} 0"
+    rate = 100 if hosts > 1 else 20
+    figures = f"{(1 << 30) / rate / 1e3:.1f} {rate}.00 {2 * rate - 2 * rate / (gpus * hosts):.2f} 0"
     lines += [f"1073741824 268435456 float sum -1 {figures} {figures}"]
     lines += ["# Out of bounds values : 0 OK"]
     path = tmp_path / "job.log"
@@ -78,3 +80,32 @@ def test_a_table_that_nothing_is_expected_of_is_not_called_healthy(
     assert main(["doctor", str(path)]) == 3
     said = " ".join(capsys.readouterr().out.split())
     assert "verdict: cannot judge" in said and why in said
+
+
+@pytest.mark.parametrize(
+    ("rate", "gpu", "impossible"),
+    [
+        (175.0, "NVIDIA A10G", True),
+        (24.0, "NVIDIA A10G", False),
+        (1500.0, "NVIDIA H100 80GB HBM3", True),
+        (480.0, "NVIDIA H100 80GB HBM3", False),
+        (400.0, "NVIDIA L40S", True),
+        (2500.0, "an accelerator that nobody knows", False),
+        (4000.0, "an accelerator that nobody knows", True),
+    ],
+)
+def test_a_table_above_what_links_carry_is_told_and_never_called_healthy(
+    rate: float, gpu: str, impossible: bool
+) -> None:
+    facts = gather(Snapshot("files"), (table(rate, gpu, 8),))
+    findings = examine(facts)
+    assert ("impossible" in [each.name for each in findings if each.severity is not Severity.NOTE]) is impossible
+    if impossible:
+        assert verdict(facts, findings).outcome is Outcome.FOUND
+        assert f"{rate:g} GB/s is more than" in findings[0].title and findings[0].evidence
+
+
+def test_links_that_a_topology_hides_make_no_figure_impossible() -> None:
+    hidden = machine(gpus=2, links=0, pcie=PcieLink(3, 1, 3, 1))
+    record = table(228.0, "NVIDIA A100 80GB PCIe", 2)
+    assert [each.name for each in found(Snapshot("files", machine=hidden), records=(record,))] == []

@@ -201,6 +201,10 @@ def test_an_abort_beside_a_timeout_is_the_watchdogs_own(signal: str, first: str,
         ("socketStartConnect: Connect to 10.0.3.4<38177> failed : Keine Route zum Zielrechner", "no-route"),
         ("Call to ibv_reg_mr failed with error Ne peut allouer de la mémoire", "memlock"),
         ("Call to socket failed: Слишком много открытых файлов", "too-many-files"),
+        ("x: errore durante il caricamento delle librerie condivise: libnccl.so.2: ...", "library-not-found"),
+        ("x: libnccl.so.2: 無法開啟共享目的檔", "library-not-found"),
+        ("./run.sh: ligne 8: mpirun: commande introuvable", "command-not-found"),
+        ("./run.sh: 行 8: mpirun\uff1a未找到命令", "command-not-found"),
     ],
 )
 def test_messages_of_the_c_library_are_known_in_other_languages(said: str, name: str, tmp_path: Path) -> None:

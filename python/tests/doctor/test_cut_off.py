@@ -8,6 +8,7 @@ from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.snapshot import Snapshot, TextFile
+from busbw.doctor.verdict import Outcome, verdict
 
 from .cases import said
 from .corpus import healthy
@@ -94,3 +95,30 @@ def test_a_log_that_ends_in_an_init_is_told_by_what_it_shows(lines: list[str], s
     assert [(each.severity, words in each.title) for each in found] == [(severity, True)], [
         each.title for each in found
     ]
+
+
+ENDED = [comm(rank, "COMPLETE") for rank in range(3)]
+WARNED = said("misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n1").replace(
+    "NCCL INFO ", ""
+)
+
+
+@pytest.mark.parametrize("letters", range(13))
+def test_a_few_letters_of_a_warning_are_no_finding_and_no_health(letters: int) -> None:
+    until = WARNED.index("NCCL WARN ") + len("NCCL WARN ") + letters
+    facts = gather(Snapshot("x", logs=(TextFile("job.log", "\n".join([*ALL, *ENDED, WARNED[:until]])),)), ())
+    findings = examine(facts)
+    assert [each.name for each in findings if each.severity is not Severity.NOTE] == []
+    said_of_it = verdict(facts, findings)
+    assert said_of_it.outcome is Outcome.UNKNOWN
+    assert any("ends within a warning of NCCL" in each for each in said_of_it.unread)
+
+
+def test_a_warning_that_says_enough_is_told_in_the_last_line_and_a_short_one_before_it() -> None:
+    assert [each.name for each in loud("\n".join([*ALL, *ENDED, WARNED]))] == ["remote-error"]
+    short = said("x.cc:1 NCCL WARN so").replace("NCCL INFO ", "")
+    assert [each.name for each in loud("\n".join([*ALL, short, *ENDED]))] == ["nccl-warnings"]
+
+
+def test_ranks_that_look_for_each_other_in_a_log_that_is_cut_within_a_line_are_not_stuck() -> None:
+    assert loud("n0:1:2 [0] NCCL INFO Using network IB\nn0:1:2 [0] x.cc:1 NCCL WARN so") == []

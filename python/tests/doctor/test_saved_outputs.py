@@ -110,3 +110,18 @@ def test_ports_of_different_rates_are_a_note_and_equal_ones_are_none(tmp_path: P
     path.write_text(port.format(0, 400) + port.format(1, 100))
     (found,) = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
     assert found.name == "port-rates" and "400, 100" in found.title and found.severity is Severity.NOTE
+
+
+LSPCI = """0000:16:01.0 PCI bridge: Intel Corporation Device 352a (rev 04)
+	Capabilities: [148 v1] Access Control Services
+		ACSCtl:	SrcValid+ TransBlk- ReqRedir{sign} CmpltRedir{sign} UpstreamFwd{sign} EgressCtrl- DirectTrans-
+0000:17:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)
+"""
+
+
+@pytest.mark.parametrize(("sign", "code"), [("+", 1), ("-", 0)])
+def test_access_control_in_a_saved_listing_is_told(sign: str, code: int, tmp_path: Path) -> None:
+    path = tmp_path / "lspci.txt"
+    path.write_text(LSPCI.format(sign=sign))
+    assert found(tmp_path, LSPCI.format(sign=sign)) == ({"acs"} if code else set())
+    assert main(["doctor", str(path)]) == code

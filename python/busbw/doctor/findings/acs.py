@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.snapshot import SAVED
 
 NAME = "acs"
 
@@ -14,7 +15,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     host = facts.snapshot.host
     if host is None or not host.acs_redirects:
         return
-    matters = peer_to_peer_over_pcie(facts)
+    # `lspci` alone shows neither NVLinks nor which of its devices a job uses.
+    matters = peer_to_peer_over_pcie(facts) or (facts.snapshot.source == SAVED and bool(facts.machine))
     yield Finding(
         NAME,
         Severity.WARNING if matters else Severity.NOTE,

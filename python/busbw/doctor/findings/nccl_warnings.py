@@ -8,9 +8,11 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.locales import in_english
 from busbw.doctor.nccl_parts import part_of
+from busbw.doctor.scan import Scan
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
-from busbw.machine.nccl.log_model import Message
+from busbw.doctor.trouble import is_cut_warning
+from busbw.machine.nccl.log_model import Message, NcclLog
 
 NAME = "nccl-warnings"
 MOST = 5
@@ -18,10 +20,17 @@ _PROOF = Proof(instruction="run once more with NCCL_DEBUG=INFO on all ranks and 
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    for log in facts.logs:
+    for log, scan in zip(facts.logs, facts.scans, strict=True):
+        cut = cut_warning(log, scan)
         unknown = [each for each in log.warnings if not _has_signature(f"{each.where} NCCL WARN {each.text}")]
-        for each in unknown[:MOST]:
+        for each in [each for each in unknown if each is not cut][:MOST]:
             yield _finding(each, log.source)
+
+
+def cut_warning(log: NcclLog, scan: Scan) -> Message | None:
+    """The warning of which the log's last line holds a few letters."""
+    last = next((each for each in log.warnings if each.line == scan.lines), None)
+    return last if last is not None and is_cut_warning(f"NCCL WARN {last.text}") else None
 
 
 def _finding(said: Message, source: str) -> Finding:

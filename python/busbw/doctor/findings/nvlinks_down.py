@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.machine.topology.model import Gpu, Machine
-from busbw.machine.topology.names import product
+from busbw.machine.topology.model import SWITCH, Gpu, Machine
+from busbw.machine.topology.names import product, takes_bridges
 
 NAME = "nvlinks-down"
 _PROOF = Proof(instruction="reset the GPU or the fabric manager, then look at `nvidia-smi nvlink -s` and measure again")
@@ -17,21 +17,45 @@ def examine(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
     if machine is None:
         return
-    most = max((gpu.nvlink_count for gpu in machine.gpus), default=0)
     for gpu in machine.gpus:
-        wanted = max(most, gpu.nvlink_count + gpu.nvlinks_down, _of_product(gpu, most))
+        wired = 0 if takes_bridges(gpu.name) else gpu.nvlink_count + gpu.nvlinks_down
+        wanted = max(_of_peers(machine, gpu), wired, _of_product(machine, gpu))
         if gpu.nvlink_count < wanted:
             yield _down(machine, gpu, wanted)
+
+
+MESH = 8
+"""GPUs of a board with a mesh of single and double links (V100): of a part of it some have fewer than others."""
+
+
+def _of_peers(machine: Machine, gpu: Gpu) -> int:
+    """What the best of the others has, where they ought to be alike."""
+    if _is_part_of_mesh(machine):
+        return 0
+    if not gpu.nvlinks and not any(len(each.nvlinks) > 1 or _is_switched(each) for each in machine.gpus):
+        return 0  # bridges join pairs: a card without one is none that has lost its links
+    return max((each.nvlink_count for each in machine.gpus), default=0)
+
+
+def _is_switched(gpu: Gpu) -> bool:
+    return any(link.target == SWITCH for link in gpu.nvlinks)
+
+
+def _is_part_of_mesh(machine: Machine) -> bool:
+    links = [link for gpu in machine.gpus for link in gpu.nvlinks]
+    mesh = bool(links) and all(link.target != SWITCH and link.count < 3 for link in links)
+    return mesh and len(machine.gpus) < MESH
 
 
 def _down(machine: Machine, gpu: Gpu, wanted: int) -> Finding:
     have = gpu.nvlink_count
     factor = wanted / have if have else None
+    where = f"{machine.source}: {gpu.bus_id or gpu.key}"
     return Finding(
         NAME,
         Severity.ERROR,
         f"{gpu.key} has {have} of {wanted} NVLinks",
-        (Evidence(f"{have} active, {wanted} expected of {gpu.name or 'it'}", f"{machine.source}: {gpu.bus_id}"),),
+        (Evidence(f"{have} active, {wanted} expected of {gpu.name or 'it'}", where),),
         Cost(
             f"rings of all GPUs slow down {factor:.2f} times" if factor else "all wait for this GPU, which uses PCIe",
             factor, "a ring is as fast as its slowest hop",
@@ -41,7 +65,9 @@ def _down(machine: Machine, gpu: Gpu, wanted: int) -> Finding:
     )  # fmt: skip
 
 
-def _of_product(gpu: Gpu, most: int) -> int:
+def _of_product(machine: Machine, gpu: Gpu) -> int:
     """What the product has, where this machine uses NVLinks at all."""
+    if _is_part_of_mesh(machine) or not any(each.nvlinks for each in machine.gpus):
+        return 0
     known = product(gpu.name)
-    return known.nvlinks or 0 if known is not None and most else 0
+    return known.nvlinks or 0 if known is not None else 0

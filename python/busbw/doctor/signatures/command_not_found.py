@@ -9,7 +9,9 @@ SIGNATURE = Signature(
     patterns=(
         r"\b(?:ba|da|z|k)?sh: (?:line )?(?:\d+: )?(?P<what>\S{1,120}): "
         r"(?:command not found|No such file|not found|Permission denied)",
-        r": line \d+: (?P<what>\S{1,120}): (?:command not found|No such file|cannot execute|Permission denied)",
+        # "line" in the language of the shell.
+        r"[:\uff1a] ?[^\W\d]{1,8} ?\d+ ?[:\uff1a] ?(?P<what>[^\s:\uff1a]{1,120}) ?[:\uff1a] ?"
+        r"(?:command not found|No such file|cannot execute|Permission denied)",
         r"(?P<what>[\w./-]{1,120}): bad interpreter: ",
         r"\benv: .(?P<what>[\w./-]{1,80}).: (?:No such file|Permission denied)",
         r"\bexec(?:ve|vp)?\b\W{1,6}(?P<what>[\w./-]{1,80})\W{1,4}"

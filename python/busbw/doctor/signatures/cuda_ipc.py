@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     patterns=(
         r"failed to open ipc mem handle|CUDART error: (?:invalid resource handle|peer access)",
         r"_new_shared_cuda\(",
+        r"\bcuda_ipc_\w{2,20}\.c:\d{1,6}\b.{0,160}(?:ERROR|fail)",  # UCX
         r"hipIpc(?:Open|Get)MemHandle",
         r"failed to open CUDA IPC handle",
         r"transport/p2p\.cc:\d+.{0,40}Cuda failure (?:1|101|400|201)\b",
@@ -42,6 +43,8 @@ SIGNATURE = Signature(
         "invalid-argument",
         "cuda-call-failed",
         "python-exception",
+        "mpi-network",
+        "kv-transfer",
     ),
     confirm=(
         "run once with NCCL_P2P_DISABLE=1: if it runs, sharing is the fault; compare the "

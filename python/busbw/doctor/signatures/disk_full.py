@@ -18,6 +18,10 @@ SIGNATURE = Signature(
     explains=("ray-error",),
     unless=(
         "</torch_",
+        "'/psm_",
+        "'/torch_",
+        "'/sem.mp",
+        "'/mp-",
         "shm",
         "nccl",
         "shared memory",

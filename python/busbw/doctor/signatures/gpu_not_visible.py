@@ -32,6 +32,8 @@ SIGNATURE = Signature(
         r"cudaErrorNoDevice|cudaErrorInvalidDevice|CUDA_ERROR_NO_DEVICE|CUDA_ERROR_INVALID_DEVICE",
         r"Found 0 GPUs|0 GPUs? (?:detected|available|found)",
         r"no NVIDIA GPU(?: device)? is present",
+        r"\b(?:[Nn]ot enough|[Ii]nsufficient|[Tt]oo few) (?:visible |available )?GPUs?\b.{0,80}"
+        r"\b(?:for|visible|available|need|found|have|only)\b",
         r"hipError(?:NoDevice|InvalidDevice)\b|GetDeviceCount\(\).{0,200}Error 10[01]\b",
     ),
     confirm="nvidia-smi -L and echo $CUDA_VISIBLE_DEVICES in the same container and step as the rank",

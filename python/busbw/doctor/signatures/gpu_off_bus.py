@@ -8,7 +8,7 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="a GPU fell off the PCIe bus: the driver no longer reaches it",
     patterns=(
-        r"ERROR_(?:GPU_IS_LOST|RESET_REQUIRED)\b",
+        r"ERR(?:OR)?_(?:GPU_IS_LOST|RESET_REQUIRED)\b",
         r"Reset Required {2,}: Yes",
         r"(?:drain|GPU) (?:and )?reset (?:is )?required",
         r"GPU Recovery Action *: *(?!None|N/A)\w+",

@@ -56,6 +56,7 @@ SIGNATURE = Signature(
         r"PBS: job killed: (?:mem|vmem|pmem|pvmem)",
         r"DataLoader worker.{0,40}killed by signal: Killed",
         r"exceeded (?:hard|soft) (?:memory|vmem|rss) limit",
+        r"exceed\w* (?:hard|soft) limit \W?[hs]_(?:vmem|rss|data)",  # Grid Engine
     ),
     unless=(
         "ldcache error",

@@ -12,6 +12,7 @@ SIGNATURE = Signature(
         r"modify_qp.{0,60}(?:No such device|errno 19)",
         r"ncclIbRoceGetVersionNum",
         r"GID table change",
+        r"\bn_gids_found=0\b",  # show_gids
         # 61: the entry of the GID table is empty.
         r"ibv_modify_qp failed with.{0,20}(?:22\b|Invalid argument|61\b|No data available)",
         r"modify_qp.{0,60}(?:Invalid argument|errno 22)",

@@ -9,6 +9,9 @@ SIGNATURE = Signature(
     patterns=(
         r"\bonly \d+ port\(?s?\)? (?:is|are) active\b.{0,40}expect",  # gpud
         r"^State {2,}: Polling\b",  # mlxlink
+        r"^\s{0,8}Link detected: no\b",  # ethtool
+        # Of `ip link`: ports without a cable are common, but not those that are named for RDMA.
+        r"\b(?:ib|ibp|ibs|rdma|roce|hsn)\w{0,16}: <NO-CARRIER\b",
         r"\bbond\w*: .{0,60}link status definitely down",
         r"^\s{0,8}state:\s{1,8}\d: (?:DOWN|INIT)",
         r"^\s{0,8}phys state:\s{1,8}\d: (?:Polling|Disabled|Sleep)",

@@ -18,7 +18,6 @@ SIGNATURE = Signature(
         r"Local worker group finished \(WorkerState\.FAILED\)",
         r"KILLED BY SIGNAL",
         r"tasks? \d[\d,-]*: Exited with exit code",
-        r"CrashLoopBackOff",
         r"CalledProcessError",
         r"closing signal SIGTERM",
         r"Sending process \d+ closing signal",

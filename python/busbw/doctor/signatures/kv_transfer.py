@@ -15,6 +15,7 @@ SIGNATURE = Signature(
         r"(?:^|\bE\d{4} .{0,40})(?:rdma_\w+|worker_pool|transfer_\w+|master_client|store_py|\w{2,20}_transport"
         r"|client_\w+)\.cpp:\d+\] (?P<what>.{0,80}(?:fail|error|not active|mismatch|timeout|inactive).{0,60})",
         r"(?P<what>Too many errors found in local RNIC)",
+        r"(?P<what>got invalid buffer data from \d{1,6})",
         r"(?P<what>Failed to complete transfers after \d+ seconds)",
         r"(?P<what>Unexpected UCX error: .{3,60})",
     ),

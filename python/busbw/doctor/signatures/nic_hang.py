@@ -14,8 +14,8 @@ SIGNATURE = Signature(
         r"|efa|erdma|hns3|hns_roce|hinic\w*|enic|sfc|fm10k|octeon\w*|mlx[45]_core)\b[ :].{0,120}"
         r"(?:Tx (?:Unit )?Hang|TX timeout|resetting|unresponsive|(?:firmware|FW) "
         r"(?:error|hang|fatal|watchdog|down|over \d+)|fatal (?:error|reset|device)|adapter stopped|not responding"
-        r"|heartbeat (?:stall|lost|stop|miss|fail)|timed ?out|timeout after|cmd\w* timeout|PF reset requested"
-        r"|reset the device|reset required|FW down"
+        r"|heartbeat (?:stall|lost|stop|miss|fail)|timed ?out|timeout after|(?:cmd\w*|CQP) timeout|PFR? reset requested"
+        r"|reset the device|reset required|reset in progress|FW down"
         r"|pre-initializing|device is (?:dead|stuck|not operational))",
     ),
     confirm="`dmesg | grep -i -e watchdog -e reset`; ethtool -S INTERFACE before and after a run",

@@ -14,6 +14,7 @@ SIGNATURE = Signature(
         r"(?P<what>sched_[sg]etaffinity) failed",
         r"(?P<what>[GS]etProcessAffinityMask) failed",
         r"(?P<what>numactl|numa_\w+)\b.{0,60}(?:not permitted|out of range|failed)",
+        r"(?P<what>This system does not support NUMA policy)",
         r"libnuma: Warning: (?P<what>.{5,100})",
         r"a bind (?:request|attempt).{0,80}(?P<what>could not|not supported|failed)",
     ),

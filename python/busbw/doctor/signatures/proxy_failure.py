@@ -23,6 +23,7 @@ SIGNATURE = Signature(
         r"ncclAsyncJobComplete: job .{0,30}failed",
         r"Legacy IPC cleanup callback failed",
     ),
+    explains=("nccl-error",),
     confirm="the lines before it, of all ranks",
     cure="see the first error",
     source="NCCL src/proxy.cc",

@@ -27,7 +27,10 @@ SIGNATURE = Signature(
         r"wait timeout after \d+ms, keys",
         r"rendezvous.{0,60}(?:timed? ?out|failed|closed)",
         r"barrier timed out",
-        r"Timeout waiting for.{0,40}(?:ranks|workers|join)",
+        r"(?:[Tt]imeout|[Tt]imed out|[Gg]ave up)(?: while| on)? waiting for.{0,40}"
+        r"(?:\branks\b|\bworkers\b|\bparticipants\b|\bnodes\b|\bjoin)",
+        r"\bwait(?:ing|ed)? for .{0,40}\b\d+ (?:ranks|workers|participants|nodes|peers)\b.{0,20}"
+        r"\bonly \d+ (?:\w+ )?(?:joined|arrived|connected|registered|found|came)",
         r"RuntimeError: Wait timeout",
         r"Timeout waiting for key: \w+",
         r"GetKeyValue\(\) timed out",

@@ -17,6 +17,7 @@ SIGNATURE = Signature(
         r"Signal 7 \(SIGBUS\)",
         r"Call to (?:posix_fallocate|ftruncate|shm_open) failed",
         r"No space left on device.{0,60}(?:shm|nccl)",
+        r"No space left on device: '/(?:psm|torch|sem\.mp|mp)[_-]",
         r"(?:/dev/shm|nccl-|shared memory|shm).{0,200}No space left on device",
         r"failed to extend /dev/shm",
         r"Error while creating shared memory segment",

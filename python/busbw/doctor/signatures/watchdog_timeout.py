@@ -89,7 +89,9 @@ SIGNATURE = Signature(
         r"^\s+(?P<frame>barrier|all_?reduce|all_gather\w*|reduce_scatter\w*|broadcast\w*|init_process_group|new_group)"
         r" \(.{0,200}(?:distributed_c10d|c10d_logger|comm/torch|torch_dist)\w*\.py:\d",
         r"failure detected by watchdog at work",
+        r"Stack trace of the (?:failed|timedout) collective",
         r"\bwork \d+ may hang\b",
+        r"\bhung communicators?\b|\bcollective is (?:deadlocked|hanging|hung|stuck)",
         # Lines of other programs that were printed in the midst of it take nothing away.
         r"WorkNCCL\(SeqNum.{0,400}before timing out",
         r"Did not get subsequent heartbeat|[Tt]erminating workers due to (?:a )?hang",

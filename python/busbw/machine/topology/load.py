@@ -84,7 +84,7 @@ def _from_bytes(data: bytes, source: str) -> Loaded:
 
 
 def _looks_like(kind: str, text: str) -> bool:
-    marks = {"nvidia-smi topo -m": r"\s+GPU0\s+(?:GPU1|CPU|NIC|mlx)", "nvidia-smi nvlink -s": r".{0,80}Link 0:"}
+    marks = {"nvidia-smi topo -m": r"\s*GPU0\s+(?:GPU1|CPU|NIC|mlx)", "nvidia-smi nvlink -s": r".{0,80}Link 0:"}
     return re.search("^" + marks[kind], text[:65536], re.MULTILINE) is not None
 
 
@@ -105,6 +105,11 @@ def _links_only(text: str, source: str) -> Machine:
     for each in read_nvlink_status(text, source):
         known = product(each.name)
         links = (NvLinks(SWITCH, len(each.active_GBps)),) if each.active_GBps else ()
-        gpu = Gpu(each.index, name=each.name, sm=known.sm if known else None, nvlinks=links, nvlinks_down=each.inactive)
+        # Who shows a part of the listing says nothing of how many links there are.
+        part = known is not None and len(each.active_GBps) + each.inactive < (known.nvlinks or 0)
+        gpu = Gpu(
+            each.index, name=None if part else each.name, sm=known.sm if known else None, nvlinks=links,
+            nvlinks_down=each.inactive,
+        )  # fmt: skip
         gpus.append(with_generation(gpu))
     return Machine(source, gpus=tuple(gpus))

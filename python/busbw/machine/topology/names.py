@@ -72,6 +72,12 @@ def most_links(name: str | None) -> tuple[int, float] | None:
     return next(((sm, most) for pattern, sm, most in _MOST if name and pattern.search(name)), None)
 
 
+def takes_bridges(name: str | None) -> bool:
+    """Whether boards of that name have links for bridges, which are inactive where none is plugged in."""
+    known = product(name)
+    return most_links(name) is not None and (known is None or known.nvlinks is None)
+
+
 AMD = "AMD GPU"
 """Name of a GPU of which a file says only that AMD made it."""
 

@@ -15,13 +15,15 @@ MAX_DEVICES = 256
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _DEVICE = re.compile(r"GPU\d{1,3}|NIC\d{1,3}|mlx\d_\d{1,3}|[a-z]\w*_\d{1,3}")
 _CELL = re.compile(r"X|PIX|PXB|PHB|NODE|SYS|SOC|NV(\d{1,3})")
+_HEADING = re.compile(r"\s+GPU0\b|GPU0\s+(?:[A-Za-z]\w*\d\s+)*CPU Affinity")
+"""Whoever pastes it may strip it."""
 _LEGEND = re.compile(r"\s*(NIC\d{1,3}):\s+(\S{1,64})\s*$")
 
 
 def read_matrix(text: str, source: str) -> Machine:
     """The machine that the matrix shows; UserError where there is none."""
     lines = [_ESCAPES.sub("", line) for line in text.splitlines()[:5000]]
-    start = next((i for i, line in enumerate(lines) if re.match(r"\s+GPU0\b", line)), None)
+    start = next((i for i, line in enumerate(lines) if _HEADING.match(line)), None)
     if start is None:
         raise UserError(f"{source} shows no matrix of `nvidia-smi topo -m`: no line begins with GPU0 as a heading")
     devices = [word for word in lines[start].split() if _DEVICE.fullmatch(word)]
@@ -40,10 +42,21 @@ def read_matrix(text: str, source: str) -> Machine:
         rows[words[0]] = cells
         rest = words[len(devices) + 1 :]
         places[words[0]] = (rest[0] if rest else "", rest[1] if len(rest) > 1 else "")
+    _fill_by_symmetry(devices, rows)
     missing = [device for device in devices if device not in rows]
     if missing:
         raise UserError(f"{source}: the matrix has no row for {', '.join(missing[:8])}; is it cut off?")
     return _machine(source, devices, rows, places, names)
+
+
+def _fill_by_symmetry(devices: Sequence[str], rows: dict[str, list[str]]) -> None:
+    """Rows of NICs that were cut off: what GPUs show of them stands in the GPUs' rows, and more nobody needs."""
+    if not all(each in rows for each in devices if each.startswith("GPU")):
+        return
+    for j, device in enumerate(devices):
+        if device not in rows:
+            rows[device] = ["X" if other == device else rows[other][j] if other.startswith("GPU") else "SYS"
+                            for other in devices]  # fmt: skip
 
 
 def _machine(

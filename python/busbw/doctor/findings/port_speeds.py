@@ -1,0 +1,63 @@
+"""RDMA ports near GPUs that run at different rates: rings over hosts go at the rate of the slowest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.signature import Stage
+from busbw.machine.topology.audit import NEAR
+from busbw.machine.topology.model import Gpu, Machine, Nic
+
+NAME = "port-speeds"
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    machine = facts.machine
+    if machine is None:
+        return
+    own = {gpu.key: port for gpu in machine.gpus if (port := _port(machine, gpu)) is not None}
+    rates = {port.name: port.speed_Gbps or 0.0 for port in own.values()}
+    fastest = max(rates.values(), default=0.0)
+    slow = [port for port in dict.fromkeys(own.values()) if (port.speed_Gbps or 0.0) < fastest]
+    # A GPU without a port of its own says nothing: hosts have fewer ports than GPUs by design.
+    if not slow or len(own) < len(machine.gpus):
+        return
+    lowest = min(port.speed_Gbps or 0.0 for port in slow)
+    yield Finding(
+        NAME,
+        Severity.WARNING,
+        f"{len(slow)} of {len(rates)} RDMA ports beside GPUs run at {lowest:g} Gb/s, the others at {fastest:g} Gb/s",
+        tuple(
+            Evidence(
+                f"{port.name}: {port.speed_Gbps:g} Gb/s, nearest to "
+                + ", ".join(key for key, each in own.items() if each is port),
+                machine.source,
+            )
+            for port in slow[:8]
+        ),
+        Cost(
+            "NCCL gives each port its channel, and all go at the rate of the slowest",
+            fastest / lowest if lowest else None,
+            "from the ports' rates",
+        ),
+        "look at cable, transceiver and switch port of the slow one (mlxlink -d DEVICE, ibstat): a link that trained "
+        "at a lower rate or with fewer lanes; until it is mended leave it out by NCCL_IB_HCA=^NAME",
+        Proof(instruction="ib_write_bw over that port and over another one, then a run with NCCL_IB_HCA=^NAME"),
+        stage=Stage.NETWORK,
+    )
+
+
+def _port(machine: Machine, gpu: Gpu) -> Nic | None:
+    """The fastest RDMA port near that GPU; None where none is, or nobody knows its rate."""
+    ports = [
+        nic
+        for nic in machine.nics
+        if nic.rdma
+        and nic.speed_Gbps
+        and nic.up is not False
+        and (pair := machine.between(gpu.key, nic.key)) is not None
+        and pair.path in NEAR
+    ]
+    return max(ports, key=lambda nic: nic.speed_Gbps or 0.0, default=None)
