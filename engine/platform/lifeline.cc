@@ -38,7 +38,13 @@ constexpr std::string_view launchers_as_init[] = {"mpirun",  "mpiexec", "orterun
 
 // What a person starts in a shell and waits for.
 constexpr std::string_view launchers_in_foreground[] = {"mpirun",   "mpiexec", "orterun", "prterun",
-                                                        "torchrun", "python",  "pt_"};
+                                                        "torchrun", "python",  "pt_",     "busbw"};
+
+// What people put between a shell and a launcher: whole names.
+constexpr std::string_view wrappers[] = {
+    "sh",      "bash",    "dash", "ash",   "zsh",  "ksh",    "mksh",   "fish",   "csh",     "tcsh", "busybox", "timeout",
+    "env",     "nice",    "time", "xargs", "make", "gmake",  "ninja",  "script", "strace",  "perf", "sudo",    "su",
+    "numactl", "taskset", "chrt", "flock", "gdb",  "ionice", "stdbuf", "unshare", "nsenter"};
 
 // BUSBW_RANK is left out: `busbw run` names itself in BUSBW_PARENT.
 bool is_rank_of_launcher(int pid) {
@@ -53,6 +59,13 @@ bool is_one_of(std::span<const std::string_view> names, const std::string& comma
 
 bool starts_ranks(const std::string& command) { return is_one_of(launchers_as_init, command); }
 bool waits_in_foreground(const std::string& command) { return is_one_of(launchers_in_foreground, command); }
+
+// How long that process had lived when this one began.
+std::chrono::seconds head_start(int pid) {
+  const unsigned long long theirs = stat_of(pid).start, ours = stat_of(getpid()).start;
+  const auto ticks = static_cast<unsigned long long>(std::max(sysconf(_SC_CLK_TCK), 1L));
+  return std::chrono::seconds(ours > theirs ? (ours - theirs) / ticks : 0);
+}
 
 // Whom to watch, and the reason to end at once where somebody has gone already.
 struct Ancestry {
@@ -81,8 +94,8 @@ void climb_session(int pid, Ancestry& ancestry) {
   }
   // The topmost one's parent has gone, and so has the leader of its session: its shell was killed while it started. A
   // launcher that is a daemon by nature (slurmstepd, orted) always looks so.
-  if (below != 0 && session > 1 && !stat_of(session).lives() && waits_in_foreground(command_of(below)))
-    ancestry.gone = "the shell or program that started this measurement has ended";
+  if (below != 0 && session > 1 && !stat_of(session).lives() && had_a_shell(command_of(below), head_start(below)))
+    ancestry.gone = "the shell or program that started this measurement has ended; nohup lets it go on";
 }
 
 // Nobody is above this process but who adopts orphans, and the leader of its session has gone before it could be
@@ -95,11 +108,17 @@ bool is_orphan() {
 
 // A process is born in its parent's session and leaves it only to lead one of its own. Another parent than that is one
 // that adopts orphans, as systemd, tini -s and a container's shim do for what is below them. A parent whose session's
-// leader is outside of this PID namespace (kubectl exec, nsenter) is in session 0.
+// leader is outside of this PID namespace (kubectl exec, nsenter) is in session 0. A parent that left this session after
+// it had started us still has somebody of it above.
 bool is_adopted() {
   const int session = getsid(0);
-  const ProcessStat parent = stat_of(getppid());
-  return session > 0 && session != getpid() && parent.start != 0 && parent.session != session;
+  ProcessStat above = stat_of(getppid());
+  if (session <= 0 || session == getpid() || above.start == 0) return false;
+  for (std::size_t step = 0; step < longest_ancestry && above.start != 0; ++step) {
+    if (above.session == session) return false;
+    above = above.parent > 0 ? stat_of(above.parent) : ProcessStat{};
+  }
+  return true;
 }
 
 // The launcher of a rank: the wrappers in between carry the launcher's variables too.
@@ -143,7 +162,7 @@ Ancestry find_ancestry() {
   } else if (ancestry.living.empty() && !ignores_hangup(getpid()) && getsid(0) != getpid()) {
     climb_session(getppid(), ancestry);
     if (ancestry.living.empty() && is_orphan())
-      ancestry.gone = "the shell or program that started this measurement has ended";
+      ancestry.gone = "the shell or program that started this measurement has ended; nohup lets it go on";
   }
   if (rank || std::any_of(ancestry.living.begin(), ancestry.living.end(),
                           [&](const Ancestor& ancestor) { return ancestor.pid == parent; }))
@@ -278,6 +297,13 @@ std::vector<Ancestor> read_parents(const std::string& text, const std::string& b
     found.push_back(ancestor);
   }
   return found;
+}
+
+bool had_a_shell(const std::string& command, std::chrono::seconds head_start) {
+  constexpr std::chrono::minutes launcher{10};  // may import for so long before it starts a rank
+  constexpr std::chrono::seconds wrapper{10};
+  const bool wraps = std::find(std::begin(wrappers), std::end(wrappers), command) != std::end(wrappers);
+  return waits_in_foreground(command) ? head_start < launcher : wraps && head_start < wrapper;
 }
 
 namespace lifeline {

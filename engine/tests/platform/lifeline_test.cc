@@ -199,6 +199,84 @@ TEST(Lifeline, EndsARankThatWasAdopted) {
   EXPECT_EQ(WEXITSTATUS(status), 130);
 }
 
+// A parent that leaves its session after it has started a rank is no adopter.
+TEST(Lifeline, LeavesARankAloneWhoseParentWentToASessionOfItsOwn) {
+  const pid_t shell = fork();
+  if (shell == 0) {
+    setsid();
+    int ready[2];
+    if (pipe(ready) != 0) _exit(1);
+    const pid_t launcher = fork();
+    if (launcher == 0) {
+      const pid_t rank = fork();
+      if (rank == 0) {
+        char byte = 0;
+        if (read(ready[0], &byte, 1) != 1) _exit(1);
+        setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+        lifeline::hold();
+        _exit(9);
+      }
+      setpgid(0, 0);
+      if (setsid() < 0 && (setpgid(0, getppid()) != 0 || setsid() < 0)) _exit(2);
+      if (write(ready[1], "x", 1) != 1) _exit(1);
+      int status = 0;
+      waitpid(rank, &status, 0);
+      _exit(WEXITSTATUS(status));
+    }
+    int status = 0;
+    waitpid(launcher, &status, 0);
+    _exit(WEXITSTATUS(status));
+  }
+  int status = 0;
+  waitpid(shell, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 9);
+}
+
+// A wrapper between a shell and its launcher lost that shell before the rank could look.
+TEST(Lifeline, TellsAWrapperThatLostItsShellFromADaemon) {
+  using std::chrono::seconds;
+  for (const char* command : {"sh", "bash", "timeout", "make", "xargs"}) {
+    EXPECT_TRUE(had_a_shell(command, seconds(0))) << command;
+    EXPECT_FALSE(had_a_shell(command, seconds(60))) << command;
+  }
+  for (const char* command : {"mpirun", "mpiexec.hydra", "python3", "torchrun", "busbw"}) {
+    EXPECT_TRUE(had_a_shell(command, seconds(60))) << command;
+    EXPECT_FALSE(had_a_shell(command, seconds(3600))) << command;
+  }
+  for (const char* command : {"slurmstepd", "orted", "shepherd", "sge_shepherd", "sshd", "systemd"})
+    EXPECT_FALSE(had_a_shell(command, seconds(0))) << command;
+}
+
+TEST(Lifeline, EndsARankWhoseShellWasKilledAboveAnotherShell) {
+  int answer[2];
+  ASSERT_EQ(pipe(answer), 0);
+  const pid_t shell = fork();
+  if (shell == 0) {
+    setsid();
+    if (fork() == 0) {
+      prctl(PR_SET_NAME, "sh");  // the wrapper
+      const pid_t rank = fork();
+      if (rank == 0) {
+        const int session = getsid(0);
+        for (int look = 0; look < 5000 && kill(session, 0) == 0; ++look) usleep(1000);
+        setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+        lifeline::hold();
+        _exit(9);
+      }
+      int status = 0;
+      waitpid(rank, &status, 0);
+      const char code = static_cast<char>(WEXITSTATUS(status));
+      _exit(write(answer[1], &code, 1) == 1 ? 0 : 1);
+    }
+    _exit(0);
+  }
+  waitpid(shell, nullptr, 0);
+  char code = 0;
+  EXPECT_EQ(read(answer[0], &code, 1), 1);
+  EXPECT_EQ(static_cast<unsigned char>(code), 130);
+  for (const int end : answer) close(end);
+}
+
 // Runs one test of this file as process 1 of a PID namespace of its own, and gives its exit code; nothing where it
 // cannot be had.
 std::optional<int> code_as_first_process(const char* filter) {

@@ -18,8 +18,14 @@ VARIABLE = "BUSBW_PARENT"
 """`BOOT/PIDNAMESPACE/PID.START,...`: on whose behalf the processes below run."""
 
 LONGEST = 16
-FOREGROUND = ("mpirun", "mpiexec", "orterun", "prterun", "torchrun", "python", "pt_")
+FOREGROUND = ("mpirun", "mpiexec", "orterun", "prterun", "torchrun", "python", "pt_", "busbw")
 """What a person starts in a shell and waits for, as the kernel names it."""
+WRAPPERS = frozenset(
+    "sh bash dash ash zsh ksh mksh fish csh tcsh busybox timeout env nice time xargs make gmake ninja script strace perf "
+    "sudo su numactl taskset chrt flock gdb ionice stdbuf unshare nsenter".split()  # noqa: SIM905
+)
+"""What people put between a shell and a launcher: whole names."""
+_LAUNCHER_S, _WRAPPER_S = 600.0, 10.0
 
 LOOK_EVERY_S = 0.5
 ENDED = 130
@@ -105,6 +111,36 @@ def _command(pid: int) -> str:
     return ""
 
 
+def had_a_shell(command: str, head_start: float) -> bool:
+    """Whether a process whose parent and leader of its session have both gone lost them to a kill while it started.
+
+    A daemon looks alike, but has another name or began longer before this process than `head_start` seconds.
+    """
+    if command.startswith(FOREGROUND):
+        return head_start < _LAUNCHER_S
+    return command in WRAPPERS and head_start < _WRAPPER_S
+
+
+def _head_start(pid: int) -> float:
+    theirs, ours = stat_of(pid), stat_of(os.getpid())
+    return (ours.start - theirs.start) / os.sysconf("SC_CLK_TCK") if theirs and ours else 0.0
+
+
+def _is_adopted() -> bool:
+    """Whether this rank's parent is one that adopts orphans: nobody above is of the session that this one was born in."""
+    session, parent = os.getsid(0), os.getppid()
+    above = stat_of(parent)
+    if session <= 0 or above is None:
+        return False
+    if session == os.getpid():
+        return parent == 1 and not _command(1).startswith(FOREGROUND)
+    for _ in range(LONGEST):
+        if above is None or above.session == session:
+            break
+        above = stat_of(above.parent) if above.parent else None
+    return above is None
+
+
 def _place() -> str:
     """Where process numbers mean what they mean here; empty where that cannot be told."""
     try:
@@ -162,7 +198,7 @@ class Lifeline:
             below, pid = pid, found.parent
         # Its shell was killed while it started. A launcher that is a daemon by nature (slurmstepd) always looks so.
         session = first.session if first else 0
-        if below and session > 1 and stat_of(session) is None and _command(below).startswith(FOREGROUND):
+        if below and session > 1 and stat_of(session) is None and had_a_shell(_command(below), _head_start(below)):
             self._orphaned = session
         return below
 
@@ -174,6 +210,9 @@ class Lifeline:
         # Hydra's proxy has a session of its own; on the host of its mpiexec that one is right above it.
         if found is not None and _command(top).startswith("hydra") and _command(found.parent).startswith(FOREGROUND):
             self._climb(found.parent)
+
+        if _is_adopted():
+            self._orphaned = os.getppid()
 
     def gone(self) -> int | None:
         """The number of one that has ended, or None."""
