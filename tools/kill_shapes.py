@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -35,10 +36,10 @@ SHAPES = (
     Shape("timeout-foreground", lambda line: f"timeout --foreground 300 {line}"),
     Shape("nohup", lambda line: f"nohup {line}", OF_A_RANK - {"HUP"}, ("shell",)),
     Shape("setsid", lambda line: f"setsid -w {line}", OF_A_RANK, ("shell", "setsid")),
-    Shape("script", lambda line: f"script -qec {shlex.quote(line)} /dev/null", OF_A_RANK, ("shell",), "script"),
-    Shape("python", lambda line: f"python3 -c {shlex.quote(_BELOW_PYTHON)} {line}"),
-    Shape("new-session", lambda line: f"python3 -c {shlex.quote(_IN_A_SESSION)} {line}", OF_A_RANK,
-          ("shell", "python3")),
+    Shape("script", lambda line: f"script -qec {shlex.quote(line)} /dev/null", OF_A_RANK - {"HUP"}, ("shell",), "script"),
+    Shape("python", lambda line: f"{sys.executable} -c {shlex.quote(_BELOW_PYTHON)} {line}"),
+    Shape("new-session", lambda line: f"{sys.executable} -c {shlex.quote(_IN_A_SESSION)} {line}", OF_A_RANK,
+          ("shell", "python")),
     Shape("env-i", lambda line: f"env -i {kept()} {line}"),
     Shape("pipe", lambda line: f"{line} 2>&1 | cat; exit ${{PIPESTATUS[0]}}", spared=("cat",)),
     Shape("background", lambda line: f"{line} & wait $!", OF_A_SHELL - {"GROUP-INT", "INT"}),
@@ -53,7 +54,7 @@ SHAPES = (
     Shape("few-files", lambda line: f"(ulimit -n 64; {line})"),
     Shape("xargs", lambda line: f"echo 1 | xargs -I% {line}"),
     Shape("make", lambda line: f"printf 'all:\\n\\t@%s\\n' {shlex.quote(line)} | make -f - all", needs="make"),
-    Shape("tmux", lambda line: in_tmux(line), OF_A_RANK, ("shell", "sleep", "cat"), "tmux"),
+    Shape("tmux", lambda line: in_tmux(line), OF_A_RANK, ("shell", "tmux", "sleep", "cat"), "tmux"),
 )  # fmt: skip
 
 
@@ -89,7 +90,9 @@ def shaped(launchers: list[Launcher], names: list[str]) -> list[Launcher]:
     return made
 
 
-WRAPPERS = frozenset("sh bash dash timeout setsid script env cat unshare xargs make python3 tmux nohup sleep".split())
+WRAPPERS = frozenset(
+    "sh bash dash timeout setsid script env cat unshare xargs make python python3 tmux nohup sleep".split()
+)
 
 
 def program_of(words: str) -> str:
@@ -100,4 +103,4 @@ def program_of(words: str) -> str:
 def is_wrapper(words: str) -> bool:
     """Whether a command line is of something above the launcher."""
     program = program_of(words)
-    return program in WRAPPERS and (program != "python3" or words.split()[1:2] == ["-c"])
+    return program in WRAPPERS and (not program.startswith("python") or words.split()[1:2] == ["-c"])

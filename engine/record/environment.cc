@@ -1,6 +1,8 @@
 // The filter between the environment and what is written to disk.
 #include "engine/record/environment.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
@@ -14,6 +16,7 @@ namespace busbw {
 namespace {
 
 constexpr std::size_t longest_value = 4096;
+constexpr std::size_t longest_searched = 8192;  // for secrets, which a cut could make too short to be known
 
 constexpr std::string_view kept_prefixes[] = {"NCCL_",  "RCCL_", "CUDA_", "UCX_",  "OMPI_MCA_", "OMPI_COMM_WORLD_",
                                               "SLURM_", "FI_",   "OMP_",  "BUSBW_"};
@@ -92,6 +95,39 @@ std::string hide_values(std::string text) {
   return text;
 }
 
+// The start of a value without secrets. What is hidden makes it shorter: the end of what was searched stays out then.
+std::string shown_value(const std::string& value) {
+  std::string shown = hide_values(value.substr(0, longest_searched));
+  const std::size_t unsure = value.size() > longest_searched && !shown.ends_with("***") ? longest_searched / 8 : 0;
+  return shown.substr(0, std::min(longest_value, shown.size() - std::min(unsure, shown.size())));
+}
+
+// The regular expressions of the standard library call themselves for each character: the stack that is usual holds
+// that, one of `ulimit -s 1024` does not.
+constexpr std::size_t stack_for_search = std::size_t{64} << 20;
+constexpr std::size_t longest_without_stack = 256;
+
+void* hide_each(void* variables) {
+  for (auto& [name, value] : *static_cast<Variables*>(variables)) value = shown_value(value);
+  return nullptr;
+}
+
+void hide_all(Variables& variables) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_t searcher{};
+  const bool began = pthread_attr_setstacksize(&attributes, stack_for_search) == 0 &&
+                     pthread_create(&searcher, &attributes, hide_each, &variables) == 0;
+  pthread_attr_destroy(&attributes);
+  if (began) {
+    pthread_join(searcher, nullptr);
+    return;
+  }
+  for (auto& [name, value] : variables)
+    if (value.size() > longest_without_stack) value = "***";
+  hide_each(&variables);
+}
+
 Variables every_variable(const char* const* environment) {
   Variables variables;
   for (const char* const* entry = environment; entry && *entry; ++entry) {
@@ -132,7 +168,7 @@ bool is_relevant_variable(std::string_view name) {
 Variables relevant_environment(const char* const* environment) {
   Variables variables = every_variable(environment);
   std::erase_if(variables, [](const auto& variable) { return !is_relevant_variable(variable.first); });
-  for (auto& [name, value] : variables) value = hide_values(value.substr(0, longest_value));
+  hide_all(variables);
   std::sort(variables.begin(), variables.end());
   return variables;
 }

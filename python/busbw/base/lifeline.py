@@ -20,10 +20,11 @@ VARIABLE = "BUSBW_PARENT"
 LONGEST = 16
 FOREGROUND = ("mpirun", "mpiexec", "orterun", "prterun", "torchrun", "python", "pt_", "busbw")
 """What a person starts in a shell and waits for, as the kernel names it."""
-WRAPPERS = frozenset(
-    "sh bash dash ash zsh ksh mksh fish csh tcsh busybox timeout env nice time xargs make gmake ninja script strace perf "
-    "sudo su numactl taskset chrt flock gdb ionice stdbuf unshare nsenter".split()  # noqa: SIM905
-)
+WRAPPERS = (
+    "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "busybox", "timeout", "env", "nice",
+    "time", "xargs", "make", "gmake", "ninja", "script", "strace", "perf", "sudo", "su", "numactl", "taskset", "chrt",
+    "flock", "gdb", "ionice", "stdbuf", "unshare", "nsenter",
+)  # fmt: skip
 """What people put between a shell and a launcher: whole names."""
 _LAUNCHER_S, _WRAPPER_S = 600.0, 10.0
 
@@ -127,7 +128,7 @@ def _head_start(pid: int) -> float:
 
 
 def _is_adopted() -> bool:
-    """Whether this rank's parent is one that adopts orphans: nobody above is of the session that this one was born in."""
+    """Whether this rank's parent adopts orphans: nobody above is of the session that this one was born in."""
     session, parent = os.getsid(0), os.getppid()
     above = stat_of(parent)
     if session <= 0 or above is None:
