@@ -1,4 +1,4 @@
-"""What people put above a launcher: shells, timeout, nohup, pseudo-terminals, programs that start sessions of their own."""
+"""What people put above a launcher: shells, timeout, nohup, pseudo-terminals, programs that start sessions."""
 
 from __future__ import annotations
 
@@ -30,34 +30,6 @@ class Shape:
     needs: str = ""
 
 
-SHAPES = (
-    Shape("sh-true", lambda line: f"sh -c {shlex.quote(f'{line}; code=$?; true; exit $code')}"),
-    Shape("timeout", lambda line: f"timeout 300 {line}", OF_A_SHELL - {"GROUP-INT"}),
-    Shape("timeout-foreground", lambda line: f"timeout --foreground 300 {line}"),
-    Shape("nohup", lambda line: f"nohup {line}", OF_A_RANK - {"HUP"}, ("shell",)),
-    Shape("setsid", lambda line: f"setsid -w {line}", OF_A_RANK, ("shell", "setsid")),
-    Shape("script", lambda line: f"script -qec {shlex.quote(line)} /dev/null", OF_A_RANK - {"HUP"}, ("shell",), "script"),
-    Shape("python", lambda line: f"{sys.executable} -c {shlex.quote(_BELOW_PYTHON)} {line}"),
-    Shape("new-session", lambda line: f"{sys.executable} -c {shlex.quote(_IN_A_SESSION)} {line}", OF_A_RANK,
-          ("shell", "python")),
-    Shape("env-i", lambda line: f"env -i {kept()} {line}"),
-    Shape("pipe", lambda line: f"{line} 2>&1 | cat; exit ${{PIPESTATUS[0]}}", spared=("cat",)),
-    Shape("background", lambda line: f"{line} & wait $!", OF_A_SHELL - {"GROUP-INT", "INT"}),
-    Shape("subshells", lambda line: f"( ( {line}; exit $? ); exit $? )"),
-    # What is below unshare knows nobody outside of its namespace.
-    Shape("pid-namespace", lambda line: f"unshare -pf --mount-proc {line}", OF_PROCESS_1, ("shell", "unshare"),
-          "root"),
-    Shape("namespace-shell", lambda line: f"unshare -pf --mount-proc sh -c {shlex.quote(f'{line}; exit $?')}",
-          OF_PROCESS_1, ("shell", "unshare"), "root"),
-    Shape("kill-child", lambda line: f"unshare -pf --kill-child --mount-proc {line}", OF_PROCESS_1, ("shell",),
-          "root"),
-    Shape("few-files", lambda line: f"(ulimit -n 64; {line})"),
-    Shape("xargs", lambda line: f"echo 1 | xargs -I% {line}"),
-    Shape("make", lambda line: f"printf 'all:\\n\\t@%s\\n' {shlex.quote(line)} | make -f - all", needs="make"),
-    Shape("tmux", lambda line: in_tmux(line), OF_A_RANK, ("shell", "tmux", "sleep", "cat"), "tmux"),
-)  # fmt: skip
-
-
 def in_tmux(line: str) -> str:
     """A pane of a server of its own; the shell that asked for it waits until its command has ended."""
     tmux = 'tmux -S "$TMPDIR/tmux" -f /dev/null'
@@ -75,6 +47,35 @@ def kept() -> str:
     return " ".join(f'{name}="${name}"' for name in names)
 
 
+SHAPES = (
+    Shape("sh-true", lambda line: f"sh -c {shlex.quote(f'{line}; code=$?; true; exit $code')}"),
+    Shape("timeout", lambda line: f"timeout 300 {line}", OF_A_SHELL - {"GROUP-INT"}),
+    Shape("timeout-foreground", lambda line: f"timeout --foreground 300 {line}"),
+    Shape("nohup", lambda line: f"nohup {line}", OF_A_RANK - {"HUP"}, ("shell",)),
+    Shape("setsid", lambda line: f"setsid -w {line}", OF_A_RANK, ("shell", "setsid")),
+    Shape("script", lambda line: f"script -qec {shlex.quote(line)} /dev/null", OF_A_RANK - {"HUP"}, ("shell",),
+          "script"),
+    Shape("python", lambda line: f"{sys.executable} -c {shlex.quote(_BELOW_PYTHON)} {line}"),
+    Shape("new-session", lambda line: f"{sys.executable} -c {shlex.quote(_IN_A_SESSION)} {line}", OF_A_RANK,
+          ("shell", "python")),
+    Shape("env-i", lambda line: f"env -i {kept()} {line}"),
+    Shape("pipe", lambda line: f"{line} 2>&1 | cat; exit ${{PIPESTATUS[0]}}", spared=("cat",)),
+    Shape("background", lambda line: f"{line} & wait $!", OF_A_SHELL - {"GROUP-INT", "INT"}),
+    Shape("subshells", lambda line: f"( ( {line}; exit $? ); exit $? )"),
+    # What is below unshare knows nobody outside of its namespace.
+    Shape("pid-namespace", lambda line: f"unshare -pf --mount-proc {line}", OF_PROCESS_1, ("shell", "unshare"),
+          "root"),
+    Shape("namespace-shell", lambda line: f"unshare -pf --mount-proc sh -c {shlex.quote(f'{line}; exit $?')}",
+          OF_PROCESS_1, ("shell", "unshare"), "root"),
+    Shape("kill-child", lambda line: f"unshare -pf --kill-child --mount-proc {line}", OF_PROCESS_1, ("shell",),
+          "root"),
+    Shape("few-files", lambda line: f"(ulimit -n 64; {line})"),
+    Shape("xargs", lambda line: f"echo 1 | xargs -I% {line}"),
+    Shape("make", lambda line: f"printf 'all:\\n\\t@%s\\n' {shlex.quote(line)} | make -f - all", needs="make"),
+    Shape("tmux", in_tmux, OF_A_RANK, ("shell", "tmux", "sleep", "cat"), "tmux"),
+)  # fmt: skip
+
+
 def shaped(launchers: list[Launcher], names: list[str]) -> list[Launcher]:
     """Each launcher in each of these shapes; none: as it is. What this machine cannot make is left out and said."""
     known = {shape.name: shape for shape in SHAPES}
@@ -90,9 +91,10 @@ def shaped(launchers: list[Launcher], names: list[str]) -> list[Launcher]:
     return made
 
 
-WRAPPERS = frozenset(
-    "sh bash dash timeout setsid script env cat unshare xargs make python python3 tmux nohup sleep".split()
-)
+WRAPPERS = (
+    "sh", "bash", "dash", "timeout", "setsid", "script", "env", "cat", "unshare", "xargs", "make", "python", "python3",
+    "tmux", "nohup", "sleep",
+)  # fmt: skip
 
 
 def program_of(words: str) -> str:
