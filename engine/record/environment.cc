@@ -54,26 +54,56 @@ std::string words_of(std::string_view name) {
   return upper.back() == '_' ? upper : upper + '_';
 }
 
-// ALL,WANDB_API_KEY=word, as Slurm and Open MPI hand on the variables of a job within one of theirs.
-std::string hide_assignments(const std::string& text) {
+// Where the value behind `NAME=` or `NAME: ` begins, and the name before it.
+struct Announced {
+  std::string_view name;
+  std::size_t value = 0;
+  bool by_colon = false;
+};
+
+Announced announced_at(std::string_view text, std::size_t sign, std::size_t after) {
   const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  Announced found{.name = {}, .value = sign + 1, .by_colon = text[sign] == ':'};
+  std::size_t end = sign;
+  if (found.by_colon) {
+    if (end > after && (text[end - 1] == '"' || text[end - 1] == '\'')) --end;
+    while (found.value < text.size() && text[found.value] == ' ') ++found.value;
+    if (found.value == sign + 1) return found;  // a path, an address
+  }
+  std::size_t name = end;
+  while (name > after && is_of_name(text[name - 1])) --name;
+  found.name = text.substr(name, end - name);
+  return found;
+}
+
+// A word of prose behind a colon is no secret; a name of one letter case alone (`key:`) may be a table's.
+bool may_be_secret(const Announced& found, std::string_view value) {
+  if (!found.by_colon) return true;
+  const bool has_digit = std::any_of(value.begin(), value.end(), [](unsigned char c) { return std::isdigit(c); });
+  const bool has_letter = std::any_of(value.begin(), value.end(), [](unsigned char c) { return std::isalpha(c); });
+  return found.name.size() > 4 && value.size() >= 6 && has_digit && has_letter;
+}
+
+// ALL,WANDB_API_KEY=word, as Slurm and Open MPI hand on the variables of a job within one of theirs; `api_key: word`.
+std::string hide_assignments(const std::string& text) {
   std::string shown;
   std::size_t start = 0;
-  for (std::size_t at; (at = text.find('=', start)) != text.npos;) {
-    std::size_t name = at;
-    while (name > start && is_of_name(text[name - 1])) --name;
-    shown.append(text, start, at + 1 - start);
-    start = at + 1;
-    if (!is_secret_name(std::string_view(text).substr(name, at - name))) continue;
+  for (std::size_t at, after = 0; (at = text.find_first_of("=:", after)) != text.npos;) {
+    const Announced found = announced_at(text, at, start);
+    after = found.value;
+    if (!is_secret_name(found.name)) continue;
+    shown.append(text, start, found.value - start);
+    start = found.value;
     const bool is_quoted = start < text.size() && (text[start] == '"' || text[start] == '\'');
     std::size_t end = is_quoted ? text.find(text[start], start + 1) : text.find_first_of(" \t\r\n,;|&\"'", start);
     if (end == text.npos) end = text.size();
     if (is_quoted && end < text.size()) ++end;
-    if (end > start && text[start] != '$')
+    const std::string_view value = std::string_view(text).substr(start, end - start);
+    if (!value.empty() && value.front() != '$' && may_be_secret(found, value))
       shown += "***";
     else
-      shown.append(text, start, end - start);
-    start = end;
+      shown += value;
+    after = start = end;
   }
   return shown.append(text, start);
 }

@@ -97,6 +97,23 @@ TEST(RelevantEnvironment, HidesAssignmentsToSecretsWithinAValue) {
   EXPECT_EQ(kept[1].second, "ALL,WANDB_API_KEY=***,NCCL_IB_PKEY=3,A='b'");
 }
 
+TEST(RelevantEnvironment, HidesWhatANameWithAColonAnnounces) {
+  const std::pair<const char*, const char*> values[] = {
+      {"api_key: 0123456789abcdef0123", "api_key: ***"},
+      {"{\"routing_key\": \"a1b2c3d4\", \"port\": 1}", "{\"routing_key\": ***, \"port\": 1}"},
+      {"a: 1, db_password:   otter47, b: 2", "a: 1, db_password:   ***, b: 2"},
+      {"tcp://node1:29500,key: 5", "tcp://node1:29500,key: 5"},
+      {"/usr/lib:/opt/secret/lib:/x=1", "/usr/lib:/opt/secret/lib:/x=1"},
+      {"the token: is missing", "the token: is missing"},
+      {"a=b:TOKEN=otter:c", "a=b:TOKEN=***"},
+  };
+  for (const auto& [value, shown] : values) {
+    const std::string entry = std::string("NCCL_X=") + value;
+    const char* const environment[] = {entry.c_str(), nullptr};
+    EXPECT_EQ(relevant_environment(environment).at(0).second, shown);
+  }
+}
+
 TEST(RelevantEnvironment, TakesAnEmptyOne) {
   const char* const nothing[] = {nullptr};
   EXPECT_TRUE(relevant_environment(nothing).empty());

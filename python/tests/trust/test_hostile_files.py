@@ -268,3 +268,15 @@ def test_the_zeros_of_a_sparse_file_give_a_reader_no_time(
     main([*words, str(path)])
     assert allowed and max(allowed) < 1.0
     assert files.bytes_on_disk(path) < 1 << 20
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("{}")
+    assert files.read_bytes(path, 2, hint="x") == b"{}"
+    os.truncate(path, 1 << 40)
+    monkeypatch.setattr(files, "read_start", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(UserError, match="larger than 0 MiB; split it"):
+        files.read_bytes(path, 1000, hint="split it")
