@@ -181,6 +181,11 @@ void remove_file_at_end() {
 void end_by_signal(int number) {
   remove_file_at_end();
   signal(number, SIG_DFL);
+  // It is blocked while it is handled. A shell stops a loop only where a program has ended by Ctrl-C itself.
+  sigset_t ours;
+  sigemptyset(&ours);
+  sigaddset(&ours, number);
+  pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
   raise(number);
   _exit(128 + number);  // process 1 of a container is not ended by what it raises
 }

@@ -54,7 +54,7 @@ std::string words_of(std::string_view name) {
   return upper.back() == '_' ? upper : upper + '_';
 }
 
-// Where the value behind `NAME=` or `NAME: ` begins, and the name before it.
+// Where the value behind `NAME=`, `NAME = ` or `NAME: ` begins, and the name before it.
 struct Announced {
   std::string_view name;
   std::size_t value = 0;
@@ -62,13 +62,16 @@ struct Announced {
 };
 
 Announced announced_at(std::string_view text, std::size_t sign, std::size_t after) {
-  const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; };
   Announced found{.name = {}, .value = sign + 1, .by_colon = text[sign] == ':'};
   std::size_t end = sign;
   if (found.by_colon) {
     if (end > after && (text[end - 1] == '"' || text[end - 1] == '\'')) --end;
     while (found.value < text.size() && text[found.value] == ' ') ++found.value;
     if (found.value == sign + 1) return found;  // a path, an address
+  } else if (sign > after && text[sign - 1] == ' ') {  // of a file of settings
+    while (end > after && text[end - 1] == ' ') --end;
+    while (found.value < text.size() && text[found.value] == ' ') ++found.value;
   }
   std::size_t name = end;
   while (name > after && is_of_name(text[name - 1])) --name;
