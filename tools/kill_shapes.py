@@ -72,6 +72,14 @@ SHAPES = (
     Shape("few-files", lambda line: f"(ulimit -n 64; {line})"),
     Shape("xargs", lambda line: f"echo 1 | xargs -I% {line}"),
     Shape("make", lambda line: f"printf 'all:\\n\\t@%s\\n' {shlex.quote(line)} | make -f - all", needs="make"),
+    Shape("perl", lambda line: f"perl -e 'exit(system(@ARGV) >> 8)' {line}", needs="perl"),
+    Shape("awk", lambda line: f"awk 'BEGIN {{ exit system(ARGV[1]) }}' {shlex.quote(line)}", needs="awk"),
+    Shape("find", lambda line: f"find /dev/null -exec {line} ';'", needs="find"),
+    Shape("flock", lambda line: f'flock "$TMPDIR" {line}', needs="flock"),
+    Shape("su", lambda line: f"su -p root -c {shlex.quote(line)}", OF_A_RANK, needs="root"),
+    Shape("dash-trap", lambda line: f"dash -c {shlex.quote(f'trap : USR1; {line} & wait $!; exit $?')}",
+          OF_A_SHELL - {"GROUP-INT", "INT"}, needs="dash"),
+    Shape("priorities", lambda line: f"nice -n 1 stdbuf -oL setarch -R {line}", needs="setarch"),
     Shape("tmux", in_tmux, OF_A_RANK, ("shell", "tmux", "sleep", "cat"), "tmux"),
 )  # fmt: skip
 
@@ -93,7 +101,7 @@ def shaped(launchers: list[Launcher], names: list[str]) -> list[Launcher]:
 
 WRAPPERS = (
     "sh", "bash", "dash", "timeout", "setsid", "script", "env", "cat", "unshare", "xargs", "make", "python", "python3",
-    "tmux", "nohup", "sleep",
+    "tmux", "nohup", "sleep", "perl", "awk", "mawk", "gawk", "find", "flock", "su",
 )  # fmt: skip
 
 

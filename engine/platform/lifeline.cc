@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,11 +41,12 @@ constexpr std::string_view launchers_as_init[] = {"mpirun",  "mpiexec", "orterun
 constexpr std::string_view launchers_in_foreground[] = {"mpirun",   "mpiexec", "orterun", "prterun",
                                                         "torchrun", "python",  "pt_",     "busbw"};
 
-// What people put between a shell and a launcher: whole names.
-constexpr std::string_view wrappers[] = {
-    "sh",      "bash",    "dash", "ash",   "zsh",  "ksh",    "mksh",   "fish",   "csh",     "tcsh", "busybox", "timeout",
-    "env",     "nice",    "time", "xargs", "make", "gmake",  "ninja",  "script", "strace",  "perf", "sudo",    "su",
-    "numactl", "taskset", "chrt", "flock", "gdb",  "ionice", "stdbuf", "unshare", "nsenter"};
+// What never had a shell above, or was made to outlive it: daemons that start ranks, and what adopts or keeps programs.
+constexpr std::string_view daemons[] = {
+    "slurmstepd",  "slurmd",      "orted",  "prted",     "prte",   "hydra",   "pmi",     "sge_",   "shepherd",
+    "flux",        "pbs_",        "condor", "pals",      "apinit", "sshd",    "systemd", "tini",   "dumb-init",
+    "docker-init", "containerd",  "conmon", "crond",     "cron",   "atd",     "screen",  "SCREEN", "tmux",
+    "dtach",       "supervisord", "init",   "catatonit", "raylet", "kubelet", "runc",    "crun",   "s6-"};
 
 // BUSBW_RANK is left out: `busbw run` names itself in BUSBW_PARENT.
 bool is_rank_of_launcher(int pid) {
@@ -58,6 +60,10 @@ bool is_one_of(std::span<const std::string_view> names, const std::string& comma
 }
 
 bool starts_ranks(const std::string& command) { return is_one_of(launchers_as_init, command); }
+bool is_ours(int pid) {
+  struct stat found{};
+  return stat(("/proc/" + std::to_string(pid)).c_str(), &found) == 0 && found.st_uid == geteuid();
+}
 bool waits_in_foreground(const std::string& command) { return is_one_of(launchers_in_foreground, command); }
 
 // How long that process had lived when this one began.
@@ -94,7 +100,8 @@ void climb_session(int pid, Ancestry& ancestry) {
   }
   // The topmost one's parent has gone, and so has the leader of its session: its shell was killed while it started. A
   // launcher that is a daemon by nature (slurmstepd, orted) always looks so.
-  if (below != 0 && session > 1 && !stat_of(session).lives() && had_a_shell(command_of(below), head_start(below)))
+  if (below != 0 && session > 1 && !stat_of(session).lives() &&
+      had_a_shell(command_of(below), is_ours(below), head_start(below)))
     ancestry.gone = "the shell or program that started this measurement has ended; nohup lets it go on";
 }
 
@@ -108,8 +115,8 @@ bool is_orphan() {
 
 // A process is born in its parent's session and leaves it only to lead one of its own. Another parent than that is one
 // that adopts orphans, as systemd, tini -s and a container's shim do for what is below them. A parent whose session's
-// leader is outside of this PID namespace (kubectl exec, nsenter) is in session 0. A parent that left this session after
-// it had started us still has somebody of it above.
+// leader is outside of this PID namespace (kubectl exec, nsenter) is in session 0. A parent that left this session
+// after it had started us still has somebody of it above.
 bool is_adopted() {
   const int session = getsid(0);
   ProcessStat above = stat_of(getppid());
@@ -304,11 +311,12 @@ std::vector<Ancestor> read_parents(const std::string& text, const std::string& b
   return found;
 }
 
-bool had_a_shell(const std::string& command, std::chrono::seconds head_start) {
+bool had_a_shell(const std::string& command, bool ours, std::chrono::seconds head_start) {
   constexpr std::chrono::minutes launcher{10};  // may import for so long before it starts a rank
   constexpr std::chrono::seconds wrapper{10};
-  const bool wraps = std::find(std::begin(wrappers), std::end(wrappers), command) != std::end(wrappers);
-  return waits_in_foreground(command) ? head_start < launcher : wraps && head_start < wrapper;
+  if (waits_in_foreground(command)) return head_start < launcher;
+  const bool changes_users = command == "sudo" || command == "su";
+  return (ours || changes_users) && !is_one_of(daemons, command) && head_start < wrapper;
 }
 
 namespace lifeline {

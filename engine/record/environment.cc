@@ -68,7 +68,7 @@ Announced announced_at(std::string_view text, std::size_t sign, std::size_t afte
   if (found.by_colon) {
     if (end > after && (text[end - 1] == '"' || text[end - 1] == '\'')) --end;
     while (found.value < text.size() && text[found.value] == ' ') ++found.value;
-    if (found.value == sign + 1) return found;  // a path, an address
+    if (found.value == sign + 1) return found;         // a path, an address
   } else if (sign > after && text[sign - 1] == ' ') {  // of a file of settings
     while (end > after && text[end - 1] == ' ') --end;
     while (found.value < text.size() && text[found.value] == ' ') ++found.value;

@@ -49,16 +49,18 @@ TEST(Lifeline, LeavesARankAloneWhoseParentWentToASessionOfItsOwn) {
 // A wrapper between a shell and its launcher lost that shell before the rank could look.
 TEST(Lifeline, TellsAWrapperThatLostItsShellFromADaemon) {
   using std::chrono::seconds;
-  for (const char* command : {"sh", "bash", "timeout", "make", "xargs"}) {
-    EXPECT_TRUE(had_a_shell(command, seconds(0))) << command;
-    EXPECT_FALSE(had_a_shell(command, seconds(60))) << command;
+  for (const char* command : {"sh", "timeout", "make", "perl", "a program of theirs"}) {
+    EXPECT_TRUE(had_a_shell(command, true, seconds(0))) << command;
+    EXPECT_FALSE(had_a_shell(command, true, seconds(60))) << command;
+    EXPECT_FALSE(had_a_shell(command, false, seconds(0))) << command;
   }
+  EXPECT_TRUE(had_a_shell("sudo", false, seconds(0)));
   for (const char* command : {"mpirun", "mpiexec.hydra", "python3", "torchrun", "busbw"}) {
-    EXPECT_TRUE(had_a_shell(command, seconds(60))) << command;
-    EXPECT_FALSE(had_a_shell(command, seconds(3600))) << command;
+    EXPECT_TRUE(had_a_shell(command, true, seconds(60))) << command;
+    EXPECT_FALSE(had_a_shell(command, true, seconds(3600))) << command;
   }
-  for (const char* command : {"slurmstepd", "orted", "shepherd", "sge_shepherd", "sshd", "systemd"})
-    EXPECT_FALSE(had_a_shell(command, seconds(0))) << command;
+  for (const char* command : {"slurmstepd", "orted", "shepherd", "sge_shepherd", "sshd", "systemd", "hydra_pmi_proxy"})
+    EXPECT_FALSE(had_a_shell(command, true, seconds(0))) << command;
 }
 
 TEST(Lifeline, EndsARankWhoseShellWasKilledAboveAnotherShell) {
@@ -68,7 +70,7 @@ TEST(Lifeline, EndsARankWhoseShellWasKilledAboveAnotherShell) {
   if (shell == 0) {
     setsid();
     if (fork() == 0) {
-      prctl(PR_SET_NAME, "sh");  // the wrapper
+      prctl(PR_SET_NAME, "wrapper");  // the wrapper
       const pid_t rank = fork();
       if (rank == 0) {
         const int session = getsid(0);

@@ -117,6 +117,14 @@ TEST(RelevantEnvironment, HidesWhatANameWithAColonAnnounces) {
   }
 }
 
+TEST(RelevantEnvironment, HidesAWordThatLooksDrawn) {
+  const char* const environment[] = {"NCCL_X=with Zq3kV0w9Xx81Lm22Pp7sTtAa here", "NCCL_Y=/opt/nccl_2.28.9-1/lib",
+                                     nullptr};
+  const Variables kept = relevant_environment(environment);
+  EXPECT_EQ(kept[0].second, "with *** here");
+  EXPECT_EQ(kept[1].second, "/opt/nccl_2.28.9-1/lib");
+}
+
 TEST(RelevantEnvironment, TakesAnEmptyOne) {
   const char* const nothing[] = {nullptr};
   EXPECT_TRUE(relevant_environment(nothing).empty());

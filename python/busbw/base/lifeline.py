@@ -20,12 +20,13 @@ VARIABLE = "BUSBW_PARENT"
 LONGEST = 16
 FOREGROUND = ("mpirun", "mpiexec", "orterun", "prterun", "torchrun", "python", "pt_", "busbw")
 """What a person starts in a shell and waits for, as the kernel names it."""
-WRAPPERS = (
-    "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "busybox", "timeout", "env", "nice",
-    "time", "xargs", "make", "gmake", "ninja", "script", "strace", "perf", "sudo", "su", "numactl", "taskset", "chrt",
-    "flock", "gdb", "ionice", "stdbuf", "unshare", "nsenter",
+DAEMONS = (
+    "slurmstepd", "slurmd", "orted", "prted", "prte", "hydra", "pmi", "sge_", "shepherd", "flux", "pbs_", "condor",
+    "pals", "apinit", "sshd", "systemd", "tini", "dumb-init", "docker-init", "containerd", "conmon", "crond", "cron",
+    "atd", "screen", "SCREEN", "tmux", "dtach", "supervisord", "init", "catatonit", "raylet", "kubelet", "runc", "crun",
+    "s6-",
 )  # fmt: skip
-"""What people put between a shell and a launcher: whole names."""
+"""What never had a shell above, or was made to outlive it: daemons that start ranks, and what adopts programs."""
 _LAUNCHER_S, _WRAPPER_S = 600.0, 10.0
 
 LOOK_EVERY_S = 0.5
@@ -112,14 +113,20 @@ def _command(pid: int) -> str:
     return ""
 
 
-def had_a_shell(command: str, head_start: float) -> bool:
+def had_a_shell(command: str, ours: bool, head_start: float) -> bool:
     """Whether a process whose parent and leader of its session have both gone lost them to a kill while it started.
 
-    A daemon looks alike, but has another name or began longer before this process than `head_start` seconds.
+    A daemon looks alike, but has a known name, is another user's or began more than `head_start` seconds before us.
     """
     if command.startswith(FOREGROUND):
         return head_start < _LAUNCHER_S
-    return command in WRAPPERS and head_start < _WRAPPER_S
+    return (ours or command in {"sudo", "su"}) and not command.startswith(DAEMONS) and head_start < _WRAPPER_S
+
+
+def _is_ours(pid: int) -> bool:
+    with suppress(OSError):
+        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()  # noqa: PTH116
+    return False
 
 
 def _head_start(pid: int) -> float:
@@ -199,7 +206,8 @@ class Lifeline:
             below, pid = pid, found.parent
         # Its shell was killed while it started. A launcher that is a daemon by nature (slurmstepd) always looks so.
         session = first.session if first else 0
-        if below and session > 1 and stat_of(session) is None and had_a_shell(_command(below), _head_start(below)):
+        alone = below and session > 1 and stat_of(session) is None
+        if alone and had_a_shell(_command(below), _is_ours(below), _head_start(below)):
             self._orphaned = session
         return below
 

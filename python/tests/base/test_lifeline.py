@@ -58,14 +58,16 @@ def test_threads_that_are_about_to_end_do_not_keep_a_process_alive(
 
 
 def test_a_wrapper_that_lost_its_shell_is_told_from_a_daemon() -> None:
-    for command in ("sh", "bash", "timeout", "make", "xargs"):
-        assert lifeline.had_a_shell(command, 0.0), command
-        assert not lifeline.had_a_shell(command, 60.0), command
+    for command in ("sh", "timeout", "make", "perl", "a program of theirs"):
+        assert lifeline.had_a_shell(command, True, 0.0), command
+        assert not lifeline.had_a_shell(command, True, 60.0), command
+        assert not lifeline.had_a_shell(command, False, 0.0), command
+    assert lifeline.had_a_shell("sudo", False, 0.0)
     for command in ("mpirun", "mpiexec.hydra", "python3", "torchrun", "busbw"):
-        assert lifeline.had_a_shell(command, 60.0), command
-        assert not lifeline.had_a_shell(command, 3600.0), command
-    for command in ("slurmstepd", "orted", "shepherd", "sshd", "systemd"):
-        assert not lifeline.had_a_shell(command, 0.0), command
+        assert lifeline.had_a_shell(command, True, 60.0), command
+        assert not lifeline.had_a_shell(command, True, 3600.0), command
+    for command in ("slurmstepd", "orted", "shepherd", "sshd", "systemd", "hydra_pmi_proxy"):
+        assert not lifeline.had_a_shell(command, True, 0.0), command
 
 
 HOLDS = (

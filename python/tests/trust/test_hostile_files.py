@@ -270,9 +270,7 @@ def test_the_zeros_of_a_sparse_file_give_a_reader_no_time(
     assert files.bytes_on_disk(path) < 1 << 20
 
 
-def test_a_file_that_is_too_large_is_refused_before_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.json"
     path.write_text("{}")
     assert files.read_bytes(path, 2, hint="x") == b"{}"
