@@ -26,6 +26,13 @@ class Launcher:
     launchers: tuple[str, ...] = ()  # names of the launcher's processes
     goes_on: bool = False  # after the loss of a rank
     by_default: bool = True
+    hits: frozenset[str] | None = None  # that it can be hit by; None: all
+    spared: tuple[str, ...] = ()  # programs above it that it outlives by design
+
+    @property
+    def kind(self) -> str:
+        """Its name without the shape that it has got."""
+        return self.name.partition("/")[0]
 
 
 def installed(engine: Path, slurm_configuration: str | None) -> Iterator[Launcher]:

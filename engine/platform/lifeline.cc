@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -38,7 +39,14 @@ constexpr std::string_view launchers_as_init[] = {"mpirun",  "mpiexec", "orterun
 
 // What a person starts in a shell and waits for.
 constexpr std::string_view launchers_in_foreground[] = {"mpirun",   "mpiexec", "orterun", "prterun",
-                                                        "torchrun", "python",  "pt_"};
+                                                        "torchrun", "python",  "pt_",     "busbw"};
+
+// What never had a shell above, or was made to outlive it: daemons that start ranks, and what adopts or keeps programs.
+constexpr std::string_view daemons[] = {
+    "slurmstepd",  "slurmd",      "orted",  "prted",     "prte",   "hydra",   "pmi",     "sge_",   "shepherd",
+    "flux",        "pbs_",        "condor", "pals",      "apinit", "sshd",    "systemd", "tini",   "dumb-init",
+    "docker-init", "containerd",  "conmon", "crond",     "cron",   "atd",     "screen",  "SCREEN", "tmux",
+    "dtach",       "supervisord", "init",   "catatonit", "raylet", "kubelet", "runc",    "crun",   "s6-"};
 
 // BUSBW_RANK is left out: `busbw run` names itself in BUSBW_PARENT.
 bool is_rank_of_launcher(int pid) {
@@ -52,7 +60,18 @@ bool is_one_of(std::span<const std::string_view> names, const std::string& comma
 }
 
 bool starts_ranks(const std::string& command) { return is_one_of(launchers_as_init, command); }
+bool is_ours(int pid) {
+  struct stat found{};
+  return stat(("/proc/" + std::to_string(pid)).c_str(), &found) == 0 && found.st_uid == geteuid();
+}
 bool waits_in_foreground(const std::string& command) { return is_one_of(launchers_in_foreground, command); }
+
+// How long that process had lived when this one began.
+std::chrono::seconds head_start(int pid) {
+  const unsigned long long theirs = stat_of(pid).start, ours = stat_of(getpid()).start;
+  const auto ticks = static_cast<unsigned long long>(std::max(sysconf(_SC_CLK_TCK), 1L));
+  return std::chrono::seconds(ours > theirs ? (ours - theirs) / ticks : 0);
+}
 
 // Whom to watch, and the reason to end at once where somebody has gone already.
 struct Ancestry {
@@ -81,8 +100,9 @@ void climb_session(int pid, Ancestry& ancestry) {
   }
   // The topmost one's parent has gone, and so has the leader of its session: its shell was killed while it started. A
   // launcher that is a daemon by nature (slurmstepd, orted) always looks so.
-  if (below != 0 && session > 1 && !stat_of(session).lives() && waits_in_foreground(command_of(below)))
-    ancestry.gone = "the shell or program that started this measurement has ended";
+  if (below != 0 && session > 1 && !stat_of(session).lives() &&
+      had_a_shell(command_of(below), is_ours(below), head_start(below)))
+    ancestry.gone = "the shell or program that started this measurement has ended; nohup lets it go on";
 }
 
 // Nobody is above this process but who adopts orphans, and the leader of its session has gone before it could be
@@ -95,11 +115,17 @@ bool is_orphan() {
 
 // A process is born in its parent's session and leaves it only to lead one of its own. Another parent than that is one
 // that adopts orphans, as systemd, tini -s and a container's shim do for what is below them. A parent whose session's
-// leader is outside of this PID namespace (kubectl exec, nsenter) is in session 0.
+// leader is outside of this PID namespace (kubectl exec, nsenter) is in session 0. A parent that left this session
+// after it had started us still has somebody of it above.
 bool is_adopted() {
   const int session = getsid(0);
-  const ProcessStat parent = stat_of(getppid());
-  return session > 0 && session != getpid() && parent.start != 0 && parent.session != session;
+  ProcessStat above = stat_of(getppid());
+  if (session <= 0 || session == getpid() || above.start == 0) return false;
+  for (std::size_t step = 0; step < longest_ancestry && above.start != 0; ++step) {
+    if (above.session == session) return false;
+    above = above.parent > 0 ? stat_of(above.parent) : ProcessStat{};
+  }
+  return true;
 }
 
 // The launcher of a rank: the wrappers in between carry the launcher's variables too.
@@ -143,7 +169,7 @@ Ancestry find_ancestry() {
   } else if (ancestry.living.empty() && !ignores_hangup(getpid()) && getsid(0) != getpid()) {
     climb_session(getppid(), ancestry);
     if (ancestry.living.empty() && is_orphan())
-      ancestry.gone = "the shell or program that started this measurement has ended";
+      ancestry.gone = "the shell or program that started this measurement has ended; nohup lets it go on";
   }
   if (rank || std::any_of(ancestry.living.begin(), ancestry.living.end(),
                           [&](const Ancestor& ancestor) { return ancestor.pid == parent; }))
@@ -162,6 +188,11 @@ void remove_file_at_end() {
 void end_by_signal(int number) {
   remove_file_at_end();
   signal(number, SIG_DFL);
+  // It is blocked while it is handled. A shell stops a loop only where a program has ended by Ctrl-C itself.
+  sigset_t ours;
+  sigemptyset(&ours);
+  sigaddset(&ours, number);
+  pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
   raise(number);
   _exit(128 + number);  // process 1 of a container is not ended by what it raises
 }
@@ -278,6 +309,14 @@ std::vector<Ancestor> read_parents(const std::string& text, const std::string& b
     found.push_back(ancestor);
   }
   return found;
+}
+
+bool had_a_shell(const std::string& command, bool ours, std::chrono::seconds head_start) {
+  constexpr std::chrono::minutes launcher{10};  // may import for so long before it starts a rank
+  constexpr std::chrono::seconds wrapper{10};
+  if (waits_in_foreground(command)) return head_start < launcher;
+  const bool changes_users = command == "sudo" || command == "su";
+  return (ours || changes_users) && !is_one_of(daemons, command) && head_start < wrapper;
 }
 
 namespace lifeline {

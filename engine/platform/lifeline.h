@@ -2,6 +2,7 @@
 // for.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,6 +24,11 @@ void open_standard_descriptors() noexcept;
 // Reads BUSBW_PARENT, "BOOT/PIDNAMESPACE/PID.START,PID.START,...". Empty where it was written on another host or in
 // another PID namespace, or cannot be read: its numbers mean nothing here.
 std::vector<Ancestor> read_parents(const std::string& text, const std::string& boot, const std::string& pid_namespace);
+
+// Whether a process whose parent and leader of its session have both gone, and which began that long before this one,
+// lost them to a kill while it started. A daemon looks alike, but has a known name, is another user's (`ours`: this
+// one's) or has lived for longer.
+bool had_a_shell(const std::string& command, bool ours, std::chrono::seconds head_start);
 
 // Watches the processes without which this one serves nobody: the launcher that made it a rank or the program that
 // started it, those that BUSBW_PARENT names, and those above them up to the leader of their session. A process that was

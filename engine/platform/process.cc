@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "busbw/other_threads.h"
@@ -33,22 +35,36 @@ bool runs_this_program(int pid) {
   return !mine.empty() && program_of(folder_of(pid)) == mine;
 }
 
-// The other children of this process's parent.
-std::vector<int> siblings() {
+// The children of this process's parent; without this one where the kernel does not tell.
+std::vector<int> children_of_parent() {
   std::vector<int> found;
   std::error_code error;
   const int parent = getppid();
   if (parent < 2) return found;
   for (const auto& thread : std::filesystem::directory_iterator(folder_of(parent) + "task", error)) {
     std::ifstream children(thread.path() / "children");
-    for (int pid = 0; children >> pid;)
-      if (pid != getpid()) found.push_back(pid);
+    for (int pid = 0; children >> pid;) found.push_back(pid);
   }
+  return found;
+}
+
+std::vector<int> siblings() {
+  std::vector<int> found = children_of_parent();
+  std::erase(found, getpid());
   return found;
 }
 
 // Written once, before there are threads.
 std::vector<std::pair<int, unsigned long long>> tasks_beside;
+bool task_is_missing = false;
+
+// SLURM_GTIDS lists the tasks of this host. All are there before the first of them runs.
+bool some_have_ended(std::size_t there) {
+  const char* const listed = std::getenv("SLURM_GTIDS");
+  if (listed == nullptr || *listed == '\0') return false;
+  const std::string_view text = listed;
+  return there < static_cast<std::size_t>(std::count(text.begin(), text.end(), ',')) + 1;
+}
 
 }  // namespace
 
@@ -114,12 +130,18 @@ std::optional<StoppedSibling> stopped_sibling() {
 
 void remember_tasks(std::string_view launcher) {
   tasks_beside.clear();
+  task_is_missing = false;
   if (std::getenv("SLURM_PROCID") == nullptr || std::getenv("BUSBW_RANK") != nullptr) return;
   if (!command_of(getppid()).starts_with(launcher)) return;
-  for (const int pid : siblings()) tasks_beside.emplace_back(pid, stat_of(pid).start);
+  const std::vector<int> tasks = children_of_parent();
+  const bool told = std::find(tasks.begin(), tasks.end(), getpid()) != tasks.end();
+  task_is_missing = told && some_have_ended(tasks.size());
+  for (const int pid : tasks)
+    if (pid != getpid()) tasks_beside.emplace_back(pid, stat_of(pid).start);
 }
 
 std::optional<int> ended_task() {
+  if (task_is_missing) return 0;
   for (const auto& [pid, start] : tasks_beside)
     if (has_ended(pid, start)) return pid;
   return std::nullopt;

@@ -49,7 +49,7 @@ std::optional<StoppedSibling> stopped_sibling();
 // Slurm starts all tasks of a host before any of them runs, and does not end the others when one is killed. Call early:
 // remembers the tasks beside this one, where the parent is `launcher` and Slurm alone numbers the ranks.
 void remember_tasks(std::string_view launcher = "slurmstepd");
-// The number of a remembered task that has ended.
+// The number of a remembered task that has ended; 0 where it had before it could be remembered.
 std::optional<int> ended_task();
 
 }  // namespace busbw

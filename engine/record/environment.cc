@@ -1,6 +1,8 @@
 // The filter between the environment and what is written to disk.
 #include "engine/record/environment.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
@@ -14,6 +16,7 @@ namespace busbw {
 namespace {
 
 constexpr std::size_t longest_value = 4096;
+constexpr std::size_t longest_searched = 8192;  // for secrets, which a cut could make too short to be known
 
 constexpr std::string_view kept_prefixes[] = {"NCCL_",  "RCCL_", "CUDA_", "UCX_",  "OMPI_MCA_", "OMPI_COMM_WORLD_",
                                               "SLURM_", "FI_",   "OMP_",  "BUSBW_"};
@@ -51,26 +54,59 @@ std::string words_of(std::string_view name) {
   return upper.back() == '_' ? upper : upper + '_';
 }
 
-// ALL,WANDB_API_KEY=word, as Slurm and Open MPI hand on the variables of a job within one of theirs.
+// Where the value behind `NAME=`, `NAME = ` or `NAME: ` begins, and the name before it.
+struct Announced {
+  std::string_view name;
+  std::size_t value = 0;
+  bool by_colon = false;
+};
+
+Announced announced_at(std::string_view text, std::size_t sign, std::size_t after) {
+  const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; };
+  Announced found{.name = {}, .value = sign + 1, .by_colon = text[sign] == ':'};
+  std::size_t end = sign;
+  if (found.by_colon) {
+    if (end > after && (text[end - 1] == '"' || text[end - 1] == '\'')) --end;
+    while (found.value < text.size() && text[found.value] == ' ') ++found.value;
+    if (found.value == sign + 1) return found;         // a path, an address
+  } else if (sign > after && text[sign - 1] == ' ') {  // of a file of settings
+    while (end > after && text[end - 1] == ' ') --end;
+    while (found.value < text.size() && text[found.value] == ' ') ++found.value;
+  }
+  std::size_t name = end;
+  while (name > after && is_of_name(text[name - 1])) --name;
+  found.name = text.substr(name, end - name);
+  return found;
+}
+
+// A word of prose behind a colon is no secret; a name of one letter case alone (`key:`) may be a table's.
+bool may_be_secret(const Announced& found, std::string_view value) {
+  if (!found.by_colon) return true;
+  const bool has_digit = std::any_of(value.begin(), value.end(), [](unsigned char c) { return std::isdigit(c); });
+  const bool has_letter = std::any_of(value.begin(), value.end(), [](unsigned char c) { return std::isalpha(c); });
+  return found.name.size() > 4 && value.size() >= 6 && has_digit && has_letter;
+}
+
+// ALL,WANDB_API_KEY=word, as Slurm and Open MPI hand on the variables of a job within one of theirs; `api_key: word`.
 std::string hide_assignments(const std::string& text) {
-  const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   std::string shown;
   std::size_t start = 0;
-  for (std::size_t at; (at = text.find('=', start)) != text.npos;) {
-    std::size_t name = at;
-    while (name > start && is_of_name(text[name - 1])) --name;
-    shown.append(text, start, at + 1 - start);
-    start = at + 1;
-    if (!is_secret_name(std::string_view(text).substr(name, at - name))) continue;
+  for (std::size_t at, after = 0; (at = text.find_first_of("=:", after)) != text.npos;) {
+    const Announced found = announced_at(text, at, start);
+    after = found.value;
+    if (!is_secret_name(found.name)) continue;
+    shown.append(text, start, found.value - start);
+    start = found.value;
     const bool is_quoted = start < text.size() && (text[start] == '"' || text[start] == '\'');
     std::size_t end = is_quoted ? text.find(text[start], start + 1) : text.find_first_of(" \t\r\n,;|&\"'", start);
     if (end == text.npos) end = text.size();
     if (is_quoted && end < text.size()) ++end;
-    if (end > start && text[start] != '$')
+    const std::string_view value = std::string_view(text).substr(start, end - start);
+    if (!value.empty() && value.front() != '$' && may_be_secret(found, value))
       shown += "***";
     else
-      shown.append(text, start, end - start);
-    start = end;
+      shown += value;
+    after = start = end;
   }
   return shown.append(text, start);
 }
@@ -90,6 +126,39 @@ std::string hide_values(std::string text) {
   text = hide_assignments(hide_random_words(text));
   for (const std::regex& pattern : patterns_of_tails) text = std::regex_replace(text, pattern, "$1***");
   return text;
+}
+
+// The start of a value without secrets. What is hidden makes it shorter: the end of what was searched stays out then.
+std::string shown_value(const std::string& value) {
+  std::string shown = hide_values(value.substr(0, longest_searched));
+  const std::size_t unsure = value.size() > longest_searched && !shown.ends_with("***") ? longest_searched / 8 : 0;
+  return shown.substr(0, std::min(longest_value, shown.size() - std::min(unsure, shown.size())));
+}
+
+// The regular expressions of the standard library call themselves for each character: the stack that is usual holds
+// that, one of `ulimit -s 1024` does not.
+constexpr std::size_t stack_for_search = std::size_t{64} << 20;
+constexpr std::size_t longest_without_stack = 256;
+
+void* hide_each(void* variables) {
+  for (auto& [name, value] : *static_cast<Variables*>(variables)) value = shown_value(value);
+  return nullptr;
+}
+
+void hide_all(Variables& variables) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_t searcher{};
+  const bool began = pthread_attr_setstacksize(&attributes, stack_for_search) == 0 &&
+                     pthread_create(&searcher, &attributes, hide_each, &variables) == 0;
+  pthread_attr_destroy(&attributes);
+  if (began) {
+    pthread_join(searcher, nullptr);
+    return;
+  }
+  for (auto& [name, value] : variables)
+    if (value.size() > longest_without_stack) value = "***";
+  hide_each(&variables);
 }
 
 Variables every_variable(const char* const* environment) {
@@ -132,7 +201,7 @@ bool is_relevant_variable(std::string_view name) {
 Variables relevant_environment(const char* const* environment) {
   Variables variables = every_variable(environment);
   std::erase_if(variables, [](const auto& variable) { return !is_relevant_variable(variable.first); });
-  for (auto& [name, value] : variables) value = hide_values(value.substr(0, longest_value));
+  hide_all(variables);
   std::sort(variables.begin(), variables.end());
   return variables;
 }

@@ -18,7 +18,8 @@ std::optional<SiblingWatch::Stopped> SiblingWatch::look(Clock::time_point now) {
   // What it said itself comes first.
   if (const auto ended = ended_task(); ended && std::exchange(saw_ended_, true))
     return Stopped{.process = -1,
-                   .sentence = format("a process of this job (pid %d) was lost: it ended before all had come", *ended)};
+                   .sentence = "a process of this job" + (*ended == 0 ? "" : format(" (pid %d)", *ended)) +
+                               " was lost: it ended before all had come"};
   const auto sibling = stopped_sibling();
   const int pid = sibling ? sibling->pid : 0;
   if (pid != std::exchange(pid_, pid)) looks_ = StoppedLooks();

@@ -90,6 +90,23 @@ TEST(TasksOfAStep, AreRememberedAndTheirEndIsSeen) {
   for (const int end : ready) close(end);
 }
 
+// One that was killed before another could look is missing among the tasks that Slurm lists.
+TEST(TasksOfAStep, ThatEndedBeforeOneLookedAreMissed) {
+  for (const auto& [listed, code] : {std::pair{"0,1", 0}, {"0", 1}, {"", 1}}) {
+    const pid_t rank = fork();
+    if (rank == 0) {
+      setenv("SLURM_PROCID", "0", 1);
+      setenv("SLURM_GTIDS", listed, 1);
+      unsetenv("BUSBW_RANK");
+      remember_tasks(command_of(getppid()));
+      _exit(ended_task() ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(rank, &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), code) << listed;
+  }
+}
+
 TEST(TasksOfAStep, AreThoseOfSlurmAlone) {
   const pid_t child = fork();
   if (child == 0) {

@@ -2,9 +2,55 @@
 #include "engine/record/environment.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 namespace busbw {
 namespace {
+
+// A secret that the cut at 4,096 bytes goes through is hidden before it is cut, whatever stands behind it.
+TEST(RelevantEnvironment, HidesASecretThatTheCutGoesThrough) {
+  const std::string token = "hf_Ab3dE5gH7jK9mN1pQ3sT5uV7wX9yZ1aB3c", address = "https://me:otter-47Gate@host/x";
+  for (const std::size_t at : {4060u, 4070u, 4080u, 4086u, 4091u, 8150u, 8180u}) {
+    for (const std::string& secret : {token, address}) {
+      const std::string entry = "NCCL_X=" + std::string(at, ' ') + secret + std::string(9000, ' ');
+      const char* const environment[] = {entry.c_str(), nullptr};
+      const std::string shown = relevant_environment(environment).at(0).second;
+      EXPECT_EQ(shown.find("Ab3d"), shown.npos) << at;
+      EXPECT_EQ(shown.find("me:o"), shown.npos) << at;
+    }
+  }
+}
+
+// What is hidden makes room for what was searched last, where a secret may have been cut.
+TEST(RelevantEnvironment, ShowsNoEndOfWhatWasSearched) {
+  const std::string key = "https://me:" + std::string(390, 'p') + "@h ";
+  std::string value;
+  while (value.size() < 8180) value += key;
+  value.resize(8192 - 6);
+  const std::string entry = "NCCL_X=" + value + "hf_Ab3dE5gH7jK9mN1pQ3sT5uV7wX9yZ1aB3c";
+  const char* const environment[] = {entry.c_str(), nullptr};
+  EXPECT_EQ(relevant_environment(environment).at(0).second.find("hf_"), std::string::npos);
+}
+
+// `ulimit -s 512` and a long value ended the process: regular expressions of the standard library call themselves.
+TEST(RelevantEnvironment, NeedsNoLargeStack) {
+  const std::string entry = "NCCL_X=-----BEGIN PRIVATE KEY-----" + std::string(50'000, 'A');
+  const char* const environment[] = {entry.c_str(), nullptr};
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 256 << 10);
+  pthread_t small{};
+  std::string shown;
+  const auto search = [&] { shown = relevant_environment(environment).at(0).second; };
+  const auto call = [](void* what) -> void* {
+    (*static_cast<decltype(search)*>(what))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&small, &attributes, call, const_cast<void*>(static_cast<const void*>(&search))), 0);
+  pthread_join(small, nullptr);
+  pthread_attr_destroy(&attributes);
+  EXPECT_EQ(shown, "-----BEGIN PRIVATE KEY-----***");
+}
 
 TEST(RelevantVariables, KeepThoseOfLibrariesAndLaunchers) {
   for (const char* name : {"NCCL_DEBUG", "NCCL_TESTS_SPLIT", "CUDA_VISIBLE_DEVICES", "UCX_TLS", "OMPI_MCA_btl",
@@ -49,6 +95,34 @@ TEST(RelevantEnvironment, HidesAssignmentsToSecretsWithinAValue) {
   ASSERT_EQ(kept.size(), 2u);
   EXPECT_EQ(kept[0].second, "DB_PASS=*** x=$Y TOKEN=$Z");
   EXPECT_EQ(kept[1].second, "ALL,WANDB_API_KEY=***,NCCL_IB_PKEY=3,A='b'");
+}
+
+TEST(RelevantEnvironment, HidesWhatANameWithAColonAnnounces) {
+  const std::pair<const char*, const char*> values[] = {
+      {"api_key: 0123456789abcdef0123", "api_key: ***"},
+      {"{\"routing_key\": \"a1b2c3d4\", \"port\": 1}", "{\"routing_key\": ***, \"port\": 1}"},
+      {"a: 1, db_password:   otter47, b: 2", "a: 1, db_password:   ***, b: 2"},
+      {"Ocp-Apim-Subscription-Key: a1b2c3d4", "Ocp-Apim-Subscription-Key: ***"},
+      {"ldap_authtok = otter-47", "ldap_authtok = ***"},
+      {"--lr=0.1 --api-key=otter", "--lr=0.1 --api-key=***"},
+      {"tcp://node1:29500,key: 5", "tcp://node1:29500,key: 5"},
+      {"/usr/lib:/opt/secret/lib:/x=1", "/usr/lib:/opt/secret/lib:/x=1"},
+      {"the token: is missing", "the token: is missing"},
+      {"a=b:TOKEN=otter:c", "a=b:TOKEN=***"},
+  };
+  for (const auto& [value, shown] : values) {
+    const std::string entry = std::string("NCCL_X=") + value;
+    const char* const environment[] = {entry.c_str(), nullptr};
+    EXPECT_EQ(relevant_environment(environment).at(0).second, shown);
+  }
+}
+
+TEST(RelevantEnvironment, HidesAWordThatLooksDrawn) {
+  const char* const environment[] = {"NCCL_X=with Zq3kV0w9Xx81Lm22Pp7sTtAa here", "NCCL_Y=/opt/nccl_2.28.9-1/lib",
+                                     nullptr};
+  const Variables kept = relevant_environment(environment);
+  EXPECT_EQ(kept[0].second, "with *** here");
+  EXPECT_EQ(kept[1].second, "/opt/nccl_2.28.9-1/lib");
 }
 
 TEST(RelevantEnvironment, TakesAnEmptyOne) {

@@ -69,10 +69,18 @@ def _device_of(path: str) -> int:
 
 def read_bytes(path: str | Path, most: int, *, what: str = "", hint: str) -> bytes:
     """The content of up to `most` bytes; UserError calls the file `what` and gives the hint where it is larger."""
-    data = read_start(path, most + 1, what=what)
-    if len(data) > most:
+    # By its size, where it has one: what is refused need not be read first.
+    data = b"" if _is_larger(path, most) else read_start(path, most + 1, what=what)
+    if len(data) > most or _is_larger(path, most):
         raise UserError(f"{_called(what, path)} is larger than {most >> 20} MiB; {hint}")
     return data
+
+
+def _is_larger(path: str | Path, most: int) -> bool:
+    with suppress(OSError, ValueError):
+        state = os.stat(path)  # noqa: PTH116
+        return stat.S_ISREG(state.st_mode) and state.st_size > most
+    return False
 
 
 def read_start(path: str | Path, most: int, *, what: str = "") -> bytes:

@@ -18,8 +18,16 @@ VARIABLE = "BUSBW_PARENT"
 """`BOOT/PIDNAMESPACE/PID.START,...`: on whose behalf the processes below run."""
 
 LONGEST = 16
-FOREGROUND = ("mpirun", "mpiexec", "orterun", "prterun", "torchrun", "python", "pt_")
+FOREGROUND = ("mpirun", "mpiexec", "orterun", "prterun", "torchrun", "python", "pt_", "busbw")
 """What a person starts in a shell and waits for, as the kernel names it."""
+DAEMONS = (
+    "slurmstepd", "slurmd", "orted", "prted", "prte", "hydra", "pmi", "sge_", "shepherd", "flux", "pbs_", "condor",
+    "pals", "apinit", "sshd", "systemd", "tini", "dumb-init", "docker-init", "containerd", "conmon", "crond", "cron",
+    "atd", "screen", "SCREEN", "tmux", "dtach", "supervisord", "init", "catatonit", "raylet", "kubelet", "runc", "crun",
+    "s6-",
+)  # fmt: skip
+"""What never had a shell above, or was made to outlive it: daemons that start ranks, and what adopts programs."""
+_LAUNCHER_S, _WRAPPER_S = 600.0, 10.0
 
 LOOK_EVERY_S = 0.5
 ENDED = 130
@@ -105,6 +113,42 @@ def _command(pid: int) -> str:
     return ""
 
 
+def had_a_shell(command: str, ours: bool, head_start: float) -> bool:
+    """Whether a process whose parent and leader of its session have both gone lost them to a kill while it started.
+
+    A daemon looks alike, but has a known name, is another user's or began more than `head_start` seconds before us.
+    """
+    if command.startswith(FOREGROUND):
+        return head_start < _LAUNCHER_S
+    return (ours or command in {"sudo", "su"}) and not command.startswith(DAEMONS) and head_start < _WRAPPER_S
+
+
+def _is_ours(pid: int) -> bool:
+    with suppress(OSError):
+        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()  # noqa: PTH116
+    return False
+
+
+def _head_start(pid: int) -> float:
+    theirs, ours = stat_of(pid), stat_of(os.getpid())
+    return (ours.start - theirs.start) / os.sysconf("SC_CLK_TCK") if theirs and ours else 0.0
+
+
+def _is_adopted() -> bool:
+    """Whether this rank's parent adopts orphans: nobody above is of the session that this one was born in."""
+    session, parent = os.getsid(0), os.getppid()
+    above = stat_of(parent)
+    if session <= 0 or above is None:
+        return False
+    if session == os.getpid():
+        return parent == 1 and not _command(1).startswith(FOREGROUND)
+    for _ in range(LONGEST):
+        if above is None or above.session == session:
+            break
+        above = stat_of(above.parent) if above.parent else None
+    return above is None
+
+
 def _place() -> str:
     """Where process numbers mean what they mean here; empty where that cannot be told."""
     try:
@@ -162,7 +206,8 @@ class Lifeline:
             below, pid = pid, found.parent
         # Its shell was killed while it started. A launcher that is a daemon by nature (slurmstepd) always looks so.
         session = first.session if first else 0
-        if below and session > 1 and stat_of(session) is None and _command(below).startswith(FOREGROUND):
+        alone = below and session > 1 and stat_of(session) is None
+        if alone and had_a_shell(_command(below), _is_ours(below), _head_start(below)):
             self._orphaned = session
         return below
 
@@ -174,6 +219,9 @@ class Lifeline:
         # Hydra's proxy has a session of its own; on the host of its mpiexec that one is right above it.
         if found is not None and _command(top).startswith("hydra") and _command(found.parent).startswith(FOREGROUND):
             self._climb(found.parent)
+
+        if _is_adopted():
+            self._orphaned = os.getppid()
 
     def gone(self) -> int | None:
         """The number of one that has ended, or None."""

@@ -17,6 +17,7 @@ HIDDEN = "***"
 _LONGEST_LINE = 1 << 16  # of a program's output; what is longer is read in parts
 _BEGINS_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 _LONGEST_KEY = 200
+_LONGEST_WORD, _SHORTEST_CUT = 4096, 8  # of a word that a cut goes through
 Shown = TypeVar("Shown")
 RULES = Path(__file__).with_name("secret_rules.txt")
 
@@ -322,6 +323,19 @@ def hide_variable(name: str, value: str) -> str:
     return HIDDEN if is_secret_name(name) else hide_random(value)
 
 
+def shortened(text: str, most: int) -> str:
+    """The first `most` characters, without a secret that the cut would make too short to be known by its form."""
+    if len(text) <= most:
+        return text
+    start, end = most, most
+    while start > 0 and not text[start - 1].isspace():
+        start -= 1
+    while end < min(len(text), start + _LONGEST_WORD) and not text[end].isspace():
+        end += 1
+    word = text[start:end]
+    return (hide_values(text[:end]) if end - start >= _SHORTEST_CUT and not word.isalpha() else text)[:most]
+
+
 def hidden(value: Shown) -> Shown:
     """A value with `hide` over every text in it: tuples, dictionaries and dataclasses too."""
     made: Any = value
@@ -345,7 +359,9 @@ def hide_in_file(path: Path) -> None:
     try:
         with path.open(errors="surrogateescape", newline="") as source, \
              beside.open("w", errors="surrogateescape", newline="") as target:  # fmt: skip
-            while line := source.readline(_LONGEST_LINE):
+            held = ""
+            while line := held + source.readline(_LONGEST_LINE):
+                line, held = _without_end(line)
                 of_key = 0 if "-----END" in line else of_key - 1
                 for _ in range(_BELOW_LINES):
                     if of_key > 0 or not _GOES_ON.search(line):
@@ -360,6 +376,14 @@ def hide_in_file(path: Path) -> None:
             beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _without_end(line: str) -> tuple[str, str]:
+    """A part of a line that is read in several, without the word at its end, which may go on; and that word."""
+    if len(line) < _LONGEST_LINE or line.endswith("\n"):
+        return line, ""
+    at = max(line.rfind(" "), len(line) - _LONGEST_WORD)
+    return line[:at], line[at:]
 
 
 def hide_random(text: str) -> str:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -189,6 +190,8 @@ class _Destination:
                 if finished:
                     self._whole.__exit__(None, None, None)
         finally:
+            with suppress(OSError):  # closed already, unless its target is refused
+                self._stream.close()
             self._partial.unlink(missing_ok=True)
 
     @property

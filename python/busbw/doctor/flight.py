@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from busbw.base.secrets import hide_values
+from busbw.base.secrets import hide_values, shortened
 
 MAX_BYTES = 256 << 20
 MAX_ENTRIES = 1_000_000
@@ -106,7 +106,7 @@ def _call(raw: Any) -> Call | None:
     if isinstance(group, list) and len(group) == 2:  # its name and what it is for
         group = f"{group[0]} ({group[1]})" if group[1] else group[0]
     return Call(
-        _public(str(group)[:80]), number, _public(str(raw.get("profiling_name", "?"))[:80]),
+        _public(shortened(str(group), 80)), number, _public(shortened(str(raw.get("profiling_name", "?")), 80)),
         str(raw.get("state", "?"))[:20], str(raw.get("input_sizes", ""))[:120],
     )  # fmt: skip
 

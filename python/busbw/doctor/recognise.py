@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.scan import MAX_WHO, Hit, Scan
@@ -230,7 +231,7 @@ def _title(signature: Signature, found: Found) -> str:
     values: defaultdict[str, str] = defaultdict(lambda: "?")
     for each in groups:
         for name, text in each.items():
-            values.setdefault(name, clean(text)[:80])
+            values.setdefault(name, shortened(clean(text), 80))
     title = signature.title.format_map(values)
     # What no line names is left out.
     return re.sub(r":? (?:\((?:Xid )?\?\)|\?$)|, (?:Xid )?\?(?=\))", "", title)
@@ -239,7 +240,7 @@ def _title(signature: Signature, found: Found) -> str:
 def _evidence(found: Found) -> Iterator[Evidence]:
     shown = [(source, line, text) for source, hit in found for line, text in hit.lines][:MAX_EVIDENCE]
     for source, line, text in shown:
-        yield Evidence(clean(text)[:MAX_TEXT], source, line)
+        yield Evidence(shortened(clean(text), MAX_TEXT), source, line)
     count = sum(hit.count for _, hit in found)
     who = list(dict.fromkeys(each for _, hit in found for each in hit.who))
     if count > len(shown) or len(who) > 1:

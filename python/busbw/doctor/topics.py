@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.codes import code_in
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
@@ -167,7 +168,7 @@ def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
     for scan in scans:
         for line, text in scan.strange:
             if line > scan.alive and not _DULL.search(text) and (name := topic(text)):
-                yield _finding(name, text, Evidence(clean(text)[:200], scan.source, line))
+                yield _finding(name, text, Evidence(shortened(clean(text), 200), scan.source, line))
 
 
 def _hinted(scans: Sequence[Scan]) -> Iterator[Finding]:
@@ -175,7 +176,7 @@ def _hinted(scans: Sequence[Scan]) -> Iterator[Finding]:
     for scan in scans:
         for line, text in () if scan.alive or scan.ended else scan.odd:
             if name := topic(text) or _of_writer(scan, text):
-                yield _finding(name, text, Evidence(clean(text)[:200], scan.source, line))
+                yield _finding(name, text, Evidence(shortened(clean(text), 200), scan.source, line))
 
 
 UNKNOWN = "unknown-error"
@@ -216,7 +217,7 @@ def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[F
             if _DULL.search(text):
                 continue
             if line > scan.alive and not scan.ended and (thrown or not scan.alive):
-                seen, name = Evidence(clean(text)[:200], scan.source, line), _of_writer(scan, text)
+                seen, name = Evidence(shortened(clean(text), 200), scan.source, line), _of_writer(scan, text)
                 yield _finding(name, text, seen) if name else _first_unknown(text, seen)
                 break
 
@@ -244,7 +245,7 @@ def _cut_off(scans: Sequence[Scan]) -> Iterator[Finding]:
     for scan in scans:
         line, text = scan.thrown
         if line:
-            found = _first_unknown(text, Evidence(clean(text)[:200], scan.source, line))
+            found = _first_unknown(text, Evidence(shortened(clean(text), 200), scan.source, line))
             yield replace(found, title="the log ends within a traceback, before the exception that it is of")
 
 
@@ -253,9 +254,10 @@ def _retried(scans: Sequence[Scan]) -> Iterator[Finding]:
     for scan in scans:
         line, text = scan.retried
         if line and line > scan.alive and not scan.ended and scan.lines - line < NEAR:
-            seen, name = Evidence(clean(text)[:200], scan.source, line), topic(text)
+            seen, name = Evidence(shortened(clean(text), 200), scan.source, line), topic(text)
             found = _finding(name, text, seen) if name else _first_unknown(text, seen)
-            yield replace(found, title=f"something is tried again until the log ends: {clean(text)[:MAX_TITLE]}")
+            title = f"something is tried again until the log ends: {shortened(clean(text), MAX_TITLE)}"
+            yield replace(found, title=title)
 
 
 STUCK = "stuck-at-start"
@@ -273,7 +275,7 @@ def _stuck(scans: Sequence[Scan]) -> Iterator[Finding]:
                 Severity.WARNING,
                 "the log ends where ranks look for each other: unless the log was cut off, one of them never came, or "
                 "they cannot reach each other",
-                (Evidence(clean(text)[:200], scan.source, line),),
+                (Evidence(shortened(clean(text), 200), scan.source, line),),
                 Cost("the job never starts"),
                 "see that every rank of every host was started and printed this line. Over hosts name the interface "
                 "they share (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME) and open all ports. On one host try "
@@ -298,7 +300,7 @@ def _first_unknown(text: str, evidence: Evidence) -> Finding:
     return Finding(
         UNKNOWN,
         Severity.WARNING,
-        f"an error that no signature knows, the first{first}: {clean(text)[:MAX_TITLE]}",
+        f"an error that no signature knows, the first{first}: {shortened(clean(text), MAX_TITLE)}",
         (evidence,),
         Cost("the job fails or hangs"),
         "start from this line: read what stands before it in that rank's log. Look for its words without names and "
@@ -324,7 +326,7 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
         for line, text in scan.strange:
             if not scan.alive < line < first or _DULL.search(text):
                 continue
-            seen, name = Evidence(clean(text)[:200], scan.source, line), topic(text)
+            seen, name = Evidence(shortened(clean(text), 200), scan.source, line), topic(text)
             # That something timed out, alone, is what others say of it too.
             known = name is not None and name != "connection-timeout"
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
@@ -345,7 +347,7 @@ def _finding(name: str, text: str, evidence: Evidence) -> Finding:
         Finding(
             name,
             Severity.WARNING,
-            f"an error in words that no signature knows, by what it names: {clean(text)[:MAX_TITLE]}",
+            f"an error in words that no signature knows, by what it names: {shortened(clean(text), MAX_TITLE)}",
             (evidence,),
             Cost(known.cost),
             known.cure,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from busbw.base.secrets import shortened
+
 MAX_STRANGE = 24
 _ERROR_WORDS = (
     *("error", "fatal", "fail", "abort", "exception", "panic", "denied", "refused", "unable to", "not found", "cannot"),
@@ -179,4 +181,4 @@ class Trouble:
             assert self._box is not None
             start = number - len(self._box) - 1
             self.strange = [each for each in self.strange if each[0] < start]
-            self.strange.append((start + 1, f"MPI says: {text[:400]}"))
+            self.strange.append((start + 1, f"MPI says: {shortened(text, 400)}"))

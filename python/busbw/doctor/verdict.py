@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
@@ -139,9 +140,9 @@ def _unread_log(log: NcclLog, scan: Scan) -> Iterator[str]:
     if _stands_still(scan):
         yield f"{log.source}: the table's end: it was cut off, or the size after its last row never came back"
     for line, text in scan.strange[: 0 if scan.hits else 2]:
-        yield f"{log.source}:{line} speaks of an error that no signature knows: {clean(text)[:120]}"
+        yield f"{log.source}:{line} speaks of an error that no signature knows: {shortened(clean(text), 120)}"
     for line, text in scan.odd[: 0 if scan.hits or scan.strange or scan.alive else 2]:
-        yield f"{log.source}:{line} may speak of trouble: {clean(text)[:120]}"
+        yield f"{log.source}:{line} may speak of trouble: {shortened(clean(text), 120)}"
     for each in log.communicators:
         if each.ranks and each.nranks and len(each.ranks) < each.nranks:
             yield f"{log.source}: {len(each.ranks)} of {each.nranks} ranks of communicator {each.id} are in it"

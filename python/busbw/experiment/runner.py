@@ -13,7 +13,7 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.base.programs import with_this_package
-from busbw.base.secrets import hide_in_file
+from busbw.base.secrets import hide_in_file, shortened
 from busbw.experiment.factors import Variant
 from busbw.experiment.plan import TORCH, Plan
 from busbw.experiment.replayed import REPLAY, TIMES_NAME, replay_words, times_in
@@ -137,7 +137,7 @@ def _last_words(output: Path, code: int) -> str:
         lines = [line for line in lines if not _FOLLOWS.match(line)] or lines
         telling = [line for line in lines if "error" in line.lower() or "fail" in line.lower() or "cannot" in line]
         if telling:
-            return f"exit code {code}: {telling[0][:200]}"
+            return f"exit code {code}: {shortened(telling[0], 200)}"
         if lines:
-            return f"exit code {code}: {lines[-1][:200]}"
+            return f"exit code {code}: {shortened(lines[-1], 200)}"
     return f"exit code {code}"

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
+from busbw.base.secrets import shortened
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict
 from busbw.fleet.knowledge import Knowledge
@@ -69,7 +70,7 @@ def _came_back(results: Results, named: Set[str]) -> Iterator[str]:
         names = compressed([node for node, count in most.items() if count == max(most.values())])
         groups = f"{len(back)} groups" if len(back) > 1 else "a group"
         yield (f"{groups} failed and went well another time, most with {names[:120]}: "
-               f"{failed[back[0]][:120] or 'nothing was measured'}")  # fmt: skip
+               f"{shortened(failed[back[0]], 120) or 'nothing was measured'}")  # fmt: skip
 
 
 def _never_again(judged: Judged) -> Iterator[str]:
@@ -81,7 +82,7 @@ def _never_again(judged: Judged) -> Iterator[str]:
     if failed:
         names = compressed(tuple(dict.fromkeys(node for key, _ in failed for node in key[1])))
         groups = f"{len(failed)} groups" if len(failed) > 1 else "a group"
-        yield (f"{groups} failed and nothing is known of {names[:120]}: {failed[0][1][:120]}; "
+        yield (f"{groups} failed and nothing is known of {names[:120]}: {shortened(failed[0][1], 120)}; "
                f"`busbw fleet run` measures once more")  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator
 
 from busbw.base.errors import UserError
+from busbw.base.secrets import shortened
 from busbw.fleet.clouds import looks_like_json, of_labels, pods_of_json, refuse_other_outputs
 from busbw.fleet.fabric import MOST_NODES, expand
 from busbw.fleet.subnet import is_subnet, pods_of_subnet
@@ -145,8 +146,8 @@ def _of_conf(text: str, where: str, wanted: Collection[str]) -> Iterator[tuple[i
             yield number, _without_host(pod), node
         else:
             raise UserError(
-                f"{where}:{number}: '{line[:60]}' is neither `SwitchName=... Nodes=...`, `BlockName=... Nodes=...` nor "
-                f"`node pod`"
+                f"{where}:{number}: '{shortened(line, 60)}' is neither `SwitchName=... Nodes=...`, "
+                f"`BlockName=... Nodes=...` nor `node pod`"
             )
 
 

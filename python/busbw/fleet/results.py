@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from busbw.base.errors import UserError
+from busbw.base.secrets import shortened
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
@@ -103,7 +104,7 @@ def _object(line: str, place: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        raise UserError(f"{place}: '{line[:40]}' is no JSON; write one result a line") from None
+        raise UserError(f"{place}: '{shortened(line, 40)}' is no JSON; write one result a line") from None
     if not isinstance(found, dict):
         raise UserError(f'{place}: a result is an object, such as {{"round": 0, "kind": "within", ...}}')
     return found
@@ -197,7 +198,7 @@ def _samples(found: dict[str, Any], place: str) -> tuple[tuple[float, ...], str]
             )
     if not isinstance(reason, str):
         raise UserError(f"{place}: `reason` is a sentence")
-    return tuple(float(sample) for sample in samples), reason[:500]
+    return tuple(float(sample) for sample in samples), shortened(reason, 500)
 
 
 def unfinished(trials: Sequence[Trial], done: Sequence[Outcome]) -> Iterator[Trial]:

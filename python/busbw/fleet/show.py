@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from busbw.base.prometheus import Family
+from busbw.base.secrets import shortened
 from busbw.base.text import clean, columns, sentences
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict
@@ -105,7 +106,13 @@ def exclude_lines(excluded: dict[str, str], fabric: Fabric, words: str) -> Itera
 def drain_words(excluded: dict[str, str]) -> Iterator[list[str]]:
     """One scontrol for each node."""
     for node, reason in excluded.items():
-        yield ["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason=busbw fleet: {clean(reason)[:200]}"]
+        yield [
+            "scontrol",
+            "update",
+            f"NodeName={node}",
+            "State=DRAIN",
+            f"Reason=busbw fleet: {shortened(clean(reason), 200)}",
+        ]
 
 
 def as_json(fabric: Fabric, known: Knowledge, verdicts: Sequence[Verdict], options: Options) -> dict[str, Any]:

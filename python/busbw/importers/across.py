@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from busbw.base.secrets import shortened
 from busbw.importers.cells import RULE, cells_of, mark_of
 from busbw.importers.columns import FIGURES, Column, column_of
 from busbw.importers.draft import Sink
@@ -92,7 +93,7 @@ class Across:
                 self._turned.setdefault(size, (number_, {}))[1].setdefault(column.field, (column, cell))
                 continue
             known = [(Column("bytes"), str(size)), (Column(column.field, column.unit, None, library, collective), cell)]
-            if not runs.add(known, number_, f"{line[:200]} {size}"):
+            if not runs.add(known, number_, f"{shortened(line, 200)} {size}"):
                 self._sink.problem(number_, f"{cell[:40]!r} is no figure")
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from busbw.base.secrets import shortened
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.json_values import json_values, whole_number
 from busbw.importers.tool_table import OpenTable, bandwidths, op_of_collective
@@ -49,7 +50,7 @@ def _run(sink: Sink, line: int, collective: Collective, sizes: Mapping[str, Any]
             continue
         size, milliseconds = whole_number(raw.get("msg_size_bytes")), number(str(raw.get("avg_latency_ms"))[:40])
         if size is None or milliseconds is None or milliseconds <= 0:
-            sink.problem(line, f"an entry of DeepSpeed's statistics that cannot be read: {str(raw)[:80]!r}")
+            sink.problem(line, f"an entry of DeepSpeed's statistics that cannot be read: {shortened(str(raw), 80)!r}")
             continue
         size *= (ranks or 1) if collective in _TIMES_RANKS else 1
         algbw, busbw = bandwidths(collective, size, milliseconds * 1000, ranks)

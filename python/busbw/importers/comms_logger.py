@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.base.secrets import shortened
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.samples_of_calls import Call, Calls
 from busbw.importers.shape import ranks_of_ratio
@@ -100,7 +101,7 @@ class Parser:
             return
         shown, milliseconds, algbw, busbw = (number(row[at]) for at in (1, 5, 6, 7))
         if shown is None or not milliseconds or algbw is None or busbw is None:
-            self._sink.problem(number_, f"a row of the table that cannot be read: {line.strip()[:80]!r}")
+            self._sink.problem(number_, f"a row of the table that cannot be read: {shortened(line.strip(), 80)!r}")
             return
         figures = _Figures(collective, round(shown * 1024 ** _POWER[row[2]]), algbw, busbw)
         # Every row's bandwidth is that of the world's size.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from math import prod
 
+from busbw.base.secrets import shortened
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.tool_table import MAX_ROWS, bandwidths
@@ -65,7 +66,7 @@ class Parser:
     def _row(self, row: re.Match[str], line: str, number_: int) -> None:
         size, cells = self._bytes(row), row[4].split()
         if size is None or len(cells) < len(self._drafts):
-            self._sink.problem(number_, f"a row of the table that cannot be read: {line.strip()[:80]!r}")
+            self._sink.problem(number_, f"a row of the table that cannot be read: {shortened(line.strip(), 80)!r}")
             return
         for draft, cell in zip(self._drafts, cells, strict=False):
             time = number(cell[:20])

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from busbw.base.secrets import hide, hide_random, is_secret_name
+from busbw.base.secrets import hide, hide_random, is_secret_name, shortened
 from busbw.importers.shape import expanded, ranks_of_command
 from busbw.importers.values import collective_named, whole
 from busbw.records import Collective, Placement
@@ -212,7 +212,7 @@ class Document:
     def above(self) -> list[str]:
         """The last few lines of text before this place, the nearest last."""
         lines = self._said if self.is_markdown and not self.fenced else self._block[-ABOVE:]
-        return [line.strip()[:300] for line in lines if line.strip(" \t-=#*|+")]
+        return [shortened(line.strip(), 300) for line in lines if line.strip(" \t-=#*|+")]
 
     def pass_by(self, line: str) -> None:
         """A line that no sign stands in: a command that follows or went before may go on here."""
@@ -244,7 +244,7 @@ class Document:
 
     def _prose(self, line: str) -> None:
         if line.strip():
-            self._said = [*self._said[1 - ABOVE :], line[:300]]
+            self._said = [*self._said[1 - ABOVE :], shortened(line, 300)]
         heading = _HEADING.match(line)
         if heading:
             self._enter(len(heading[1]), heading[2].strip())
@@ -258,7 +258,7 @@ class Document:
     def _enter(self, level: int, text: str) -> None:
         while self._headings and self._headings[-1][0] >= level:
             self._headings.pop()
-        self._headings.append((level, text[:300]))
+        self._headings.append((level, shortened(text, 300)))
         if self._command and _ends(level, self._command[0]):
             self._command = None
         self._commands = {tool: each for tool, each in self._commands.items() if not _ends(level, each[0])}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from busbw.base.secrets import shortened
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.values import collective_named, number, whole
@@ -57,7 +58,7 @@ class Parser:
             self._row(row, line, number_)
             return True
         if re.match(r"\s*[\d.]+ ?[KMGT]?B?\s+\d+x", line):
-            self._sink.problem(number_, f"looks like a row, but cannot be read: {line.strip()[:80]!r}")
+            self._sink.problem(number_, f"looks like a row, but cannot be read: {shortened(line.strip(), 80)!r}")
             return True
         return False
 

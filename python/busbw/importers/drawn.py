@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from busbw.base.secrets import shortened
 from busbw.importers.across import Across
 from busbw.importers.by_values import below_a_title, sizes_and_names, with_values
 from busbw.importers.cells import BOX, MAX_CELLS, MAX_HEADER, RULE, cells_of, header_cells, mark_of
@@ -150,7 +151,7 @@ class Parser:
             known += [(Column("bytes"), self._size)] if self._size else []
             size = next((cell for column, cell in known if column.field == "bytes"), "")
             if not runs.add(known, number_, line) and not size.replace(" ", "").isalpha():
-                self._sink.problem(number_, f"a row of the table that cannot be read: {line.strip()[:80]!r}")
+                self._sink.problem(number_, f"a row of the table that cannot be read: {shortened(line.strip(), 80)!r}")
         self._rows = []
 
     def _header(self, line: str, number_: int) -> bool:
@@ -218,7 +219,9 @@ class Parser:
             or any("@" in cell for cell in cells)
         ):
             return False
-        self._sink.problem(number_, f"a table of bandwidths without a column of sizes: {' | '.join(cells)[:100]!r}")
+        self._sink.problem(
+            number_, f"a table of bandwidths without a column of sizes: {shortened(' | '.join(cells), 100)!r}"
+        )
         return True
 
     # -- MediaWiki ---------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from busbw.base.secrets import shortened
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.tool_table import OpenTable, bandwidths, op_of_collective
 from busbw.importers.values import collective_named, number, whole
@@ -109,7 +110,7 @@ class Parser:
         size = whole(cells.get("#bytes", "0"))
         time = figures.get("t_avg") if "t_avg" in cells else figures.get("t_pure")
         if size is None or time is None:
-            self._sink.problem(number_, f"a row of the table that cannot be read: {line[:80]!r}")
+            self._sink.problem(number_, f"a row of the table that cannot be read: {shortened(line, 80)!r}")
             return
         conversion = "bandwidth from size and time"
         if draft.collective in _PER_PEER and draft.size:

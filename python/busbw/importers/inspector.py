@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from busbw.base.secrets import shortened
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.json_values import json_values, whole_number
@@ -98,7 +99,9 @@ class Parser:
         except (ValueError, RecursionError):
             raw = None
         if not isinstance(raw, dict) or not self._jobs.take(raw, number_):
-            self._sink.problem(number_, f"a line of NCCL Inspector's JSON that cannot be read: {line.strip()[:80]!r}")
+            self._sink.problem(
+                number_, f"a line of NCCL Inspector's JSON that cannot be read: {shortened(line.strip(), 80)!r}"
+            )
         return True
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from busbw.base.secrets import shortened
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.tool_table import OpenTable, bandwidths, op_of_collective
 from busbw.importers.values import ELEMENT_BYTES, collective_named, number, whole
@@ -135,7 +136,7 @@ class Averages:
             return False
         throughput, busbw, size = number(found[1]), number(found[2]), self._size
         if not size or not throughput or not busbw:
-            self._sink.problem(number_, f"averages without a `data size` above them: {line.strip()[:80]!r}")
+            self._sink.problem(number_, f"averages without a `data size` above them: {shortened(line.strip(), 80)!r}")
             return True
         # A throughput that counts send plus receive is above the bus bandwidth, which is (n-1)/n of it.
         doubled = busbw < throughput

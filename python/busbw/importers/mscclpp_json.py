@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from busbw.base.secrets import shortened
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.values import collective_named, number
@@ -34,7 +35,9 @@ class Parser:
         except (ValueError, RecursionError):
             raw = None
         if not isinstance(raw, dict) or not self._take(raw, line, number_):
-            self._sink.problem(number_, f"a line of mscclpp-test's JSON that cannot be read: {line.strip()[:80]!r}")
+            self._sink.problem(
+                number_, f"a line of mscclpp-test's JSON that cannot be read: {shortened(line.strip(), 80)!r}"
+            )
         return True
 
     def _take(self, raw: dict[str, Any], line: str, number_: int) -> bool:

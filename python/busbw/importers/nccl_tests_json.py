@@ -8,7 +8,7 @@ from collections import deque
 from itertools import pairwise
 from typing import Any
 
-from busbw.base.secrets import hide_random
+from busbw.base.secrets import hide_random, shortened
 from busbw.importers.context import Command, is_kept, without_secrets
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.nccl_tests_text import MAX_ROWS
@@ -226,10 +226,11 @@ def _end(document: dict[str, Any], cut_off: bool) -> End:
     mean = _dict(document.get("average_bus_bandwidth", document.get("average_bus_bandwidith")))
     errors = [text for each in _list(document.get("errors")) if (text := _text(each))]
     failed = bounds.get("okay") == "false" or bool(errors)
+    said = shortened("; ".join(errors), 1000)
     outcome = "failed" if failed else "interrupted" if cut_off or "end_time" not in document else "completed"
     return End(
         "", outcome, 0, finished=_time(document.get("end_time")),  # type: ignore[arg-type]
-        reason="; ".join(errors)[:1000] or ("checks failed" if failed else None) or ("cut off" if cut_off else None),
+        reason=said or ("checks failed" if failed else None) or ("cut off" if cut_off else None),
         out_of_bounds=_int(bounds.get("count")),
         average_busbw_GBps=_number(mean.get("bandwidth", mean.get("bandwidith"))),
     )  # fmt: skip
@@ -275,7 +276,7 @@ def _options(config: dict[str, Any]) -> dict[str, Any]:
 def _environment(entries: Any) -> dict[str, str]:
     """Of the whole environment that the tool dumps, only what matters; the rest may hold secrets."""
     pairs = (_text(each).partition("=") for each in _list(entries)[:100_000] if _text(each))
-    return {name: hide_random(value[:2000]) for name, equals, value in pairs if equals and is_kept(name)}
+    return {name: hide_random(shortened(value, 2000)) for name, equals, value in pairs if equals and is_kept(name)}
 
 
 def _library(code: Any) -> Library | None:

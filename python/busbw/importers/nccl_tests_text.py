@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from busbw.base.secrets import shortened
 from busbw.importers.collective import asking, decide_collective
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
@@ -91,7 +92,7 @@ class Parser:
         if stripped.startswith("|"):
             return self._pipes(stripped, number_)
         if FAILURE.match(stripped):
-            self._failure, self._failed_at = stripped[:500], number_
+            self._failure, self._failed_at = shortened(stripped, 500), number_
             return True
         if rccl := RCCL_VERSION.match(stripped):
             self._preamble.version, self._preamble.is_rccl = rccl[1], True
@@ -180,7 +181,7 @@ class Parser:
     def _complain_of_fragment(self) -> None:
         if self._fragment:
             number_, text, why = self._fragment
-            self._sink.problem(number_, f"{why}: {text.strip()[:160]!r}")
+            self._sink.problem(number_, f"{why}: {shortened(text.strip(), 160)!r}")
         self._fragment = None
 
     def _row_line(self, line: str, number_: int) -> bool:
@@ -192,7 +193,7 @@ class Parser:
             self._complain_of_fragment()
             self._fragment = (number_, broken[0], REST_MISSING) if broken else (number_, line, NO_FIT)
         else:
-            self._sink.problem(number_, f"{NO_FIT}: {line.strip()[:80]!r}")
+            self._sink.problem(number_, f"{NO_FIT}: {shortened(line.strip(), 80)!r}")
         return True
 
     def _take(self, line: str, row: Row | None) -> None:

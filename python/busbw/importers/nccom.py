@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from busbw.base.secrets import shortened
 from busbw.importers.collective import collective_of_file
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.tool_table import OpenTable, op_of_collective
@@ -74,7 +75,7 @@ class Parser:
         assert draft is not None
         size, time = whole(cells.get("size", "")), number(cells.get("time:avg", cells.get("time", "")))
         if size is None or time is None:
-            self._sink.problem(number_, f"a row of the table that cannot be read: {line.strip()[:80]!r}")
+            self._sink.problem(number_, f"a row of the table that cannot be read: {shortened(line.strip(), 80)!r}")
             return
         collective = draft.collective or "all_reduce"
         self._table.add(

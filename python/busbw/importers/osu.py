@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from busbw.base.secrets import shortened
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.tool_table import bandwidths, op_of_collective
@@ -144,7 +145,7 @@ class Parser:
         size = whole(cells.get("size", ""))
         time = number(cells.get("pure", cells.get("avg", "")))
         if size is None or time is None:
-            self._sink.problem(number_, f"a row of the table that cannot be read: {line[:80]!r}")
+            self._sink.problem(number_, f"a row of the table that cannot be read: {shortened(line, 80)!r}")
             return
         ranks = around.command.ranks if around.command else None
         conversion = ["bandwidth from size and latency"] if ranks else []

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from busbw.base.secrets import shortened
 from busbw.importers.cells import split_unit
 from busbw.importers.collective import named_in
 from busbw.importers.columns import FIGURES, MAX_NAME, TIMES, Column, column_of, is_table
@@ -127,7 +128,9 @@ class Parser:
             self._runs, self._names, self._rows = Runs(self._sink), names, 0
         self._rows += 1
         if not self._runs.add(cells, number_, line):
-            self._sink.problem(number_, f"a line of names and values that cannot be read: {line.strip()[:80]!r}")
+            self._sink.problem(
+                number_, f"a line of names and values that cannot be read: {shortened(line.strip(), 80)!r}"
+            )
 
     # -- a name a line -----------------------------------------------------------------------------------------------
 

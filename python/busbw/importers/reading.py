@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from busbw.base.secrets import shortened
 from busbw.importers.agreement import agreeing
 from busbw.importers.collective import ALL, Columns, asking
 from busbw.importers.context import Document, NcclMessages, Surroundings
@@ -298,10 +299,10 @@ class Reading:
             self._document.feed(text)
             if _LOOKS_LIKE_ROW.match(text):
                 if not stream.without_header(text, number):
-                    shown = text.strip()[:80]
+                    shown = shortened(text.strip(), 80)
                     self.problem(number, f"looks like a row of results, but no header came before: {shown!r}")
             elif _has_row_behind_words(text):
-                shown = text.strip()[:80]
+                shown = shortened(text.strip(), 80)
                 self.problem(number, f"looks like a row of results behind a prefix that is not known: {shown!r}")
         elif markdown:
             self._document.feed(text)

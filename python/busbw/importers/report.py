@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from busbw.base.secrets import shortened
+
 MAX_PROBLEMS = 200
 """Problems kept word for word; the rest is counted."""
 MAX_ALIKE = 5
@@ -65,7 +67,7 @@ class FileReport:
 
     def _placed(self, line: int | None, text: str) -> str:
         """With its place in front, and without what a terminal would obey."""
-        shown = text[:1000]
+        shown = shortened(text, 1000)
         if not shown.isprintable():
             shown = "".join(each if each.isprintable() else "?" for each in shown)
         return f"{self.name}:{line}: {shown}" if line else f"{self.name}: {shown}"

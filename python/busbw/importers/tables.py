@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from busbw.base.secrets import shortened
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.values import collective_named, number, size_in_bytes
@@ -136,7 +137,7 @@ class Parser:
             return True
         size = size_in_bytes(cells[0])
         if size is None or len(cells) != len(table.columns) + 1:
-            self._sink.problem(number_, f"a row of the table that cannot be read: {' | '.join(cells)[:80]!r}")
+            self._sink.problem(number_, f"a row of the table that cannot be read: {shortened(' | '.join(cells), 80)!r}")
             return True
         for column, cell in zip(table.columns, cells[1:], strict=True):
             if column is not None:

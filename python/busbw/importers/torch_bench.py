@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from statistics import median
 
+from busbw.base.secrets import shortened
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.values import number, size_in_bytes
@@ -46,7 +47,7 @@ class PerRank:
         if "algo throughput:" in line:
             match = _THROUGHPUT.search(line)
             if match is None:
-                self._sink.problem(number_, f"an algo throughput that cannot be read: {line.strip()[:80]!r}")
+                self._sink.problem(number_, f"an algo throughput that cannot be read: {shortened(line.strip(), 80)!r}")
                 return True
             return self._throughput(match, line, number_)
         return self._details(line)
@@ -256,7 +257,7 @@ class Table:
         row = _ROW.match(line)
         size = size_in_bytes(row[1]) if row else None
         if row is None or size is None:
-            self._sink.problem(number_, f"a row of the table that cannot be read: {line[:80]!r}")
+            self._sink.problem(number_, f"a row of the table that cannot be read: {shortened(line, 80)!r}")
             return True
         algbw = number(row[3])
         self._draft.cases.append(Case(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from busbw.base.secrets import shortened
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.shape import ranks_of_ratio
 from busbw.importers.tool_table import OpenTable, bandwidths
@@ -73,7 +74,7 @@ class Parser:
         time, low, high = figures[:3]
         size = 0 if row[2] == "N/A" else whole(row[2])
         if size is None or time is None or time <= 0:
-            self._sink.problem(number_, f"a row of the table that cannot be read: {line.strip()[:80]!r}")
+            self._sink.problem(number_, f"a row of the table that cannot be read: {shortened(line.strip(), 80)!r}")
             return
         busbw = figures[3] if len(figures) > 3 else None
         draft.size = (

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from busbw.base.errors import UsageError, UserError
 from busbw.base.files import read_bytes
+from busbw.base.secrets import shortened
 from busbw.launch.job import Host
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]")
@@ -85,7 +86,9 @@ def _host(text: str, where: str) -> Host:
     if bare and len(bare[0]) < 8 and bare[0].isascii() and bare[0].isdecimal():
         slots = bare.pop(0)  # Grid Engine: `node1 8 gpu.q@node1 UNDEFINED`
     if (bare and "@" not in bare[0]) or any(re.match(r"\d+=", word) for word in rest):
-        raise UsageError(f"{where}: {text[:60]!r} is more than a host; write one a line, such as `node1 slots=8`")
+        raise UsageError(
+            f"{where}: {shortened(text, 60)!r} is more than a host; write one a line, such as `node1 slots=8`"
+        )
     for word in rest:
         key, _, value = word.partition("=")
         if key == "slots":

@@ -10,6 +10,7 @@ from typing import Any
 
 from busbw.base.errors import UserError
 from busbw.base.programs import ask
+from busbw.base.secrets import shortened
 from busbw.launch.execute import TIMED_OUT
 from busbw.launch.kubernetes import secret_key
 from busbw.launch.launchers import KUBERNETES, PROGRAMS
@@ -161,7 +162,7 @@ def _json(text: str) -> Any:
 
 def _reason(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].removeprefix("error: ")[:300] if lines else "kubectl gave no reason"
+    return shortened(lines[-1].removeprefix("error: "), 300) if lines else "kubectl gave no reason"
 
 
 def _run(argv: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:

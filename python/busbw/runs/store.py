@@ -172,6 +172,8 @@ def write_labels(folder: Path, labels: Labels) -> None:
         partial.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
         partial.replace(path)
     except OSError as problem:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise UserError(f"the tags of {folder.name} cannot be written: {problem.strerror or problem}") from problem
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from busbw.base.errors import UserError
-from busbw.base.secrets import hide_random, is_secret_name
+from busbw.base.secrets import hide_random, is_secret_name, shortened
 from busbw.records import Case, End, Run, to_json
 
 # As the engine has it: what matters to a measurement, and nothing whose name smells of a secret.
@@ -20,7 +20,7 @@ _LONGEST = 4096
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that belong in a record."""
     return {
-        name: hide_random(value[:_LONGEST])
+        name: hide_random(shortened(value, _LONGEST))
         for name, value in sorted(environ.items())
         if (name.startswith(_PREFIXES + _MORE_PREFIXES) or name in _NAMES) and not is_secret_name(name)
     }

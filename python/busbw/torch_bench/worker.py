@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from busbw import __version__
 from busbw.base.errors import UserError
+from busbw.base.secrets import shortened
 from busbw.base.words import Args, parse
 from busbw.records import Case, Device, End, Library, Rank, Run, Tool, new_run_id
 from busbw.records.bandwidth import algbw_GBps, bus_factor, busbw_GBps
@@ -252,7 +253,7 @@ def _why_not(spec: Spec, backend: str) -> str | None:
 
 
 def _first_line(problem: BaseException) -> str:
-    return (str(problem).strip().splitlines() or [type(problem).__name__])[0][:300]
+    return shortened((str(problem).strip().splitlines() or [type(problem).__name__])[0], 300)
 
 
 def _now() -> str:

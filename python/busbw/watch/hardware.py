@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from busbw.base.programs import ask
+from busbw.base.secrets import shortened
 from busbw.base.sentences import visible
 
 MAX_DEVICES = 64
@@ -121,7 +122,7 @@ class Kernel:
             self._rest = rest[-8192:]
             for line in lines:
                 # "6,1234,5678,-;text"; a line that begins with a space belongs to the one before.
-                text = visible(line.partition(b";")[2].decode("utf-8", "replace"))[:300]
+                text = shortened(visible(line.partition(b";")[2].decode("utf-8", "replace")), 300)
                 if not line.startswith(b" ") and _MESSAGE.search(text):
                     self._found = [*self._found, text][-MAX_LINES:]
         return self._found
@@ -187,7 +188,7 @@ def gpus(devices: Sequence[int]) -> list[str]:
         return []
     done = ask([program, f"--query-gpu={','.join(_GPU_FIELDS)}", "--format=csv,noheader,nounits"], _LIMIT_S)
     if done.returncode != 0:
-        return [f"nvidia-smi: {visible((done.stderr or done.stdout).strip())[:200]}"]
+        return [f"nvidia-smi: {shortened(visible((done.stderr or done.stdout).strip()), 200)}"]
     found = []
     for line in done.stdout.splitlines()[:MAX_DEVICES]:
         words = [visible(word.strip())[:40] for word in line.split(",")]

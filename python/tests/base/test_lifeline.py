@@ -55,3 +55,46 @@ def test_threads_that_are_about_to_end_do_not_keep_a_process_alive(
 ) -> None:
     words = f"{state} 1 7 7 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 2 0 345 0 0 0 0 0 0 0 0 {pending} 0 0 0 0 0 0 17 0"
     assert lifeline.thread_lives(words.encode().split()) is lives
+
+
+def test_a_wrapper_that_lost_its_shell_is_told_from_a_daemon() -> None:
+    for command in ("sh", "timeout", "make", "perl", "a program of theirs"):
+        assert lifeline.had_a_shell(command, True, 0.0), command
+        assert not lifeline.had_a_shell(command, True, 60.0), command
+        assert not lifeline.had_a_shell(command, False, 0.0), command
+    assert lifeline.had_a_shell("sudo", False, 0.0)
+    for command in ("mpirun", "mpiexec.hydra", "python3", "torchrun", "busbw"):
+        assert lifeline.had_a_shell(command, True, 60.0), command
+        assert not lifeline.had_a_shell(command, True, 3600.0), command
+    for command in ("slurmstepd", "orted", "shepherd", "sshd", "systemd", "hydra_pmi_proxy"):
+        assert not lifeline.had_a_shell(command, True, 0.0), command
+
+
+HOLDS = (
+    "import os, sys, time\n"
+    "from busbw.base import lifeline\n"
+    "for _ in range(500):\n"
+    "    if os.getppid() == int(sys.argv[1]):\n"
+    "        break\n"
+    "    time.sleep(0.01)\n"
+    "lifeline.hold(os.environ)\n"
+    "time.sleep(5)\n"
+    "os._exit(9)\n"
+)
+"""A rank that looks when its launcher has gone, and that process has adopted it."""
+ADOPTER = (
+    "import ctypes, os, subprocess, sys\n"
+    "ctypes.CDLL(None).prctl(36, 1)\n"  # PR_SET_CHILD_SUBREAPER
+    "rank = [sys.executable, '-c', sys.argv[1], str(os.getpid())]\n"
+    "launcher = 'import subprocess, sys; subprocess.Popen(sys.argv[1:])'\n"
+    "subprocess.run([sys.executable, '-c', launcher, *rank], start_new_session=True)\n"
+    "sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="PR_SET_CHILD_SUBREAPER is Linux'")
+def test_a_rank_in_python_that_was_adopted_before_it_looked_ends() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(lifeline.__file__).parents[2]), "RANK": "0"}
+    environment.pop(lifeline.VARIABLE, None)
+    done = subprocess.run([sys.executable, "-c", ADOPTER, HOLDS], env=environment, timeout=60, check=False)
+    assert done.returncode == lifeline.ENDED

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import os
 import sqlite3
 import subprocess
 import sys
-import tarfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hostile import HOSTILE, MEASURING
 
 from busbw.base import bounds, files
 from busbw.base.errors import UserError
@@ -31,20 +28,6 @@ SECONDS = 15.0
 RUN = {"schema": 1, "kind": "run", "run": "r", "tool": {"name": "busbw", "version": "1"}}
 
 
-# A process starts with the peak of memory of the one that it was forked from: pytest's must not count.
-MEASURING = """
-import json, os, subprocess, sys, time
-popen = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-deadline, pid = time.monotonic() + 120, 0
-while not pid:
-    pid, status, used = os.wait4(popen.pid, os.WNOHANG)
-    if not pid and time.monotonic() > deadline:
-        popen.kill()
-    time.sleep(0.01)
-print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
-"""
-
-
 def cost(words: list[str], folder: Path) -> tuple[int, float, float, str]:
     """Exit code, processor seconds, MB at most and stderr of a busbw."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUSBW_RUNS": str(folder / "runs")}
@@ -54,75 +37,6 @@ def cost(words: list[str], folder: Path) -> tuple[int, float, float, str]:
     )  # fmt: skip
     code, seconds, megabytes = json.loads(done.stdout)
     return code, seconds, megabytes, done.stderr.decode("utf-8", "replace")
-
-
-def packed(*chunks: bytes, times: int = 1) -> bytes:
-    buffer = io.BytesIO()
-    with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1) as file:
-        for _ in range(times):
-            for chunk in chunks:
-                file.write(chunk)
-    return buffer.getvalue()
-
-
-def archive(name: str, content: bytes, *, pax: dict[str, str] | None = None, first: int = 0) -> bytes:
-    """A bundle with one member, after another one of `first` zero bytes."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=1) as tar:
-        if first:
-            before = tarfile.TarInfo("first")
-            before.size = first
-            tar.addfile(before, io.BytesIO(bytes(first)))
-        member = tarfile.TarInfo(name)
-        member.size, member.pax_headers = len(content), pax or {}
-        tar.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()
-
-
-def gpus(count: int) -> bytes:
-    each = (
-        b'<pci busid="0000:%02x:%02x.0" class="0x030200"><gpu dev="%d" sm="90" rank="%d"/></pci>'
-        % (n // 32 % 256, n % 32, n, n)
-        for n in range(count)
-    )
-    return b'<system version="1"><cpu numaid="0" arch="x86_64" vendor="x">' + b"".join(each) + b"</cpu></system>"
-
-
-def smi(count: int) -> bytes:
-    each = (b'<gpu id="0000:%02X:00.0"><product_name>H200</product_name></gpu>' % (n % 256) for n in range(count))
-    return b"<nvidia_smi_log><driver_version>1</driver_version>" + b"".join(each) + b"</nvidia_smi_log>"
-
-
-LINE_200_MB = b'{"schema":"' + b"x" * 200_000_000
-HOSTILE: dict[str, tuple[Callable[[], bytes], list[str]]] = {
-    "dotted.toml": (lambda: b"a" + b".a" * 200_000 + b" = 1\n", ["gate", "GOOD", "--thresholds"]),
-    "inline.toml": (lambda: b"x = " + b"{a.a.a=" * 40_000 + b"1" + b"}" * 40_000, ["gate", "GOOD", "--thresholds"]),
-    "headers.toml": (
-        lambda: b"".join(b"[a" + b".a" * 60 + b".t%d]\n" % n for n in range(5000)),
-        ["gate", "GOOD", "--thresholds"],
-    ),
-    "two-byte-lines.log.gz": (lambda: packed(b"a\n" * 1_000_000, times=20), ["import", "--dry-run"]),
-    "one-line.log.gz": (lambda: packed(b"a" * (1 << 20), times=1024), ["import", "--dry-run"]),
-    "records.jsonl.gz": (lambda: packed(LINE_200_MB), ["import", "--dry-run"]),
-    "line.jsonl": (lambda: LINE_200_MB, ["import", "--dry-run"]),
-    "line.log": (lambda: b"# nThread 1\n" + b"1 " * 100_000_000, ["doctor"]),
-    "indented.log": (
-        lambda: b"".join(b" " * n + b"- x\n" for n in range(5000)),
-        ["doctor", "--collect", "NEW", "--log"],
-    ),
-    "deep.json": (lambda: b"[" * 5_000_000 + b"]" * 5_000_000, ["import", "--dry-run"]),
-    "objects.jsonl": (lambda: b'{"schema":[' + b"{}," * 15_000_000 + b"{}]}\n", ["report"]),
-    "number.jsonl": (lambda: b'{"schema":1,"x":' + b"9" * 1_000_000 + b"}\n", ["report"]),
-    "tar-bomb.tar.gz": (lambda: archive("snapshot.json", b"{}", first=1 << 30), ["doctor"]),
-    "pax.tar.gz": (lambda: archive("snapshot.json", b"{}", pax={"comment": "x" * 200_000_000}), ["doctor"]),
-    "objects.tar.gz": (lambda: archive("snapshot.json", b'{"logs":[' + b"{}," * 15_000_000 + b"{}]}"), ["doctor"]),
-    "deep.tar.gz": (lambda: archive("snapshot.json", b"[" * 10_000_000), ["doctor"]),
-    "15000-gpus.xml": (lambda: gpus(15_000), ["topo"]),
-    "15000-gpus-of-smi.xml": (lambda: smi(15_000), ["topo"]),
-    "deep.xml": (lambda: b'<system version="1">' + b"<pci>" * 500_000, ["topo"]),
-    "attributes.xml": (lambda: b"<system " + b" ".join(b'a%d="1"' % n for n in range(500_000)) + b"/>", ["topo"]),
-    "lspci.txt": (lambda: b"0000:01:00.0 3D controller: NVIDIA H200\n" * 200_000, ["topo"]),
-}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -354,3 +268,13 @@ def test_the_zeros_of_a_sparse_file_give_a_reader_no_time(
     main([*words, str(path)])
     assert allowed and max(allowed) < 1.0
     assert files.bytes_on_disk(path) < 1 << 20
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("{}")
+    assert files.read_bytes(path, 2, hint="x") == b"{}"
+    os.truncate(path, 1 << 40)
+    monkeypatch.setattr(files, "read_start", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(UserError, match="larger than 0 MiB; split it"):
+        files.read_bytes(path, 1000, hint="split it")

@@ -44,6 +44,25 @@ def writing_commands() -> Iterator[tuple[str, list[str]]]:
 
 
 COMMANDS = list(writing_commands())
+READ, MADE = {"FILE", "PATH", "DIR", "FOLDER"}, {("import", "recordings"), ("bisect", "cache"), ("watch", "output")}
+"""Values that name something on disk, and folders that a verb makes: it puts nothing over what lies there."""
+
+
+def folders_that_are_read() -> Iterator[tuple[str, list[str]]]:
+    """Each way to name the folder IN for reading beside each option that writes IN/x.log."""
+    for verb in VERBS:
+        for action in actions_of(verb.name) or ("",):
+            known = "collective" if verb.module.endswith("measure") else f"{verb.name} {action}".strip()
+            start = [verb.name, *([action] if action else []), *FIRST.get(verb.name, [])]
+            for writer in [each for each in options_of(known) if each.writes]:
+                if any(each.name not in NOT_FILES and each.count != "rest" for each in words_of(known)):
+                    yield verb.name, [*start, "IN", f"{said(writer)}=IN/x.log"]
+                for reader in options_of(known):
+                    if not reader.writes and reader.value in {"DIR", "FOLDER"} and (verb.name, reader.name) not in MADE:
+                        yield verb.name, [*start, f"{said(reader)}=IN", f"{said(writer)}=IN/x.log"]
+
+
+OF_FOLDERS = list(folders_that_are_read())
 VERBS_THAT_WRITE = {
     "all_reduce", "run", "torch-bench", "import", "report", "topo", "doctor", "gate", "baseline", "fleet",
 }  # fmt: skip
@@ -53,6 +72,45 @@ VERBS_THAT_WRITE = {
 def test_the_table_says_of_every_verb_that_writes_what_it_writes() -> None:
     assert {verb for verb, _ in COMMANDS} >= VERBS_THAT_WRITE
     assert len(COMMANDS) > 60
+
+
+def test_the_table_says_of_every_option_with_a_file_whether_it_writes_or_reads() -> None:
+    """A new verb cannot be forgotten: what its options name on disk is written, read, or made by it."""
+    unknown = []
+    for verb in VERBS:
+        for action in actions_of(verb.name) or ("",):
+            known = "collective" if verb.module.endswith("measure") else f"{verb.name} {action}".strip()
+            for option in options_of(known):
+                speaks = any(word in option.help for word in ("write", "kept", "make ", "record"))
+                if option.unit == "path" and not option.writes and speaks and option.name not in {
+                    "recordings", "cache", "output", "read", "replay", "resume", "share", "times", "verify",
+                }:  # fmt: skip
+                    unknown.append(f"{known} --{option.name}")
+                assert option.value in READ or not option.writes, option
+    assert unknown == []
+
+
+@pytest.mark.parametrize("through", ["IN", "LINK", "IN/../IN", "HARD"])
+def test_no_verb_overwrites_a_file_of_a_folder_that_it_reads(
+    through: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BUSBW_RUNS", str(tmp_path / "runs"))
+    log = tmp_path / "IN" / "x.log"
+    log.parent.mkdir()
+    log.write_text(TABLE)
+    (tmp_path / "LINK").symlink_to("IN")
+    (tmp_path / "HARD").mkdir()
+    os.link(log, tmp_path / "HARD" / "x.log")
+    assert len(OF_FOLDERS) > 40
+    for _, command in OF_FOLDERS:
+        last = command[-1].replace("IN/", f"{through}/")
+        code = main([*command[:-1], last])
+        told = capsys.readouterr()
+        assert log.read_text() == TABLE, (command, last)
+        assert code != 0 and "Traceback" not in told.err, (command, last)
+        if through != "HARD":
+            assert code == 2 and ("a file of the folder" in told.err or "it is a folder" in told.err), (command, last)
 
 
 def test_an_option_whose_help_says_that_it_writes_a_file_is_marked_so() -> None:

@@ -39,6 +39,14 @@ def test_a_run_is_never_replaced_by_another_of_its_id(tmp_path: Path) -> None:
     assert listed(tmp_path) == ["r", "r-2"]
 
 
+def test_a_folder_that_is_a_link_is_no_run(tmp_path: Path) -> None:
+    keep(tmp_path / "runs", "r", RUN)
+    keep(tmp_path / "elsewhere", "other", RUN)
+    (tmp_path / "runs" / "linked").symlink_to(tmp_path / "elsewhere" / "other")
+    assert listed(tmp_path / "runs") == ["r"]
+    assert [name for name, _, _ in store.record_states(tmp_path / "runs")] == ["r"]
+
+
 def test_an_empty_word_means_no_run(tmp_path: Path) -> None:
     keep(tmp_path, "only", RUN)
     assert [find(word, tmp_path) for word in ("", " ", "tag:", "o")][:3] == [[], [], []]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import without
@@ -54,7 +55,9 @@ def _silent(facts: Facts, file: ConfFile) -> Iterator[Finding]:
     if live:
         yield Finding(
             NAME, Severity.NOTE, f"{file.path} sets {_variables(len(live))} for every program that uses NCCL",
-            tuple(Evidence(f"{entry.name}={entry.value}"[:200], file.path, entry.line) for entry, _ in live[:20]),
+            tuple(
+                Evidence(shortened(f"{entry.name}={entry.value}", 200), file.path, entry.line) for entry, _ in live[:20]
+            ),
             Cost("see the findings about each; those without one are not known to cost anything"),
             "keep only what was measured on this machine", without(*(setting for _, setting in live)),
         )  # fmt: skip

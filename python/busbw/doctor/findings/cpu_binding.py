@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.snapshot import HostState, ProcessState
@@ -77,7 +78,7 @@ def _by_log(facts: Facts) -> Iterator[Finding]:
             if "CPU affinity =" in said.text and cpus.isdecimal():
                 yield Finding(
                     NAME, Severity.WARNING, f"a rank was bound to one processor, {cpus}",
-                    (Evidence(said.text[:160], log.source, said.line),),
+                    (Evidence(shortened(said.text, 160), log.source, said.line),),
                     Cost("small messages wait for the processor, and the proxy thread shares it"), _FIX, _PROOF,
                 )  # fmt: skip
                 break

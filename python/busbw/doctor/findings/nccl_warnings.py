@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.locales import in_english
@@ -40,7 +41,7 @@ def _finding(said: Message, source: str) -> Finding:
     return Finding(
         NAME,
         Severity.WARNING,
-        f"{about}: {said.text[:160]}{times}",
+        f"{about}: {shortened(said.text, 160)}{times}",
         (Evidence(said.where, source, said.line),),
         Cost("the operation failed or took a slower way"),
         part.cure

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
+from busbw.base.secrets import shortened
 from busbw.doctor.signature import Signature, Stage
 
 
 def tell(groups: Sequence[Mapping[str, str]]) -> str:
     """The first reason that the runtime gives, if any."""
     reasons = [each["what"].strip() for each in groups if "what" in each]
-    return "the container does not start" + (f": {reasons[0][:120]}" if reasons else "")
+    return "the container does not start" + (f": {shortened(reasons[0], 120)}" if reasons else "")
 
 
 SIGNATURE = Signature(

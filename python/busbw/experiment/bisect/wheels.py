@@ -13,6 +13,7 @@ from pathlib import Path
 
 from busbw.base.errors import UsageError, UserError
 from busbw.base.programs import ask
+from busbw.base.secrets import shortened
 from busbw.experiment.bisect.library_file import check_machine, sha256_of, unpack
 from busbw.experiment.bisect.values import is_early, version_in, version_key, within
 from busbw.experiment.factors import Level
@@ -50,7 +51,7 @@ def run_pip(words: Sequence[str], limit_s: float) -> str:
     done = ask(command, limit_s)
     if done.returncode:
         last = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")]
-        why = last[-1].strip()[:200] if last else f"exit code {done.returncode}"
+        why = shortened(last[-1].strip(), 200) if last else f"exit code {done.returncode}"
         if "DO NOT MATCH THE HASHES" in done.stderr:
             why = "the wheel that came has another hash than the index names, so that it is not used"
         elif _NO_ANSWER.search(done.stderr):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.base.files import read_text
+from busbw.base.secrets import shortened
 
 FIRST_LINE = "busbw-table 1"
 MAX_BYTES = 1 << 20
@@ -83,7 +84,9 @@ def parse_table(text: str, where: str) -> list[Rule]:
 def _rule(line: str, gpu: str, where: str) -> Rule:
     found = _RULE.fullmatch(line)
     if found is None:
-        raise UserError(f"{where}: {line[:60]!r} is no rule, such as `all_reduce ranks=4 from=0 to=65536 one_shot/ll`")
+        raise UserError(
+            f"{where}: {shortened(line, 60)!r} is no rule, such as `all_reduce ranks=4 from=0 to=65536 one_shot/ll`"
+        )
     first, last, ranks = (None if found[key] is None else int(found[key]) for key in ("first", "last", "ranks"))
     types = tuple(found["types"].split(",")) if found["types"] else ()
     calls = "beside" if found["calls"] == "gradients" else found["calls"] or ""  # its name before 2026-12

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.base.files import read_text
+from busbw.base.secrets import shortened
 
 FIRST_LINE = "busbw-tuner 1"
 MAX_BYTES = 1 << 20
@@ -121,7 +122,7 @@ def read_table(path: Path) -> list[Place]:
         try:
             ended = _line(reading, line, ended=ended)
         except (ValueError, IndexError) as problem:
-            raise UserError(f"{path}:{number}: {line[:60]!r} is no line of a table ({problem})") from None
+            raise UserError(f"{path}:{number}: {shortened(line, 60)!r} is no line of a table ({problem})") from None
     if not ended:
         raise UserError(f"{path} was cut off: its last line is not `end` and the number of its rules")
     return reading.places
@@ -175,7 +176,7 @@ def _rule(text: str) -> Rule:
 def _number(text: str, least: int, most: int) -> int:
     """Digits alone, as the plugin reads them."""
     if not (text.isascii() and text.isdigit() and len(text) <= 20 and least <= int(text) <= most):
-        raise ValueError(f"{text[:24]!r} is no number from {least} to {most}")
+        raise ValueError(f"{shortened(text, 24)!r} is no number from {least} to {most}")
     return int(text)
 
 

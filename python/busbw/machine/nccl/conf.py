@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from busbw.base.errors import UserError
 from busbw.base.files import read_start
+from busbw.base.secrets import shortened
 from busbw.machine.nccl.problem import Problem
 
 MAX_LINES = 10_000
@@ -148,4 +149,4 @@ def _odd_value(name: str, value: str) -> str | None:
 
 def _short(text: str) -> str:
     text = "".join(c if c.isprintable() else "\ufffd" for c in text.strip())
-    return text if len(text) <= 40 else f"{text[:40]}..."
+    return text if len(text) <= 40 else f"{shortened(text, 40)}..."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.base.errors import UserError
+from busbw.base.secrets import shortened
 from busbw.machine.nccl.problem import Problem
 from busbw.machine.nccl.safe_xml import Node, parse
 from busbw.machine.nccl.values import Attributes, beyond_nccl
@@ -171,7 +172,9 @@ def _channel(node: Node, problems: list[Problem]) -> Channel:
 def _path_type(node: Node, name: str, problems: list[Problem]) -> str:
     text = node.attributes.get(name, "")
     if text not in PATH_TYPES:
-        problems.append(Problem(node.line, f'{name}="{text[:20]}" is none of {", ".join(PATH_TYPES)}', fatal=True))
+        problems.append(
+            Problem(node.line, f'{name}="{shortened(text, 20)}" is none of {", ".join(PATH_TYPES)}', fatal=True)
+        )
     return text[:20]
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from busbw.base.secrets import shortened
 from busbw.machine.nccl.log_communicator import Builder
 from busbw.machine.nccl.log_lines import Line, messages
 from busbw.machine.nccl.log_model import Choice, Message, NcclLog, Said, Variable
@@ -186,7 +187,7 @@ def _warn(reading: _Reading, line: Line) -> None:
     if known is not None:
         reading.warnings[key] = Message(known.text, known.where, known.line, known.count + 1)
     elif len(reading.warnings) < 1000:
-        reading.warnings[key] = Message(line.text[:500], f"{line.host} {line.place}".strip(), line.number, 1)
+        reading.warnings[key] = Message(shortened(line.text, 500), f"{line.host} {line.place}".strip(), line.number, 1)
 
 
 def _ignored(reading: _Reading, line: Line, _found: re.Match[str]) -> None:
@@ -248,9 +249,9 @@ def _set(reading: _Reading, line: Line, found: re.Match[str]) -> None:
     if _NAMES.fullmatch(name) and len(reading.variables) < 2000:
         if (name, value) not in reading.variables:
             was = reading.kept.get((line.host, line.pid, line.device, name), "")
-            reading.variables[name, value] = Variable(name, value[:1024], line.number, was)
+            reading.variables[name, value] = Variable(name, shortened(value, 1024), line.number, was)
         if line.host and len(reading.kept) < MAX_KEPT:
-            reading.kept.setdefault((line.host, line.pid, line.device, name), value[:80])
+            reading.kept.setdefault((line.host, line.pid, line.device, name), shortened(value, 80))
 
 
 def _affinity(reading: _Reading, line: Line, _found: re.Match[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from busbw.base.secrets import shortened
 from busbw.machine.nccl.problem import Problem
 from busbw.machine.nccl.safe_xml import Node
 from busbw.machine.topology.rates import pcie_generation
@@ -91,5 +92,5 @@ class Attributes:
         return text.strip() if text is not None and text.strip() else None
 
     def _odd(self, name: str, text: str, why: str) -> None:
-        shown = text if len(text) <= 40 else f"{text[:40]}..."
+        shown = text if len(text) <= 40 else f"{shortened(text, 40)}..."
         self._problems.append(Problem(self._node.line, f'{name}="{shown}" of <{self._node.tag}> {why}', fatal=True))

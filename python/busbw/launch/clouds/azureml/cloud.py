@@ -15,6 +15,7 @@ from typing import Any
 
 from busbw.base.errors import UserError
 from busbw.base.scratch import scratch_folder
+from busbw.base.secrets import shortened
 from busbw.launch.clouds.azureml.documents import TAGS, Resource
 from busbw.launch.clouds.azureml.settings import Settings
 from busbw.launch.yaml_text import to_yaml
@@ -287,7 +288,7 @@ class _explained:  # noqa: N801 - read as a word: with _explained("...")
             # The SDK's own schema: a tree of braces with the fields and what is wrong with them.
             faults = re.findall(r'(\w+)\\*": \[\\n\s*\\*"([^"\\]+)', str(problem))
             found = ", ".join(f"{field}: {fault}" for field, fault in faults) or "its schema does not know it"
-            raise UserError(f"{self._what}: {found[:300]}") from None
+            raise UserError(f"{self._what}: {shortened(found, 300)}") from None
         if isinstance(problem, (AzureError, MlException, OSError, ValueError)):
             said = _first_sentence(problem)
             quota = "; ask Azure for more quota (portal: Quotas, Machine Learning), or take fewer nodes"
@@ -297,7 +298,7 @@ class _explained:  # noqa: N801 - read as a word: with _explained("...")
 def _first_sentence(problem: BaseException | str) -> str:
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     if lines:
-        return "".join(each for each in lines[0] if each.isprintable())[:300]
+        return shortened("".join(each for each in lines[0] if each.isprintable()), 300)
     return "" if isinstance(problem, str) else type(problem).__name__
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UserError
-from busbw.base.secrets import hide
+from busbw.base.secrets import hide, shortened
 from busbw.launch.clouds.azureml.documents import RECORD, Measurement, Resource, job, resources
 from busbw.launch.clouds.azureml.prices import before
 from busbw.launch.yaml_text import to_yaml
@@ -147,7 +147,7 @@ def log_end(files: Sequence[Path]) -> str:
     with logs[0].open("rb") as stream:
         stream.seek(max(0, logs[0].stat().st_size - (64 << 10)))
         lines = stream.read().decode(errors="replace").splitlines()[-LOG_LINES:]
-    return "\n".join("  " + "".join(each for each in line if each.isprintable())[:300] for line in lines)
+    return "\n".join("  " + shortened("".join(each for each in line if each.isprintable()), 300) for line in lines)
 
 
 def teardown(settings: Settings, cloud: Cloud, ask: Ask, say: Say, *, everything: bool) -> None:
