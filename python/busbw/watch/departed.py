@@ -60,18 +60,63 @@ def survivors(processes: Sequence[Process], now_ns: int) -> Verdict | None:
                 Member(each, theirs) for each in processes if each is not process
                 for theirs in each.communicators if theirs.identity == row.identity
             ]  # fmt: skip
-            ended = [each for each in others if each.process.state in {EXITED, GONE} and each.row.last_error]
+            ended = [each for each in others if each.process.state in {EXITED, GONE}]
+            failed = [each for each in ended if has_failed(each.process)]
             gone = [each for each in _gone(processes, row.identity) if each.process.state == RUNNING]
             waits = any(each.entered > each.returned for each in process.communicators)
-            if ended and len(ended) == len(others) and gone and not waits:
-                ranks = ranks_of(ended)
-                have = "has" if len(ended) == 1 else "have"
+            if failed and len(ended) == len(others) and gone and not waits:
+                ranks = ranks_of(failed)
+                have = "has" if len(failed) == 1 else "have"
+                when = "in" if newest(failed).row.last_error else "after"
                 text = (
                     f"{_who(gone, now_ns)}, of {name_of(others)}, and goes on; rank {ranks} of it got an error of NCCL "
-                    f"in #{newest(ended).row.collectives:,}, {newest(ended).row.last}, and {have} exited."
+                    f"{when} #{newest(failed).row.collectives:,}, {newest(failed).row.last}, and {have} exited."
                 )
                 return Verdict("departed", tuple(m.row.rank for m in gone), sentence(text), accused(gone))
     return None
+
+
+def aborted_first(processes: Sequence[Process]) -> Verdict | None:
+    """Of a job that failed: fewer than half of the ranks have aborted a communicator, and NCCL gave only others errors.
+
+    Those may have got theirs in calls of other communicators, at different numbers.
+    """
+    for identity in dict.fromkeys(row.identity for process in processes for row in process.over):
+        gone = _gone(processes, identity)
+        others = [Member(each, row) for each in processes for row in each.communicators if row.identity == identity]
+        first = [each for each in gone if each.row.ended == "aborted" and not _has_error(each.process)]
+        rest = [each for each in (*gone, *others) if all(each is not one for one in first)]
+        failed = [each for each in rest if _has_error(each.process)]
+        if first and len(first) < len(rest) and failed and len(failed) == len(rest):
+            who = "; ".join(f"{member} aborted its communicator after #{member.row.collectives:,}, {member.row.last}"
+                            for member in first[:SHOWN])  # fmt: skip
+            text = f"{who}, of {name_of(rest)}, without an error of NCCL; rank {ranks_of(failed)} then got one."
+            return Verdict("departed", tuple(m.row.rank for m in first), sentence(text), accused(first))
+    return None
+
+
+def within_open_group(processes: Sequence[Process]) -> Verdict | None:
+    """Of a job that failed: a rank that ended in order within a group that it had never ended, and nobody else did."""
+    found = [
+        (process, row) for process in processes for row in (*process.communicators, *process.over)
+        if process.state == EXITED and not row.last_error and row.entered > row.returned and not row.in_group_end
+        and process.grouped.get(row.place, 0)
+    ]  # fmt: skip
+    who = {process.key: Member(process, row) for process, row in reversed(found)}
+    failed = [process for process in processes if process.key not in who and _has_error(process)]
+    if not who or 2 * len(who) > len(processes) or not failed:
+        return None
+    members = list(who.values())
+    text = "; ".join(
+        f"{each} exited within a group of calls that it had not ended: {each.row.entered - each.row.returned:,} calls "
+        f"of {name_of([each])} never began, the last one {each.row.last}" for each in members[:SHOWN]
+    )  # fmt: skip
+    text = f"{text}. Its ncclGroupEnd is missing; others got an error of NCCL."
+    return Verdict("group", tuple(each.row.rank for each in members), sentence(text), accused(members))
+
+
+def _has_error(process: Process) -> bool:
+    return any(row.last_error for row in (*process.communicators, *process.over))
 
 
 def left_early(processes: Sequence[Process]) -> Verdict | None:

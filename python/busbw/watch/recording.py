@@ -219,7 +219,7 @@ class Recording:
             raise UserError(f"{self.path} is a damaged recording: its header does not hold together")
         name = host.split(b"\0")[0].decode("ascii", errors="replace")
         if self._pid_here is None and not ended and not is_ours(name, namespace):
-            self._pid_here = NUMBERS.here(self.path, name, namespace, pid, start)
+            self._pid_here = NUMBERS.here(self.path, name, namespace, pid, start, boot)
         return Header(
             capacity, rows, rows_at, calls_at, self._pid_here or pid, uid, start, boot, namespace, realtime, monotonic,
             nccl, rank, name, calls, lost, used, rows_lost, bool(ended), bool(synchronous), self._pid_here is not None,

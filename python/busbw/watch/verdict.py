@@ -9,7 +9,16 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from busbw.watch.circles import circle, unmatched
-from busbw.watch.departed import departed, departed_early, has_failed, left_early, survivors, with_departed
+from busbw.watch.departed import (
+    aborted_first,
+    departed,
+    departed_early,
+    has_failed,
+    left_early,
+    survivors,
+    with_departed,
+    within_open_group,
+)
 from busbw.watch.ends import died, ended_first, first_of, left, refused
 from busbw.watch.exchanges import messages_to_itself, uneven_messages, unlike_messages
 from busbw.watch.lingering import not_ended, stays
@@ -118,7 +127,7 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
     groups = by_communicator(processes)
     found = _first(_unlike(members) for members in groups.values()) or unlike_messages(groups.values())
     found = found or messages_to_itself(groups.values()) or unlike_sizes(processes) or twice_the_same(processes)
-    found = found or left_early(processes)
+    found = found or within_open_group(processes) or left_early(processes) or aborted_first(processes)
     if found:
         return found
     failed = {each.key for each in processes if has_failed(each)}
