@@ -8,6 +8,8 @@ from busbw.watch.members import SHOWN, Member, Verdict, accused, ago, is_waited_
 from busbw.watch.processes import EXITED, GONE, RUNNING, Process
 from busbw.watch.recording import Communicator
 
+_LARGE = 4
+
 
 def departed(processes: Sequence[Process], groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | None:
     """Of a communicator in which ranks wait, those that have ended their part of it."""
@@ -160,12 +162,15 @@ def has_failed(process: Process) -> bool:
     """Whether NCCL gave it an error before it was through.
 
     A thread that goes on calling gets one when the first ranks exit: a process that has ended communicators with more
-    calls in order was through.
+    calls in order was through. Those that were made for few calls are not what the job was about.
     """
     rows = (*process.communicators, *process.over)
-    failed = [row.collectives for row in rows if row.last_error]
-    in_order = sum(row.collectives for row in process.over if row.ended == "destroyed" and not row.last_error)
-    return bool(failed) and in_order <= max(failed)
+    most = max((row.collectives for row in rows if row.last_error), default=-1)
+    in_order = sum(
+        row.collectives for row in process.over
+        if row.ended == "destroyed" and not row.last_error and _LARGE * row.collectives >= most
+    )  # fmt: skip
+    return 0 <= most >= in_order
 
 
 def _gone(processes: Sequence[Process], identity: int) -> list[Member]:

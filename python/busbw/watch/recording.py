@@ -141,6 +141,7 @@ class Communicator:
     """The library is at the end of its newest group; False in recordings of older recorders."""
     in_end: bool = False
     """The library's ncclCommFinalize or ncclCommDestroy has not come back."""
+    ended_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -355,7 +356,7 @@ def _shape(what: int, how: int) -> Shape:
 
 def _row(place: int, raw: tuple[int, ...]) -> Communicator | None:
     (
-        identity, parent, rank, ranks, device, made, color, error, made_ns, _, ended, ending, entered,
+        identity, parent, rank, ranks, device, made, color, error, made_ns, ended_ns, ended, ending, entered,
         returned, _, entered_ns, returned_ns, last_what, last_how, collectives,
     ) = raw  # fmt: skip
     if made == 0:
@@ -363,7 +364,7 @@ def _row(place: int, raw: tuple[int, ...]) -> Communicator | None:
     return Communicator(
         place, identity, parent, rank, ranks, device if device < 1 << 31 else -1, _named(MADE, made), color, error,
         made_ns, _named(ENDED, ended), entered, returned, collectives, entered_ns, returned_ns,
-        shape_of(last_what, last_how), ending == 1, ending == 2,
+        shape_of(last_what, last_how), ending == 1, ending == 2, ended_ns,
     )  # fmt: skip
 
 

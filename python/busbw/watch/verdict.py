@@ -20,7 +20,7 @@ from busbw.watch.departed import (
     within_open_group,
 )
 from busbw.watch.ends import died, ended_first, first_of, left, refused
-from busbw.watch.exchanges import messages_to_itself, uneven_messages, unlike_messages
+from busbw.watch.exchanges import left_out_before_messages, messages_to_itself, uneven_messages, unlike_messages
 from busbw.watch.lingering import not_ended, stays
 from busbw.watch.making import in_making, twice_the_same, unlike_sizes
 from busbw.watch.members import (  # fmt: skip
@@ -114,6 +114,7 @@ def judge(
         or blocked(every, now_ns)
         or _late(groups, behind, now_ns)
         or unanswered(groups, now_ns)
+        or left_out_before_messages(groups, behind, now_ns)
         or circle(groups, behind)
         or uneven_messages(groups)
         or unmatched(groups, now_ns)
