@@ -28,8 +28,8 @@ from faults import HANG_AFTER_S, heard, verdicts_of  # noqa: E402
 
 from busbw.base.programs import ask, with_this_package  # noqa: E402
 
-STEPS = 400
-LIMIT_S = 150.0
+STEPS, STEPS_OF_MANY, MANY = 400, 60, 32
+LIMIT_S = 200.0
 _GONE = r"has ended without a word|ended first, without a word|ended without a word"
 _EXITED = r"has exited|exited first|it exited while|has ended without a word"
 _LATE = r"did not call #"
@@ -66,7 +66,7 @@ def main() -> int:
     args = parser.parse_args()
     chance = random.Random(args.seed)
     drawn = [
-        (name, ranks, chance.randrange(ranks), chance.randrange(100, 2000), chance.randrange(1 << 30))
+        (name, ranks, chance.randrange(ranks), chance.randrange(20, calls_of(ranks)), chance.randrange(1 << 30))
         for _ in range(args.trials)
         for name in args.faults.split(",")
         for ranks in map(int, args.ranks.split(","))
@@ -90,6 +90,11 @@ def main() -> int:
     return int(right < len(drawn))
 
 
+def calls_of(ranks: int) -> int:
+    """A job has at least so many: three a step."""
+    return 3 * (STEPS if ranks < MANY else STEPS_OF_MANY)
+
+
 def compiled(build: Path, folder: Path) -> Path:
     program, library = folder / "rank", build / "lib" / "libbusbw_cpu.so"
     source = Path(__file__).with_name("moments_rank.c")
@@ -105,7 +110,7 @@ def tried(build: Path, program: Path, drawn: tuple[str, int, int, int, int]) -> 
     with tempfile.TemporaryDirectory() as meet:
         environ = {
             **with_this_package(os.environ), "BUSBW_ENGINE": str(build / "bin" / "busbw-engine"), "MEET": meet,
-            "WORLD": str(ranks), "STEPS": str(STEPS), "AT": str(at), "FAULTY": str(faulty), "SEED": str(seed),
+            "WORLD": str(ranks), "STEPS": str(STEPS if ranks < MANY else STEPS_OF_MANY), "AT": str(at), "FAULTY": str(faulty), "SEED": str(seed),
             "FAULT": name,
         }  # fmt: skip
         act = "report" if name == "late" else "abort"
