@@ -41,7 +41,7 @@ SAID = {
     "exception": _EXITED, "exit0": _EXITED, "endexit0": _EXITED + "|destroyed",
     "count": r"another[a-z, ]* count", "type": r"another[a-z, ]* type", "op": r"another[a-z, ]* operator",
     "root": r"another[a-z, ]* root", "kind": r"another collective", "order": _LEFT, "skip": _LEFT, "twice": _LEFT,
-    "opengroup": r"group", "shortgroup": r"group|did not call #", "loop": _LATE, "sleep": _LATE, "late": _LATE,
+    "opengroup": r"group", "shortgroup": r"group|did not call #|has left out #", "loop": _LATE, "sleep": _LATE, "late": _LATE,
     "abortwait": r"aborted", "abortexit": r"aborted|" + _EXITED, "abortone": r"aborted", "exec": r"another program",
     "colour": r"another count|wait", "nosplit": r"has not come to ncclCommSplit|did not call #",
     "splitgroup": r"has not come to|did not call|group", "noinit": r"has not come to ncclCommInitRank",

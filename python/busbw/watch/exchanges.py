@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.watch.members import (  # fmt: skip
@@ -96,8 +96,7 @@ def left_out_before_messages(
             there = next((each for each in elsewhere(groups, member) if each.row.last.kind in PAIRS), None)
             if there is None:
                 continue
-            uneven = [pair for pair in _pairs(groups[there.row.identity]) if len(pair.sent) != len(pair.received)]
-            if not any(pair.lacks.process.key in blocked for pair in uneven):
+            if not _have_not_come(groups[there.row.identity], blocked):
                 continue
             wanted = member.row.collectives + 1
             text = (
@@ -108,6 +107,16 @@ def left_out_before_messages(
             )
             return Verdict("order", tuple(each.row.rank for each in late), sentence(text), accused(late))
     return None
+
+
+def _have_not_come(members: Sequence[Member], blocked: Collection[Hashable]) -> bool:
+    """Whether those that lack messages lack them both ways, as they have called none of the newest ones; and some of
+    `blocked` do.
+    """
+    pairs = list(_pairs(members))
+    lacking = {pair.lacks.process.key for pair in pairs if len(pair.sent) != len(pair.received)}
+    between = [pair for pair in pairs if (pair.sender.process.key in lacking) != (pair.receiver.process.key in lacking)]
+    return not lacking.isdisjoint(blocked) and all(len(pair.sent) != len(pair.received) for pair in between)
 
 
 def uneven_messages(groups: Mapping[int, Sequence[Member]], *, have_failed: bool = False) -> Verdict | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.watch.containers import NUMBERS, is_ours
+from busbw.watch.gpu_rows import GpuHeader, GpuTime
 from busbw.watch.makings import MADE, MAKING, MAKING_AT, Making, read_making, read_refused
 from busbw.watch.pulses import Pulse, read_pulses
 
@@ -40,6 +41,7 @@ _SCALED_BY_RANKS = frozenset({"all_gather", "reduce_scatter", "alltoall", "gathe
 _MAX_CALLS = 1 << 32
 _MAX_COMMUNICATORS = 0xFFFF
 _CHUNK = 1 << 15
+_BLOCK = 64 * COMMUNICATOR.size
 _NO_ROOT, _IN_PLACE = 0xFFFFF, 0xFFFFE
 
 
@@ -86,34 +88,6 @@ class Call:
     """Run by the launch of a graph that had captured it."""
     in_place: bool = False
     """An all-reduce whose result came where its data lay."""
-
-
-@dataclass(frozen=True)
-class GpuTime:
-    """How long a call took on the GPU; `begun_ns` from the start of the recording, by the host's clock."""
-
-    number: int
-    sequence: int
-    communicator: int
-    begun_ns: int
-    took_ns: int
-    in_group: bool
-    """With other calls: the time is that of the whole group in its stream."""
-
-
-@dataclass(frozen=True)
-class GpuHeader:
-    """What a recording has of the GPU; zeros in those of older recorders."""
-
-    launches: int
-    """Of graphs with calls in them."""
-    times_at: int
-    capacity: int
-    times: int
-    missed: int
-    """Calls of the sample that have no time."""
-    every: int
-    sees_launches: bool
 
 
 @dataclass(frozen=True)
@@ -179,6 +153,8 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._pid_here: int | None = None
+        self._blocks: list[tuple[bytes, list[Communicator]]] = []
+        """Rows of the table as they were read last."""
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
@@ -231,7 +207,16 @@ class Recording:
         header = self.header()
         raw = self._read(header.communicators_at, header.communicators * COMMUNICATOR.size)
         whole = raw[: len(raw) // COMMUNICATOR.size * COMMUNICATOR.size]
-        return [row for place, raw_row in enumerate(COMMUNICATOR.iter_unpack(whole)) if (row := _row(place, raw_row))]
+        found: list[Communicator] = []
+        # Of many most have ended and stay as they are.
+        for number in range(-(-len(whole) // _BLOCK)):
+            block = whole[number * _BLOCK : (number + 1) * _BLOCK]
+            if number >= len(self._blocks) or self._blocks[number][0] != block:
+                first = number * _BLOCK // COMMUNICATOR.size
+                rows = [_row(place, each) for place, each in enumerate(COMMUNICATOR.iter_unpack(block), first)]
+                self._blocks[number : number + 1] = [(block, [row for row in rows if row])]
+            found += self._blocks[number][1]
+        return found
 
     def calls(self, first: int = 1) -> Iterator[Call]:
         """Calls from number `first` on that the ring still holds, oldest first."""

@@ -20,6 +20,7 @@ from busbw.watch.members import Verdict
 from busbw.watch.messages import Messages
 from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, Process, snapshot
 from busbw.watch.recording import Communicator, Recording, Shape
+from busbw.watch.summary import summarise
 from busbw.watch.verdict import after_the_end, judge
 
 
@@ -132,6 +133,20 @@ def test_what_ended_last_is_kept_of_many_communicators(monkeypatch: pytest.Monke
     assert [each.place for each in found.over] == [0, 31, 30, 29, 28, 27, 26, 25]
 
 
+def test_a_row_that_changes_is_read_anew_and_a_lost_one_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path, 0, [Row(0, 2, identity=at + 1) for at in range(32)], [Made(0)], ended=False)
+    with Recording(path) as recording:
+        before = recording.communicators()
+        raw = bytearray(path.read_bytes())
+        struct.pack_into("<i", raw, 4096 + 128 * 31 + 16, 1)
+        # Of those that found no place the header counts.
+        struct.pack_into("<Q", raw, 208, 3)
+        path.write_bytes(raw)
+        after = recording.communicators()
+    assert (before[31].rank, after[31].rank) == (0, 1) and before[:31] == after[:31]
+    assert "3 communicators found no place in the table" in summarise([path]).text()
+
+
 def exchange(at: int, sent: int, received: int, peers: tuple[int, int], calls: Communicator) -> Process:
     """It sends to one peer and receives from another, on its second communicator."""
     shape = Shape("send", 16, "float32", "sum", peers[0])
@@ -160,6 +175,15 @@ def test_who_left_a_collective_out_is_named_and_not_its_peer_in_the_next_message
     ranks[2] = exchange(2, 7, 7, (3, 1), row(2, 41, inside=True))
     verdict = judged(ranks)
     assert (verdict.cause, verdict.accused) == ("message", (("node", 1002),))
+
+
+def test_who_left_one_message_out_and_went_on_is_named_and_not_who_waits_for_it() -> None:
+    # Rank 1 received in the round and did not send; rank 2 waits for that message, and all others for rank 2.
+    ranks = [exchange(at, 8, 8, ((at + 1) % 4, (at + 3) % 4), row(at, 41, inside=True)) for at in range(4)]
+    ranks[1] = exchange(1, 7, 8, (2, 0), row(1, 41, inside=True))
+    ranks[2] = exchange(2, 8, 8, (3, 1), row(2, 40))
+    verdict = judged(ranks)
+    assert (verdict.cause, verdict.accused) == ("message", (("node", 1001),))
 
 
 def test_the_machines_start_is_hashed_as_the_recorder_does() -> None:
