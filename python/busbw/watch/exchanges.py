@@ -110,13 +110,21 @@ def left_out_before_messages(
 
 
 def _have_not_come(members: Sequence[Member], blocked: Collection[Hashable]) -> bool:
-    """Whether those that lack messages lack them both ways, as they have called none of the newest ones; and some of
-    `blocked` do.
+    """Whether those that lack messages, some of `blocked` among them, have called none of the newest ones.
+
+    Then no chain of messages that match leads from them to those that have called more.
     """
     pairs = list(_pairs(members))
-    lacking = {pair.lacks.process.key for pair in pairs if len(pair.sent) != len(pair.received)}
-    between = [pair for pair in pairs if (pair.sender.process.key in lacking) != (pair.receiver.process.key in lacking)]
-    return not lacking.isdisjoint(blocked) and all(len(pair.sent) != len(pair.received) for pair in between)
+    uneven = [pair for pair in pairs if len(pair.sent) != len(pair.received)]
+    lacking = {pair.lacks.process.key for pair in uneven}
+    reached = set(lacking)
+    for _ in members:
+        for pair in pairs:
+            both = {pair.sender.process.key, pair.receiver.process.key}
+            if len(pair.sent) == len(pair.received) and both & reached:
+                reached |= both
+    ahead = {pair.sender.process.key if pair.lacks is pair.receiver else pair.receiver.process.key for pair in uneven}
+    return not lacking.isdisjoint(blocked) and reached.isdisjoint(ahead)
 
 
 def uneven_messages(groups: Mapping[int, Sequence[Member]], *, have_failed: bool = False) -> Verdict | None:
