@@ -117,12 +117,15 @@ def _have_not_come(members: Sequence[Member], blocked: Collection[Hashable]) -> 
     pairs = list(_pairs(members))
     uneven = [pair for pair in pairs if len(pair.sent) != len(pair.received)]
     lacking = {pair.lacks.process.key for pair in uneven}
-    reached = set(lacking)
-    for _ in members:
-        for pair in pairs:
-            both = {pair.sender.process.key, pair.receiver.process.key}
-            if len(pair.sent) == len(pair.received) and both & reached:
-                reached |= both
+    even = [
+        (pair.sender.process.key, pair.receiver.process.key) for pair in pairs if len(pair.sent) == len(pair.received)
+    ]
+    reached, before = set(lacking), 0
+    while before < len(reached):
+        before = len(reached)
+        for each in even:
+            if not reached.isdisjoint(each):
+                reached.update(each)
     ahead = {pair.sender.process.key if pair.lacks is pair.receiver else pair.receiver.process.key for pair in uneven}
     return not lacking.isdisjoint(blocked) and reached.isdisjoint(ahead)
 
