@@ -163,6 +163,8 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
 
     environ = _environment(args, words, folder)
     before = set(find(folder))
+    watcher = Watcher(folder, args.hang_after)
+    watcher.leave_former()
     share = SharedFolder(Path(args.share)) if args.share else None
     try:
         job = subprocess.Popen(words, env=environ)
@@ -170,7 +172,7 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
         if share:
             share.close(keep=False)
         raise UserError(f"{words[0]} cannot be started: {error.strerror}") from error
-    watcher = Watcher(folder, args.hang_after, share=share)
+    watcher.share = share
     # The folder may have been another job's, whose daemons go on.
     since, hung = begun_at(job.pid) or 0, False
     with _signals_for(job), Watching(_wishes(args), watcher) as watching:

@@ -86,9 +86,9 @@ def aborted_first(processes: Sequence[Process]) -> Verdict | None:
     for identity in dict.fromkeys(row.identity for process in processes for row in process.over):
         gone = _gone(processes, identity)
         others = [Member(each, row) for each in processes for row in each.communicators if row.identity == identity]
-        first = [each for each in gone if each.row.ended == "aborted" and not _has_error(each.process)]
+        first = [each for each in gone if each.row.ended == "aborted" and not has_error(each.process)]
         rest = [each for each in (*gone, *others) if all(each is not one for one in first)]
-        failed = [each for each in rest if _has_error(each.process)]
+        failed = [each for each in rest if has_error(each.process)]
         if first and len(first) < len(rest) and failed and len(failed) == len(rest):
             who = "; ".join(f"{member} aborted its communicator after #{member.row.collectives:,}, {member.row.last}"
                             for member in first[:SHOWN])  # fmt: skip
@@ -105,7 +105,7 @@ def within_open_group(processes: Sequence[Process]) -> Verdict | None:
         and process.grouped.get(row.place, 0)
     ]  # fmt: skip
     who = {process.key: Member(process, row) for process, row in reversed(found)}
-    failed = [process for process in processes if process.key not in who and _has_error(process)]
+    failed = [process for process in processes if process.key not in who and has_error(process)]
     if not who or 2 * len(who) > len(processes) or not failed:
         return None
     members = list(who.values())
@@ -117,8 +117,9 @@ def within_open_group(processes: Sequence[Process]) -> Verdict | None:
     return Verdict("group", tuple(each.row.rank for each in members), sentence(text), accused(members))
 
 
-def _has_error(process: Process) -> bool:
-    return any(row.last_error for row in (*process.communicators, *process.over))
+def has_error(process: Process) -> bool:
+    """Whether NCCL gave it one, in a call or in the making of a communicator."""
+    return process.refused is not None or any(row.last_error for row in (*process.communicators, *process.over))
 
 
 def left_early(processes: Sequence[Process]) -> Verdict | None:

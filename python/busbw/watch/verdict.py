@@ -12,6 +12,7 @@ from busbw.watch.departed import (
     aborted_first,
     departed,
     departed_early,
+    has_error,
     has_failed,
     left_early,
     survivors,
@@ -130,7 +131,7 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
     found = found or within_open_group(processes) or left_early(processes) or aborted_first(processes)
     if found:
         return found
-    failed = {each.key for each in processes if has_failed(each)}
+    failed = {each.key for each in processes if has_failed(each) or each.refused}
     behind = {key: _ended_first_of(behind_of(members), ended_ns) for key, members in groups.items()}
     # Who was late here as NCCL failed in another of its communicators is not the root.
     for key, late in sorted(behind.items(), key=lambda each: any(one.process.key in failed for one in each[1])):
@@ -158,7 +159,11 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
 
 
 def _ended_first_of(late: Sequence[Member], ended_ns: Mapping[Hashable, int]) -> Sequence[Member]:
-    """Of ranks that have all ended without a word the first one: a launcher that lost it ended the others."""
+    """Of ranks of which NCCL gave an error to some, those that got none: the others failed by their end.
+
+    Of ranks that have all ended without a word the first one: a launcher that lost it ended the others.
+    """
+    late = [each for each in late if not has_error(each.process)] or late
     if any(member.process.state != GONE for member in late):
         return late
     first, _ = first_of(late, ended_ns)

@@ -16,6 +16,8 @@ from test_strange_verdicts import SECOND, judged, making, process, row
 from busbw.watch import containers, processes
 from busbw.watch.containers import Numbers, boot_here, hash_of
 from busbw.watch.departed import has_failed
+from busbw.watch.generations import generations
+from busbw.watch.live import Watcher
 from busbw.watch.members import Verdict
 from busbw.watch.messages import Messages
 from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, Process, snapshot
@@ -145,6 +147,71 @@ def test_a_row_that_changes_is_read_anew_and_a_lost_one_is_told(tmp_path: Path) 
         after = recording.communicators()
     assert (before[31].rank, after[31].rank) == (0, 1) and before[:31] == after[:31]
     assert "3 communicators found no place in the table" in summarise([path]).text()
+
+
+def test_of_those_that_called_least_only_who_got_no_error_is_named() -> None:
+    # Ranks 0 and 3 failed in another communicator, or in the making of one, as rank 2 had gone.
+    other = replace(row(0, 9, identity=2), last_error=6)
+    ranks = [
+        failed(0, row(0, 40), other),
+        failed(1, replace(row(1, 41), last_error=6)),
+        replace(failed(2, row(2, 40)), state=GONE),
+        replace(failed(3, row(3, 40)), refused=making("split", 1)),
+    ]
+    verdict = after_the_end(ranks)
+    assert verdict is not None and (verdict.cause, verdict.ranks) == ("ended", (2,))
+    # Where a communicator's late ranks have all failed elsewhere another one tells more.
+    later = [replace(row(at, 5 + (at != 2), identity=3, ranks=4), made_ns=9) for at in range(4)]
+    ranks = [replace(each, communicators=(*each.communicators, later[at])) for at, each in enumerate(ranks)]
+    ranks[2] = replace(ranks[2], communicators=(row(2, 41), later[2]))
+    verdict = after_the_end(ranks)
+    assert verdict is not None and verdict.ranks == (2,) and "(0000000000000003)" in verdict.text
+
+
+def attempt(number: int, *, faulty: int, state: str = EXITED) -> list[Process]:
+    """Ranks of which one made a call less; each attempt has a communicator and processes of its own."""
+    made = NOW - (90 - 20 * number) * SECOND
+    found = []
+    for at in range(4):
+        mine = replace(
+            row(at, 40 + (at != faulty), identity=number), made_ns=made, entered_ns=made + SECOND, returned_ns=made
+        )
+        found.append(replace(process(at, mine), state=state, pid=1000 * number + at, start=number))
+    return found
+
+
+def test_attempts_of_a_job_are_told_apart_and_the_newest_comes_first() -> None:
+    first, second = attempt(1, faulty=2), attempt(2, faulty=1)
+    assert generations([*second, *first]) == [second, first]
+    # Two halves that run beside each other are one attempt, and so is what goes on while another part begins.
+    beside = [replace(each, communicators=(replace(each.communicators[0], identity=9),)) for each in first]
+    assert [len(each) for each in generations([*first, *beside])] == [8]
+    assert [len(each) for each in generations([*attempt(1, faulty=2, state=RUNNING), *second])] == [8]
+    # What has no communicator yet belongs to the newest.
+    late = replace(process(7), state=EXITED)
+    assert generations([*first, *second, late]) == [[*second, late], first]
+    assert generations([late]) == [[late]] and generations([]) == []
+
+
+def test_of_a_job_that_failed_anew_the_newest_attempt_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watcher = Watcher(tmp_path)
+    monkeypatch.setattr(watcher, "_with_history", lambda: [*attempt(1, faulty=2), *attempt(2, faulty=1)])
+    verdict = watcher.after_the_end()
+    assert verdict is not None and verdict.accused == (("node", 2001),)
+    watcher.close()
+
+
+def test_recordings_of_a_job_that_was_over_before_are_left_alone(tmp_path: Path) -> None:
+    over = write(tmp_path, 0, [Row(0, 2)], [Made(0)], host=os.uname().nodename)
+    elsewhere = write(tmp_path, 1, [Row(1, 2)], [Made(0)], host="other", ended=False)
+    watcher = Watcher(tmp_path)
+    watcher.leave_former()
+    # Of one that runs on another host it is not known.
+    assert watcher.former == {over} and list(watcher.recordings) == [elsewhere]
+    new = write(tmp_path, 2, [Row(0, 2)], [Made(0)], host=os.uname().nodename)
+    watcher.look_once_more()
+    assert sorted(watcher.recordings) == sorted([elsewhere, new])
+    watcher.close()
 
 
 def exchange(at: int, sent: int, received: int, peers: tuple[int, int], calls: Communicator) -> Process:
