@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -123,9 +124,16 @@ def _follow(args: Args, folder: Path) -> int:
         while True:
             watching.look()
             headers = [recording.header() for recording in watching.watcher.recordings.values()]
-            if all(state_now(each) in (EXITED, GONE) for each in headers):
+            states = [state_now(each) for each in headers]
+            if all(each in {EXITED, GONE} for each in states):
                 break
             time.sleep(_POLL_S)
+        # Its exit code is not known here: a process that ended without a word, or an error of NCCL, tells.
+        has_failed = GONE in states or watching.watcher.has_seen_errors()
+        if has_failed and (verdict := watching.watcher.after_the_end()):
+            how = "failed" if GONE in states else "has ended, and NCCL failed in it"
+            print(f"busbw watch: the job {how}. {verdict.text}", file=sys.stderr)
+            watching.tell_of_hardware(verdict)
     return _read(args, folder)
 
 
@@ -149,7 +157,14 @@ def _folder(out: str | None) -> Iterator[Path]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"--output {out}: {error.strerror}") from error
+        what = "is no folder" if isinstance(error, FileExistsError) else error.strerror
+        raise UserError(f"--output {out}: {what}; name a folder that can be made or written") from error
+    try:
+        # Before the job begins: else each of its processes would say so, and go on without a recording.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"--output {out} cannot be written: {error.strerror}; name another folder") from error
     yield folder.absolute()
 
 
