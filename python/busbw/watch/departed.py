@@ -123,22 +123,26 @@ def has_error(process: Process) -> bool:
 
 
 def left_early(processes: Sequence[Process]) -> Verdict | None:
-    """Of a job that failed: ranks that ended a communicator without an error, and before the others' last calls."""
+    """Of a job that failed: ranks that ended a communicator without an error, and before the others' last calls.
+
+    The others may have got their errors in calls of other communicators.
+    """
     for identity in dict.fromkeys(row.identity for process in processes for row in process.over):
         gone = _gone(processes, identity)
         others = [Member(each, row) for each in processes for row in each.communicators if row.identity == identity]
-        failed = [each for each in others if each.row.last_error]
+        failed = [each for each in others if has_error(each.process)]
         if not failed or len(failed) < len(others):
             continue
-        if more := _called_more(failed, gone):
+        if all(each.row.last_error for each in failed) and (more := _called_more(failed, gone)):
             return more
         most = max(each.row.collectives for each in failed)
         early = [each for each in gone if not each.row.last_error and each.row.collectives < most]
         if early and 2 * len(early) <= len(gone) + len(others):
             who = "; ".join(f"{member} {member.row.ended} it after #{member.row.collectives:,}, {member.row.last}"
                             for member in early[:SHOWN])  # fmt: skip
-            ranks = ranks_of(failed)
-            text = f"Of {name_of(others)} {who}, while rank {ranks} went on to #{most:,} and got an error of NCCL."
+            ahead = [each for each in failed if each.row.collectives == most]
+            got = "got an error of NCCL" if len(ahead) == len(failed) else f"{len(failed)} ranks got an error of NCCL"
+            text = f"Of {name_of(others)} {who}, while rank {ranks_of(ahead)} went on to #{most:,} and {got}."
             return Verdict("departed", tuple(m.row.rank for m in early), text, accused(early))
     return None
 

@@ -79,7 +79,7 @@ def test_who_aborted_without_an_error_is_named_though_the_others_failed_in_diffe
     aborted = failed(2)
     aborted = replace(aborted, over=(replace(row(2, 40), ended="aborted"), replace(row(2, 9, identity=2), ended="aborted")))
     # The others failed on two communicators, at different numbers.
-    others = [failed(at, replace(row(at, 40 + at % 2), last_error=6 * (at % 2)),
+    others = [failed(at, replace(row(at, 40), last_error=6 * (at % 2)),
                      replace(row(at, 9, identity=2), last_error=6 * (1 - at % 2))) for at in (0, 1, 3)]  # fmt: skip
     verdict = after_the_end([*others, aborted])
     assert verdict is not None and (verdict.cause, verdict.ranks) == ("departed", (2,))
@@ -88,6 +88,21 @@ def test_who_aborted_without_an_error_is_named_though_the_others_failed_in_diffe
     with_error = replace(aborted, over=(replace(aborted.over[0], last_error=6), *aborted.over[1:]))
     verdict = after_the_end([*others, with_error])
     assert verdict is None or verdict.ranks != (2,) or verdict.cause != "departed"
+
+
+def test_who_ended_early_is_named_though_the_others_failed_in_other_communicators() -> None:
+    early = replace(failed(2), over=(replace(row(2, 40), ended="destroyed"),))
+    others = [failed(at, row(at, 40 + (at == 3)), replace(row(at, 9, identity=2), last_error=6)) for at in (0, 1, 3)]
+    verdict = after_the_end([*others, early])
+    assert verdict is not None and (verdict.cause, verdict.ranks) == ("departed", (2,))
+    assert verdict.text.endswith("while rank 3 went on to #41 and 3 ranks got an error of NCCL.")
+
+
+def test_who_aborted_one_of_its_communicators_is_named_before_those_that_exited_by_it() -> None:
+    stays = replace(process(2, row(2, 40)), over=(replace(row(2, 9, identity=2), ended="aborted"),))
+    others = [failed(at, row(at, 40 + (at == 3)), replace(row(at, 10, identity=2), last_error=6)) for at in (0, 1, 3)]
+    verdict = judged([*others, stays])
+    assert (verdict.cause, verdict.ranks) == ("departed", (2,))
 
 
 def test_who_aborted_and_goes_on_is_named_where_others_ended_by_errors_in_other_communicators() -> None:
