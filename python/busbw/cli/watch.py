@@ -40,16 +40,19 @@ _GRACE_S, _SOON_S = 5.0, 0.02
 
 def run(args: Args) -> int:
     """Start the program with the recorder in front of NCCL and watch it, or read recordings."""
-    words = list(args.rest)
+    words, follows = list(args.rest), bool(args.live)
     if args.live and not Screen.fits(sys.stderr):
-        print("busbw watch: --live needs a terminal of 12 lines or more on stderr; no table is drawn", file=sys.stderr)
+        more = ", but the job is followed" if args.read else ""
+        print(
+            f"busbw watch: --live needs a terminal of 12 lines or more on stderr; no table is drawn{more}", file=sys.stderr
+        )
         args.live = False
     if args.read:
         if args.share:
             raise UsageError("--share is for the watchers of a job's hosts, each with the program that it starts")
         if words:
             raise UsageError("--read summarises recordings, and starts no program")
-        return _follow(args, Path(args.read)) if args.live else _read(args, Path(args.read))
+        return _follow(args, Path(args.read)) if follows else _read(args, Path(args.read))
     if not words:
         raise UsageError("say which program to start, after --; `busbw watch --help` has examples")
     with _folder(args.output) as folder:

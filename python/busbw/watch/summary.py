@@ -176,7 +176,9 @@ def who_waits(stragglers: Stragglers, lates: Sequence[Late]) -> str:
 def _waits(stragglers: Stragglers) -> str:
     text = f"{stragglers.meetings:,} collectives with all ranks"
     together = stragglers.wait_ns + stragglers.transfer_ns
-    if stragglers.unjudged:
+    if stragglers.unjudged and stragglers.unjudged < stragglers.meetings:
+        text += f" ({stragglers.unjudged:,} of them, as those in groups, told when they were called, and no more)"
+    elif stragglers.unjudged:
         return text + ", by the host's calls: how long the transfer took and who was late on the GPU is not recorded"
     if together:
         share = 100 * stragglers.wait_ns / together

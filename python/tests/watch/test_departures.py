@@ -17,12 +17,12 @@ from busbw.watch import containers, processes
 from busbw.watch.containers import Numbers, boot_here, hash_of
 from busbw.watch.departed import has_failed
 from busbw.watch.generations import generations
-from busbw.watch.live import Watcher
+from busbw.watch.live import Follower, Watcher
 from busbw.watch.members import Verdict
 from busbw.watch.messages import Messages
 from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, Process, snapshot
 from busbw.watch.recording import Communicator, Recording, Shape
-from busbw.watch.summary import summarise
+from busbw.watch.summary import summarise, who_waits
 from busbw.watch.verdict import after_the_end, judge
 
 
@@ -227,6 +227,22 @@ def test_recordings_of_a_job_that_was_over_before_are_left_alone(tmp_path: Path)
     watcher.look_once_more()
     assert sorted(watcher.recordings) == sorted([elsewhere, new])
     watcher.close()
+
+
+def test_a_part_of_the_collectives_without_an_end_does_not_hide_the_others(tmp_path: Path) -> None:
+    def said(groups: int) -> str:
+        calls = [Made(10_000 * at, group=at if at <= groups else 0) for at in range(1, 9)]
+        paths = [write(tmp_path, at, [Row(at, 2)], calls) for at in range(2)]
+        follower = Follower(1.0, newest=None)
+        recordings = [Recording(path) for path in paths]
+        follower.read_all(recordings)
+        for each in recordings:
+            each.close()
+        return who_waits(follower.stragglers, follower.lates)
+
+    assert "8 collectives with all ranks; of the time in them" in said(0)
+    assert "8 collectives with all ranks (3 of them, as those in groups, told when they were called, and no more); of" in said(3)
+    assert "8 collectives with all ranks, by the host's calls" in said(8)
 
 
 def exchange(at: int, sent: int, received: int, peers: tuple[int, int], calls: Communicator) -> Process:
