@@ -41,7 +41,8 @@ SAID = {
     "exception": _EXITED, "exit0": _EXITED, "endexit0": _EXITED + "|destroyed",
     "count": r"another[a-z, ]* count", "type": r"another[a-z, ]* type", "op": r"another[a-z, ]* operator",
     "root": r"another[a-z, ]* root", "kind": r"another collective", "order": _LEFT, "skip": _LEFT, "twice": _LEFT,
-    "opengroup": r"group", "shortgroup": r"group|did not call #|has left out #", "loop": _LATE, "sleep": _LATE, "late": _LATE,
+    "opengroup": r"group", "shortgroup": r"group|did not call #|has left out #",
+    "loop": _LATE, "sleep": _LATE, "late": _LATE,
     "abortwait": r"aborted", "abortexit": r"aborted|" + _EXITED, "abortone": r"aborted", "exec": r"another program",
     "colour": r"another count|wait", "nosplit": r"has not come to ncclCommSplit|did not call #",
     "splitgroup": r"has not come to|did not call|group", "noinit": r"has not come to ncclCommInitRank",
@@ -110,8 +111,8 @@ def tried(build: Path, program: Path, drawn: tuple[str, int, int, int, int]) -> 
     with tempfile.TemporaryDirectory() as meet:
         environ = {
             **with_this_package(os.environ), "BUSBW_ENGINE": str(build / "bin" / "busbw-engine"), "MEET": meet,
-            "WORLD": str(ranks), "STEPS": str(STEPS if ranks < MANY else STEPS_OF_MANY), "AT": str(at), "FAULTY": str(faulty), "SEED": str(seed),
-            "FAULT": name,
+            "WORLD": str(ranks), "STEPS": str(STEPS if ranks < MANY else STEPS_OF_MANY), "AT": str(at),
+            "FAULTY": str(faulty), "SEED": str(seed), "FAULT": name,
         }  # fmt: skip
         act = "report" if name == "late" else "abort"
         options = ["--late", "1000s", "--hang-after", f"{HANG_AFTER_S:g}", "--on-hang", act]

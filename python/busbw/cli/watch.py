@@ -44,7 +44,8 @@ def run(args: Args) -> int:
     if args.live and not Screen.fits(sys.stderr):
         more = ", but the job is followed" if args.read else ""
         print(
-            f"busbw watch: --live needs a terminal of 12 lines or more on stderr; no table is drawn{more}", file=sys.stderr
+            f"busbw watch: --live needs a terminal of 12 lines or more on stderr; no table is drawn{more}",
+            file=sys.stderr,
         )
         args.live = False
     if args.read:

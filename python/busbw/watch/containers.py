@@ -33,7 +33,7 @@ def is_ours(host: str, namespace: int) -> bool:
 
 @lru_cache(maxsize=1)
 def boot_here() -> int:
-    """This machine's start as recordings have it: the kernel's word, hashed as libstdc++ does; 0 where it gives none."""
+    """This machine's start as recordings have it: the kernel's word, hashed by libstdc++; else 0."""
     try:
         return hash_of(Path("/proc/sys/kernel/random/boot_id").read_bytes().rstrip(b"\n"))
     except OSError:

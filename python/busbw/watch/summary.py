@@ -79,7 +79,9 @@ class Summary:
         if self.lost:
             lines.append(f"{self.lost:,} calls were lost, as there was no room for the file")
         if self.nameless:
-            lines.append(f"{self.nameless:,} communicators found no place in the table: ranks were not compared in them")
+            lines.append(
+                f"{self.nameless:,} communicators found no place in the table: ranks were not compared in them"
+            )
         if self.unreturned:
             lines.append(f"{self.unreturned:,} calls had not come back")
         if self.launches:

@@ -99,7 +99,9 @@ def judge(
         )
     # Over NCCL the ranks with unlike calls may have gone on to another communicator.
     compared = [members for key, members in every.items() if key in groups or members[0].process.gpus]
-    found = survivors(processes, now_ns) or _of_processes(groups, now_ns) or _first(unlike(members) for members in compared)
+    found = (
+        survivors(processes, now_ns) or _of_processes(groups, now_ns) or _first(unlike(members) for members in compared)
+    )
     found = found or unlike_messages(compared) or messages_to_itself(compared)
     found = found or _first(of_unended_group(members, now_ns) for members in compared)
     found = found or _first(of_open_group(members, now_ns) for members in compared)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from made_recordings import Made, Row, write
-from snapshots import NOW, USUAL
+from snapshots import NOW
 from test_strange_verdicts import SECOND, judged, making, process, row
 
 from busbw.watch import containers, processes
@@ -77,7 +77,9 @@ def failed(at: int, *rows: Communicator) -> Process:
 
 def test_who_aborted_without_an_error_is_named_though_the_others_failed_in_different_calls() -> None:
     aborted = failed(2)
-    aborted = replace(aborted, over=(replace(row(2, 40), ended="aborted"), replace(row(2, 9, identity=2), ended="aborted")))
+    aborted = replace(
+        aborted, over=(replace(row(2, 40), ended="aborted"), replace(row(2, 9, identity=2), ended="aborted"))
+    )
     # The others failed on two communicators, at different numbers.
     others = [failed(at, replace(row(at, 40), last_error=6 * (at % 2)),
                      replace(row(at, 9, identity=2), last_error=6 * (1 - at % 2))) for at in (0, 1, 3)]  # fmt: skip
@@ -208,7 +210,9 @@ def test_attempts_of_a_job_are_told_apart_and_the_newest_comes_first() -> None:
     assert generations([late]) == [[late]] and generations([]) == []
 
 
-def test_of_a_job_that_failed_anew_the_newest_attempt_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_job_that_failed_anew_the_newest_attempt_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watcher = Watcher(tmp_path)
     monkeypatch.setattr(watcher, "_with_history", lambda: [*attempt(1, faulty=2), *attempt(2, faulty=1)])
     verdict = watcher.after_the_end()
@@ -241,7 +245,10 @@ def test_a_part_of_the_collectives_without_an_end_does_not_hide_the_others(tmp_p
         return who_waits(follower.stragglers, follower.lates)
 
     assert "8 collectives with all ranks; of the time in them" in said(0)
-    assert "8 collectives with all ranks (3 of them, as those in groups, told when they were called, and no more); of" in said(3)
+    assert (
+        "8 collectives with all ranks (3 of them, as those in groups, told when they were called, and no more); of"
+        in said(3)
+    )
     assert "8 collectives with all ranks, by the host's calls" in said(8)
 
 
@@ -296,7 +303,9 @@ def test_the_machines_start_is_hashed_as_the_recorder_does() -> None:
     assert boot_here() != 0
 
 
-def test_a_process_of_this_machine_that_no_number_can_be_is_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_of_this_machine_that_no_number_can_be_is_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     file, boot = tmp_path / "other-1-1.busbwrec", boot_here()
     monkeypatch.setattr(containers, "_INITIAL", containers._namespace_of("self"))
     assert Numbers().here(file, "another-name", 5, 999_999, 7, boot) == 999_999

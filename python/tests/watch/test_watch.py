@@ -127,7 +127,11 @@ def test_the_job_does_not_notice_the_death_of_its_watcher(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("fault", "words"),
-    [("stop", ("no progress for 3 s", "is stopped")), ("kill", ("the job failed",)), ("exit", ("the job has ended, and",))],
+    [
+        ("stop", ("no progress for 3 s", "is stopped")),
+        ("kill", ("the job failed",)),
+        ("exit", ("the job has ended, and",)),
+    ],
 )
 def test_a_job_that_somebody_else_started_is_followed_without_a_terminal(
     tmp_path: Path, fault: str, words: tuple[str, ...]
