@@ -42,7 +42,7 @@ def test_a_rank_that_is_stopped_or_dies_within_the_making_is_named(how: str, sta
 
 def test_who_died_in_one_making_is_missing_in_another_and_the_others_are_not() -> None:
     ranks = [replace(process(at, row(at, 40)), making=making("init", 9, at, 4)) for at in range(4)]
-    dead = replace(ranks[2], making=making("split", 1), state=GONE)
+    dead = replace(ranks[2], making=replace(making("split", 1), since_ns=NOW - 9 * SECOND), state=GONE)
     verdict = judged([*ranks[:2], dead, ranks[3]])
     assert (verdict.cause, verdict.ranks, verdict.accused) == ("making", (2,), (("node", 1002),))
 
@@ -59,6 +59,12 @@ def test_of_a_part_of_the_job_the_missing_rank_is_named_by_the_numbers_of_its_ne
     assert verdict.text.startswith("Rank 2 (node, pid 1006, rank 6 of the job) has not come to ncclCommInitRank")
     # Its other ranks have the numbers of that communicator too.
     assert "in which rank 0, 1, 3 wait" in verdict.text
+    # Of every second rank of the job three may be the missing one.
+    odd = {1: 0, 3: 1, 7: 3}
+    several = [
+        replace(each, making=making("init", 9, odd[at], 4) if at in odd else None) for at, each in enumerate(part())
+    ]
+    assert judged(several).accused == ()
     # At the end it may be anybody.
     verdict = judged(part(4, 5, 6))
     assert verdict.accused == () and verdict.text.startswith("Rank 3, of which nothing was seen")
