@@ -78,6 +78,8 @@ class Summary:
             lines.append(f"{self.overwritten:,} older calls were overwritten, as the ring had come round")
         if self.lost:
             lines.append(f"{self.lost:,} calls were lost, as there was no room for the file")
+        if (missing := self.calls - self.read - self.overwritten - self.lost) > 0:
+            lines.append(f"{missing:,} calls are not there: files were cut off, or copied without their end")
         if self.nameless:
             lines.append(
                 f"{self.nameless:,} communicators found no place in the table: ranks were not compared in them"

@@ -258,6 +258,13 @@ def test_a_part_of_the_collectives_without_an_end_does_not_hide_the_others(tmp_p
     assert "8 collectives with all ranks, by the host's calls" in said(8)
 
 
+def test_a_file_that_was_cut_off_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path, 0, [Row(0, 2)], [Made(1000 * at) for at in range(64)])
+    assert "not there" not in summarise([path]).text()
+    path.write_bytes(path.read_bytes()[: -24 * 32])
+    assert "24 calls are not there: files were cut off" in summarise([path]).text()
+
+
 def exchange(at: int, sent: int, received: int, peers: tuple[int, int], calls: Communicator) -> Process:
     """It sends to one peer and receives from another, on its second communicator."""
     shape = Shape("send", 16, "float32", "sum", peers[0])
