@@ -98,6 +98,13 @@ def test_who_aborted_without_an_error_is_named_though_the_others_failed_in_diffe
     assert verdict is None or verdict.ranks != (2,) or verdict.cause != "departed"
 
 
+def test_where_as_many_aborted_as_failed_none_of_them_is_named_for_it() -> None:
+    aborted = [replace(failed(at), over=(replace(row(at, 40), ended="aborted"),)) for at in (0, 1)]
+    others = [failed(at, replace(row(at, 40), last_error=6)) for at in (2, 3)]
+    verdict = after_the_end([*aborted, *others])
+    assert verdict is None or verdict.cause != "departed"
+
+
 def test_who_ended_early_is_named_though_the_others_failed_in_other_communicators() -> None:
     early = replace(failed(2), over=(replace(row(2, 40), ended="destroyed"),))
     others = [failed(at, row(at, 40 + (at == 3)), replace(row(at, 9, identity=2), last_error=6)) for at in (0, 1, 3)]

@@ -217,6 +217,17 @@ def test_of_two_ranks_the_one_that_does_not_follow_the_order_of_before_is_named(
         assert verdict is not None and (verdict.cause, verdict.ranks) == ("unlike", (odd,))
 
 
+def test_where_either_followed_the_same_calls_before_both_are_named() -> None:
+    one, other = replace(USUAL, count=1), replace(USUAL, count=2)
+    before = [USUAL, one, USUAL, other, USUAL]
+    ranks = [
+        process(rank, row(rank, 6, inside=True, ranks=2), history={0: dict(enumerate([*before, mine], 1))})
+        for rank, mine in enumerate((one, other))
+    ]
+    verdict = judge(ranks, NOW)
+    assert verdict is not None and (verdict.cause, verdict.ranks) == ("unlike", (0, 1))
+
+
 def test_where_as_many_call_one_thing_as_another_and_nothing_tells_which_is_right_both_are_named() -> None:
     other = replace(USUAL, count=63)
     for size in (2, 20):
