@@ -158,7 +158,7 @@ Recording::Recording(const Settings& settings) {
                                                           : std::min(settings.calls, sampled_times);
   const std::uint64_t bytes = times_at + times * sizeof(Time);
   make_file(settings.folder, who);
-  lengthen(bytes, calls_at);
+  lengthen(bytes, table_backed_ = std::min(calls_at, chunk_bytes));
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (memory == MAP_FAILED) fail(path_ + " cannot be mapped");
   auto* base = static_cast<unsigned char*>(memory);
@@ -206,7 +206,12 @@ Recording::~Recording() {
 
 Communicator* Recording::add() {
   const std::uint64_t place = header_->communicators.load(std::memory_order_relaxed);
-  if (place >= header_->communicator_capacity) {
+  const bool has_row = place < header_->communicator_capacity;
+  if (has_row && header_bytes + (place + 1) * sizeof(Communicator) > table_backed_) {
+    const std::uint64_t more = std::min(chunk_bytes, header_->calls_at - table_backed_);
+    if (back(table_backed_, more)) table_backed_ += more;
+  }
+  if (!has_row || header_bytes + (place + 1) * sizeof(Communicator) > table_backed_) {
     header_->communicators_lost.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }

@@ -14,7 +14,8 @@ struct Settings {
   std::string folder;
   // How many calls the ring holds: a power of two.
   std::uint64_t calls = 1 << 20;
-  std::uint32_t communicators = 4096;
+  // As many as calls can name: only what is used has memory behind it.
+  std::uint32_t communicators = 0xffff;
   // Every how many calls of a communicator one is timed on the GPU: 1 for all, 0 for none.
   std::uint32_t times_every = 0;
 
@@ -106,6 +107,8 @@ class Recording {
   Time* times_ = nullptr;
   std::uint64_t mask_ = 0;
   std::uint64_t times_backed_ = 0;
+  // Bytes from the start of the file on that have memory behind them: the header and a part of the table.
+  std::uint64_t table_backed_ = 0;
   std::uint64_t start_ns_ = 0;
   std::mutex guard_;
   std::atomic<bool> full_{false};

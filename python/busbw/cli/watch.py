@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -39,16 +40,20 @@ _GRACE_S, _SOON_S = 5.0, 0.02
 
 def run(args: Args) -> int:
     """Start the program with the recorder in front of NCCL and watch it, or read recordings."""
-    words = list(args.rest)
+    words, follows = list(args.rest), bool(args.live)
     if args.live and not Screen.fits(sys.stderr):
-        print("busbw watch: --live needs a terminal of 12 lines or more on stderr; no table is drawn", file=sys.stderr)
+        more = ", but the job is followed" if args.read else ""
+        print(
+            f"busbw watch: --live needs a terminal of 12 lines or more on stderr; no table is drawn{more}",
+            file=sys.stderr,
+        )
         args.live = False
     if args.read:
         if args.share:
             raise UsageError("--share is for the watchers of a job's hosts, each with the program that it starts")
         if words:
             raise UsageError("--read summarises recordings, and starts no program")
-        return _follow(args, Path(args.read)) if args.live else _read(args, Path(args.read))
+        return _follow(args, Path(args.read)) if follows else _read(args, Path(args.read))
     if not words:
         raise UsageError("say which program to start, after --; `busbw watch --help` has examples")
     with _folder(args.output) as folder:
@@ -123,9 +128,16 @@ def _follow(args: Args, folder: Path) -> int:
         while True:
             watching.look()
             headers = [recording.header() for recording in watching.watcher.recordings.values()]
-            if all(state_now(each) in (EXITED, GONE) for each in headers):
+            states = [state_now(each) for each in headers]
+            if all(each in {EXITED, GONE} for each in states):
                 break
             time.sleep(_POLL_S)
+        # Its exit code is not known here: a process that ended without a word, or an error of NCCL, tells.
+        has_failed = GONE in states or watching.watcher.has_seen_errors()
+        if has_failed and (verdict := watching.watcher.after_the_end()):
+            how = "failed" if GONE in states else "has ended, and NCCL failed in it"
+            print(f"busbw watch: the job {how}. {verdict.text}", file=sys.stderr)
+            watching.tell_of_hardware(verdict)
     return _read(args, folder)
 
 
@@ -149,7 +161,14 @@ def _folder(out: str | None) -> Iterator[Path]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"--output {out}: {error.strerror}") from error
+        what = "is no folder" if isinstance(error, FileExistsError) else error.strerror
+        raise UserError(f"--output {out}: {what}; name a folder that can be made or written") from error
+    try:
+        # Before the job begins: else each of its processes would say so, and go on without a recording.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"--output {out} cannot be written: {error.strerror}; name another folder") from error
     yield folder.absolute()
 
 
@@ -163,6 +182,8 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
 
     environ = _environment(args, words, folder)
     before = set(find(folder))
+    watcher = Watcher(folder, args.hang_after)
+    watcher.leave_former()
     share = SharedFolder(Path(args.share)) if args.share else None
     try:
         job = subprocess.Popen(words, env=environ)
@@ -170,7 +191,7 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
         if share:
             share.close(keep=False)
         raise UserError(f"{words[0]} cannot be started: {error.strerror}") from error
-    watcher = Watcher(folder, args.hang_after, share=share)
+    watcher.share = share
     # The folder may have been another job's, whose daemons go on.
     since, hung = begun_at(job.pid) or 0, False
     with _signals_for(job), Watching(_wishes(args), watcher) as watching:

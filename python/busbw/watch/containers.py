@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from functools import lru_cache
 from pathlib import Path
 
 _AGAIN_S = 1.0
 _MOST = 1 << 16
 _MAX_STATUS = 1 << 16
 _MAX_MAPS = 16 << 20
+_INITIAL = 0xEFFFFFFC
+"""The kernel's number of the PID namespace in which every process of the machine is seen."""
+_MIX, _SEED, _WORD = 0xC6A4A7935BD1E995, 0xC70F6907, (1 << 64) - 1
 
 
 def begun_at(pid: int) -> int | None:
@@ -27,6 +31,28 @@ def is_ours(host: str, namespace: int) -> bool:
     return namespace == 0 or namespace == (_namespace_of("self") or namespace)
 
 
+@lru_cache(maxsize=1)
+def boot_here() -> int:
+    """This machine's start as recordings have it: the kernel's word, hashed by libstdc++; else 0."""
+    try:
+        return hash_of(Path("/proc/sys/kernel/random/boot_id").read_bytes().rstrip(b"\n"))
+    except OSError:
+        return 0
+
+
+def hash_of(word: bytes) -> int:
+    """MurmurHash64A."""
+    found = _SEED ^ len(word) * _MIX & _WORD
+    for at in range(0, len(word), 8):
+        part = int.from_bytes(word[at : at + 8], "little")
+        if at + 8 <= len(word):
+            part = part * _MIX & _WORD
+            part = (part ^ part >> 47) * _MIX & _WORD
+        found = (found ^ part) * _MIX & _WORD
+    found = (found ^ found >> 47) * _MIX & _WORD
+    return found ^ found >> 47
+
+
 class Numbers:
     """Which process here has which number in its own PID namespace.
 
@@ -38,11 +64,14 @@ class Numbers:
         self._asked: set[Path] = set()
         self._next = 0.0
 
-    def here(self, file: Path, host: str, namespace: int, pid: int, start: int) -> int | None:
+    def here(  # noqa: PLR0913, PLR0917 - all that a recording says of where its process is
+        self, file: Path, host: str, namespace: int, pid: int, start: int, boot: int = 0
+    ) -> int | None:
         """The number here of the process that has `pid` there and began at `start`; None where nothing is known of it.
 
         Where its host has another name than this one, the file in its memory shows that it is the one. Of one that has
-        ended before anybody looked, while others of its namespace are seen, the number is that of nobody with `start`.
+        ended before anybody looked the number is that of nobody with `start`: where others of its namespace are seen,
+        or where the machine is this one, by `boot`, and all of its processes are seen from here.
         """
         is_by_name = host == os.uname().nodename
         found = self._find(file, namespace, pid, start, is_by_name=is_by_name)
@@ -53,6 +82,8 @@ class Numbers:
             self._next = time.monotonic() + _AGAIN_S
             found = self._find(file, namespace, pid, start, is_by_name=is_by_name)
             if found is None and is_by_name and self._has_ended(namespace, pid, start):
+                return pid
+            if found is None and boot and boot == boot_here() and self._is_nowhere(file, pid, start):
                 return pid
         return found
 
@@ -67,6 +98,12 @@ class Numbers:
         if begun_at(pid) == start or any(begun_at(each) == start for each in self._known.get(pid, ())):
             return False
         return any(_namespace_of(str(each)) == namespace for those in self._known.values() for each in those)
+
+    def _is_nowhere(self, file: Path, pid: int, start: int) -> bool:
+        """No process of the machine can be this one: a time namespace may give it another start."""
+        if _namespace_of("self") != _INITIAL or begun_at(1) is None or begun_at(pid) == start:
+            return False
+        return not any(begun_at(each) == start or _has_in_memory(each, file) for each in self._known.get(pid, ()))
 
 
 def _namespace_of(name: str) -> int:

@@ -8,6 +8,8 @@ from busbw.watch.members import SHOWN, Member, Verdict, accused, ago, is_waited_
 from busbw.watch.processes import EXITED, GONE, RUNNING, Process
 from busbw.watch.recording import Communicator
 
+_LARGE = 4
+
 
 def departed(processes: Sequence[Process], groups: Mapping[int, Sequence[Member]], now_ns: int) -> Verdict | None:
     """Of a communicator in which ranks wait, those that have ended their part of it."""
@@ -60,37 +62,87 @@ def survivors(processes: Sequence[Process], now_ns: int) -> Verdict | None:
                 Member(each, theirs) for each in processes if each is not process
                 for theirs in each.communicators if theirs.identity == row.identity
             ]  # fmt: skip
-            ended = [each for each in others if each.process.state in {EXITED, GONE} and each.row.last_error]
+            ended = [each for each in others if each.process.state in {EXITED, GONE}]
+            failed = [each for each in ended if has_failed(each.process)]
             gone = [each for each in _gone(processes, row.identity) if each.process.state == RUNNING]
             waits = any(each.entered > each.returned for each in process.communicators)
-            if ended and len(ended) == len(others) and gone and not waits:
-                ranks = ranks_of(ended)
-                have = "has" if len(ended) == 1 else "have"
+            if failed and len(ended) == len(others) and gone and not waits:
+                ranks = ranks_of(failed)
+                have = "has" if len(failed) == 1 else "have"
+                when = "in" if newest(failed).row.last_error else "after"
                 text = (
                     f"{_who(gone, now_ns)}, of {name_of(others)}, and goes on; rank {ranks} of it got an error of NCCL "
-                    f"in #{newest(ended).row.collectives:,}, {newest(ended).row.last}, and {have} exited."
+                    f"{when} #{newest(failed).row.collectives:,}, {newest(failed).row.last}, and {have} exited."
                 )
                 return Verdict("departed", tuple(m.row.rank for m in gone), sentence(text), accused(gone))
     return None
 
 
-def left_early(processes: Sequence[Process]) -> Verdict | None:
-    """Of a job that failed: ranks that ended a communicator without an error, and before the others' last calls."""
+def aborted_first(processes: Sequence[Process]) -> Verdict | None:
+    """Of a job that failed: fewer than half of the ranks have aborted a communicator, and NCCL gave only others errors.
+
+    Those may have got theirs in calls of other communicators, at different numbers.
+    """
     for identity in dict.fromkeys(row.identity for process in processes for row in process.over):
         gone = _gone(processes, identity)
         others = [Member(each, row) for each in processes for row in each.communicators if row.identity == identity]
-        failed = [each for each in others if each.row.last_error]
+        first = [each for each in gone if each.row.ended == "aborted" and not has_error(each.process)]
+        rest = [each for each in (*gone, *others) if all(each is not one for one in first)]
+        failed = [each for each in rest if has_error(each.process)]
+        if first and len(first) < len(rest) and failed and len(failed) == len(rest):
+            who = "; ".join(f"{member} aborted its communicator after #{member.row.collectives:,}, {member.row.last}"
+                            for member in first[:SHOWN])  # fmt: skip
+            text = f"{who}, of {name_of(rest)}, without an error of NCCL; rank {ranks_of(failed)} then got one."
+            return Verdict("departed", tuple(m.row.rank for m in first), sentence(text), accused(first))
+    return None
+
+
+def within_open_group(processes: Sequence[Process]) -> Verdict | None:
+    """Of a job that failed: a rank that ended in order within a group that it had never ended, and nobody else did."""
+    found = [
+        (process, row) for process in processes for row in (*process.communicators, *process.over)
+        if process.state == EXITED and not row.last_error and row.entered > row.returned and not row.in_group_end
+        and process.grouped.get(row.place, 0)
+    ]  # fmt: skip
+    who = {process.key: Member(process, row) for process, row in reversed(found)}
+    failed = [process for process in processes if process.key not in who and has_error(process)]
+    if not who or 2 * len(who) > len(processes) or not failed:
+        return None
+    members = list(who.values())
+    text = "; ".join(
+        f"{each} exited within a group of calls that it had not ended: {each.row.entered - each.row.returned:,} calls "
+        f"of {name_of([each])} never began, the last one {each.row.last}" for each in members[:SHOWN]
+    )  # fmt: skip
+    text = f"{text}. Its ncclGroupEnd is missing; others got an error of NCCL."
+    return Verdict("group", tuple(each.row.rank for each in members), sentence(text), accused(members))
+
+
+def has_error(process: Process) -> bool:
+    """Whether NCCL gave it one, in a call or in the making of a communicator."""
+    return process.refused is not None or any(row.last_error for row in (*process.communicators, *process.over))
+
+
+def left_early(processes: Sequence[Process]) -> Verdict | None:
+    """Of a job that failed: ranks that ended a communicator without an error, and before the others' last calls.
+
+    The others may have got their errors in calls of other communicators.
+    """
+    for identity in dict.fromkeys(row.identity for process in processes for row in process.over):
+        gone = _gone(processes, identity)
+        others = [Member(each, row) for each in processes for row in each.communicators if row.identity == identity]
+        failed = [each for each in others if has_error(each.process)]
         if not failed or len(failed) < len(others):
             continue
-        if more := _called_more(failed, gone):
+        if all(each.row.last_error for each in failed) and (more := _called_more(failed, gone)):
             return more
         most = max(each.row.collectives for each in failed)
         early = [each for each in gone if not each.row.last_error and each.row.collectives < most]
         if early and 2 * len(early) <= len(gone) + len(others):
             who = "; ".join(f"{member} {member.row.ended} it after #{member.row.collectives:,}, {member.row.last}"
                             for member in early[:SHOWN])  # fmt: skip
-            ranks = ranks_of(failed)
-            text = f"Of {name_of(others)} {who}, while rank {ranks} went on to #{most:,} and got an error of NCCL."
+            ahead = [each for each in failed if each.row.collectives == most]
+            got = "got an error of NCCL" if len(ahead) == len(failed) else f"{len(failed)} ranks got an error of NCCL"
+            text = f"Of {name_of(others)} {who}, while rank {ranks_of(ahead)} went on to #{most:,} and {got}."
             return Verdict("departed", tuple(m.row.rank for m in early), text, accused(early))
     return None
 
@@ -115,12 +167,15 @@ def has_failed(process: Process) -> bool:
     """Whether NCCL gave it an error before it was through.
 
     A thread that goes on calling gets one when the first ranks exit: a process that has ended communicators with more
-    calls in order was through.
+    calls in order was through. Those that were made for few calls are not what the job was about.
     """
     rows = (*process.communicators, *process.over)
-    failed = [row.collectives for row in rows if row.last_error]
-    in_order = sum(row.collectives for row in process.over if row.ended == "destroyed" and not row.last_error)
-    return bool(failed) and in_order <= max(failed)
+    most = max((row.collectives for row in rows if row.last_error), default=-1)
+    in_order = sum(
+        row.collectives for row in process.over
+        if row.ended == "destroyed" and not row.last_error and _LARGE * row.collectives >= most
+    )  # fmt: skip
+    return 0 <= most >= in_order
 
 
 def _gone(processes: Sequence[Process], identity: int) -> list[Member]:

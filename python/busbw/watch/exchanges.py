@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.watch.members import Member, Verdict, accused, name_of, sentence
+from busbw.watch.members import (  # fmt: skip
+    PAIRS,
+    Member,
+    Verdict,
+    accused,
+    elsewhere,
+    last_of,
+    name_of,
+    ranks_of,
+    sentence,
+)
 from busbw.watch.messages import Called, side_by_side
 from busbw.watch.recording import Shape
 
@@ -67,6 +77,57 @@ def messages_to_itself(groups: Iterable[Sequence[Member]]) -> Verdict | None:
                 text = f"{pair.sender} {_amounts(pair, pair.sender)}, of {name_of(members)}."
                 return Verdict("message", (pair.sender.row.rank,), sentence(text), accused([pair.sender]))
     return None
+
+
+def left_out_before_messages(
+    groups: Mapping[int, Sequence[Member]], behind: Mapping[int, Sequence[Member]], now_ns: int
+) -> Verdict | None:
+    """Fewer than half of the ranks are late for a collective, and wait in messages that the others have not come to.
+
+    Who waits for them in the collective lacks these messages, and did nothing wrong: it would call them next.
+    """
+    for key, late in sorted(behind.items(), key=lambda item: len(item[1])):
+        members = groups[key]
+        if not late or 2 * len(late) >= len(members):
+            continue
+        waiting = [each for each in members if each.inside and all(each is not one for one in late)]
+        blocked = {each.process.key for each in waiting}
+        for member in late:
+            there = next((each for each in elsewhere(groups, member) if each.row.last.kind in PAIRS), None)
+            if there is None:
+                continue
+            if not _have_not_come(groups[there.row.identity], blocked):
+                continue
+            wanted = member.row.collectives + 1
+            text = (
+                f"{member} has left out #{wanted:,} of {name_of(members)}, or calls in another order than the others. "
+                f"It waits in {there.row.last} of {name_of(groups[there.row.identity])}, while rank "
+                f"{ranks_of(waiting)} waits in #{wanted:,} of the former, {waiting[0].row.last}. "
+                f"{sentence(last_of(member, now_ns))}."
+            )
+            return Verdict("order", tuple(each.row.rank for each in late), sentence(text), accused(late))
+    return None
+
+
+def _have_not_come(members: Sequence[Member], blocked: Collection[Hashable]) -> bool:
+    """Whether those that lack messages, some of `blocked` among them, have called none of the newest ones.
+
+    Then no chain of messages that match leads from them to those that have called more.
+    """
+    pairs = list(_pairs(members))
+    uneven = [pair for pair in pairs if len(pair.sent) != len(pair.received)]
+    lacking = {pair.lacks.process.key for pair in uneven}
+    even = [
+        (pair.sender.process.key, pair.receiver.process.key) for pair in pairs if len(pair.sent) == len(pair.received)
+    ]
+    reached, before = set(lacking), 0
+    while before < len(reached):
+        before = len(reached)
+        for each in even:
+            if not reached.isdisjoint(each):
+                reached.update(each)
+    ahead = {pair.sender.process.key if pair.lacks is pair.receiver else pair.receiver.process.key for pair in uneven}
+    return not lacking.isdisjoint(blocked) and reached.isdisjoint(ahead)
 
 
 def uneven_messages(groups: Mapping[int, Sequence[Member]], *, have_failed: bool = False) -> Verdict | None:

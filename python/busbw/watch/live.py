@@ -12,6 +12,7 @@ from busbw.watch.arrivals import Arrivals, Meeting
 from busbw.watch.at_rest import Rest
 from busbw.watch.departed import has_failed
 from busbw.watch.ends import Ends
+from busbw.watch.generations import generations
 from busbw.watch.gpu_times import GpuSums, GpuTimes
 from busbw.watch.late import LATE_S, Late, Stragglers
 from busbw.watch.members import Verdict
@@ -27,6 +28,7 @@ from busbw.watch.processes import (
     monotonic_ns,
     progress,
     snapshot,
+    state_now,
 )
 from busbw.watch.recording import Recording, find
 from busbw.watch.share import Summary, merged
@@ -117,6 +119,8 @@ class Watcher:
     """Where the watchers of the job's other hosts write."""
     said: str = ""
     """The verdict on the stall that lasts."""
+    former: set[Path] = field(default_factory=set)
+    """Recordings of jobs that were over before this one began: they are left alone."""
     _history: list[Process] | None = None
     """Of all processes with what they called, since nothing moves."""
     _is_history_told: bool = False
@@ -254,7 +258,9 @@ class Watcher:
             told = {summary.said for summary, _ in self.share.others(now_ns) if summary.said}
             if told:
                 return Verdict("told", (), min(told))
-        return self._with_kills(after_the_end(self._with_others(self._with_history(), now_ns), self._ends.at_ns))
+        attempts = generations(self._with_others(self._with_history(), now_ns))
+        found = (after_the_end(each, self._ends.at_ns) for each in attempts)
+        return self._with_kills(next((verdict for verdict in found if verdict), None))
 
     def has_seen_errors(self) -> bool:
         """Whether NCCL has refused a call or given one up in any process that was not through with its work."""
@@ -353,9 +359,17 @@ class Watcher:
         """A process that was just beginning at the last look has written its header since."""
         self._open_new()
 
+    def leave_former(self) -> None:
+        """What lies in the folder now and whose process has ended is another job's."""
+        self._open_new()
+        for path, recording in list(self.recordings.items()):
+            if state_now(recording.header()) in {EXITED, GONE}:
+                self.recordings.pop(path).close()
+                self.former.add(path)
+
     def _open_new(self) -> None:
         for path in find(self.folder)[:MAX_RECORDINGS]:
-            if path in self.recordings:
+            if path in self.recordings or path in self.former:
                 continue
             try:
                 self.recordings[path] = Recording(path)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 from busbw.watch.makings import Making
-from busbw.watch.members import Verdict, ago, sentence
+from busbw.watch.members import Member, Verdict, ago, name_of, sentence
 from busbw.watch.processes import EXITED, GONE, RUNNING, Process
+from busbw.watch.recording import Communicator
 
 _PUBLIC = {"init": "ncclCommInitRank", "init_all": "ncclCommInitAll", "split": "ncclCommSplit",
            "shrink": "ncclCommShrink", "grow": "ncclCommGrow"}  # fmt: skip
@@ -15,16 +17,17 @@ _SHOWN = 8
 
 
 def in_making(processes: Sequence[Process], now_ns: int, where: str) -> Verdict | None:
-    """Who has not come to the communicator that others have waited for the longest."""
+    """Who has not come to the communicator that others have waited for the longest, or cannot go on there."""
     groups: dict[tuple[str, int], list[Process]] = defaultdict(list)
     for process in processes:
-        if process.making:
+        if process.making and process.state == RUNNING:
             groups[process.making.how, process.making.identity].append(process)
     making = [process for process in processes if process.making]
     if found := unlike_sizes(making) or twice_the_same(making):
         return found
     for (how, identity), inside in sorted(groups.items(), key=lambda item: _since(item[1])):
-        judged = _of_new(processes, inside, now_ns, where) if how == "init" else _of_child(processes, inside, identity)
+        of_new = how == "init"
+        judged = _of_new(processes, inside, now_ns, where) if of_new else _of_child(processes, inside, identity, now_ns)
         if judged:
             missing, who, what = judged
             text = (
@@ -33,7 +36,26 @@ def in_making(processes: Sequence[Process], now_ns: int, where: str) -> Verdict 
             )
             accused = tuple((process.host, process.pid) for process in missing)
             return Verdict("making", tuple(_rank_of(process, identity) for process in missing), sentence(text), accused)
-    return None
+    return _stays_within(making)
+
+
+def _stays_within(making: Sequence[Process]) -> Verdict | None:
+    """All have come, but the process of one is stopped there, or gone."""
+    still = [process for process in making if process.state != RUNNING]
+    if not still or not (first := still[0].making):
+        return None
+    there = [each for each in making if each.making and each.making.identity == first.identity]
+    waiting = [each for each in there if each.state == RUNNING]
+    still = [each for each in there if each.state != RUNNING]
+    if not waiting:
+        return None
+    who = "; ".join(_with_state(_rank_of(each, first.identity), each) for each in still[:_SHOWN])
+    text = (
+        f"{who} had come to {_PUBLIC[first.how]} ({first.identity:016x}), in which {_names(waiting)} "
+        f"wait{'s' * (len(waiting) == 1)}."
+    )
+    ranks = tuple(_rank_of(each, first.identity) for each in still)
+    return Verdict("making", ranks, sentence(text), tuple((each.host, each.pid) for each in still))
 
 
 def unlike_sizes(processes: Sequence[Process]) -> Verdict | None:
@@ -81,6 +103,10 @@ def twice_the_same(processes: Sequence[Process]) -> Verdict | None:
     return None
 
 
+def _with_state(rank: int, process: Process, more: str = "") -> str:
+    return f"{_named(rank, process)[:-1]}{_state(process)}{more})"
+
+
 def _named(rank: int, process: Process) -> str:
     job = f", rank {process.name} of the job" if process.name.isdecimal() and int(process.name) != rank else ""
     return f"rank {rank} ({process.host}, pid {process.pid}{job})"
@@ -101,6 +127,9 @@ def _since(inside: Sequence[Process]) -> int:
 
 
 def _rank_of(process: Process, identity: int) -> int:
+    """Its number in the communicator that is made, or in the one that is split."""
+    if process.making and process.making.how == "init" and process.making.identity == identity:
+        return process.making.rank
     row = next((row for row in process.communicators if row.identity == identity), None)
     return row.rank if row else int(process.name) if process.name.isdecimal() else -1
 
@@ -111,19 +140,18 @@ def _names(processes: Sequence[Process]) -> str:
 
 
 def _of_child(
-    processes: Sequence[Process], inside: Sequence[Process], identity: int
+    processes: Sequence[Process], inside: Sequence[Process], identity: int, now_ns: int
 ) -> tuple[list[Process], str, str] | None:
     """Of a communicator that is split: ranks of the parent that are elsewhere."""
-    rows = [(process, row) for process in processes for row in process.communicators if row.identity == identity]
-    out = [(process, row) for process, row in rows if not any(process is each for each in inside)]
+    rows = [Member(process, row) for process in processes for row in process.communicators if row.identity == identity]
+    out = [each for each in rows if not each.process.making or each.process.making.identity != identity]
     if not out:
         return None
     who = "; ".join(
-        f"rank {row.rank} ({process.host}, pid {process.pid}{_state(process)}), its last call there "
-        f"#{row.collectives:,}, {row.last}," for process, row in out[:_SHOWN]
-    )  # fmt: skip
-    size = rows[0][1].ranks
-    return [each for each, _ in out], who, f"of the communicator of {size} ranks ({identity:016x})"
+        f"{_with_state(each.row.rank, each.process, _makes(each.process, now_ns))}, {_last(each.row)},"
+        for each in out[:_SHOWN]
+    )
+    return [each.process for each in out], who + _more(out), f"of {name_of(rows)}"
 
 
 def _of_new(
@@ -131,29 +159,58 @@ def _of_new(
 ) -> tuple[list[Process], str, str] | None:
     """By their numbers: who is missing, and what a process of that number in the job does."""
     made = [each.making for each in inside if each.making]
-    ranks = max(each.ranks for each in made)
-    there = {each.rank for each in made}
-    missing = [rank for rank in range(ranks) if rank not in there]
+    ranks, identity = max(each.ranks for each in made), made[0].identity
+    # Who has died there had come, and is told as such where nobody is missing.
+    there = {each.making.rank for each in processes if each.making and each.making.identity == identity}
+    missing = [rank for rank in range(min(ranks, 1 << 16)) if rank not in there]
     if not missing:
         return None
-    whole_job = len({process.key for process in processes}) <= ranks
-    named = {process.name: process for process in processes if not any(process is each for each in inside)}
-    found = [named[str(rank)] for rank in missing if str(rank) in named and whole_job]
+    named = _by_number(processes, inside, ranks, missing)
     who = []
     for rank in missing[:_SHOWN]:
-        process = named.get(str(rank)) if whole_job else None
+        process = named.get(rank)
         if process is None:
             who.append(f"rank {rank}, of which nothing was seen {where},")
-            continue
-        other = process.making
-        doing = (
-            f"; it makes another communicator ({other.identity:016x}), begun {ago(now_ns, other.since_ns)}"
-            if other
-            else ""
-        )
-        who.append(f"rank {rank} ({process.host}, pid {process.pid}{_state(process)}{doing})")
-    more = " and more" if len(missing) > _SHOWN else ""
-    return found, "; ".join(who) + more, f"of a communicator of {ranks} ranks ({made[0].identity:016x})"
+        else:
+            who.append(_with_state(rank, process, _makes(process, now_ns)))
+    found = [named[rank] for rank in missing if rank in named]
+    return found, "; ".join(who) + _more(missing), f"of a communicator of {ranks} ranks ({identity:016x})"
+
+
+def _by_number(
+    processes: Sequence[Process], inside: Sequence[Process], ranks: int, missing: Sequence[int]
+) -> dict[int, Process]:
+    """Who the missing ones are: those of the same numbers in the job, where that is what is made.
+
+    Of a part of the job those whose numbers lie between their neighbours', where no others do.
+    """
+    others = {int(each.name): each for each in processes if each.name.isdecimal() and all(
+        each is not one for one in inside)}  # fmt: skip
+    if len({process.key for process in processes}) <= ranks:
+        return {rank: others[rank] for rank in missing if rank in others}
+    known = sorted((each.making.rank, int(each.name)) for each in inside if each.making and each.name.isdecimal())
+    if len(known) < len(inside) or [number for _, number in known] != sorted({number for _, number in known}):
+        return {}
+    found: dict[int, Process] = {}
+    for (low, first), (high, last) in pairwise(known):
+        between = sorted(number for number in others if first < number < last)
+        if len(between) == high - low - 1:
+            found |= {low + 1 + at: others[number] for at, number in enumerate(between)}
+    return found
+
+
+def _makes(process: Process, now_ns: int) -> str:
+    if not (other := process.making):
+        return ""
+    return f"; it makes another communicator ({other.identity:016x}), begun {ago(now_ns, other.since_ns)}"
+
+
+def _last(row: Communicator) -> str:
+    return f"its last call there #{row.collectives:,}, {row.last}" if row.entered else "which has called nothing there"
+
+
+def _more(each: Sequence[object]) -> str:
+    return f" and {len(each) - _SHOWN} more" if len(each) > _SHOWN else ""
 
 
 def _state(process: Process) -> str:

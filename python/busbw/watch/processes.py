@@ -56,7 +56,7 @@ class Process:
     links: tuple[Link, ...] = ()
     """Its connections that do not get on."""
     over: tuple[Communicator, ...] = ()
-    """Those that it has destroyed, aborted or revoked, the newest first."""
+    """Those that it has destroyed, aborted or revoked, what was ended last first."""
     making: Making | None = None
     """The communicator in whose making it is."""
     refused: Making | None = None
@@ -91,7 +91,8 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
             continue
         every = [row for row in recording.communicators() if row.ranks > 1]
         rows = tuple(row for row in every if row.ended == "alive")
-        over = tuple(row for row in reversed(every) if row.ended != "alive")[:MOST_OVER]
+        ended = sorted((row for row in every if row.ended != "alive"), key=lambda row: (row.ended_ns, row.place))
+        over = tuple(reversed(ended[-MOST_OVER:]))
         state = state_now(header)
         if with_history and state == RUNNING and is_here(header) and _has_left(recording, header.pid):
             state = REPLACED

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.watch.containers import NUMBERS, is_ours
+from busbw.watch.gpu_rows import GpuHeader, GpuTime
 from busbw.watch.makings import MADE, MAKING, MAKING_AT, Making, read_making, read_refused
 from busbw.watch.pulses import Pulse, read_pulses
 
@@ -40,6 +41,7 @@ _SCALED_BY_RANKS = frozenset({"all_gather", "reduce_scatter", "alltoall", "gathe
 _MAX_CALLS = 1 << 32
 _MAX_COMMUNICATORS = 0xFFFF
 _CHUNK = 1 << 15
+_BLOCK = 64 * COMMUNICATOR.size
 _NO_ROOT, _IN_PLACE = 0xFFFFF, 0xFFFFE
 
 
@@ -89,34 +91,6 @@ class Call:
 
 
 @dataclass(frozen=True)
-class GpuTime:
-    """How long a call took on the GPU; `begun_ns` from the start of the recording, by the host's clock."""
-
-    number: int
-    sequence: int
-    communicator: int
-    begun_ns: int
-    took_ns: int
-    in_group: bool
-    """With other calls: the time is that of the whole group in its stream."""
-
-
-@dataclass(frozen=True)
-class GpuHeader:
-    """What a recording has of the GPU; zeros in those of older recorders."""
-
-    launches: int
-    """Of graphs with calls in them."""
-    times_at: int
-    capacity: int
-    times: int
-    missed: int
-    """Calls of the sample that have no time."""
-    every: int
-    sees_launches: bool
-
-
-@dataclass(frozen=True)
 class Communicator:
     """One rank's row; times by the monotonic clock of its host."""
 
@@ -141,6 +115,7 @@ class Communicator:
     """The library is at the end of its newest group; False in recordings of older recorders."""
     in_end: bool = False
     """The library's ncclCommFinalize or ncclCommDestroy has not come back."""
+    ended_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -178,6 +153,8 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._pid_here: int | None = None
+        self._blocks: list[tuple[bytes, list[Communicator]]] = []
+        """Rows of the table as they were read last."""
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
@@ -219,7 +196,7 @@ class Recording:
             raise UserError(f"{self.path} is a damaged recording: its header does not hold together")
         name = host.split(b"\0")[0].decode("ascii", errors="replace")
         if self._pid_here is None and not ended and not is_ours(name, namespace):
-            self._pid_here = NUMBERS.here(self.path, name, namespace, pid, start)
+            self._pid_here = NUMBERS.here(self.path, name, namespace, pid, start, boot)
         return Header(
             capacity, rows, rows_at, calls_at, self._pid_here or pid, uid, start, boot, namespace, realtime, monotonic,
             nccl, rank, name, calls, lost, used, rows_lost, bool(ended), bool(synchronous), self._pid_here is not None,
@@ -230,7 +207,16 @@ class Recording:
         header = self.header()
         raw = self._read(header.communicators_at, header.communicators * COMMUNICATOR.size)
         whole = raw[: len(raw) // COMMUNICATOR.size * COMMUNICATOR.size]
-        return [row for place, raw_row in enumerate(COMMUNICATOR.iter_unpack(whole)) if (row := _row(place, raw_row))]
+        found: list[Communicator] = []
+        # Of many most have ended and stay as they are.
+        for number in range(-(-len(whole) // _BLOCK)):
+            block = whole[number * _BLOCK : (number + 1) * _BLOCK]
+            if number >= len(self._blocks) or self._blocks[number][0] != block:
+                first = number * _BLOCK // COMMUNICATOR.size
+                rows = [_row(place, each) for place, each in enumerate(COMMUNICATOR.iter_unpack(block), first)]
+                self._blocks[number : number + 1] = [(block, [row for row in rows if row])]
+            found += self._blocks[number][1]
+        return found
 
     def calls(self, first: int = 1) -> Iterator[Call]:
         """Calls from number `first` on that the ring still holds, oldest first."""
@@ -355,7 +341,7 @@ def _shape(what: int, how: int) -> Shape:
 
 def _row(place: int, raw: tuple[int, ...]) -> Communicator | None:
     (
-        identity, parent, rank, ranks, device, made, color, error, made_ns, _, ended, ending, entered,
+        identity, parent, rank, ranks, device, made, color, error, made_ns, ended_ns, ended, ending, entered,
         returned, _, entered_ns, returned_ns, last_what, last_how, collectives,
     ) = raw  # fmt: skip
     if made == 0:
@@ -363,7 +349,7 @@ def _row(place: int, raw: tuple[int, ...]) -> Communicator | None:
     return Communicator(
         place, identity, parent, rank, ranks, device if device < 1 << 31 else -1, _named(MADE, made), color, error,
         made_ns, _named(ENDED, ended), entered, returned, collectives, entered_ns, returned_ns,
-        shape_of(last_what, last_how), ending == 1, ending == 2,
+        shape_of(last_what, last_how), ending == 1, ending == 2, ended_ns,
     )  # fmt: skip
 
 

@@ -38,6 +38,8 @@ class Summary:
     calls: int = 0
     read: int = 0
     lost: int = 0
+    nameless: int = 0
+    """Communicators that found no place in the table: their calls are counted, but not by communicator."""
     overwritten: int = 0
     communicators: int = 0
     unreturned: int = 0
@@ -76,6 +78,12 @@ class Summary:
             lines.append(f"{self.overwritten:,} older calls were overwritten, as the ring had come round")
         if self.lost:
             lines.append(f"{self.lost:,} calls were lost, as there was no room for the file")
+        if (missing := self.calls - self.read - self.overwritten - self.lost) > 0:
+            lines.append(f"{missing:,} calls are not there: files were cut off, or copied without their end")
+        if self.nameless:
+            lines.append(
+                f"{self.nameless:,} communicators found no place in the table: ranks were not compared in them"
+            )
         if self.unreturned:
             lines.append(f"{self.unreturned:,} calls had not come back")
         if self.launches:
@@ -105,6 +113,7 @@ def _add(summary: Summary, recording: Recording) -> None:
     who = f"rank {header.launched_rank}" if header.launched_rank >= 0 else f"process {header.pid}"
     summary.calls += header.calls
     summary.lost += header.lost
+    summary.nameless += header.communicators_lost
     summary.overwritten += recording.overwritten()
     summary.communicators += len(ranks)
     summary.ranks[f"{who} on {header.host}", header.pid, header.process_start] += header.calls
@@ -171,7 +180,9 @@ def who_waits(stragglers: Stragglers, lates: Sequence[Late]) -> str:
 def _waits(stragglers: Stragglers) -> str:
     text = f"{stragglers.meetings:,} collectives with all ranks"
     together = stragglers.wait_ns + stragglers.transfer_ns
-    if stragglers.unjudged:
+    if stragglers.unjudged and stragglers.unjudged < stragglers.meetings:
+        text += f" ({stragglers.unjudged:,} of them, as those in groups, told when they were called, and no more)"
+    elif stragglers.unjudged:
         return text + ", by the host's calls: how long the transfer took and who was late on the GPU is not recorded"
     if together:
         share = 100 * stragglers.wait_ns / together

@@ -5,13 +5,22 @@ A snapshot is a value and a verdict a pure function of it, so that every fault c
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from busbw.watch.circles import circle, unmatched
-from busbw.watch.departed import departed, departed_early, has_failed, left_early, survivors, with_departed
+from busbw.watch.departed import (
+    aborted_first,
+    departed,
+    departed_early,
+    has_error,
+    has_failed,
+    left_early,
+    survivors,
+    with_departed,
+    within_open_group,
+)
 from busbw.watch.ends import died, ended_first, first_of, left, refused
-from busbw.watch.exchanges import messages_to_itself, uneven_messages, unlike_messages
+from busbw.watch.exchanges import left_out_before_messages, messages_to_itself, uneven_messages, unlike_messages
 from busbw.watch.lingering import not_ended, stays
 from busbw.watch.making import in_making, twice_the_same, unlike_sizes
 from busbw.watch.members import (  # fmt: skip
@@ -31,8 +40,8 @@ from busbw.watch.members import (  # fmt: skip
 )
 from busbw.watch.on_gpu import blocked, have_ended, in_error, pulse_of
 from busbw.watch.processes import EXITED, GONE, RUNNING, STOPPED, TRACED, Process
-from busbw.watch.recording import Shape
 from busbw.watch.stuck import all_called, not_known_to_end, of_open_group, of_unended_group, unanswered
+from busbw.watch.unlike import unlike
 
 _UNKNOWN: Mapping[Hashable, int] = {}
 
@@ -83,14 +92,16 @@ def judge(
             or survivors(processes, now_ns)
             or (not_ended(processes, now_ns) if is_long else None)
             or (stays(processes, now_ns, is_longest=is_longest) if is_long else None)
-            or _first(_unlike(with_departed(processes, members)) for members in every.values())
+            or _first(unlike(with_departed(processes, members)) for members in every.values())
             or departed_early(processes, every, now_ns)
             or _messages_on_the_gpu({key: members for key, members in every.items() if _has_messages(members)})
             or _on_the_gpu([members for members in every.values() if _may_hold(members)], now_ns, is_long=is_long)
         )
     # Over NCCL the ranks with unlike calls may have gone on to another communicator.
     compared = [members for key, members in every.items() if key in groups or members[0].process.gpus]
-    found = _of_processes(groups, now_ns) or _first(_unlike(members) for members in compared)
+    found = (
+        survivors(processes, now_ns) or _of_processes(groups, now_ns) or _first(unlike(members) for members in compared)
+    )
     found = found or unlike_messages(compared) or messages_to_itself(compared)
     found = found or _first(of_unended_group(members, now_ns) for members in compared)
     found = found or _first(of_open_group(members, now_ns) for members in compared)
@@ -105,6 +116,7 @@ def judge(
         or blocked(every, now_ns)
         or _late(groups, behind, now_ns)
         or unanswered(groups, now_ns)
+        or left_out_before_messages(groups, behind, now_ns)
         or circle(groups, behind)
         or uneven_messages(groups)
         or unmatched(groups, now_ns)
@@ -116,12 +128,12 @@ def judge(
 def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int] = _UNKNOWN) -> Verdict | None:
     """Why a job that failed did, as far as its calls tell, and by whose end came first; else None."""
     groups = by_communicator(processes)
-    found = _first(_unlike(members) for members in groups.values()) or unlike_messages(groups.values())
+    found = _first(unlike(members) for members in groups.values()) or unlike_messages(groups.values())
     found = found or messages_to_itself(groups.values()) or unlike_sizes(processes) or twice_the_same(processes)
-    found = found or left_early(processes)
+    found = found or within_open_group(processes) or left_early(processes) or aborted_first(processes)
     if found:
         return found
-    failed = {each.key for each in processes if has_failed(each)}
+    failed = {each.key for each in processes if has_failed(each) or each.refused}
     behind = {key: _ended_first_of(behind_of(members), ended_ns) for key, members in groups.items()}
     # Who was late here as NCCL failed in another of its communicators is not the root.
     for key, late in sorted(behind.items(), key=lambda each: any(one.process.key in failed for one in each[1])):
@@ -149,7 +161,11 @@ def after_the_end(processes: Sequence[Process], ended_ns: Mapping[Hashable, int]
 
 
 def _ended_first_of(late: Sequence[Member], ended_ns: Mapping[Hashable, int]) -> Sequence[Member]:
-    """Of ranks that have all ended without a word the first one: a launcher that lost it ended the others."""
+    """Of ranks of which NCCL gave an error to some, those that got none: the others failed by their end.
+
+    Of ranks that have all ended without a word the first one: a launcher that lost it ended the others.
+    """
+    late = [each for each in late if not has_error(each.process)] or late
     if any(member.process.state != GONE for member in late):
         return late
     first, _ = first_of(late, ended_ns)
@@ -240,7 +256,7 @@ def _messages_on_the_gpu(groups: Mapping[int, Sequence[Member]]) -> Verdict | No
 
 def _on_the_gpu(groups: Sequence[Sequence[Member]], now_ns: int, *, is_long: bool) -> Verdict | None:
     """All ranks have called the same number of calls, which have come back; whether they have run is not known."""
-    found = _first(_unlike(members) for members in groups) or _first(of_open_group(each, now_ns) for each in groups)
+    found = _first(unlike(members) for members in groups) or _first(of_open_group(each, now_ns) for each in groups)
     every = {members[0].row.identity: members for members in groups}
     found = found or in_error(every) or blocked(every, now_ns)
     if found or not groups or have_ended(every):
@@ -260,37 +276,6 @@ def _not_running(member: Member, members: Sequence[Member], now_ns: int) -> Verd
         f"{member}: the process {how}{then}. {sentence(last_of(member, now_ns))}.",
         accused([member]),
     )
-
-
-def _unlike(members: Sequence[Member]) -> Verdict | None:
-    """Ranks that gave a collective of one number different shapes; the first such number is the root."""
-    histories = [(member, member.process.history.get(member.row.place, {})) for member in members]
-    first_seen: dict[int, Shape] = {}
-    unlike: set[int] = set()
-    for _, history in histories:
-        for number, shape in history.items():
-            other = first_seen.setdefault(number, shape)
-            if other is not shape and other != shape:
-                unlike.add(number)
-    if not unlike:
-        return None
-    number = min(unlike)
-    same = [(member, history[number]) for member, history in histories if number in history]
-    counts = Counter(shape for _, shape in same)
-    # Of as many the one that was called before: of two ranks the other one has changed.
-    before = Counter(shape for _, history in histories for earlier, shape in history.items() if earlier < number)
-    usual = max(counts, key=lambda shape: (counts[shape], before[shape]))
-    times = counts[usual]
-    others = [(member, shape) for member, shape in same if shape != usual]
-    names = ("kind", "count", "type", "op", "root")
-    differs = [name for name in names if any(getattr(shape, name) != getattr(usual, name) for _, shape in others)]
-    what = ", ".join({"kind": "collective", "op": "operator"}.get(name, name) for name in differs)
-    called = "; ".join(f"{member} called {shape}" for member, shape in others[:8])
-    text = (
-        f"Call #{number:,} of {name_of(members)} is not the same on all ranks, but another {what}: {called}; "
-        f"{times} called {usual}."
-    )
-    return Verdict("unlike", tuple(member.row.rank for member, _ in others), text, accused([m for m, _ in others]))
 
 
 def _crossed(

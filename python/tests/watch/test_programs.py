@@ -108,6 +108,42 @@ def test_an_error_of_a_group_tells_who_left_its_peers(tmp_path: Path, fault: str
         assert part in line
 
 
+MANY = """
+#include <stdlib.h>
+typedef struct { char internal[128]; } Id;
+typedef void* Comm;
+int ncclGetUniqueId(Id*), ncclCommInitRank(Comm*, int, Id, int), ncclCommSplit(Comm, int, int, Comm*, void*);
+int ncclCommDestroy(Comm), ncclAllReduce(const void*, void*, size_t, int, int, Comm, void*);
+int main(int words, char** arguments) {
+  Id id;
+  Comm all, one;
+  float value = 1;
+  if (ncclGetUniqueId(&id) || ncclCommInitRank(&all, 1, id, 0)) return 1;
+  for (int each = atoi(arguments[words - 1]); each > 0; --each)
+    if (ncclCommSplit(all, 0, 0, &one, 0) || ncclAllReduce(&value, &value, 1, 7, 0, one, 0) || ncclCommDestroy(one))
+      return 2;
+  return ncclCommDestroy(all);
+}
+"""
+
+
+def test_a_job_of_many_short_communicators_has_each_of_them(tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "many.c").write_text(MANY)
+    words = [compiler, "-o", tmp_path / "many", tmp_path / "many.c", CPU, f"-Wl,-rpath,{CPU.parent}"]
+    subprocess.run(words, check=True, timeout=60)
+    kept, few = tmp_path / "kept", tmp_path / "few"
+    done = watch(tmp_path / "many", "10000", options=("--output", str(kept)))
+    assert "10,000 calls on 10,001 communicators' ranks in 1 processes" in done.stderr
+    assert "found no place" not in done.stderr
+    # Room for all of them takes none on the disk before it is needed.
+    watch(tmp_path / "many", "10", options=("--output", str(few), "--calls", "1024"))
+    (file,) = few.iterdir()
+    assert file.stat().st_blocks * 512 < 2_500_000
+
+
 def test_what_a_rank_has_started_ends_with_the_job_where_that_was_asked_for(tmp_path: Path) -> None:
     """And nothing that was there before, though it knows the same folder."""
     (tmp_path / "ring.py").write_text(RING)

@@ -84,7 +84,8 @@ def test_a_million_calls_fit_into_a_ring_of_its_usual_size(tmp_path: Path) -> No
     with Recording(path) as recording:
         assert (recording.header().calls, recording.header().lost, recording.overwritten()) == (1_000_000, 0, 0)
         assert sum(1 for _ in recording.raw_calls()) == 1_000_000
-    assert path.stat().st_size <= (1 << 20) * 32 + (1 << 20)
+    # The table of communicators is a hole but for its first part.
+    assert path.stat().st_blocks * 512 <= (1 << 20) * 32 + (1 << 20) + (1 << 16)
     found = re.search(r"(-?[0-9]+) KiB more in memory", said)
     assert found and 3000 < int(found[1]) < 8000, said
 
@@ -190,7 +191,8 @@ def test_a_hostile_file_is_a_sentence_or_numbers(tmp_path: Path) -> None:
 def test_a_call_that_is_being_written_is_left_out(tmp_path: Path) -> None:
     path = record(tmp_path, 1024, 500, 1)
     content = bytearray(path.read_bytes())
-    at = (1 << 20) + 4 * CALL.size
+    with Recording(path) as recording:
+        at = recording.header().calls_at + 4 * CALL.size
     content[at : at + 4] = bytes(4)
     path.write_bytes(content)
     with Recording(path) as recording:

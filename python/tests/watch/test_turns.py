@@ -205,6 +205,41 @@ def test_of_two_ranks_whose_calls_differ_the_one_that_called_otherwise_before_is
         assert verdict is not None and (verdict.cause, verdict.ranks) == ("unlike", (odd,))
 
 
+def test_of_two_ranks_the_one_that_does_not_follow_the_order_of_before_is_named() -> None:
+    small = replace(USUAL, count=1)
+    order = [USUAL, USUAL, small] * 4
+    # The other shape was called more often: who leaves the small one out is odd all the same.
+    for odd in range(2):
+        histories = [dict(enumerate(order, 1)) for _ in range(2)]
+        histories[odd][12] = USUAL
+        ranks = [process(rank, row(rank, 12, inside=True, ranks=2), history={0: histories[rank]}) for rank in range(2)]
+        verdict = judge(ranks, NOW)
+        assert verdict is not None and (verdict.cause, verdict.ranks) == ("unlike", (odd,))
+
+
+def test_where_either_followed_the_same_calls_before_both_are_named() -> None:
+    one, other = replace(USUAL, count=1), replace(USUAL, count=2)
+    before = [USUAL, one, USUAL, other, USUAL]
+    ranks = [
+        process(rank, row(rank, 6, inside=True, ranks=2), history={0: dict(enumerate([*before, mine], 1))})
+        for rank, mine in enumerate((one, other))
+    ]
+    verdict = judge(ranks, NOW)
+    assert verdict is not None and (verdict.cause, verdict.ranks) == ("unlike", (0, 1))
+
+
+def test_where_as_many_call_one_thing_as_another_and_nothing_tells_which_is_right_both_are_named() -> None:
+    other = replace(USUAL, count=63)
+    for size in (2, 20):
+        ranks = [
+            process(rank, row(rank, 1, inside=True, ranks=size), history={0: {1: other if rank % 2 else USUAL}})
+            for rank in range(size)
+        ]
+        verdict = judge(ranks, NOW)
+        assert verdict is not None and (verdict.cause, verdict.ranks) == ("unlike", tuple(range(size)))
+        assert "hich is right is not known." in verdict.text and len(verdict.text) < 600
+
+
 def test_the_number_in_the_job_stands_beside_that_in_the_communicator() -> None:
     late = [replace(each, name=str(int(each.name) + 4)) for each in waiting(1)]
     verdict = judge(late, NOW)

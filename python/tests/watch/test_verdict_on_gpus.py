@@ -103,7 +103,9 @@ def test_calls_in_another_order_over_nccl_are_told_by_the_newest_call() -> None:
     assert (verdict.cause, verdict.ranks) == ("order", (1,))
     assert "rank 1 (node, pid 1001, GPU 1) has left out #5" in verdict.text
     # The same with another count in a call that both made before: that is the root.
-    unlike = [replace(each, history={0: {4: late if each.pid == 1001 else usual}}) for each in ranks]
+    unlike = [
+        replace(each, history={0: {2: usual, 3: usual, 4: late if each.pid == 1001 else usual}}) for each in ranks
+    ]
     verdict = judge(unlike, NOW)
     assert verdict is not None
     assert (verdict.cause, verdict.ranks) == ("unlike", (1,))
@@ -118,7 +120,8 @@ def test_unlike_calls_are_found_on_a_communicator_where_nobody_waits_over_nccl()
     ]  # fmt: skip
     verdict = judge(ranks, NOW)
     assert verdict is not None
-    assert (verdict.cause, verdict.ranks) == ("unlike", (1,))
+    assert (verdict.cause, verdict.ranks) == ("unlike", (0, 1)), "of two that differ, with nothing before"
+    assert verdict.text.endswith("As many called one as the other: which is right is not known.")
 
 
 def pulse(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -122,6 +123,51 @@ def test_the_job_does_not_notice_the_death_of_its_watcher(tmp_path: Path) -> Non
         [sys.executable, "-m", "busbw", "watch", "--read", str(kept)], capture_output=True, text=True, check=False
     )
     assert f"{RANKS * 2 * 150:,} calls on 8 communicators' ranks in 4 processes" in read.stdout
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("stop", ("no progress for 3 s", "is stopped")),
+        ("kill", ("the job failed",)),
+        ("exit", ("the job has ended, and",)),
+    ],
+)
+def test_a_job_that_somebody_else_started_is_followed_without_a_terminal(
+    tmp_path: Path, fault: str, words: tuple[str, ...]
+) -> None:
+    nccl, kept = tmp_path / "libnccl.so.2", tmp_path / "kept"
+    shutil.copy(BUILD / "lib" / "libbusbw_cpu.so", nccl)
+    kept.mkdir(mode=0o700)
+    steps = "6000" if fault == "exit" else "1000000"
+    environ = {**os.environ, "BUSBW_ENGINE": str(BUILD / "bin" / "busbw-engine")}
+    if fault != "exit":
+        environ["FAULT_AFTER_S"] = "2"
+    job = subprocess.Popen(
+        [sys.executable, "-m", "busbw", "watch", "--hang-after", "500", "--output", str(kept), "--", sys.executable,
+         str(JOB), str(nccl), "3", steps, fault, str(tmp_path)],
+        env=environ, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + 30
+        while len(list(kept.glob("*.busbwrec"))) < 3 and time.monotonic() < end:
+            time.sleep(0.02)
+        command = [sys.executable, "-m", "busbw", "watch", "--late", "1000s", "--hang-after", "3", "--live"]
+        watcher = subprocess.Popen(
+            [*command, "--read", str(kept)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        assert watcher.stderr is not None
+        said = ""
+        for line in watcher.stderr:
+            said += line
+            if line.startswith(("busbw watch: no progress", "busbw watch: the job")):
+                break
+        watcher.kill()
+        watcher.communicate()
+    finally:
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+    assert all(each in said for each in words) and "rank 2 (" in said.lower(), said
 
 
 def test_recordings_are_for_the_user_alone(tmp_path: Path) -> None:
