@@ -25,6 +25,7 @@ from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation
 EVERYBODY = "all nodes"
 CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
 SPREAD = 40.0  # what a result that a hypothesis cannot explain costs at most: one wild result condemns nobody
+ACQUITS = 3 * SPREAD  # what is quicker than a fault lets it be says more: load makes groups slow, and none quick
 MOST_FAULTS = 64  # of one rail
 FIRSTS = 4  # components with which the search begins
 APART = 3  # slow groups without a common node that show a slow spine: one node at fault may spoil several
@@ -264,7 +265,8 @@ def _penalty(one: Deviation, predicted: float) -> float:
     if one.reason:
         return 0.0 if predicted >= 1 else SPREAD
     sigma = math.hypot(one.error, SHAPES * predicted)
-    return min(SPREAD, 0.5 * ((one.loss - predicted) / sigma) ** 2 + math.log(sigma / one.error))
+    most = ACQUITS if one.loss < predicted else SPREAD
+    return min(most, 0.5 * ((one.loss - predicted) / sigma) ** 2 + math.log(sigma / one.error))
 
 
 def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator[Verdict]:
@@ -329,7 +331,9 @@ def _likeliest(
 
 def _choose(rail: _Rail, cost: float, options: Options, start: dict[_Candidate, float]) -> dict[_Candidate, float]:
     chosen = dict(start)
-    while len(chosen) < MOST_FAULTS:
+    seen: set[frozenset[_Candidate]] = set()  # two that take each other's place would do so for ever
+    while len(chosen) < MOST_FAULTS and frozenset(chosen) not in seen:
+        seen.add(frozenset(chosen))
         now, losses = rail.penalties(chosen), rail.predicted(chosen)
         (gain, loss), best = _best(rail, chosen, now, losses)
         if best is None or gain <= cost or loss <= options.threshold:
@@ -369,6 +373,8 @@ def _prune(rail: _Rail, chosen: dict[_Candidate, float], cost: float) -> None:
             del chosen[candidate]
         elif better != loss:
             chosen[candidate] = better
+    if SPINES[1] in chosen and SPINES[0] not in chosen:
+        chosen[SPINES[0]] = chosen.pop(SPINES[1])
 
 
 def _runner_up(rail: _Rail, chosen: dict[_Candidate, float], one: _Candidate, base: float) -> str:

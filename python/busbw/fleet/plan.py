@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +24,7 @@ TURNS = 3  # pairs with as many different partners, where nobody is known to be 
 PAIRED = (
     16  # nodes of a pod that are measured in pairs with another pod's: enough to tell an uplink beside a slow spine
 )
+ENOUGH_PAIRS = 48  # between pods: of eight spines each is met by several
 ENOUGH_PEERS = 16  # their median is a reference without known good ones
 LAST_GROUP = 4  # groups up to this size are not halved: each of their nodes is measured with a good partner
 
@@ -108,15 +108,14 @@ def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -
         return
     if len(nodes) < 8 or few:
         # No group has enough peers, or the group is small: pairs say more.
-        _pairs(state, WITHIN, [(node,) for node in nodes], channel)
-        _beside_good(state, nodes, channel)
+        _each_in_pairs(state, nodes, channel)
         return
     halves = _halves(nodes)
     slow = [half for half in halves if state.ask(WITHIN, half, channel)]
     quarters = [quarter for half in slow for quarter in _halves(half)]
     bad = [quarter for quarter in quarters if state.ask(WITHIN, quarter, channel)]
     if len(bad) == 4:
-        _pairs(state, WITHIN, [(node,) for node in nodes], channel)
+        _each_in_pairs(state, nodes, channel)
         return
     if any(state.verdict(WITHIN, quarter, channel) is None for quarter in quarters):
         return
@@ -141,6 +140,17 @@ def _narrow(state: _State, group: tuple[str, ...], channel: str) -> Iterator[tup
     for half in _halves(group):
         if state.ask(WITHIN, half, channel):
             yield from _narrow(state, half, channel)
+
+
+def _each_in_pairs(state: _State, nodes: tuple[str, ...], channel: str) -> None:
+    """Neighbours in pairs, and others with others until somebody is known to be good; then who was never with a good
+    one. Neighbours by name are near each other: pairs of far nodes at the same time may share links."""
+    for turn in range(TURNS):
+        keys = [(WITHIN, (nodes[a], nodes[b]), channel) for a, b in near(len(nodes), turn)]
+        verdicts = [state.ask(*key) for key in keys]
+        if None in verdicts or (False in verdicts and len(keys) > 1) or all(state.known.found[WITHIN][key].reason for key in keys):
+            break
+    _beside_good(state, nodes, channel)
 
 
 def _beside_good(state: _State, nodes: tuple[str, ...], channel: str) -> None:
@@ -185,16 +195,29 @@ def _clean_of(state: _State, nodes: Iterable[str], channel: str) -> set[str]:
 def _pairs(state: _State, kind: str, sides: Sequence[tuple[str, ...]], channel: str, turns: int = TURNS) -> None:
     """Sides in pairs, node by node, several turns with other partners, one turn a round.
 
-    Where a turn has no pair between which anything moved, as behind a dead switch, others tell nothing more.
+    Where a turn has no pair between which anything moved, as behind a dead switch, others tell nothing more; nor where
+    enough pairs are all good. The next turn begins while a few pairs of the last one are measured again.
     """
+    seen = 0
     for turn in range(min(turns, len(sides) - 1 + len(sides) % 2)):
-        before = len(state.wanted)
         keys = [(kind, pair, channel) for a, b in matching(len(sides), turn)
                 for pair in zip(sides[a], sides[b], strict=False)]  # fmt: skip
-        for key in keys:
-            state.ask(*key)
-        if len(state.wanted) > before or all(state.known.found[kind][key].reason for key in keys):
+        verdicts = [state.ask(*key) for key in keys]
+        seen += len(keys)
+        if 4 * verdicts.count(None) > len(keys) or (seen >= ENOUGH_PAIRS and not any(verdicts)):
             return
+        if all(key in state.known.found[kind] and state.known.found[kind][key].reason for key in keys):
+            return
+
+
+def near(count: int, turn: int) -> list[tuple[int, int]]:
+    """Disjoint pairs of neighbours among 0..count-1; in the third turn each but one with the next but one."""
+    if turn < 2:
+        pairs = [(at, at + 1) for at in range(turn, count - 1, 2)]
+        return pairs + ([(0, count - 1)] if turn and count > 2 and not count % 2 else [])
+    odd = count % 2
+    pairs = [(0, count - 1)] if odd and count > 1 else []
+    return pairs + [(at + k, at + k + 2) for at in range(odd, count - 3, 4) for k in (0, 1) if at + k + 2 < count - odd]
 
 
 def matching(count: int, turn: int) -> list[tuple[int, int]]:
@@ -286,20 +309,19 @@ def _clean_pods(state: _State) -> list[tuple[list[tuple[str, ...]], list[tuple[s
         bad = {node for key in keys if len(key[1]) == 2 and state.verdict(*key) for node in key[1]} - good
         clean = [tuple(n for n in nodes if n in good or (n not in seen and n not in bad)) for nodes in pods.values()]
         dull = [nodes for nodes, left in zip(pods.values(), clean, strict=True) if not left]
-        muffled = [_best_half(state, nodes, keys) for nodes in dull]
+        muffled = [_best_first(state, nodes, keys) for nodes in dull]
         found.append(([nodes for nodes in clean if nodes], [nodes for nodes in muffled if nodes]))
     return found
 
 
-def _best_half(state: _State, nodes: Sequence[str], keys: Iterable[Key]) -> tuple[str, ...]:
-    """Those of a pod without good nodes that were in its quicker pairs; none where nothing moved."""
+def _best_first(state: _State, nodes: Sequence[str], keys: Iterable[Key]) -> tuple[str, ...]:
+    """The nodes of a pod without good ones, those of its quicker pairs first; none where nothing moved."""
     least: dict[str, float] = {}
     for key in keys:
         if len(key[1]) == 2 and not (one := state.known.found[WITHIN][key]).reason:
             for node in key[1]:
                 least[node] = min(one.loss, least.get(node, 1.0))
-    middle = statistics.median(least.values()) if least else 0.0
-    return tuple(node for node in nodes if least.get(node, 1.0) <= middle)
+    return tuple(sorted(least.keys() & set(nodes), key=lambda node: (least[node], node)))
 
 
 def _disjoint(wanted: Sequence[Trial]) -> Iterator[Trial]:
