@@ -26,6 +26,7 @@ EVERYBODY = "all nodes"
 CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
 SPREAD = 40.0  # what a result that a hypothesis cannot explain costs at most: one wild result condemns nobody
 ACQUITS = 3 * SPREAD  # what is quicker than a fault lets it be says more: load makes groups slow, and none quick
+UNSTEADY = 4.0  # of a result whose samples scatter far more than others': one that load made tells little
 MOST_FAULTS = 64  # of one rail
 FIRSTS = 4  # components with which the search begins
 APART = 3  # slow groups without a common node that show a slow spine: one node at fault may spoil several
@@ -265,7 +266,7 @@ def _penalty(one: Deviation, predicted: float) -> float:
     if one.reason:
         return 0.0 if predicted >= 1 else SPREAD
     sigma = math.hypot(one.error, SHAPES * predicted)
-    most = ACQUITS if one.loss < predicted else SPREAD
+    most = UNSTEADY if one.wide else ACQUITS if one.loss < predicted else SPREAD
     return min(most, 0.5 * ((one.loss - predicted) / sigma) ** 2 + math.log(sigma / one.error))
 
 

@@ -31,6 +31,8 @@ DRIFT = 0.02
 FEWEST_TRIES, MOST_TRIES = 2, 5
 FEWEST_CROWD, CROWD = 4, 0.05
 """Parts inside nodes that are slow at once, at least and as a share: more than faults usually are."""
+DISAGREE = 2.0
+"""Standard errors between two starts of a group, beyond which they are not of one level."""
 CHANCE = 0.02
 """Of one launch in all that fails in every try although it could go well."""
 
@@ -204,7 +206,7 @@ class Knowledge:
         for usual, one in self._alone[of][key]:
             level = self._levels[of]
             error = one.error if len(self._alone[of]) == 1 and level == usual else math.hypot(one.error, DRIFT)
-            ones.append(Deviation(1 - (1 - one.loss) * usual / level, error))
+            ones.append(Deviation(1 - (1 - one.loss) * usual / level, error, "", one.wide))
         self.found[key[0]][key] = functools.reduce(_merged, ones)
 
 
@@ -212,4 +214,7 @@ def _merged(a: Deviation, b: Deviation) -> Deviation:
     if a.reason or b.reason:
         return b if b.reason or a.reason else a
     wa, wb = 1 / a.error**2, 1 / b.error**2
-    return Deviation((a.loss * wa + b.loss * wb) / (wa + wb), 1 / math.sqrt(wa + wb))
+    # Starts that disagree are less sure than each says: a fault stays, and load does not (Birge 1932).
+    apart = abs(a.loss - b.loss) / math.hypot(a.error, b.error)
+    error = max(1.0, apart if apart > DISAGREE else 1.0) / math.sqrt(wa + wb)
+    return Deviation((a.loss * wa + b.loss * wb) / (wa + wb), error, "", a.wide or b.wide or apart > 2 * DISAGREE)

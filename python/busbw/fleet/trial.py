@@ -51,6 +51,7 @@ class Deviation(NamedTuple):
     loss: float
     error: float
     reason: str = ""
+    wide: bool = False  # its samples scatter far more than its peers': load comes and goes
 
 
 Peers = tuple[str, str, int]
@@ -58,6 +59,9 @@ Peers = tuple[str, str, int]
 FEWEST_PEERS = 3
 MANY_PEERS = 16
 """Their median is what is usual; of fewer most may be slow."""
+MANY = 8
+BEST, NORMAL_BEST = 0.8, 0.84
+"""Of samples that scatter widely: so many are quicker, and where that is among normal ones, in standard deviations."""
 WIDE = 3.0
 """Samples whose median is so many times less sure than the peers' have an error of their own: two levels by turns."""
 
@@ -135,7 +139,14 @@ def deviations(peers: Beside, between: float) -> tuple[float, list[tuple[Outcome
             usually = OF_MEDIAN * peers.spread / math.sqrt(len(outcome.samples))
             own = math.hypot(mine if mine > WIDE * usually else usually, between)
             shift, wrong = _of_reference(len(peers.group), len(peers.controls), math.hypot(usually, between))
-            one = Deviation(1 - median / (usual * (1 - shift)), max(0.001, math.hypot(own, wrong)))
+            level = usual * (1 - shift)
+            loss = 1 - median / level
+            wide = mine > WIDE * usually
+            if wide and len(outcome.samples) >= MANY:
+                # Foreign load comes and goes; a fault stays. The best fifth says what stays.
+                best = sorted(outcome.samples)[math.ceil(BEST * len(outcome.samples)) - 1]
+                loss = min(loss, 1 - best / (level * (1 + NORMAL_BEST * peers.spread)))
+            one = Deviation(loss, max(0.001, math.hypot(own, wrong)), "", wide)
         found.append((outcome, one))
     return usual, found
 
