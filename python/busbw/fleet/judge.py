@@ -21,6 +21,7 @@ from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import SURE, Options, bad_inside, broken_nodes
 from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation
+from busbw.fleet.words import compressed
 
 EVERYBODY = "all nodes"
 CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
@@ -88,6 +89,11 @@ class _Gain(NamedTuple):
 def judge(fabric: Fabric, known: Knowledge, options: Options) -> list[Verdict]:
     """Faults by loss, largest first."""
     found = [*_everywhere(fabric, known, options), *_inside(known, options)]
+    if known.another:
+        # What every part of them shows is one verdict, by the part that shows most.
+        part, one = max(known.another.losses.items(), key=lambda each: each[1].loss)
+        nodes = compressed([node for node in fabric.nodes if node in known.another.nodes])
+        found.append(Verdict("level", nodes, part, one.loss, max(0.001, one.error), "alike: another kind of nodes"))
     own = bad_inside(known, options)
     for rail in range(fabric.rails):
         tests = list(_tests(fabric, known, f"rail{rail}"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from busbw.fleet.everywhere import Everywhere, slow_everywhere, without
 from busbw.fleet.samples import FEWEST_GAPS, FEWEST_ORDERED, OFTEN, has_gap
 from busbw.fleet.scatter import Scatter
+from busbw.fleet.sorts import Another, another_kind
 from busbw.fleet.trial import (
     FEWEST_PEERS,
     INSIDE,
@@ -62,6 +63,8 @@ class Knowledge:
     """Tries after which what fails is said not to work."""
     everywhere: dict[str, Everywhere] = field(default_factory=dict)
     """Channels on which all nodes are slower than on others of their kind; taken off before nodes are compared."""
+    another: Another | None = None
+    """Nodes of another kind, which are compared with each other."""
     mixed: set[tuple[str, str]] = field(default_factory=set)
     """Kinds and channels whose samples stand at two levels, by chance and on all nodes."""
     crowded: bool = False
@@ -85,7 +88,7 @@ class Knowledge:
 
     def learn(self, outcomes: Sequence[Outcome]) -> None:
         """Add the results of one round."""
-        groups = by_peers(outcomes)
+        groups = by_peers(outcomes, self.another.nodes if self.another else frozenset())
         new = {of[:2] for of, group in groups.items() if self._stand_at_two(of, group)}
         every = [beside(of, group, mixed=of[:2] in self.mixed | new) for of, group in groups.items()]
         self._heard.append(every)
@@ -94,13 +97,28 @@ class Knowledge:
                 self._met.setdefault(outcome.trial.channel, set()).update(outcome.trial.nodes)
         found = {channel: one for channel, one in slow_everywhere(every, self._met).items()
                  if channel not in self.everywhere}  # fmt: skip
-        if not found and not new:
+        if found or new:
+            self._learn_anew(found, new, self.another)
+        else:
             self._learn(every)
-            return
+        if not self.another and (another := another_kind(self.found[INSIDE], self.tries)):
+            self._learn_anew({}, set(), another)
+
+    def _learn_anew(
+        self, found: Mapping[str, Everywhere], new: set[tuple[str, str]], another: Another | None
+    ) -> None:
+        """All rounds, by what is known now."""
+        others = another.nodes if another else frozenset()
+        mixed = self.mixed | new
         heard: list[Sequence[Beside]] = []
         for before in self._heard:
-            heard.append([beside(p.of, p.group, mixed=True) if p.of[:2] in new else p for p in before])
-        again = Knowledge(everywhere=self.everywhere | found, mixed=self.mixed | new, _heard=heard, _met=self._met)
+            if another is self.another:
+                heard.append([beside(p.of, p.group, mixed=True) if p.of[:2] in new else p for p in before])
+            else:
+                groups = by_peers([outcome for p in before for outcome in p.group], others)
+                heard.append([beside(of, group, mixed=of[:2] in mixed) for of, group in groups.items()])
+        again = Knowledge(everywhere=self.everywhere | dict(found), mixed=mixed, another=another, _heard=heard,
+                          _met=self._met)  # fmt: skip
         vars(self).update(vars(again) | {"_gaps": self._gaps})
         for before in self._heard:
             self._learn(before)

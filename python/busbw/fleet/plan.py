@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, bad_of, broken_of, doubtful, is_slow
-from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Key, Trial
+from busbw.fleet.trial import ACROSS, INSIDE, OTHERS, WITHIN, Deviation, Key, Trial
 
 TURNS = 3  # pairs with as many different partners, where nobody is known to be good
 PAIRED = (
@@ -92,6 +92,11 @@ def _usable(state: _State) -> list[dict[str, tuple[str, ...]]]:
     spoilt = [{node for node, where in bad if where in {f"nic{rail}", f"pcie{rail}"}} | broken
               for rail in range(state.fabric.rails)]  # fmt: skip
     pods = state.fabric.groups(state.options.largest_group)
+    if another := state.known.another:
+        # Nodes of another kind are measured among themselves.
+        apart = {f"{pod}{OTHERS}": tuple(n for n in nodes if n in another.nodes) for pod, nodes in pods.items()}
+        pods = {pod: tuple(n for n in nodes if n not in another.nodes) for pod, nodes in pods.items()} | apart
+        pods = {pod: nodes for pod, nodes in pods.items() if nodes}
     return [{pod: nodes if out.isdisjoint(nodes) else tuple(n for n in nodes if n not in out)
              for pod, nodes in pods.items()} for out in spoilt]  # fmt: skip
 
@@ -302,7 +307,8 @@ def _clean_pods(state: _State) -> list[tuple[list[tuple[str, ...]], list[tuple[s
     for key in state.known.found[WITHIN]:
         grouped.setdefault(key[2], []).append(key)
     found = []
-    for rail, pods in enumerate(state.usable):
+    for rail, every in enumerate(state.usable):
+        pods = {pod: nodes for pod, nodes in every.items() if not pod.endswith(OTHERS)}
         keys = grouped.get(f"rail{rail}", [])
         seen = {node for key in keys for node in key[1]}
         good = {node for key in keys if state.verdict(*key) is False for node in key[1]}
@@ -362,8 +368,10 @@ def _controls_inside(state: _State, chosen: Sequence[Trial]) -> Iterator[Trial]:
     busy = {t.key for t in asked}
     for part in dict.fromkeys(t.channel.rstrip("0123456789") for t in asked):
         mine = [t for t in asked if t.channel.startswith(part)]
-        if len(mine) >= ENOUGH_PEERS:
-            continue
+        found = state.known.found[INSIDE]
+        slow = sum(t.key in found and found[t.key].loss > state.options.threshold for t in mine)
+        if len(mine) >= ENOUGH_PEERS and 4 * slow <= len(mine):
+            continue  # else those that are slow alike would be what is usual
         repeats = max(t.repeats for t in mine)
         good = (key for key in state.known.found[INSIDE]
                 if key not in busy and key[2].startswith(part) and state.verdict(*key) is False)  # fmt: skip

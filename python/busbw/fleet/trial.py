@@ -54,6 +54,7 @@ class Deviation(NamedTuple):
     wide: bool = False  # its samples scatter far more than its peers': load comes and goes
 
 
+OTHERS, MIXED = " of other nodes", " of mixed nodes"
 Peers = tuple[str, str, int]
 """Kind, the channel's kind, and log2 of the size of the group, rounded up: what is compared with each other."""
 FEWEST_PEERS = 3
@@ -66,13 +67,16 @@ WIDE = 3.0
 """Samples whose median is so many times less sure than the peers' have an error of their own: two levels by turns."""
 
 
-def by_peers(outcomes: Sequence[Outcome]) -> dict[Peers, list[Outcome]]:
-    """The results of a round that are compared with each other."""
+def by_peers(outcomes: Sequence[Outcome], others: frozenset[str] = frozenset()) -> dict[Peers, list[Outcome]]:
+    """The results of a round that are compared with each other; `others` are nodes of another kind."""
     peers: dict[Peers, list[Outcome]] = {}
     for outcome in outcomes:
         trial = outcome.trial
         size = (len(trial.nodes) - 1).bit_length()
-        peers.setdefault((trial.kind, trial.channel.rstrip("0123456789"), size), []).append(outcome)
+        channel = trial.channel.rstrip("0123456789")
+        if others and not others.isdisjoint(trial.nodes):
+            channel += OTHERS if others.issuperset(trial.nodes) else MIXED
+        peers.setdefault((trial.kind, channel, size), []).append(outcome)
     return peers
 
 
