@@ -13,6 +13,7 @@ What was in the very same tests cannot be told apart by them: then all are named
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -71,6 +72,10 @@ class _Test(NamedTuple):
     nodes: frozenset[str]
 
 
+BUSY = {f"leaf of {least} or more": least for least in (3, 5, 9)}
+"""A leaf that is slow only while so many of its nodes are in one group."""
+
+
 class _Spine(NamedTuple):
     loss: float
     share: float  # of the pairs that meet it, and no worse one
@@ -93,6 +98,7 @@ def judge(fabric: Fabric, known: Knowledge, options: Options) -> list[Verdict]:
         # What every part of them shows is one verdict, by the part that shows most.
         part, one = max(known.another.losses.items(), key=lambda each: each[1].loss)
         nodes = compressed([node for node in fabric.nodes if node in known.another.nodes])
+        part = part if len(known.another.losses) == 1 else ""
         found.append(Verdict("level", nodes, part, one.loss, max(0.001, one.error), "alike: another kind of nodes"))
     own = bad_inside(known, options)
     for rail in range(fabric.rails):
@@ -167,6 +173,8 @@ def _users(fabric: Fabric, kind: str, nodes: Sequence[str]) -> Iterator[_Candida
     pods = {fabric.pod_of.get(node, "") for node in nodes} - {""}
     yield from (_Candidate("link", node) for node in nodes)
     yield from (_Candidate("leaf", pod) for pod in pods)
+    below = Counter(fabric.pod_of.get(node, "") for node in nodes)
+    yield from (_Candidate(busy, pod) for pod in pods for busy, least in BUSY.items() if below[pod] >= least)
     if kind == ACROSS:
         yield from (_Candidate("uplink", pod) for pod in pods)
         above = {fabric.above.get(pod, "") for pod in pods}
@@ -292,6 +300,8 @@ def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator
             error = 1 / math.sqrt(sum(1 / max(one.error, 0.001) ** 2 for one in members))
             reason = _reason(rail, chosen, candidate) if loss >= 1 else ""
             kind, place = _as_told(rail, candidate)
+            if kind in BUSY:
+                kind, reason = "leaf", f"only with {BUSY[kind]} or more of its nodes at once"
             instead = [f"{c.kind} {c.place}".strip() for other in others if candidate not in other
                        for c in other if c not in chosen]  # fmt: skip
             runner = "" if kind == "either" else _runner_up(rail, chosen, candidate, base) or " and ".join(instead[:2])
@@ -310,7 +320,9 @@ def _as_told(rail: _Rail, one: _Candidate) -> tuple[str, str]:
     """Kind and place of a fault; of what was in the very same tests all are named: nobody knows which it is."""
     if one.kind == "spine":
         return one
-    same = [other for other in rail.of if other.kind != "spine" and rail.of[other] == rail.of[one]]
+    same = [other for other in rail.of if other.kind not in {"spine", *BUSY} and rail.of[other] == rail.of[one]]
+    if one.kind in BUSY:
+        return one
     if len(same) == 1:
         return one
     return "either", " or ".join(f"{kind} {place}" for kind, place in sorted(same))
