@@ -12,10 +12,13 @@ from busbw.fleet.everywhere import Everywhere, slow_everywhere, without
 from busbw.fleet.samples import FEWEST_GAPS, FEWEST_ORDERED, OFTEN, has_gap
 from busbw.fleet.scatter import Scatter
 from busbw.fleet.sorts import Another, another_kind
+from busbw.fleet.starts import Law, judge_starts
 from busbw.fleet.trial import (
+    ACROSS,
     FEWEST_PEERS,
     INSIDE,
     KINDS,
+    WITHIN,
     Beside,
     Deviation,
     Key,
@@ -32,6 +35,7 @@ DRIFT = 0.02
 FEWEST_TRIES, MOST_TRIES = 2, 5
 FEWEST_CROWD, CROWD = 4, 0.05
 """Parts inside nodes that are slow at once, at least and as a share: more than faults usually are."""
+LEAST_FAULT = 0.015
 DISAGREE = 2.0
 """Standard errors between two starts of a group, beyond which they are not of one level."""
 CHANCE = 0.02
@@ -63,6 +67,8 @@ class Knowledge:
     """Tries after which what fails is said not to work."""
     everywhere: dict[str, Everywhere] = field(default_factory=dict)
     """Channels on which all nodes are slower than on others of their kind; taken off before nodes are compared."""
+    laws: dict[tuple[str, str], Law] = field(default_factory=dict)
+    """Kinds and channels whose starts stand at two levels as a whole, by chance and on all nodes."""
     another: Another | None = None
     """Nodes of another kind, which are compared with each other."""
     mixed: set[tuple[str, str]] = field(default_factory=set)
@@ -101,7 +107,7 @@ class Knowledge:
             self._learn_anew(found, new, self.another)
         else:
             self._learn(every)
-        if not self.another and (another := another_kind(self.found[INSIDE], self.tries)):
+        if not self.another and not self.laws and (another := another_kind(self.found[INSIDE], self.tries)):
             self._learn_anew({}, set(), another)
 
     def _learn_anew(
@@ -149,6 +155,12 @@ class Knowledge:
                 self._forget(kind)
             for each in self._peers[kind] if again else mine:
                 self._take(each, scatter.between)
+            below = kind[0] == ACROSS and (WITHIN, kind[1]) in self.laws
+            if (below or scatter.two_levels()) and (starts := judge_starts(self._peers[kind], LEAST_FAULT)):
+                self.laws[kind] = starts.law
+                for key, one in starts.found.items():
+                    if key in self.found[key[0]] and not self.found[key[0]][key].reason:
+                        self.found[key[0]][key] = one
         if any(kind == INSIDE for kind, _ in new):
             inside = self.found[INSIDE].values()
             slow = sum(one.loss > DRIFT and not one.reason for one in inside)

@@ -105,7 +105,8 @@ def _within(state: _State) -> None:
     for rail, pods in enumerate(state.usable):
         for nodes in pods.values():
             if len(nodes) >= 2:
-                _search(state, nodes, f"rail{rail}", few=len(pods) * state.fabric.rails < 4)
+                few = len(pods) * state.fabric.rails < 4 or bool(state.known.laws)
+                _search(state, nodes, f"rail{rail}", few=few)
 
 
 def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -> None:
@@ -248,9 +249,10 @@ def _across(state: _State) -> None:
         columns = min(max(4, 128 // len(pods)), *map(len, pods))
         rings = [tuple(nodes[column] for nodes in pods) for column in range(columns)]
         # Rings of one rail alone all pass each pod's uplink: beside each other they would call it good.
-        ringless = state.fabric.rails == 1 and len(pods) > 2
+        # Where starts stand at two levels, rings are nearly always at the lower one.
+        ringless = (state.fabric.rails == 1 or bool(state.known.laws)) and len(pods) > 2
         verdicts = [] if ringless else [state.ask(ACROSS, ring, channel) for ring in rings]
-        if len(pods) > 2 and (any(verdicts) or state.fabric.rails < 3):
+        if len(pods) > 2 and (any(verdicts) or ringless or state.fabric.rails < 3):
             slow.append((channel, pods + muffled))
         else:
             # Behind a slow leaf only a worse uplink is seen; a ring would be as slow as the leaf.
