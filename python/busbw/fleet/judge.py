@@ -72,7 +72,7 @@ class _Test(NamedTuple):
     nodes: frozenset[str]
 
 
-BUSY = {f"leaf of {least} or more": least for least in (3, 5, 9)}
+BUSY = {f"leaf of {least} or more": least for least in (3, 5)}
 """A leaf that is slow only while so many of its nodes are in one group."""
 
 
@@ -193,13 +193,13 @@ class _Rail:
                 self.of[candidate].append(number)
         self.enough_apart = min(APART, self._apart(range(len(tests)) if SPINES[0] in self.of else ()))
 
-    def _apart(self, numbers: Iterable[int]) -> int:
-        """How many of these tests between pods have no node in common, up to those that are asked for."""
+    def _apart(self, numbers: Iterable[int], *, across: bool = True) -> int:
+        """How many of these tests (between pods) have no node in common, up to those that are asked for."""
         used: set[str] = set()
         count = 0
         for number in numbers:
             test = self.tests[number]
-            if count < APART and test.across and used.isdisjoint(test.nodes):
+            if count < APART and (test.across or not across) and used.isdisjoint(test.nodes):
                 used |= test.nodes
                 count += 1
         return count
@@ -266,6 +266,10 @@ class _Rail:
                 gains = {n: now[0][n] - self.penalty(n, max(own, losses[n]), spines) for n in mine}
                 if spine and self._apart(n for n, gain in gains.items() if gain > CLOSE) < self.enough_apart:
                     continue
+                if candidate.kind in BUSY:
+                    smallest = sorted((n for n in mine if gains[n] > CLOSE), key=lambda n: len(self.tests[n].nodes))
+                    if self._apart(smallest, across=False) < 2:
+                        continue  # one node at fault is in no two groups that have nobody in common
                 gain = sum(gains.values())
                 best = max(best, _Gain(gain, min(1.0, loss)))
         return best

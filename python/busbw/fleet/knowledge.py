@@ -156,7 +156,12 @@ class Knowledge:
             for each in self._peers[kind] if again else mine:
                 self._take(each, scatter.between)
             below = kind[0] == ACROSS and (WITHIN, kind[1]) in self.laws
-            if (below or scatter.two_levels()) and (starts := judge_starts(self._peers[kind], LEAST_FAULT)):
+            starts = judge_starts(self._peers[kind], LEAST_FAULT) if below or scatter.two_levels() else None
+            if starts is None and self.laws.pop(kind, None):
+                self._forget(kind)
+                for each in self._peers[kind]:
+                    self._take(each, scatter.between)
+            if starts:
                 self.laws[kind] = starts.law
                 for key, one in starts.found.items():
                     if key in self.found[key[0]] and not self.found[key[0]][key].reason:

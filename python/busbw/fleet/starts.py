@@ -20,6 +20,8 @@ LEAST = 0.03
 """Levels that are nearer are noise."""
 WINDOW = 0.03
 FEWEST = 4
+BETWEEN, MOSTLY = 0.2, 0.85
+"""Starts that lie between the levels at most, of those at the lower one; and those at either of all, at least."""
 UNSURE = 0.004
 """Standard error of the upper level of a round."""
 OUTLIER = 1e-4
@@ -46,7 +48,12 @@ def law_of(losses: Sequence[float]) -> Law | None:
     low = ordered[best[0] : best[1]]
     if len(low) < FEWEST:
         return None
-    return Law(low[len(low) // 2], min(0.95, (len(low) + 1) / (len(losses) + 2)))
+    gap = low[len(low) // 2]
+    between = sum(0.3 * gap < loss < 0.7 * gap for loss in losses)
+    near = sum(abs(loss) < 0.3 * gap or abs(loss - gap) < 0.3 * gap for loss in losses)
+    if between > BETWEEN * len(low) or near < MOSTLY * len(losses):
+        return None  # they scatter, and stand at no two levels
+    return Law(gap, min(0.95, (len(low) + 1) / (len(losses) + 2)))
 
 
 def by_law(starts: Sequence[Deviation], law: Law, threshold: float) -> Deviation:
