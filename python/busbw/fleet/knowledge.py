@@ -36,7 +36,7 @@ FEWEST_TRIES, MOST_TRIES = 2, 5
 FEWEST_CROWD, CROWD = 4, 0.05
 """Parts inside nodes that are slow at once, at least and as a share: more than faults usually are."""
 LEAST_FAULT = 0.015
-DISAGREE = 2.0
+DISAGREE = 2.5
 """Standard errors between two starts of a group, beyond which they are not of one level."""
 CHANCE = 0.02
 """Of one launch in all that fails in every try although it could go well."""
@@ -69,6 +69,8 @@ class Knowledge:
     """Channels on which all nodes are slower than on others of their kind; taken off before nodes are compared."""
     laws: dict[tuple[str, str], Law] = field(default_factory=dict)
     """Kinds and channels whose starts stand at two levels as a whole, by chance and on all nodes."""
+    torn: dict[Key, float] = field(default_factory=dict)
+    """Groups whose starts disagree far beyond their errors, with the worst loss: something in them comes and goes."""
     another: Another | None = None
     """Nodes of another kind, which are compared with each other."""
     mixed: set[tuple[str, str]] = field(default_factory=set)
@@ -198,6 +200,7 @@ class Knowledge:
         for key in {outcome.trial.key for peers in self._peers[kind] for outcome in peers.group}:
             self.found[key[0]].pop(key, None)
             self.failures.pop(key, None)
+            self.torn.pop(key, None)
             self._usual.pop(key, None)
 
     def _take(self, peers: Beside, between: float) -> None:
@@ -225,6 +228,8 @@ class Knowledge:
                 touched[key] = None
             else:
                 known = self.found[key[0]]
+                if key in known and not one.reason and _apart(known[key], one) > 2 * DISAGREE:
+                    self.torn[key] = max(known[key].loss, one.loss, self.torn.get(key, 0.0))
                 known[key] = _merged(known[key], one) if key in known else one
         for key in touched:
             self._judge_anew(of, key)
@@ -250,6 +255,11 @@ def _merged(a: Deviation, b: Deviation) -> Deviation:
         return b if b.reason or a.reason else a
     wa, wb = 1 / a.error**2, 1 / b.error**2
     # Starts that disagree are less sure than each says: a fault stays, and load does not (Birge 1932).
-    apart = abs(a.loss - b.loss) / math.hypot(a.error, b.error)
+    apart = _apart(a, b)
     error = max(1.0, apart if apart > DISAGREE else 1.0) / math.sqrt(wa + wb)
     return Deviation((a.loss * wa + b.loss * wb) / (wa + wb), error, "", a.wide or b.wide or apart > 2 * DISAGREE)
+
+
+def _apart(a: Deviation, b: Deviation) -> float:
+    """In standard errors."""
+    return abs(a.loss - b.loss) / math.hypot(a.error, b.error) if not a.reason else 0.0

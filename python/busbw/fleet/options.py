@@ -13,8 +13,8 @@ from busbw.fleet.trial import INSIDE, Deviation, Key
 SURE = 4.0
 """Standard errors that a loss must have after three tries: 1 in 30,000 by normal noise."""
 
-MOST_STARTS = 12
-"""Of a group whose starts stand at two levels; then the estimate decides."""
+MOST_STARTS = 14
+"""Of a group whose starts stand at two levels; what is not sure then is no fault."""
 FIRST_START = 3
 """Times the margin that a part inside a node must lie beyond the threshold to be named after one start."""
 
@@ -68,12 +68,13 @@ def is_slow(key: Key, known: Knowledge, options: Options) -> bool | None:
     one, tries, options = known.found[key[0]][key], known.tries[key], options.on(key[2])
     if one.reason:
         return True if tries >= known.patience else None
-    if (key[0], key[2].rstrip("0123456789")) in known.laws and tries < MOST_STARTS:
+    if (key[0], key[2].rstrip("0123456789")) in known.laws:
         # One start at the upper level settles it; of the lower one many are needed.
-        sure = _sure(len(known.found[key[0]]) if key[0] == INSIDE else 1)
+        sure = 1 + _sure(len(known.found[key[0]]) if key[0] == INSIDE else 1)
         if one.loss > max(options.threshold, sure * one.error):
             return True
-        return False if one.loss + options.standard_errors * one.error <= options.threshold else None
+        good = one.loss + options.standard_errors * one.error <= options.threshold or tries >= MOST_STARTS
+        return False if good else None
     if tries >= 3:
         # A loss that noise alone makes is no fault, however small the loss that is looked for.
         return one.loss > max(options.threshold, _sure(len(known.found[key[0]]) if key[0] == INSIDE else 1) * one.error)
