@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import statistics
 import sys
 import time
 from dataclasses import dataclass, field
@@ -49,7 +50,7 @@ def main() -> int:
     """Every chosen kind with every seed."""
     args = arguments()
     first, _, last = args.seeds.partition("-")
-    names = [name for at, name in enumerate(sorted(CASES)) if args.half in {"both", "first second".split()[at % 2]}]
+    names = [name for at, name in enumerate(sorted(CASES)) if args.half in {"both", ["first", "second"][at % 2]}]
     every = Sums()
     for name in args.only.split(",") if args.only else names:
         sums = Sums()
@@ -65,7 +66,8 @@ def main() -> int:
 def tell(name: str, s: Sums) -> None:
     """A line."""
     print(f"{name:20} found {s.found:3} named {s.named:3} of {s.faults:3}   accused {s.accused:3} of {s.good:5}   "
-          f"invented {s.invented:3}   rounds/limit {max(s.rounds):.2f}   planning {s.planning_ms:.0f} ms", flush=True)  # fmt: skip
+          f"invented {s.invented:3}   rounds/limit {statistics.median(s.rounds):.2f}, most {max(s.rounds):.2f}   "
+          f"planning {s.planning_ms:.0f} ms", flush=True)  # fmt: skip
 
 
 def play(name: str, case: Case, seed: int, verbose: bool) -> Sums:

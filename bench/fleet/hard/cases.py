@@ -6,55 +6,11 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 
+from hard.faults import draw, plain, some, switch_fault
 from hard.net import Case, Link, Net, Truth, clos, fabric, truth
+from hard.shapes import dragonfly, rail_only, three_levels, tight, torus
 
-from busbw.fleet.fabric import Fabric
 from busbw.fleet.trial import INSIDE, Trial
-
-
-def draw(seed: int) -> random.Random:
-    """Of a case's own."""
-    return random.Random(f"case {seed}")
-
-
-def node_fault(of: Fabric, chance: random.Random, low: float = 0.06, high: float = 0.3) -> tuple[Link, float, Truth]:
-    """Of one node: a cable, NIC, PCIe link or NVLink."""
-    part, rail = chance.choice(["cable", "nic", "pcie", "nvlink"]), chance.randrange(of.rails)
-    node, loss = chance.choice(of.nodes), chance.uniform(low, high)
-    if part == "nvlink":
-        return ("nvlink", node), loss, truth("nvlink", node)
-    where = f"rail{rail}" if part == "cable" else f"{part}{rail}"
-    return (part, str(rail), node), loss, truth(f"{part} either" if part == "cable" else part, node, where)
-
-
-def switch_fault(of: Fabric, chance: random.Random, kind: str, low: float = 0.06, high: float = 0.3
-                 ) -> tuple[Link, float, Truth]:  # fmt: skip
-    """A leaf, an uplink or a spine of one rail."""
-    rail, pod = chance.randrange(of.rails), chance.choice(sorted(of.pods()))
-    loss, link = chance.uniform(low, high), {"leaf": "leaf", "uplink": "up", "spine": "spine"}[kind]
-    place = "" if kind == "spine" else pod
-    name = str(chance.randrange(8)) if kind == "spine" else pod
-    return (link, str(rail), name), loss, truth(kind, place, f"rail{rail}")
-
-
-def some(of: Fabric, chance: random.Random, count: int, low: float = 0.06, high: float = 0.3
-         ) -> tuple[dict[Link, float], list[Truth]]:  # fmt: skip
-    """Faults of nodes that differ."""
-    slow: dict[Link, float] = {}
-    truths: list[Truth] = []
-    while len(slow) < count:
-        link, loss, true = node_fault(of, chance, low, high)
-        if all(link[-1] != other[-1] for other in slow):
-            slow[link] = loss
-            truths.append(true)
-    return slow, truths
-
-
-def plain(sizes: Sequence[int], rails: int, seed: int, faults: int, **more: object) -> tuple[Net, list[Truth]]:
-    """Leaf and spine with faults of nodes."""
-    of, chance = fabric(sizes, rails), draw(seed)
-    slow, truths = some(of, chance, faults)
-    return Net(of, clos(of, seed=seed), seed, slow=slow, **more), truths  # type: ignore[arg-type]
 
 
 def starts_at_two(seed: int) -> Case:
@@ -81,13 +37,11 @@ def busy_leaf(seed: int, fewest: int) -> Case:
     of, chance = fabric([16] * 6, 2), draw(seed)
     link, loss, true = switch_fault(of, chance, "leaf", 0.1, 0.3)
     net = Net(of, clos(of, seed=seed), seed)
-    many = {"rail0": 0, "rail1": 0}
 
     def group(_: random.Random, trial: Trial, number: int) -> float:
         mine = [node for node in trial.nodes if of.pod_of[node] == link[2]]
         return 1 - loss * (trial.channel == f"rail{link[1]}" and len(mine) >= fewest)
 
-    del many
     net.group = group
     return Case(net, [true])
 
@@ -121,63 +75,6 @@ def one_busy_node(seed: int) -> Case:
         return 0.9 if random.Random(f"{seed} {number}").random() < 0.3 else 1.0
 
     net.group = group
-    return Case(net, truths)
-
-
-def torus(seed: int) -> Case:
-    """Nodes in a torus of 4 x 4 x 6 without leaves: far ones share links."""
-    shape = (4, 4, 6)
-    of, chance = fabric([96], 1, known=False), draw(seed)
-    at = {node: (n % 4, n // 4 % 4, n // 16) for n, node in enumerate(of.nodes)}
-
-    def paths(a: str, b: str, _: int) -> Sequence[Link]:
-        here, there, found = list(at[a]), at[b], []
-        for axis, size in enumerate(shape):
-            while here[axis] != there[axis]:
-                step = 1 if (there[axis] - here[axis]) % size <= size // 2 else -1
-                before = tuple(here)
-                here[axis] = (here[axis] + step) % size
-                found.append(("hop", str(before), str(tuple(here))))
-        return found
-
-    slow, truths = some(of, chance, 2, 0.1, 0.3)
-    return Case(Net(of, paths, seed, slow=slow, capacity=lambda link: 2.0 if link[0] == "hop" else 1e9), truths)
-
-
-def dragonfly(seed: int) -> Case:
-    """Groups of four routers, each with four nodes; one global link between two groups, of four flows."""
-    of, chance = fabric([16] * 8, 2), draw(seed)
-
-    def paths(a: str, b: str, rail: int) -> Sequence[Link]:
-        p, q = sorted((of.pod_of[a], of.pod_of[b]))
-        return (("leaf", str(rail), p),) if p == q else (("leaf", str(rail), p), ("global", str(rail), p, q))
-
-    slow, truths = some(of, chance, 3)
-    return Case(Net(of, paths, seed, slow=slow, capacity=lambda link: 4.0 if link[0] == "global" else 1e9), truths)
-
-
-def rail_only(seed: int) -> Case:
-    """No spines: rails of a pod meet no other pod, and groups over pods fail."""
-    net, truths = plain([16] * 4, 4, seed, 3)
-    pods = net.fabric.pod_of
-    net.fails = lambda _c, trial, _n: "no route to host" if len({pods[n] for n in trial.nodes}) > 1 else ""
-    return Case(net, truths)
-
-
-def three_levels(seed: int) -> Case:
-    """Three levels, and half as many links above each leaf as below it."""
-    of, chance = fabric([16] * 8, 2, below=2), draw(seed)
-    slow, truths = some(of, chance, 2)
-    link, loss, true = switch_fault(of, chance, "leaf")
-    capacity = {"up": 8.0, "spine": 16.0}
-    net = Net(of, clos(of, seed=seed), seed, slow=slow | {link: loss}, capacity=lambda link: capacity.get(link[0], 1e9))
-    return Case(net, [*truths, true])
-
-
-def tight(seed: int) -> Case:
-    """Four flows are all that a leaf's uplinks carry: any round of many pairs is slow."""
-    net, truths = plain([16] * 8, 2, seed, 3)
-    net.capacity = lambda link: 4.0 if link[0] == "up" else 1e9
     return Case(net, truths)
 
 
@@ -368,7 +265,7 @@ def other_paths(seed: int) -> Case:
 
     def paths(a: str, b: str, rail: int) -> Sequence[Link]:
         count[0] += 1
-        links = clos(of)(a, b, rail) if count[0] < 0 else base(a, b, rail)
+        links = base(a, b, rail)
         other = str(random.Random(f"{seed} {count[0]}").randrange(8))
         return [(link[0], link[1], other) if link[0] == "spine" else link for link in links]
 

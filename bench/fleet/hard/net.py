@@ -1,4 +1,4 @@
-"""Another simulated fabric, which shares no code with busbw's own: flows over links with a capacity, and what goes wrong.
+"""Another simulated fabric, which shares no code with busbw's own: flows over links that have a capacity.
 
 A ring sends one flow from each node to the next. A link is shared by the flows of all groups that run at the same time.
 A group is as fast as its slowest flow. Hooks change what a group, a node or a sample gives.
@@ -117,7 +117,8 @@ class Case:
 
 def fabric(sizes: Sequence[int], rails: int, *, below: int = 0, known: bool = True) -> Fabric:
     """n0000.. in pods p00.. of these sizes, so many pods below a switch above; or no pods are known."""
-    names, pods = [], {}
+    names: list[str] = []
+    pods: dict[str, str] = {}
     for at, size in enumerate(sizes):
         for _ in range(size):
             name = f"n{len(names):04d}"

@@ -20,19 +20,16 @@ from typing import NamedTuple
 
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
+from busbw.fleet.likelihood import mean, penalty
 from busbw.fleet.options import SURE, Options, bad_inside, broken_nodes
 from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation
 from busbw.fleet.words import compressed
 
 EVERYBODY = "all nodes"
 CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
-SPREAD = 40.0  # what a result that a hypothesis cannot explain costs at most: one wild result condemns nobody
-ACQUITS = 3 * SPREAD  # what is quicker than a fault lets it be says more: load makes groups slow, and none quick
-UNSTEADY = 4.0  # of a result whose samples scatter far more than others': one that load made tells little
 MOST_FAULTS = 64  # of one rail
 FIRSTS = 4  # components with which the search begins
 APART = 3  # slow groups without a common node that show a slow spine: one node at fault may spoil several
-SHAPES = 0.05  # groups of different shapes lose a twentieth more or less of the same fault
 
 
 @dataclass(frozen=True)
@@ -230,9 +227,9 @@ class _Rail:
             if test.certain or other >= worst[0]:
                 continue
             pairs += 1
-            beside = [_penalty(test.one, max(loss, other)) for loss in worst]
+            beside = [penalty(test.one, max(loss, other)) for loss in worst]
             least = min(beside)
-            if least < _penalty(test.one, other):
+            if least < penalty(test.one, other):
                 hits[beside.index(least)] += 1
         shares = [min(0.95, max(0.05, hit / pairs)) if pairs else 0.5 for hit in hits]
         total = max(1.0, sum(shares) / 0.95)
@@ -242,11 +239,11 @@ class _Rail:
         """Of one test, whose components but the spines lose `loss`."""
         test = self.tests[number]
         if not test.across or not spines or spines[0].loss <= loss:
-            return _penalty(test.one, loss)
+            return penalty(test.one, loss)
         if test.certain:
-            return _penalty(test.one, spines[0].loss)
-        ways = [_penalty(test.one, max(loss, spine.loss)) - math.log(spine.share) for spine in spines]
-        ways.append(_penalty(test.one, loss) - math.log(1 - sum(spine.share for spine in spines)))
+            return penalty(test.one, spines[0].loss)
+        ways = [penalty(test.one, max(loss, spine.loss)) - math.log(spine.share) for spine in spines]
+        ways.append(penalty(test.one, loss) - math.log(1 - sum(spine.share for spine in spines)))
         low = min(ways)
         return low - math.log(sum(math.exp(low - way) for way in ways))
 
@@ -256,7 +253,7 @@ class _Rail:
         seen = sorted({round(self.tests[n].one.loss, 3) for n in mine if self.tests[n].one.loss > losses[n]})
         tried = seen[:: max(1, len(seen) // 12)] + seen[-1:]
         if mine and seen:
-            tried.append(_mean(self.tests[n].one for n in mine))
+            tried.append(mean(self.tests[n].one for n in mine))
         best = _Gain(0.0, 0.0)
         spine = candidate.kind == "spine"
         for loss in tried:
@@ -273,19 +270,6 @@ class _Rail:
                 gain = sum(gains.values())
                 best = max(best, _Gain(gain, min(1.0, loss)))
         return best
-
-
-def _mean(ones: Iterable[Deviation]) -> float:
-    weighed = [(one.loss, 1 / max(one.error, 0.001) ** 2) for one in ones]
-    return sum(loss * weight for loss, weight in weighed) / sum(weight for _, weight in weighed)
-
-
-def _penalty(one: Deviation, predicted: float) -> float:
-    if one.reason:
-        return 0.0 if predicted >= 1 else SPREAD
-    sigma = math.hypot(one.error, SHAPES * predicted)
-    most = UNSTEADY if one.wide else ACQUITS if one.loss < predicted else SPREAD
-    return min(most, 0.5 * ((one.loss - predicted) / sigma) ** 2 + math.log(sigma / one.error))
 
 
 def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator[Verdict]:

@@ -112,9 +112,7 @@ class Knowledge:
         if not self.another and not self.laws and (another := another_kind(self.found[INSIDE], self.tries)):
             self._learn_anew({}, set(), another)
 
-    def _learn_anew(
-        self, found: Mapping[str, Everywhere], new: set[tuple[str, str]], another: Another | None
-    ) -> None:
+    def _learn_anew(self, found: Mapping[str, Everywhere], new: set[tuple[str, str]], another: Another | None) -> None:
         """All rounds, by what is known now."""
         others = another.nodes if another else frozenset()
         mixed = self.mixed | new
@@ -159,7 +157,8 @@ class Knowledge:
                 self._take(each, scatter.between)
             below = kind[0] == ACROSS and (WITHIN, kind[1]) in self.laws
             starts = judge_starts(self._peers[kind], LEAST_FAULT) if below or scatter.two_levels() else None
-            if starts is None and self.laws.pop(kind, None):
+            if starts is None and kind in self.laws:
+                del self.laws[kind]
                 self._forget(kind)
                 for each in self._peers[kind]:
                     self._take(each, scatter.between)

@@ -154,7 +154,11 @@ def _each_in_pairs(state: _State, nodes: tuple[str, ...], channel: str) -> None:
     for turn in range(TURNS):
         keys = [(WITHIN, (nodes[a], nodes[b]), channel) for a, b in near(len(nodes), turn)]
         verdicts = [state.ask(*key) for key in keys]
-        if None in verdicts or (False in verdicts and len(keys) > 1) or all(state.known.found[WITHIN][key].reason for key in keys):
+        if (
+            None in verdicts
+            or (False in verdicts and len(keys) > 1)
+            or all(state.known.found[WITHIN][key].reason for key in keys)
+        ):
             break
     _beside_good(state, nodes, channel)
 

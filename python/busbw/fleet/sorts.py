@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from busbw.fleet.trial import INSIDE, Deviation, Key
+from busbw.fleet.trial import Deviation, Key
 
 FEWEST = 4
 SHARE, SHARE_ALONE = 0.08, 0.2

@@ -118,7 +118,9 @@ def _beside_law(peers: Beside, level: float, law: Law) -> Iterator[tuple[Key, De
         usual = reference(peers.levels, [], peers.own)
     if abs(usual / level - 1) > 0.5 * law.gap or len(peers.levels) < MANY_PEERS:
         upper = [each for each in peers.levels if abs(each / level - 1) < 0.35 * law.gap]
-        lower = [each / (1 - law.gap) for each in peers.levels if abs(each / level / (1 - law.gap) - 1) < 0.35 * law.gap]
+        lower = [
+            each / (1 - law.gap) for each in peers.levels if abs(each / level / (1 - law.gap) - 1) < 0.35 * law.gap
+        ]
         usual = statistics.median(upper or lower or [level])
     for outcome, median in zip(peers.group, peers.medians, strict=True):
         if median > 0:
