@@ -263,6 +263,10 @@ def _across(state: _State) -> None:
             for nodes, partners in zip(muffled, pods, strict=False):
                 for pair in zip(nodes[:PAIRED], partners, strict=False):
                     state.ask(ACROSS, pair, channel)
+            if muffled and len(pods) > len(muffled) + 1:
+                # Pairs of good pods beside them: those of a slow leaf alone would be what is usual.
+                for pair in zip(pods[-1][:PAIRED], pods[-2][:PAIRED], strict=False):
+                    state.ask(ACROSS, pair, channel)
     for channel, pods in slow:
         if len(pods) == 3 and state.fabric.rails < 3 and min(map(len, pods)) > 1:
             # Two of three pods at a time are all slow behind a slow uplink: the good pair is measured beside them.
