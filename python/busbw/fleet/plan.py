@@ -93,10 +93,13 @@ def _usable(state: _State) -> list[dict[str, tuple[str, ...]]]:
               for rail in range(state.fabric.rails)]  # fmt: skip
     pods = state.fabric.groups(state.options.largest_group)
     if another := state.known.another:
-        # Nodes of another kind are measured among themselves.
-        apart = {f"{pod}{OTHERS}": tuple(n for n in nodes if n in another.nodes) for pod, nodes in pods.items()}
-        pods = {pod: tuple(n for n in nodes if n not in another.nodes) for pod, nodes in pods.items()} | apart
-        pods = {pod: nodes for pod, nodes in pods.items() if nodes}
+        # Nodes of another kind are measured among themselves; one that is alone in its pod with another node of it.
+        parts: dict[str, tuple[str, ...]] = {}
+        for pod, nodes in pods.items():
+            usual, others = (tuple(n for n in nodes if (n in another.nodes) == of) for of in (False, True))
+            parts[pod] = usual
+            parts[f"{pod}{OTHERS}"] = (*others, *usual[:1]) if len(others) == 1 else others
+        pods = {pod: nodes for pod, nodes in parts.items() if nodes}
     return [{pod: nodes if out.isdisjoint(nodes) else tuple(n for n in nodes if n not in out)
              for pod, nodes in pods.items()} for out in spoilt]  # fmt: skip
 
