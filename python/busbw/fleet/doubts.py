@@ -93,7 +93,10 @@ def _unexplained(judged: Judged) -> Iterator[str]:
         good: Counter[str] = Counter()
         for kind in (WITHIN, ACROSS):
             for key, one in judged.known.found[kind].items():
-                if key[2] == channel and not one.reason and is_slow(key, judged.known, judged.options) is not True:
+                torn = judged.known.torn.get(key, 0.0)
+                if torn > judged.options.threshold and key[2] == channel and not _explained(key, judged):
+                    slow[key] = one._replace(loss=torn)
+                elif key[2] == channel and not one.reason and is_slow(key, judged.known, judged.options) is not True:
                     good.update(key[1])
                 elif key[2] == channel and not _explained(key, judged):
                     slow[key] = one

@@ -13,22 +13,23 @@ What was in the very same tests cannot be told apart by them: then all are named
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
+from busbw.fleet.likelihood import mean, penalty
 from busbw.fleet.options import SURE, Options, bad_inside, broken_nodes
 from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation
+from busbw.fleet.words import compressed
 
 EVERYBODY = "all nodes"
 CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
-SPREAD = 40.0  # what a result that a hypothesis cannot explain costs at most: one wild result condemns nobody
 MOST_FAULTS = 64  # of one rail
 FIRSTS = 4  # components with which the search begins
 APART = 3  # slow groups without a common node that show a slow spine: one node at fault may spoil several
-SHAPES = 0.05  # groups of different shapes lose a twentieth more or less of the same fault
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,10 @@ class _Test(NamedTuple):
     nodes: frozenset[str]
 
 
+BUSY = {f"leaf of {least} or more": least for least in (3, 5)}
+"""A leaf that is slow only while so many of its nodes are in one group."""
+
+
 class _Spine(NamedTuple):
     loss: float
     share: float  # of the pairs that meet it, and no worse one
@@ -86,6 +91,12 @@ class _Gain(NamedTuple):
 def judge(fabric: Fabric, known: Knowledge, options: Options) -> list[Verdict]:
     """Faults by loss, largest first."""
     found = [*_everywhere(fabric, known, options), *_inside(known, options)]
+    if known.another:
+        # What every part of them shows is one verdict, by the part that shows most.
+        part, one = max(known.another.losses.items(), key=lambda each: each[1].loss)
+        nodes = compressed([node for node in fabric.nodes if node in known.another.nodes])
+        part = part if len(known.another.losses) == 1 else ""
+        found.append(Verdict("level", nodes, part, one.loss, max(0.001, one.error), "alike: another kind of nodes"))
     own = bad_inside(known, options)
     for rail in range(fabric.rails):
         tests = list(_tests(fabric, known, f"rail{rail}"))
@@ -159,6 +170,8 @@ def _users(fabric: Fabric, kind: str, nodes: Sequence[str]) -> Iterator[_Candida
     pods = {fabric.pod_of.get(node, "") for node in nodes} - {""}
     yield from (_Candidate("link", node) for node in nodes)
     yield from (_Candidate("leaf", pod) for pod in pods)
+    below = Counter(fabric.pod_of.get(node, "") for node in nodes)
+    yield from (_Candidate(busy, pod) for pod in pods for busy, least in BUSY.items() if below[pod] >= least)
     if kind == ACROSS:
         yield from (_Candidate("uplink", pod) for pod in pods)
         above = {fabric.above.get(pod, "") for pod in pods}
@@ -177,13 +190,13 @@ class _Rail:
                 self.of[candidate].append(number)
         self.enough_apart = min(APART, self._apart(range(len(tests)) if SPINES[0] in self.of else ()))
 
-    def _apart(self, numbers: Iterable[int]) -> int:
-        """How many of these tests between pods have no node in common, up to those that are asked for."""
+    def _apart(self, numbers: Iterable[int], *, across: bool = True) -> int:
+        """How many of these tests (between pods) have no node in common, up to those that are asked for."""
         used: set[str] = set()
         count = 0
         for number in numbers:
             test = self.tests[number]
-            if count < APART and test.across and used.isdisjoint(test.nodes):
+            if count < APART and (test.across or not across) and used.isdisjoint(test.nodes):
                 used |= test.nodes
                 count += 1
         return count
@@ -214,9 +227,9 @@ class _Rail:
             if test.certain or other >= worst[0]:
                 continue
             pairs += 1
-            beside = [_penalty(test.one, max(loss, other)) for loss in worst]
+            beside = [penalty(test.one, max(loss, other)) for loss in worst]
             least = min(beside)
-            if least < _penalty(test.one, other):
+            if least < penalty(test.one, other):
                 hits[beside.index(least)] += 1
         shares = [min(0.95, max(0.05, hit / pairs)) if pairs else 0.5 for hit in hits]
         total = max(1.0, sum(shares) / 0.95)
@@ -226,11 +239,11 @@ class _Rail:
         """Of one test, whose components but the spines lose `loss`."""
         test = self.tests[number]
         if not test.across or not spines or spines[0].loss <= loss:
-            return _penalty(test.one, loss)
+            return penalty(test.one, loss)
         if test.certain:
-            return _penalty(test.one, spines[0].loss)
-        ways = [_penalty(test.one, max(loss, spine.loss)) - math.log(spine.share) for spine in spines]
-        ways.append(_penalty(test.one, loss) - math.log(1 - sum(spine.share for spine in spines)))
+            return penalty(test.one, spines[0].loss)
+        ways = [penalty(test.one, max(loss, spine.loss)) - math.log(spine.share) for spine in spines]
+        ways.append(penalty(test.one, loss) - math.log(1 - sum(spine.share for spine in spines)))
         low = min(ways)
         return low - math.log(sum(math.exp(low - way) for way in ways))
 
@@ -240,7 +253,7 @@ class _Rail:
         seen = sorted({round(self.tests[n].one.loss, 3) for n in mine if self.tests[n].one.loss > losses[n]})
         tried = seen[:: max(1, len(seen) // 12)] + seen[-1:]
         if mine and seen:
-            tried.append(_mean(self.tests[n].one for n in mine))
+            tried.append(mean(self.tests[n].one for n in mine))
         best = _Gain(0.0, 0.0)
         spine = candidate.kind == "spine"
         for loss in tried:
@@ -250,21 +263,13 @@ class _Rail:
                 gains = {n: now[0][n] - self.penalty(n, max(own, losses[n]), spines) for n in mine}
                 if spine and self._apart(n for n, gain in gains.items() if gain > CLOSE) < self.enough_apart:
                     continue
+                if candidate.kind in BUSY:
+                    smallest = sorted((n for n in mine if gains[n] > CLOSE), key=lambda n: len(self.tests[n].nodes))
+                    if self._apart(smallest, across=False) < 2:
+                        continue  # one node at fault is in no two groups that have nobody in common
                 gain = sum(gains.values())
                 best = max(best, _Gain(gain, min(1.0, loss)))
         return best
-
-
-def _mean(ones: Iterable[Deviation]) -> float:
-    weighed = [(one.loss, 1 / max(one.error, 0.001) ** 2) for one in ones]
-    return sum(loss * weight for loss, weight in weighed) / sum(weight for _, weight in weighed)
-
-
-def _penalty(one: Deviation, predicted: float) -> float:
-    if one.reason:
-        return 0.0 if predicted >= 1 else SPREAD
-    sigma = math.hypot(one.error, SHAPES * predicted)
-    return min(SPREAD, 0.5 * ((one.loss - predicted) / sigma) ** 2 + math.log(sigma / one.error))
 
 
 def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator[Verdict]:
@@ -283,6 +288,8 @@ def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator
             error = 1 / math.sqrt(sum(1 / max(one.error, 0.001) ** 2 for one in members))
             reason = _reason(rail, chosen, candidate) if loss >= 1 else ""
             kind, place = _as_told(rail, candidate)
+            if kind in BUSY:
+                kind, reason = "leaf", f"only with {BUSY[kind]} or more of its nodes at once"
             instead = [f"{c.kind} {c.place}".strip() for other in others if candidate not in other
                        for c in other if c not in chosen]  # fmt: skip
             runner = "" if kind == "either" else _runner_up(rail, chosen, candidate, base) or " and ".join(instead[:2])
@@ -301,7 +308,9 @@ def _as_told(rail: _Rail, one: _Candidate) -> tuple[str, str]:
     """Kind and place of a fault; of what was in the very same tests all are named: nobody knows which it is."""
     if one.kind == "spine":
         return one
-    same = [other for other in rail.of if other.kind != "spine" and rail.of[other] == rail.of[one]]
+    same = [other for other in rail.of if other.kind not in {"spine", *BUSY} and rail.of[other] == rail.of[one]]
+    if one.kind in BUSY:
+        return one
     if len(same) == 1:
         return one
     return "either", " or ".join(f"{kind} {place}" for kind, place in sorted(same))
@@ -329,7 +338,9 @@ def _likeliest(
 
 def _choose(rail: _Rail, cost: float, options: Options, start: dict[_Candidate, float]) -> dict[_Candidate, float]:
     chosen = dict(start)
-    while len(chosen) < MOST_FAULTS:
+    seen: set[frozenset[_Candidate]] = set()  # two that take each other's place would do so for ever
+    while len(chosen) < MOST_FAULTS and frozenset(chosen) not in seen:
+        seen.add(frozenset(chosen))
         now, losses = rail.penalties(chosen), rail.predicted(chosen)
         (gain, loss), best = _best(rail, chosen, now, losses)
         if best is None or gain <= cost or loss <= options.threshold:
@@ -369,6 +380,8 @@ def _prune(rail: _Rail, chosen: dict[_Candidate, float], cost: float) -> None:
             del chosen[candidate]
         elif better != loss:
             chosen[candidate] = better
+    if SPINES[1] in chosen and SPINES[0] not in chosen:
+        chosen[SPINES[0]] = chosen.pop(SPINES[1])
 
 
 def _runner_up(rail: _Rail, chosen: dict[_Candidate, float], one: _Candidate, base: float) -> str:

@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 from busbw.fleet.everywhere import Everywhere, slow_everywhere, without
 from busbw.fleet.samples import FEWEST_GAPS, FEWEST_ORDERED, OFTEN, has_gap
 from busbw.fleet.scatter import Scatter
+from busbw.fleet.sorts import Another, another_kind
+from busbw.fleet.starts import Law, judge_starts
 from busbw.fleet.trial import (
+    ACROSS,
     FEWEST_PEERS,
     INSIDE,
     KINDS,
+    WITHIN,
     Beside,
     Deviation,
     Key,
@@ -31,6 +35,9 @@ DRIFT = 0.02
 FEWEST_TRIES, MOST_TRIES = 2, 5
 FEWEST_CROWD, CROWD = 4, 0.05
 """Parts inside nodes that are slow at once, at least and as a share: more than faults usually are."""
+LEAST_FAULT = 0.015
+DISAGREE = 2.5
+"""Standard errors between two starts of a group, beyond which they are not of one level."""
 CHANCE = 0.02
 """Of one launch in all that fails in every try although it could go well."""
 
@@ -60,6 +67,12 @@ class Knowledge:
     """Tries after which what fails is said not to work."""
     everywhere: dict[str, Everywhere] = field(default_factory=dict)
     """Channels on which all nodes are slower than on others of their kind; taken off before nodes are compared."""
+    laws: dict[tuple[str, str], Law] = field(default_factory=dict)
+    """Kinds and channels whose starts stand at two levels as a whole, by chance and on all nodes."""
+    torn: dict[Key, float] = field(default_factory=dict)
+    """Groups whose starts disagree far beyond their errors, with the worst loss: something in them comes and goes."""
+    another: Another | None = None
+    """Nodes of another kind, which are compared with each other."""
     mixed: set[tuple[str, str]] = field(default_factory=set)
     """Kinds and channels whose samples stand at two levels, by chance and on all nodes."""
     crowded: bool = False
@@ -83,7 +96,7 @@ class Knowledge:
 
     def learn(self, outcomes: Sequence[Outcome]) -> None:
         """Add the results of one round."""
-        groups = by_peers(outcomes)
+        groups = by_peers(outcomes, self.another.nodes if self.another else frozenset())
         new = {of[:2] for of, group in groups.items() if self._stand_at_two(of, group)}
         every = [beside(of, group, mixed=of[:2] in self.mixed | new) for of, group in groups.items()]
         self._heard.append(every)
@@ -92,13 +105,26 @@ class Knowledge:
                 self._met.setdefault(outcome.trial.channel, set()).update(outcome.trial.nodes)
         found = {channel: one for channel, one in slow_everywhere(every, self._met).items()
                  if channel not in self.everywhere}  # fmt: skip
-        if not found and not new:
+        if found or new:
+            self._learn_anew(found, new, self.another)
+        else:
             self._learn(every)
-            return
+        if not self.another and not self.laws and (another := another_kind(self.found[INSIDE], self.tries)):
+            self._learn_anew({}, set(), another)
+
+    def _learn_anew(self, found: Mapping[str, Everywhere], new: set[tuple[str, str]], another: Another | None) -> None:
+        """All rounds, by what is known now."""
+        others = another.nodes if another else frozenset()
+        mixed = self.mixed | new
         heard: list[Sequence[Beside]] = []
         for before in self._heard:
-            heard.append([beside(p.of, p.group, mixed=True) if p.of[:2] in new else p for p in before])
-        again = Knowledge(everywhere=self.everywhere | found, mixed=self.mixed | new, _heard=heard, _met=self._met)
+            if another is self.another:
+                heard.append([beside(p.of, p.group, mixed=True) if p.of[:2] in new else p for p in before])
+            else:
+                groups = by_peers([outcome for p in before for outcome in p.group], others)
+                heard.append([beside(of, group, mixed=of[:2] in mixed) for of, group in groups.items()])
+        again = Knowledge(everywhere=self.everywhere | dict(found), mixed=mixed, another=another, _heard=heard,
+                          _met=self._met)  # fmt: skip
         vars(self).update(vars(again) | {"_gaps": self._gaps})
         for before in self._heard:
             self._learn(before)
@@ -129,6 +155,18 @@ class Knowledge:
                 self._forget(kind)
             for each in self._peers[kind] if again else mine:
                 self._take(each, scatter.between)
+            below = kind[0] == ACROSS and (WITHIN, kind[1]) in self.laws
+            starts = judge_starts(self._peers[kind], LEAST_FAULT) if below or scatter.two_levels() else None
+            if starts is None and kind in self.laws:
+                del self.laws[kind]
+                self._forget(kind)
+                for each in self._peers[kind]:
+                    self._take(each, scatter.between)
+            if starts:
+                self.laws[kind] = starts.law
+                for key, one in starts.found.items():
+                    if key in self.found[key[0]] and not self.found[key[0]][key].reason:
+                        self.found[key[0]][key] = one
         if any(kind == INSIDE for kind, _ in new):
             inside = self.found[INSIDE].values()
             slow = sum(one.loss > DRIFT and not one.reason for one in inside)
@@ -161,6 +199,7 @@ class Knowledge:
         for key in {outcome.trial.key for peers in self._peers[kind] for outcome in peers.group}:
             self.found[key[0]].pop(key, None)
             self.failures.pop(key, None)
+            self.torn.pop(key, None)
             self._usual.pop(key, None)
 
     def _take(self, peers: Beside, between: float) -> None:
@@ -188,6 +227,8 @@ class Knowledge:
                 touched[key] = None
             else:
                 known = self.found[key[0]]
+                if key in known and not one.reason and _apart(known[key], one) > 2 * DISAGREE:
+                    self.torn[key] = max(known[key].loss, one.loss, self.torn.get(key, 0.0))
                 known[key] = _merged(known[key], one) if key in known else one
         for key in touched:
             self._judge_anew(of, key)
@@ -204,7 +245,7 @@ class Knowledge:
         for usual, one in self._alone[of][key]:
             level = self._levels[of]
             error = one.error if len(self._alone[of]) == 1 and level == usual else math.hypot(one.error, DRIFT)
-            ones.append(Deviation(1 - (1 - one.loss) * usual / level, error))
+            ones.append(Deviation(1 - (1 - one.loss) * usual / level, error, "", one.wide))
         self.found[key[0]][key] = functools.reduce(_merged, ones)
 
 
@@ -212,4 +253,12 @@ def _merged(a: Deviation, b: Deviation) -> Deviation:
     if a.reason or b.reason:
         return b if b.reason or a.reason else a
     wa, wb = 1 / a.error**2, 1 / b.error**2
-    return Deviation((a.loss * wa + b.loss * wb) / (wa + wb), 1 / math.sqrt(wa + wb))
+    # Starts that disagree are less sure than each says: a fault stays, and load does not (Birge 1932).
+    apart = _apart(a, b)
+    error = max(1.0, apart if apart > DISAGREE else 1.0) / math.sqrt(wa + wb)
+    return Deviation((a.loss * wa + b.loss * wb) / (wa + wb), error, "", a.wide or b.wide or apart > 2 * DISAGREE)
+
+
+def _apart(a: Deviation, b: Deviation) -> float:
+    """In standard errors."""
+    return abs(a.loss - b.loss) / math.hypot(a.error, b.error) if not a.reason else 0.0

@@ -13,6 +13,8 @@ from busbw.fleet.trial import INSIDE, Deviation, Key
 SURE = 4.0
 """Standard errors that a loss must have after three tries: 1 in 30,000 by normal noise."""
 
+MOST_STARTS = 14
+"""Of a group whose starts stand at two levels; what is not sure then is no fault."""
 FIRST_START = 3
 """Times the margin that a part inside a node must lie beyond the threshold to be named after one start."""
 
@@ -66,6 +68,8 @@ def is_slow(key: Key, known: Knowledge, options: Options) -> bool | None:
     one, tries, options = known.found[key[0]][key], known.tries[key], options.on(key[2])
     if one.reason:
         return True if tries >= known.patience else None
+    if (key[0], key[2].rstrip("0123456789")) in known.laws:
+        return _is_slow_by_law(key, known, options)
     if tries >= 3:
         # A loss that noise alone makes is no fault, however small the loss that is looked for.
         return one.loss > max(options.threshold, _sure(len(known.found[key[0]]) if key[0] == INSIDE else 1) * one.error)
@@ -75,6 +79,16 @@ def is_slow(key: Key, known: Knowledge, options: Options) -> bool | None:
     if one.loss - (FIRST_START if key[0] == INSIDE and tries < 2 else 1) * margin > options.threshold:
         return True
     return False if one.loss + margin <= options.threshold else None
+
+
+def _is_slow_by_law(key: Key, known: Knowledge, options: Options) -> bool | None:
+    """One start at the upper level settles it; of the lower one many are needed, and what is not sure is no fault."""
+    one = known.found[key[0]][key]
+    sure = 1 + _sure(len(known.found[key[0]]) if key[0] == INSIDE else 1)
+    if one.loss > max(options.threshold, sure * one.error):
+        return True
+    good = one.loss + options.standard_errors * one.error <= options.threshold
+    return False if good or known.tries[key] >= MOST_STARTS else None
 
 
 def doubtful(known: Knowledge, options: Options) -> dict[Key, Deviation]:

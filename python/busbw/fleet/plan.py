@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import functools
 import itertools
-import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, bad_of, broken_of, doubtful, is_slow
-from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Key, Trial
+from busbw.fleet.trial import ACROSS, INSIDE, OTHERS, WITHIN, Deviation, Key, Trial
 
 TURNS = 3  # pairs with as many different partners, where nobody is known to be good
 PAIRED = (
     16  # nodes of a pod that are measured in pairs with another pod's: enough to tell an uplink beside a slow spine
 )
+ENOUGH_PAIRS = 48  # between pods: of eight spines each is met by several
 ENOUGH_PEERS = 16  # their median is a reference without known good ones
 LAST_GROUP = 4  # groups up to this size are not halved: each of their nodes is measured with a good partner
 
@@ -92,6 +92,14 @@ def _usable(state: _State) -> list[dict[str, tuple[str, ...]]]:
     spoilt = [{node for node, where in bad if where in {f"nic{rail}", f"pcie{rail}"}} | broken
               for rail in range(state.fabric.rails)]  # fmt: skip
     pods = state.fabric.groups(state.options.largest_group)
+    if another := state.known.another:
+        # Nodes of another kind are measured among themselves; one that is alone in its pod with another node of it.
+        parts: dict[str, tuple[str, ...]] = {}
+        for pod, nodes in pods.items():
+            usual, others = (tuple(n for n in nodes if (n in another.nodes) == of) for of in (False, True))
+            parts[pod] = usual
+            parts[f"{pod}{OTHERS}"] = (*others, *usual[:1]) if len(others) == 1 else others
+        pods = {pod: nodes for pod, nodes in parts.items() if nodes}
     return [{pod: nodes if out.isdisjoint(nodes) else tuple(n for n in nodes if n not in out)
              for pod, nodes in pods.items()} for out in spoilt]  # fmt: skip
 
@@ -100,7 +108,8 @@ def _within(state: _State) -> None:
     for rail, pods in enumerate(state.usable):
         for nodes in pods.values():
             if len(nodes) >= 2:
-                _search(state, nodes, f"rail{rail}", few=len(pods) * state.fabric.rails < 4)
+                few = len(pods) * state.fabric.rails < 4 or bool(state.known.laws)
+                _search(state, nodes, f"rail{rail}", few=few)
 
 
 def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -> None:
@@ -108,15 +117,14 @@ def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -
         return
     if len(nodes) < 8 or few:
         # No group has enough peers, or the group is small: pairs say more.
-        _pairs(state, WITHIN, [(node,) for node in nodes], channel)
-        _beside_good(state, nodes, channel)
+        _each_in_pairs(state, nodes, channel)
         return
     halves = _halves(nodes)
     slow = [half for half in halves if state.ask(WITHIN, half, channel)]
     quarters = [quarter for half in slow for quarter in _halves(half)]
     bad = [quarter for quarter in quarters if state.ask(WITHIN, quarter, channel)]
     if len(bad) == 4:
-        _pairs(state, WITHIN, [(node,) for node in nodes], channel)
+        _each_in_pairs(state, nodes, channel)
         return
     if any(state.verdict(WITHIN, quarter, channel) is None for quarter in quarters):
         return
@@ -141,6 +149,21 @@ def _narrow(state: _State, group: tuple[str, ...], channel: str) -> Iterator[tup
     for half in _halves(group):
         if state.ask(WITHIN, half, channel):
             yield from _narrow(state, half, channel)
+
+
+def _each_in_pairs(state: _State, nodes: tuple[str, ...], channel: str) -> None:
+    """Neighbours in pairs, and others with others until somebody is known to be good; then who was never with a good
+    one. Neighbours by name are near each other: pairs of far nodes at the same time may share links."""
+    for turn in range(TURNS):
+        keys = [(WITHIN, (nodes[a], nodes[b]), channel) for a, b in near(len(nodes), turn)]
+        verdicts = [state.ask(*key) for key in keys]
+        if (
+            None in verdicts
+            or (False in verdicts and len(keys) > 1)
+            or all(state.known.found[WITHIN][key].reason for key in keys)
+        ):
+            break
+    _beside_good(state, nodes, channel)
 
 
 def _beside_good(state: _State, nodes: tuple[str, ...], channel: str) -> None:
@@ -185,16 +208,29 @@ def _clean_of(state: _State, nodes: Iterable[str], channel: str) -> set[str]:
 def _pairs(state: _State, kind: str, sides: Sequence[tuple[str, ...]], channel: str, turns: int = TURNS) -> None:
     """Sides in pairs, node by node, several turns with other partners, one turn a round.
 
-    Where a turn has no pair between which anything moved, as behind a dead switch, others tell nothing more.
+    Where a turn has no pair between which anything moved, as behind a dead switch, others tell nothing more; nor where
+    enough pairs are all good. The next turn begins while a few pairs of the last one are measured again.
     """
+    seen = 0
     for turn in range(min(turns, len(sides) - 1 + len(sides) % 2)):
-        before = len(state.wanted)
         keys = [(kind, pair, channel) for a, b in matching(len(sides), turn)
                 for pair in zip(sides[a], sides[b], strict=False)]  # fmt: skip
-        for key in keys:
-            state.ask(*key)
-        if len(state.wanted) > before or all(state.known.found[kind][key].reason for key in keys):
+        verdicts = [state.ask(*key) for key in keys]
+        seen += len(keys)
+        if 4 * verdicts.count(None) > len(keys) or (seen >= ENOUGH_PAIRS and not any(verdicts)):
             return
+        if all(key in state.known.found[kind] and state.known.found[kind][key].reason for key in keys):
+            return
+
+
+def near(count: int, turn: int) -> list[tuple[int, int]]:
+    """Disjoint pairs of neighbours among 0..count-1; in the third turn each but one with the next but one."""
+    if turn < 2:
+        pairs = [(at, at + 1) for at in range(turn, count - 1, 2)]
+        return pairs + ([(0, count - 1)] if turn and count > 2 and not count % 2 else [])
+    odd = count % 2
+    pairs = [(0, count - 1)] if odd and count > 1 else []
+    return pairs + [(at + k, at + k + 2) for at in range(odd, count - 3, 4) for k in (0, 1) if at + k + 2 < count - odd]
 
 
 def matching(count: int, turn: int) -> list[tuple[int, int]]:
@@ -220,14 +256,19 @@ def _across(state: _State) -> None:
         columns = min(max(4, 128 // len(pods)), *map(len, pods))
         rings = [tuple(nodes[column] for nodes in pods) for column in range(columns)]
         # Rings of one rail alone all pass each pod's uplink: beside each other they would call it good.
-        ringless = state.fabric.rails == 1 and len(pods) > 2
+        # Where starts stand at two levels, rings are nearly always at the lower one.
+        ringless = (state.fabric.rails == 1 or bool(state.known.laws)) and len(pods) > 2
         verdicts = [] if ringless else [state.ask(ACROSS, ring, channel) for ring in rings]
-        if len(pods) > 2 and (any(verdicts) or state.fabric.rails < 3):
+        if len(pods) > 2 and (any(verdicts) or ringless or state.fabric.rails < 3):
             slow.append((channel, pods + muffled))
         else:
             # Behind a slow leaf only a worse uplink is seen; a ring would be as slow as the leaf.
             for nodes, partners in zip(muffled, pods, strict=False):
                 for pair in zip(nodes[:PAIRED], partners, strict=False):
+                    state.ask(ACROSS, pair, channel)
+            if muffled and len(pods) > len(muffled) + 1:
+                # Pairs of good pods beside them: those of a slow leaf alone would be what is usual.
+                for pair in zip(pods[-1][:PAIRED], pods[-2][:PAIRED], strict=False):
                     state.ask(ACROSS, pair, channel)
     for channel, pods in slow:
         if len(pods) == 3 and state.fabric.rails < 3 and min(map(len, pods)) > 1:
@@ -279,27 +320,27 @@ def _clean_pods(state: _State) -> list[tuple[list[tuple[str, ...]], list[tuple[s
     for key in state.known.found[WITHIN]:
         grouped.setdefault(key[2], []).append(key)
     found = []
-    for rail, pods in enumerate(state.usable):
+    for rail, every in enumerate(state.usable):
+        pods = {pod: nodes for pod, nodes in every.items() if not pod.endswith(OTHERS)}
         keys = grouped.get(f"rail{rail}", [])
         seen = {node for key in keys for node in key[1]}
         good = {node for key in keys if state.verdict(*key) is False for node in key[1]}
         bad = {node for key in keys if len(key[1]) == 2 and state.verdict(*key) for node in key[1]} - good
         clean = [tuple(n for n in nodes if n in good or (n not in seen and n not in bad)) for nodes in pods.values()]
         dull = [nodes for nodes, left in zip(pods.values(), clean, strict=True) if not left]
-        muffled = [_best_half(state, nodes, keys) for nodes in dull]
+        muffled = [_best_first(state, nodes, keys) for nodes in dull]
         found.append(([nodes for nodes in clean if nodes], [nodes for nodes in muffled if nodes]))
     return found
 
 
-def _best_half(state: _State, nodes: Sequence[str], keys: Iterable[Key]) -> tuple[str, ...]:
-    """Those of a pod without good nodes that were in its quicker pairs; none where nothing moved."""
+def _best_first(state: _State, nodes: Sequence[str], keys: Iterable[Key]) -> tuple[str, ...]:
+    """The nodes of a pod without good ones, those of its quicker pairs first; none where nothing moved."""
     least: dict[str, float] = {}
     for key in keys:
         if len(key[1]) == 2 and not (one := state.known.found[WITHIN][key]).reason:
             for node in key[1]:
                 least[node] = min(one.loss, least.get(node, 1.0))
-    middle = statistics.median(least.values()) if least else 0.0
-    return tuple(node for node in nodes if least.get(node, 1.0) <= middle)
+    return tuple(sorted(least.keys() & set(nodes), key=lambda node: (least[node], node)))
 
 
 def _disjoint(wanted: Sequence[Trial]) -> Iterator[Trial]:
@@ -340,8 +381,10 @@ def _controls_inside(state: _State, chosen: Sequence[Trial]) -> Iterator[Trial]:
     busy = {t.key for t in asked}
     for part in dict.fromkeys(t.channel.rstrip("0123456789") for t in asked):
         mine = [t for t in asked if t.channel.startswith(part)]
-        if len(mine) >= ENOUGH_PEERS:
-            continue
+        found = state.known.found[INSIDE]
+        slow = sum(t.key in found and found[t.key].loss > state.options.threshold for t in mine)
+        if len(mine) >= ENOUGH_PEERS and 4 * slow <= len(mine):
+            continue  # else those that are slow alike would be what is usual
         repeats = max(t.repeats for t in mine)
         good = (key for key in state.known.found[INSIDE]
                 if key not in busy and key[2].startswith(part) and state.verdict(*key) is False)  # fmt: skip

@@ -144,11 +144,20 @@ def _of_conf(text: str, where: str, wanted: Collection[str]) -> Iterator[tuple[i
                 if not {node, *expand(node)} & set(wanted):
                     node, pod = pod, node
             yield number, _without_host(pod), node
+        elif _YAML_LINE.fullmatch(line):
+            raise UserError(
+                f"{where}:{number}: '{line[:60]}' is none of Slurm's topology.yaml; write a list: "
+                f"`- topology: NAME`, `tree:`, `switches:`, `- switch: LEAF`, `nodes: gpu[001-016]`"
+            )
         else:
             raise UserError(
                 f"{where}:{number}: '{shortened(line, 60)}' is neither `SwitchName=... Nodes=...`, "
                 f"`BlockName=... Nodes=...` nor `node pod`"
             )
+
+
+_YAML_LINE = re.compile(r"\s*(-\s+)?[A-Za-z_]+\s*:(\s.*)?|---\s*")
+"""A line of YAML; `rack1: gpu[1-4]` is read before."""
 
 
 def _is_yaml(text: str) -> bool:
@@ -203,6 +212,6 @@ def _of_yaml(text: str, where: str, wanted: Collection[str]) -> list[tuple[int, 
         return len(known.intersection(wanted)), bool(found[at]), at in defaults
 
     if not any(found):
-        raise UserError(f"{where} has no leaf switch, block or ring with nodes, as a flat topology has none; "
-                        f"leave --topology out")  # fmt: skip
+        raise UserError(f"{where} has no `switch:`, `block:` or `ring:` with `nodes:` below it, as a flat topology has "
+                        f"none; write them, or leave --topology out")  # fmt: skip
     return found[max(range(len(found)), key=rank)]

@@ -86,13 +86,13 @@ class Scatter:
 
     def changed(self) -> bool:
         """Whether what is known of starts has changed by now so much that results are to be judged anew."""
-        found = max(self._between(), self._two_levels())
+        found = max(self._between(), self.two_levels())
         if abs(found - self.between) <= CHANGE * max(found, self.between):
             return False
         self.between = found
         return True
 
-    def _two_levels(self) -> float:
+    def two_levels(self) -> float:
         """Standard deviation of starts at two levels; 0 where one node alone makes them, or too few show them."""
         shared = Counter(node for nodes in self._far for node in nodes)
         others = len(self._far) - max(shared.values(), default=0)

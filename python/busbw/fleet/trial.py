@@ -51,24 +51,33 @@ class Deviation(NamedTuple):
     loss: float
     error: float
     reason: str = ""
+    wide: bool = False  # its samples scatter far more than its peers': load comes and goes
 
 
+OTHERS, MIXED = " of other nodes", " of mixed nodes"
 Peers = tuple[str, str, int]
 """Kind, the channel's kind, and log2 of the size of the group, rounded up: what is compared with each other."""
 FEWEST_PEERS = 3
 MANY_PEERS = 16
 """Their median is what is usual; of fewer most may be slow."""
+MOST = 0.65
+MANY = 8
+BEST, NORMAL_BEST = 0.8, 0.84
+"""Of samples that scatter widely: so many are quicker, and where that is among normal ones, in standard deviations."""
 WIDE = 3.0
 """Samples whose median is so many times less sure than the peers' have an error of their own: two levels by turns."""
 
 
-def by_peers(outcomes: Sequence[Outcome]) -> dict[Peers, list[Outcome]]:
-    """The results of a round that are compared with each other."""
+def by_peers(outcomes: Sequence[Outcome], others: frozenset[str] = frozenset()) -> dict[Peers, list[Outcome]]:
+    """The results of a round that are compared with each other; `others` are nodes of another kind."""
     peers: dict[Peers, list[Outcome]] = {}
     for outcome in outcomes:
         trial = outcome.trial
         size = (len(trial.nodes) - 1).bit_length()
-        peers.setdefault((trial.kind, trial.channel.rstrip("0123456789"), size), []).append(outcome)
+        channel = trial.channel.rstrip("0123456789")
+        if others and not others.isdisjoint(trial.nodes):
+            channel += OTHERS if others.issuperset(trial.nodes) else MIXED
+        peers.setdefault((trial.kind, channel, size), []).append(outcome)
     return peers
 
 
@@ -109,7 +118,7 @@ def observe(peers: Beside, scatter: Scatter) -> None:
     scatter.compare({o.trial.key: m for o, m in zip(peers.group, peers.medians, strict=True) if m > 0}, error)
     shown = None
     for _ in range(4):  # what starts scatter says how far a good peer may lie below the best ones
-        if not (usual := reference(levels, peers.controls, error)):
+        if not (usual := usual_of(peers, error)):
             return
         median = sure or len(levels) >= MANY_PEERS
         shown = spacing(peers.controls if sure else levels, usual, median=median)
@@ -127,7 +136,7 @@ def deviations(peers: Beside, between: float) -> tuple[float, list[tuple[Outcome
     of a few samples says little: standard error = 1.2533 * median of the peers' standard deviations / sqrt(repeats)
     (the median of a normal sample, Kenney and Keeping 1962), at least 0.1 %. `between` is what starts scatter beside.
     """
-    usual = reference(peers.levels, peers.controls, math.hypot(peers.own, between))
+    usual = usual_of(peers, between)
     found = []
     for outcome, median, mine in zip(peers.group, peers.medians, peers.errors, strict=True):
         one = Deviation(1.0, 0.0, outcome.reason or "nothing was measured")
@@ -135,7 +144,14 @@ def deviations(peers: Beside, between: float) -> tuple[float, list[tuple[Outcome
             usually = OF_MEDIAN * peers.spread / math.sqrt(len(outcome.samples))
             own = math.hypot(mine if mine > WIDE * usually else usually, between)
             shift, wrong = _of_reference(len(peers.group), len(peers.controls), math.hypot(usually, between))
-            one = Deviation(1 - median / (usual * (1 - shift)), max(0.001, math.hypot(own, wrong)))
+            level = usual * (1 - shift)
+            loss = 1 - median / level
+            wide = mine > WIDE * usually
+            if wide and len(outcome.samples) >= MANY:
+                # Foreign load comes and goes; a fault stays. The best fifth says what stays.
+                best = sorted(outcome.samples)[math.ceil(BEST * len(outcome.samples)) - 1]
+                loss = min(loss, 1 - best / (level * (1 + NORMAL_BEST * peers.spread)))
+            one = Deviation(loss, max(0.001, math.hypot(own, wrong)), "", wide)
         found.append((outcome, one))
     return usual, found
 
@@ -155,6 +171,25 @@ def reference(levels: Sequence[float], controls: Sequence[float], error: float =
         return sorted(levels)[max(0, math.ceil(0.8 * len(levels)) - 1)]
     upper = sorted(levels)[math.ceil(0.75 * len(levels)) - 1]
     return statistics.median([level for level in levels if level > (1 - max(0.015, 4 * error)) * upper])
+
+
+def usual_of(peers: Beside, between: float) -> float:
+    """The reference of these peers; where few are quicker than two thirds that are alike, those say what is usual.
+
+    Between pods an uplink may slow two thirds alike.
+    """
+    error = math.hypot(peers.own, between)
+    usual = reference(peers.levels, peers.controls, error)
+    if peers.of[0] == ACROSS or len(peers.controls) >= FEWEST_PEERS or len(peers.levels) <= FEWEST_PEERS:
+        return usual
+    ordered, reach = sorted(peers.levels), max(0.015, 4 * error)
+    most = math.ceil(MOST * len(ordered))
+    for low in range(len(ordered) - most, -1, -1):
+        alike = ordered[low : low + most]
+        if alike[-1] <= (1 + reach) * alike[0]:
+            middle = statistics.median(alike)
+            return middle if usual > (1 + reach) * middle else usual
+    return usual
 
 
 def _of_reference(peers: int, controls: int, error: float) -> tuple[float, float]:

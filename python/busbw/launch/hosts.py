@@ -6,7 +6,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from busbw.base.errors import UsageError, UserError
@@ -16,7 +16,11 @@ from busbw.launch.job import Host
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]")
 _LINE = re.compile(r"(?P<host>[^\s:]+|\[[^\]]*\])(?::(?P<colon>\d{1,7}))?(?P<rest>(?:\s+\S+)*)")
+_RANGE = re.compile(
+    r"(?P<stem>[A-Za-z0-9_.-]*[A-Za-z_.-])\[(?P<ranges>[0-9]{1,9}[0-9,-]{0,4000})\](?P<rest>[A-Za-z0-9_.-]*(?:[:\s].*)?)"
+)
 MOST_BYTES = 4 << 20
+MOST_HOSTS = 20_000
 MOST_LOOKUPS = 64
 RESOLVE_SECONDS = 2.0
 
@@ -27,11 +31,13 @@ def parse_hosts(text: str, where: str) -> tuple[Host, ...]:
 
 
 def parse_hostfile(text: str, where: str) -> tuple[Host, ...]:
-    """Lines such as `a slots=8`, `a:8` or `a`; what follows # is a comment."""
-    hosts = []
+    """Lines such as `a slots=8`, `a:8`, `a` or `a[01-16]:8`; what follows # is a comment."""
+    hosts: list[Host] = []
     for number, raw in enumerate(text.splitlines(), start=1):
         if line := raw.partition("#")[0].strip():
-            hosts.append(_host(line, f"{where}:{number}"))
+            hosts += (_host(each, f"{where}:{number}") for each in _expanded(line, f"{where}:{number}"))
+            if len(hosts) > MOST_HOSTS:
+                raise UserError(f"{where}:{number}: more than {MOST_HOSTS} hosts are named; name a part of them")
     if not hosts:
         raise UserError(f"{where} names no host; write one a line, such as `node1 slots=8`")
     return tuple(hosts)
@@ -75,6 +81,23 @@ def check_names(names: Sequence[str], limit_s: float = RESOLVE_SECONDS) -> None:
     if unknown:
         more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
         raise UserError(f"the host {unknown[0]}{more} cannot be resolved here; check its name, or write its address")
+
+
+def _expanded(line: str, where: str) -> Iterator[str]:
+    """The line for each host of a range such as `gpu[001-016,20]:8`."""
+    found = _RANGE.fullmatch(line)
+    if not found:
+        yield line
+        return
+    for part in found["ranges"].split(","):
+        first, _, last = part.partition("-")
+        digits = first.isdecimal() and (last or first).isdecimal() and len(part) < 20
+        low, high = (int(first), int(last or first)) if digits else (1, 0)
+        if not 0 <= low <= high < low + MOST_HOSTS or part.endswith("-"):
+            raise UsageError(f"{where}: {part!r} is no range from low to high of at most {MOST_HOSTS} hosts; "
+                             f"write gpu[001-016]")  # fmt: skip
+        for number in range(low, high + 1):
+            yield f"{found['stem']}{number:0{len(first)}d}{found['rest']}"
 
 
 def _host(text: str, where: str) -> Host:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.base.errors import UserError
+from busbw.base.errors import UsageError, UserError
 from busbw.base.files import read_text
 from busbw.fleet.fabric import expand, fabric_of
 from busbw.fleet.options import Options
@@ -216,7 +216,7 @@ TWO_FABRICS = """\
 def test_of_several_topologies_the_one_that_knows_the_nodes_counts() -> None:
     assert set(read_pods(TWO_FABRICS, "t").values()) == {"nvl0"}, "a flat default has no leaves"
     assert read_pods(TWO_FABRICS, "t", ("cpu-0", "cpu-1", "h100-0")) == {"cpu-0": "leaf", "cpu-1": "leaf"}
-    with pytest.raises(UserError, match="t has no leaf switch"):
+    with pytest.raises(UserError, match="t has no `switch:`"):
         read_pods("- topology: t\n  tree:\n    switches: []\n", "t")
 
 
@@ -234,3 +234,24 @@ def test_a_hostfile_of_slots_names_each_node_once_but_no_node_has_its_slots_twic
         with pytest.raises(UserError, match=r"h:1: '.*' is more than a host; write one a line"):
             parse_hostfile(f"{more}\n", "h")
     assert once(parse_hostfile("a slots=8\nb:8\na slots=8\n", "h")) == ("a", "b", "a"), "which is told as a mistake"
+
+
+@pytest.mark.parametrize("line", ["gpu[1-4]:8", "gpu[1-2,3,4] slots=8", "gpu[1-4]"])
+def test_a_range_in_a_host_file_names_each_host(line: str) -> None:
+    hosts = parse_hostfile(f"{line}\n", "h")
+    assert [host.name for host in hosts] == ["gpu1", "gpu2", "gpu3", "gpu4"]
+    assert {host.slots for host in hosts} == ({8} if "8" in line else {None})
+
+
+@pytest.mark.parametrize(
+    "line", ["gpu[4-1]", "gpu[1-]", "gpu[1--2]", "gpu[1,,2]", "gpu[1-99999999]:8", "gpu[1-2][3-4]"]
+)
+def test_a_range_that_is_none_is_one_sentence(line: str) -> None:
+    with pytest.raises(UsageError, match=r"h:1: .*(is no range|is no host)"):
+        parse_hostfile(line, "h")
+
+
+@pytest.mark.parametrize("text", ["switches:\n  - switch: s1\n", "tree:\n  switches:\n"])
+def test_a_yaml_that_is_no_topology_is_told_in_the_words_of_topology_yaml(text: str) -> None:
+    with pytest.raises(UserError, match=r"none of Slurm's topology.yaml; write a list: `- topology: NAME`"):
+        read_pods(text, "t.yaml", ("n1",))

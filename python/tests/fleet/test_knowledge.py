@@ -55,11 +55,12 @@ def test_nothing_is_planned_after_the_last_round() -> None:
 
 
 def test_many_parts_that_are_measured_again_are_each_others_peers() -> None:
-    for doubtful, controls in ((15, 6), (16, 0)):
+    # Sixteen that are hardly slower are each other's peers; of sixteen slow ones known good nodes say what is usual.
+    for doubtful, loss, controls in ((15, 0.012, 6), (16, 0.012, 0), (16, 0.02, 6)):
         known = Knowledge(rounds=1)
         for at, node in enumerate(PODS.nodes):
             key = (INSIDE, (node,), "nvlink")
-            known.found[INSIDE][key] = Deviation(0.02 if at < doubtful else 0.0, 0.003)
+            known.found[INSIDE][key] = Deviation(loss if at < doubtful else 0.0, 0.003)
             known.tries[key] = 1
         assert sum(t.control for t in next_round(PODS, known, Options())) == controls
 

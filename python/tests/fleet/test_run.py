@@ -181,7 +181,7 @@ def test_a_killed_coordinator_goes_on_without_measuring_twice(tmp_path: Path, ca
     assert file.read_text().startswith(kept[: kept.rindex("\n") + 1])
     groups = (tmp_path / "log").read_text().splitlines()
     # Only what was under way when the kill came is measured a second time.
-    assert len(groups) - len(set(groups)) <= 1
+    assert len(groups) - (file.read_text().count("\n") - 1) <= 1
 
 
 def test_where_the_disk_is_full_no_node_is_to_blame(tmp_path: Path, capsys, monkeypatch) -> None:

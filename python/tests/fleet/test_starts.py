@@ -191,7 +191,8 @@ def test_nobody_is_measured_with_itself() -> None:
 def test_who_may_be_slow_at_times_is_one_of_the_group_where_nothing_tells_them_apart() -> None:
     well = World(FABRIC, seed=4)
     slow = replace(well, faults=(Fault("cable2@node0021", 0.25),))
-    _, said = played(turns([well, slow, slow, *[well] * 40]))
+    _, said = played(lambda trials, number: run(
+        slow if any(t.kind == WITHIN and len(t.nodes) > 8 for t in trials) else well, trials, number))  # fmt: skip
     assert [line for line in said if "one of node[0016-0031] may be slow at times" in line]
 
 

@@ -261,7 +261,7 @@ def test_switches_of_topology_yaml_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("- topology: t\n  cluster_default: true\n  flat: true\n", "topo has no leaf switch, block or ring"),
+        ("- topology: t\n  cluster_default: true\n  flat: true\n", "topo has no `switch:`, `block:` or `ring:`"),
         (
             "- topology: t\n  tree:\n    switches:\n    - switch: a\n      nodes: gpu[1-",
             r"topo:5: 'gpu\[1-' is no node",
