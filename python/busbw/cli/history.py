@@ -43,6 +43,7 @@ def run(args: Args) -> int:
 
 def _shown(args: Args) -> int:
     from busbw.analysis.changes import changes
+    from busbw.analysis.differences import tells
     from busbw.base.errors import UserError
     from busbw.runs import export, store
     from busbw.runs.history import differed, series
@@ -56,8 +57,9 @@ def _shown(args: Args) -> int:
             for each in series(index, args.collective, args.machine)
         ]
         why = {
-            (number, change.at): differed(index, each.runs[change.at - 1], each.runs[change.at])
-            for number, (each, found) in enumerate(every) for change in found
+            (number, place): differed(index, each.runs[begin:place], each.runs[place:end], tells)
+            for number, (each, found) in enumerate(every)
+            for begin, place, end in _sides(len(each.runs), found)
         }  # fmt: skip
     if args.page is not None:
         _page(args.page, every, why)
@@ -78,6 +80,12 @@ def _shown(args: Args) -> int:
         if not every:
             print("no kept run has a time and a date; `busbw runs` lists what is kept")
     return 1 if any(found and found[-1].ratio > 1 for _, found in every) else 0
+
+
+def _sides(count: int, found: list[Change]) -> list[tuple[int, int, int]]:
+    """By change: where the runs before it begin, its place, and where those after it end."""
+    edges = [0, *(change.at for change in found), count]
+    return list(zip(edges, edges[1:], edges[2:], strict=False))
 
 
 def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[int, int], list[str]]) -> None:
