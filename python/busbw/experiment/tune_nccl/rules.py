@@ -93,7 +93,8 @@ def table_text(places: Sequence[Place], remarks: Sequence[str] = ()) -> str:
     lines = [FIRST_LINE, *(f"# {remark}" for remark in remarks)]
     for place in places:
         lines += place.lines()
-    return "\n".join([*lines, f"end {sum(len(place.rules) for place in places)}"]) + "\n"
+    before = "\n".join(lines) + "\n"
+    return f"{before}end {sum(len(place.rules) for place in places)} hash={hash_of(before)}\n"
 
 
 def parse_facts(text: str) -> dict[str, str]:
@@ -120,6 +121,8 @@ def read_table(path: Path) -> list[Place]:
             continue
         try:
             ended = _line(reading, line, ended=ended)
+            if ended and " " in line.partition(" ")[2]:
+                _check_hash(line, "\n".join(lines[: number - 1]) + "\n")
         except (ValueError, IndexError) as problem:
             raise UserError(f"{path}:{number}: {line[:60]!r} is no line of a table ({problem})") from None
     if not ended:
@@ -133,6 +136,7 @@ def _line(reading: _Reading, line: str, *, ended: bool) -> bool:
         raise ValueError("it follows the line `end`")
     if word == "end":
         reading.close()
+        rest = rest.partition(" ")[0]
         if int(rest) != sum(len(place.rules) for place in reading.places) or int(rest) > MAX_RULES:
             raise ValueError("the count is not that of the rules")
         return True
@@ -149,6 +153,12 @@ def _line(reading: _Reading, line: str, *, ended: bool) -> bool:
     else:
         raise ValueError("no part of a place")
     return False
+
+
+def _check_hash(line: str, before: str) -> None:
+    """Half of an old table and half of a new one may have as many rules as the last line says."""
+    if line.split(" ", 2)[2] != f"hash={hash_of(before)}":
+        raise ValueError("the hash is not that of the lines before it: it is half written, or was edited")
 
 
 def _rule(text: str) -> Rule:
