@@ -111,8 +111,8 @@ def _buffered(case: Case, cases: Sequence[Case]) -> str | None:
 def _multiple(case: Case, excess: float | None) -> str | None:
     """What stands between the figure and a limit of which well-run machines reach half and more."""
     for most, what in (
-        (2.0, "wrong count: both directions were added up, elements were taken for twice their bytes, or rates were summed "
-              "that were not measured at the same time"),
+        (2.0, "wrong count: both directions were added up, elements were taken for twice their bytes, or rates of "
+              "ranks that did not measure at the same time were summed"),
         (
             4.0,
             "wrong count: elements were taken for four times their bytes, or directions and elements for twice theirs",

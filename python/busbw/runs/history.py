@@ -16,11 +16,13 @@ CLASSES = (("small", 0, 64 << 10), ("medium", (64 << 10) + 1, (64 << 20) - 1), (
 _QUERY = """
 SELECT runs.run, runs.started, coalesce(runs.machine, runs.hosts, ''), coalesce(runs.library, ''),
   coalesce(runs.library_version, ''), coalesce(runs.tool_version, ''), coalesce(runs.launcher, ''),
-  coalesce(runs.hosts, ''), coalesce(runs.driver, ''), coalesce(runs.kernel, ''), cases.collective, coalesce(cases.type, ''), coalesce(cases.ranks, 0), cases.bytes,
+  coalesce(runs.hosts, ''), coalesce(runs.driver, ''), coalesce(runs.kernel, ''),
+  cases.collective, coalesce(cases.type, ''), coalesce(cases.ranks, 0), cases.bytes,
   min(cases.time_us)
 FROM cases JOIN runs USING (run)
 WHERE runs.started IS NOT NULL AND cases.outcome = 'measured' AND cases.time_us > 0 AND cases.bytes > 0
   AND coalesce(cases.placement, '') != 'in_place' AND coalesce(cases.wrong, 0) = 0
+  AND cases.impossible IS NULL
 GROUP BY runs.run, cases.collective, cases.type, cases.ranks, cases.bytes
 """
 

@@ -37,7 +37,8 @@ CREATE TABLE runs (
 ) WITHOUT ROWID;
 CREATE TABLE cases (
   run TEXT, "case" INTEGER, cycle INTEGER, collective TEXT, type TEXT, op TEXT, root INTEGER, ranks INTEGER,
-  bytes INTEGER, placement TEXT, outcome TEXT, time_us REAL, algbw_GBps REAL, busbw_GBps REAL, wrong REAL, variant TEXT
+  bytes INTEGER, placement TEXT, outcome TEXT, time_us REAL, algbw_GBps REAL, busbw_GBps REAL, wrong REAL, variant TEXT,
+  impossible TEXT
 );
 CREATE INDEX cases_of_run ON cases(run);
 CREATE TABLE tags (run TEXT, tag TEXT, PRIMARY KEY (run, tag)) WITHOUT ROWID;
@@ -281,12 +282,19 @@ def _enter(connection: sqlite3.Connection, name: str, path: Path, state: tuple[i
 
 def _enter_cases(connection: sqlite3.Connection, name: str, cases: list[dict[str, Any]]) -> None:
     """As they are, which is what nearly all cases can be; one by one where SQLite cannot hold a value."""
-    insert = f"INSERT INTO cases VALUES ({_marks(1 + len(_CASE_KEYS))})"
+    insert = f"INSERT INTO cases VALUES ({_marks(2 + len(_CASE_KEYS))})"
     try:
-        connection.executemany(insert, [(name, *map(case.get, _CASE_KEYS)) for case in cases])
+        connection.executemany(insert, [(name, *map(case.get, _CASE_KEYS), _impossible(case)) for case in cases])
     except (sqlite3.Error, OverflowError, ValueError):
         connection.execute("DELETE FROM cases WHERE run = ?", (name,))
-        connection.executemany(insert, [(name, *(_scalar(case.get(key)) for key in _CASE_KEYS)) for case in cases])
+        rows = [(name, *(_scalar(case.get(key)) for key in _CASE_KEYS), _scalar(_impossible(case))) for case in cases]
+        connection.executemany(insert, rows)
+
+
+def _impossible(case: dict[str, Any]) -> Any:
+    """Why a figure cannot be true, where its record says so."""
+    context = case.get("context")
+    return context.get("impossible") if isinstance(context, dict) else None
 
 
 def _run_row(name: str, kept: _Kept) -> tuple[Any, ...]:

@@ -284,14 +284,34 @@ def test_only_what_was_measured_out_of_place_counts_and_nodes_are_told(
 def kept(folder: Path, number: int, time_us: float, **more: object) -> None:
     """A run of one case, of a machine whose parts are given by name."""
     system = {name: str(more.pop(name)) for name in ("driver", "kernel") if name in more}
+    context = {"impossible": "no link carries that"} if more.pop("impossible", False) else {}
     wrong, environment = more.pop("wrong", 0), more.pop("environment", {})
     host, machine = str(more.pop("host", "gpu7")), more.pop("machine", "ndv5")
     started = (datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(days=number)).isoformat()
     name = f"run{number:04d}"
-    run = Run(name, str(more.pop("started", started)), Tool("busbw", "1"), Library("NCCL", version="2.28.9"),
-              (Rank(0, host),), environment, machine=machine, system=system)  # type: ignore[arg-type]
-    case = Case(name, 0, "all_reduce", 1 << 20, "out_of_place", "measured", time_us, type="float", ranks=8,
-                wrong=wrong)  # type: ignore[arg-type]
+    run = Run(
+        name,
+        str(more.pop("started", started)),
+        Tool("busbw", "1"),
+        Library("NCCL", version="2.28.9"),
+        (Rank(0, host),),
+        environment,
+        machine=machine,
+        system=system,
+    )  # type: ignore[arg-type]
+    case = Case(
+        name,
+        0,
+        "all_reduce",
+        1 << 20,
+        "out_of_place",
+        "measured",
+        time_us,
+        type="float",
+        ranks=8,
+        wrong=wrong,
+        context=context,
+    )  # type: ignore[arg-type]
     store.add(Record(run, (case,), End(name, "completed", 1)), folder)
 
 
@@ -307,15 +327,18 @@ def test_driver_kernel_and_node_are_named_and_what_changes_in_every_run_is_not(
     for number in range(24):
         # The change shows a run after the upgrade, as where the first run behind it was lucky.
         new, slow = number >= 11, number >= 12
-        kept(tmp_path, number, (110.0 if slow else 100.0) * rng.gauss(1, 0.004),
-             driver="580.95.05" if new else "570.124.06", kernel="6.8.0-1040" if new else "6.8.0-1021",
-             host="gpu9" if new else "gpu7",
-             environment={"SLURM_JOB_ID": str(number), "NCCL_DEBUG_FILE": f"/log/{number}", "NCCL_ALGO": "Ring"})
+        kept(
+            tmp_path,
+            number,
+            (110.0 if slow else 100.0) * rng.gauss(1, 0.004),
+            driver="580.95.05" if new else "570.124.06",
+            kernel="6.8.0-1040" if new else "6.8.0-1021",
+            host="gpu9" if new else "gpu7",
+            environment={"SLURM_JOB_ID": str(number), "NCCL_DEBUG_FILE": f"/log/{number}", "NCCL_ALGO": "Ring"},
+        )
     code, (line,) = told(tmp_path, capsys)
     assert code == 1 and "% slower from run run0012 on: " in line
-    assert line.endswith(
-        "driver 570.124.06 -> 580.95.05; kernel 6.8.0-1021 -> 6.8.0-1040; nodes gpu7 -> gpu9"
-    )
+    assert line.endswith("driver 570.124.06 -> 580.95.05; kernel 6.8.0-1021 -> 6.8.0-1040; nodes gpu7 -> gpu9")
     with Index(tmp_path) as index:
         assert index.rows("SELECT DISTINCT driver FROM runs ORDER BY 1") == [("570.124.06",), ("580.95.05",)]
 
@@ -325,6 +348,13 @@ def test_wrong_results_are_neither_fast_nor_slow(tmp_path: Path, capsys: pytest.
     for number in range(40):
         wrong = number >= 25 and number % 2
         kept(tmp_path, number, (20.0 if wrong else 100.0) * rng.gauss(1, 0.004), wrong=7 if wrong else 0)
+    assert told(tmp_path, capsys) == (0, [])
+
+
+def test_impossible_figures_are_neither_fast_nor_slow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = random.Random(4)
+    for number in range(40):
+        kept(tmp_path, number, (1.0 if number >= 25 else 100.0) * rng.gauss(1, 0.004), impossible=number >= 25)
     assert told(tmp_path, capsys) == (0, [])
 
 
