@@ -90,6 +90,9 @@ def _sides(count: int, found: list[Change]) -> list[tuple[int, int, int]]:
 
 def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[int, int], list[str]]) -> None:
     """A page with a curve for each series over time, its changes as sentences."""
+    from dataclasses import replace
+    from statistics import median
+
     from busbw.base.files import writing
     from busbw.report.html import Page, page
     from busbw.report.picture import LIGHT, Line, Mark, Plot, View
@@ -99,16 +102,23 @@ def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[
     machines = dict.fromkeys((each.machine, each.collective) for each, _ in every)
     for machine, collective in machines:
         members = [each for each, _ in every if (each.machine, each.collective) == (machine, collective)]
-        lines = []
+        lines, relative = [], []
         for column, each in enumerate(members):
             # Runs of one second stand beside each other.
             marks = {nanoseconds(seen.started) // 10**9: seen.time_us for seen in each.runs}
             points = tuple(Mark(second, value) for second, value in sorted(marks.items()) if second > 0)
-            lines.append(Line(column, "", column % len(LIGHT), column % len(LIGHT), points))
+            usual = median(mark.value for mark in points) if points else 1.0
+            shares = tuple(replace(mark, value=mark.value / usual) for mark in points)
+            for into, marked in ((lines, points), (relative, shares)):
+                into.append(Line(column, "", column % len(LIGHT), column % len(LIGHT), marked))
         names = tuple(_line(each).partition(": ")[0] for each in members)
         title = f"{machine or 'a machine without a name'}, {collective}"
-        plot = Plot("history", "Time of a call", "us", True, tuple(lines), over="time")
-        views.append(View(title, names, tuple(column % len(LIGHT) for column in range(len(names))), None, (plot,)))
+        # A tenth more is hard to see between 10 us and 10 ms.
+        plots = (
+            Plot("relative", "Time of a call over the median of its series", "times", False, tuple(relative), over="time"),
+            Plot("history", "Time of a call", "us", True, tuple(lines), over="time"),
+        )
+        views.append(View(title, names, tuple(column % len(LIGHT) for column in range(len(names))), None, plots))
     for number, (each, found) in enumerate(every):
         name = _line(each).partition(": ")[0]
         said += [f"{name}: {_change(each.runs[c.at], c, why[number, c.at]).strip()}" for c in found]
