@@ -90,7 +90,6 @@ def _sides(count: int, found: list[Change]) -> list[tuple[int, int, int]]:
 
 def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[int, int], list[str]]) -> None:
     """A page with a curve for each series over time, its changes as sentences."""
-    from dataclasses import replace
     from statistics import median
 
     from busbw.base.files import writing
@@ -107,15 +106,15 @@ def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[
             # Runs of one second stand beside each other.
             marks = {nanoseconds(seen.started) // 10**9: seen.time_us for seen in each.runs}
             points = tuple(Mark(second, value) for second, value in sorted(marks.items()) if second > 0)
-            usual = median(mark.value for mark in points) if points else 1.0
-            shares = tuple(replace(mark, value=mark.value / usual) for mark in points)
+            usual = median(marks.values()) if marks else 1.0
+            shares = tuple(Mark(mark.bytes, (mark.value or 0.0) / usual) for mark in points)
             for into, marked in ((lines, points), (relative, shares)):
                 into.append(Line(column, "", column % len(LIGHT), column % len(LIGHT), marked))
         names = tuple(_line(each).partition(": ")[0] for each in members)
         title = f"{machine or 'a machine without a name'}, {collective}"
         # A tenth more is hard to see between 10 us and 10 ms.
         plots = (
-            Plot("relative", "Time of a call over the median of its series", "times", False, tuple(relative), over="time"),
+            Plot("relative", "Time of a call over its median", "times", True, tuple(relative), over="time"),
             Plot("history", "Time of a call", "us", True, tuple(lines), over="time"),
         )
         views.append(View(title, names, tuple(column % len(LIGHT) for column in range(len(names))), None, plots))

@@ -33,7 +33,8 @@ WHOLE = table_text(
 )
 WITHOUT_HASH = WHOLE[: WHOLE.rindex(" hash=")] + "\n"
 WORDS = (
-    "rule", " ", "\n", "end", "measured", "0", "-1", "+1", "01", "1_0", "gain=", "gain=x", "channels=64", "chunk=1", "=",
+    "rule", " ", "\n", "end", "measured", "0", "-1", "+1", "01", "1_0", "gain=", "gain=x", "channels=64", "chunk=1",
+    "=",
     "default", "tree/ll", " hash=", "\r", "\t", "\0", "\u00e9", "#", "18446744073709551616", "ranks 4\n", "  ", "/",
     "busbw-tuner 1\n", "1e5", "\x0b", "\x85", "\u2028", "\x1c",
 )  # fmt: skip

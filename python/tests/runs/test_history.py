@@ -147,7 +147,8 @@ def test_a_push_gateway_gets_the_newest_times(slower: Path, capsys: pytest.Captu
     thread.join(10)
     server.server_close()
     ((path, body),) = Gateway.taken
-    assert path == f"/metrics/job/busbw/instance/{socket.gethostname()}" and 'bytes="1073741824",collective="all_reduce",machine="ndv5"' in body
+    assert path == f"/metrics/job/busbw/instance/{socket.gethostname()}"
+    assert 'bytes="1073741824",collective="all_reduce",machine="ndv5"' in body
     assert main(["history", "--runs", str(slower), "--push", f"http://127.0.0.1:{server.server_port}"]) == 2
     assert "took nothing" in capsys.readouterr().err
 
