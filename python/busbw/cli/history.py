@@ -101,7 +101,8 @@ def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[
     machines = dict.fromkeys((each.machine, each.collective) for each, _ in every)
     for machine, collective in machines:
         members = [each for each, _ in every if (each.machine, each.collective) == (machine, collective)]
-        lines, relative = [], []
+        lines: list[Line] = []
+        relative: list[Line] = []
         for column, each in enumerate(members):
             # Runs of one second stand beside each other.
             marks = {nanoseconds(seen.started) // 10**9: seen.time_us for seen in each.runs}
