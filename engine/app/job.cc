@@ -16,6 +16,7 @@
 #include "engine/app/options.h"
 #include "engine/core/ranges.h"
 #include "engine/core/version.h"
+#include "engine/platform/software.h"
 #include "engine/library_api/discovery.h"
 #include "engine/platform/affinity.h"
 #include "engine/platform/nvml.h"
@@ -191,6 +192,18 @@ void make_ranks(Job& job, const GroupSeat& group) {
   }
 }
 
+// What the hosts of a job run.
+struct Software {
+  std::vector<std::string> kernels, drivers;
+};
+
+std::string joined(std::vector<std::string> values) {
+  std::sort(values.begin(), values.end());
+  std::string text;
+  for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
+  return text;
+}
+
 // One line per rank, fields separated by tabs: what other processes tell is parsed with care.
 std::string describe_ranks(const Job& job, const GroupSeat& group) {
   std::string text;
@@ -199,15 +212,21 @@ std::string describe_ranks(const Job& job, const GroupSeat& group) {
     const DeviceInfo& device = rank.device->info();
     std::string name = device.name;
     std::replace_if(name.begin(), name.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
-    text += format("%d\t%d\t%d\t%d\t%ld\t%s\t%d\t%d\t%s\t%s\t%s\n", rank.world_rank, group.colour,
+    text += format("%d\t%d\t%d\t%d\t%ld\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", rank.world_rank, group.colour,
                    job.rendezvous->placement().process, static_cast<int>(i) / job.plan.devices,
                    static_cast<long>(getpid()), host_name().c_str(), device.kind == DeviceInfo::Kind::gpu ? 1 : 0,
-                   device.index, device.bus_id.c_str(), name.c_str(), ranges(rank.cpus).c_str());
+                   device.index, device.bus_id.c_str(), name.c_str(), ranges(rank.cpus).c_str(), kernel_release().c_str(),
+                   gpu_driver_version().c_str());
   }
   return text;
 }
 
-std::vector<RankDescription> parse_ranks(const std::string& text) {
+// Each value once, in the order in which hosts name it.
+void add_once(std::vector<std::string>& values, const std::string& value) {
+  if (!value.empty() && std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+}
+
+std::vector<RankDescription> parse_ranks(const std::string& text, Software& software) {
   std::vector<RankDescription> ranks;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -216,7 +235,9 @@ std::vector<RankDescription> parse_ranks(const std::string& text) {
     for (std::string word; std::getline(words, word, '\t');) fields.push_back(word);
     if (fields.size() < 9)
       throw Error(ExitCode::internal, "a process described its ranks in a form that cannot be read");
-    fields.resize(11);
+    fields.resize(13);
+    add_once(software.kernels, fields[11]);
+    add_once(software.drivers, fields[12]);
     ranks.push_back({.rank = std::atoi(fields[0].c_str()),
                      .group = std::atoi(fields[1].c_str()),
                      .process = std::atoi(fields[2].c_str()),
@@ -253,8 +274,11 @@ void describe(Job& job, const GroupSeat& group) {
   run.ranks_in_group = group.processes * ranks_per_process(job.plan);
   run.library = describe_library(*job.backend.library);
   run.environment = relevant_environment(environ);
+  Software software;
   for (const std::string& text : job.rendezvous->all_gather(describe_ranks(job, group)))
-    for (RankDescription& rank : parse_ranks(text)) run.ranks.push_back(std::move(rank));
+    for (RankDescription& rank : parse_ranks(text, software)) run.ranks.push_back(std::move(rank));
+  if (!software.kernels.empty()) run.system.emplace_back("kernel", joined(software.kernels));
+  if (!software.drivers.empty()) run.system.emplace_back("driver", joined(software.drivers));
 }
 
 // NCCL reads nccl.conf at its first call and sets what is absent in this process' environment, and plugins do likewise:

@@ -47,6 +47,7 @@ struct RunDescription {
   LibraryDescription library;
   std::vector<RankDescription> ranks;
   std::vector<std::pair<std::string, std::string>> environment;  // relevant variables only, sorted
+  std::vector<std::pair<std::string, std::string>> system;       // kernel and driver of the hosts, where they are known
   std::vector<std::string> notes;                                // for the record only, such as why there is no context
   bool has_gpus() const { return !ranks.empty() && ranks.front().gpu; }
   std::string memory_note;  // "# Reducing maxBytes ..." lines for the table, or empty

@@ -239,9 +239,15 @@ void RecordWriter::write_run(const Plan& plan, const RunDescription& run) {
   for (const RankDescription& rank : run.ranks) write_rank(json, rank);
   json.end_array().key("environment").begin_object();
   for (const auto& [name, value] : run.environment) json.member(name, value);
+  json.end_object();
+  if (!run.system.empty()) {
+    json.key("system").begin_object();
+    for (const auto& [name, value] : run.system) json.member(name, value);
+    json.end_object();
+  }
   std::vector<std::string> notes = plan.warnings;
   notes.insert(notes.end(), run.notes.begin(), run.notes.end());
-  json.end_object().member("notes", notes);
+  json.member("notes", notes);
   write_line(json.end_object());
 }
 

@@ -64,7 +64,9 @@ std::string shown(std::string_view text) {
 class Reader {
  public:
   Table read(std::string_view text) {
+    const std::string_view all = text;
     while (!text.empty()) {
+      before_ = all.substr(0, all.size() - text.size());
       const std::size_t end = std::min(text.find('\n'), text.size());
       ++line_;
       if (text.starts_with("\xef\xbb\xbf")) throw Refusal{"it begins with a byte order mark, which an editor added"};
@@ -189,11 +191,19 @@ class Reader {
 
   void read_end(std::string_view rest) {
     check_place();
-    if (number(rest) != rules_) throw Refusal{"the count behind `end` is not that of its rules"};
+    const std::size_t space = std::min(rest.find(' '), rest.size());
+    if (number(rest.substr(0, space)) != rules_) throw Refusal{"the count behind `end` is not that of its rules"};
+    rest.remove_prefix(space);
+    // Half of an old table and half of a new one may have as many rules, and a writer that rests between changes nothing.
+    constexpr std::string_view sign = " hash=";
+    if (!rest.empty() && (!rest.starts_with(sign) || rest.substr(sign.size()) != hash_of(before_))) {
+      throw Refusal{"the hash behind `end` is not that of the lines before it: it is half written, or was edited"};
+    }
     ended_ = true;
   }
 
   Table table_;
+  std::string_view before_;  // the lines before this one
   int line_ = 0;
   std::size_t rules_ = 0;
   bool ended_ = false;

@@ -87,6 +87,8 @@ _PROPERTIES: tuple[tuple[str, Callable[[Run], object]], ...] = (
     ("library file", lambda run: run.library and run.library.path),
     ("CUDA", lambda run: run.library and run.library.cuda_version),
     ("machine", lambda run: run.machine),
+    ("driver", lambda run: run.system.get("driver")),
+    ("kernel", lambda run: run.system.get("kernel")),
     ("hosts", lambda run: ", ".join(dict.fromkeys(rank.host for rank in run.ranks)) or None),
     ("devices", lambda run: _counted(rank.device.name for rank in run.ranks if rank.device)),
     ("tool", lambda run: " ".join(part for part in (run.tool.name, run.tool.version) if part)),

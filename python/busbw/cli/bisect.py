@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.files import replace_text
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
@@ -140,8 +141,7 @@ def _folder(args: Args, labels: list[str], plan: Plan) -> Path:
             if (folder / _WORDS).read_text(encoding="utf-8")[: 1 << 20] != said:
                 raise UsageError(f"{folder} holds another bisection; --resume goes on with the same words")
             return folder
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / _WORDS).write_text(said, encoding="utf-8")
+        replace_text(folder / _WORDS, said)
     except (OSError, UnicodeDecodeError) as problem:
         raise UserError(f"{folder} holds no bisection that could go on: {problem}") from None
     return folder

@@ -43,6 +43,7 @@ def run(args: Args) -> int:
 
 def _shown(args: Args) -> int:
     from busbw.analysis.changes import changes
+    from busbw.analysis.differences import tells
     from busbw.base.errors import UserError
     from busbw.runs import export, store
     from busbw.runs.history import differed, series
@@ -56,8 +57,9 @@ def _shown(args: Args) -> int:
             for each in series(index, args.collective, args.machine)
         ]
         why = {
-            (number, change.at): differed(index, each.runs[change.at - 1], each.runs[change.at])
-            for number, (each, found) in enumerate(every) for change in found
+            (number, place): differed(index, each.runs[begin:place], each.runs[place:end], tells)
+            for number, (each, found) in enumerate(every)
+            for begin, place, end in _sides(len(each.runs), found)
         }  # fmt: skip
     if args.page is not None:
         _page(args.page, every, why)
@@ -80,8 +82,16 @@ def _shown(args: Args) -> int:
     return 1 if any(found and found[-1].ratio > 1 for _, found in every) else 0
 
 
+def _sides(count: int, found: list[Change]) -> list[tuple[int, int, int]]:
+    """By change: where the runs before it begin, its place, and where those after it end."""
+    edges = [0, *(change.at for change in found), count]
+    return list(zip(edges, edges[1:], edges[2:], strict=False))
+
+
 def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[int, int], list[str]]) -> None:
     """A page with a curve for each series over time, its changes as sentences."""
+    from statistics import median
+
     from busbw.base.files import writing
     from busbw.report.html import Page, page
     from busbw.report.picture import LIGHT, Line, Mark, Plot, View
@@ -91,16 +101,24 @@ def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[
     machines = dict.fromkeys((each.machine, each.collective) for each, _ in every)
     for machine, collective in machines:
         members = [each for each, _ in every if (each.machine, each.collective) == (machine, collective)]
-        lines = []
+        lines: list[Line] = []
+        relative: list[Line] = []
         for column, each in enumerate(members):
             # Runs of one second stand beside each other.
             marks = {nanoseconds(seen.started) // 10**9: seen.time_us for seen in each.runs}
             points = tuple(Mark(second, value) for second, value in sorted(marks.items()) if second > 0)
-            lines.append(Line(column, "", column % len(LIGHT), column % len(LIGHT), points))
+            usual = median(marks.values()) if marks else 1.0
+            shares = tuple(Mark(mark.bytes, (mark.value or 0.0) / usual) for mark in points)
+            for into, marked in ((lines, points), (relative, shares)):
+                into.append(Line(column, "", column % len(LIGHT), column % len(LIGHT), marked))
         names = tuple(_line(each).partition(": ")[0] for each in members)
         title = f"{machine or 'a machine without a name'}, {collective}"
-        plot = Plot("history", "Time of a call", "us", True, tuple(lines), over="time")
-        views.append(View(title, names, tuple(column % len(LIGHT) for column in range(len(names))), None, (plot,)))
+        # A tenth more is hard to see between 10 us and 10 ms.
+        plots = (
+            Plot("relative", "Time of a call over its median", "times", True, tuple(relative), over="time"),
+            Plot("history", "Time of a call", "us", True, tuple(lines), over="time"),
+        )
+        views.append(View(title, names, tuple(column % len(LIGHT) for column in range(len(names))), None, plots))
     for number, (each, found) in enumerate(every):
         name = _line(each).partition(": ")[0]
         said += [f"{name}: {_change(each.runs[c.at], c, why[number, c.at]).strip()}" for c in found]

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UsageError, UserError
-from busbw.base.files import replace_text
+from busbw.base.files import read_text, replace_text
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
     from busbw.experiment.tune_nccl.rules import Place, Rule
-    from busbw.experiment.tune_nccl.search import Clock, Proven
+    from busbw.experiment.tune_nccl.search import Proven
+    from busbw.experiment.tune_nccl.stage import Clock
     from busbw.experiment.tune_nccl.ways import Asked
 
 PLUGIN = "libnccl-tuner-busbw.so"
@@ -30,8 +31,10 @@ def run(args: Args, gpus: Callable[[], int]) -> int:
 
     `gpus` counts those of this machine, where nobody says how many ranks there are.
     """
+    from busbw.base.lock import alone_in
     from busbw.experiment.beside import require_product
     from busbw.experiment.tune_nccl.rules import default_path, read_table
+    from busbw.experiment.tune_nccl.stage import begin
     from busbw.runs.destination import new_run_id, runs_directory
 
     # Whatever words or files are wrong is told before anything is counted, measured or said to be kept.
@@ -47,11 +50,32 @@ def run(args: Args, gpus: Callable[[], int]) -> int:
     if args.dry_run:
         print(_plan_text(asked, args.beside or ""))
         return 0
-    print(f"busbw: the trials are kept in {folder}; --resume {shlex.quote(str(folder))} goes on", file=sys.stderr)
     try:
-        return _verify(args, asked, places, folder) if args.verify else _search(args, asked, folder, output, old)
+        with alone_in(folder):
+            begin(folder, _said(args, asked), _WORDS)
+            kept = f"busbw: the trials are kept in {folder}; --resume {shlex.quote(str(folder))} goes on"
+            print(kept, file=sys.stderr, flush=True)
+            return _verify(args, asked, places, folder) if args.verify else _search(args, asked, folder, output, old)
     except KeyboardInterrupt:
         return 130
+
+
+_WORDS = {
+    "collectives": "the collectives", "ranks": "--ranks", "first": "-b", "last": "-e", "type": "-d",
+    "library": "--library", "launch": "--launch", "beside": "--beside", "verify": "the table of --verify",
+    "loosened": "what the environment or nccl.conf takes from NCCL",
+}  # fmt: skip
+
+
+def _said(args: Args, asked: Asked) -> dict[str, object]:
+    """What a search that goes on must have in common with the one before, as JSON reads it again."""
+    from busbw.experiment.tune_nccl.rules import hash_of_file
+
+    return {
+        "collectives": list(asked.collectives), "ranks": asked.ranks, "first": asked.first, "last": asked.last,
+        "type": asked.type, "library": asked.library, "launch": list(asked.launch), "beside": args.beside or "",
+        "verify": hash_of_file(args.verify) if args.verify else "", "loosened": list(asked.loosened),
+    }  # fmt: skip
 
 
 def _asked(args: Args, gpus: Callable[[], int], places: Sequence[Place]) -> Asked:
@@ -110,25 +134,33 @@ def _facts(asked: Asked, folder: Path) -> dict[str, str]:
     from busbw.experiment.tune_nccl.rules import parse_facts
     from busbw.experiment.tune_nccl.ways import facts_plan
 
-    out = (folder / "facts.txt").resolve()
+    kept, out = folder / "facts.txt", (folder / "facts-now.txt").resolve()
+    out.unlink(missing_ok=True)
+    plan = facts_plan(replace(asked, last=asked.first), out)
+    trial = run_trial(plan, 0, 1, folder / "facts", 120.0)
+    if trial.outcome is not Outcome.MEASURED:
+        raise UserError(f"nothing can be tuned, since NCCL with the tuner plugin cannot be measured: {trial.reason}")
     if not out.exists():
-        plan = facts_plan(replace(asked, last=asked.first), out)
-        trial = run_trial(plan, 0, 1, folder / "facts", 120.0)
-        if trial.outcome is not Outcome.MEASURED:
-            raise UserError(
-                f"nothing can be tuned, since NCCL with the tuner plugin cannot be measured: {trial.reason}"
-            )
-    try:
-        return parse_facts(out.read_text(encoding="utf-8")[:10_000])
-    except OSError:
         raise UserError(
             "the library that was measured loads no tuner plugin; NCCL does from 2.21 on. --library names another"
-        ) from None
+        )
+    text = read_text(out, 1 << 20, hint="the plugin writes no such file")
+    facts = parse_facts(text)
+    if not kept.exists():
+        replace_text(kept, text)
+        return facts
+    # A search that goes on after a new driver, or elsewhere, has trials that say nothing about this place.
+    before = parse_facts(read_text(kept, 1 << 20, hint="the plugin writes no such file"))
+    other = [f"{name} {before[name]} (now {facts[name]})" for name in facts if facts[name] != before[name]]
+    if other:
+        raise UserError(f"the trials in {folder} were measured with {', '.join(other)}; begin a new search")
+    return facts
 
 
 def _search(args: Args, asked: Asked, folder: Path, output: Path, old: Sequence[Place]) -> int:
     from busbw.experiment.tune_nccl.rules import Place, merged, table_text
-    from busbw.experiment.tune_nccl.search import Clock, Search
+    from busbw.experiment.tune_nccl.search import Search
+    from busbw.experiment.tune_nccl.stage import Clock
 
     facts, clock = _facts(asked, folder), Clock(args.budget)
     asked = _beside(asked, args, folder)
@@ -161,7 +193,7 @@ def _beside(asked: Asked, args: Args, folder: Path) -> Asked:
 def _verify(args: Args, asked: Asked, places: Sequence[Place], folder: Path) -> int:
     """Prove a table again; rules that fell back are named, and left out of --output."""
     from busbw.experiment.tune_nccl.rules import Place, table_text
-    from busbw.experiment.tune_nccl.search import Clock
+    from busbw.experiment.tune_nccl.stage import Clock
 
     facts = _facts(asked, folder)
     here = next((place for place in places if place.facts == facts), None)
@@ -198,7 +230,8 @@ def _verify_one(  # noqa: PLR0913, PLR0917 - what one collective of a table is p
     asked: Asked, table: Path, here: Place, folder: Path, name: str, clock: Clock, rounds: int, share: float
 ) -> tuple[list[Rule], list[Rule], list[str]]:
     from busbw.experiment.runner import run_trial
-    from busbw.experiment.tune_nccl.search import Stage, finer_of, prove, sizes_of
+    from busbw.experiment.tune_nccl.search import finer_of, prove, sizes_of
+    from busbw.experiment.tune_nccl.stage import Stage
     from busbw.experiment.tune_nccl.ways import plan_to_prove
 
     rules = [rule for rule in here.rules if rule.collective == name]

@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 
 from busbw.analysis.units import format_bytes, format_us
 from busbw.base.errors import UserError
 from busbw.expect import machines
 from busbw.expect.expectation import Place, place_of
 from busbw.expect.fabric import Fabric, of_machine, pcie_of_sm
+from busbw.expect.reasons import ASK, ROUNDED, derived_GBps, reason_of
 from busbw.machine.topology.model import Machine
 from busbw.machine.topology.names import most_links, product
 from busbw.machine.topology.rates import NVLINK_GBPS, nccl_nvlink_GBps, nvlink_generation
 from busbw.records import Case, Record, Run, read_record, save_records
-from busbw.records.bandwidth import algbw_GBps, bus_factor
 
 CONTEXT = "impossible"
 """The key in a case's context that holds the sentence."""
@@ -26,9 +25,6 @@ ANY_LINK_GBPS = 1800.0
 """What the links of one GPU carry in one direction, of the fastest that is announced (NVLink 6: NVIDIA's data sheet of
 Vera Rubin NVL72, 3.6 TB/s both ways): the limit where nobody says what the machine is."""
 
-ROUNDED = 1.02
-"""Tables have two decimals, clocks and line rates a few parts in a thousand: a figure this little above may be true."""
-
 # Below the least that a message takes. The cheapest hop of NCCL's LL over NVLink took 0.46 us on H200 (fitted, see
 # busbw.expect.terms); adapters of InfiniBand are sold with "sub-600 ns" (NVIDIA's brief of ConnectX-6); a store of one
 # core is seen by another after some tens of nanoseconds.
@@ -36,9 +32,6 @@ FLIGHT_US: Mapping[str, float] = {"gpu": 0.3, "network": 0.5, "cpu": 0.02}
 
 _NVL = 72
 """GPUs that NVLink joins at most, of what is sold; beyond them a GPU has its PCIe link besides."""
-
-_ROOTED = frozenset({"broadcast", "scatter", "sendrecv"})
-"""Whose sender is done when its data is handed over, before anybody has it."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +156,7 @@ def find(record: Record, fabric: Fabric | None = None) -> list[Impossible]:
             continue
         if case.ranks is None:
             if (said := _too_soon(case)) is not None:
-                found.append(Impossible(index, case, said, _ASK))
+                found.append(Impossible(index, case, said, ASK))
             continue
         key = (case.collective, case.ranks)
         if key not in known:
@@ -233,7 +226,7 @@ def _broken(case: Case, bounds: Bounds | None) -> tuple[str, float] | None:
     if bounds is None or case.bytes < 1:
         return None
     limit, least = bounds.limit, bounds.least_us
-    rates = [rate for rate in (case.busbw_GBps, _derived(case)) if rate is not None]
+    rates = [rate for rate in (case.busbw_GBps, derived_GBps(case)) if rate is not None]
     if rates and max(rates) > limit.GBps * ROUNDED:
         said = (
             f"{max(rates):.4g} GB/s is more than the {limit.GBps:.4g} GB/s that {case.collective} on {case.ranks} ranks"
@@ -249,114 +242,12 @@ def _spans_hosts(device: object) -> bool:
     return getattr(device, "name", "").removeprefix("NVIDIA ").startswith(("GB2", "GB3"))
 
 
-def _derived(case: Case) -> float | None:
-    factor = bus_factor(case.collective, case.ranks or 1)
-    rate = algbw_GBps(case.collective, case.bytes, case.time_us, case.ranks or 1) if case.time_us else None
-    return rate * factor if rate is not None and factor is not None else None
-
-
 def _flight_us(run: Run) -> float:
     """The least that a message takes between these ranks: that of processors where nobody says what they are."""
     kinds = {rank.device.kind for rank in run.ranks if rank.device is not None}
     if "gpu" in kinds:
         return FLIGHT_US["network" if len({rank.host for rank in run.ranks}) == len(run.ranks) else "gpu"]
     return FLIGHT_US["cpu"]
-
-
-# -- the likely reason: what public threads about such figures found -----------------------------------------------
-
-
-def reason_of(case: Case, cases: Sequence[Case], excess: float | None) -> str:
-    """What the figures speak for. `excess` is the figure over the limit, where that is the machine's own."""
-    return (
-        _inconsistent(case) or _flat(case, cases) or _buffered(case, cases) or _multiple(case, excess) or _ASK
-    )  # fmt: skip
-
-
-_ASK = "check the unit of the time, the count of bytes, and whether the time ends before the data is there"
-
-
-def _near(value: float, other: float, within: float = 0.06) -> bool:
-    return other > 0 and abs(value / other - 1) <= within
-
-
-def _inconsistent(case: Case) -> str | None:
-    """Size, time, algorithm and bus bandwidth of one row that contradict each other."""
-    factor = bus_factor(case.collective, case.ranks or 1) or 0.0
-    algbw, busbw = case.algbw_GBps or 0.0, case.busbw_GBps or 0.0
-    if algbw > 1 and busbw and not _near(busbw, algbw * factor):
-        return (f"wrong bus factor: bus over algorithm bandwidth is {busbw / algbw:.3g}, and {case.collective} on "
-                f"{case.ranks} ranks has {factor:.3g}")  # fmt: skip
-    own = algbw_GBps(case.collective, case.bytes, case.time_us, case.ranks or 1) if case.time_us else None
-    if not own or not case.algbw_GBps or case.algbw_GBps < 1 or _near(case.algbw_GBps, own):
-        return None
-    ratio = case.algbw_GBps / own
-    summed = "the rate is the sum over all ranks"
-    for times, what in (
-        (8.0, "the rate is in Gbit/s and not in GB/s" + (f", or {summed}" if case.ranks == 8 else "")),
-        (1 / 8, "the rate is in GB/s where 1/8 was taken"),
-        (1e3, "the time or the rate is off by 1000: milliseconds for microseconds, or MB/s for GB/s"),
-        (1e-3, "the time is off by 1000: milliseconds where microseconds are meant"),
-        (float(case.ranks or 0), summed),
-    ):  # fmt: skip
-        if _near(ratio, times):
-            return f"wrong unit or count: {what}"
-    return f"wrong count: size over time gives {own:.4g} GB/s and not {case.algbw_GBps:.4g}"
-
-
-def _alike(case: Case, cases: Sequence[Case]) -> list[Case]:
-    shape = (case.collective, case.placement, case.type, case.op, case.root, case.ranks, case.variant)
-    return [
-        each for each in cases
-        if each.time_us and each.outcome == "measured"
-        and (each.collective, each.placement, each.type, each.op, each.root, each.ranks, each.variant) == shape
-    ]  # fmt: skip
-
-
-def _flat(case: Case, cases: Sequence[Case]) -> str | None:
-    """Time that does not grow with the size is that of the launch."""
-    smaller = [each.time_us or 0.0 for each in _alike(case, cases) if each.bytes * 8 <= case.bytes]
-    if not smaller or not case.time_us or case.time_us > 1.3 * median(smaller):
-        return None
-    return (
-        f"not synchronised: {format_bytes(case.bytes)} takes no longer than an eighth of it, so only the launch was "
-        "timed; wait for the device before the clock is read"
-    )
-
-
-def _buffered(case: Case, cases: Sequence[Case]) -> str | None:
-    """Rates that fall as messages grow, where the wire gives less and less a head start."""
-    rate = case.busbw_GBps or _derived(case) or 0.0
-    larger = [
-        each.busbw_GBps or _derived(each) or 0.0 for each in _alike(case, cases) if each.bytes >= 4 * case.bytes
-    ]  # fmt: skip
-    if not larger or min(larger) * 1.5 > rate:
-        return None
-    if case.collective in _ROOTED:
-        return (
-            "buffered: larger messages are far slower, so the sender's clock stopped when the data was handed over; "
-            "take the slowest rank's time (nccl-tests: -a 3)"
-        )
-    return (
-        "cached: larger messages are far slower, so these came from a cache and not over the link; measure larger ones"
-    )
-
-
-def _multiple(case: Case, excess: float | None) -> str | None:
-    """What stands between the figure and a limit of which well-run machines reach half and more."""
-    for most, what in (
-        (2.0, "wrong count: both directions were added up, or elements were taken for twice their bytes"),
-        (
-            4.0,
-            "wrong count: elements were taken for four times their bytes, or directions and elements for twice theirs",
-        ),
-        (8.0, "wrong unit: Gbit/s were read as GB/s"),
-        (float(case.ranks or 0), "wrong count: the size was multiplied by the ranks, or the rate summed over them"),
-        (1000.0, "wrong unit: milliseconds were read as microseconds, or MB/s as GB/s"),
-    ):
-        if excess is not None and most > 1 and 0.5 * most < excess <= ROUNDED * most:
-            return what
-    return None
 
 
 # -- into the record ------------------------------------------------------------------------------------------------

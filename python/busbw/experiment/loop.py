@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -171,15 +172,16 @@ def read_trials(folder: Path) -> list[Trial]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB, which no experiment's trials are")
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        lines = whole.decode().split("\n")
+        if len(whole) < len(data):
+            # Cut off in mid-line: the next trial starts on a line of its own. What stands is not written again, which a
+            # kill could cut off too.
+            os.truncate(path, len(whole))
     except (OSError, ValueError) as problem:
         raise UserError(f"the trials in {path} cannot be read: {problem}") from problem
-    lines = text.split("\n")
-    whole = lines[:-1]
-    if lines[-1]:
-        # Cut off in mid-line: the rest of the file stands, and the next trial starts on a line of its own.
-        path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8", errors="backslashreplace")
-    return [from_json(line, f"{path}:{number}") for number, line in enumerate(whole, start=1) if line]
+    return [from_json(line, f"{path}:{number}") for number, line in enumerate(lines, start=1) if line]
 
 
 def append_trial(folder: Path, trial: Trial) -> None:

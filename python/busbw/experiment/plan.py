@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from busbw.analysis.verdict import MARGIN
 from busbw.base.errors import UsageError, UserError
+from busbw.base.files import replace_text
 from busbw.base.options import MEASURING, options_of
 from busbw.base.words import Reader
 from busbw.experiment.factors import VARIABLE, Factor, Level, Variant, variants
@@ -140,10 +141,9 @@ def save(plan: Plan, folder: Path) -> None:
     """Write the plan into the experiment's folder."""
     text = json.dumps({"schema": SCHEMA, **asdict(plan)}, indent=1, ensure_ascii=False)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / PLAN_NAME).write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
-    except OSError as problem:
-        raise UserError(f"the experiment cannot be kept in {folder}: {problem.strerror or problem}") from problem
+        replace_text(folder / PLAN_NAME, text.encode(errors="backslashreplace").decode() + "\n")
+    except UserError as problem:
+        raise UserError(f"the experiment cannot be kept: {problem}") from problem
 
 
 def load(folder: Path) -> Plan:

@@ -55,7 +55,8 @@ class RunLines:
         options = run.options
         try:
             # Types too: 1, 1.0 and true are equal and no two of them the same text.
-            key = (_SAME(run), *options, *options.values(), *map(type, options.values()), *run.environment.items())
+            types = map(type, options.values())
+            key = (_SAME(run), *run.system.items(), *options, *options.values(), *types, *run.environment.items())
             if key not in self._known:
                 if len(self._known) >= MAX_KNOWN:
                     self._known.clear()

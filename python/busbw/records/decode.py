@@ -261,7 +261,8 @@ _RUN = Fields(
      "ranks": _list_of(_rank), "environment": _environment},
     {"program": _maybe_text, "arguments": _list_of(_text), "options": _free, "launcher": _maybe_text,
      "processes": _maybe_integer, "threads_per_process": _maybe_integer, "devices_per_thread": _maybe_integer,
-     "machine": _maybe_text, "tags": _list_of(_text), "notes": _list_of(_text), "source": _source},
+     "machine": _maybe_text, "system": _environment,
+     "tags": _list_of(_text), "notes": _list_of(_text), "source": _source},
     keep_unknown=True,
 )  # fmt: skip
 _CASE = Fields(

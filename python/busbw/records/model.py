@@ -115,6 +115,8 @@ class Run:
     threads_per_process: int | None = None
     devices_per_thread: int | None = None
     machine: str | None = None
+    system: Mapping[str, str] = field(default_factory=dict)
+    """The hosts' `kernel` and `driver`, where they are known."""
     tags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: Source | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -64,7 +65,9 @@ def push_prometheus(url: str, every: Sequence[Series]) -> None:
     for each in every:
         gauge.labels(**labels(each)).set(each.runs[-1].time_us * 1e-6)
     try:
-        client.push_to_gateway(url, job="busbw", registry=registry, timeout=PUSH_S)
+        # A gateway replaces the whole group: hosts that push their own runs must not replace each other's.
+        group = {"instance": socket.gethostname()}
+        client.push_to_gateway(url, job="busbw", registry=registry, grouping_key=group, timeout=PUSH_S)
     except (OSError, ValueError) as problem:
         raise UserError(f"the push gateway {url} took nothing: {getattr(problem, 'reason', problem)}") from None
 

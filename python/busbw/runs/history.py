@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -14,11 +16,13 @@ CLASSES = (("small", 0, 64 << 10), ("medium", (64 << 10) + 1, (64 << 20) - 1), (
 _QUERY = """
 SELECT runs.run, runs.started, coalesce(runs.machine, runs.hosts, ''), coalesce(runs.library, ''),
   coalesce(runs.library_version, ''), coalesce(runs.tool_version, ''), coalesce(runs.launcher, ''),
-  coalesce(runs.hosts, ''), cases.collective, coalesce(cases.type, ''), coalesce(cases.ranks, 0), cases.bytes,
+  coalesce(runs.hosts, ''), coalesce(runs.driver, ''), coalesce(runs.kernel, ''),
+  cases.collective, coalesce(cases.type, ''), coalesce(cases.ranks, 0), cases.bytes,
   min(cases.time_us)
 FROM cases JOIN runs USING (run)
 WHERE runs.started IS NOT NULL AND cases.outcome = 'measured' AND cases.time_us > 0 AND cases.bytes > 0
-  AND coalesce(cases.placement, '') != 'in_place'
+  AND coalesce(cases.placement, '') != 'in_place' AND coalesce(cases.wrong, 0) = 0
+  AND cases.impossible IS NULL
 GROUP BY runs.run, cases.collective, cases.type, cases.ranks, cases.bytes
 """
 
@@ -34,6 +38,8 @@ class Seen:
     tool: str
     launcher: str
     hosts: str
+    driver: str = ""
+    kernel: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,10 @@ def series(index: Index, collective: str | None = None, machine: str | None = No
     by: dict[tuple[Any, ...], dict[int, list[Seen]]] = {}
     dated = [(instant(row[1]), row) for row in index.rows(_QUERY)]
     for _, row in sorted(((at, row) for at, row in dated if at is not None), key=lambda each: (each[0], each[1][0])):
-        run, started, where, library, version, tool, launcher, hosts, name, type_, ranks, size, time = row
+        run, started, where, library, version, *system, name, type_, ranks, size, time = row
         if (collective and name != collective) or (machine and machine.lower() not in where.lower()):
             continue
-        seen = Seen(run, started, time, f"{library} {version}".strip(), tool, launcher, hosts)
+        seen = Seen(run, started, time, f"{library} {version}".strip(), *system)
         kind = next(kind for kind, first, last in CLASSES if first <= size <= last)
         by.setdefault((where, name, type_, ranks, kind), {}).setdefault(size, []).append(seen)
     found = []
@@ -77,18 +83,37 @@ def instant(started: str) -> float | None:
     return seconds if seconds > 0 else None
 
 
-def differed(index: Index, before: Seen, after: Seen) -> list[str]:
-    """What two runs have not in common, as far as records say: library, busbw, launcher, nodes, variables."""
-    words = [
-        f"{what} {old or 'none'} -> {new or 'none'}"
-        for what, old, new in (
-            ("library", before.library, after.library), ("busbw", before.tool, after.tool),
-            ("launcher", before.launcher, after.launcher), ("nodes", before.hosts, after.hosts),
-        ) if old != new
-    ]  # fmt: skip
-    old, new = (_environment(index, each.run) for each in (before, after))
-    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    return words + [f"{name} {old.get(name, 'unset')} -> {new.get(name, 'unset')}" for name in names]
+NEAR = 6
+"""So many runs on either side of a change say what was usual there: its place is known to a run or two."""
+
+
+def differed(index: Index, before: Sequence[Seen], after: Sequence[Seen], tells: Callable[[str], bool]) -> list[str]:
+    """What was usual in the last runs before a change and another thing in the first ones after it, as records say.
+
+    Driver, kernel, library, busbw, launcher, nodes, then variables that `tells` lets pass. What most runs of a side
+    have not in common, as a number of a job, is usual nowhere.
+    """
+    sides = (before[-NEAR:], after[:NEAR])
+    found = []
+    for what in ("driver", "kernel", "library", "tool", "launcher", "hosts"):
+        old, new = (_usual([getattr(seen, what) for seen in side]) for side in sides)
+        if old != new and None not in (old, new):
+            found.append(f"{_NAMES.get(what, what)} {old or 'none'} -> {new or 'none'}")
+    variables = tuple([_environment(index, seen.run) for seen in side] for side in sides)
+    for name in sorted({name for side in variables for each in side for name in each if tells(name)}):
+        old, new = (_usual([each.get(name, "unset") for each in side]) for side in variables)
+        if old != new and None not in (old, new):
+            found.append(f"{name} {old} -> {new}")
+    return found
+
+
+_NAMES = {"tool": "busbw", "hosts": "nodes"}
+
+
+def _usual(values: Sequence[str]) -> str | None:
+    """What more than half of them are."""
+    value, times = Counter(values).most_common(1)[0]
+    return value if 2 * times > len(values) else None
 
 
 def _environment(index: Index, run: str) -> dict[str, str]:

@@ -32,11 +32,13 @@ _TABLES = """
 CREATE TABLE runs (
   run TEXT PRIMARY KEY, started TEXT, finished TEXT, outcome TEXT, tool TEXT, tool_version TEXT, library TEXT,
   library_version TEXT, machine TEXT, hosts TEXT, launcher TEXT, ranks INTEGER, collectives TEXT, cases INTEGER,
-  peak_busbw_GBps REAL, wrong REAL, note TEXT, problem TEXT, id TEXT
+  peak_busbw_GBps REAL, wrong REAL, note TEXT, problem TEXT, id TEXT,
+  driver TEXT, kernel TEXT
 ) WITHOUT ROWID;
 CREATE TABLE cases (
   run TEXT, "case" INTEGER, cycle INTEGER, collective TEXT, type TEXT, op TEXT, root INTEGER, ranks INTEGER,
-  bytes INTEGER, placement TEXT, outcome TEXT, time_us REAL, algbw_GBps REAL, busbw_GBps REAL, wrong REAL, variant TEXT
+  bytes INTEGER, placement TEXT, outcome TEXT, time_us REAL, algbw_GBps REAL, busbw_GBps REAL, wrong REAL, variant TEXT,
+  impossible TEXT
 );
 CREATE INDEX cases_of_run ON cases(run);
 CREATE TABLE tags (run TEXT, tag TEXT, PRIMARY KEY (run, tag)) WITHOUT ROWID;
@@ -267,7 +269,7 @@ def _enter(connection: sqlite3.Connection, name: str, path: Path, state: tuple[i
     kept = _kept(path, size=size, labelled=labelled != 0)
     tags = dict.fromkeys([*_texts(kept.run.get("tags")), *kept.labels.tags])
     connection.execute(f"INSERT INTO files VALUES ({_marks(4)})", (name, *state))
-    connection.execute(f"INSERT INTO runs VALUES ({_marks(19)})", tuple(map(_scalar, _run_row(name, kept))))
+    connection.execute(f"INSERT INTO runs VALUES ({_marks(21)})", tuple(map(_scalar, _run_row(name, kept))))
     _enter_cases(connection, name, kept.cases)
     if tags:
         connection.executemany("INSERT INTO tags VALUES (?, ?)", [(name, _scalar(tag)) for tag in tags])
@@ -280,17 +282,24 @@ def _enter(connection: sqlite3.Connection, name: str, path: Path, state: tuple[i
 
 def _enter_cases(connection: sqlite3.Connection, name: str, cases: list[dict[str, Any]]) -> None:
     """As they are, which is what nearly all cases can be; one by one where SQLite cannot hold a value."""
-    insert = f"INSERT INTO cases VALUES ({_marks(1 + len(_CASE_KEYS))})"
+    insert = f"INSERT INTO cases VALUES ({_marks(2 + len(_CASE_KEYS))})"
     try:
-        connection.executemany(insert, [(name, *map(case.get, _CASE_KEYS)) for case in cases])
+        connection.executemany(insert, [(name, *map(case.get, _CASE_KEYS), _impossible(case)) for case in cases])
     except (sqlite3.Error, OverflowError, ValueError):
         connection.execute("DELETE FROM cases WHERE run = ?", (name,))
-        connection.executemany(insert, [(name, *(_scalar(case.get(key)) for key in _CASE_KEYS)) for case in cases])
+        rows = [(name, *(_scalar(case.get(key)) for key in _CASE_KEYS), _scalar(_impossible(case))) for case in cases]
+        connection.executemany(insert, rows)
+
+
+def _impossible(case: dict[str, Any]) -> Any:
+    """Why a figure cannot be true, where its record says so."""
+    context = case.get("context")
+    return context.get("impossible") if isinstance(context, dict) else None
 
 
 def _run_row(name: str, kept: _Kept) -> tuple[Any, ...]:
     run, cases, end, problem = kept.run, kept.cases, kept.end, kept.problem
-    tool, library = _dictionary(run.get("tool")), _dictionary(run.get("library"))
+    tool, library, system = (_dictionary(run.get(name)) for name in ("tool", "library", "system"))
     ranks = run.get("ranks") if isinstance(run.get("ranks"), list) else []
     hosts = dict.fromkeys(str(rank["host"]) for rank in ranks or [] if isinstance(rank, dict) and "host" in rank)
     collectives = dict.fromkeys(str(case.get("collective")) for case in cases)
@@ -301,7 +310,7 @@ def _run_row(name: str, kept: _Kept) -> tuple[Any, ...]:
         _scalar(run.get("machine")), " ".join(hosts), _scalar(run.get("launcher")), _rank_count(ranks, cases),
         " ".join(collectives), len(cases), _largest(cases, "busbw_GBps"), _largest(cases, "wrong"),
         kept.labels.note, problem,
-        _scalar(run.get("run")),
+        _scalar(run.get("run")), _scalar(system.get("driver")), _scalar(system.get("kernel")),
     )  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -15,6 +17,7 @@ _PREFIXES = ("NCCL_", "RCCL_", "CUDA_", "UCX_", "OMPI_MCA_", "OMPI_COMM_WORLD_",
 _NAMES = frozenset({"LD_LIBRARY_PATH", "LD_PRELOAD", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
 _MORE_PREFIXES = ("TORCH_NCCL_", "GLOO_", "TP_")
 _LONGEST = 4096
+_LONGEST_VERSION = 100
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -24,6 +27,14 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in sorted(environ.items())
         if (name.startswith(_PREFIXES + _MORE_PREFIXES) or name in _NAMES) and not is_secret_name(name)
     }
+
+
+def system(driver: Path = Path("/sys/module/nvidia/version")) -> dict[str, str]:
+    """The kernel and the GPU driver of this host, as the engine has them."""
+    said = {"kernel": os.uname().release}
+    with suppress(OSError, UnicodeDecodeError), driver.open(encoding="ascii") as stream:
+        said["driver"] = (stream.read(_LONGEST_VERSION).split() or [""])[0]
+    return {name: value for name, value in said.items() if value.isprintable() and value}
 
 
 class Output:

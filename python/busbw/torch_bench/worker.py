@@ -25,7 +25,7 @@ from busbw.torch_bench.batches import mean, sample
 from busbw.torch_bench.collectives import REDUCING, Spec, elements
 from busbw.torch_bench.collectives import Case as Measured
 from busbw.torch_bench.options import check, measuring, sizes
-from busbw.torch_bench.output import Output, environment
+from busbw.torch_bench.output import Output, environment, system
 from busbw.torch_bench.place import Place, find_place
 from busbw.torch_bench.timing import Batch, all_texts, checked, per_rank, time_batch
 
@@ -213,6 +213,7 @@ class _Bench:
             processes=self._place.size,
             threads_per_process=1,
             devices_per_thread=1,
+            system=system(),
         )
 
     def _library(self) -> Library:

@@ -9,11 +9,15 @@ from typing import cast
 import pytest
 
 from busbw.base.errors import UserError
+from busbw.base.lock import alone_in
 from busbw.base.words import parse
 from busbw.cli import tune_nccl
 from busbw.cli.main import main
+from busbw.experiment.plan import Plan
+from busbw.experiment.trial import Outcome, Trial
 from busbw.experiment.tune_nccl.rules import Place, Rule, Way, table_text
 from busbw.experiment.tune_nccl.search import Proven
+from busbw.experiment.tune_nccl.ways import Asked
 
 
 @pytest.fixture(autouse=True)
@@ -138,3 +142,41 @@ def test_a_foreign_output_is_told_before_anything_is_kept(tmp_path: Path, capsys
     words = ["tune", "nccl", "--ranks", "2", "--output", str(tmp_path / "mine.txt"), "--runs", str(tmp_path / "runs")]
     assert main(words) == 1
     assert "kept in" not in capsys.readouterr().err and not (tmp_path / "runs").exists()
+
+
+FACTS = {"nccl": "2.28.9", "gpu": "G", "driver": "570", "topology": "0" * 16, "ranks": "4", "nodes": "1"}
+
+
+def test_trials_of_another_driver_do_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = dict(FACTS)
+
+    def trial(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
+        facts = plan.variants[variant].environment["BUSBW_TUNER_FACTS"]
+        Path(str(facts)).write_text("\n".join(Place(here).lines()) + "\n")
+        return Trial(number, variant, Outcome.MEASURED, limit_s)
+
+    monkeypatch.setattr("busbw.experiment.runner.run_trial", trial)
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    wanted = Asked(("all_reduce",), 4, 1024, 4096)
+    assert tune_nccl._facts(wanted, folder) == FACTS == tune_nccl._facts(wanted, folder)
+    here["driver"] = "580"
+    with pytest.raises(UserError, match=r"were measured with driver 570 \(now 580\); begin a new search"):
+        tune_nccl._facts(wanted, folder)
+    here["driver"] = "570"
+    assert tune_nccl._facts(wanted, folder) == FACTS
+
+
+def test_a_folder_of_another_search_is_told_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    words = ["tune", "nccl", "--ranks", "2", "all_reduce", "--resume", str(folder), "-e", "4K"]
+    assert main([*words, "-b", "1K"]) == 1
+    assert "cannot be measured" in capsys.readouterr().err
+    assert main([*words, "-b", "2K"]) == 2
+    assert "-b was 1024 there and is 2048 now; --resume goes on with the same words" in capsys.readouterr().err
+    with alone_in(folder):
+        assert main([*words, "-b", "1K"]) == 1
+    assert "another process works in" in capsys.readouterr().err

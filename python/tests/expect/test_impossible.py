@@ -309,3 +309,39 @@ def test_beyond_a_rack_a_gpu_has_more_than_its_nvlinks() -> None:
     for ranks, count in ((72, 1), (144, 0)):
         told = record(bus("all_gather", 930, ranks), ranks=ranks, hosts=ranks // 4, name="NVIDIA GB200")
         assert len(find(told, fabric_of(told.run))) == count
+
+
+def said(case: Case, **changed) -> str:
+    [found] = find(record(case, **changed), H100)
+    return found.reason
+
+
+def test_gib_and_gb_that_are_mixed_are_told() -> None:
+    right = row(0, 1 << 30, (1 << 30) / 700 / 1e3, "all_gather")
+    for off in (1.024**3, 1.024**-3):
+        mixed = replace(right, algbw_GBps=right.algbw_GBps * off, busbw_GBps=right.busbw_GBps * off)
+        assert said(mixed) == "wrong unit: GB (1e9 bytes) and GiB (2^30 bytes) are mixed in the size and the rate"
+    # 12 % off is no such mixture.
+    off = replace(right, algbw_GBps=right.algbw_GBps * 1.12, busbw_GBps=right.busbw_GBps * 1.12)
+    assert said(off).startswith("wrong count: size over time gives")
+
+
+def test_eight_gpus_behind_pcie_at_175_are_told_both_ways() -> None:
+    # 175 GB/s of 8 x A10G, whose PCIe carries 31.5.
+    case = row(0, 1 << 30, (1 << 30) / 100 / 1e3)
+    cloud = record(case, name="NVIDIA A10G")
+    [found] = find(cloud, fabric_of(cloud.run))
+    assert "is more than the 31.51 GB/s that all_reduce on 8 ranks can reach" in found.limit
+    assert found.reason == (
+        "wrong unit: Gbit/s were read as GB/s, or the rate was summed over the ranks, or the size of all ranks was "
+        "taken where each has a part of it"
+    )
+    true = record(row(0, 1 << 30, (1 << 30) / 13 / 1e3), name="NVIDIA A10G")
+    assert find(true, fabric_of(true.run)) == []
+
+
+def test_a_sum_over_sixteen_ranks_is_no_sum_of_bits() -> None:
+    case = row(0, 1 << 30, (1 << 30) / (31.5 * 12) / 1e3, "all_gather", ranks=16)
+    cloud = record(case, ranks=16, name="NVIDIA A10G")
+    [found] = find(cloud, fabric_of(cloud.run))
+    assert found.reason.startswith("wrong count: the rate was summed over the ranks")

@@ -168,6 +168,28 @@ def test_fetches_that_fail_slowly_end_with_the_budget(tmp_path: Path) -> None:
     assert done.stop is Stop.TIME and not sure_of(change) and len(done.probes) <= 4
 
 
+def test_what_a_fetch_takes_is_not_taken_from_measuring(tmp_path: Path) -> None:
+    machine = Releases({MIB: stepped(16, (5, 1.3))})
+    fetched = set()
+
+    def slow(number: int) -> Level:
+        if number not in fetched:
+            machine.now += 500.0  # 300 MB over a slow network, and unpacked
+            fetched.add(number)
+        return Level(str(number))
+
+    plan = Plan((), ("all_reduce",), limits=Limits(seconds=400.0))
+    done = Bisection(RELEASES[:16], slow, plan, tmp_path, machine.measure, lambda: machine.now)
+    (change,) = done.run()
+    assert (change.before, change.at) == (4, 5) and sure_of(change) and not done.over
+
+
+def test_why_the_first_cannot_be_measured_is_told_though_the_time_is_up(tmp_path: Path) -> None:
+    machine = Releases({MIB: [math.inf, 100.0, 100.0]})
+    with pytest.raises(UserError, match=r"2\.27\.3 cannot be measured: exit code 3: it cannot be loaded"):
+        machine.bisect(tmp_path, seconds=0.5)
+
+
 def test_the_chance_of_a_false_claim_is_shared_among_steps_and_sizes(tmp_path: Path) -> None:
     def width(count: int, *sizes: int) -> float:
         chance = random.Random(3)

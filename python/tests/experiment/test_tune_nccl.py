@@ -23,7 +23,8 @@ from busbw.experiment.tune_nccl.rules import (
     read_table,
     table_text,
 )
-from busbw.experiment.tune_nccl.search import Clock, Search, Stage, is_clear, rules_of, sizes_of
+from busbw.experiment.tune_nccl.search import Search, is_clear, rules_of, sizes_of
+from busbw.experiment.tune_nccl.stage import Clock, Stage
 from busbw.experiment.tune_nccl.ways import Asked, environment_of, hindering, plan_to_prove, with_product
 from busbw.records import Case, End, Library, Record, Run, Tool, record_lines
 from busbw.runs.destination import RECORD_NAME

@@ -58,7 +58,7 @@ class Rounds:
         self.done = number + 1
         return True
 
-    def pairs(self) -> dict[int, dict[str, list[float]]]:
+    def pairs(self, before: int) -> dict[int, dict[str, list[float]]]:
         return {size: {"out_of_place": list(values[: self.done])} for size, values in self.logs.items()}
 
     def tell(self, text: str) -> None:

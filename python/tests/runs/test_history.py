@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import socket
 import sys
 import threading
 from dataclasses import replace
@@ -19,6 +20,7 @@ from busbw.analysis.changes import changes
 from busbw.cli.main import main
 from busbw.records import Case, End, Library, Rank, Record, Run, Tool
 from busbw.runs import store
+from busbw.runs.index import Index
 
 
 def noisy(levels: list[tuple[int, float]], seed: int, noise: float = 0.02) -> list[float]:
@@ -113,7 +115,10 @@ def test_a_page_has_a_curve_over_time_and_the_change(slower: Path, tmp_path: Pat
     text = path.read_text()
     (data,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', text)
     (view,) = json.loads(data)["views"]
-    (plot,) = view["plots"]
+    relative, plot = view["plots"]
+    # Half of the runs took a tenth longer, and the median lies between.
+    shares = [point[1] for point in relative["lines"][0]["points"]]
+    assert 0.93 < min(shares) < 0.97 and 1.03 < max(shares) < 1.07
     assert plot["over"] == "time" and [len(line["points"]) for line in plot["lines"]] == [24, 24]
     assert plot["lines"][0]["points"][0][0] == 1767240000  # 2026-01-01T04:00:00Z
     assert "slower from run run0012 on: library NCCL 2.27.3" in text
@@ -142,7 +147,8 @@ def test_a_push_gateway_gets_the_newest_times(slower: Path, capsys: pytest.Captu
     thread.join(10)
     server.server_close()
     ((path, body),) = Gateway.taken
-    assert path == "/metrics/job/busbw" and 'bytes="1073741824",collective="all_reduce",machine="ndv5"' in body
+    assert path == f"/metrics/job/busbw/instance/{socket.gethostname()}"
+    assert 'bytes="1073741824",collective="all_reduce",machine="ndv5"' in body
     assert main(["history", "--runs", str(slower), "--push", f"http://127.0.0.1:{server.server_port}"]) == 2
     assert "took nothing" in capsys.readouterr().err
 
@@ -278,3 +284,93 @@ def test_only_what_was_measured_out_of_place_counts_and_nodes_are_told(
     assert all(3500 < each["time_us"] < 5000 for each in found["runs"])
     assert main(["history", "--runs", str(tmp_path)]) == 1
     assert "slower from run run0012 on: nodes gpu7 -> gpu8" in capsys.readouterr().out
+
+
+def kept(folder: Path, number: int, time_us: float, **more: object) -> None:
+    """A run of one case, of a machine whose parts are given by name."""
+    system = {name: str(more.pop(name)) for name in ("driver", "kernel") if name in more}
+    context = {"impossible": "no link carries that"} if more.pop("impossible", False) else {}
+    wrong, environment = more.pop("wrong", 0), more.pop("environment", {})
+    host, machine = str(more.pop("host", "gpu7")), more.pop("machine", "ndv5")
+    started = (datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(days=number)).isoformat()
+    name = f"run{number:04d}"
+    run = Run(
+        name,
+        str(more.pop("started", started)),
+        Tool("busbw", "1"),
+        Library("NCCL", version="2.28.9"),
+        (Rank(0, host),),
+        environment,
+        machine=machine,
+        system=system,
+    )  # type: ignore[arg-type]
+    case = Case(
+        name,
+        0,
+        "all_reduce",
+        1 << 20,
+        "out_of_place",
+        "measured",
+        time_us,
+        type="float",
+        ranks=8,
+        wrong=wrong,
+        context=context,
+    )  # type: ignore[arg-type]
+    store.add(Record(run, (case,), End(name, "completed", 1)), folder)
+
+
+def told(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    code = main(["history", "--runs", str(folder)])
+    return code, [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+
+
+def test_driver_kernel_and_node_are_named_and_what_changes_in_every_run_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(3)
+    for number in range(24):
+        # The change shows a run after the upgrade, as where the first run behind it was lucky.
+        new, slow = number >= 11, number >= 12
+        kept(
+            tmp_path,
+            number,
+            (110.0 if slow else 100.0) * rng.gauss(1, 0.004),
+            driver="580.95.05" if new else "570.124.06",
+            kernel="6.8.0-1040" if new else "6.8.0-1021",
+            host="gpu9" if new else "gpu7",
+            environment={"SLURM_JOB_ID": str(number), "NCCL_DEBUG_FILE": f"/log/{number}", "NCCL_ALGO": "Ring"},
+        )
+    code, (line,) = told(tmp_path, capsys)
+    assert code == 1 and "% slower from run run0012 on: " in line
+    assert line.endswith("driver 570.124.06 -> 580.95.05; kernel 6.8.0-1021 -> 6.8.0-1040; nodes gpu7 -> gpu9")
+    with Index(tmp_path) as index:
+        assert index.rows("SELECT DISTINCT driver FROM runs ORDER BY 1") == [("570.124.06",), ("580.95.05",)]
+
+
+def test_wrong_results_are_neither_fast_nor_slow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = random.Random(4)
+    for number in range(40):
+        wrong = number >= 25 and number % 2
+        kept(tmp_path, number, (20.0 if wrong else 100.0) * rng.gauss(1, 0.004), wrong=7 if wrong else 0)
+    assert told(tmp_path, capsys) == (0, [])
+
+
+def test_impossible_figures_are_neither_fast_nor_slow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = random.Random(4)
+    for number in range(40):
+        kept(tmp_path, number, (1.0 if number >= 25 else 100.0) * rng.gauss(1, 0.004), impossible=number >= 25)
+    assert told(tmp_path, capsys) == (0, [])
+
+
+def test_days_that_are_missing_and_a_clock_that_was_wrong_hide_no_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(5)
+    for number in sorted(rng.sample(range(120), 50)):
+        kept(tmp_path, number, (110.0 if number >= 60 else 100.0) * rng.gauss(1, 0.004))
+    # Clocks that were not set: before any NCCL, and no time at all.
+    for number, started in enumerate(("1970-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "soon"), start=200):
+        kept(tmp_path, number, 5.0, started=started)
+    code, (line,) = told(tmp_path, capsys)
+    assert code == 1 and line.startswith("  2026-0") and "10." in line

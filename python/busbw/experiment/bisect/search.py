@@ -19,7 +19,7 @@ from busbw.experiment.factors import Factor, Level
 from busbw.experiment.loop import Experiment, Measure, Stop, in_turns
 from busbw.experiment.plan import Plan
 from busbw.experiment.runner import run_trial
-from busbw.experiment.trial import Point, Trial
+from busbw.experiment.trial import Outcome, Point, Trial
 
 Key = tuple[str, int]
 """Collective and size in bytes: both placements are judged together."""
@@ -165,8 +165,11 @@ class Bisection:
         self, before: int, value: int, targets: Mapping[Key, float | None], seconds: float | None = None
     ) -> Probe:
         """One experiment of two values, until each size that is asked about is sure."""
+        began = self.clock()
         try:
             pair = (self.level(before), self.level(value))
+            # A wheel has 300 MB: to fetch and to unpack it is no measuring.
+            self._until += self.clock() - began
         except UserError as problem:
             if not self.probes:
                 raise  # an end: nothing can be said without it
@@ -187,7 +190,7 @@ class Bisection:
         if stop is Stop.INTERRUPTED or (stop is Stop.TIME and self._until - self.clock() <= took):
             self.stop = stop
         trials = experiment.trials
-        if stop is Stop.BASELINE:
+        if stop is Stop.BASELINE or (trials and all(t.outcome is not Outcome.MEASURED and not t.variant for t in trials)):
             reason = next((t.reason for t in reversed(trials) if t.variant == 0), "nothing was measured")
             raise UserError(
                 f"{self.labels[before]} cannot be measured: {reason}; {folder}/trials holds what it printed"

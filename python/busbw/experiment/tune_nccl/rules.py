@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,7 +96,8 @@ def table_text(places: Sequence[Place], remarks: Sequence[str] = ()) -> str:
     lines = [FIRST_LINE, *(f"# {remark}" for remark in remarks)]
     for place in places:
         lines += place.lines()
-    return "\n".join([*lines, f"end {sum(len(place.rules) for place in places)}"]) + "\n"
+    before = "\n".join(lines) + "\n"
+    return f"{before}end {sum(len(place.rules) for place in places)} hash={hash_of(before)}\n"
 
 
 def parse_facts(text: str) -> dict[str, str]:
@@ -121,9 +124,11 @@ def read_table(path: Path) -> list[Place]:
             continue
         try:
             ended = _line(reading, line, ended=ended)
+            if ended and " " in line.partition(" ")[2]:
+                _check_hash(line, "\n".join(lines[: number - 1]) + "\n")
         except (ValueError, IndexError) as problem:
             raise UserError(f"{path}:{number}: {shortened(line, 60)!r} is no line of a table ({problem})") from None
-    if not ended:
+    if not ended or lines[-1]:
         raise UserError(f"{path} was cut off: its last line is not `end` and the number of its rules")
     return reading.places
 
@@ -134,10 +139,10 @@ def _line(reading: _Reading, line: str, *, ended: bool) -> bool:
         raise ValueError("it follows the line `end`")
     if word == "end":
         reading.close()
-        if int(rest) != sum(len(place.rules) for place in reading.places) or int(rest) > MAX_RULES:
+        if _number(rest.partition(" ")[0], 0, MAX_RULES) != sum(len(place.rules) for place in reading.places):
             raise ValueError("the count is not that of the rules")
         return True
-    if word == "measured":
+    if word == "measured" and line == word:
         reading.close()
     elif word == "rule":
         reading.rules.append(_rule(rest))
@@ -152,6 +157,12 @@ def _line(reading: _Reading, line: str, *, ended: bool) -> bool:
     return False
 
 
+def _check_hash(line: str, before: str) -> None:
+    """Half of an old table and half of a new one may have as many rules as the last line says."""
+    if line.split(" ", 2)[2] != f"hash={hash_of(before)}":
+        raise ValueError("the hash is not that of the lines before it: it is half written, or was edited")
+
+
 def _rule(text: str) -> Rule:
     collective, begin, end, name, *details = text.removesuffix(" ").split(" ")
     first, last = _number(begin, 0, MAX_SIZE), _number(end, 0, MAX_SIZE)
@@ -161,16 +172,24 @@ def _rule(text: str) -> Rule:
         algorithm, _, protocol = name.partition("/")
         if algorithm not in ALGORITHMS or protocol not in PROTOCOLS:
             raise ValueError("no algorithm and protocol")
-    given = dict(detail.split("=", 1) for detail in details)
-    if len(given) != len(details) or not set(given) <= {"channels", "chunk", "gain"}:
+    # A gain is for people: the plugin does not look what it says.
+    gains = [detail for detail in details if detail.startswith("gain=") and detail != "gain="]
+    numbers = [detail for detail in details if detail not in gains]
+    given = dict(detail.split("=", 1) for detail in numbers)
+    if len(given) != len(numbers) or not set(given) <= {"channels", "chunk"}:
         raise ValueError("a detail that no rule has, or twice")
-    gain = given.get("gain")
-    interval = tuple(float(end) for end in gain.split("..", 1)) if gain else None
     channels = _number(given["channels"], 1, MAX_CHANNELS) if "channels" in given else 0
     way = Way(name, channels, _number(given["chunk"], 1, MAX_CHUNK) if "chunk" in given else 0)
     if way.is_own or (channels and name.startswith("collnet")):
         raise ValueError("it says nothing, or sets channels of collnet")
-    return Rule(collective, first, last, way, (interval[0], interval[1]) if interval else None)
+    return Rule(collective, first, last, way, _gain(gains[0]) if gains else None)
+
+
+def _gain(detail: str) -> tuple[float, float] | None:
+    with suppress(ValueError):
+        low, high = map(float, detail.removeprefix("gain=").split("..", 1))
+        return (low, high) if 0 < low <= high < math.inf else None
+    return None
 
 
 def _number(text: str, least: int, most: int) -> int:

@@ -8,9 +8,8 @@ that a search that was cut off goes on.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median, stdev
@@ -18,14 +17,11 @@ from statistics import median, stdev
 from busbw.analysis.verdict import ALPHA, Judgement, Verdict, of_rounds
 from busbw.base.errors import UserError
 from busbw.base.files import replace_text
-from busbw.experiment.loop import append_trial, read_trials
-from busbw.experiment.plan import Plan
 from busbw.experiment.runner import run_trial
-from busbw.experiment.trial import Outcome, Trial
 from busbw.experiment.tune_nccl.rules import Place, Rule, Way, table_text
+from busbw.experiment.tune_nccl.stage import Clock, Measure, Stage, Times, unused, with_kept
 from busbw.experiment.tune_nccl.ways import Asked, first_ways, plan_of, plan_to_prove, with_channels, with_chunks
 
-TRIAL_S = 120.0
 FEWEST = 2
 """So many ways stay at each size whatever the rounds."""
 PROMISING = 1.01
@@ -41,99 +37,6 @@ MORE_ROUNDS = 18
 """So many more where noise leaves the ways that are left unclear, as long as the budget has time for them."""
 
 SMALLEST_GAIN = 1.0
-
-Measure = Callable[[Plan, int, int, Path, float], Trial]
-Times = dict[int, list[float]]
-
-
-@dataclass
-class Clock:
-    """Begins nothing after the budget."""
-
-    budget_s: float
-    now: Callable[[], float] = time.monotonic
-    began: float = 0.0
-    typical: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.began = self.now()
-
-    def has_time(self, share: float = 1.0) -> bool:
-        """Whether one more trial fits into that share of the budget."""
-        need = median(self.typical) if self.typical else 0.0
-        return self.now() - self.began + need <= share * self.budget_s
-
-
-@dataclass
-class Stage:
-    """The trials of one plan, in its folder."""
-
-    plan: Plan
-    folder: Path
-    measure: Measure
-    clock: Clock
-    tell: Callable[[str], None]
-    trials: list[Trial] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.trials = read_trials(self.folder)
-
-    def round(self, number: int, among: Iterable[int], share: float) -> bool:
-        """Measure these once in shuffled order; False where the budget ended it."""
-        done = {trial.variant for trial in self.trials if trial.round == number}
-        order = self.plan.order(number, sorted(set(among)))
-        # Things as they are come first at the beginning: without them nothing can be told.
-        for variant in sorted(order, key=lambda each: each != 0) if number == 0 else order:
-            if variant in done:
-                continue
-            if self.trials and not self.clock.has_time(share):
-                return False
-            trial = self.measure(self.plan, number, variant, self.folder, TRIAL_S)
-            self.clock.typical.append(trial.seconds)
-            self.trials.append(trial)
-            append_trial(self.folder, trial)
-            name = self.plan.variants[variant].name
-            how = f"{trial.seconds:.1f} s" if trial.outcome is Outcome.MEASURED else trial.reason
-            self.tell(f"round {number + 1}, {name}: {how}")
-        return True
-
-    def failed(self) -> set[int]:
-        """Who computed wrong results once, or ended otherwise twice."""
-        bad: dict[int, int] = {}
-        for trial in self.trials:
-            if trial.outcome is not Outcome.MEASURED:
-                bad[trial.variant] = bad.get(trial.variant, 0) + (2 if trial.outcome is Outcome.WRONG else 1)
-        return {variant for variant, count in bad.items() if count >= 2}
-
-    def times(self) -> dict[int, Times]:
-        """Microseconds by variant and size, one a round."""
-        found: dict[int, Times] = {}
-        for trial in self.trials:
-            for size, value in times_of(trial).items():
-                found.setdefault(trial.variant, {}).setdefault(size, []).append(value)
-        return {variant: by for variant, by in found.items() if variant not in self.failed()}
-
-    def pairs(self) -> dict[int, dict[str, list[float]]]:
-        """Logarithms of how often variant 1 is as fast as variant 0, by size and placement: one a round with both."""
-        rounds: dict[int, dict[int, Trial]] = {}
-        for trial in self.trials:
-            if trial.outcome is Outcome.MEASURED:
-                rounds.setdefault(trial.round, {})[trial.variant] = trial
-        logs: dict[int, dict[str, list[float]]] = {}
-        for both in rounds.values():
-            before, after = (both[each].times_us if each in both else {} for each in (0, 1))
-            for point in before.keys() & after.keys():
-                by = logs.setdefault(point.bytes, {})
-                by.setdefault(point.placement, []).append(math.log(before[point] / after[point]))
-        return logs
-
-
-def times_of(trial: Trial) -> dict[int, float]:
-    """The times of a trial by size: of both placements the longer, since a tuner is not told which one a call has."""
-    found: dict[int, float] = {}
-    for point, value in trial.times_us.items():
-        found[point.bytes] = max(value, found.get(point.bytes, 0.0))
-    return found
 
 
 @dataclass(frozen=True)
@@ -192,13 +95,14 @@ class Search:
     def _halve(
         self, name: str, stage: str, ways: Sequence[Way], rounds: int, share: float
     ) -> tuple[dict[int, Times], list[Way]]:
-        ways = list(dict.fromkeys(ways))
         folder = self.folder / name / stage
+        ways = with_kept(ways, folder)
         run = Stage(plan_of(self.asked, name, ways, self.facts, folder), folder, self.measure, self.clock, self.tell)
         for number in range(rounds + (MORE_ROUNDS if stage != "ways" else 0)):
             # 0 is things as they are, 1 is NCCL's own choice without what hinders it.
-            alive = {0, 1, *survivors(run.times(), len(ways), number)} - run.failed()
-            if number and (len(alive) <= 2 or (number >= rounds and is_clear(run.times(), alive))):
+            so_far = run.times(number)
+            alive = {0, 1, *survivors(so_far, len(ways), number)} - run.failed(number)
+            if number and (len(alive) <= 2 or (number >= rounds and is_clear(so_far, alive))):
                 break
             if not run.round(number, alive if number else range(len(ways) + 1), share):
                 break
@@ -210,9 +114,10 @@ class Search:
 
     def _prove(self, name: str, chosen: Mapping[int, Way | None], share: float) -> tuple[list[Rule], list[Proven]]:
         rules = rules_of(name, chosen)
-        folder = self.folder / name / "proof"
+        text = table_text([Place(self.facts, tuple(rules))])
+        folder = unused(self.folder / name / "proof", text)
         path = folder / "table.txt"
-        replace_text(path, table_text([Place(self.facts, tuple(rules))]))
+        replace_text(path, text)
         stage = Stage(
             plan_to_prove(finer_of(self.asked), name, path, seed=2), folder, self.measure, self.clock, self.tell
         )
@@ -263,7 +168,7 @@ def prove(name: str, chosen: Mapping[int, Way | None], stage: Stage, rounds: int
     for number in range(rounds):
         if not stage.round(number, (0, 1), share):
             break
-        logs = stage.pairs()
+        logs = stage.pairs(number + 1)
         # The chance of one false claim in the whole table.
         alpha = ALPHA / max(1, len(sizes))
         found = [_proven(size, chosen[size] or Way(), logs.get(size, {}), alpha) for size in sizes]

@@ -1,0 +1,134 @@
+"""Why a figure is impossible: what public threads about such figures found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from busbw.analysis.units import format_bytes
+from busbw.records import Case
+from busbw.records.bandwidth import algbw_GBps, bus_factor
+
+ROUNDED = 1.02
+"""Tables have two decimals, clocks and line rates a few parts in a thousand: a figure this little above may be true."""
+
+MIXED = 0.015
+"""How near a ratio is to 2^30 over 1e9 where the two are mixed."""
+
+_ROOTED = frozenset({"broadcast", "scatter", "sendrecv"})
+"""Whose sender is done when its data is handed over, before anybody has it."""
+
+
+def derived_GBps(case: Case) -> float | None:
+    """Bus bandwidth from size and time."""
+    factor = bus_factor(case.collective, case.ranks or 1)
+    rate = algbw_GBps(case.collective, case.bytes, case.time_us, case.ranks or 1) if case.time_us else None
+    return rate * factor if rate is not None and factor is not None else None
+
+
+def reason_of(case: Case, cases: Sequence[Case], excess: float | None) -> str:
+    """What the figures speak for. `excess` is the figure over the limit, where that is the machine's own."""
+    return (
+        _inconsistent(case) or _flat(case, cases) or _buffered(case, cases) or _multiple(case, excess) or ASK
+    )  # fmt: skip
+
+
+ASK = "check the unit of the time, the count of bytes, and whether the time ends before the data is there"
+
+
+def _off(value: float, other: float) -> float:
+    return abs(value / other - 1)
+
+
+def _near(value: float, other: float, within: float = 0.06) -> bool:
+    return other > 0 and abs(value / other - 1) <= within
+
+
+def _inconsistent(case: Case) -> str | None:
+    """Size, time, algorithm and bus bandwidth of one row that contradict each other."""
+    factor = bus_factor(case.collective, case.ranks or 1) or 0.0
+    algbw, busbw = case.algbw_GBps or 0.0, case.busbw_GBps or 0.0
+    if algbw > 1 and busbw and not _near(busbw, algbw * factor):
+        return (f"wrong bus factor: bus over algorithm bandwidth is {busbw / algbw:.3g}, and {case.collective} on "
+                f"{case.ranks} ranks has {factor:.3g}")  # fmt: skip
+    own = algbw_GBps(case.collective, case.bytes, case.time_us, case.ranks or 1) if case.time_us else None
+    if not own or not case.algbw_GBps or case.algbw_GBps < 1 or _near(case.algbw_GBps, own):
+        return None
+    ratio = case.algbw_GBps / own
+    if min(_off(ratio, 1.024**3), _off(ratio, 1.024**-3)) <= MIXED:
+        return "wrong unit: GB (1e9 bytes) and GiB (2^30 bytes) are mixed in the size and the rate"
+    summed = "the rate is the sum over all ranks"
+    for times, what in (
+        (8.0, "the rate is in Gbit/s and not in GB/s" + (f", or {summed}" if case.ranks == 8 else "")),
+        (1 / 8, "the rate is in GB/s where 1/8 was taken"),
+        (1e3, "the time or the rate is off by 1000: milliseconds for microseconds, or MB/s for GB/s"),
+        (1e-3, "the time is off by 1000: milliseconds where microseconds are meant"),
+        (float(case.ranks or 0), summed),
+    ):  # fmt: skip
+        if _near(ratio, times):
+            return f"wrong unit or count: {what}"
+    return f"wrong count: size over time gives {own:.4g} GB/s and not {case.algbw_GBps:.4g}"
+
+
+def _alike(case: Case, cases: Sequence[Case]) -> list[Case]:
+    shape = (case.collective, case.placement, case.type, case.op, case.root, case.ranks, case.variant)
+    return [
+        each for each in cases
+        if each.time_us and each.outcome == "measured"
+        and (each.collective, each.placement, each.type, each.op, each.root, each.ranks, each.variant) == shape
+    ]  # fmt: skip
+
+
+def _flat(case: Case, cases: Sequence[Case]) -> str | None:
+    """Time that does not grow with the size is that of the launch."""
+    smaller = [each.time_us or 0.0 for each in _alike(case, cases) if each.bytes * 8 <= case.bytes]
+    if not smaller or not case.time_us or case.time_us > 1.3 * median(smaller):
+        return None
+    return (
+        f"not synchronised: {format_bytes(case.bytes)} takes no longer than an eighth of it, so only the launch was "
+        "timed; wait for the device before the clock is read"
+    )
+
+
+def _buffered(case: Case, cases: Sequence[Case]) -> str | None:
+    """Rates that fall as messages grow, where the wire gives less and less a head start."""
+    rate = case.busbw_GBps or derived_GBps(case) or 0.0
+    larger = [
+        each.busbw_GBps or derived_GBps(each) or 0.0 for each in _alike(case, cases) if each.bytes >= 4 * case.bytes
+    ]  # fmt: skip
+    if not larger or min(larger) * 1.5 > rate:
+        return None
+    if case.collective in _ROOTED:
+        return (
+            "buffered: larger messages are far slower, so the sender's clock stopped when the data was handed over; "
+            "take the slowest rank's time (nccl-tests: -a 3)"
+        )
+    return (
+        "cached: larger messages are far slower, so these came from a cache and not over the link; measure larger ones"
+    )
+
+
+def _multiple(case: Case, excess: float | None) -> str | None:
+    """What stands between the figure and a limit of which well-run machines reach half and more."""
+    for most, what in (
+        (2.0, "wrong count: both directions were added up, elements were taken for twice their bytes, or rates of "
+              "ranks that did not measure at the same time were summed"),
+        (
+            4.0,
+            "wrong count: elements were taken for four times their bytes, or directions and elements for twice theirs",
+        ),
+        (8.0, "wrong unit: Gbit/s were read as GB/s"),
+        (float(case.ranks or 0), _SUMMED),
+        (1000.0, "wrong unit: milliseconds were read as microseconds, or MB/s as GB/s"),
+    ):  # fmt: skip
+        if excess is not None and most > 1 and 0.5 * most < excess <= ROUNDED * most:
+            # With about as many ranks as a byte has bits both are as likely.
+            ranks = case.ranks or 0
+            both = most == 8 and 0.5 * ranks < excess <= ROUNDED * ranks
+            return f"{what}, or {_SUMMED.removeprefix('wrong count: ')}" if both else what
+    return None
+
+
+_SUMMED = (
+    "wrong count: the rate was summed over the ranks, or the size of all ranks was taken where each has a part of it"
+)
