@@ -82,7 +82,8 @@ class Finding:
     """One thing that the doctor found; `name` is the finding's name in the list and in the documentation.
 
     `stage` orders causes before effects (busbw.doctor.signature.Stage); `known` says since when and from where the
-    words of a log are known.
+    words of a log are known. `undecided` means: a fault here and none there, by what nobody told, so that nothing else
+    may be called health.
     """
 
     name: str
@@ -94,3 +95,4 @@ class Finding:
     proof: Proof
     stage: int = 50
     known: str = ""
+    undecided: bool = False

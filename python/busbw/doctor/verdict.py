@@ -10,7 +10,6 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.findings.below_expected import undecided
 from busbw.doctor.findings.nccl_warnings import cut_warning
 from busbw.doctor.scan import Scan
 from busbw.expect.expectation import judged, why_not_judged
@@ -48,7 +47,7 @@ def verdict(facts: Facts, findings: Sequence[Finding]) -> Verdict:
     if any(each.severity is not Severity.NOTE for each in findings):
         outcome = Outcome.FOUND
     else:
-        healthy = _tells_health(facts) and not undecided(findings)
+        healthy = _tells_health(facts) and not any(each.undecided for each in findings)
         outcome = Outcome.HEALTHY if healthy else Outcome.UNKNOWN
     return Verdict(outcome, read, unread)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -111,17 +111,13 @@ def _below(record: Record, found: Mapping[int, Prediction], sure: float) -> Iter
 
 _IN_HALF: dict[str, Any] = {
     "severity": Severity.NOTE,
+    "undecided": True,
     "fix": (
         "cards in slots of 16 lanes give more, in slots of 8 lanes they give this. Look at the width under load "
         "(nvidia-smi -q: GPU Link Info), then at NUMA nodes, ACS and /dev/shm"
     ),
 }
 """What is said of a card whose slot nobody knows: it is no fault in a slot of half of its lanes."""
-
-
-def undecided(findings: Sequence[Finding]) -> bool:
-    """Whether a table is below what its machine gives and no fault in narrow slots: then nothing tells health."""
-    return any(each.name == NAME and each.fix == _IN_HALF["fix"] for each in findings)
 
 
 def _finding(record: Record, collective: str, low: list[tuple[Case, Span]]) -> Finding:
