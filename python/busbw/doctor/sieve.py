@@ -114,7 +114,7 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
         first, end, rest = found.rstrip("\n").partition("\n")
         yield f"{first}, level=error{end}{rest}" if bad and first else found
     elif isinstance(found, dict):
-        key = next((key for key in (*_SAYS, *_HOLDS) if key in found), None)
+        key = next((key for key in (*_SAYS, *_HOLDS) if key in found and not _is_about(found[key])), None)
         if key is None:
             return
         said = found[key]
@@ -135,6 +135,14 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
         pair = len(found) == 2 and all(isinstance(each, str) for each in found) and found[0].isdigit()
         for each in found[1:] if pair else found:
             yield from _parts(each, depth + 1, bad=bad)
+
+
+def _is_about(said: object) -> bool:
+    """Whether what stands where a line should is about the file that it was read from, as shippers of logs keep it."""
+    if isinstance(said, str) and said.startswith("{") and _object_in(said) is None:
+        with suppress(ValueError, RecursionError):
+            said = json.loads(said[:MAX_LINE])
+    return isinstance(said, dict) and not any(key in said for key in (*_SAYS, *_HOLDS))
 
 
 def _tells(detail: object) -> bool:
