@@ -114,7 +114,7 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
         first, end, rest = found.rstrip("\n").partition("\n")
         yield f"{first}, level=error{end}{rest}" if bad and first and not _is_of_nccl(first) else found
     elif isinstance(found, dict):
-        key = next((key for key in (*_SAYS, *_HOLDS) if key in found), None)
+        key = next((key for key in (*_SAYS, *_HOLDS) if key in found and not _is_about(found[key])), None)
         if key is None:
             return
         said = found[key]
@@ -140,6 +140,14 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
 def _is_of_nccl(said: str) -> bool:
     """Whether the sentence is NCCL's own: the values of its settings reach to the end of the line."""
     return "NCCL INFO" in said or "NCCL WARN" in said
+
+
+def _is_about(said: object) -> bool:
+    """Whether what stands where a line should is about the file that it was read from, as shippers of logs keep it."""
+    if isinstance(said, str) and said.startswith("{") and _object_in(said) is None:
+        with suppress(ValueError, RecursionError):
+            said = json.loads(said[:MAX_LINE])
+    return isinstance(said, dict) and not any(key in said for key in (*_SAYS, *_HOLDS))
 
 
 def _tells(detail: object) -> bool:

@@ -30,6 +30,7 @@ from busbw.importers import (
     param,
     superbench,
     tables,
+    torch_average,
     torch_bench,
     ucc,
 )  # fmt: skip
@@ -74,6 +75,7 @@ LINE_FORMATS: tuple[LineFormat, ...] = (
     LineFormat(torch_bench.FORMAT, torch_bench.PerRank,
                ("algo throughput:", "duration:", "busbw:", "data size:", "trial-"), line_before=True),
     LineFormat(torch_bench.FORMAT, torch_bench.Table, ("| payload", "software:", "The average bandwidth of")),
+    LineFormat(torch_bench.FORMAT, torch_average.Average, ("The average bandwidth of", "algbw:", "busbw:")),
     LineFormat(deepspeed.FORMAT, deepspeed.Parser, ("Performance of",)),
     LineFormat(osu.FORMAT, osu.Parser, ("# OSU ", "# OMB-Py ")),
     LineFormat(mscclpp_json.FORMAT, mscclpp_json.Parser, ('"busBw"',)),

@@ -33,6 +33,7 @@ UNTOLD = {
     "gdrcopy": "that the job ended well is said further down",
     "stuck-in-collective": "the first row stands further down",
     "server-waits": "that it was a compilation is said further down",
+    "nvlink-error": "that the board has links for bridges is said further up",
 }
 """What the part before the cut says, and only the part behind it takes back."""
 LOGS = list(healthy.logs())

@@ -47,3 +47,21 @@ def test_an_end_that_hosts_beside_the_only_one_report_is_of_a_job_over_several(t
 def test_no_note_explains_what_is_none() -> None:
     notes = [each for each in SIGNATURES.values() if each.severity is Severity.NOTE]
     assert [each.name for each in notes if each.explains or each.later] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "protocol", "names"),
+    [
+        ("10.0.0.7", "TCP", ["no-route"]),
+        ("172.20.0.7", "TCP", ["no-route"]),
+        # Whoever looks for open ports from outside, and what is said to all.
+        ("203.0.113.9", "TCP", []),
+        ("172.40.0.7", "TCP", []),
+        ("10.0.0.7", "UDP", []),
+    ],
+)
+def test_a_firewall_is_named_for_connections_within_a_private_network(
+    source: str, protocol: str, names: list[str], tmp_path: Path
+) -> None:
+    line = f"[88110.221] [UFW BLOCK] IN=ens3 OUT= SRC={source} DST=10.0.0.4 LEN=60 TTL=64 PROTO={protocol} DPT=41233\n"
+    assert [each.name for each in loud(line, tmp_path)] == names

@@ -358,3 +358,16 @@ def test_a_connection_within_an_ignored_traceback_ends_nothing() -> None:
     via = INFO + "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"
     seen, scanning = passed(ignored, "Traceback (most recent call last):", via, "KeyError: 'flux'", "x")
     assert via in seen and not scanning.ignored
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        '"{\\"file\\":{\\"path\\":\\"/x.log\\"},\\"offset\\":8}"',
+        '{"file":{"path":"/x.log"},"offset":8}',
+        '{"level":"info"}',
+    ],
+)
+def test_what_a_shipper_says_of_the_file_is_not_the_line(about: str) -> None:
+    line = f'{{"@timestamp":"2026-06-05T11:00:00Z","log":{about},"message":"GPU has fallen off the bus"}}'.encode()
+    assert next(said for _, said in numbered([line])).startswith(b"GPU has fallen off the bus")

@@ -15,7 +15,7 @@ SIGNATURE = Signature(
         r"DUE TO NODE.{0,60}FAIL",
         r"\bNODE_?FAIL\b",
         r"error: Node failure",
-        r"\btype=node-failure\b|\blost contact with \S",
+        r"\btype=node-failure\b",
         r"HOST_MAINTENANCE\b|maintenance-event (?!NONE)\w|DUE TO NODE REBOOT",
         r"System is (?:powering down|rebooting|halting|going down)|reboot: (?:Power down|Restarting system)",
         r"[Nn]ode is not responding",

@@ -31,6 +31,7 @@ SIGNATURE = Signature(
         r"MLOPart mask",
     ),
     unless=("force merge", "merg", "fused nic", "tuning.cc"),
+    explains=("ib-devices-missing",),
     confirm="lspci -tv; NCCL_TOPO_DUMP_FILE=topo.xml and `busbw topo topo.xml`",
     cure=(
         "set NCCL_TOPO_FILE to the provider's topology file of this VM size (readable on every node "
