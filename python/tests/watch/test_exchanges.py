@@ -9,10 +9,11 @@ from pathlib import Path
 from made_recordings import Made, Row, write
 from snapshots import NOW
 
-from busbw.watch.members import Verdict
+from busbw.watch.exchanges import _Pair
+from busbw.watch.members import Member, Verdict
 from busbw.watch.messages import MOST_MARKS, Messages
 from busbw.watch.processes import EXITED, Process, snapshot
-from busbw.watch.recording import Recording
+from busbw.watch.recording import Recording, Shape
 from busbw.watch.share import Summary, decode, encode
 from busbw.watch.verdict import after_the_end, judge, may_wait
 
@@ -125,6 +126,20 @@ def test_what_the_ring_has_lost_is_not_missed(tmp_path: Path) -> None:
     verdict = judged(job(tmp_path, wrong={1: wrong}, inside=[1], **more))
     assert "rank 3 (node, pid 1003) sends 5 float32 (20 bytes) to rank 1" in verdict.text
     assert "which receives 9 float32 (36 bytes) (one of their newest messages)" in verdict.text
+
+
+def test_messages_that_may_be_laid_beside_others_than_theirs_tell_no_size(tmp_path: Path) -> None:
+    first, second = (Member(each, each.communicators[0]) for each in job(tmp_path)[:2])
+    sent = tuple((at, Shape("send", 4 + at, "float32", "sum", 1)) for at in range(8))
+
+    def unlike_at(from_: int, *, is_whole: bool, many: int = 8) -> int | None:
+        received = tuple((at, Shape("recv", 4 + at + (at >= from_), "float32", "sum", 0)) for at in range(many))
+        return _Pair(first, second, sent[:many], received, is_whole).unlike_at
+
+    assert [unlike_at(at, is_whole=True) for at in (0, 2, 6)] == [0, 2, 6]
+    # With fewer than four alike before them they may be shifted.
+    assert [unlike_at(at, is_whole=False, many=4) for at in (0, 2, 3)] == [None, None, None]
+    assert [unlike_at(at, is_whole=False) for at in (0, 2, 4, 6)] == [None, None, 4, 6]
 
 
 def test_a_rank_that_sends_to_itself_alone_is_named(tmp_path: Path) -> None:
