@@ -10,6 +10,7 @@ import pytest
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict, judge
 from busbw.fleet.knowledge import Knowledge
+from busbw.fleet.likelihood import penalty
 from busbw.fleet.options import Options, inside_of
 from busbw.fleet.plan import near, next_round
 from busbw.fleet.show import nodes_to_exclude
@@ -170,3 +171,19 @@ def test_neighbours_meet_and_nobody_twice_in_a_turn(count: int) -> None:
             met[b].add(a)
             assert b - a <= 2 or (a, b) == (0, count - 1)
     assert min(len(others) for others in met.values()) >= min(2, count - 1)
+
+
+def test_what_is_quicker_than_a_fault_lets_it_be_says_more_than_what_is_slower() -> None:
+    slow, good = Deviation(0.3, 0.003), Deviation(0.0, 0.003)
+    assert penalty(good, 0.3) > 2 * penalty(slow, 0.0), "one good result outweighs two slow ones"
+    assert penalty(slow._replace(wide=True), 0.0) < 0.2 * penalty(slow, 0.0), "load that comes and goes tells little"
+    assert penalty(slow, 0.3) < 5
+
+
+def test_a_cable_that_was_slow_in_one_ring_and_its_half_is_no_busy_leaf() -> None:
+    nodes = tuple(f"n{at}" for at in range(16))
+    known = Knowledge()
+    for group, loss in ((nodes, 0.2), (nodes[:8], 0.2), (nodes[8:], 0.0), (nodes[:4], 0.0), (nodes[4:8], 0.0)):
+        known.found[WITHIN][WITHIN, group, "rail0"] = Deviation(loss, 0.003)
+    fabric = Fabric(nodes, dict.fromkeys(nodes, "leaf1"))
+    assert not [v for v in judge(fabric, known, Options(inside=())) if v.kind == "leaf"]
