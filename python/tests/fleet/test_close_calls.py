@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import _of_rail, _tests, judge, penalty
+from busbw.fleet.judge import _of_rail, _tests, judge
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.likelihood import penalty
 from busbw.fleet.options import Options
