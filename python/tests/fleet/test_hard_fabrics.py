@@ -93,9 +93,18 @@ def test_of_a_pod_with_two_good_cables_each_slow_one_is_named() -> None:
     assert named(found) == {("cable", node, "rail0") for node in bad}
 
 
-def test_a_slow_leaf_is_named_where_its_pairs_with_others_are_as_many_as_a_reference_needs() -> None:
-    found = played(make_fabric(136, 24, 4), [Fault("leaf1@pod05", 0.09)])
-    assert named(found) == {("leaf", "pod05", "rail1")}
+def test_pairs_of_good_pods_are_beside_those_of_a_slow_leaf() -> None:
+    """As many pairs as a reference needs, all behind the leaf, would call it good."""
+    fabric, options, known = make_fabric(136, 24, 4), Options(inside=inside_of(4)), Knowledge()
+    world, leaf = World(fabric, (Fault("leaf1@pod05", 0.09),), seed=1), fabric.pods()["pod05"]
+    first: dict[bool, int] = {}
+    while trials := next_round(fabric, known, options):
+        pairs = [t for t in trials if t.kind == "across" and len(t.nodes) == 2 and not t.control]
+        for trial in pairs:
+            first.setdefault(set(leaf).isdisjoint(trial.nodes), known.rounds)
+        known.learn(run(world, trials, known.rounds))
+    assert first[True] == first[False]
+    assert named(judge(fabric, known, options)) == {("leaf", "pod05", "rail1")}
 
 
 def test_two_quick_nodes_of_ten_accuse_nobody() -> None:
