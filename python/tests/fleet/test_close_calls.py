@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import _of_rail, _penalty, _tests, judge
+from busbw.fleet.judge import _of_rail, _tests, judge
 from busbw.fleet.knowledge import Knowledge
+from busbw.fleet.likelihood import penalty
 from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round
 from busbw.fleet.simulate import Fault, World, make_fabric, run
@@ -15,8 +16,8 @@ from busbw.fleet.trial import ACROSS, WITHIN, Deviation
 
 
 def test_groups_of_other_shapes_lose_a_little_more_or_less_of_the_same_fault() -> None:
-    assert _penalty(Deviation(0.41, 0.002), 0.4) < 3
-    assert _penalty(Deviation(0.01, 0.002), 0.0) > 10, "where nothing is slow there is no such excuse"
+    assert penalty(Deviation(0.41, 0.002), 0.4) < 3
+    assert penalty(Deviation(0.01, 0.002), 0.0) > 10, "where nothing is slow there is no such excuse"
 
 
 @pytest.mark.parametrize(("nodes", "certain"), [(8, False), (9, True)])

@@ -10,13 +10,14 @@ import pytest
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import Verdict, judge
 from busbw.fleet.knowledge import Knowledge
+from busbw.fleet.likelihood import penalty
 from busbw.fleet.options import Options, inside_of
 from busbw.fleet.plan import near, next_round
 from busbw.fleet.show import nodes_to_exclude
 from busbw.fleet.simulate import Fault, World, make_fabric, run
 from busbw.fleet.sorts import another_kind
 from busbw.fleet.starts import Law, by_law, law_of
-from busbw.fleet.trial import INSIDE, WITHIN, Deviation, Outcome, Trial, beside, usual_of
+from busbw.fleet.trial import INSIDE, WITHIN, Deviation, Key, Outcome, Trial, beside, usual_of
 
 Change = Callable[[random.Random, Trial], float]
 
@@ -65,7 +66,9 @@ def test_nodes_of_another_kind_are_told_once_and_a_fault_among_them_is_named() -
 
 def test_a_kind_needs_many_nodes_that_are_alike_after_three_starts() -> None:
     def kind(losses: Sequence[float], tries: int) -> frozenset[str]:
-        found = {(INSIDE, (f"n{at}",), "nvlink"): Deviation(loss, 0.003) for at, loss in enumerate(losses)}
+        found: dict[Key, Deviation] = {
+            (INSIDE, (f"n{at}",), "nvlink"): Deviation(loss, 0.003) for at, loss in enumerate(losses)
+        }
         another = another_kind(found, dict.fromkeys(found, tries))
         return another.nodes if another else frozenset()
 
@@ -92,9 +95,18 @@ def test_of_a_pod_with_two_good_cables_each_slow_one_is_named() -> None:
     assert named(found) == {("cable", node, "rail0") for node in bad}
 
 
-def test_a_slow_leaf_is_named_where_its_pairs_with_others_are_as_many_as_a_reference_needs() -> None:
-    found = played(make_fabric(136, 24, 4), [Fault("leaf1@pod05", 0.09)])
-    assert named(found) == {("leaf", "pod05", "rail1")}
+def test_pairs_of_good_pods_are_beside_those_of_a_slow_leaf() -> None:
+    """As many pairs as a reference needs, all behind the leaf, would call it good."""
+    fabric, options, known = make_fabric(136, 24, 4), Options(inside=inside_of(4)), Knowledge()
+    world, leaf = World(fabric, (Fault("leaf1@pod05", 0.09),), seed=1), fabric.pods()["pod05"]
+    first: dict[bool, int] = {}
+    while trials := next_round(fabric, known, options):
+        pairs = [t for t in trials if t.kind == "across" and len(t.nodes) == 2 and not t.control]
+        for trial in pairs:
+            first.setdefault(set(leaf).isdisjoint(trial.nodes), known.rounds)
+        known.learn(run(world, trials, known.rounds))
+    assert first[True] == first[False]
+    assert named(judge(fabric, known, options)) == {("leaf", "pod05", "rail1")}
 
 
 def test_two_quick_nodes_of_ten_accuse_nobody() -> None:
@@ -141,7 +153,8 @@ def test_starts_that_disagree_are_unsure_and_told() -> None:
 def test_one_good_start_acquits_and_many_low_ones_accuse() -> None:
     law = Law(0.1, 0.4)
     low, high, other = Deviation(0.1, 0.003), Deviation(0.0, 0.003), Deviation(0.06, 0.003)
-    assert by_law([low, low, low, high], law, 0.015) == Deviation(0.0, pytest.approx(0.0015))
+    acquitted = by_law([low, low, low, high], law, 0.015)
+    assert acquitted.loss == 0.0 and acquitted.error == pytest.approx(0.0015)
     once, often = by_law([low], law, 0.015), by_law([low] * 20, law, 0.015)
     assert 0.1 - 2.6 * once.error < 0.015 < 0.1 - 2.6 * often.error
     assert often.loss == pytest.approx(0.1)
@@ -170,3 +183,19 @@ def test_neighbours_meet_and_nobody_twice_in_a_turn(count: int) -> None:
             met[b].add(a)
             assert b - a <= 2 or (a, b) == (0, count - 1)
     assert min(len(others) for others in met.values()) >= min(2, count - 1)
+
+
+def test_what_is_quicker_than_a_fault_lets_it_be_says_more_than_what_is_slower() -> None:
+    slow, good = Deviation(0.3, 0.003), Deviation(0.0, 0.003)
+    assert penalty(good, 0.3) > 2 * penalty(slow, 0.0), "one good result outweighs two slow ones"
+    assert penalty(slow._replace(wide=True), 0.0) < 0.2 * penalty(slow, 0.0), "load that comes and goes tells little"
+    assert penalty(slow, 0.3) < 5
+
+
+def test_a_cable_that_was_slow_in_one_ring_and_its_half_is_no_busy_leaf() -> None:
+    nodes = tuple(f"n{at}" for at in range(16))
+    known = Knowledge()
+    for group, loss in ((nodes, 0.2), (nodes[:8], 0.2), (nodes[:4], 0.0), (nodes[4:8], 0.0)):
+        known.found[WITHIN][WITHIN, group, "rail0"] = Deviation(loss, 0.003)
+    fabric = Fabric(nodes, dict.fromkeys(nodes, "leaf1"))
+    assert not [v for v in judge(fabric, known, Options(inside=())) if v.kind == "leaf"]
