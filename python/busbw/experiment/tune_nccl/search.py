@@ -29,8 +29,6 @@ PROMISING = 1.01
 ALIKE = 1.005
 """Ways within this of the best are alike: then the neighbour's choice, or the simplest, is taken."""
 CLOSE = 1.1
-UNSURE = 1.5
-"""Standard errors by which the difference of two ways may be off."""
 LATE_ROUNDS = 3
 """The few ways that are left at the end differ by little: they are measured so much more often."""
 
@@ -205,30 +203,15 @@ def survivors(times: Mapping[int, Times], ways: int, number: int) -> set[int]:
 
 
 def leading(times: Mapping[int, Times], ways: Sequence[Way]) -> list[Way]:
-    """The fastest named way at each size by medians, and all that are about as fast there: channels may part them.
-
-    Noise makes a way look slower than it is, the more the fewer rounds it was in: so much more is allowed.
-    """
+    """The fastest named way at each size by medians, and all that are about as fast there: channels may part them."""
     found: dict[Way, None] = {}
-    noise = noise_of(times)
     for size in sorted({size for by in times.values() for size in by}):
-        values = {ways[v - 1]: by[size] for v, by in times.items() if v and size in by and not ways[v - 1].is_own}
-        if not values:
-            continue
-        best = min(values.values(), key=median)
-        for way, measured in values.items():
-            unsure = UNSURE * noise * math.sqrt(1 / len(measured) + 1 / len(best))
-            if median(measured) <= CLOSE * math.exp(unsure) * median(best):
-                found[way] = None
+        values = {
+            ways[v - 1]: median(by[size]) for v, by in times.items() if v and size in by and not ways[v - 1].is_own
+        }
+        best = min(values.values(), default=0.0)
+        found.update(dict.fromkeys(way for way, value in values.items() if value <= CLOSE * best))
     return list(found)
-
-
-def noise_of(times: Mapping[int, Times]) -> float:
-    """The usual spread of a time from round to round, as a share of it."""
-    spreads = [
-        stdev(map(math.log, values)) for by in times.values() for values in by.values() if len(values) > 1
-    ]  # fmt: skip
-    return median(spreads) if spreads else 0.0
 
 
 def fastest(times: Mapping[int, Times], ways: Sequence[Way]) -> list[Way]:
