@@ -219,12 +219,12 @@ class _Destination:
 
     def _marked(self, sweep: ImportedSweep) -> ImportedSweep:
         """The sweep with a word at each figure that cannot be true."""
-        from busbw.expect import impossible
+        from busbw.expect import impossible, reasons
 
         fabric, bounds = self._bounds_of(sweep)
         # Large logs are not made into objects to look for what hardly any of them has.
         if sweep.figures is not None and (
-            bounds is None or sweep.figures.keep(bounds.limit.GBps * impossible.ROUNDED, bounds.least_us, bounds.ranks)
+            bounds is None or sweep.figures.keep(bounds.limit.GBps * reasons.ROUNDED, bounds.least_us, bounds.ranks)
         ):
             return sweep
         record = sweep.record()
