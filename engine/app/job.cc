@@ -13,13 +13,14 @@
 #include <span>
 #include <sstream>
 
+#include "engine/app/described_ranks.h"
 #include "engine/app/options.h"
 #include "engine/core/ranges.h"
 #include "engine/core/version.h"
-#include "engine/platform/software.h"
 #include "engine/library_api/discovery.h"
 #include "engine/platform/affinity.h"
 #include "engine/platform/nvml.h"
+#include "engine/platform/software.h"
 #include "engine/record/environment.h"
 #include "engine/record/time.h"
 
@@ -192,19 +193,7 @@ void make_ranks(Job& job, const GroupSeat& group) {
   }
 }
 
-// What the hosts of a job run.
-struct Software {
-  std::vector<std::string> kernels, drivers;
-};
-
-std::string joined(std::vector<std::string> values) {
-  std::sort(values.begin(), values.end());
-  std::string text;
-  for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
-  return text;
-}
-
-// One line per rank, fields separated by tabs: what other processes tell is parsed with care.
+// One line per rank, fields separated by tabs, which parse_ranks reads.
 std::string describe_ranks(const Job& job, const GroupSeat& group) {
   std::string text;
   for (std::size_t i = 0; i < job.ranks.size(); ++i) {
@@ -212,45 +201,13 @@ std::string describe_ranks(const Job& job, const GroupSeat& group) {
     const DeviceInfo& device = rank.device->info();
     std::string name = device.name;
     std::replace_if(name.begin(), name.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
-    text += format("%d\t%d\t%d\t%d\t%ld\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", rank.world_rank, group.colour,
-                   job.rendezvous->placement().process, static_cast<int>(i) / job.plan.devices,
-                   static_cast<long>(getpid()), host_name().c_str(), device.kind == DeviceInfo::Kind::gpu ? 1 : 0,
-                   device.index, device.bus_id.c_str(), name.c_str(), ranges(rank.cpus).c_str(), kernel_release().c_str(),
-                   gpu_driver_version().c_str());
+    text +=
+        format("%d\t%d\t%d\t%d\t%ld\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", rank.world_rank, group.colour,
+               job.rendezvous->placement().process, static_cast<int>(i) / job.plan.devices, static_cast<long>(getpid()),
+               host_name().c_str(), device.kind == DeviceInfo::Kind::gpu ? 1 : 0, device.index, device.bus_id.c_str(),
+               name.c_str(), ranges(rank.cpus).c_str(), kernel_release().c_str(), gpu_driver_version().c_str());
   }
   return text;
-}
-
-// Each value once, in the order in which hosts name it.
-void add_once(std::vector<std::string>& values, const std::string& value) {
-  if (!value.empty() && std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
-}
-
-std::vector<RankDescription> parse_ranks(const std::string& text, Software& software) {
-  std::vector<RankDescription> ranks;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::vector<std::string> fields;
-    std::istringstream words(line);
-    for (std::string word; std::getline(words, word, '\t');) fields.push_back(word);
-    if (fields.size() < 9)
-      throw Error(ExitCode::internal, "a process described its ranks in a form that cannot be read");
-    fields.resize(13);
-    add_once(software.kernels, fields[11]);
-    add_once(software.drivers, fields[12]);
-    ranks.push_back({.rank = std::atoi(fields[0].c_str()),
-                     .group = std::atoi(fields[1].c_str()),
-                     .process = std::atoi(fields[2].c_str()),
-                     .thread = std::atoi(fields[3].c_str()),
-                     .pid = std::atol(fields[4].c_str()),
-                     .host = fields[5],
-                     .gpu = fields[6] == "1",
-                     .device = std::atoi(fields[7].c_str()),
-                     .device_name = fields[9],
-                     .bus_id = fields[8],
-                     .cpus = fields[10]});
-  }
-  return ranks;
 }
 
 LibraryDescription describe_library(const Library& library) {

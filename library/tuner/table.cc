@@ -194,7 +194,8 @@ class Reader {
     const std::size_t space = std::min(rest.find(' '), rest.size());
     if (number(rest.substr(0, space)) != rules_) throw Refusal{"the count behind `end` is not that of its rules"};
     rest.remove_prefix(space);
-    // Half of an old table and half of a new one may have as many rules, and a writer that rests between changes nothing.
+    // Half of an old table and half of a new one may have as many rules, and a writer that rests between changes
+    // nothing.
     constexpr std::string_view sign = " hash=";
     if (!rest.empty() && (!rest.starts_with(sign) || rest.substr(sign.size()) != hash_of(before_))) {
       throw Refusal{"the hash behind `end` is not that of the lines before it: it is half written, or was edited"};

@@ -245,17 +245,19 @@ TEST(TunerTable, AHashBehindTheEndIsThatOfTheLinesBeforeIt) {
   const std::string lines = "busbw-tuner 1\n" + place() + "rule all_reduce 0 10 tree/ll\n", hash = hash_of(lines);
   EXPECT_TRUE(std::holds_alternative<Table>(parse_table(hashed(lines, 1))));
   EXPECT_TRUE(std::holds_alternative<Table>(parse_table(lines + "end 1\n"))) << "a table that a person wrote has none";
-  for (const std::string& end :
-       {"end 1 hash=" + hash + " ", "end 1 hash=" + hash.substr(1), std::string("end 1 hash="), std::string("end 1 "),
-        "end 1  hash=" + hash, "end 1 " + hash, "end 2 hash=" + hash, "end  hash=" + hash, "end 1 hash=" + hash + "0"}) {
+  for (const std::string& end : {"end 1 hash=" + hash + " ", "end 1 hash=" + hash.substr(1), std::string("end 1 hash="),
+                                 std::string("end 1 "), "end 1  hash=" + hash, "end 1 " + hash, "end 2 hash=" + hash,
+                                 "end  hash=" + hash, "end 1 hash=" + hash + "0"}) {
     EXPECT_TRUE(std::holds_alternative<std::string>(parse_table(lines + end + "\n"))) << end;
   }
 }
 
-// A writer that replaces the bytes of a file one after the other and rests anywhere: size and time stand still meanwhile.
+// A writer that replaces the bytes of a file one after the other and rests anywhere: size and time stand still
+// meanwhile.
 TEST(TunerTable, HalfOfAnOldTableAndHalfOfANewOneAreNone) {
   const auto text = [](const char* way) {
-    return hashed("busbw-tuner 1\n" + place() + "rule all_reduce 0 10 " + way + "\nrule broadcast 0 10 " + way + "\n", 2);
+    return hashed("busbw-tuner 1\n" + place() + "rule all_reduce 0 10 " + way + "\nrule broadcast 0 10 " + way + "\n",
+                  2);
   };
   const std::string before = text("tree/ll"), after = text("ring/ll");
   ASSERT_EQ(before.size(), after.size());

@@ -345,3 +345,11 @@ def test_a_sum_over_sixteen_ranks_is_no_sum_of_bits() -> None:
     cloud = record(case, ranks=16, name="NVIDIA A10G")
     [found] = find(cloud, fabric_of(cloud.run))
     assert found.reason.startswith("wrong count: the rate was summed over the ranks")
+
+
+def test_two_ranks_behind_pcie_have_both_directions_added_and_no_sum() -> None:
+    cloud = record(row(0, 1 << 30, (1 << 30) / 55 / 1e3, ranks=2), ranks=2, name="NVIDIA A10G")
+    [found] = find(cloud, fabric_of(cloud.run))
+    assert (
+        found.reason.startswith("wrong count: both directions were added up") and "over the ranks" not in found.reason
+    )

@@ -96,3 +96,13 @@ def test_noise_alone_proves_nothing() -> None:
         found, _ = proof({size: [chance.gauss(0, 0.05) for _ in range(12)] for size in sizes}, 12)
         false += any(each.holds for each in found.values())
     assert false <= 3  # 5 % of the tables
+
+
+def test_a_table_without_its_last_newline_was_cut_off(tmp_path: Path) -> None:
+    whole = table("all_reduce 0 9 tree/ll")
+    for end in ("", "x", " "):
+        (tmp_path / "t").write_text(whole.rstrip("\n") + end)
+        with pytest.raises(UserError):
+            read_table(tmp_path / "t")
+    (tmp_path / "t").write_text(whole)
+    assert read_table(tmp_path / "t")

@@ -15,7 +15,7 @@ import pytest
 from busbw.base.errors import UserError
 from busbw.importers import load
 from busbw.records import read_record
-from busbw.torch_bench.output import environment
+from busbw.torch_bench.output import environment, system
 from busbw.torch_bench.place import find_place
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -195,3 +195,12 @@ def test_the_place_comes_from_the_nearest_launcher() -> None:
 def test_no_secret_reaches_the_record() -> None:
     given = {"NCCL_DEBUG": "INFO", "BUSBW_SECRET": "x", "GLOO_SOCKET_IFNAME": "eth0", "HOME": "/", "NCCL_API_KEY": "y"}
     assert environment(given) == {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_DEBUG": "INFO"}
+
+
+def test_the_system_is_kernel_and_driver(tmp_path: Path) -> None:
+    path = tmp_path / "version"
+    assert system(path) == {"kernel": os.uname().release}
+    path.write_text("580.95.05\n")
+    assert system(path)["driver"] == "580.95.05"
+    path.write_bytes(b"\xff\xfe")
+    assert "driver" not in system(path)

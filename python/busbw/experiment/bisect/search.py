@@ -190,7 +190,9 @@ class Bisection:
         if stop is Stop.INTERRUPTED or (stop is Stop.TIME and self._until - self.clock() <= took):
             self.stop = stop
         trials = experiment.trials
-        if stop is Stop.BASELINE or (trials and all(t.outcome is not Outcome.MEASURED and not t.variant for t in trials)):
+        if stop is Stop.BASELINE or (
+            trials and all(t.outcome is not Outcome.MEASURED and not t.variant for t in trials)
+        ):
             reason = next((t.reason for t in reversed(trials) if t.variant == 0), "nothing was measured")
             raise UserError(
                 f"{self.labels[before]} cannot be measured: {reason}; {folder}/trials holds what it printed"
