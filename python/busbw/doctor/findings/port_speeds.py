@@ -42,8 +42,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
             fastest / lowest if lowest else None,
             "from the ports' rates",
         ),
-        "look at cable, transceiver and switch port of the slow one (mlxlink -d DEVICE, ibstat): a link that trained "
-        "at a lower rate or with fewer lanes; until it is mended leave it out by NCCL_IB_HCA=^NAME",
+        "look at cable, transceiver and switch port of the slow one (mlxlink -d DEVICE, ibstat). A link may have "
+        "trained at a lower rate or with fewer lanes. Until it is mended leave it out by NCCL_IB_HCA=^NAME",
         Proof(instruction="ib_write_bw over that port and over another one, then a run with NCCL_IB_HCA=^NAME"),
         stage=Stage.NETWORK,
     )

@@ -37,8 +37,8 @@ def _finding(file: TextFile, found: Slower) -> Finding:
         tuple(Evidence(each.said, file.path, each.line) for each in (found.before, found.after)),
         Cost(f"{found.factor:.1f} times the time of a step", found.factor, "the log's own figures"),
         "look at what else changed there: a GPU that throttles or was taken (nvidia-smi -q -d PERFORMANCE on each "
-        "host), a port that flaps or lost lanes, a slow file system or loader, a rank that came back on another host; "
-        "one slow rank holds up all of them",
+        "host), or a port that flaps or lost lanes. It may also be a slow file system or loader, or a rank that came "
+        "back on another host. One slow rank holds up all of them",
         Proof(instruction="busbw watch on one rank of each host: it names the rank that the others wait for"),
         stage=Stage.EFFECT,
     )
