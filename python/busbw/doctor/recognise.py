@@ -143,8 +143,8 @@ def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | No
     """The found signature of which this one is a sequel; None where it stands for itself."""
     mine = SIGNATURES[name]
     others = [SIGNATURES[other] for other in merged if other != name]
-    # What is no fault on a single node ended nothing there.
-    others = [each for each in others if not (one_node and each.between_nodes)]
+    # What is no fault on a single node ended nothing there. What stands beside it is another word for it.
+    others = [each for each in others if not (one_node and each.between_nodes and each.stage != mine.stage)]
     if aborted and name == "process-crashed":
         return aborted
     if aborted:

@@ -131,7 +131,9 @@ def _of_conf(text: str, where: str, wanted: Collection[str]) -> Iterator[tuple[i
             if nodes.upper() == "ALL":
                 raise UserError(f"{where}:{number}: Nodes=ALL names no node; write them, or leave --topology out")
             if rest := _PAIR.sub("", line).strip():
-                raise UserError(f"{where}:{number}: '{rest[:60]}' belongs to no key; write Nodes=a,b without spaces")
+                raise UserError(
+                    f"{where}:{number}: '{shortened(rest, 60)}' belongs to no key; write Nodes=a,b without spaces"
+                )
             yield number, pod, nodes
         elif _INCLUDE.match(line):
             raise UserError(f"{where}:{number}: another file is included; give --topology both in one file")
@@ -146,7 +148,7 @@ def _of_conf(text: str, where: str, wanted: Collection[str]) -> Iterator[tuple[i
             yield number, _without_host(pod), node
         elif _YAML_LINE.fullmatch(line):
             raise UserError(
-                f"{where}:{number}: '{line[:60]}' is none of Slurm's topology.yaml; write a list: "
+                f"{where}:{number}: '{shortened(line, 60)}' is none of Slurm's topology.yaml; write a list: "
                 f"`- topology: NAME`, `tree:`, `switches:`, `- switch: LEAF`, `nodes: gpu[001-016]`"
             )
         else:
