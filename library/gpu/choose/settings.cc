@@ -66,6 +66,13 @@ Settings Settings::from_environment() {
                        check.c_str()));
   }
   settings.check = check == "1";
+  const std::string slim = value_of("BUSBW_SLIM");
+  if (!slim.empty() && slim != "0" && slim != "1") {
+    throw Failure(ncclInvalidUsage,
+                  text("BUSBW_SLIM is '%.60s'; it takes 0 or 1 (staged copies take kernels that run beside products).",
+                       slim.c_str()));
+  }
+  settings.slim = slim == "1";
   const std::string log = value_of("BUSBW_GPU_LOG");
   if (!log.empty() && log != "0" && log != "1" && log != "2") {
     throw Failure(ncclInvalidUsage,

@@ -26,6 +26,8 @@ struct Settings {
   int queues = 0;
   // BUSBW_GPU_SHARED: as many ranks may share a GPU. Their kernels must be on it at once, so each has its part of it.
   int sharers = 1;
+  // BUSBW_SLIM=1: staged copies take kernels that run beside products (kernels/slim.h).
+  bool slim = false;
   // BUSBW_GPU_LOG
   LogLevel log = LogLevel::none;
 

@@ -68,6 +68,9 @@ class CudaDevice : public Device {
   void norm(NormWay way, ncclDataType_t type, int channels, int threads, const NormArguments& arguments,
             DeviceStream stream) override;
   void add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) override;
+  bool slim_add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) override;
+  bool has_slim_copy() const override { return slim_copy_ != nullptr; }
+  bool slim_copy(const CopyArguments& arguments, DeviceStream stream) override;
   void call(DeviceStream stream, void (*function)(void*), void* data) override;
   void copy(void* to, const void* from, std::size_t bytes, DeviceStream stream) override;
 
@@ -111,7 +114,8 @@ class CudaDevice : public Device {
   CudaFunction meet_ = nullptr;
   std::mutex retired_guard_;
   std::vector<DeviceEvent> retired_;
-  std::array<std::array<CudaFunction, 3>, ncclNumTypes> adders_{};  // [type][variant]
+  std::array<std::array<CudaFunction, 3>, ncclNumTypes> adders_{}, slim_adders_{};  // [type][variant]
+  CudaFunction slim_copy_ = nullptr;
   // [way][type][variant]; alone has one variant.
   std::array<std::array<std::array<CudaFunction, 3>, ncclNumTypes>, 3> norms_{};
   bool overlaps_ = false;  // a kernel may come to the GPU before the one before it has ended

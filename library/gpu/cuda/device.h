@@ -165,6 +165,11 @@ class Device {
   virtual void order_by_words(const WordStep* steps, std::size_t count, DeviceStream stream) = 0;
   // kernels/add.h
   virtual void add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) = 0;
+  // kernels/slim.h: the same and a copy within this GPU, which run beside products. False where this GPU or build has
+  // no such kernel, or not for this type, op, address or size; then nothing was done.
+  virtual bool slim_add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) = 0;
+  virtual bool has_slim_copy() const = 0;
+  virtual bool slim_copy(const CopyArguments& arguments, DeviceStream stream) = 0;
   // kernels/norm.h; has_norm() says whether this build has it for the type.
   virtual bool has_norm(ncclDataType_t type) const = 0;
   virtual void norm(NormWay way, ncclDataType_t type, int channels, int threads, const NormArguments& arguments,

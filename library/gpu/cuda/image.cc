@@ -21,6 +21,7 @@ BUSBW_EMBED("sentinel", BUSBW_IMAGE_sentinel);
 BUSBW_EMBED("simple", BUSBW_IMAGE_simple);
 BUSBW_EMBED("meet", BUSBW_IMAGE_meet);
 BUSBW_EMBED("add", BUSBW_IMAGE_add);
+BUSBW_EMBED("slim", BUSBW_IMAGE_slim);
 BUSBW_EMBED("norm", BUSBW_IMAGE_norm);
 
 extern "C" {
@@ -29,6 +30,7 @@ extern const unsigned char busbw_image_sentinel[] __attribute__((visibility("hid
 extern const unsigned char busbw_image_simple[] __attribute__((visibility("hidden")));
 extern const unsigned char busbw_image_meet[] __attribute__((visibility("hidden")));
 extern const unsigned char busbw_image_add[] __attribute__((visibility("hidden")));
+extern const unsigned char busbw_image_slim[] __attribute__((visibility("hidden")));
 extern const unsigned char busbw_image_norm[] __attribute__((visibility("hidden")));
 }
 #endif
@@ -37,8 +39,8 @@ namespace busbw::gpu {
 
 #ifdef BUSBW_IMAGE_ll
 namespace {
-const void* const images[] = {busbw_image_ll,   busbw_image_sentinel, busbw_image_simple,
-                              busbw_image_meet, busbw_image_add,      busbw_image_norm};
+const void* const images[] = {busbw_image_ll,  busbw_image_sentinel, busbw_image_simple, busbw_image_meet,
+                              busbw_image_add, busbw_image_slim,     busbw_image_norm};
 }
 int gpu_kernel_image_count() { return static_cast<int>(sizeof images / sizeof images[0]); }
 const void* gpu_kernel_image(int index) { return images[index]; }

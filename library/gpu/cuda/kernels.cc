@@ -20,6 +20,21 @@ constexpr unsigned most_early_threads = 16384;
 constexpr int threads_of_an_adder = 256;
 constexpr unsigned most_blocks_of_adders = 4096;
 
+// Of slim kernels. One warp: more find no room beside a product. Blocks: there is room for two on each multiprocessor
+// until the product ends, and so for this many sums or copies.
+constexpr int threads_of_slim = 32;
+constexpr int slim_sums_of_a_product = 4;
+constexpr int slim_copies_of_a_product = 8;
+constexpr std::uint64_t least_bytes_of_a_slim_block = 8192;
+constexpr std::uint64_t most_slim_bytes = 1ull << 31;
+
+bool whole(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }
+
+unsigned slim_blocks(const DeviceFacts& facts, std::uint64_t bytes, int of_a_product) {
+  const auto most = std::uint64_t(std::max(1, 2 * facts.multiprocessors / of_a_product));
+  return unsigned(std::clamp<std::uint64_t>(bytes / least_bytes_of_a_slim_block, 1, most));
+}
+
 std::size_t variant_of(int ranks) {
   std::size_t variant = 0;
   while (most_ranks_of[variant] < ranks) ++variant;
@@ -59,6 +74,12 @@ void CudaDevice::load_kernels() {
           modules,
           std::string("busbw_add_") + type_name(ncclDataType_t(type)) + "_" + std::to_string(most_ranks_of[variant]),
           threads_of_an_adder);
+  slim_copy_ = find_kernel(modules, "busbw_slim_copy", threads_of_slim);
+  for (const ncclDataType_t type : {ncclFloat16, ncclBfloat16, ncclFloat32})
+    for (std::size_t variant = 0; variant < std::size(most_ranks_of); ++variant)
+      slim_adders_[std::size_t(type)][variant] = find_kernel(
+          modules, std::string("busbw_slim_add_") + type_name(type) + "_" + std::to_string(most_ranks_of[variant]),
+          threads_of_slim);
   if (!adders_[ncclFloat32][0]) why_not_ = "this build has no kernel busbw_add_float_2 for " + facts_.name;
   for (const NormWay way : {NormWay::one_shot, NormWay::two_shot, NormWay::alone}) {
     for (const ncclDataType_t type : {ncclFloat16, ncclBfloat16, ncclFloat32}) {
@@ -153,6 +174,31 @@ void CudaDevice::add(ncclDataType_t type, const AddArguments& arguments, DeviceS
   const std::uint64_t blocks = std::min<std::uint64_t>((packs + of_a_block - 1) / of_a_block, most_blocks_of_adders);
   start(adders_[std::size_t(type)][variant_of(arguments.ranks)],
         {.count = unsigned(blocks), .threads = threads_of_an_adder, .may_come_early = false}, &arguments, stream);
+}
+
+bool CudaDevice::slim_add(ncclDataType_t type, const AddArguments& a, DeviceStream stream) {
+  const CudaFunction kernel = slim_adders_[std::size_t(type)][variant_of(a.ranks)];
+  const bool plain = a.op == op_sum || a.op == op_avg;
+  if (!kernel || !plain || !whole(a.own) || !whole(a.result) || a.bytes % 16 != 0 || a.bytes > most_slim_bytes) {
+    return false;
+  }
+  start(kernel,
+        {.count = slim_blocks(facts_, a.bytes, slim_sums_of_a_product),
+         .threads = threads_of_slim,
+         .may_come_early = false},
+        &a, stream);
+  return true;
+}
+
+bool CudaDevice::slim_copy(const CopyArguments& a, DeviceStream stream) {
+  if (!slim_copy_ || !whole(a.to) || !whole(a.also) || !whole(a.from) || a.bytes % 16 != 0 || a.bytes > most_slim_bytes)
+    return false;
+  start(slim_copy_,
+        {.count = slim_blocks(facts_, a.bytes, slim_copies_of_a_product),
+         .threads = threads_of_slim,
+         .may_come_early = false},
+        &a, stream);
+  return true;
 }
 
 }  // namespace busbw::gpu

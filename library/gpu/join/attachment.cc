@@ -98,6 +98,7 @@ void Attachment::make_memory() {
             .ranks = ranks_,
             .health = std::make_shared<Health>(),
             .log = settings_.log,
+            .slim = settings_.slim,
             .mixes_graphs = wishes_.mixes_graphs};
   parts_.choices = std::make_shared<const Choices>(
       Choices::from_settings(settings_.algorithm, settings_.table, device_->facts().name, settings_.prefer));

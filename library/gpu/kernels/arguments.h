@@ -60,6 +60,14 @@ struct AddArguments {
   ReduceOp op = op_sum;
 };
 
+// Of a copy within this GPU (kernels/slim.h): addresses and bytes are multiples of 16, bytes less than 4 GiB.
+struct CopyArguments {
+  void* to = nullptr;
+  void* also = nullptr;  // a second place, or null
+  const void* from = nullptr;
+  std::uint64_t bytes = 0;
+};
+
 // Of all-reduce, residual and RMSNorm in one (kernels/norm.h): rows of `row_packs` packs of 16 bytes. `all.recv` is the
 // output; `all.count` all elements.
 struct NormArguments {

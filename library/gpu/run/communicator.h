@@ -86,6 +86,7 @@ struct CommunicatorParts {
   std::shared_ptr<Health> health;
   std::unique_ptr<WatchSeat> seat;
   LogLevel log = LogLevel::none;
+  bool slim = false;  // BUSBW_SLIM
   // The same on all ranks of the communicator, and on no other one.
   std::uint64_t kin = 0;
   bool mixes_graphs = true;          // StreamOrder

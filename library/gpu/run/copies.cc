@@ -88,6 +88,7 @@ void Communicator::put_staged(const Call& call, const Choice& choice, std::uint6
                         .op = ReduceOp(int(call.op)),
                         .rank = parts_.rank,
                         .pieces = choice.channels,
+                        .copies_to_two = parts_.slim && on.has_slim_copy(),
                         .layout = constant_.layout};
   std::copy(std::begin(constant_.scratch), std::end(constant_.scratch), request.scratch.begin());
   std::array<DeviceStream, 3> streams{call.stream};
@@ -119,8 +120,15 @@ void Communicator::put_staged(const Call& call, const Choice& choice, std::uint6
     }
     if (step.word_count > 0) continue;
     write_words(step.stream);
-    if (step.kind == StagedStep::Kind::copy) on.copy(step.to, step.from, step.bytes, streams[step.stream]);
-    if (step.kind == StagedStep::Kind::add) on.add(call.type, step.sum, streams[step.stream]);
+    const DeviceStream stream = streams[step.stream];
+    if (step.kind == StagedStep::Kind::copy) {
+      const CopyArguments copy{step.to, step.also, step.from, step.bytes};
+      if (parts_.slim && step.within && on.slim_copy(copy, stream)) continue;
+      on.copy(step.to, step.from, step.bytes, stream);
+      if (step.also) on.copy(step.also, step.from, step.bytes, stream);
+    } else if (step.kind == StagedStep::Kind::add) {
+      if (!parts_.slim || !on.slim_add(call.type, step.sum, stream)) on.add(call.type, step.sum, stream);
+    }
   }
   for (std::size_t i = 0; i < words.size(); ++i) write_words(i);
   for (int i = 1; i < 3; ++i) {

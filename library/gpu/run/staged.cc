@@ -43,7 +43,7 @@ class Plan {
       if (piece + 1 < r_.pieces) begin(piece + 1);
       end(piece);
     }
-    if (!reduces(r_.collective)) keep_own();
+    if (!reduces(r_.collective) && !keeps_what_it_offers()) keep_own();
     return std::move(steps_);
   }
 
@@ -101,13 +101,15 @@ class Plan {
     StagedStep& step = add_step(Kind::set, stream);
     for (int i = 1; i < layout_.ranks; ++i) name_word(step, word(peer(i), lane, which, r_.rank));
   }
-  void copy(StagedStep::Stream stream, void* to, const void* from, std::uint64_t bytes) {
+  void copy(StagedStep::Stream stream, void* to, const void* from, std::uint64_t bytes, bool within = false) {
     if (bytes == 0) return;
     StagedStep& step = add_step(Kind::copy, stream);
     step.to = to;
     step.from = from;
     step.bytes = bytes;
+    step.within = within;
   }
+  void copy_within(void* to, const void* from, std::uint64_t bytes) { copy(StagedStep::call, to, from, bytes, true); }
 
   void begin(int piece) {
     if (reduces(r_.collective)) {
@@ -176,10 +178,13 @@ class Plan {
     unsigned char* const offered = r_.scratch[std::size_t(r_.rank)] + layout_.offered(lane);
     await_peers(StagedStep::call, lane, StagedWord::fetched);
     if (r_.collective == Collective::all_gather) {
-      copy(StagedStep::call, offered, input(0) + part.begin, part.bytes);
+      copy_within(offered, input(0) + part.begin, part.bytes);
+      if (part.bytes > 0 && keeps_what_it_offers() && input(0) != output(r_.rank)) {
+        steps_.back().also = output(r_.rank) + part.begin;
+      }
     } else {
       for (int i = 1; i < layout_.ranks; ++i) {
-        copy(StagedStep::call, offered + place_of(r_.rank, peer(i)), input(peer(i)) + part.begin, part.bytes);
+        copy_within(offered + place_of(r_.rank, peer(i)), input(peer(i)) + part.begin, part.bytes);
       }
     }
     tell_peers(StagedStep::call, lane, StagedWord::ready);
@@ -198,10 +203,13 @@ class Plan {
     tell_peers(StagedStep::fetch, lane, StagedWord::fetched);
   }
 
+  // One copy for each piece instead of two, as each is a kernel that needs room.
+  bool keeps_what_it_offers() const { return r_.copies_to_two && r_.collective == Collective::all_gather; }
+
   // Behind what peers wait for.
   void keep_own() {
     const unsigned char* from = input(r_.collective == Collective::all_to_all ? r_.rank : 0);
-    if (from != output(r_.rank)) copy(StagedStep::call, output(r_.rank), from, r_.bytes);
+    if (from != output(r_.rank)) copy_within(output(r_.rank), from, r_.bytes);
   }
 
   const StagedRequest& r_;

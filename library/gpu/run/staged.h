@@ -52,6 +52,8 @@ struct StagedStep {
   void* to = nullptr;
   const void* from = nullptr;
   std::uint64_t bytes = 0;
+  bool within = false;   // this GPU's own memory
+  void* also = nullptr;  // a second place there, or null
   AddArguments sum;
 };
 
@@ -63,6 +65,7 @@ struct StagedRequest {
   ReduceOp op = op_sum;
   int rank = 0;
   int pieces = 1;
+  bool copies_to_two = false;                       // a copy within the GPU can have two places
   std::array<unsigned char*, max_ranks> scratch{};  // of every rank, as this rank addresses it
   Layout layout;
 };

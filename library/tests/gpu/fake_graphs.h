@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -38,13 +39,28 @@ class FakeGraphs : public Device {
     }
     for (const Step& step : steps) step();
   }
+  // What they do is copied; what they add is no matter here, as with add().
+  bool slim_add(ncclDataType_t type, const AddArguments& a, DeviceStream on) override {
+    if (!has_slim || take([=, this] { slim_add(type, a, on); })) return has_slim;
+    note(text("slim add s%zu", reinterpret_cast<std::size_t>(on)));
+    return true;
+  }
+  bool has_slim_copy() const override { return has_slim; }
+  bool slim_copy(const CopyArguments& a, DeviceStream on) override {
+    if (refuse_slim) return false;
+    if (!has_slim || take([=, this] { slim_copy(a, on); })) return has_slim;
+    note(text("slim copy s%zu", reinterpret_cast<std::size_t>(on)));
+    std::memcpy(a.to, a.from, a.bytes);
+    if (a.also) std::memcpy(a.also, a.from, a.bytes);
+    return true;
+  }
   void destroy(DeviceGraph graph) noexcept override {
     if (graph) note(text("destroy graph %zu", reinterpret_cast<std::size_t>(graph)));
   }
   using Device::destroy, Device::launch;
   virtual void note(const std::string& what) = 0;
 
-  std::atomic<bool> keeps_graphs{true}, refuse_graphs{false};
+  std::atomic<bool> keeps_graphs{true}, refuse_graphs{false}, has_slim{false}, refuse_slim{false};
   std::atomic<std::uint64_t> allocation_number{1};  // of all memory
 
  protected:

@@ -84,5 +84,18 @@ TEST(Check, IsReadAndRefusedWithASentence) {
   ::unsetenv("BUSBW_CHECK");
 }
 
+TEST(Slim, IsReadAndRefusedWithASentence) {
+  const auto of = [](const char* value) {
+    ::setenv("BUSBW_SLIM", value, 1);
+    return Settings::from_environment().slim;
+  };
+  EXPECT_FALSE(of(""));
+  EXPECT_FALSE(of("0"));
+  EXPECT_TRUE(of("1"));
+  for (const char* wrong : {"2", "yes", "-1", "01"}) EXPECT_THROW(of(wrong), Failure) << wrong;
+  ::unsetenv("BUSBW_SLIM");
+  EXPECT_FALSE(Settings::from_environment().slim);
+}
+
 }  // namespace
 }  // namespace busbw::gpu

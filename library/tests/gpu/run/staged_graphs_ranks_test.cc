@@ -93,6 +93,45 @@ TEST_F(StagedGraphsOfRanks, AreDoneWithoutWhereTheDriverRecordsNone) {
   });
 }
 
+// One copy for a piece then puts the own block into both places.
+TEST_F(StagedGraphsOfRanks, TakeSlimKernelsWhereAskedForAndThere) {
+  for (const bool asked : {true, false}) {
+    for (const bool there : {true, false}) {
+      ::setenv("BUSBW_SLIM", asked ? "1" : "0", 1);
+      devices_.prepare = [there](FakeDevice& device) { device.has_slim = there; };
+      run_processes(2, [asked, there](ncclComm_t comm, int rank) {
+        Gather gather;
+        for (int number = 0; number < 5; ++number) {
+          const std::vector<std::string> notes = gather.call(comm, rank, number);
+          EXPECT_EQ(any(notes, "slim copy"), asked && there) << number;
+          const auto copies = std::count_if(notes.begin(), notes.end(), [](const auto& note) {
+            return note.starts_with("copy ") || note.starts_with("slim copy");
+          });
+          EXPECT_EQ(copies, asked && there ? 2 : 3) << "to the offer and to the own place, and from the peer";
+        }
+        std::vector<float> sums(block);
+        my_device().take_notes();
+        EXPECT_EQ(ncclAllReduce(gather.mine.data(), sums.data(), block, ncclFloat32, ncclSum, comm, stream(7)),
+                  ncclSuccess);
+        const std::vector<std::string> notes = my_device().take_notes();
+        EXPECT_EQ(any(notes, "slim add"), asked && there);
+        EXPECT_EQ(any(notes, "add"), !(asked && there));
+      });
+    }
+  }
+  ::unsetenv("BUSBW_SLIM");
+}
+
+TEST_F(StagedGraphsOfRanks, AreRightWhereSlimKernelsRefuseAnAddress) {
+  ::setenv("BUSBW_SLIM", "1", 1);
+  devices_.prepare = [](FakeDevice& device) { device.has_slim = device.refuse_slim = true; };
+  run_processes(2, [](ncclComm_t comm, int rank) {
+    Gather gather;
+    for (int number = 0; number < 5; ++number) EXPECT_FALSE(any(gather.call(comm, rank, number), "slim copy"));
+  });
+  ::unsetenv("BUSBW_SLIM");
+}
+
 TEST(StagedGraphs, ForgetTheOldestCalls) {
   FakeDevices devices;
   const auto device = std::make_shared<FakeDevice>(0);
