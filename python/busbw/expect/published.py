@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -59,6 +59,7 @@ def read(text: str, name: str) -> list[Point]:
 def _points(table: dict[str, Any], name: str) -> Iterable[Point]:
     try:
         fabric = machines.require(table["machine"])
+        fabric = replace(fabric, domain=table.get("domain", fabric.domain))
         collective, gpus, nodes = table["collective"], table["gpus"], table["nodes"]
         for row in table["rows"].split(","):
             size, *figures = row.split()
