@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -86,7 +87,7 @@ def _hint(name: str) -> str:
     if near is not None:
         return f"did you mean {every[near]}?"
     held = [each for plain_name, each in every.items() if len(plain) > 2 and plain in plain_name]
-    near_ones = held or [each for plain_name, each in every.items() if len(plain) > 2 and plain_name[:3] == plain[:3]]
+    near_ones = held or [every[each] for each in get_close_matches(plain[:64], every, n=4, cutoff=0.55)]
     listed = "busbw predict --list shows every type; of another one, predict takes its --topology"
     return f"nearest are {', '.join(near_ones[:4])}; {listed}" if near_ones else listed
 
