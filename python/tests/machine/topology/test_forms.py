@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from busbw.base.errors import UserError
+from busbw.cli.main import main
 from busbw.machine.nccl.topology_writer import write_topology
 from busbw.machine.topology.audit import hidden
 from busbw.machine.topology.correct import correct
@@ -71,3 +74,36 @@ def test_xml_is_found_in_what_stands_around_it(data: bytes) -> None:
 def test_xml_that_ends_early_is_told_so_with_the_line_of_the_file() -> None:
     with pytest.raises(UserError, match=r"f:6: .*is the file cut off\?"):
         read(b"$ cat topo.xml\n" + XML[: XML.index(b"</pci>")])
+
+
+def net(name: str, dev: int, guid: str) -> bytes:
+    """As NCCL writes a network device into its dump."""
+    return f'<nic><net name="{name}" dev="{dev}" speed="10000" port="0" guid="{guid}" gdr="0"/></nic>\n'.encode()
+
+
+@pytest.mark.parametrize("name", ["cali1c7388b97f5", "tunl0", "br-702d9f064725", "veth268d912", "wlp3s0", "zz9"])
+def test_sockets_of_a_dump_are_no_rdma_devices_and_cost_no_gpu_its_direct_way(name: str) -> None:
+    data = XML.replace(b'gdr="1"', b'gdr="0"').replace(b"  </cpu>", net(name, 3, "0x3") + b"  </cpu>")
+    loaded = from_bytes(data, "f")
+    assert not loaded.machine.nics[0].rdma and not loaded.problems
+    assert not any("gdr" in each.text for each in hidden(loaded.machine))
+    rdma = from_bytes(data.replace(name.encode(), b"mlx5_0").replace(b'guid="0x3"', b'guid="0xa088c20300abcdef"'), "f")
+    assert rdma.machine.nics[0].rdma and len(rdma.problems) == 2
+
+
+RCCL = XML.replace(b'version="1"', b'version="2"')
+AMD = RCCL.replace(b'class="0x030200"', b'class="0x120000" vendor="0x1002"').replace(
+    b'sm="80"', b'sm="94" gcn="gfx942"'
+)
+
+
+def test_a_dump_of_rccl_is_sound_for_gpus_of_amd_and_none_for_others(tmp_path: Path) -> None:
+    loaded = from_bytes(AMD, "f")
+    assert loaded.machine.gpus[0].name == "AMD GPU" and not loaded.problems
+    (problem,) = from_bytes(RCCL, "f").problems
+    assert "RCCL's" in problem.text
+    file = tmp_path / "topo.xml"
+    file.write_bytes(AMD)
+    assert main(["topo", str(file)]) == 0
+    assert main(["topo", "--audit", str(file)]) == 2
+    assert main(["predict", "all_reduce", "--topology", str(file)]) == 2
