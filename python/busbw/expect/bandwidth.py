@@ -68,7 +68,8 @@ def bus_bandwidth(fabric: Fabric, collective: str, algorithm: Algorithm, gpus: i
     if algorithm is Algorithm.NVLS:
         inside_all = _multicast(fabric, gpus * nodes) * MULTICAST_ACROSS.share
         if fabric.hosts > 1:
-            # A domain sends each byte once in each direction where there are two, and up and down where there are more.
+            # Of two domains each sends a byte once in each direction, of more up and down (NCCL src/graph/tuning.cc
+            # doubles interBw of NVLSTree for two).
             inside_all = inside_all * ACROSS_DOMAINS.share * (1.0 if nodes == 2 else 0.5)
         return least([inside_all, crossings])
     if algorithm is Algorithm.TREE:
