@@ -157,7 +157,19 @@ def _adjusted(fabric: Fabric, args: Args) -> Fabric:
         nic_Gbps=fabric.nic_Gbps if args.nic_gbps is None else args.nic_gbps,
         net=fabric.net if args.net is None else NetKind(args.net),
         channels=args.channels,
+        domain=fabric.domain if args.domain is None else _domain(args.domain, fabric),
     )
+
+
+def _domain(gpus: int, fabric: Fabric) -> int:
+    if not fabric.domain:
+        raise UsageError(f"--domain {gpus}: NVLink of {fabric.name} ends with the host, so its hosts share no domain")
+    if not fabric.gpus <= gpus <= fabric.domain or gpus % fabric.gpus:
+        raise UsageError(
+            f"--domain {gpus}: a domain of {fabric.name} has {fabric.gpus} to {fabric.domain} GPUs, "
+            f"in hosts of {fabric.gpus}"
+        )
+    return gpus
 
 
 def _terms(args: Args, fabric: Fabric) -> Terms:

@@ -83,9 +83,12 @@ def _audit(args: Args, shown: str | None) -> int:
     from busbw.machine.topology.correct import correct
     from busbw.machine.topology.load import load, read_bytes
     from busbw.machine.topology.lspci import read_lspci
+    from busbw.machine.topology.names import is_amd
     from busbw.machine.topology.pairs import read_pairs
 
     machine = (_of_bundle(shown) or load(shown).machine) if shown else _this_machine()
+    if any(is_amd(gpu.name) for gpu in machine.gpus):
+        raise UserError(f"{machine.source} has GPUs of AMD: what RCCL reads of them is not audited")
     pci = read_lspci(_text(read_bytes(args.lspci)), str(args.lspci)) if args.lspci else ()
     pairs = read_pairs(_text(read_bytes(args.pairs)), str(args.pairs)) if args.pairs else None
     found = hidden(machine)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from busbw.base import files
 from busbw.base.errors import UserError
+from busbw.doctor.host_facts import host_facts
 from busbw.doctor.libraries import find_libraries
 from busbw.doctor.snapshot import HostState, ProcessState, Snapshot, TextFile
 from busbw.importers.context import is_kept
@@ -94,6 +95,7 @@ def host_state(root: Path = Path("/")) -> HostState:
         memlock_KiB=None if soft == resource.RLIM_INFINITY else soft / 1024,
         container=(root / ".dockerenv").exists() or (root / "run/.containerenv").exists(),
         numa_balancing=None if balancing is None else balancing == "1",
+        facts=host_facts(root),
     )
 
 

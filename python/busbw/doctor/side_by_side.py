@@ -60,7 +60,10 @@ def _row(key: str, found: Mapping[str, Mapping[str, Trait]]) -> Difference | Non
     weight = max(each.weight for each in there)
     absent = len(there) < len(found) and len({each.value for each in there}) == 1
     readable = there[0].part in {"setting", "library"} or there[0].part.startswith(("GPU", "mlx", "ib"))
-    return Difference(key, there[0].part, values, weight if not absent or readable else DETAIL, _alone(values))
+    if absent and not readable:
+        # Bundles that both hold facts of the host were made alike: what one lacks, its kernel lacks.
+        weight = max(DETAIL, weight // 2) if all("kernel" in each for each in found.values()) else DETAIL
+    return Difference(key, there[0].part, values, weight, _alone(values))
 
 
 def _findings(found: Mapping[str, Sequence[Finding]]) -> list[Difference]:

@@ -61,6 +61,8 @@ class HostState:
     memlock_KiB: float | None = None
     container: bool = False
     numa_balancing: bool | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What two equal machines should share, by name (host_facts.py)."""
 
 
 @dataclass(frozen=True, slots=True)

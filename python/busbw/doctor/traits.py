@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from busbw.doctor.facts import Facts
+from busbw.doctor.host_facts import OF_DEVICES, weight_of
 from busbw.machine.topology.gpu_state import GpuState
 from busbw.machine.topology.model import Machine, PcieLink
 
@@ -75,6 +76,10 @@ def _gpu(gpu: GpuState) -> Iterator[Row]:
     yield f"{who} highest clock", who, _unit(gpu.max_sm_clock_MHz, "MHz"), LIMIT
     yield f"{who} MIG", who, gpu.mig, LIMIT
     yield f"{who} compute mode", who, gpu.compute_mode, LIMIT
+    yield f"{who} ECC", who, gpu.ecc, LIMIT
+    yield f"{who} ECC after a reset", who, gpu.ecc_pending, SETTING
+    yield f"{who} persistence mode", who, gpu.persistence, SETTING
+    yield f"{who} VBIOS", who, gpu.vbios, VERSION
     yield f"{who} NUMA node", who, gpu.numa, HOST
     yield f"{who} other programs", who, bool(gpu.processes), LIMIT
     yield f"{who} temperature", who, _band(gpu.temperature_C, 20, "C"), DETAIL
@@ -91,7 +96,7 @@ def _machine(machine: Machine) -> Iterator[Row]:
         weight = LINK if nic.rdma else HOST
         yield f"{nic.name} is up", nic.name, nic.up, weight + 10
         yield f"{nic.name} rate", nic.name, _unit(nic.speed_Gbps, "Gb/s"), weight
-        yield f"{nic.name} PCIe link", nic.name, _link(nic.pcie), weight
+        yield f"{nic.name} PCIe link", nic.name, _link(nic.pcie, at_rest=False), weight
         yield f"{nic.name} link layer", nic.name, nic.link_layer, weight
         yield f"{nic.name} GPU Direct RDMA", nic.name, nic.gdr, weight
         yield f"{nic.name} NUMA node", nic.name, nic.numa, HOST
@@ -109,13 +114,26 @@ def _host(facts: Facts) -> Iterator[Row]:
     yield "processors", "host", len(host.online_cpus), HOST
     yield "NUMA balancing", "host", host.numa_balancing, HOST
     yield "in a container", "host", host.container, DETAIL
+    yield "busy processors", "host", _busy(host.busy_cpus.values()), HOST
+    for name, value in host.facts.items():
+        device, _, what = name.partition(" ")
+        yield name, device if what in OF_DEVICES else "host", value, weight_of(name)
 
 
-def _link(link: PcieLink) -> str | None:
+def _busy(shares: Collection[float]) -> str | None:
+    """Roughly how many processors other programs keep busy: a look of a moment says no more."""
+    if not shares:
+        return None
+    part = sum(share > 0.5 for share in shares) / len(shares)
+    return "hardly any" if part < 0.05 else "some" if part < 0.3 else "many"
+
+
+def _link(link: PcieLink, *, at_rest: bool = True) -> str | None:
     # A GPU at rest lowers its generation: the width and what both could do at most tell more.
     if link.width is None and link.max_width is None:
         return None
-    return f"x{link.width} of generation {link.max_generation} x{link.max_width}"
+    most = f"generation {link.max_generation} x{link.max_width}"
+    return f"x{link.width} of {most}" if at_rest else f"generation {link.generation} x{link.width} of {most}"
 
 
 def _some(count: int | None) -> str | None:

@@ -67,7 +67,11 @@ def bus_bandwidth(fabric: Fabric, collective: str, algorithm: Algorithm, gpus: i
     crossings = network * TREE_ACROSS.share * factor if nodes == 2 else network
     if algorithm is Algorithm.NVLS:
         inside_all = _multicast(fabric, gpus * nodes) * MULTICAST_ACROSS.share
-        return least([inside_all * ACROSS_DOMAINS.share if fabric.hosts > 1 else inside_all, crossings])
+        if fabric.hosts > 1:
+            # Of two domains each sends a byte once in each direction, of more up and down (NCCL src/graph/tuning.cc
+            # doubles interBw of NVLSTree for two).
+            inside_all = inside_all * ACROSS_DOMAINS.share * (1.0 if nodes == 2 else 0.5)
+        return least([inside_all, crossings])
     if algorithm is Algorithm.TREE:
         across = crossings if nodes == 2 else crossings * TREE_SHARE.share
         return least([inside * TREE_SHARE.share, across]) if gpus > 1 else network

@@ -69,7 +69,9 @@ MULTICAST_ACROSS = Fact(
 )
 
 # Several NVLink domains (racks of NVL72), of what one reaches.
-ACROSS_DOMAINS = Fact(Span(0.87, 0.72, 0.96), "660 to 793 GB/s on two racks, 835 to 897 on one (GB200, GB300)")
+ACROSS_DOMAINS = Fact(
+    Span(0.87, 0.72, 0.96), "660 to 793 GB/s on two racks, 835 to 897 on one (GB200, GB300); half on 20 racks, 405"
+)
 
 # Of PCIe's line rate. NCCL counts on 12 of 15.75 GB/s for generation 3 x16 (src/graph/topo.h, PCI_BW).
 PCIE_SHARE = Fact(Span(0.76, 0.60, 0.86), "NCCL src/graph/topo.h, PCI_BW 12 GB/s for generation 3 x16")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -14,7 +16,7 @@ from busbw.expect.links import NetKind
 from busbw.machine.topology.rates import nccl_nvlink_GBps
 
 _KEYS = frozenset(
-    {"name", "names", "sm", "gpus", "nvlinks", "island", "direct", "domain", "nics", "gbps", "net", "source"}
+    {"name", "gpu", "names", "sm", "gpus", "nvlinks", "island", "direct", "domain", "nics", "gbps", "net", "source"}
 )
 
 
@@ -24,7 +26,7 @@ def _table() -> tuple[dict[str, Any], ...]:
     text = files(__package__).joinpath("machines.toml").read_text(encoding="utf-8")
     rows = tuple(parse_toml(text, "machines.toml")["machine"])
     for row in rows:
-        if set(row) - _KEYS or not {"name", "sm", "gpus", "source"} <= set(row):
+        if set(row) - _KEYS or not {"name", "gpu", "sm", "gpus", "source"} <= set(row):
             raise ValueError(f"machines.toml: {row.get('name')} has other keys than {sorted(_KEYS)}")
     return rows
 
@@ -46,24 +48,48 @@ def describe(fabric: Fabric) -> str:
 
 
 def find(name: str | None) -> Fabric | None:
-    """The fabric of that machine type, by any of its names; None where it is not known."""
-    wanted = (name or "").lower()
+    """The fabric of that machine type, by any of its names as people write them; None where it is not known."""
+    wanted = _plain(name or "")
     for row in _table():
-        if wanted in {row["name"], *(other.lower() for other in row.get("names", []))}:
+        if wanted and wanted in {_plain(each) for each in _names_of(row)}:
             return _fabric(row)
     return None
 
 
 def require(name: str) -> Fabric:
-    """As `find`, but an unknown name is a sentence with the nearest known one."""
+    """As `find`, but an unknown name is a sentence with the nearest known ones."""
     found = find(name)
     if found is None:
         refuse_amd([name])
-        every = [*names(), *(other for row in _table() for other in row.get("names", []))]
-        near = nearest(name, every)
-        hint = f"did you mean {near}?" if near else f"known are {', '.join(names())}"
-        raise UserError(f"there is no machine type {name!r}; {hint}", exit_code=2)
+        raise UserError(f"there is no machine type {name[:64]!r}; {_hint(name)}", exit_code=2)
     return found
+
+
+def _names_of(row: dict[str, Any]) -> list[str]:
+    return [row["name"], *row.get("names", [])]
+
+
+def _plain(name: str) -> str:
+    """A name without what people leave out or put in: case, blanks, dashes and dots, and Azure's first word."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()).removeprefix("standard")
+
+
+def _hint(name: str) -> str:
+    """Types whose GPU is named, else the nearest name; a name that differs in its number is another machine."""
+    plain = _plain(name)
+    gpus = {_plain(row["gpu"]): row["gpu"] for row in _table()}
+    said = max((each for each in gpus if re.search(f"(?<!g){each}", plain)), key=len, default=None)
+    if said is not None:
+        types = [row["name"] for row in _table() if _plain(row["gpu"]) == said]
+        return f"types with {gpus[said]}: {', '.join(types)} (busbw predict --list says what joins them)"
+    every = {_plain(each): each for row in _table() for each in _names_of(row)}
+    near = nearest(plain, [each for each in every if re.findall(r"\d+", each) == re.findall(r"\d+", plain)])
+    if near is not None:
+        return f"did you mean {every[near]}?"
+    held = [each for plain_name, each in every.items() if len(plain) > 2 and plain in plain_name]
+    near_ones = held or [every[each] for each in get_close_matches(plain[:64], every, n=4, cutoff=0.55)]
+    listed = "busbw predict --list shows every type; of another one, predict takes its --topology"
+    return f"nearest are {', '.join(near_ones[:4])}; {listed}" if near_ones else listed
 
 
 def _fabric(row: dict[str, Any]) -> Fabric:

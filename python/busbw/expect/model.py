@@ -207,8 +207,11 @@ def _by(question: Question, fabric: Fabric, terms: Terms, algorithm: Algorithm) 
     return Prediction(question, span, _busbw(question, span), algorithm, name)
 
 
-CHOSEN_SPREAD = 0.17
-"""How far a time lies from its value either way, where NCCL's choice is followed: ranges of a factor of 1.4."""
+CHOSEN_SPREAD = 0.18
+"""How far a time lies from its value either way, where NCCL's choice is followed: ranges of a factor of 1.39."""
+
+MEASURED_NODES = 32
+"""Published tables reach as far; each doubling beyond widens the range by LATENCY_PER_DOUBLING."""
 
 FEW_SPREAD = 0.27
 """As above with one or two GPUs a node: their share of a NIC was measured from 0.62 to 0.93."""
@@ -229,7 +232,7 @@ def by_choice(question: Question, fabric: Fabric, terms: Terms) -> Prediction | 
         time, way = _one_node(question, fabric, terms, inside)
     else:
         time, way = _several_nodes(question, fabric, terms, inside)
-    far = max(0.0, math.log2(question.nodes / 2)) if question.nodes > 1 else 0.0
+    far = max(0.0, math.log2(question.nodes / MEASURED_NODES))
     spread = FEW_SPREAD if question.nodes > 1 and question.gpus < 3 else CHOSEN_SPREAD
     wide = 1 + spread + LATENCY_PER_DOUBLING * far
     older = network(fabric.net, fabric.sm or 90).older_us if question.nodes > 1 else 0.0
@@ -247,7 +250,7 @@ def _one_node(question: Question, fabric: Fabric, terms: Terms, inside: Generati
     base = terms.base_us + 2 * math.log2(fabric.hosts) * DOMAIN_HOP_US * reduces
     call = Inside(name, question.bytes, question.ranks, fabric.sm or 90, fabric.nvlink_GBps)
     way = chosen(call, nvls=reduces)
-    if fabric.hosts > 1:
+    if fabric.hosts > 1 and reduces:
         ring = inside_us(("ring", "LL"), base, steps, _at(question, fabric, Algorithm.RING), inside)
         sharp = inside_us(("NVLS", "Simple"), base, steps, _at(question, fabric, Algorithm.NVLS), inside)
         way = ("tree", "LL") if ring <= sharp else ("NVLS", "Simple")

@@ -66,6 +66,9 @@ def expand(text: str) -> tuple[str, ...]:
     for part in _split(text):
         if part.count("[") > MOST_BRACKETS:
             raise UserError(f"'{part[:60]}' has more than {MOST_BRACKETS} brackets; write gpu[001-016]")
+        if part.count("[") != part.count("]"):
+            missing = "]" if part.count("[") > part.count("]") else "["
+            raise UserError(f"'{part[:60]}' has no '{missing}' for each bracket; write gpu[001-016]")
         for name in _expand_one(part):
             if not is_name(name):
                 raise UserError(f"'{part[:60]}' is no node; write names such as gpu001 or gpu[001-016]")

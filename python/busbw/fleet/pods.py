@@ -201,7 +201,7 @@ def _of_yaml(text: str, where: str, wanted: Collection[str]) -> list[tuple[int, 
         elif key in {"switch", "block", "ring"} and value:
             pod = value
         elif key == "nodes":
-            nodes = re.sub(r"""[\["'\]]""", "", value) if _LISTED.fullmatch(value) else value
+            nodes = re.sub(r"""["']""", "", value[1:-1]) if _LISTED.fullmatch(value) else value
             listing = not value
         if found and pod and nodes:
             found[-1].append((number, pod, nodes))

@@ -73,7 +73,7 @@ def test_the_list_and_the_check_are_tables(capsys):
     [
         (["--machine", "ndv4"], "say what to predict"),
         (["allreduce", "--machine", "ndv4"], "did you mean all_reduce"),
-        (["all_reduce", "--machine", "ndv44"], "did you mean ndv4"),
+        (["all_reduce", "--machine", "ndv44"], "nearest are ndv4"),
         (["all_reduce", "--machine", "ndv4", "--topology", "x"], "give one of them"),
         (["all_reduce", "--machine", "ndv4", "--nodes", "0"], "numbers from 1 on"),
         (["all_reduce", "--machine", "ndv4", "--nics", "-1"], "must be at least 1"),

@@ -89,7 +89,7 @@ def test_algorithms_are_those_that_nccl_has_for_the_collective():
 def test_a_machine_type_is_found_by_its_vendors_name_and_an_unknown_one_names_the_nearest():
     assert machines.require("Standard_ND96asr_v4") == machines.require("ndv4")
     assert machines.find(None) is None
-    with pytest.raises(UserError, match="did you mean Standard_ND96asr_v4"):
+    with pytest.raises(UserError, match="nearest are Standard_ND96asr_v4"):
         machines.require("Standard_ND96asr_v3")
 
 

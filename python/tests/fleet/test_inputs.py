@@ -48,11 +48,20 @@ def test_topologies_of_tree_block_and_lines_agree_on_pods() -> None:
     assert block["gpu001"] == "b1"
 
 
+def test_a_list_of_ranges_in_topology_yaml_names_every_node_and_a_broken_bracket_is_told_as_one() -> None:
+    yaml = "- topology: t\n  tree:\n    switches:\n      - switch: s1\n        nodes: {}\n"
+    found = read_pods(yaml.format('["gpu[001-002]", "gpu003"]'), "topology.yaml")
+    assert list(found) == ["gpu001", "gpu002", "gpu003"]
+    with pytest.raises(UserError, match=r"topology.yaml:5: 'gpu\[001-004' has no ']'"):
+        read_pods(yaml.format("gpu[001-004"), "topology.yaml")
+
+
 @pytest.mark.parametrize(
     ("do", "said"),
     [
         (lambda: expand("gpu[5-1]"), "low to high"),
-        (lambda: expand("gpu[1-9"), "is no node"),
+        (lambda: expand("gpu[1-9"), "has no ']' for each bracket"),
+        (lambda: expand("gpu1-9]"), "has no '['"),
         (lambda: expand("n[1-19999][1-19999]"), "more than 20000"),
         (lambda: expand("n[1-2]" * 500), "brackets"),
         (lambda: expand("a;b"), "is no node"),

@@ -15,6 +15,10 @@ MAX_DEPTH = 40
 MAX_ATTRIBUTES = 64
 MAX_VALUE = 4096
 
+_ENDS_EARLY = frozenset(
+    expat.errors.codes[each] for each in (expat.errors.XML_ERROR_NO_ELEMENTS, expat.errors.XML_ERROR_UNCLOSED_TOKEN)
+)
+
 
 @dataclass(slots=True)
 class Node:
@@ -59,7 +63,8 @@ def parse(data: bytes, source: str, *, doctype: bool = False) -> Node:
             reader.parser.Parse(data, True)
     except expat.ExpatError as problem:
         what = expat.ErrorString(problem.code)
-        raise UserError(f"{source}:{problem.lineno}: not well-formed XML: {what}") from None
+        cut = "; is the file cut off?" if reader.open and problem.code in _ENDS_EARLY else ""
+        raise UserError(f"{source}:{problem.lineno}: not well-formed XML: {what}{cut}") from None
     except (ValueError, LookupError) as problem:  # text that its encoding does not allow, or an encoding nobody knows
         raise UserError(f"{source}: not XML: {problem}") from None
     if reader.root is None:
@@ -83,6 +88,11 @@ class _Reader:
         self.parser.StartDoctypeDeclHandler = self._document_type
         self.parser.EntityDeclHandler = self._entity
         self.parser.buffer_text = True
+
+    @property
+    def open(self) -> bool:
+        """Whether an element has begun and not ended."""
+        return bool(self._open)
 
     def _refuse(self, why: str) -> UserError:
         return UserError(f"{self._source}:{self.parser.CurrentLineNumber}: {why}")

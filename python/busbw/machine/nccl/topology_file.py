@@ -23,13 +23,14 @@ from busbw.machine.topology.model import (
     normal_bus_id,
     with_generation,
 )
-from busbw.machine.topology.names import AMD, is_interface, is_rdma
+from busbw.machine.topology.names import AMD, is_amd, is_interface, is_rdma
 from busbw.machine.topology.paths import MAX_DEVICES, connections
 
 _BUS_ID = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?")
 _GPU_CLASSES = ("0x0300", "0x0302", "0x03")
 _NIC_CLASSES = ("0x0200", "0x0207", "0x02")
 VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "CentaurHauls": "Zhaoxin"}
+RCCL_VERSION = 2
 MAX_SUBS = 640  # NCCL's parser (src/graph/xml.h, 2.30); older versions take fewer
 SLOWEST_GBPS = 3.5
 """No PCIe link of a GPU or of a switch above GPUs and RDMA devices is slower in a machine that is whole (less than
@@ -56,6 +57,8 @@ class _Reading:
     owners: dict[int, int] = field(default_factory=dict)
     bridges: list[Bridge] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
+    without_gdr: list[Problem] = field(default_factory=list)
+    """GPUs with gdr=0: it costs nothing where a file shows sockets alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,7 @@ def read_topology(data: bytes, source: str) -> TopologyFile:
     if root.tag != "system":
         raise UserError(f"{source}:{root.line}: the root is <{root.tag[:40]}>, a topology file has <system>")
     reading = _Reading(problems=beyond_nccl(root))
-    if Attributes(root, reading.problems).whole("version", needed=True) not in {1, None}:
-        reading.problems.append(Problem(root.line, "version is not 1, NCCL refuses the file", fatal=True))
+    version = Attributes(root, reading.problems).whole("version", needed=True)
     processors = root.all("cpu")
     if len(processors) > MAX_DEVICES:
         raise UserError(f"{source}: {len(processors)} processors in one machine: NCCL takes {MAX_DEVICES}")
@@ -87,9 +89,20 @@ def read_topology(data: bytes, source: str) -> TopologyFile:
     for order, cpu in enumerate(processors):
         _read_cpu(cpu, order, reading)
     machine = _machine(source, processors, reading)
+    _check_version(root, version, machine, reading)
+    if not reading.nics or any(nic.rdma for nic in reading.nics):
+        reading.problems += reading.without_gdr
     _check_numbers(machine, reading)
     _check_links(machine, reading)
     return TopologyFile(source, machine, tuple(reading.problems[:MAX_PROBLEMS]), reading.lines)
+
+
+def _check_version(root: Node, version: int | None, machine: Machine, reading: _Reading) -> None:
+    """RCCL writes and reads version 2, for GPUs of AMD."""
+    amd = any(is_amd(gpu.name) for gpu in machine.gpus)
+    if version not in {1, None} and not (amd and version == RCCL_VERSION):
+        rccls = ": that is RCCL's, for GPUs of AMD" if version == RCCL_VERSION else ""
+        reading.problems.append(Problem(root.line, f"version is not 1, NCCL refuses the file{rccls}", fatal=True))
 
 
 def _machine(source: str, processors: list[Node], reading: _Reading) -> Machine:
@@ -218,7 +231,7 @@ def _read_gpu(node: Node, place: _Place, reading: _Reading) -> None:
             text = (
                 f'gdr="0" of the GPU at {place.bus_id}: NCCL copies all that it sends over a network through the host'
             )
-            reading.problems.append(Problem(node.line, text, slow=True))
+            reading.without_gdr.append(Problem(node.line, text, slow=True))
         reading.gpus.append(
             Gpu(
                 index=len(reading.gpus) if index is None else index,
@@ -253,9 +266,11 @@ def _read_net(node: Node, place: _Place, reading: _Reading) -> None:
     name = (given.text("name") or "").strip()[:64]
     speed = given.number("speed", high=1e8)
     gdr = given.whole("gdr")
-    # NCCL's InfiniBand devices carry a GUID, its sockets carry 0x0; plugins number theirs from 0.
-    guid = (given.text("guid") or "0x0").strip() not in {"0x0", "0"}
-    rdma = is_rdma(name) or (guid and not is_interface(name))
+    # NCCL's InfiniBand devices carry a GUID; its sockets carry their own number, as plugins do.
+    guid = (given.text("guid") or "0x0").strip()
+    number = given.whole("dev", low=0, high=1 << 20)
+    counted = guid in {"0x0", "0", f"{number or 0:#x}"}
+    rdma = is_rdma(name) or not (counted or is_interface(name))
     if rdma and gdr == 0:
         text = f'gdr="0" of {name}: NCCL copies all that it sends through this device through the host'
         reading.problems.append(Problem(node.line, text, slow=True))

@@ -75,7 +75,8 @@ def _bridges(machine: Machine) -> Iterator[Hidden]:
 
 
 def _gdr(machine: Machine) -> Iterator[Hidden]:
-    devices: list[Gpu | Nic] = [*machine.gpus, *(nic for nic in machine.nics if nic.rdma)]
+    rdma = [nic for nic in machine.nics if nic.rdma]
+    devices: list[Gpu | Nic] = [*machine.gpus, *rdma] if rdma or not machine.nics else []
     without = [each for each in devices if each.gdr is False]
     if without:
         yield Hidden(

@@ -53,6 +53,11 @@ class GpuState:
     row_remap_pending: bool | None = None
     row_remap_failed: bool | None = None
     compute_mode: str | None = None
+    ecc: bool | None = None
+    ecc_pending: bool | None = None
+    """ECC after the next reset."""
+    persistence: bool | None = None
+    vbios: str | None = None
     processes: tuple[GpuProcess, ...] = ()
 
 

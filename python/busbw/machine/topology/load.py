@@ -16,6 +16,7 @@ from busbw.machine.topology.gpu_state import Driver, GpuState
 from busbw.machine.topology.lspci import PciDevice, machine_of, read_lspci
 from busbw.machine.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
 from busbw.machine.topology.names import product
+from busbw.machine.topology.pasted import decoded, refuse_others, xml_of
 from busbw.machine.topology.smi_matrix import read_matrix
 from busbw.machine.topology.smi_nvlink import read_nvlink_status
 from busbw.machine.topology.smi_query import read_query
@@ -56,21 +57,17 @@ def from_bytes(data: bytes, source: str) -> Loaded:
 
 
 def _from_bytes(data: bytes, source: str) -> Loaded:
-    start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start.startswith(b"<"):
-        return _from_xml(data, source)
+    xml = xml_of(data)
+    if xml is not None:
+        return _from_xml(xml, source)
     if len(data) > MAX_TEXT:
         raise UserError(f"{source} is text of more than {MAX_TEXT >> 20} MiB; no topology of one machine is that large")
-    text = data.decode("utf-8", "replace")
-    if "ROCm System Management Interface" in text[:65536] or "amd-smi" in text[:4096]:
-        raise UserError(
-            f"{source} shows GPUs of AMD (rocm-smi): busbw measures them through RCCL, but does not read their "
-            "topology and expects nothing of them"
-        )
+    text = decoded(data)
     for kind, read in (("nvidia-smi topo -m", read_matrix), ("nvidia-smi nvlink -s", _links_only)):
         try:
             return Loaded(read(text, source), kind)
         except UserError as problem:
+            refuse_others(text, source)
             if _looks_like(kind, text):
                 raise problem from None
     try:
@@ -84,7 +81,10 @@ def _from_bytes(data: bytes, source: str) -> Loaded:
 
 
 def _looks_like(kind: str, text: str) -> bool:
-    marks = {"nvidia-smi topo -m": r"\s*GPU0\s+(?:GPU1|CPU|NIC|mlx)", "nvidia-smi nvlink -s": r".{0,80}Link 0:"}
+    marks = {
+        "nvidia-smi topo -m": r".{0,80}\bGPU0\b[\s|]+(?:GPU1|CPU|NIC|mlx)",
+        "nvidia-smi nvlink -s": r".{0,80}Link 0:",
+    }
     return re.search("^" + marks[kind], text[:65536], re.MULTILINE) is not None
 
 

@@ -83,7 +83,10 @@ AMD = "AMD GPU"
 
 _AMD = re.compile(r"\bAMD\b|\bRadeon\b|\bInstinct\b|\bMI[1-4]\d\d[A-Z]?\b|\bgfx\d", re.IGNORECASE)
 _RDMA = re.compile(r"mlx\d|bnxt_re|irdma|rdmap?\d|efa_|roce|hfi\d|qedr|cxgb\d_|erdma|hns_|mana_|ionic_|rxe\d|siw\d")
-_INTERFACE = re.compile(r"(?:eth|en[opsx]|bond|team|ib|docker|veth|virbr|br-|vlan|wl[opsx]|hsn)\d|docker|virbr|lo$")
+_INTERFACE = re.compile(
+    r"(?:eth|en[opsx]|bond|team|ib|vlan|wl[opsx]|ww[opsx]|hsn|tun|tap|wg|dummy|ovs|macvlan|ipvlan|cni|weave|idrac)\d"
+    r"|docker|virbr|veth|br-|cali|vxlan|flannel|cilium|lxc|kube|nerdctl|podman|tailscale|zt[0-9a-z]|lo$"
+)
 
 
 def is_amd(name: str | None) -> bool:

@@ -76,6 +76,8 @@ class _Gpu:
         rates = self._ask("GetUtilizationRates")
         mig = self._ask("GetMigMode")
         remapped = self._ask("GetRemappedRows")
+        ecc = self._ask("GetEccMode")
+        persistence = self._ask("GetPersistenceMode")
         links, inactive, errors = self._links()
         clock_sm = self._asker.constant("NVML_CLOCK_SM", 1)
         return GpuState(
@@ -105,6 +107,10 @@ class _Gpu:
             rows_remapped_uncorrected=remapped[1] if remapped else None,
             row_remap_pending=bool(remapped[2]) if remapped else None,
             row_remap_failed=bool(remapped[3]) if remapped else None,
+            ecc=bool(ecc[0]) if ecc else None,
+            ecc_pending=bool(ecc[1]) if ecc else None,
+            persistence=bool(persistence) if isinstance(persistence, int) else None,
+            vbios=_text(self._ask("GetVbiosVersion")),
             processes=self._processes(),
         )
 

@@ -8,45 +8,54 @@ from dataclasses import replace
 
 from busbw.base.errors import UserError
 from busbw.machine.topology.cpulist import read_list
+from busbw.machine.topology.matrix_rows import CELL, Rows, read_rows
 from busbw.machine.topology.model import SWITCH, Connection, Gpu, Machine, Nic, NumaNode, NvLinks, PathType
 from busbw.machine.topology.names import is_interface
+from busbw.machine.topology.pasted import plain_lines
 
-MAX_DEVICES = 256
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
-_DEVICE = re.compile(r"GPU\d{1,3}|NIC\d{1,3}|mlx\d_\d{1,3}|[a-z]\w*_\d{1,3}")
-_CELL = re.compile(r"X|PIX|PXB|PHB|NODE|SYS|SOC|NV(\d{1,3})")
-_HEADING = re.compile(r"\s+GPU0\b|GPU0\s+(?:[A-Za-z]\w*\d\s+)*CPU Affinity")
-"""Whoever pastes it may strip it."""
 _LEGEND = re.compile(r"\s*(NIC\d{1,3}):\s+(\S{1,64})\s*$")
+_CELL = CELL
+_MAX_LINES = 5000
 
 
 def read_matrix(text: str, source: str) -> Machine:
     """The machine that the matrix shows; UserError where there is none."""
-    lines = [_ESCAPES.sub("", line) for line in text.splitlines()[:5000]]
-    start = next((i for i, line in enumerate(lines) if _HEADING.match(line)), None)
-    if start is None:
-        raise UserError(f"{source} shows no matrix of `nvidia-smi topo -m`: no line begins with GPU0 as a heading")
-    devices = [word for word in lines[start].split() if _DEVICE.fullmatch(word)]
-    if len(devices) > MAX_DEVICES or len(set(devices)) != len(devices):
-        raise UserError(f"{source}:{start + 1}: {len(devices)} columns, or two of one name; is it one machine?")
-    names = {found[1]: found[2] for line in lines[start:] if (found := _LEGEND.fullmatch(line))}
-    rows: dict[str, list[str]] = {}
-    places: dict[str, tuple[str, str]] = {}
-    for number, line in enumerate(lines[start + 1 :], start + 2):
-        words = line.split()
-        if not words or words[0] not in devices or words[0] in rows:
-            continue
-        cells = words[1 : len(devices) + 1]
-        if len(cells) < len(devices) or not all(_CELL.fullmatch(cell) for cell in cells):
-            raise UserError(f"{source}:{number}: the row of {words[0]} has not one of X NV# PIX ... per column")
-        rows[words[0]] = cells
-        rest = words[len(devices) + 1 :]
-        places[words[0]] = (rest[0] if rest else "", rest[1] if len(rest) > 1 else "")
-    _fill_by_symmetry(devices, rows)
-    missing = [device for device in devices if device not in rows]
+    lines = plain_lines(text, _MAX_LINES)
+    found = read_rows(lines, source)
+    names = {legend[1]: legend[2] for line in lines if (legend := _LEGEND.fullmatch(line))}
+    rows = dict(found.cells)
+    _fill_by_symmetry(found.devices, rows)
+    missing = [device for device in found.devices if device not in rows]
     if missing:
         raise UserError(f"{source}: the matrix has no row for {', '.join(missing[:8])}; is it cut off?")
-    return _machine(source, devices, rows, places, names)
+    _refuse_damaged(found, source)
+    places = {device: _place(found, device) for device in found.cells}
+    return _machine(source, found.devices, rows, places, names)
+
+
+def _refuse_damaged(found: Rows, source: str) -> None:
+    """UserError where a device does not reach itself as X, or two reach each other in two ways: nobody prints that."""
+    at = {device: i for i, device in enumerate(found.devices)}
+    for device, cells in found.cells.items():
+        for other, cell in zip(found.devices, cells, strict=True):
+            where = f"{source}:{found.lines[device]}"
+            if (cell == "X") != (device == other):
+                to = "itself" if device == other else other
+                raise UserError(f"{where}: {device} reaches {to} as {cell}; the matrix is damaged or edited")
+            back = found.cells.get(other)
+            if back is not None and back[at[device]] != cell:
+                raise UserError(
+                    f"{where}: {device} reaches {other} as {cell}, and {other} reaches {device} as "
+                    f"{back[at[device]]}; the matrix is damaged or edited"
+                )
+
+
+def _place(found: Rows, device: str) -> tuple[str, str]:
+    """Processors and NUMA node of a row, by the words of the heading."""
+    rest = found.rest[device]
+    if found.columns and found.columns[0] == "NUMA":
+        return "", rest[0] if rest else ""
+    return rest[0] if rest else "", rest[1] if len(rest) > 1 else ""
 
 
 def _fill_by_symmetry(devices: Sequence[str], rows: dict[str, list[str]]) -> None:
@@ -88,10 +97,15 @@ def _machine(
 def _gpu(device: str, cpus: str, numa: str) -> Gpu:
     return Gpu(
         index=int(device.removeprefix("GPU")),
-        # A range of NUMA nodes (0-3) says that the machine hides which.
-        numa=int(numa) if numa.isdecimal() and len(numa) < 5 else None,
+        numa=_numa(numa),
         cpus=read_list(cpus) if cpus[:1].isdecimal() else (),
     )
+
+
+def _numa(said: str) -> int | None:
+    """A range of NUMA nodes (0-3) says that the machine hides which; of a list (0,3-9) the others are GPUs' memory."""
+    first, comma, _ = said.partition(",")
+    return int(first) if first.isdecimal() and len(first) < 5 and (comma or first == said) else None
 
 
 def _connection(a: str, b: str, cell: str) -> Connection:

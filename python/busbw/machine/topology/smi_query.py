@@ -66,6 +66,10 @@ def _gpu(node: Node, index: int) -> GpuState:
         row_remap_pending=_switch(node, "remapped_rows/remapped_row_pending"),
         row_remap_failed=_switch(node, "remapped_rows/remapped_row_failure"),
         compute_mode=_text(node, "compute_mode"),
+        ecc=_switch(node, "ecc_mode/current_ecc"),
+        ecc_pending=_switch(node, "ecc_mode/pending_ecc"),
+        persistence=_switch(node, "persistence_mode"),
+        vbios=_text(node, "vbios_version"),
         processes=_processes(node),
     )
 
