@@ -11,6 +11,7 @@ from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import FINDINGS, below_expected, init_incomplete, nccl_warnings, steps_slower
+from busbw.doctor.particulars import with_particular
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
 from busbw.doctor.topics import guessed
@@ -24,7 +25,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         # What a program said before its launcher ended it stands before the init that did not end of it.
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
-    found = told_once(_with_causes(list(map(with_code, _with_warnings(found)))))
+    found = told_once(_with_causes([with_code(with_particular(each)) for each in _with_warnings(found)]))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))
