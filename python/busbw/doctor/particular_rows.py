@@ -55,8 +55,8 @@ Incompatible versions ; Slurm's commands and daemons are of releases that do not
     "slurm-resources": r"""
 Insufficient (?P<what>rdma/\S+|[\w.-]*efa|hugepages\S*|[\w.-]+/[\w.-]*(?:hca|rdma|vf|ib)\w*) ; no node offers enough of
  {what}, which the pod asks for: the device plugin does not run there, names it otherwise, or all are taken ;
- kubectl describe node NODE (Allocatable); start the RDMA, SR-IOV or EFA device plugin on the GPU nodes, and ask for
- the resource by the name that it shows; add the toleration of the GPU nodes' taint
+ start the RDMA, SR-IOV or EFA device plugin on the GPU nodes, and ask for the resource by the name that
+ kubectl describe node shows (Allocatable). Add the toleration of the GPU nodes' taint
 Insufficient (?P<what>nvidia\.com/\S+|cpu|memory|ephemeral-storage) ; no node has enough {what} left for the pod ;
  kubectl describe node (Allocatable, Allocated); ask for fewer, end other pods, or add nodes; where a GPU node shows 0
  GPUs, restart its NVIDIA device plugin
@@ -64,6 +64,8 @@ taint ; the pod does not tolerate the taint of the nodes that would fit ;
  add the toleration (key nvidia.com/gpu, operator Exists), or choose other nodes
 pod group is not ready|PodGroup|minAvailable|gang ; the gang scheduler waits: not all pods of the group find a place ;
  free GPUs or lower minAvailable and the number of workers; kubectl describe podgroup
+assign flavors|unused quota|admi(?:t|ssion) ; the queue (Kueue) does not admit the job: its quota has too little left ;
+ kubectl get clusterqueue,workload; wait, ask for fewer, raise the queue's quota, or let it borrow (cohort)
 QOS|Assoc\w+ ; a limit of the account or quality of service holds the job back ;
  sacctmgr show assoc and show qos; ask for less, wait for the other jobs to end, or have the limit raised
 Invalid generic resource ; the partition has no GPUs of the name or number that the job asks for ;
@@ -86,7 +88,7 @@ GIN gdaki backend ; NCCL and its plugin for transfers that the GPU starts (GIN) 
  use the plugin of this NCCL, or NCCL_GIN_ENABLE=0
 """,
     "ib-devices-missing": r"""
-no userspace device-specific driver|couldn't load driver ; libibverbs has no driver (provider) for this NIC ;
+kernel ABI|no userspace device-specific driver|couldn't load driver ; libibverbs has no driver (provider) for this NIC ;
  install the provider in the image (ibverbs-providers, rdma-core, or the vendor's OFED of the host's release), with
  /etc/libibverbs.d
 disagrees about version|Unknown symbol ; the kernel's RDMA modules are of different releases ;
@@ -121,6 +123,9 @@ accepted a TCP connection|cannot find a corresponding|unexpected process identif
  there ;
  name the network that the hosts share: mpirun --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 (or
  btl_tcp_if_exclude lo,docker0,virbr0); end the rest of older jobs
+invalid value was given for (?P<name>\w+)|Unknown interface name ; the interface that MPI is told to use does not exist
+ on this host ({name}) ;
+ correct btl_tcp_if_include and oob_tcp_if_include: an interface that every host has, or a network (10.0.0.0/16)
 selected PML ; MPI's processes chose different transports (PML): UCX or its devices are missing on some hosts ;
  name one on all: mpirun --mca pml ob1 --mca btl tcp,self (or --mca pml ucx where every host has it)
 memory allocat|Cannot allocate|ibv_\w+.{0,60}memory ; UCX cannot get memory for RDMA: the limit on locked memory ;
@@ -171,6 +176,58 @@ fe80:|[\da-f]{1,4}:[\da-f:]{4,} ; an IPv6 address of the peer cannot be reached:
  between the hosts ;
  take IPv4: NCCL_SOCKET_FAMILY=AF_INET, and name the interface that all share (NCCL_SOCKET_IFNAME)
 """,
+    "crash-in-library": r"""
+(?P<what>lib(?:mlx\d|ibverbs|efa|bnxt_re|irdma|rdmacm)[\w.-]*) ; a process crashed inside of the NIC's library {what} ;
+ use the rdma-core or OFED of the host's release in the container; set RDMAV_FORK_SAFE=1 where the program forks, or
+ start workers by spawn. NCCL_IB_DISABLE=1 shows whether RDMA is at fault
+(?P<what>libnccl\.so[\w.]*) ; a process crashed inside of NCCL ({what}) ;
+ run with NCCL_DEBUG=INFO and look at the last lines of that rank, load one NCCL alone, and try the next patch release;
+ then NCCL_NVLS_ENABLE=0, NCCL_CUMEM_ENABLE=0 and NCCL_PROFILER_PLUGIN=none in turn
+(?P<what>libcuda\.so[\w.]*|libnvidia\S*) ; a process crashed inside of the driver's library ({what}) ;
+ use the driver's own libraries in the container (no libcuda of an image or of cuda-compat), look for Xid in dmesg, and
+ update the driver
+(?P<what>libuc[pst]\S*) ; a process crashed inside of UCX ({what}) ;
+ leave UCX out: mpirun --mca pml ob1 --mca btl tcp,self, or use the UCX of one HPC-X on all hosts
+""",
+    "disk-full": r"""
+[Ee]victed|low on resource|ephemeral-storage ; the node evicted the pod: its local disk (ephemeral storage) is full ;
+ write checkpoints and caches to a volume, set requests and limits of ephemeral-storage, and clean images and logs of
+ that node
+(?P<path>/[\w.+-]+(?:/[\w.+-]+)+)\W{0,4} No space left|No space left on device\W{1,4}(?P<other>/[\w./+-]+) ; no space is
+ left where the job writes: {path}{other} ;
+ free that file system (df -h, df -i), or write elsewhere: TMPDIR for sessions of MPI and logs of torchrun
+""",
+    "cuda-not-supported": r"""
+host alloc ; memory of the host cannot be had for GPUs (pinned): it is full, limited, or its NUMA node is closed to the
+ container ;
+ look at free memory and at the container's limit (cgroup), set ulimit -l unlimited, start the container with --cap-add
+ SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0
+\b800\b|not permitted ; CUDA refuses an operation to this process: no IMEX channel (fabric handles of an NVLink domain),
+ or limits of the container ;
+ on GB200 and GB300 give the container /dev/nvidia-caps-imex-channels and set IMEX up (else NCCL_MNNVL_ENABLE=0).
+ Elsewhere start it with --cap-add SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0, then NCCL_CUMEM_ENABLE=0
+""",
+    "ib-connect-timeout": r"""
+local GID index (?P<index>\d+), local GID fe80 ; the address that the NIC was given for RoCE (GID index {index}) is
+ link-local, and the peer's network does not carry it ;
+ unset NCCL_IB_GID_INDEX, or set it to the RoCE v2 entry with an IPv4 address (show_gids, often 3) on all nodes; on
+ InfiniBand look for the peer's port instead
+Network is unreachable|\b101\b ; the NIC has no route to the address of the peer's NIC (RoCE) ;
+ give both NICs addresses of one subnet, or routes for each rail (ip route, ip rule); NCCL_CROSS_NIC=0 where rails are
+ apart; NCCL_IB_GID_INDEX of the RoCE v2 address (show_gids)
+No such device|\b19\b ; the NIC has no address (GID) at that index in this container: its interface is elsewhere ;
+ give the pod the NIC's interface (Multus, SR-IOV, hostNetwork), or unset NCCL_IB_GID_INDEX; leave NICs without an
+ interface out by NCCL_IB_HCA
+""",
+    "ib-port-down": r"""
+State: *Initializing|PORT_INIT|: INIT\b|[Nn]o (?:SM|subnet manager)|SM lid 0 ; the InfiniBand port waits for a subnet
+ manager, which gives it no address ;
+ start a subnet manager: on one switch (ib sm), by UFM, or opensm on one host of the fabric; then ibstat shows Active
+Polling ; the port finds nothing at the other end of its cable ;
+ seat or replace cable and transceiver, enable the switch's port, set both ends to the same speed
+Disabled|PORT_DOWN.{0,20}admin ; the port is switched off ;
+ enable it: ip link set dev NAME up, ibportstate LID PORT enable, or mlxlink -d DEVICE -p 1 -a UP
+""",
     "ssh-launch": r"""
 connect to host (?P<host>\S+) port (?P<port>\d+): Connection refused ; nobody listens for ssh on {host}, port {port} ;
  start sshd there (in the container, too), or name its port: ~/.ssh/config, --mca plm_rsh_args '-p PORT'
@@ -188,8 +245,8 @@ not enough slots|already filled ; the hosts have fewer slots than processes are 
 run as root ; mpirun refuses to run as root ;
  mpirun --allow-run-as-root (or OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1), or another user
 orted: ; MPI is not found on the other host (orted) ;
- install the same MPI at the same place on all hosts and name it: mpirun --prefix /opt/openmpi, or PATH and
- LD_LIBRARY_PATH in ~/.bashrc before its exit for shells that are not interactive
+ install the same MPI at the same place on all hosts and name it: mpirun --prefix /opt/openmpi. Or set PATH and
+ LD_LIBRARY_PATH in ~/.bashrc, before the line that leaves it for shells that are not interactive
 unable to locate|could not access|unable to (?:launch|find) the ; a host does not have the program at that path ;
  build or mount the program at the same path on all hosts, or give its full path
 complete a TCP connection|lost communication|does not know ; mpirun and its daemons on the other hosts cannot reach
@@ -214,7 +271,8 @@ hostfile ; the hostfile is missing or cannot be read ;
 (?P<symbol>\b(?:ibv|mlx5dv|rdma)_\w+|IBVERBS_[\d.]+|MLX5_[\d.]+) ; rdma-core is older than what uses it: {symbol} is
  missing ;
  update rdma-core (libibverbs, libmlx5) in the image to the release of the host's driver
-(?P<symbol>GLIBC(?:XX)?_[\d.]+|CXXABI_[\d.]+) ; the program was built for a newer system than this: {symbol} is missing ;
+(?P<symbol>GLIBC(?:XX)?_[\d.]+|CXXABI_[\d.]+) ; the program was built for a newer system than this: {symbol} is
+ missing ;
  run it in the image that it was built for, or build it here; conda: install a newer libstdcxx-ng
 (?P<symbol>\b(?:ucp|uct|ucs)_\w+|\b(?:MPI|ompi|opal|PMIx|prte)_\w+) ; libraries of two releases of MPI or UCX are
  mixed: {symbol} is missing ;
@@ -222,6 +280,32 @@ hostfile ; the hostfile is missing or cannot be read ;
 (?P<symbol>\bncclProfiler\w*|\bncclTuner\w*|\bncclNet\w*) ; a plugin was made for another version of NCCL: {symbol} is
  missing ;
  use the plugin's release for this NCCL, or unset NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN and NCCL_PROFILER_PLUGIN
+""",
+    "container-start": r"""
+FailedCreatePodSandBox|setup network|\bCNI\b|multus ; the pod's network cannot be set up (CNI, Multus, SR-IOV) ;
+ kubectl describe pod names the plugin: restart its pod on that node, and free devices of ended pods. The
+ NetworkAttachmentDefinition and the SR-IOV resource (VF) that it names must exist, and the pod must ask for them
+unresolvable CDI|CDI devices ; the container runtime does not know the GPUs by CDI ;
+ nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml after each update of the driver, then restart the runtime
+40[13]\b|nauthorized|pull access denied|authentication|no basic auth ; the registry refuses the image: no login, or no
+ right to it ;
+ log in on that node (docker login; an imagePullSecret in the pod's namespace; ~/.config/enroot/.credentials)
+manifest (?:unknown|for)|404\b|tag .{0,40}not found ; the registry does not have that image or tag ;
+ correct the image's name and tag, and that it exists for this processor
+exec format error ; the image is made for another processor ;
+ use an image of this architecture (arm64 on Grace, amd64 else): docker manifest inspect IMAGE
+ErrImagePull|ImagePullBackOff ; the image cannot be pulled ;
+ kubectl describe pod names the reason: correct the image's name, add an imagePullSecret, or reach the registry
+newuidmap|sub[ug]id ; this user may not make namespaces: no ids are set aside for it ;
+ add the user to /etc/subuid and /etc/subgid on that node and install uidmap
+\.sqsh|acquire rootfs ; the container's image file is not there or cannot be unpacked ;
+ correct the path of --container-image, import it again (enroot import), free the folder of ENROOT_DATA_PATH
+nvidia-container-(?:cli|runtime).{0,80}(?:driver|nvml|initialization|ldcache) ; the container cannot be given the GPUs:
+ the
+ driver on the host does not answer ;
+ run nvidia-smi on the host; load or repair the driver there, then restart the container runtime
+FailedMount|MountVolume|AttachVolume ; a volume of the pod cannot be mounted ;
+ see that the claim, secret or config map exists in this namespace and the storage's driver runs on the node
 """,
     "kubernetes-event": r"""
 OOMKill ; a container of the pod was killed for its memory limit ;

@@ -38,6 +38,6 @@ def with_particular(finding: Finding) -> Finding:
         for seen in finding.evidence:
             if found := each.words.search(seen.fact):
                 groups = {name: clean(text)[:80] for name, text in found.groupdict().items() if text}
-                title = each.title.format_map({**dict.fromkeys(each.words.groupindex, "?"), **groups})
+                title = each.title.format_map({**dict.fromkeys(each.words.groupindex, ""), **groups})
                 return replace(finding, title=title, fix=each.cure)
     return finding

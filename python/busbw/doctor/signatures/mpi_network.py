@@ -12,6 +12,7 @@ SIGNATURE = Signature(
         r"btl_tcp_\w+.{0,160}(?:unexpected process identifier|failed|error|unreachable)",
         r"mca_btl_\w+.{0,120}(?:unexpected|failed|error)",
         r"Open MPI failed to (?:TCP connect|handshake) (?:to|with) a",
+        r"An invalid value was given for (?:btl|oob)_tcp_if_(?:in|ex)clude|Unknown interface name",
         r"Open MPI accepted a TCP connection from what appears",
         r"cannot find a corresponding process\s+entry for that peer|help-mpi-btl-tcp\.txt / (?:dropped|client)",
         r"did not receive entire connect ACK from peer|remote peer unexpectedly closed connection while",

@@ -2,7 +2,9 @@
 
 from busbw.doctor.signature import Signature, Stage
 
-_PLUGIN = r"(?P<what>ncclProfiler\w*|inspector\w*|nccl_(?:net_)?ofi\w*|ncclTuner\w*|libnccl-(?:net|tuner|profiler)[\w.-]*)"
+_PLUGIN = (
+    r"(?P<what>ncclProfiler\w*|inspector\w*|nccl_(?:net_)?ofi\w*|ncclTuner\w*|libnccl-(?:net|tuner|profiler)[\w.-]*)"
+)
 
 SIGNATURE = Signature(
     name="plugin-crashed",
