@@ -10,7 +10,14 @@ from busbw.doctor.alike import told_once
 from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.findings import FINDINGS, below_expected, init_incomplete, nccl_warnings, steps_slower
+from busbw.doctor.findings import (
+    FINDINGS,
+    below_expected,
+    init_incomplete,
+    nccl_warnings,
+    steps_slower,
+    suspect_setting,
+)
 from busbw.doctor.particulars import with_particular
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
@@ -25,6 +32,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         # What a program said before its launcher ended it stands before the init that did not end of it.
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
+    found = _without_doubles(found)
     found = told_once(_with_causes([with_code(with_particular(each)) for each in _with_warnings(found)]))
     # Evidence quotes logs and settings of others.
     return tuple(
@@ -81,6 +89,16 @@ def _precede(findings: list[Finding]) -> bool:
     warned = [each.evidence[0] for each in loud if each.name == nccl_warnings.NAME]
     lines = [seen.line for each in effects for seen in each.evidence if seen.line]
     return bool(warned and lines) and min(each.line or 0 for each in warned) < min(lines)
+
+
+def _without_doubles(findings: list[Finding]) -> list[Finding]:
+    """Without the suspicion of a setting of which another finding tells what it does."""
+    told = {
+        each.title.partition("=")[0]
+        for each in findings
+        if each.severity is not Severity.NOTE and each.name != suspect_setting.NAME
+    }
+    return [each for each in findings if each.name != suspect_setting.NAME or each.title.partition("=")[0] not in told]
 
 
 _LOSSES = frozenset({below_expected.NAME, steps_slower.NAME})

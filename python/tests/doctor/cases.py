@@ -195,6 +195,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "built-without-mpi": lambda: healthy(logs=(log(*[START] * 2),)),
     "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN The moon is in the wrong phase"),)),
     "below-expected": healthy,
+    "suspect-setting": healthy,
     "steps-slower": lambda: healthy(logs=(TextFile("t.log", "".join(map(training_line, range(40)))),)),
     "impossible": healthy,
     "one-rail": healthy,
@@ -237,6 +238,7 @@ def rail_record(busbw: float = 49.0, gpus: int = 8, name: str = "NVIDIA H100 80G
 
 RECORDS: Mapping[str, tuple[Record, ...]] = {
     "below-expected": (slow_record(),),
+    "suspect-setting": (slow_record(98.0, NCCL_CTA_POLICY="1"),),
     "impossible": (slow_record(900.0),),
     "one-rail": (rail_record(),),
     "nvlink-domain": (rail_record(180.0, 4, "NVIDIA GB200"),),

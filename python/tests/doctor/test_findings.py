@@ -66,6 +66,7 @@ def test_every_finding_is_found_where_it_is_and_alone(name: str) -> None:
     assert mine and all(each.severity is Severity.NOTE for each in mine) == (name in ONLY_NOTES)
     allowed = {
         "shared-memory": {"shared-memory"},
+        "suspect-setting": {"suspect-setting", "below-expected"},
         "shm-disabled": {"shm-disabled", "p2p-disabled"},
         "hca-not-found": {"hca-not-found", "network-interface"},
     }

@@ -48,6 +48,7 @@ from busbw.doctor.findings import (
     slow_transport,
     steps_slower,
     stuck_in_collective,
+    suspect_setting,
     topology_file,
 )
 
@@ -81,6 +82,7 @@ FINDINGS: Mapping[str, Examination] = {
         p2p_matrix,
         built_without_mpi,
         nccl_warnings,
+        suspect_setting,
         impossible,
         below_expected,
         steps_slower,
