@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-MAX_CALLS = 4096
+MAX_CALLS = 512
 MAX_COMMS = 4096
 _WHO = rb"(?P<host>[\w.-]{0,255}):(?P<pid>\d{1,10}):\d{1,10} \[-?\d{1,4}\] NCCL INFO "
 _INIT = re.compile(

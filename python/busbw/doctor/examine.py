@@ -33,7 +33,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
     found = _without_doubles(found)
-    found = told_once(_with_causes([with_code(with_particular(each)) for each in _with_warnings(found)]))
+    found = told_once(_with_causes(list(map(_told, _with_warnings(found)))))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))
@@ -89,6 +89,12 @@ def _precede(findings: list[Finding]) -> bool:
     warned = [each.evidence[0] for each in loud if each.name == nccl_warnings.NAME]
     lines = [seen.line for each in effects for seen in each.evidence if seen.line]
     return bool(warned and lines) and min(each.line or 0 for each in warned) < min(lines)
+
+
+def _told(finding: Finding) -> Finding:
+    """The finding in the words of what its evidence names, or with what a code in it means."""
+    told = with_particular(finding)
+    return with_code(finding) if told is finding else told
 
 
 def _without_doubles(findings: list[Finding]) -> list[Finding]:

@@ -126,6 +126,10 @@ accepted a TCP connection|cannot find a corresponding|unexpected process identif
 invalid value was given for (?P<name>\w+)|Unknown interface name ; the interface that MPI is told to use does not exist
  on this host ({name}) ;
  correct btl_tcp_if_include and oob_tcp_if_include: an interface that every host has, or a network (10.0.0.0/16)
+mm_(?:posix|sysv|ep|xpmem)|xpmem|Shared memory error ; UCX cannot share memory between processes of one host: their
+ containers have namespaces or users of their own ;
+ run the ranks of a host in one container or with --ipc=host --pid=host and as one user; or UCX_POSIX_USE_PROC_LINK=n,
+ or leave it out: UCX_TLS=^posix,sysv
 selected PML ; MPI's processes chose different transports (PML): UCX or its devices are missing on some hosts ;
  name one on all: mpirun --mca pml ob1 --mca btl tcp,self (or --mca pml ucx where every host has it)
 memory allocat|Cannot allocate|ibv_\w+.{0,60}memory ; UCX cannot get memory for RDMA: the limit on locked memory ;

@@ -21,5 +21,5 @@ SIGNATURE = Signature(
         "last release of it. If it is NCCL itself, see NCCL_DEBUG=INFO before the crash"
     ),
     source="stacks of Open MPI and gdb; the kernel's line of a segfault",
-    explains=("process-crashed", "unknown-error"),
+    explains=("process-crashed",),
 )
