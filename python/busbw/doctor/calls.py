@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 MAX_CALLS = 512
 MAX_COMMS = 4096
+MAX_LOOK = 600
 _WHO = rb"(?P<host>[\w.-]{0,255}):(?P<pid>\d{1,10}):\d{1,10} \[-?\d{1,4}\] NCCL INFO "
 _INIT = re.compile(
     _WHO + rb".{0,60}?comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) nranks \d{1,7}.{0,120}?"
@@ -54,14 +55,14 @@ class Watching:
 
     def begun(self, raw: bytes) -> None:
         """A line that may name a communicator and the rank that this process has in it."""
-        if len(self._comms) < MAX_COMMS and (found := _INIT.search(raw)):
+        if len(self._comms) < MAX_COMMS and (found := _INIT.search(raw[:MAX_LOOK])):
             self._comms[_key(found)] = (found["id"].decode(), int(found["rank"]))
 
     def ended(self) -> Calls:
         """What the last calls were."""
         by_rank: dict[tuple[str, int], list[Call]] = defaultdict(list)
         for line, raw in self.recent:
-            found = _CALL.search(raw)
+            found = _CALL.search(raw[:MAX_LOOK])
             place = self._comms.get(_key(found)) if found else None
             if found is None or place is None:
                 continue
