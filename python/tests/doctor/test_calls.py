@@ -71,6 +71,14 @@ def test_of_many_calls_the_last_are_compared(tmp_path: Path) -> None:
     assert [f"number {MAX_CALLS + 10:x} " in each.title for each in differing(tmp_path, log(0, 7), log(1, 6))] == [True]
 
 
+def test_a_group_of_which_the_first_calls_are_no_longer_kept_is_not_compared(tmp_path: Path) -> None:
+    def log(rank: int, after: int) -> str:
+        group = called(rank, 5) + called(rank, 5, count=8)
+        return begun(rank) + group + "".join(called(rank, 6 + number) for number in range(after))
+
+    assert not differing(tmp_path, log(0, MAX_CALLS - 1), log(1, MAX_CALLS - 2))
+
+
 @pytest.mark.parametrize(
     ("line", "given"),
     [

@@ -13,6 +13,10 @@ from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.inputs import Inputs, read_inputs
 from busbw.doctor.particulars import PARTICULARS
 from busbw.doctor.signatures import SIGNATURES
+from busbw.doctor.snapshot import Snapshot
+
+from .cases import slow_record
+from .corpus.load import cases
 
 WARN = "n0:1:2 [0] x.cc:1 NCCL WARN "
 RULE = "-" * 74
@@ -51,6 +55,30 @@ def test_every_row_belongs_to_a_signature_and_fills_what_it_names() -> None:
         for row in rows:
             assert set(re.findall(r"\{(\w+)\}", row.title)) <= set(row.words.groupindex), row.title
             assert row.cure and row.title and "{" not in row.cure
+
+
+@pytest.mark.parametrize(
+    ("variables", "names"),
+    [
+        ({"NCCL_P2P_LEVEL": "LOC"}, ["p2p-disabled", "below-expected"]),
+        ({"NCCL_CUMEM_ENABLE": "0"}, ["suspect-setting", "below-expected"]),
+        ({"NCCL_NVLS_ENABLE": "0"}, ["slow-settings", "below-expected"]),
+    ],
+)
+def test_a_setting_is_told_once_beside_a_slow_table(variables: dict[str, str], names: list[str]) -> None:
+    found = examine(gather(Snapshot("files"), (slow_record(98.0, **variables),)))
+    assert [each.name for each in found if each.severity is not Severity.NOTE] == names
+
+
+def test_a_table_that_falls_is_not_that_of_one_port(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(next(each.text for each in cases() if each.name == "s70-t-collapse-at-64M"))
+    found = examine(gather(*read_inputs(Inputs(files=(str(tmp_path / "job.log"),)))))
+    assert "below-expected" in {each.name for each in found} and "one-rail" not in {each.name for each in found}
+
+
+def test_a_box_that_warns_of_an_end_is_told(tmp_path: Path) -> None:
+    found = first(f"{RULE}\nWARNING: the daemons of this node met a moon.\nYour job may now fail.\n{RULE}\n", tmp_path)
+    assert "MPI says: WARNING: the daemons" in found.title
 
 
 TABLE = """\

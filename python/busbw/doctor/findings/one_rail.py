@@ -33,10 +33,10 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for record in facts.records:
         port = _port(record)
         case = largest(record) if port else None
-        if case is None or port is None:
+        if case is None or port is None or _fell(record, port):
             continue
         rate = case.busbw_GBps or 0.0
-        if 0.0 < rate <= port * SLACK and not _fell(record, port):
+        if 0.0 < rate <= port * SLACK:
             yield _finding(record, case, port)
         elif rate <= FEW_PORTS * port and not judged(record, lambda: facts.snapshot.machine):
             yield _few(record, case, port)

@@ -10,7 +10,8 @@ SIGNATURE = Signature(
     title="a plugin that is set is not found: {what}",
     patterns=(
         r"(?:PROFILER|TUNER|GIN|RMA|ENV)/Plugin: Could not find: "
-        r"(?P<what>(?!(?:lib[nr]ccl-(?:profiler|tuner|net|gin|rma|env)\.so|none)\b)[\w./+-]{2,160}?)\.? *$",
+        r"(?P<what>(?!(?:lib[nr]ccl-(?:profiler|tuner|net|gin|rma|env)\.so|none)\b)"
+        r"[\w./+-]{2,160}\.so[\w.]{0,12}?)\.? *$",
     ),
     confirm="env | grep PLUGIN; ls -l of the path that is named, in the container; ldd on it",
     cure=(
