@@ -98,3 +98,10 @@ def test_a_few_bytes_that_take_milliseconds_are_ill_on_every_network(time: float
     path.write_text(TABLE.format(time=f"{time:.1f}"))
     found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
     assert any("which no network needs" in each.title for each in found) is late
+
+
+def test_simple_alone_is_a_fault_beside_a_table_of_small_messages(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(f"$ mpirun -np 2 -x NCCL_PROTO=Simple ./x\n{TABLE.format(time='30.0')}")
+    found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
+    assert [each.severity for each in found if each.name == "forced-protocol"] == [Severity.WARNING]
