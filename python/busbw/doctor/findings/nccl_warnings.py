@@ -19,9 +19,20 @@ from busbw.machine.nccl.log_model import Message, NcclLog
 
 NAME = "nccl-warnings"
 MOST = 5
-_VAGUE = frozenset(
-    {"nccl-error", "cuda-call-failed", "ibv-call-failed", "python-exception", "connection-timeout", "remote-error"}
+_NAMED = frozenset(
+    {
+        "gdr-unavailable",
+        "imex",
+        "nvlink-error",
+        "fabric-manager",
+        "nvswitch-error",
+        "gpu-memory-error",
+        "gdrcopy",
+        "sharp",
+    }
+    | {"shm-full", "host-memory", "disk-full", "pcie-errors", "driver-not-loaded", "dns"}
 )
+"""What a sentence may name that tells more than the file of NCCL's source that says it."""
 _FILE = re.compile(
     r"\b(?:open|find|read|load|access|stat|pars|exist)\w*\b.{0,60}?(?P<path>(?<![\w:])/(?!dev/|proc/|sys/)[\w.+/-]{3,200})"
 )
@@ -63,7 +74,6 @@ def _cure_of_words(text: str) -> str:
 def _finding(said: Message, source: str) -> Finding:
     times = f" ({said.count} times)" if said.count > 1 else ""
     part = part_of(said.where.rpartition(" ")[2])
-    # Words that name a part of the machine tell more than the file that says them.
     named = topic(said.text)
     path = _FILE.search(said.text)
     if path:
@@ -71,7 +81,7 @@ def _finding(said: Message, source: str) -> Finding:
             f"see that {shortened(path['path'], 100)} exists and may be read in every container and on every host, or "
         )
         cure += "or correct or unset the variable that names it (env | grep NCCL_, nccl.conf)"
-    elif named and named not in _VAGUE:
+    elif named in _NAMED:
         cure = SIGNATURES[named].cure
     else:
         cure = part.cure if part else _cure_of_words(said.text)
