@@ -33,7 +33,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for record in facts.records:
         port = _port(record)
         case = largest(record) if port else None
-        if case is None or port is None or _fell(record, port):
+        if case is None or port is None or _fell(record, case, port):
             continue
         rate = case.busbw_GBps or 0.0
         if 0.0 < rate <= port * SLACK:
@@ -42,9 +42,10 @@ def examine(facts: Facts) -> Iterator[Finding]:
             yield _few(record, case, port)
 
 
-def _fell(record: Record, port: float) -> bool:
-    """Whether smaller messages went faster than one port carries: then something else slows the large ones."""
-    return any((each.busbw_GBps or 0.0) > 2 * port for each in record.cases if each.collective in _SPREAD)
+def _fell(record: Record, case: Case, port: float) -> bool:
+    """Whether smaller messages went far faster, and than one port carries: then something else slows the large ones."""
+    limit = 2 * max(port, case.busbw_GBps or 0.0)
+    return any((each.busbw_GBps or 0.0) > limit for each in record.cases if each.collective in _SPREAD)
 
 
 def _port(record: Record) -> float | None:
