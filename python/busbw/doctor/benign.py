@@ -65,6 +65,7 @@ _WORDS = (
     r"wandb(?::|\.errors)|tensorboard|huggingface_hub(?!\.errors)|HTTP Request: |Retrying \(Retry\(",
     # Open MPI that takes UCX instead of openib.
     r"error initializing an OpenFabrics device|help-mpi-btl-openib|help message help-",
+    r"\*\*\* (?:End of error message|Process received signal) \*\*\*(?!.{0,4}\w)",
     r"cannot find a corresponding process|metrics exporter agent",
     # NCCL's RAS only watches; its port may be taken by another job of the host.
     r"ras/\w+\.\w{1,2}:\d+ NCCL WARN(?! NCCL version mismatch)",

@@ -10,7 +10,15 @@ from busbw.doctor.alike import told_once
 from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.findings import FINDINGS, below_expected, init_incomplete, nccl_warnings, steps_slower
+from busbw.doctor.findings import (
+    FINDINGS,
+    below_expected,
+    init_incomplete,
+    nccl_warnings,
+    steps_slower,
+    suspect_setting,
+)
+from busbw.doctor.particulars import with_particular
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
 from busbw.doctor.topics import guessed
@@ -24,7 +32,8 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         # What a program said before its launcher ended it stands before the init that did not end of it.
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
-    found = told_once(_with_causes(list(map(with_code, _with_warnings(found)))))
+    found = _without_doubles(found)
+    found = told_once(_with_causes(list(map(_told, _with_warnings(found)))))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))
@@ -80,6 +89,22 @@ def _precede(findings: list[Finding]) -> bool:
     warned = [each.evidence[0] for each in loud if each.name == nccl_warnings.NAME]
     lines = [seen.line for each in effects for seen in each.evidence if seen.line]
     return bool(warned and lines) and min(each.line or 0 for each in warned) < min(lines)
+
+
+def _told(finding: Finding) -> Finding:
+    """The finding in the words of what its evidence names, or with what a code in it means."""
+    told = with_particular(finding)
+    return with_code(finding) if told is finding else told
+
+
+def _without_doubles(findings: list[Finding]) -> list[Finding]:
+    """Without the suspicion of a setting of which another finding tells what it does."""
+    told = {
+        each.title.partition("=")[0]
+        for each in findings
+        if each.severity is not Severity.NOTE and each.name != suspect_setting.NAME
+    }
+    return [each for each in findings if each.name != suspect_setting.NAME or each.title.partition("=")[0] not in told]
 
 
 _LOSSES = frozenset({below_expected.NAME, steps_slower.NAME})

@@ -105,7 +105,7 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
     return Facts(
         snapshot=snapshot,
         machine=snapshot.machine or machine_of_logs(logs) or machine_of_records(records),
-        settings=_settings(snapshot, confs, logs, records),
+        settings=_settings(snapshot, confs, logs, records, scans),
         confs=confs,
         graph=_parsed(snapshot.graph, read_graph),
         topology=_parsed(snapshot.topology, read_topology),
@@ -122,7 +122,11 @@ def is_flight(file: TextFile) -> bool:
 
 
 def _settings(
-    snapshot: Snapshot, confs: tuple[ConfFile, ...], logs: tuple[NcclLog, ...], records: tuple[Record, ...]
+    snapshot: Snapshot,
+    confs: tuple[ConfFile, ...],
+    logs: tuple[NcclLog, ...],
+    records: tuple[Record, ...],
+    scans: tuple[Scan, ...],
 ) -> dict[str, Setting]:
     """What is set here; then what logs and records say was set when they were made."""
     found = in_force(snapshot.environment, confs)
@@ -133,6 +137,9 @@ def _settings(
         for name, value in record.run.environment.items():
             where = f"the record {record.run.run}"
             found.setdefault(name, Setting(name, value, Origin(where)))
+    for scan in scans:
+        for name, (value, line) in scan.given.items():
+            found.setdefault(name, Setting(name, value, Origin(scan.source, line)))
     if snapshot.graph is not None and "NCCL_GRAPH_FILE" not in found:
         found["NCCL_GRAPH_FILE"] = Setting("NCCL_GRAPH_FILE", snapshot.graph.path, Origin(GIVEN))
     return found

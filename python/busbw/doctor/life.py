@@ -8,9 +8,10 @@ ALIVE = re.compile(
     # Megatron sets its number to the right of eight columns.
     r"\b(?:iteration|iter|step|epoch|global_step|batch)\b(?:\W{0,4}| {0,10})\d.{0,200}"
     r"(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b"
-    r"|\bloss'?: ?[\d.]+.{0,120}'epoch': [\d.]+|^# Avg bus bandwidth"
+    r"|\bloss'?: ?[\d.]+.{0,120}'epoch': [\d.]+|(?:^|[\s:>|\]])# Avg bus bandwidth"
     # `kubectl describe` tells of one pod, in order: once it has a node, nothing is in short supply.
     r"|^\s+Normal\s+Scheduled\s.{1,80}scheduler {2,}Successfully assigned"
+    r"|\bNormal\s+(?:Admitted|QuotaReserved)\s.{0,20}\bkueue-"
     r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200",
     re.IGNORECASE,
 )
@@ -36,6 +37,7 @@ ALIVE_WORDS = (
     " 200",
     "end of tests",
     "succe",
+    "kueue-",
 )
 START = re.compile(
     r"NCCL version \d(?!.{0,30} compiled with)|\busing nccl==|Init torch distributed begin|Bootstrap *: *Using"

@@ -129,9 +129,17 @@ def _width(lines: list[str]) -> int:
     if not NARROWEST <= width <= WIDEST:
         return 0
     full = [at for at, line in enumerate(lines[:-1]) if len(line) == width and len(set(line)) > _FEW]
-    rests = [at for at in full if not _HEAD.match(lines[at + 1])]
+    rests = [at for at in full if not _HEAD.match(lines[at + 1]) and not _are_rows(lines[at], lines[at + 1])]
     enough = len(rests) > 1 or (len(rests) == 1 and width in _WIDTHS)
     return width if enough and 2 * len(rests) > len(full) else 0
+
+
+_GAP = re.compile(r"\S {2,}(?=\S)")
+
+
+def _are_rows(line: str, following: str) -> bool:
+    """Whether both are rows of a table: of equal width, since its columns are padded."""
+    return all(len(_GAP.findall(each)) >= _FEW for each in (line, following))
 
 
 def _joined(lines: list[str], width: int) -> Iterator[tuple[int, str]]:

@@ -15,7 +15,7 @@ from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
 
 MAX_EVIDENCE = 3
-MAX_TEXT = 200
+MAX_TEXT = 240
 Found = Sequence[tuple[str, Hit]]
 """The hits of one signature, with the log of each."""
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from typing import BinaryIO
 
+from busbw.doctor.calls import Watching
 from busbw.doctor.scan import DIGITS, Scanning
 from busbw.machine.nccl.log import is_inert
 
@@ -18,7 +19,7 @@ MAX_DULL = 20_000
 MAX_SEEN = 50_000
 _SILENT, _NCCL, _ALIVE = 0, 1, 2
 _CALL, _VIA, _CHANNEL = b" opCount ", b" via ", b"NCCL INFO Channel "
-"""In each line about one call of a collective (NCCL_DEBUG_SUBSYS=COLL), of which nothing is read; in connections."""
+"""In each line about one call of a collective (NCCL_DEBUG_SUBSYS=COLL), of which the last are read; in connections."""
 
 _ADDRESS = re.compile(rb"\b0x[0-9a-f]{6,16}\b")
 
@@ -185,12 +186,15 @@ class Sieve:
     def passed(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
         """Those lines, with their numbers, that a reader of NCCL's messages and of tables must see."""
         scanning, dull, seen = self.scanning, dict[bytes, int](), set[bytes]()
-        kinds = scanning.kinds
+        kinds, watching, called = scanning.kinds, Watching(), False
+        recent = watching.recent
         number = repeated = 0
         for number, raw in lines:
             # The looks are in the order of what they cost: a call or a connection once more, then the shape.
-            if (_CALL in raw or raw in seen) and b"NCCL INFO " in raw:
+            if ((called := _CALL in raw) or raw in seen) and b"NCCL INFO " in raw:
                 repeated += 1
+                if called:
+                    recent.append((number, raw))
                 continue
             if _VIA in raw and _CHANNEL in raw:
                 # Which pair talks by what: nothing for signatures, but a reader of NCCL's messages must see it once.
@@ -215,8 +219,10 @@ class Sieve:
             if b"NCCL " in raw or line.lstrip().startswith("#"):
                 if silent and len(dull) < MAX_DULL and _is_repetition(line):
                     dull[shape] = _NCCL
+                if b" commId " in raw:
+                    watching.begun(raw)
                 yield number, line
             elif silent and len(dull) < MAX_DULL:
                 dull[shape] = _ALIVE if scanning.alive == number != before else _SILENT
         kinds["nccl"] += repeated
-        self.lines = number
+        self.lines, scanning.calls = number, watching.ended()

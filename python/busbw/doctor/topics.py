@@ -73,6 +73,7 @@ _TOPICS = tuple(
         (r"gdrcopy|gdrdrv|gdrapi|\bgdr_\w+", "gdrcopy"),
         (r"\bsharp\w*\b|collnet", "sharp"),
         (r"\bosm_\w+|\bopensm\b|\bSubn(?:Get|Set)\b", "ib-port-down"),
+        (r"peer_?mem\b|gpu ?direct|\bdma-?buf", "gdr-unavailable"),
         (
             r"mlx5|infiniband|\bibv_|\brdma|rdma\b|registerrdma|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b|\bU?MADs?\b|\bCQE?\b|\bSRQ\b|\bMR\b"
             r"|mcast group|run_iter|IB (?:device|connection)",
@@ -341,16 +342,35 @@ def topic(text: str) -> str | None:
     return next((name for words, name in _TOPICS if words.search(text[:MAX_LOOK])), None)
 
 
+_OF_MPI = "MPI says: "
+_ADVICE = re.compile(
+    r"\b(?:please|you (?:can|may|should|must|need)|try|either|check|ensure|make sure|consider|usually|use (?:the|--)"
+    r"|must be|requires?|correct|increase|decrease|add|remove)\b",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z*\"])")
+MAX_ADVICE = 400
+
+
+def _advice(text: str) -> str:
+    """What a box of MPI tells its reader to do, in its own words."""
+    said = [each for each in _SENTENCE.split(text.removeprefix(_OF_MPI)) if _ADVICE.search(each)]
+    return shortened(clean(" ".join(said)), MAX_ADVICE).rstrip(". ") if text.startswith(_OF_MPI) else ""
+
+
 def _finding(name: str, text: str, evidence: Evidence) -> Finding:
     known = SIGNATURES[name]
+    advice = _advice(text)
     return replace(
         Finding(
             name,
             Severity.WARNING,
-            f"an error in words that no signature knows, by what it names: {shortened(clean(text), MAX_TITLE)}",
+            shortened(clean(text), MAX_TITLE + 80)
+            if text.startswith(_OF_MPI)
+            else f"an error in words that no signature knows, by what it names: {shortened(clean(text), MAX_TITLE)}",
             (evidence,),
             Cost(known.cost),
-            known.cure,
+            f"MPI's own advice: {advice}. Also: {known.cure}" if advice else known.cure,
             Proof(instruction=f"confirm: {known.confirm}"),
         ),
         stage=min(known.stage, Stage.EFFECT),

@@ -88,11 +88,13 @@ RULE = "-" * 60
 _RULE = re.compile(r"(?:^|[\s:])-{60,}\s*$")
 _BOXED = re.compile(
     r"\b(?:MPI|PRT?E|PRRTE|ORTE|OMPI|PMIx|DVM|MCA|mpirun|prterun|prun|mpiexec|orted|prted|daemons?|slots?|hostfile"
-    r"|process\w*|nodes?|bind\w*|mapp\w*|applications?|executable|rankfile|resources?|TCP networks?|hosts?|cpus?|plm)\b"
+    r"|interfaces?|networks?|sockets?|communicator|PSM2?|netmask|ranks?|process\w*|nodes?|bind\w*"
+    r"|mapp\w*|applications?|executable|rankfile|resources?|TCP networks?|hosts?|cpus?|plm)\b"
 )
 _TROUBLE = re.compile(
     r"\b(?:not|no|none|unable|cannot|could|fail\w*|invalid|errors?|more|fewer|lost|abort\w*|terminat\w*|unknown|missing"
-    r"|conflict\w*|must|please|bad|wrong|bigger|beyond|exceeds)\b",
+    r"|malformed|illegal|mismatched|improper|too (?:large|many|long|small)|conflict\w*|must|please"
+    r"|bad|wrong|bigger|beyond|exceeds)\b",
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
@@ -111,6 +113,12 @@ _AT_EASE = re.compile(
     r"^\W{0,8}(?:warning|note|changing|setting \w+ size|conflicting CPU)|falling back|won't be", re.IGNORECASE
 )
 """What such a program does another way, and goes on."""
+_MAY_FAIL = re.compile(
+    r"should not happen|\bmay (?:now|not|end up|be unable|hang|abort|fail)\b|job (?:may|will|might)"
+    r"|abort|corrupt|unpredictable",
+    re.IGNORECASE,
+)
+"""What a box that only warns says where the job may end of it."""
 _MAX_BOX = 30
 _MAX_LEVEL = 400
 
@@ -176,9 +184,12 @@ class Trouble:
             len(text) >= 40
             and _BOXED.search(text)
             and _TROUBLE.search(text)
-            and not text.upper().startswith(("WARNING", "NOTE", "BY "))
+            and not text.upper().startswith(("NOTE", "BY "))
         ):
             assert self._box is not None
             start = number - len(self._box) - 1
-            self.strange = [each for each in self.strange if each[0] < start]
-            self.strange.append((start + 1, f"MPI says: {shortened(text, 400)}"))
+            said = (start + 1, f"MPI says: {shortened(text, 900)}")
+            warns = text.upper().startswith("WARNING")
+            if not warns or _MAY_FAIL.search(text):
+                self.strange = [each for each in self.strange if each[0] < start]
+                (self.odd if warns else self.strange).append(said)

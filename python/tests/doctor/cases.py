@@ -121,6 +121,12 @@ def training_line(step: int) -> str:
     return f"Training epoch 0, iteration {step}/999 | train_step_timing in s: {5.8 if step < 20 else 11.9}\n"
 
 
+def called(rank: int, count: int) -> str:
+    """A call of a collective as NCCL prints it."""
+    what = f"sendbuff 0x7f recvbuff 0x7f count {count} datatype 7 op 0 root 0 comm 0x5{rank} [nranks=2] stream 0x1"
+    return said(f"AllReduce: opCount 4 {what}", rank)
+
+
 def half_init() -> TextFile:
     """A log of two ranks of which the second began and did not end."""
     comm = "ncclCommInitRank comm 0x5{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} busId {1}00000 commId 0xa - Init {2}"
@@ -185,9 +191,11 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
         logs=(log("P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)", "     0 831.22   0.31", "     1   0.31 829.10"),)
     ),
     "stuck-in-collective": lambda: healthy(logs=(log(TABLE_HEAD),)),
+    "calls-differ": lambda: healthy(logs=(log(*map(called, (0, 1), (512, 256))),)),
     "built-without-mpi": lambda: healthy(logs=(log(*[START] * 2),)),
     "nccl-warnings": lambda: healthy(logs=(log("n0:1:2 [0] net.cc:9 NCCL WARN The moon is in the wrong phase"),)),
     "below-expected": healthy,
+    "suspect-setting": healthy,
     "steps-slower": lambda: healthy(logs=(TextFile("t.log", "".join(map(training_line, range(40)))),)),
     "impossible": healthy,
     "one-rail": healthy,
@@ -230,6 +238,7 @@ def rail_record(busbw: float = 49.0, gpus: int = 8, name: str = "NVIDIA H100 80G
 
 RECORDS: Mapping[str, tuple[Record, ...]] = {
     "below-expected": (slow_record(),),
+    "suspect-setting": (slow_record(98.0, NCCL_CTA_POLICY="1"),),
     "impossible": (slow_record(900.0),),
     "one-rail": (rail_record(),),
     "nvlink-domain": (rail_record(180.0, 4, "NVIDIA GB200"),),

@@ -81,13 +81,14 @@ def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> Non
     [
         (
             "between_nodes",
-            "gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing openib-unused plugin-not-loaded "
-            "roce-loss wrong-interface",
+            "gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing ofi-slow-provider openib-unused "
+            "plugin-not-loaded roce-loss wrong-interface",
         ),
         (
             "soft",
-            "gdrcopy killed-by-launcher kubernetes-event not-a-number openib-unused p2p-broken probe-failed "
-            "remote-error server-waits store-lost",
+            "connection-backlog gdrcopy hcoll killed-by-launcher kubernetes-event not-a-number "
+            "openib-unused p2p-broken "
+            "probe-failed remote-error server-waits store-lost",
         ),
         (
             "last",

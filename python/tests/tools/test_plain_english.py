@@ -19,6 +19,7 @@ from busbw.base.options import actions_of, options_of, words_of
 from busbw.cli.verbs import VERBS
 from busbw.doctor import codes
 from busbw.doctor.nccl_parts import PARTS
+from busbw.doctor.particulars import PARTICULARS
 from busbw.doctor.signatures import SIGNATURES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -140,6 +141,7 @@ def test_no_cause_or_cure_of_a_signature_is_too_long(name: str) -> None:
 def test_no_meaning_or_cure_of_a_code_is_too_long() -> None:
     texts = [text for each in (*codes._CUDA_CODES, *codes._OTHERS) for text in (each.meaning, each.cure)]
     texts += [text for each in PARTS for text in (each.what, each.cure)]
+    texts += [text for rows in PARTICULARS.values() for each in rows for text in (each.title, each.cure)]
     assert len(texts) > 200
     assert not [each for text in texts for each in too_long(text)]
 

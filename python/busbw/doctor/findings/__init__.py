@@ -10,6 +10,7 @@ from busbw.doctor.findings import (
     acs,
     below_expected,
     built_without_mpi,
+    calls_differ,
     conf_files,
     cpu_binding,
     few_channels,
@@ -47,6 +48,7 @@ from busbw.doctor.findings import (
     slow_transport,
     steps_slower,
     stuck_in_collective,
+    suspect_setting,
     topology_file,
 )
 
@@ -76,9 +78,11 @@ FINDINGS: Mapping[str, Examination] = {
         settings_differ,
         flight_recorder,
         stuck_in_collective,
+        calls_differ,
         p2p_matrix,
         built_without_mpi,
         nccl_warnings,
+        suspect_setting,
         impossible,
         below_expected,
         steps_slower,

@@ -33,6 +33,9 @@ machines of one type lie that far apart at most, but for one of an old network p
 VERY_LATE = 4.0
 CALL_US = 10.0
 """For each GPU beside others of its process: a published all-to-all of eight by one thread takes 85 to 89 us."""
+SHORT_BYTES = 4096
+ANYWHERE_US, ANYWHERE_PER_HOST_US = 1000.0, 150.0
+"""Sockets over Ethernet need 50 us a hop, and a tree over hosts has fewer hops than hosts."""
 LATE_SIZES = 3
 """At so many sizes: a first call, or one size at which NCCL changes its protocol, is none."""
 
@@ -45,6 +48,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         yield from _falls(record)
         if not found:
             yield from _floor(record)
+            yield from _late_anywhere(record)
 
 
 def _late(record: Record, found: Mapping[int, Prediction]) -> Iterator[Finding]:
@@ -77,6 +81,27 @@ def _late(record: Record, found: Mapping[int, Prediction]) -> Iterator[Finding]:
             Proof(instruction="run 8 bytes to 1 MiB with -G 10, and with NCCL_ALGO and NCCL_PROTO unset"),
             stage=Stage.EFFECT,
         )  # fmt: skip
+
+
+def _late_anywhere(record: Record) -> Iterator[Finding]:
+    """All-reduces of a few bytes that take longer than over any network, whatever the machine."""
+    hosts = len({rank.host for rank in record.run.ranks})
+    short = [each.time_us for each in record.cases if each.collective == "all_reduce" and each.outcome == "measured"
+             and each.time_us and each.bytes <= SHORT_BYTES]  # fmt: skip
+    limit = ANYWHERE_US + ANYWHERE_PER_HOST_US * hosts
+    if hosts < 2 or not short or min(short) <= limit:
+        return
+    yield Finding(
+        NAME, Severity.WARNING,
+        f"all_reduce of a few bytes over {hosts} hosts takes {min(short) / 1000:.3g} ms, which no network needs",
+        (Evidence(f"{min(short):.4g} us, {limit:.0f} us at most over sockets", f"the record {record.run.run}"),),
+        Cost(f"at least {min(short) / limit:.1f} times the latency", min(short) / limit, "from latencies of sockets"),
+        "look for ranks that share a processor (mpirun --bind-to none, srun --cpus-per-task), a "
+        "wrong or slow interface "
+        "(NCCL_SOCKET_IFNAME), sockets instead of RDMA, lost packets and a power-saving processor",
+        Proof(instruction="run -b 8 -e 8 -n 1000 on two hosts at a time, with NCCL_DEBUG=INFO"),
+        stage=Stage.EFFECT,
+    )  # fmt: skip
 
 
 def _by_turns_us(record: Record) -> float:
@@ -120,6 +145,23 @@ _IN_HALF: dict[str, Any] = {
 """What is said of a card whose slot nobody knows: it is no fault in a slot of half of its lanes."""
 
 
+_WHERE_TO_LOOK = {
+    False: (
+        "see the other findings. Without one look at the node: nvidia-smi nvlink -s (inactive links), nvidia-smi -q -d "
+        "PERFORMANCE (throttling), other processes on the GPUs. NCCL_DEBUG=INFO tells P2P from SHM; "
+        "then look at ACS, IOMMU "
+        "and NCCL_* variables. busbw doctor on the node looks at all of these"
+    ),
+    True: (
+        "see the other findings. Without one look at NCCL_DEBUG=INFO: NET/... : Using (every NIC, no "
+        "Socket) and GDRDMA "
+        "behind each channel. Measure pairs of NICs by ib_write_bw, then two nodes at a time: a slow "
+        "pair names the host. "
+        "Look for lost packets (PFC, ECN) and NCCL_* variables"
+    ),
+}
+
+
 def _finding(record: Record, collective: str, low: list[tuple[Case, Span]]) -> Finding:
     (case, rate), measured = low[0], low[0][0].busbw_GBps or 0.0
     at = format_bytes(case.bytes)
@@ -136,7 +178,7 @@ def _finding(record: Record, collective: str, low: list[tuple[Case, Span]]) -> F
         f"{collective} reached {measured:.3g} GB/s at {at}, {measured / rate.value:.0%} of what the links should give",
         tuple(places),
         Cost(f"{rate.value / measured:.1f} times less than expected", rate.value / measured, "from link rates"),
-        "see the other findings; without one, examine the machine itself: busbw doctor on it",
+        _WHERE_TO_LOOK[len({rank.host for rank in record.run.ranks}) > 1],
         Proof(instruction="run again with NCCL_DEBUG=INFO and give log and record to busbw doctor together"),
         stage=Stage.EFFECT,
     )  # fmt: skip
@@ -158,6 +200,20 @@ def _falls(record: Record) -> Iterator[Finding]:
             best = max(best, case, key=lambda each: each.busbw_GBps or 0)
 
 
+_WHY_IT_FALLS = {
+    False: (
+        "look for a GPU that throttles (nvidia-smi -q -d PERFORMANCE) or is busy (nvidia-smi). Run with NCCL_ALGO and "
+        "NCCL_PROTO unset, and with NCCL_ALGO=Ring. Then look for P2P that goes through the processor (ACS)"
+    ),
+    True: (
+        "packets are lost under load, as a rule: make RoCE lossless on NICs and switches (PFC and ECN for the queue of "
+        "NCCL_IB_TC). Watch rx_discards and out_of_sequence (ethtool -S) and replace bad cables. See "
+        "that GPU Direct RDMA "
+        "is on; forced NCCL_ALGO and NCCL_PROTO do it too"
+    ),
+}
+
+
 def _fall(record: Record, collective: str, best: Case, case: Case) -> Finding:
     high, low = best.busbw_GBps or 0.0, case.busbw_GBps or 0.0
     where = f"the record {record.run.run}"
@@ -168,10 +224,9 @@ def _fall(record: Record, collective: str, best: Case, case: Case) -> Finding:
         (Evidence(f"{high:.4g} GB/s at {format_bytes(best.bytes)}", where),
          Evidence(f"{low:.4g} GB/s at {format_bytes(case.bytes)}", where)),
         Cost(f"{high / low:.1f} times less in large messages", high / low, "the same run at a smaller size"),
-        "between nodes: look for lost packets (RoCE without flow control, a bad cable) and for GPU Direct RDMA that "
-        "is off. Inside a node look for a GPU that throttles or a busy one. Forced NCCL_ALGO and NCCL_PROTO do it too",
+        _WHY_IT_FALLS[len({rank.host for rank in record.run.ranks}) > 1],
         Proof(instruction="run that size alone, then with NCCL_ALGO=Ring and with NCCL_IB_DISABLE=1"),
-        stage=Stage.EFFECT,
+        stage=Stage.FAILURE,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from busbw.base.secrets import shortened
@@ -13,7 +14,10 @@ from busbw.machine.topology.cpulist import write_list
 NAME = "cpu-binding"
 BUSY = 0.8
 _PROOF = Proof(unbind=True)
-_FIX = "bind each rank to the processors of its GPU's NUMA node (`busbw topo` lists them), or do not bind at all"
+_FIX = (
+    "bind each rank to the processors of its GPU's NUMA node (`busbw topo` lists them), or do not bind at all: "
+    "mpirun --bind-to none, srun --cpu-bind=none with --cpus-per-task"
+)
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -70,12 +74,17 @@ def _far(facts: Facts, process: ProcessState) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+_ONE_OF_A_MASK = re.compile(r"Setting affinity for GPU \d{1,4} to (?=[0,]*[1248][0,]*\s*$)(?P<mask>[0-9,]{1,400})")
+
+
 def _by_log(facts: Facts) -> Iterator[Finding]:
-    """NCCL prints the affinity that it found: `(GPU affinity = ... ; CPU affinity = 5)`."""
+    """NCCL prints the affinity that it found: `(GPU affinity = ... ; CPU affinity = 5)`, or the mask that it sets."""
     for log in facts.logs:
         for said in log.affinities:
             cpus = said.text.rpartition("CPU affinity =")[2].strip(" ).")
-            if "CPU affinity =" in said.text and cpus.isdecimal():
+            if mask := _ONE_OF_A_MASK.search(said.text):
+                cpus = f"{int(mask['mask'].replace(',', ''), 16).bit_length() - 1}"
+            if mask or ("CPU affinity =" in said.text and cpus.isdecimal()):
                 yield Finding(
                     NAME, Severity.WARNING, f"a rank was bound to one processor, {cpus}",
                     (Evidence(shortened(said.text, 160), log.source, said.line),),

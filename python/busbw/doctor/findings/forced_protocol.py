@@ -12,6 +12,7 @@ NAME = "forced-protocol"
 # LL carries 4 bytes of data with every 4 bytes of flag, and NCCL's model gives it at most a quarter to a half of the
 # rate; LL128 carries 120 of 128 bytes (NCCL src/include/device.h, src/graph/tuning.cc).
 _FACTOR = {"ll": 2.0}
+_SMALL = 64 << 10
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -23,6 +24,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     chosen = set(only.lstrip("^").split(","))
     slow = ("simple" in chosen) == only.startswith("^")
     factor = _FACTOR.get(only)
+    # A benchmark beside it ran the sizes that it slows.
+    measured = any(each.bytes <= _SMALL and each.busbw_GBps is not None for run in facts.records for each in run.cases)
     cost = (
         "large messages lose what Simple would reach"
         if slow
@@ -32,7 +35,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         cost = f"at least {factor:g} times less bus bandwidth for large messages: half of every LL line is flags"
     yield Finding(
         NAME,
-        Severity.WARNING if slow else Severity.NOTE,
+        Severity.WARNING if slow or measured else Severity.NOTE,
         f"NCCL_PROTO={value} forces the protocol at every size",
         (evidence(setting),),
         Cost(cost, factor, "4 bytes of flag to 4 bytes of data" if factor else ""),

@@ -49,7 +49,10 @@ def examine(facts: Facts) -> Iterator[Finding]:
         title = fact + (f": rank {_ranks(who)} never {'began' if told else 'ended'}" if who else ": all of them wait")
         # Nothing tells a rank that hangs from a log that ends while all is well, but for what comes after.
         open_end = not ended and {source} == ends_in_init and len(facts.logs) == 1
-        if open_end:
+        # Ranks end one after the other: behind the last line of one that did may come one that is named.
+        last = max((place.end for place in places), default=0)
+        amid = ended and {source} == ends_in_init and len(facts.logs) == 1 and facts.scans[0].lines - last <= _TRAILING
+        if open_end or amid:
             title += ", unless the log was cut off there"
         severity = Severity.WARNING if open_end else Severity.ERROR
         if _in_turn(places):

@@ -71,28 +71,34 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
         return  # that is a finding of its own
     for log in facts.logs:
         largest = log.largest
-        if largest is None or not _over_sockets(log, largest):
+        if not _over_sockets(log, largest, several=facts.several_nodes):
             continue
         shown = [Evidence(f"Using network {each.text}", log.source, each.line) for each in (log.network,) if each]
+        pairs = largest.transports if largest else ()
         shown += [Evidence(f"{each.sender} -> {each.receiver} via NET/Socket", log.source, each.line)
-                  for each in largest.transports if each.detail.lower() == "socket"][:1]  # fmt: skip
-        count = largest.nnodes or 1
+                  for each in pairs if each.detail.lower() == "socket"][:1]  # fmt: skip
+        count = (largest.nnodes if largest else None) or 1
         missing = [Evidence(each.text, log.source, each.line) for each in log.plugins if "NET/IB" in each.text][:2]
         yield Finding(
             NAME, Severity.WARNING, f"{count if count > 1 else 'several'} nodes talk over sockets",
             (*shown, *missing,
              *(Evidence(device, log.source, log.net_devices_line) for device in log.net_devices[:4])),
             Cost("sockets reach 1 to 10 GB/s; an RDMA port of 200 Gb/s reaches 24"),
-            "load the RDMA drivers or the plugin of this network (NCCL_NET_PLUGIN), and give the container its devices",
+            "where the hosts have RDMA NICs, load their drivers and give the container "
+            "/dev/infiniband (RDMA device plugin, "
+            "--device=/dev/infiniband) and rdma-core. In a cloud load the provider's plugin "
+            "(NCCL_NET_PLUGIN: EFA, gIB, "
+            "TCPXO). Else name the fastest interface in NCCL_SOCKET_IFNAME",
             Proof(instruction="run on two nodes with the plugin loaded, and compare"),
         )  # fmt: skip
 
 
-def _over_sockets(log: NcclLog, largest: Communicator) -> bool:
+def _over_sockets(log: NcclLog, largest: Communicator | None, *, several: bool) -> bool:
     """Whether nodes talk over sockets: NCCL says so of several nodes, or joins a pair by them."""
-    if any(each.kind == "NET" and each.detail.lower() == "socket" for each in largest.transports):
+    if largest and any(each.kind == "NET" and each.detail.lower() == "socket" for each in largest.transports):
         return True
-    return log.network is not None and log.network.text.lower() == "socket" and (largest.nnodes or 1) > 1
+    several = several if largest is None else (largest.nnodes or 1) > 1
+    return several and log.network is not None and log.network.text.lower() == "socket"
 
 
 def _loopback(facts: Facts) -> Iterator[Finding]:

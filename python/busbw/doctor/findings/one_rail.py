@@ -33,13 +33,19 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for record in facts.records:
         port = _port(record)
         case = largest(record) if port else None
-        if case is None or port is None:
+        if case is None or port is None or _fell(record, case, port):
             continue
         rate = case.busbw_GBps or 0.0
         if 0.0 < rate <= port * SLACK:
-            yield _finding(record, case)
+            yield _finding(record, case, port)
         elif rate <= FEW_PORTS * port and not judged(record, lambda: facts.snapshot.machine):
             yield _few(record, case, port)
+
+
+def _fell(record: Record, case: Case, port: float) -> bool:
+    """Whether smaller messages went far faster, and than one port carries: then something else slows the large ones."""
+    limit = 2 * max(port, case.busbw_GBps or 0.0)
+    return any((each.busbw_GBps or 0.0) > limit for each in record.cases if each.collective in _SPREAD)
 
 
 def _port(record: Record) -> float | None:
@@ -62,18 +68,19 @@ def largest(record: Record) -> Case | None:
     return max(cases, key=lambda each: (each.bytes, each.busbw_GBps or 0.0), default=None)
 
 
-def _finding(record: Record, case: Case) -> Finding:
-    hosts = len({rank.host for rank in record.run.ranks})
+def _finding(record: Record, case: Case, port: float) -> Finding:
+    hosts, rate = len({rank.host for rank in record.run.ranks}), case.busbw_GBps or 0.0
     return Finding(
         NAME,
         Severity.WARNING,
-        f"{case.collective} over {hosts} hosts of eight GPUs reached {case.busbw_GBps:.3g} GB/s: a single port's rate",
+        f"{case.collective} over {hosts} hosts of eight GPUs reached {rate:.3g} GB/s: "
+        + ("less than a single port gives" if rate < port / 2 else "a single port's rate"),
         (Evidence(f"{case.busbw_GBps:.4g} GB/s at {format_bytes(case.bytes)}", f"the record {record.run.run}"),),
         Cost("each host has four to eight ports as a rule; the others seem unused"),
         "see which ports NCCL uses (NCCL_DEBUG=INFO: NET/IB : Using). Name all in NCCL_IB_HCA, give containers and "
         "pods every RDMA device, and bring ports up that are down; on clouds install the provider's network plugin",
         Proof(instruction="grep 'NET/.* : Using' in a log with NCCL_DEBUG=INFO; ibv_devices on each host"),
-        stage=Stage.NETWORK,
+        stage=Stage.FAILURE,
     )
 
 

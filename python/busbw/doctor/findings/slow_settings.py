@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
@@ -24,10 +25,29 @@ _SWITCHES = (
 )  # fmt: skip
 
 
+_NVSWITCH_REDUCES = re.compile(r"\b(?:H[128]00|H20|GH200|B[23]00|GB[23]00)\b(?! (?:NVL|PCIe))")
+_LARGE_BYTES = 64 << 20
+
+
+def _measured(facts: Facts, name: str) -> bool:
+    """Whether a benchmark beside it ran just what the switch slows: then it is the first thing to look at."""
+    for record in facts.records:
+        hosts = {rank.host for rank in record.run.ranks}
+        gpus = [rank.device.name or "" for rank in record.run.ranks if rank.device is not None]
+        large = {each.collective for each in record.cases if each.bytes >= _LARGE_BYTES and each.busbw_GBps}
+        if name == "NCCL_PXN_DISABLE" and len(hosts) > 1 and len(gpus) >= 4 * len(hosts) and "alltoall" in large:
+            return True
+        reduces = len(gpus) >= 4 and all(map(_NVSWITCH_REDUCES.search, gpus))
+        if name == "NCCL_NVLS_ENABLE" and len(hosts) == 1 and reduces and "all_reduce" in large:
+            return True
+    return False
+
+
 def examine(facts: Facts) -> Iterator[Finding]:
-    for name, value, severity, effect in _SWITCHES:
+    for name, value, usual, effect in _SWITCHES:
         if facts.whole(name) == value:
             setting = facts.settings[name]
+            severity = Severity.WARNING if _measured(facts, name) else usual
             yield Finding(
                 NAME, severity, f"{name}={value}: {effect}", (evidence(setting),), Cost(effect),
                 removal(setting), without(setting),

@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         r"(?P<what>(?:NVMLError_|NVML_ERROR_)(?:InsufficientPower|IrqIssue|INSUFFICIENT_POWER|IRQ_ISSUE|Timeout|TIMEOUT)\b.{0,60})",
         # Conditions of a node, as `kubectl describe node` lists them.
         r"^\s*(?P<what>(?!Xid)\w{2,40}(?:Error|Problem|Deadlock|Failure|Failed|Unhealthy|Degraded))\s+True\s+\w{3},",
+        r"\bNHC: (?P<what>(?!.{0,60}\b(?:passed|success\w*|OK|ok)\b)check_\w{2,30}:.{5,120})",
         r"Health check failed: +(?P<what>.{5,140})",
         # The tables of `dcgmi diag`.
         r"\| (?P<what>[A-Z][\w /-]{2,40}?) *\| +Fail\b",

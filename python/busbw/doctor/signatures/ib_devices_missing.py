@@ -22,7 +22,7 @@ SIGNATURE = Signature(
         r"NET/IB : Unable to open device",
         r"couldn't open uverbs",
         r"libibverbs: Warning: no userspace device-specific driver",
-        r"couldn't load driver",
+        r"couldn't load driver|Driver \w+ does not support the kernel ABI",
         r"ibv_open_device failed",
         r"ibv_get_device_list failed",
         r"no RDMA devices? (?:found|available)",

@@ -11,6 +11,8 @@ SIGNATURE = Signature(
         r"NET/Plugin.{0,120}lib[nr]ccl-net-(?!none)[\w.-]{1,80}\.so.{0,160}Using internal",
         # The plugin is there, and a library that it needs is not.
         r"NET/Plugin.{0,60}(?:dlerror=|returned \d+ : )(?!\S{0,200}lib[nr]ccl-net)\S{3,200}: cannot open shared object",
+        r"Failed to initialize NET plugin (?!IB\b|Socket\b)\w",
+        r"External network plugin \S{1,60} is unsupported",
     ),
     between_nodes=True,
     confirm="env | grep NCCL_NET_PLUGIN; ldconfig -p | grep -e nccl-net; find / -name 'libnccl-net*'",

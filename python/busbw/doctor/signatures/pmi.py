@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     patterns=(
         r"OMPI was not built with SLURM",
         r"mpi plugin for mpi/|plugin name for mpi/|Cannot create context for mpi/",
+        r"mpi_pmi\w{0,6}\.so\W|cannot create mpi context|MPI: Unable to load any plugin",
         r"PMI2?_Init failed",
         r"No PMIx? server was reachable",
         r"cray_pmi_\w+\.c:\d+: .{0,60}Assertion",

@@ -8,6 +8,8 @@ SIGNATURE = Signature(
     title="the scheduler could not give the job what it asks for (GPUs, nodes, memory, quota, capacity)",
     patterns=(
         r"available GPUs \d+ is less than .{0,20}desired GPUs",
+        r"couldn't assign flavors|insufficient (?:unused )?quota|podset .{0,40}(?:quota|not fit)"
+        r"|workload .{0,60}not admitted",
         r"QuotaReached|exceed\w* (?:the )?quota|quota (?:limit|exceeded)",
         r"No available node types can fulfill",
         r"(?:Cannot provide|Waiting for creating|[Tt]imed out.{0,40}) ?(?:a |the )?placement group",

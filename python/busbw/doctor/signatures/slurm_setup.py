@@ -22,7 +22,7 @@ SIGNATURE = Signature(
         r"SPANK plugin \S{1,60} option \S{1,60} not found",
         r"plugin_load_from_file|cannot find \w{2,20} plugin for",
     ),
-    unless=("mpi/", "plugin name for mpi"),
+    unless=("mpi/", "plugin name for mpi", "mpi_pm"),
     confirm="munge -n | ssh NODE unmunge; timedatectl on both; scontrol ping; slurmd -C",
     cure=(
         "run munged with one key on all nodes, synchronise their clocks (chrony), start slurmctld, mend the "

@@ -1,0 +1,330 @@
+"""What `particulars` knows, by signature: rows of words of the evidence, the cause, and its cure."""
+
+from __future__ import annotations
+
+ROWS = {
+    "mixed-networks": r"""
+CollNet device counts ; ranks see different numbers of CollNet (SHARP) devices ;
+ load the same SHARP plugin and name the same NICs (NCCL_IB_HCA) on all hosts, or set NCCL_COLLNET_ENABLE=0
+device counts across ranks \(min (?P<min>\d+), max (?P<max>\d+) ; some ranks see {min} NICs and others {max}: a host or
+ container lacks NICs, a port is down there, or its NCCL_IB_HCA differs ;
+ compare the lines NET/IB : Using of all hosts; bring the missing NIC or port up, give each container every RDMA
+ device, and set one NCCL_IB_HCA everywhere. NCCL_IGNORE_NET_MISMATCH=1 only goes on with fewer
+different number of devices|mismatched physical devices ; NICs are fused differently on two hosts (number of ports) ;
+ set NCCL_NET_MERGE_LEVEL=LOC on all ranks, or bring up the ports that one host lacks
+netName ; a communicator and its parent ask for different networks (config netName) ;
+ give both the same netName, or leave it out
+requires NIC ; the graph file names a NIC that this host does not have ;
+ unset NCCL_GRAPH_FILE and NCCL_TOPO_FILE, or give files of this machine
+""",
+    "cuda-ipc": r"""
+peer mapping resources exhausted|TooManyPeers ; a GPU has as many direct peers as it can map (8 without NVSwitch) ;
+ let fewer GPUs reach each other directly: NCCL_P2P_LEVEL=PXB or NVL, or smaller process groups; NCCL_P2P_DISABLE=1
+ to be sure
+UDS: |ncclProxyClient(?:GetFd|QueryFd|ConvertFd)|fd_exchange|xchg_ ; processes of one host cannot hand over the handles
+ of GPU memory (cuMem over UNIX sockets): another network namespace, user, or a process that ended ;
+ run the ranks of a host in one container or with --network=host --ipc=host and as one user; until then
+ NCCL_CUMEM_ENABLE=0
+pidfd_ ; the container or the kernel does not let a process take a handle from another one (pidfd_getfd) ;
+ start the container with --cap-add=SYS_PTRACE and --pid=host, or switch expandable_segments off
+invalid device ordinal|failure 101\b ; a rank does not see the GPU of its peer: the container, or
+ CUDA_VISIBLE_DEVICES, shows each rank its own GPU alone ;
+ show all GPUs of the host to every rank (--gpus all, no CUDA_VISIBLE_DEVICES per rank) and choose by cudaSetDevice.
+ Else keep the ranks apart: a different NCCL_HOSTID per container, or NCCL_P2P_DISABLE=1
+Cannot re-import peer buffer ; a GPU buffer was to be shared with a rank of another host ;
+ suspend and resume with NCCL_MNNVL_ENABLE=0, or with IMEX set up on all hosts
+""",
+    "slurm-setup": r"""
+gres/\w+: count|differs from hardware ; a node has fewer GPUs, processors or memory than slurm.conf says ;
+ compare slurmd -C and nvidia-smi -L with gres.conf on that node; repair the GPU, then scontrol update
+ nodename=NODE state=resume
+SPANK|spank ; a plugin of srun (such as pyxis) is not installed on that node, or of another Slurm ;
+ install the plugin for this Slurm on all nodes, name it in plugstack.conf, restart slurmd
+munge|credential|authentication ; Slurm's authentication fails between nodes: munge's key, its daemon or the clocks
+ differ ;
+ give all nodes one /etc/munge/munge.key, start munged, synchronise the clocks (chronyc makestep), restart slurmd
+contact slurm controller ; Slurm's controller does not answer ;
+ systemctl status slurmctld on its host, open its port (6817), check SlurmctldHost in slurm.conf; scontrol ping
+[Pp]rolog|epilog ; Slurm's prolog or epilog failed on a node ;
+ run the script of Prolog= by hand on that node as root and look at its exit code; then scontrol update state=resume
+plugin_load_from_file ; Slurm cannot load one of its plugins: a library that it needs is not there ;
+ install the library that the line names on all nodes (ldd on the plugin), or choose another plugin
+Incompatible versions ; Slurm's commands and daemons are of releases that do not fit ;
+ use one release of Slurm on login nodes, in containers, and on compute nodes
+""",
+    "slurm-resources": r"""
+Insufficient (?P<what>rdma/\S+|[\w.-]*efa|hugepages\S*|[\w.-]+/[\w.-]*(?:hca|rdma|vf|ib)\w*) ; no node offers enough of
+ {what}, which the pod asks for: the device plugin does not run there, names it otherwise, or all are taken ;
+ start the RDMA, SR-IOV or EFA device plugin on the GPU nodes, and ask for the resource by the name that
+ kubectl describe node shows (Allocatable). Add the toleration of the GPU nodes' taint
+Insufficient (?P<what>nvidia\.com/\S+|cpu|memory|ephemeral-storage) ; no node has enough {what} left for the pod ;
+ kubectl describe node (Allocatable, Allocated); ask for fewer, end other pods, or add nodes; where a GPU node shows 0
+ GPUs, restart its NVIDIA device plugin
+taint ; the pod does not tolerate the taint of the nodes that would fit ;
+ add the toleration (key nvidia.com/gpu, operator Exists), or choose other nodes
+pod group is not ready|PodGroup|minAvailable|gang ; the gang scheduler waits: not all pods of the group find a place ;
+ free GPUs or lower minAvailable and the number of workers; kubectl describe podgroup
+assign flavors|unused quota|admi(?:t|ssion) ; the queue (Kueue) does not admit the job: its quota has too little left ;
+ kubectl get clusterqueue,workload; wait, ask for fewer, raise the queue's quota, or let it borrow (cohort)
+QOS|Assoc\w+ ; a limit of the account or quality of service holds the job back ;
+ sacctmgr show assoc and show qos; ask for less, wait for the other jobs to end, or have the limit raised
+Invalid generic resource ; the partition has no GPUs of the name or number that the job asks for ;
+ sinfo -o '%P %G' shows what there is; ask for --gres=gpu:N without a type, or the type that is shown
+More processors requested|layout tasks|cpu bind ; the job asks for more tasks or processors than its allocation has ;
+ give srun the same --ntasks-per-node and --cpus-per-task as sbatch, whose product fits a node
+(?:qos|account|partition) ; the job names a partition, account or quality of service that it may not use ;
+ sacctmgr show assoc user=$USER; sinfo; correct --partition, --account and --qos
+quota ; a quota does not allow what the job asks for ;
+ kubectl describe resourcequota (cloud: the provider's quota page); ask for less or have it raised
+""",
+    "version-mismatch": r"""
+compiled with NCCL version (?P<built>[\w.]+).{0,40}version (?P<loaded>[\w.]+?)\.?(?=\s|$) ; the program was compiled
+ with NCCL {built} and loads {loaded} at run time, which does not fit ;
+ load the library that it was compiled with, or a newer one: look for an older libnccl in LD_LIBRARY_PATH,
+ LD_PRELOAD, conda and pip (nvidia-nccl-cu12); or compile it again
+compiled with|library is too old|backwards compatible ; the program was compiled with another NCCL than it loads ;
+ load the library that it was compiled with, or a newer one (LD_LIBRARY_PATH, pip's nvidia-nccl), or compile it again
+GIN gdaki backend ; NCCL and its plugin for transfers that the GPU starts (GIN) are of different versions ;
+ use the plugin of this NCCL, or NCCL_GIN_ENABLE=0
+""",
+    "ib-devices-missing": r"""
+kernel ABI|no userspace device-specific driver|couldn't load driver ; libibverbs has no driver (provider) for this NIC ;
+ install the provider in the image (ibverbs-providers, rdma-core, or the vendor's OFED of the host's release), with
+ /etc/libibverbs.d
+disagrees about version|Unknown symbol ; the kernel's RDMA modules are of different releases ;
+ load all RDMA modules from one release (OFED or the kernel's): rebuild by dkms, /etc/init.d/openibd restart, or
+ reboot
+Permission denied|not permitted ; the RDMA devices may not be opened by this user or container ;
+ give the container /dev/infiniband (rdma device plugin, or --device=/dev/infiniband --cap-add=IPC_LOCK), and rights
+ on /dev/infiniband/uverbs*
+""",
+    "vm-topology": r"""
+Could not open XML (?P<kind>\w+) file (?P<path>\S+) ; the {kind} file that is set does not exist here: {path} ;
+ mount or correct it on every node and in every container (NCCL_TOPO_FILE, NCCL_GRAPH_FILE), or unset the variable
+XML (?:Parse|Mismatch)|wrong version ; the topology or graph file that is set is damaged or of another version ;
+ take the provider's file anew, or unset NCCL_TOPO_FILE and NCCL_GRAPH_FILE
+Only matched|find net with name ; the settings or the topology file name NICs that are not there ;
+ compare the names in NCCL_TOPO_FILE and NCCL_NET_FORCE_MERGE with ibdev2netdev; unset them to be sure
+""",
+    "gpu-memory-full": r"""
+Test (?:CUDA|NCCL) failure ; the buffers of nccl-tests do not fit into the GPU's memory ;
+ choose a smaller largest size (-e 1G), which needs about three times as much memory, and end other processes on the
+ GPUs (nvidia-smi)
+nvls|NVLS|[Mm]ulticast ; GPU memory for NVLink multicast (NVLS) cannot be had: it is full, or the fabric manager gives
+ none ;
+ free GPU memory (smaller batches), restart the fabric manager and reset the GPUs; NCCL_NVLS_ENABLE=0 until then
+""",
+    "mpi-network": r"""
+pkey ; the port has no full membership in the InfiniBand partition (P_Key) that is asked for ;
+ unset UCX_IB_PKEY and NCCL_IB_PKEY or set them to a key of /sys/class/infiniband/*/ports/1/pkeys; on a cloud the
+ index of the tenant's key; have the subnet manager give full membership
+accepted a TCP connection|cannot find a corresponding|unexpected process identifier|dropped inbound ; MPI's processes
+ meet others than they expect over TCP: an address is the same on several hosts (docker0, virbr0), or another job is
+ there ;
+ name the network that the hosts share: mpirun --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 (or
+ btl_tcp_if_exclude lo,docker0,virbr0); end the rest of older jobs
+invalid value was given for (?P<name>\w+)|Unknown interface name ; the interface that MPI is told to use does not exist
+ on this host ({name}) ;
+ correct btl_tcp_if_include and oob_tcp_if_include: an interface that every host has, or a network (10.0.0.0/16)
+mm_(?:posix|sysv|ep|xpmem)|xpmem|Shared memory error ; UCX cannot share memory between processes of one host: their
+ containers have namespaces or users of their own ;
+ run the ranks of a host in one container or with --ipc=host --pid=host and as one user; or UCX_POSIX_USE_PROC_LINK=n,
+ or leave it out: UCX_TLS=^posix,sysv
+selected PML ; MPI's processes chose different transports (PML): UCX or its devices are missing on some hosts ;
+ name one on all: mpirun --mca pml ob1 --mca btl tcp,self (or --mca pml ucx where every host has it)
+memory allocat|Cannot allocate|ibv_\w+.{0,60}memory ; UCX cannot get memory for RDMA: the limit on locked memory ;
+ ulimit -l unlimited (memlock=-1 in the container, LimitMEMLOCK=infinity for slurmd), then start again
+""",
+    "nccl-internal": r"""
+Failed to determine (?:intra proc|local) ranks ; NCCL takes ranks of different containers or hosts for one: equal host
+ ids and process ids ;
+ give each container or VM its own NCCL_HOSTID (or host name and /proc/sys/kernel/random/boot_id)
+lib wrapper not initialized ; libibverbs or GDRCopy could not be loaded before NCCL used it ;
+ install rdma-core (libibverbs.so.1) in the image, or NCCL_IB_DISABLE=1
+""",
+    "pmi": r"""
+(?P<library>lib\w+\.so[\w.]*): cannot open ; Slurm's plugin for MPI (PMIx) lacks a library on this host: {library} ;
+ install PMIx on all nodes (libpmix of the release that Slurm was built with), or start with srun --mpi=pmi2
+ (srun --mpi=list shows what there is), or with mpirun
+plugin name for mpi|create (?:mpi )?context|Unable to load any ; Slurm was built without the MPI plugin that is asked
+ for ;
+ srun --mpi=list, then take one of these (--mpi=pmi2), or install Slurm's PMIx plugin (slurm-libpmi, libpmix)
+""",
+    "nccl-hint": r"""
+cross-rail ; NICs of different rails cannot reach each other (NCCL's own hint) ;
+ set NCCL_CROSS_NIC=0, or connect the rails of the fabric; test with ib_write_bw between the two NICs
+GID index ; a wrong GID index is forced (NCCL's own hint) ;
+ unset NCCL_IB_GID_INDEX or set it to -1, so that NCCL chooses
+ACS ; PCIe's access control (ACS) breaks GPU Direct RDMA (NCCL's own hint) ;
+ switch ACS off on the bridges (setpci or the BIOS); NCCL_NET_GDR_LEVEL=0 to be sure
+same instance ; NICs of one host cannot reach each other (NCCL's own hint) ;
+ let the fabric route between the ports of one host, or NCCL_CROSS_NIC=0; test with ib_write_bw on one host
+IB_TIMEOUT ; the time that RDMA waits for an answer is too short for this fabric (NCCL's own hint) ;
+ raise NCCL_IB_TIMEOUT (20 by default, 22 is four times as long), and look for what delays the peer
+topology file ; the topology file that is set lacks parts of this machine (NCCL's own hint) ;
+ compare NCCL_TOPO_FILE with what NCCL_TOPO_DUMP_FILE=topo.xml writes, or unset it
+""",
+    "duplicate-gpu": r"""
+NCCL_NVLS_ENABLE has been set ; several ranks share a GPU, and NVLS is forced on ;
+ unset NCCL_NVLS_ENABLE, or give each rank its own GPU
+""",
+    "no-interface": r"""
+OOB_NET_IFNAME ; NCCL_OOB_NET_IFNAME names no interface of this host ;
+ correct or unset NCCL_OOB_NET_IFNAME (ip -br addr shows what there is)
+same subnet as remote address ; no interface of this host is in the subnet of rank 0's address ;
+ give rank 0's address in a network that all hosts share (NCCL_COMM_ID, MASTER_ADDR), and name its interface in
+ NCCL_SOCKET_IFNAME
+""",
+    "no-route": r"""
+fe80:|[\da-f]{1,4}:[\da-f:]{4,} ; an IPv6 address of the peer cannot be reached: it is link-local, or IPv6 is not routed
+ between the hosts ;
+ take IPv4: NCCL_SOCKET_FAMILY=AF_INET, and name the interface that all share (NCCL_SOCKET_IFNAME)
+""",
+    "crash-in-library": r"""
+(?P<what>lib(?:mlx\d|ibverbs|efa|bnxt_re|irdma|rdmacm)[\w.-]*) ; a process crashed inside of the NIC's library {what} ;
+ use the rdma-core or OFED of the host's release in the container; set RDMAV_FORK_SAFE=1 where the program forks, or
+ start workers by spawn. NCCL_IB_DISABLE=1 shows whether RDMA is at fault
+(?P<what>libnccl\.so[\w.]*) ; a process crashed inside of NCCL ({what}) ;
+ run with NCCL_DEBUG=INFO and look at the last lines of that rank, load one NCCL alone, and try the next patch release;
+ then NCCL_NVLS_ENABLE=0, NCCL_CUMEM_ENABLE=0 and NCCL_PROFILER_PLUGIN=none in turn
+(?P<what>libcuda\.so[\w.]*|libnvidia\S*) ; a process crashed inside of the driver's library ({what}) ;
+ use the driver's own libraries in the container (no libcuda of an image or of cuda-compat), look for Xid in dmesg, and
+ update the driver
+(?P<what>libuc[pst]\S*) ; a process crashed inside of UCX ({what}) ;
+ leave UCX out: mpirun --mca pml ob1 --mca btl tcp,self, or use the UCX of one HPC-X on all hosts
+""",
+    "disk-full": r"""
+[Ee]victed|low on resource|ephemeral-storage ; the node evicted the pod: its local disk (ephemeral storage) is full ;
+ write checkpoints and caches to a volume, set requests and limits of ephemeral-storage, and clean images and logs of
+ that node
+(?P<path>/[\w.+-]+(?:/[\w.+-]+)+)\W{0,4} No space left|No space left on device\W{1,4}(?P<other>/[\w./+-]+) ; no space is
+ left where the job writes: {path}{other} ;
+ free that file system (df -h, df -i), or write elsewhere: TMPDIR for sessions of MPI and logs of torchrun
+""",
+    "cuda-not-supported": r"""
+host alloc ; memory of the host cannot be had for GPUs (pinned): it is full, limited, or its NUMA node is closed to the
+ container ;
+ look at free memory and at the container's limit (cgroup), set ulimit -l unlimited, start the container with --cap-add
+ SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0
+\b800\b|not permitted ; CUDA refuses an operation to this process: no IMEX channel (fabric handles of an NVLink domain),
+ or limits of the container ;
+ on GB200 and GB300 give the container /dev/nvidia-caps-imex-channels and set IMEX up (else NCCL_MNNVL_ENABLE=0).
+ Elsewhere start it with --cap-add SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0, then NCCL_CUMEM_ENABLE=0
+""",
+    "ib-connect-timeout": r"""
+local GID index (?P<index>\d+), local GID fe80 ; the address that the NIC was given for RoCE (GID index {index}) is
+ link-local, and the peer's network does not carry it ;
+ unset NCCL_IB_GID_INDEX, or set it to the RoCE v2 entry with an IPv4 address (show_gids, often 3) on all nodes; on
+ InfiniBand look for the peer's port instead
+Network is unreachable|\b101\b ; the NIC has no route to the address of the peer's NIC (RoCE) ;
+ give both NICs addresses of one subnet, or routes for each rail (ip route, ip rule); NCCL_CROSS_NIC=0 where rails are
+ apart; NCCL_IB_GID_INDEX of the RoCE v2 address (show_gids)
+No such device|\b19\b ; the NIC has no address (GID) at that index in this container: its interface is elsewhere ;
+ give the pod the NIC's interface (Multus, SR-IOV, hostNetwork), or unset NCCL_IB_GID_INDEX; leave NICs without an
+ interface out by NCCL_IB_HCA
+""",
+    "ib-port-down": r"""
+State: *Initializing|PORT_INIT|: INIT\b|[Nn]o (?:SM|subnet manager)|SM lid 0 ; the InfiniBand port waits for a subnet
+ manager, which gives it no address ;
+ start a subnet manager: on one switch (ib sm), by UFM, or opensm on one host of the fabric; then ibstat shows Active
+Polling ; the port finds nothing at the other end of its cable ;
+ seat or replace cable and transceiver, enable the switch's port, set both ends to the same speed
+Disabled|PORT_DOWN.{0,20}admin ; the port is switched off ;
+ enable it: ip link set dev NAME up, ibportstate LID PORT enable, or mlxlink -d DEVICE -p 1 -a UP
+""",
+    "ssh-launch": r"""
+connect to host (?P<host>\S+) port (?P<port>\d+): Connection refused ; nobody listens for ssh on {host}, port {port} ;
+ start sshd there (in the container, too), or name its port: ~/.ssh/config, --mca plm_rsh_args '-p PORT'
+connect to host (?P<host>\S+) .{0,20}(?:timed out|No route|unreachable) ; {host} cannot be reached by ssh ;
+ correct the host's address, start the host or pod, and open port 22 between the hosts
+Host key verification|IDENTIFICATION HAS CHANGED ; the host key of a host is unknown or has changed ;
+ ssh-keyscan HOST >> ~/.ssh/known_hosts (first ssh-keygen -R HOST), or StrictHostKeyChecking accept-new in
+ ~/.ssh/config
+Permission denied|authentication methods ; ssh refuses the user: its key is not on that host ;
+ ssh-copy-id to each host (the same ~/.ssh in containers, mode 600), then ssh -o BatchMode=yes HOST true
+""",
+    "mpi-launch": r"""
+not enough slots|already filled ; the hosts have fewer slots than processes are asked for ;
+ name slots: -H host1:8,host2:8 or slots=8 in the hostfile; --oversubscribe only where GPUs are not counted by slots
+run as root ; mpirun refuses to run as root ;
+ mpirun --allow-run-as-root (or OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1), or another user
+orted: ; MPI is not found on the other host (orted) ;
+ install the same MPI at the same place on all hosts and name it: mpirun --prefix /opt/openmpi. Or set PATH and
+ LD_LIBRARY_PATH in ~/.bashrc, before the line that leaves it for shells that are not interactive
+unable to locate|could not access|unable to (?:launch|find) the ; a host does not have the program at that path ;
+ build or mount the program at the same path on all hosts, or give its full path
+complete a TCP connection|lost communication|does not know ; mpirun and its daemons on the other hosts cannot reach
+ each other, or a daemon ended ;
+ open all ports between the hosts and name the network: --mca oob_tcp_if_include eth0 (PRTE: --prtemca
+ prte_if_include eth0); look on the named host for why its daemon ended (memory, node)
+hostfile ; the hostfile is missing or cannot be read ;
+ correct the path of --hostfile; a line for each host: NAME slots=8
+""",
+    "library-not-found": r"""
+(?P<library>libcudart\.so[\w.]*|libcublas\S*\.so[\w.]*|libnvrtc\S*\.so[\w.]*) ; a library of the CUDA runtime cannot be
+ found: {library} ;
+ install the CUDA runtime of that major version (or pip's nvidia-*-cuNN), and put its folder into LD_LIBRARY_PATH
+(?P<library>lib(?:mpi|open-pal|open-rte|pmix|prrte)\w*\.so[\w.]*) ; a library of MPI cannot be found: {library} ;
+ load the MPI that the program was built with (module load, LD_LIBRARY_PATH, mpirun -x LD_LIBRARY_PATH) on all hosts
+(?P<library>lib(?:fabric|efa)\w*\.so[\w.]*) ; libfabric cannot be found: {library} ;
+ install the provider's installer (EFA: aws-efa-installer) and add /opt/amazon/efa/lib to LD_LIBRARY_PATH
+""",
+    "undefined-symbol": r"""
+(?P<symbol>\bfi_\w+|FABRIC_[\d.]+) ; libfabric is older than the plugin that uses it: {symbol} is missing ;
+ install the libfabric that the plugin was built with (EFA installer) and let LD_LIBRARY_PATH find it first
+(?P<symbol>\b(?:ibv|mlx5dv|rdma)_\w+|IBVERBS_[\d.]+|MLX5_[\d.]+) ; rdma-core is older than what uses it: {symbol} is
+ missing ;
+ update rdma-core (libibverbs, libmlx5) in the image to the release of the host's driver
+(?P<symbol>GLIBC(?:XX)?_[\d.]+|CXXABI_[\d.]+) ; the program was built for a newer system than this: {symbol} is
+ missing ;
+ run it in the image that it was built for, or build it here; conda: install a newer libstdcxx-ng
+(?P<symbol>\b(?:ucp|uct|ucs)_\w+|\b(?:MPI|ompi|opal|PMIx|prte)_\w+) ; libraries of two releases of MPI or UCX are
+ mixed: {symbol} is missing ;
+ leave one MPI and UCX in LD_LIBRARY_PATH: of HPC-X or of the system, not both
+(?P<symbol>\bncclProfiler\w*|\bncclTuner\w*|\bncclNet\w*) ; a plugin was made for another version of NCCL: {symbol} is
+ missing ;
+ use the plugin's release for this NCCL, or unset NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN and NCCL_PROFILER_PLUGIN
+""",
+    "container-start": r"""
+FailedCreatePodSandBox|setup network|\bCNI\b|multus ; the pod's network cannot be set up (CNI, Multus, SR-IOV) ;
+ kubectl describe pod names the plugin: restart its pod on that node, and free devices of ended pods. The
+ NetworkAttachmentDefinition and the SR-IOV resource (VF) that it names must exist, and the pod must ask for them
+unresolvable CDI|CDI devices ; the container runtime does not know the GPUs by CDI ;
+ nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml after each update of the driver, then restart the runtime
+40[13]\b|nauthorized|pull access denied|authentication|no basic auth ; the registry refuses the image: no login, or no
+ right to it ;
+ log in on that node (docker login; an imagePullSecret in the pod's namespace; ~/.config/enroot/.credentials)
+manifest (?:unknown|for)|404\b|tag .{0,40}not found ; the registry does not have that image or tag ;
+ correct the image's name and tag, and that it exists for this processor
+exec format error ; the image is made for another processor ;
+ use an image of this architecture (arm64 on Grace, amd64 else): docker manifest inspect IMAGE
+ErrImagePull|ImagePullBackOff ; the image cannot be pulled ;
+ kubectl describe pod names the reason: correct the image's name, add an imagePullSecret, or reach the registry
+newuidmap|sub[ug]id ; this user may not make namespaces: no ids are set aside for it ;
+ add the user to /etc/subuid and /etc/subgid on that node and install uidmap
+\.sqsh|acquire rootfs ; the container's image file is not there or cannot be unpacked ;
+ correct the path of --container-image, import it again (enroot import), free the folder of ENROOT_DATA_PATH
+nvidia-container-(?:cli|runtime).{0,80}(?:driver|nvml|initialization|ldcache) ; the container cannot be given the GPUs:
+ the
+ driver on the host does not answer ;
+ run nvidia-smi on the host; load or repair the driver there, then restart the container runtime
+FailedMount|MountVolume|AttachVolume ; a volume of the pod cannot be mounted ;
+ see that the claim, secret or config map exists in this namespace and the storage's driver runs on the node
+""",
+    "kubernetes-event": r"""
+OOMKill ; a container of the pod was killed for its memory limit ;
+ raise resources.limits.memory, or use fewer data loader workers; /dev/shm of medium Memory counts as well
+Evicted|evict ; the node evicted the pod (memory, disk, or taint) ;
+ kubectl describe pod (Message) and node (Conditions); free disk or memory of the node, set requests as limits
+FailedCreatePodSandBox ; the pod's network could not be set up (CNI, Multus, SR-IOV) ;
+ kubectl describe pod: which network failed; restart the CNI or SR-IOV plugin's pod of that node, free its devices
+FailedMount|MountVolume|AttachVolume ; a volume of the pod cannot be mounted ;
+ see that the claim, secret or config map exists in this namespace and the storage's driver runs on the node
+""",
+    "process-crashed": r"""
+\bDataLoader worker|Pin memory thread ; a worker of the data loader died ;
+ run with num_workers=0 to see its error; mostly /dev/shm is too small or the host's memory is full (dmesg)
+EngineDead|[Ee]ngine core ; the server's engine process died ;
+ read the engine's own traceback, which stands before this line (EngineCore pid=...)
+""",
+}

@@ -1,0 +1,43 @@
+"""Sharper words for findings that stand for several faults: by what their evidence says, its own cause and cure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from busbw.base.text import clean
+from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.particular_rows import ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Particular:
+    """Words of the evidence, and what they make of the title and of the cure; {names} stand for groups of the words."""
+
+    words: re.Pattern[str]
+    title: str
+    cure: str
+
+
+def _rows(text: str) -> Iterator[Particular]:
+    """Rows of `words ; title ; cure`; a row may go on in lines that are indented."""
+    for row in re.split(r"\n(?=\S)", text.strip()):
+        words, title, cure = re.split(r"\s+;\s+", " ".join(row.split()), maxsplit=2)
+        yield Particular(re.compile(words, re.IGNORECASE), title, cure)
+
+
+PARTICULARS = {name: tuple(_rows(text)) for name, text in ROWS.items()}
+
+
+def with_particular(finding: Finding) -> Finding:
+    """The finding as the first of its particulars that its evidence holds tells it."""
+    if finding.severity is Severity.NOTE:
+        return finding
+    for each in PARTICULARS.get(finding.name, ()):
+        for seen in finding.evidence:
+            if found := each.words.search(seen.fact):
+                groups = {name: clean(text)[:80] for name, text in found.groupdict().items() if text}
+                title = each.title.format_map({**dict.fromkeys(each.words.groupindex, ""), **groups})
+                return replace(finding, title=title, fix=each.cure)
+    return finding
