@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from busbw.base.secrets import hidden
+from busbw.doctor.advice import with_advice
 from busbw.doctor.alike import told_once
 from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
@@ -24,7 +25,8 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         # What a program said before its launcher ended it stands before the init that did not end of it.
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
-    found = told_once(_with_causes(list(map(with_code, _with_warnings(found)))))
+    found = with_advice(list(map(with_code, _with_warnings(found))), facts.scans)
+    found = told_once(_with_causes(found))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))

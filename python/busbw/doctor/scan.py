@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from busbw.doctor import benign, life, locales
+from busbw.doctor.beside import Beside, Following
+from busbw.doctor.counts import ROW, count_kind, count_table
 from busbw.doctor.signature import Signature
 from busbw.doctor.triggers import TriggerIndex
 from busbw.doctor.trouble import RULE, Trouble, is_cut_warning
@@ -33,8 +35,6 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _RANK = re.compile(
     r"\[(?:default|rank|Rank |PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): |\[\d{1,6},(\d{1,7})\]<std", re.ASCII
 )
-_ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:[a-z]\w*\s+)?(?:-?\d{1,7}\s+)?[\d.]+")
-_TWICE = 1 << 40
 WRITERS = {
     "perftest": re.compile(
         r"\b(?:RDMA_Write|RDMA_Read|Send|Atomic\w*|Raw_?Ethernet\w*)\b.{0,40}\b(?:BW|Latency|Bandwidth)\b.{0,24}Test"
@@ -45,7 +45,6 @@ WRITERS = {
     "gpud": re.compile(r"\bgpud\b"),
 }
 """Programs that check machines, by what they print of themselves: what fails beside it is what they check."""
-_DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
 
 
@@ -81,7 +80,8 @@ class Scan:
     says that it ended as it should, `strange` are the first lines that speak of an error nobody knows, `odd` those with
     words that may be of one, `began` is the last line of ranks that look for each other, `thrown` the traceback that
     the log ends in, before it names its exception, `retried` the last line of something that is tried again,
-    `cut` whether the log is what could be unpacked of a file that was cut off.
+    `cut` whether the log is what could be unpacked of a file that was cut off, `beside` what stands around lines that
+    tell of an error.
     """
 
     source: str
@@ -96,6 +96,7 @@ class Scan:
     thrown: tuple[int, str] = (0, "")
     retried: tuple[int, str] = (0, "")
     cut: bool = False
+    beside: Mapping[int, Beside] = field(default_factory=dict)
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -142,6 +143,7 @@ class Scanning:
         """The last sign of life before the job ended; None where it goes on, or began again."""
         self.closing_shapes: set[bytes] = set()
         self.trouble = Trouble()
+        self.following = Following()
         self.began = (0, "")
         self.thrown = (0, "")
         self.retried = (0, "")
@@ -173,7 +175,8 @@ class Scanning:
         # Steps behind the end were printed before it, and reached the file late: programs hold their output back.
         alive = self.alive if self.closed is None else self.closed
         lines_of_note = self.began, thrown, self.retried
-        return Scan(self.source, lines, self.hits, self.kinds, alive, self.ended, *kept, *lines_of_note)
+        beside = self.following.kept
+        return Scan(self.source, lines, self.hits, self.kinds, alive, self.ended, *kept, *lines_of_note, beside=beside)
 
     def look(self, raw: str, number: int) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""
@@ -196,10 +199,11 @@ class Scanning:
             self.awaited = not said.strip()
             self._last_error(said, number)
         if "#" in line or kinds["headers"]:
-            _count_table(line, kinds)
+            count_table(line, kinds)
         key = line.encode("utf-8", "replace").translate(None, DIGITS)
         known = self.shapes.get(key)
-        source = self._is_source(line)
+        source = self._is_source(line, number)
+        self.following.go_on(line)
         if not source and (known != () or self.ignored):
             self._look_at(line, number, key, known)
         within = self._follow_traceback(line, number)
@@ -209,7 +213,7 @@ class Scanning:
             self.trouble.ruled(line, number, known=self.hit == number)
             return False
         told = within or source or self.framed or self.ignored
-        return not told and self.shapes.get(key) == () and "#" not in line and not _ROW.search(line)
+        return not told and self.shapes.get(key) == () and "#" not in line and not ROW.search(line)
 
     def _tells_state(self, key: bytes, line: str, number: int) -> bool:
         """Whether the line is of a shape by which a job shows that it ends, tries again or starts."""
@@ -223,9 +227,11 @@ class Scanning:
             return False
         return True
 
-    def _is_source(self, line: str) -> bool:
+    def _is_source(self, line: str, number: int) -> bool:
         """Whether the line is the source below a frame of Python."""
         below, self.framed = self.framed, "File " in line and _IN_FRAME.search(line) is not None
+        if self.framed:
+            self.following.frame(line, number)
         return below and not self.framed and _SOURCE.search(line) is not None
 
     def _plain(self, raw: str, at: int, number: int) -> bool:
@@ -249,6 +255,7 @@ class Scanning:
         """Whether the line is part of a traceback, or ends one."""
         if _TRACEBACK in line and not self.ignored:
             self.thrown, self.frame = (number, line), number
+            self.following.begin()
             return True
         within = self.frame > 0
         if within:
@@ -275,6 +282,7 @@ class Scanning:
             self.alive = number
         if known and _look(line, number, known, self.hits, foreign=key in self.foreign):
             self.hit = number
+            self.following.told(number)
         elif known:
             self._trouble(line, number)
             if new and "NCCL INFO " in line and key in self.shapes:
@@ -283,7 +291,8 @@ class Scanning:
 
     def _trouble(self, line: str, number: int) -> None:
         """Keep a line of which no signature speaks, where it may be of trouble."""
-        self.trouble.add(line, number, checker=self.kinds["perftest"] > 0)
+        if self.trouble.add(line, number, checker=self.kinds["perftest"] > 0):
+            self.following.told(number)
 
     def _last_error(self, said: str, number: int) -> None:
         """NCCL's last sentence, told as such where no signature knows it."""
@@ -322,7 +331,7 @@ class Scanning:
         elif self.began[0] and life.ON.search(line):
             self.began = (0, "")
         found = tuple(self.signatures[each] for each in numbers if each < mine)
-        _count_kind(line, self.kinds)
+        count_kind(line, self.kinds)
         if any(word in lowered for word in life.ALIVE_WORDS):
             if life.ENDED.search(line):
                 self.alive = self.ended = number
@@ -360,32 +369,6 @@ def _look(
         if len(hit.who) < MAX_WHO and (who := speaker(line)):
             hit.who[who] = None
     return found
-
-
-def _count_kind(line: str, kinds: dict[str, int]) -> None:
-    if "ProcessGroup" in line or "torch." in line or "c10d" in line:
-        kinds["torch"] += 1
-    elif "NVRM" in line or "kernel:" in line or re.match(r"\[ *\d+\.\d{6}\]", line):
-        kinds["kernel"] += 1
-
-
-def _count_table(line: str, kinds: dict[str, int]) -> None:
-    """Headers and rows of nccl-tests: a header without rows is a test that never came back."""
-    if "algbw" in line and "busbw" in line:
-        kinds["headers"] += 1
-    elif kinds["headers"] and _ROW.search(line):
-        kinds["rows"] += 1
-    elif "# Out of bounds" in line or "# Avg bus" in line:
-        kinds["ends"] += 1
-    elif "# nThread " in line:
-        kinds["starts"] += 1
-        # A second start before any row: copies that know nothing of each other print at the same time.
-        kinds["alone"] += kinds["starts"] > 1 and not kinds["rows"]
-    elif (found := _DEVICE.search(line)) and kinds["alone"] < _TWICE:
-        kinds["zeros"] += found[1] == "0"
-        # Ranks beyond 0 speak for a job that knows its size, unless there are two of rank 0 before any row.
-        twice = kinds["zeros"] > 1 and kinds["starts"] > 1 and not kinds["rows"]
-        kinds["alone"] = _TWICE if twice else kinds["alone"] if found[1] == "0" else -(1 << 30)
 
 
 def speaker(line: str) -> str:

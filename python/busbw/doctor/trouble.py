@@ -25,7 +25,7 @@ _CODE = r"^\s*(?:\d+: +)?[A-Za-z_][\w.]{0,80} = [A-Za-z_][\w.]{0,80}\("
 """A line of a program's source, as below a warning of Python or in a traceback: its names tell of no event."""
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?\"? ?[:=] ?0\b|debug|warning"
-    r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?(?:false|null|none|no\b|\[\]|[\"']{2})"
+    r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?(?:false|null|none|no\b(?!\s+\w)|\[\]|[\"']{2})"
     r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^nvidia-smi says |" + _CODE + r"|could not collect|: Module Not Found"
     r"|^\W*\w\W{0,3} - \w|(?:^|[\s\[])W\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}",
     re.IGNORECASE,
@@ -132,10 +132,10 @@ class Trouble:
         self._box: list[str] | None = None
         self._known = False
 
-    def add(self, line: str, number: int, *, checker: bool = False) -> None:
-        """Look at a line of which no signature speaks; `checker`: a program wrote it that only checks a machine."""
+    def add(self, line: str, number: int, *, checker: bool = False) -> bool:
+        """Whether a line of which no signature speaks is kept; `checker`: a program wrote it that checks machines."""
         if len(self.strange) >= MAX_STRANGE:
-            return
+            return False
         lowered = line.lower()
         if "NCCL WARN" in line or (
             (
@@ -145,12 +145,15 @@ class Trouble:
             and not _NO_ERROR.search(line)
         ):
             self.strange.append((number, line.strip()))
-        elif len(self.odd) < MAX_STRANGE and (
+            return True
+        if len(self.odd) < MAX_STRANGE and (
             ("libfabric:" in line and "<warn>" in line)
             or (any(word in lowered for word in _ODD_WORDS) and not _CALM.search(line))
             or (checker and len(line) < _MAX_LEVEL and _REFUSES.search(line) and not _AT_EASE.search(line))
         ):
             self.odd.append((number, line.strip()))
+            return True
+        return False
 
     @property
     def boxed(self) -> bool:

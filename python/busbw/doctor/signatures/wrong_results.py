@@ -5,12 +5,14 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="wrong-results",
     stage=Stage.HARDWARE,
-    title="the results are wrong: {wrong} values out of bounds",
+    title="a GPU or the way between GPUs computes or carries wrong results: {wrong} values out of bounds",
     patterns=(
         r"Verification error @ element|simpleP2P.{0,60}(?:fail|error)",
         r"Out of bounds values *: *(?P<wrong>[1-9]\d*)",
         r"Out of bounds values *:.{0,20}FAILED",
         r"data corruption detected",
+        # Megatron runs a step again where its result is odd.
+        r"rerun_state_machine.{0,40}Possible (?:transient|persistent) error|result is not reproducible within",
     ),
     confirm=(
         "run it with -c 1 on pairs of GPUs (CUDA_VISIBLE_DEVICES), with NCCL_P2P_DISABLE=1, "

@@ -1,0 +1,37 @@
+"""Counts of the lines of a log by who writes such lines, and of the rows of its benchmark's tables."""
+
+from __future__ import annotations
+
+import re
+
+ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:[a-z]\w*\s+)?(?:-?\d{1,7}\s+)?[\d.]+")
+_TWICE = 1 << 40
+_DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
+_KERNEL_TIME = re.compile(r"\[ *\d+\.\d{6}\]")
+
+
+def count_kind(line: str, kinds: dict[str, int]) -> None:
+    """Who writes such a line."""
+    if "ProcessGroup" in line or "torch." in line or "c10d" in line:
+        kinds["torch"] += 1
+    elif "NVRM" in line or "kernel:" in line or _KERNEL_TIME.match(line):
+        kinds["kernel"] += 1
+
+
+def count_table(line: str, kinds: dict[str, int]) -> None:
+    """Headers and rows of nccl-tests: a header without rows is a test that never came back."""
+    if "algbw" in line and "busbw" in line:
+        kinds["headers"] += 1
+    elif kinds["headers"] and ROW.search(line):
+        kinds["rows"] += 1
+    elif "# Out of bounds" in line or "# Avg bus" in line:
+        kinds["ends"] += 1
+    elif "# nThread " in line:
+        kinds["starts"] += 1
+        # A second start before any row: copies that know nothing of each other print at the same time.
+        kinds["alone"] += kinds["starts"] > 1 and not kinds["rows"]
+    elif (found := _DEVICE.search(line)) and kinds["alone"] < _TWICE:
+        kinds["zeros"] += found[1] == "0"
+        # Ranks beyond 0 speak for a job that knows its size, unless there are two of rank 0 before any row.
+        twice = kinds["zeros"] > 1 and kinds["starts"] > 1 and not kinds["rows"]
+        kinds["alone"] = _TWICE if twice else kinds["alone"] if found[1] == "0" else -(1 << 30)
