@@ -21,7 +21,17 @@ MAX_HINT = 200
 _ALL = frozenset({"python-exception", "unknown-error", "ray-error", "xla-error", "torch-distributed-error"})
 """Findings that tell that a program failed, and not of what."""
 _SOME = frozenset({"collective-mismatch", "rank-count", "gpu-memory-full", "window-mismatch", "watchdog-timeout"})
-_SOME |= {"container-start", "slurm-error", "node-lost", "undefined-symbol", "invalid-argument", "cuda-call-failed", "illegal-access", "gpu-exception", "cuda-not-supported"}
+_SOME |= {
+    "container-start",
+    "slurm-error",
+    "node-lost",
+    "undefined-symbol",
+    "invalid-argument",
+    "cuda-call-failed",
+    "illegal-access",
+    "gpu-exception",
+    "cuda-not-supported",
+}
 """Findings of a kind of fault: words that tell which of that kind it is stand before what is said of all."""
 _PARTS = tuple(
     (re.compile(words), where, cure)

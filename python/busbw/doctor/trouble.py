@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from busbw.base.secrets import shortened
 
 MAX_STRANGE = 24
-_ERROR_WORDS = (
+ERROR_WORDS = (
     *("error", "fatal", "fail", "abort", "exception", "panic", "denied", "refused", "unable to", "not found", "cannot"),
     *("could not", "couldn't", "timed out", "timeout ", "unreachable", "lost", "corrupt", "degraded", "mismatch"),
     *("unhealthy", "did not ", "stuck", "deadlock", "expired", "unrecognized", "not respond"),
@@ -30,7 +31,7 @@ _NO_ERROR = re.compile(
     r"|^\W*\w\W{0,3} - \w|(?:^|[\s\[])W\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}",
     re.IGNORECASE,
 )
-_ODD_WORDS = (
+ODD_WORDS = (
     *("can't", "can not", "invalid", "unsupported", "not supported", "incompatible", "insufficient", "not enough"),
     *("no such", "exhausted", "times out", "time out", "timing out", "hung", "disconnect", "dropped"),
     *("broken", "crash", "missing", "killed", "terminated", "died", "reject", "not ready", "not allowed"),
@@ -123,6 +124,21 @@ def is_cut_warning(line: str) -> bool:
     return _CUT_WARNING.search(line) is not None
 
 
+CALM_WORDS = ("warning", "debug")
+
+
+def _words_in(line: str) -> set[str]:
+    lowered = line.lower()
+    found = {"level"}
+    if any(word in lowered for word in ERROR_WORDS):
+        found.add("error")
+    if any(word in lowered for word in ODD_WORDS):
+        found.add("odd")
+    if any(word in lowered for word in CALM_WORDS):
+        found.add("calm")
+    return found
+
+
 class Trouble:
     """What was kept: `strange` are lines with words of an error, `odd` those with words that may be of one."""
 
@@ -132,15 +148,23 @@ class Trouble:
         self._box: list[str] | None = None
         self._known = False
 
-    def add(self, line: str, number: int, *, checker: bool = False) -> bool:
-        """Whether a line of which no signature speaks is kept; `checker`: a program wrote it that checks machines."""
+    def add(self, line: str, number: int, words: Collection[str] | None = None, *, checker: bool = False) -> bool:
+        """Whether a line of which no signature speaks is kept; `checker`: a program wrote it that checks machines.
+
+        `words` names which of the words "error", "odd" and "level" stand for are in the line; None: look for them.
+        """
         if len(self.strange) >= MAX_STRANGE:
             return False
-        lowered = line.lower()
+        words = _words_in(line) if words is None else words
+        if "calm" in words and "NCCL WARN" not in line and "<warn>" not in line and not checker:
+            return False  # both expressions of what tells of no error hold these words
         if "NCCL WARN" in line or (
             (
-                (any(word in lowered for word in _ERROR_WORDS) and _ERROR.search(line))
-                or LEVEL.search(line if len(line) <= _MAX_LEVEL else line[:_MAX_LEVEL] + line[-20:]) is not None
+                ("error" in words and _ERROR.search(line))
+                or (
+                    "level" in words
+                    and LEVEL.search(line if len(line) <= _MAX_LEVEL else line[:_MAX_LEVEL] + line[-20:]) is not None
+                )
             )
             and not _NO_ERROR.search(line)
         ):
@@ -148,7 +172,7 @@ class Trouble:
             return True
         if len(self.odd) < MAX_STRANGE and (
             ("libfabric:" in line and "<warn>" in line)
-            or (any(word in lowered for word in _ODD_WORDS) and not _CALM.search(line))
+            or ("odd" in words and not _CALM.search(line))
             or (checker and len(line) < _MAX_LEVEL and _REFUSES.search(line) and not _AT_EASE.search(line))
         ):
             self.odd.append((number, line.strip()))
