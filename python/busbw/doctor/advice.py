@@ -10,13 +10,18 @@ from pathlib import PurePosixPath
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.beside import Beside, Frame
+from busbw.doctor.families import Family
 from busbw.doctor.finding import Evidence, Finding, Severity
-from busbw.doctor.program_errors import BROAD, FAMILIES, Family
+from busbw.doctor.machine_errors import MACHINE, OF_MACHINES
+from busbw.doctor.program_errors import BROAD, FAMILIES
 from busbw.doctor.scan import Scan
+from busbw.doctor.xids import XIDS
 
 UNKNOWN = "unknown-error"
 _LOOK = 1200
 MAX_HINT = 200
+_INNER = 3
+"""Of the frames of a traceback: what is called further out says little of the error."""
 
 _ALL = frozenset({"python-exception", "unknown-error", "ray-error", "xla-error", "torch-distributed-error"})
 """Findings that tell that a program failed, and not of what."""
@@ -26,6 +31,9 @@ _SOME |= {
     "slurm-error",
     "node-lost",
     "undefined-symbol",
+    "rank-variables",
+    "job-cancelled",
+    "command-not-found",
     "invalid-argument",
     "cuda-call-failed",
     "illegal-access",
@@ -74,6 +82,8 @@ _NO_ADVICE = re.compile(
     r"|see (?:root cause|the)|above|stack ?trace|HYDRA_FULL_ERROR|https?:",
     re.IGNORECASE,
 )
+_XID = re.compile(r"\bXid(?:\b[^)\n]{0,60}\): |[ :#=]{1,3})(\d{1,3})\b")
+_THROWN = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception|Failure|Invalid)\b|Assertion failed|Check failed")
 _SENTENCE = re.compile(r"(?<=[.!?;:])\s+|\n")
 _HEAD = re.compile(r"^(?:\[?\w{0,12}\d*\]?:\s*)?[\w.]{0,120}(?:Error|Exception)\b: ?")
 
@@ -96,7 +106,7 @@ Where = tuple[str, int]
 
 
 def _advised(finding: Finding, beside: Mapping[Where, Beside], texts: Mapping[Where, str]) -> Finding:
-    if finding.severity is Severity.NOTE or finding.name not in _ALL | _SOME:
+    if finding.severity is Severity.NOTE or finding.name not in _ALL | _SOME | OF_MACHINES:
         return finding
     for seen in finding.evidence:
         if seen.line is None:
@@ -114,29 +124,38 @@ def _advised(finding: Finding, beside: Mapping[Where, Beside], texts: Mapping[Wh
 def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Finding:
     """The finding with meaning and cure of its family, of the part where it was thrown, or with its own advice."""
     part = next((each for each in _PARTS if any(each[0].search(frame.file) for frame in frames)), None)
-    family = _family(said, text, broad=finding.name in _ALL)
+    files = " ".join(f"{frame.file}:{frame.name}" for frame in frames[-_INNER:])
+    family = _family((said, text, files) if finding.name in _ALL else (said, text), of=finding.name)
     hint = own_advice(text) if finding.name in _ALL else ""
     if part is not None and (family is None or family in BROAD):
         _, where, cure = part
         return replace(finding, title=f"{finding.title}: thrown {where}", fix=f"{cure}. Also: {finding.fix}")
     fix, title = finding.fix, finding.title
-    if finding.name == UNKNOWN and family is not None:
-        # What the words mean stands before the words.
-        title = title.replace("an error that no signature knows", "an error by its words", 1)
+    if finding.name == "gpu-exception" and (number := _XID.search(said)) and int(number[1]) in XIDS:
+        meaning, action = XIDS[int(number[1])]
+        return replace(finding, title=f"{title}: {meaning}", fix=f"{action}. Also: {fix}")
     if family is not None:
         title, fix = f"{title}: {family.meaning}", f"{family.cure}{'' if finding.name in _ALL else f'. Also: {fix}'}"
     if hint:
         fix = f"{fix}. Its own advice: {hint}"
-    return replace(finding, title=title, fix=fix) if family or hint else finding
+    if not family and not hint:
+        return finding
+    told = replace(finding, title=title, fix=fix)
+    if finding.name == UNKNOWN and family is not None and _THROWN.search(said):
+        # What the words mean stands before the words.
+        words = shortened(clean(said.strip()), MAX_HINT)
+        told = replace(told, name="python-exception", title=f"a program failed: {family.meaning}: {words}")
+    return told
 
 
-def _family(said: str, text: str, *, broad: bool) -> Family | None:
-    """What the line itself means, before what the lines behind it add."""
-    for where in (said, text):
-        for each in FAMILIES:
-            if (broad or each not in BROAD) and each.words.search(where):
-                return each
-    return None
+def _family(texts: Sequence[str], *, of: str) -> Family | None:
+    """What the line itself means, before what the lines behind it and the files of its traceback add."""
+    known: list[Family] = []
+    if of in OF_MACHINES:
+        known += MACHINE
+    if of in _ALL or of in _SOME:
+        known += [each for each in FAMILIES if of in _ALL or not each.broad]
+    return next((each for where in texts for each in known if each.words.search(where)), None)
 
 
 def own_advice(text: str) -> str:

@@ -71,6 +71,7 @@ _WORDS = (
     r"NCCL INFO RAS \w",
     r"NCCL INFO.{0,10}NET/MLX5: Call to \w+ failed",
     # Said by drivers at each boot of a healthy machine.
+    r"\b(?:usb \d{1,3}-[\d.]{1,12}|xhci_hcd \S{4,20}|hub \d{1,3}-[\d.:-]{1,12}): ",
     r"insufficient power on the PCIe slot",
     r"may trigger hung task\b",
     r"\bBAR (?:6|7|13): (?:failed to assign|can't assign|no space for) \[(?:mem|io)",

@@ -114,7 +114,7 @@ _COMMON |= {"failed to ", " failed: ", "error: ", ": error", " error", "failure"
 
 def _worth(words: tuple[str, ...]) -> float:
     """How few lines hold one of the texts: by the shortest, less where thousands of lines of a log hold it."""
-    return min(0.4 * len(each) if each in _COMMON else len(each) for each in words)
+    return min(max(3.0, 0.4 * len(each)) if each in _COMMON else len(each) for each in words)
 
 
 Needs = tuple[tuple[tuple[str, ...], ...], ...]

@@ -9,7 +9,8 @@ SIGNATURE = Signature(
     patterns=(
         r"mlx5_core.{0,80}High temperature",
         r"Port module event\[error\].{0,80}High Temp",
-        r"\b(?:module|transceiver|optic\w*|NIC)\b.{0,40}(?:over-?temperature|temperature .{0,30}(?:high alarm|critical))",
+        r"\b(?:module|transceiver|optic\w*|NIC)\b.{0,40}"
+        r"(?:over-?temperature|temperature .{0,30}(?:high alarm|critical))",
     ),
     unless=("gpu",),
     explains=("ib-port-down", "roce-loss", "nic-hang"),
