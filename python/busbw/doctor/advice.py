@@ -20,6 +20,8 @@ from busbw.doctor.xids import XIDS
 UNKNOWN = "unknown-error"
 _LOOK = 1200
 MAX_HINT = 200
+_THIN = 60
+"""Characters of a message that names no more than a kind of error."""
 _INNER = 3
 """Of the frames of a traceback: what is called further out says little of the error."""
 
@@ -34,6 +36,7 @@ _SOME |= {
     "rank-variables",
     "job-cancelled",
     "command-not-found",
+    "graph-capture",
     "invalid-argument",
     "cuda-call-failed",
     "illegal-access",
@@ -41,40 +44,50 @@ _SOME |= {
     "cuda-not-supported",
 }
 """Findings of a kind of fault: words that tell which of that kind it is stand before what is said of all."""
-_PARTS = tuple(
-    (re.compile(words), where, cure)
-    for words, where, cure in (
-        (
-            r"_symmetric_memory|symm_mem",
-            "in symmetric memory",
-            "a GPU of its own for each rank, all in one NVLink domain with fabric manager (and IMEX between hosts) up; "
-            "TORCH_SYMM_MEM_DISABLE_MULTICAST=1 without multicast; VLLM_ALLREDUCE_USE_SYMM_MEM=0 does without",
-        ),
-        (
-            r"custom_all_reduce|custom_ar|ipcUtils",
-            "in the server's own all-reduce",
-            "switch it off: --disable-custom-all-reduce; then look at peer access between the GPUs (nvidia-smi topo "
-            "-p2p r)",
-        ),
-        (
-            r"deep_ep|pplx_kernels|nvshmem",
-            "in NVSHMEM's part (DeepEP, pplx)",
-            "one release of NVSHMEM and driver on all nodes, IBGDA allowed by the driver "
-            "(PeerMappingOverride=1, EnableStreamMemOPs=1)",
-        ),
-        (
-            r"cuda_graph|cudagraph|graph_runner",
-            "while a CUDA graph is captured or replayed",
-            "try without graphs first (--enforce-eager, --disable-cuda-graph)",
-        ),
-    )
+_OBJECTS = (
+    re.compile(r":_tensor_to_object$|:_object_to_tensor$|:(?:broadcast|all_gather|gather|scatter)_object"),
+    "in a collective of objects",
+    "let all ranks call the same collectives in the same order and group: these bytes were of another call "
+    "(TORCH_DISTRIBUTED_DEBUG=DETAIL names it); objects must be picklable on all ranks, with the same code there",
+)
+_PARTS = (
+    _OBJECTS,
+    *(
+        (re.compile(words), where, cure)
+        for words, where, cure in (
+            (
+                r"_symmetric_memory|symm_mem",
+                "in symmetric memory",
+                "a GPU of its own for each rank, all in one NVLink domain with fabric manager (between hosts IMEX) up; "
+                "TORCH_SYMM_MEM_DISABLE_MULTICAST=1 without multicast; VLLM_ALLREDUCE_USE_SYMM_MEM=0 does without",
+            ),
+            (
+                r"custom_all_reduce|custom_ar|ipcUtils",
+                "in the server's own all-reduce",
+                "switch it off: --disable-custom-all-reduce; then look at peer access between the GPUs: "
+                "nvidia-smi topo -p2p r",
+            ),
+            (
+                r"deep_ep|pplx_kernels|nvshmem",
+                "in NVSHMEM's part (DeepEP, pplx)",
+                "one release of NVSHMEM and driver on all nodes, IBGDA allowed by the driver "
+                "(PeerMappingOverride=1, EnableStreamMemOPs=1)",
+            ),
+            (
+                r"cuda_graph|cudagraph|graph_runner",
+                "while a CUDA graph is captured or replayed",
+                "try without graphs first (--enforce-eager, --disable-cuda-graph)",
+            ),
+        )
+    ),
 )
 """Parts of programs, by the files of a traceback, that tell more than the error which they got."""
 
 _ADVISES = re.compile(
     r"^(?:please\b|try\b|set\b|use\b|consider\b|(?:de|in)crease\b|make sure|ensure\b|check\b|install\b|upgrade\b|pass\b"
     r"|add\b|reduce\b|provide\b|specify\b|call\b|run `|hint\b|to fix|(?:you|this) (?:can|need|should|may)\b)"
-    r"|\b(?:please|try to|make sure|you (?:need to|should|must|can)|need to convert|can be fixed|instead of|hint:)\b",
+    r"|\b(?:please|try to|make sure|you (?:need to|should|must|can)|need to convert|can be fixed|instead of|hint:"
+    r"|set (?:the )?(?:env|environment)|to (?:allow|override|disable) )\b",
     re.IGNORECASE,
 )
 _NO_ADVICE = re.compile(
@@ -123,11 +136,12 @@ def _advised(finding: Finding, beside: Mapping[Where, Beside], texts: Mapping[Wh
 
 def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Finding:
     """The finding with meaning and cure of its family, of the part where it was thrown, or with its own advice."""
-    part = next((each for each in _PARTS if any(each[0].search(frame.file) for frame in frames)), None)
-    files = " ".join(f"{frame.file}:{frame.name}" for frame in frames[-_INNER:])
+    places = [f"{frame.file}:{frame.name}" for frame in frames]
+    part = next((each for each in _PARTS if any(map(each[0].search, places))), None)
+    files = " ".join(places[-_INNER:])
     family = _family((said, text, files) if finding.name in _ALL else (said, text), of=finding.name)
     hint = own_advice(text) if finding.name in _ALL else ""
-    if part is not None and (family is None or family in BROAD):
+    if part is not None and (part is _OBJECTS or family is None or family in BROAD):
         _, where, cure = part
         return replace(finding, title=f"{finding.title}: thrown {where}", fix=f"{cure}. Also: {finding.fix}")
     fix, title = finding.fix, finding.title
@@ -155,7 +169,12 @@ def _family(texts: Sequence[str], *, of: str) -> Family | None:
         known += MACHINE
     if of in _ALL or of in _SOME:
         known += [each for each in FAMILIES if of in _ALL or not each.broad]
-    return next((each for where in texts for each in known if each.words.search(where)), None)
+    said, after = texts[0], texts[1][len(texts[0]) :]
+    thin = len(_HEAD.sub("", said.strip())) < _THIN or said.rstrip().endswith(":")
+    narrow = [each for each in known if each not in BROAD]
+    # An exception of several lines says in its first one little more than its kind.
+    looks = ((said, narrow), (after if thin else "", narrow), *((where, known) for where in (said, after, *texts[2:])))
+    return next((each for where, rows in looks for each in rows if each.words.search(where)), None)
 
 
 def own_advice(text: str) -> str:

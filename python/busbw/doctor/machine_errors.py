@@ -60,11 +60,15 @@ host ; write the addresses of all nodes of the domain, one of this host, to /etc
 on all; restart nvidia-imex
 UNAVAILABLE|DEGRADED|Never Connected|not READY ; a node of the IMEX domain does not answer ; systemctl status \
 nvidia-imex on that node, port 50000 open between nodes, one version on all
+[Hh]ost ?engine ; DCGM's service does not run ; systemctl start nvidia-dcgm (or nv-hostengine), one release of DCGM \
+and driver; then run the check again
 replays?\b|PCIe.{0,40}(?:bandwidth|width|generation|speed|Gen) ; the PCIe link of a GPU is slow or replays packets ; \
 nvidia-smi -q: link width and generation; reseat the GPU, cable or riser, move it to another slot
 row remap.{0,40}(?:fail|pending)|pending row|[Rr]emapp?(?:ed|er|ing).{0,60}(?:fail|All reserved|pending)|All \
 reserved rows ; rows of GPU memory wait to be replaced, or no spare ones are left ; drain and reset the GPU for \
 pending ones; replace the GPU where remapping failed
+ephemeral-storage ; the pod used more disk of its node than it may ; request ephemeral-storage, and a volume of its \
+own for checkpoints and caches (HF_HOME, TMPDIR)
 I/O error|nvme.{0,40}(?:timeout|reset|abort)|aborted journal|[Rr]ead-only file system|EXT4-fs \
 error|XFS.{0,40}(?:corrupt|shut ?down) ; a disk fails or its file system was set read-only ; smartctl -a and nvme \
 smart-log of it; fsck after unmounting, replace the disk; write elsewhere meanwhile

@@ -110,8 +110,8 @@ gated repo|401 Client|403 Client|[Rr]epository [Nn]ot [Ff]ound|valid model ident
 'https|LocalEntryNotFound|offline mode|Can't load (?:the )?(?:tokenizer|config|model)|RepositoryNotFoundError|Connect\
 Timeout.{0,60}huggingface ; the model or data could not be fetched on that rank ; log in (HF_TOKEN), or load it \
 beforehand to a folder that all nodes see and set HF_HUB_OFFLINE=1
-Key '\S{1,60}' (?:is )?not in|Could not override|ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|yaml\.|JSO\
-NDecodeError|validation errors? for|TOMLDecodeError|InterpolationKeyError ; a config file does not hold what the \
+~Key '\S{1,60}' (?:is )?not in|Could not override|ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|yaml\.|JS\
+ONDecodeError|validation errors? for|TOMLDecodeError|InterpolationKeyError ; a config file does not hold what the \
 program reads ; correct the key or value that is named; compare with the version's own example
 \.triton/cache|TRITON_CACHE|torchinductor_\w+ ; ranks or hosts share a cache of compiled kernels and disturb each \
 other ; a cache of its own for each host on a local disk: TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR under /tmp
@@ -187,6 +187,31 @@ container failed ; nvidia-smi and nvidia-container-cli info on that host; instal
 driver's release
 seccomp|user namespaces?|uid_map|newuidmap ; the kernel forbids what containers of users need ; sysctl \
 kernel.unprivileged_userns_clone=1 and user.max_user_namespaces, rows in /etc/subuid, a runtime of this kernel
+ModelWrapper|tokenizer\.json|untagged enum|tokenizers? .{0,40}(?:load|parse|instantiate) ; the tokenizer's file is \
+of a newer version, or damaged ; update tokenizers and transformers on all nodes, or download the file again
+RuntimeEnvSetupError|set up runtime environment|satisfies the requirement|No matching distribution ; packages of the \
+run could not be installed ; pip install the same by hand on that node: name and version, index and proxy; bake them \
+into the image and drop them from runtime_env
+Unable to load CUDA|CUDA-enabled jaxlib|initialize backend 'cuda'|cuInit|no CUDA-capable|Torch not compiled with \
+CUDA|CPU-only ; the framework was installed without GPUs, or does not find the driver ; pip install "jax[cuda12]" \
+(or PyTorch's build of CUDA), nvidia-smi in the same container; no other build of it in PYTHONPATH
+non-finite|is not finite|NaN or Inf|nan or inf ; a loss or gradient is no number ; look at that rank's data and GPU \
+(dcgmi diag -r 3); go back to the last checkpoint with a lower learning rate and clipped gradients
+object store|ObjectStoreFull|object_store ; Ray's store of objects is full ; a larger --object-store-memory and \
+/dev/shm, spilling to a disk with space, fewer references held
+PipeliningShapeError|stage .{0,40}shape mismatch ; stages of the pipeline pass tensors of another shape than was \
+planned ; one micro batch and sequence length for all steps (drop_last, padding), or build the schedule anew for \
+another shape
+GLIBC(?:XX)?_\d ; a library was built for a newer system ; use a container of a newer distribution, or build the \
+package on this host; for GLIBCXX conda's libstdcxx-ng before the system's in LD_LIBRARY_PATH
+nvJitLink|libcusparse|libcublas|libcudnn|libnvrtc ; CUDA libraries of different releases are mixed ; unset \
+LD_LIBRARY_PATH or put nvidia/*/lib of this Python before others; pip install the nvidia-* packages that PyTorch \
+asks for
+data type is not supported|Unconvertible NCCL type|NCCL data type ; collectives know no such type of numbers ; \
+convert the tensor first, on all ranks alike: float, bfloat16, half, int32, int64 or uint8
+Capture cuda graph failed|cuda_graph_runner|graph capture failed ; the server could not capture its CUDA graphs ; \
+leave it more memory (--mem-fraction-static, --gpu-memory-utilization lower), a smaller --cuda-graph-max-bs; \
+--disable-cuda-graph or --enforce-eager to go on
 --local[-_]rank ; the launcher passes --local-rank, which the program's command line does not know ; start it by \
 torchrun and read os.environ["LOCAL_RANK"], or let argparse accept --local-rank (parse_known_args)
 [Ss]hape mismatch for (?:loaded|key)|CheckpointingException|CheckpointException|access pattern for Sharded|DP world \
@@ -219,6 +244,8 @@ here ; another setting, backend or type of numbers, a newer version, or another 
 named on that host: size, checksum, rights; copy it again
 ~checkpoint ; a checkpoint was not written or read ; look at the path that is named on that rank: free space, \
 rights, the same folder on all nodes; use the checkpoint before
+~argument|option|flag ; a setting is refused ; correct the option that is named; --help of the installed version \
+shows which there are
 ~must be|should be|[Ee]xpected|but got|out of range|cannot be|[Ii]nvalid|not allowed|[Uu]nknown|not equal|mismatch ; \
 a setting, size or value is refused ; correct what the sentence names, on all ranks alike: compare the config with \
 that of a run that worked

@@ -174,12 +174,12 @@ class Scanning:
             return True
         line = raw[:MAX_LINE]
         if self.awaited:
-            self._last_error(line.rpartition("]: ")[2], number)
+            self._last_error(line.rpartition("]: ")[2], line, number)
         self.awaited = False
         if _LAST_ERROR in line:
             said = line.rpartition(_LAST_ERROR)[2]
             self.awaited = not said.strip()
-            self._last_error(said, number)
+            self._last_error(said, line, number)
         if "#" in line or kinds["headers"]:
             count_table(line, kinds)
         key = line.encode("utf-8", "replace").translate(None, DIGITS)
@@ -281,14 +281,15 @@ class Scanning:
         if self.trouble.add(line, number, words, checker=self.kinds["perftest"] > 0):
             self.following.told(number)
 
-    def _last_error(self, said: str, number: int) -> None:
-        """NCCL's last sentence, told as such where no signature knows it."""
+    def _last_error(self, said: str, line: str, number: int) -> None:
+        """NCCL's last sentence, told as such by the line's rank where no signature knows it."""
         said = locales.in_english(said.strip()[:MAX_LINE])
         lowered = said.lower()
         if any(each.signature.match(said, lowered, each.patterns) is not None for each in self._candidates(said)):
             return
         if not _NO_SENTENCE.match(said):
-            joined = f"Last error of NCCL: {said}"
+            rank = _RANK.search(line)
+            joined = f"{rank[0].strip()} Last error of NCCL: {said}" if rank else f"Last error of NCCL: {said}"
             _look(joined, number, self._candidates(joined), self.hits)
 
     def _candidates(self, line: str) -> tuple[Candidate, ...]:

@@ -17,7 +17,7 @@ SIGNATURE = Signature(
     cure=(
         "call torch.cuda.set_device(LOCAL_RANK) before the first collective, start no more ranks "
         "per node than GPUs; several containers of one host need distinct GPUs; equal host ids of "
-        "VMs need NCCL_HOSTID"
+        "VMs need NCCL_HOSTID; MIG instances of one GPU count as that GPU: a whole GPU per rank"
     ),
     source="NCCL src/init.cc",
 )

@@ -88,7 +88,10 @@ SIGNATURE = Signature(
         "unhandled cuda error",
     ),
     confirm="the first traceback by time, of any rank",
-    cure="mend that exception; ranks that end late must leave the process group too",
+    cure=(
+        "look at the last frame of your own code in that rank's traceback, and at what it passes there; compare the "
+        "versions of the packages in it between nodes. Other ranks' errors end with it"
+    ),
     source="Python's own words",
     tell=tell,
 )

@@ -1,11 +1,21 @@
 """A benchmark that checks its results found wrong values."""
 
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """How many values were wrong, where the benchmark says it."""
+    wrong = next((each["wrong"] for each in groups if "wrong" in each), "")
+    said = f": {wrong} values out of bounds" if wrong else ""
+    return f"results are wrong{said}: a GPU computes, or the way between GPUs carries, other values than it should"
+
 
 SIGNATURE = Signature(
     name="wrong-results",
     stage=Stage.HARDWARE,
-    title="a GPU or the way between GPUs computes or carries wrong results: {wrong} values out of bounds",
+    title="results are wrong: a GPU computes, or the way between GPUs carries, other values than it should",
     patterns=(
         r"Verification error @ element|simpleP2P.{0,60}(?:fail|error)",
         r"Out of bounds values *: *(?P<wrong>[1-9]\d*)",
@@ -24,5 +34,6 @@ SIGNATURE = Signature(
         "its reduce-scatter of avg, prod and premulsum is wrong there"
     ),
     cost="sums are silently wrong",
-    source="nccl-tests src/common.cu",
+    source="nccl-tests src/common.cu; megatron/core/rerun_state_machine.py",
+    tell=tell,
 )
