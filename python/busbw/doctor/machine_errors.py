@@ -76,6 +76,8 @@ smart-log of it; fsck after unmounting, replace the disk; write elsewhere meanwh
 that host and the load of the servers
 nfs: server|NFS.{0,30}(?:timed out|not responding)|[Ss]tale file handle ; a server of NFS does not answer ; look at \
 that server and the way to it; mount again
+nvidia-uvm: .{0,80}(?:fault|fatal|NV_ERR) ; the driver's manager of unified memory failed ; end the processes of \
+that GPU, then rmmod and modprobe nvidia-uvm, or reboot; free host memory; update the driver
 Package temperature|Core temperature|PROCHOT|thermal throttl ; the processor is too hot and slows down ; fans, \
 airflow, heat sinks and inlet temperature of that host; power limits in the BIOS
 DIMM|memory (?:read|scrubbing) error|\bUE\b|\bCE\b memory ; a memory module of the host fails ; replace the DIMM \
