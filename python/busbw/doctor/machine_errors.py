@@ -69,6 +69,10 @@ reserved rows ; rows of GPU memory wait to be replaced, or no spare ones are lef
 pending ones; replace the GPU where remapping failed
 ephemeral-storage ; the pod used more disk of its node than it may ; request ephemeral-storage, and a volume of its \
 own for checkpoints and caches (HF_HOME, TMPDIR)
+nvidia-fs|cuFile|cufile ; GPUDirect Storage is not set up ; modprobe nvidia-fs (package nvidia-gds), or \
+"allow_compat_mode": true in cufile.json (CUFILE_ENV_PATH_JSON)
+No locks available|flock|lockd ; the file system gives no locks ; put caches and lock files on a local disk \
+(HF_HOME, TMPDIR, TRITON_CACHE_DIR), or run lockd and mount NFS without nolock
 I/O error|nvme.{0,40}(?:timeout|reset|abort)|aborted journal|[Rr]ead-only file system|EXT4-fs \
 error|XFS.{0,40}(?:corrupt|shut ?down) ; a disk fails or its file system was set read-only ; smartctl -a and nvme \
 smart-log of it; fsck after unmounting, replace the disk; write elsewhere meanwhile

@@ -212,6 +212,29 @@ convert the tensor first, on all ranks alike: float, bfloat16, half, int32, int6
 Capture cuda graph failed|cuda_graph_runner|graph capture failed ; the server could not capture its CUDA graphs ; \
 leave it more memory (--mem-fraction-static, --gpu-memory-utilization lower), a smaller --cuda-graph-max-bs; \
 --disable-cuda-graph or --enforce-eager to go on
+meta device|meta tensor|to_empty|param_init_fn ; parameters were made without memory (meta device) and nothing fills \
+them ; pass param_init_fn (module.to_empty) and sync_module_states=True, or load the model for real on rank 0
+Error no file named|no file named ; a folder of a model lacks its weights ; download it completely \
+(model.safetensors.index.json and all parts), give the right folder, the same on all nodes
+gpu-architecture|nvrtc: ; the CUDA compiler at run time (NVRTC) is too old for this GPU ; a newer CUDA build of the \
+framework, TORCH_CUDA_ARCH_LIST of this GPU, no older nvrtc in LD_LIBRARY_PATH
+Number of processes must|num_processes|coordinator_address|process_id must ; JAX was not told how many processes \
+there are ; jax.distributed.initialize(coordinator_address, num_processes, process_id), or start it by a launcher \
+whose variables JAX knows (Slurm, Open MPI, Kubernetes)
+exceeded \d+% memory budget|nanny|CommClosedError ; a worker of Dask ran out of memory or was lost ; a higher memory \
+limit and fewer threads a worker, smaller partitions, spilling (rmm pool, device_memory_limit); look at that \
+worker's log first
+SIGBUS|[Bb]us error ; the process touched shared memory that has no room behind it ; a larger /dev/shm (--shm-size, \
+shm_size, emptyDir with medium Memory) or --ipc=host; df -h /dev/shm
+MV2|mpi_rank_\d+\]\[error ; MVAPICH got memory of a GPU without support for it, or the program crashed in it ; \
+MV2_USE_CUDA=1 and a build with CUDA; else keep MPI to host memory
+peer mapping resources ; a GPU has no more room for memory of its peers ; at most eight peers a process on PCIe \
+machines: fewer GPUs in one process, NCCL_P2P_DISABLE=1 to tell
+/proc/\d+/fd/|ptrace|process_vm_readv ; processes of one host may not look into each other's memory ; --ipc=host and \
+--pid=host, --cap-add=SYS_PTRACE, or UCX_TLS without posix, sysv, cma and xpmem
+engines? to send initial|front-end|initial message ; an engine of the server never came up, or cannot reach the \
+front end ; look at that engine's own log first; open its port, wait longer for large models \
+(VLLM_ENGINE_READY_TIMEOUT_S)
 --local[-_]rank ; the launcher passes --local-rank, which the program's command line does not know ; start it by \
 torchrun and read os.environ["LOCAL_RANK"], or let argparse accept --local-rank (parse_known_args)
 [Ss]hape mismatch for (?:loaded|key)|CheckpointingException|CheckpointException|access pattern for Sharded|DP world \
