@@ -53,7 +53,7 @@ _OBJECTS = (
     re.compile(r":_tensor_to_object$|:_object_to_tensor$|:(?:broadcast|all_gather|gather|scatter)_object"),
     "in a collective of objects",
     "let all ranks call the same collectives in the same order and group: these bytes were of another call "
-    "(TORCH_DISTRIBUTED_DEBUG=DETAIL names it); objects must be picklable on all ranks, with the same code there",
+    "(TORCH_DISTRIBUTED_DEBUG=DETAIL names it). Objects must be picklable on all ranks, with the same code there",
 )
 _PARTS = (
     _OBJECTS,

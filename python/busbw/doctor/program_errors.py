@@ -92,7 +92,7 @@ data parallel sizes whose product is the world size, and which divide heads, lay
 KV cache|max_model_len|max_num_seqs ; GPU memory is too small for the KV cache that is asked for ; raise \
 gpu_memory_utilization, lower max_model_len (--max-model-len) or max_num_seqs, or use more GPUs
 [Ff]ailed to connect to GCS ; the head node of Ray was not reached ; ray status on the head: `ray start --head` must \
-run there; give workers its address on the network that nodes share, open port 6379 and Ray's other ports, the same \
+run there. Give workers its address on the network that nodes share, open port 6379 and Ray's other ports, the same \
 Ray on all nodes
 undefined symbol: \w{0,6}(?:3c10|2at|5torch|c10|torch) ; an extension was built for another PyTorch ; reinstall or \
 rebuild it for the PyTorch that is there (pip install --force-reinstall --no-build-isolation), the same on all nodes

@@ -34,7 +34,7 @@ SIGNATURE = Signature(
     ),
     confirm="the first failure in torchrun's summary (Root Cause) or the first rank in mpirun's",
     cure=(
-        "look above this line, in the log of the rank that is named, for its first error or traceback; where there is "
+        "look above this line, in the log of the rank that is named, for its first error or traceback. Where there is "
         "none: dmesg of its host (OOM killer, segfault, Xid) and faulthandler (PYTHONFAULTHANDLER=1)"
     ),
     source="torch/distributed/elastic; Open MPI; Slurm",
