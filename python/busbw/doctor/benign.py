@@ -71,7 +71,11 @@ _WORDS = (
     r"ras/\w+\.\w{1,2}:\d+ NCCL WARN(?! NCCL version mismatch)",
     r"NCCL INFO RAS \w",
     r"NCCL INFO.{0,10}NET/MLX5: Call to \w+ failed",
+    # What succeeded in the end, and what a server or Slurm does without harm.
+    r"\b(?:saved|succeeded|uploaded|written|connected)\b.{0,80}\bafter \d{1,3} (?:attempts|tries|retries)\b",
+    r"is preempted by PreemptionMode|common_file_write_uint32s: write pid",
     # Said by drivers at each boot of a healthy machine.
+    r"\b(?:usb \d{1,3}-[\d.]{1,12}|xhci_hcd \S{4,20}|hub \d{1,3}-[\d.:-]{1,12}): ",
     r"insufficient power on the PCIe slot",
     r"may trigger hung task\b",
     r"\bBAR (?:6|7|13): (?:failed to assign|can't assign|no space for) \[(?:mem|io)",

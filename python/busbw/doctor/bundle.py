@@ -147,4 +147,5 @@ def _tells(line: str, shapes: dict[bytes, bool]) -> bool:
     line, known = knowing(line, tuple(SIGNATURES.values()))
     if len(shapes) < MAX_SHAPES:
         shapes[key] = bool(known)
-    return any(each.match(line, line.lower()) is not None for each in known)
+    lowered = line.lower()
+    return any(each.match(line, lowered, patterns) is not None for each, patterns in known)

@@ -222,6 +222,7 @@ MPI_ERR_SPAWN ; MPI could not start processes ; more slots; the program's path o
 _NUMBER = re.compile(
     r"\berrno\W{0,4}(?:code\W{0,2})?-?(\d{1,3})\b|\b(?:RC|ret|rc|err|status|retcode|returned)\W{0,3}-(\d{1,3})\b"
 )
+_NUMBERED = re.compile(r"(?:failure|error)\W{0,3}\d{1,4}\b", re.IGNORECASE)
 _ERRNO = {int(row.split()[0]): row.split(" ", 1)[1] for row in _SYSTEM.strip().splitlines()}
 _CUDA_CODES = tuple(_table(_CUDA, "(?:WORDS)"))
 _OTHERS = (
@@ -276,7 +277,9 @@ def code_in(text: str, *, cuda: bool = False) -> Code | None:
     text = text[:_LOOK]
     tables = (_CUDA_CODES, _OTHERS) if cuda else (_OTHERS, _CUDA_CODES)
     for table in tables:
-        if found := next((each for each in table if each.words.search(text)), None):
+        # Numbers behind the word "error" are CUDA's where CUDA is named: "1 validation error" is none.
+        where = text if cuda or table is _OTHERS else _NUMBERED.sub(" ", text)
+        if found := next((each for each in table if each.words.search(where)), None):
             return found
     if number := _NUMBER.search(text):
         return _BY_NUMBER.get(int(number[1] or number[2]))

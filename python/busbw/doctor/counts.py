@@ -1,18 +1,20 @@
-"""Counts, in a log, of lines by who writes such lines, and of the parts of nccl-tests' tables."""
+"""Counts of the lines of a log by who writes such lines, and of the rows of its benchmark's tables."""
 
 from __future__ import annotations
 
 import re
 
 ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:[a-z]\w*\s+)?(?:-?\d{1,7}\s+)?[\d.]+")
-TWICE = 1 << 40
+_TWICE = 1 << 40
 _DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
+_KERNEL_TIME = re.compile(r"\[ *\d+\.\d{6}\]")
 
 
 def count_kind(line: str, kinds: dict[str, int]) -> None:
+    """Who writes such a line."""
     if "ProcessGroup" in line or "torch." in line or "c10d" in line:
         kinds["torch"] += 1
-    elif "NVRM" in line or "kernel:" in line or re.match(r"\[ *\d+\.\d{6}\]", line):
+    elif "NVRM" in line or "kernel:" in line or _KERNEL_TIME.match(line):
         kinds["kernel"] += 1
 
 
@@ -28,8 +30,8 @@ def count_table(line: str, kinds: dict[str, int]) -> None:
         kinds["starts"] += 1
         # A second start before any row: copies that know nothing of each other print at the same time.
         kinds["alone"] += kinds["starts"] > 1 and not kinds["rows"]
-    elif (found := _DEVICE.search(line)) and kinds["alone"] < TWICE:
+    elif (found := _DEVICE.search(line)) and kinds["alone"] < _TWICE:
         kinds["zeros"] += found[1] == "0"
         # Ranks beyond 0 speak for a job that knows its size, unless there are two of rank 0 before any row.
         twice = kinds["zeros"] > 1 and kinds["starts"] > 1 and not kinds["rows"]
-        kinds["alone"] = TWICE if twice else kinds["alone"] if found[1] == "0" else -(1 << 30)
+        kinds["alone"] = _TWICE if twice else kinds["alone"] if found[1] == "0" else -(1 << 30)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from busbw.base.secrets import hidden
+from busbw.doctor.advice import with_advice
 from busbw.doctor.alike import told_once
 from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
@@ -33,7 +34,8 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
     found = _without_doubles(found)
-    found = told_once(_with_causes(list(map(_told, _with_warnings(found)))))
+    found = with_advice(list(map(_told, _with_warnings(found))), facts.scans)
+    found = told_once(_with_causes(found))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))

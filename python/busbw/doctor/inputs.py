@@ -172,7 +172,7 @@ def _may_be_record(text: str) -> bool:
     first, _, rest = text.lstrip().partition("\n")
     if '"schema"' in first:
         return True
-    if first.strip() == "{":
+    if not first.strip(" {\t\r").startswith(('"', "}")):
         return False  # a record is a line; what spreads over lines is another program's result
     with suppress(ValueError, RecursionError):
         if not {"kind", "run", "case", "config"} & json.loads(first).keys():

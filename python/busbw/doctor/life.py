@@ -61,9 +61,10 @@ RETURNED = re.compile(r"NCCL INFO (?:\S{1,80}/)?(?:init|group|enqueue)\.cc:\d{1,
 CLOSED = re.compile(
     r"ChildFailedError|Sending process \d+ closing signal|exit(?:s|ed) with return code = -?[1-9]"
     r"|slurmstepd: error: \*\*\* |srun: error: \S{1,80} tasks? \S{1,60} (?:Exited|Out Of|Killed|Term|Seg|Abort|Bus)"
-    r"|(?:^|\W)F\d{4} \d\d:\d\d:\d\d\.\d"
     r"|noticed that process rank \d+|MPI_ABORT was invoked|Primary job +terminated|terminate called (?:after|without)"
     r"|ray\.exceptions\.(?:Actor|Worker|OutOfMemory|NodeDied)|EngineDeadError|SIGKILL\) received by PID"
 )
 """What is said of a job whose processes end."""
+FATAL = re.compile(r"(?:^|\W)F\d{4} \d\d:\d\d:\d\d\.\d")
+"""The stamp of a message after which a process ends itself."""
 AGAIN = re.compile(r"[Rr]endezvous'ing|[Ss]tarting (?:elastic|worker)|[Rr]estarting |[Rr]esum(?:ed|ing) ")

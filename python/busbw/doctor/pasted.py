@@ -15,7 +15,7 @@ _WIDTHS = frozenset({80, 100, 120, 132, 160, 200})
 NARROWEST, WIDEST = 60, 400
 _HEAD = re.compile(
     r"\s*(?:$|\[(?!\d{1,3}(?:,\d{1,3}){2,}\])|\((?!errno|most recent|error|code)|[#<|{*>$+]"
-    r"|-{2}|={2}|\d{4}-\d\d|\d+[:.] |\d+ +\d|[IWEF]\d{4} |[A-Z][a-z]{2} +\d|[\w.-]+:\d+:\d+ "
+    r"|-{2}|={2}|\s{4,}\w[^:]{0,60} {2,}: |\d{4}-\d\d|\d+[:.] |\d+ +\d|[IWEF]\d{4} |[A-Z][a-z]{2} +\d|[\w.-]+:\d+:\d+ "
     r"|(?:INFO|WARN|ERROR|DEBUG|CRITICAL|FATAL|Traceback|File |frame #|NCCL |NVRM|kernel:|srun:|mpirun:|slurmstepd:)"
     r"|[\w.]*(?:Error|Exception|Warning)\b)"
 )
@@ -36,7 +36,7 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    spelled = list(_spelled(_without_open_bridges(_without_full_power(lines))))
+    spelled = list(_spelled(_with_units(_without_open_bridges(_without_full_power(lines)))))
     return list(enumerate(spelled, 1)) if changed or spelled != lines else None
 
 
@@ -96,6 +96,22 @@ def _spelled(lines: list[str]) -> Iterator[str]:
         else:
             names = []
         yield line
+
+
+_UNIT = re.compile(r"\W{1,3}([\w@.-]{3,80}\.service)(?: - |\s*$)")
+_STATE = re.compile(r"\s+Active: (?:failed|inactive|activating)\b")
+
+
+def _with_units(lines: list[str]) -> list[str]:
+    """The text of `systemctl status`, each service's state behind its name."""
+    if not any(map(_STATE.match, lines)):
+        return lines
+    kept, unit = list[str](), ""
+    for line in lines:
+        if found := _UNIT.match(line):
+            unit = found[1]
+        kept.append(f"{unit}: {line.strip()}" if unit and _STATE.match(line) else line)
+    return kept
 
 
 def _of_string(text: str) -> list[str] | None:

@@ -145,6 +145,8 @@ def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | No
     others = [SIGNATURES[other] for other in merged if other != name]
     # What is no fault on a single node ended nothing there. What stands beside it is another word for it.
     others = [each for each in others if not (one_node and each.between_nodes and each.stage != mine.stage)]
+    # Nor is that which others say of a rank that had failed before the reason why it did.
+    others = [each for each in others if not _failed_before(mine, each, merged)]
     if aborted and name == "process-crashed":
         return aborted
     if aborted:
@@ -155,7 +157,8 @@ def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | No
     causes = [
         other
         for other in others
-        if (name in other.explains and not _precedes(mine, other, merged))
+        if _failed_before(other, mine, merged)
+        or (name in other.explains and not _precedes(mine, other, merged))
         or (name in other.later and _first(merged[other.name]) < _first(merged[name]))
         # Somebody ended a job after it had failed already.
         or (
@@ -190,6 +193,23 @@ def _waited_for(cause: Signature, waits: Signature, merged: Mapping[str, Found])
         and Stage.PROGRAM <= cause.stage <= Stage.CRASH
         and _first(merged[cause.name]) < _first(merged[waits.name])
     )
+
+
+_TOLD_BY_PEERS = frozenset({"nccl-last-error", "nccl-error", "remote-error", "watchdog-timeout", "store-lost"})
+"""What ranks say of one that is gone."""
+
+
+def _failed_before(cause: Signature, effect: Signature, merged: Mapping[str, Found]) -> bool:
+    """Whether a rank's program failed before other ranks, and not it, told of what may be the sequel."""
+    if cause.name != "python-exception" or effect.name not in _TOLD_BY_PEERS:
+        return False
+    mine, theirs = _speakers(merged[cause.name]), _speakers(merged[effect.name])
+    return bool(mine and theirs and not mine & theirs) and _first(merged[cause.name]) < _first(merged[effect.name])
+
+
+def _speakers(found: Found) -> set[str]:
+    """Who says it; nobody where a line does not tell."""
+    return {who for _, hit in found for who in hit.who}
 
 
 def _precedes(mine: Signature, effect: Signature, merged: Mapping[str, Found]) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from busbw.doctor import benign, commands, life, locales
+from busbw.doctor.beside import Beside, Following
 from busbw.doctor.calls import Calls
+from busbw.doctor.candidates import WRITERS, Candidate, of_all
 from busbw.doctor.counts import ROW, count_kind, count_table
 from busbw.doctor.signature import Signature
-from busbw.doctor.triggers import TriggerIndex
 from busbw.doctor.trouble import RULE, Trouble, is_cut_warning
 
 MAX_SHAPES = 50_000
@@ -35,16 +35,6 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _RANK = re.compile(
     r"\[(?:default|rank|Rank |PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): |\[\d{1,6},(\d{1,7})\]<std", re.ASCII
 )
-WRITERS = {
-    "perftest": re.compile(
-        r"\b(?:RDMA_Write|RDMA_Read|Send|Atomic\w*|Raw_?Ethernet\w*)\b.{0,40}\b(?:BW|Latency|Bandwidth)\b.{0,24}Test"
-        r"|\bib_(?:write|read|send|atomic)_(?:bw|lat)\b|\b(?:local|remote) address: LID 0x",
-        re.IGNORECASE,
-    ),
-    "dcgm": re.compile(r"\bdcgmi\b|\bnvvs\b|\| Diagnostic +\| Result|\bDCGM Version\b"),
-    "gpud": re.compile(r"\bgpud\b"),
-}
-"""Programs that check machines, by what they print of themselves: what fails beside it is what they check."""
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
 
 
@@ -80,8 +70,8 @@ class Scan:
     says that it ended as it should, `strange` are the first lines that speak of an error nobody knows, `odd` those with
     words that may be of one, `began` is the last line of ranks that look for each other, `thrown` the traceback that
     the log ends in, before it names its exception, `retried` the last line of something that is tried again, `given`
-    the variables that commands in it set, with the line, `calls` the last calls of NCCL,
-    `cut` whether the log is what could be unpacked of a file that was cut off.
+    the variables that commands in it set, with the line, `calls` the last calls of NCCL, `cut` whether the log is what
+    could be unpacked of a file that was cut off, `beside` what stands around lines that tell of an error.
     """
 
     source: str
@@ -98,6 +88,7 @@ class Scan:
     given: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     calls: Calls = field(default_factory=lambda: Calls({}))
     cut: bool = False
+    beside: Mapping[int, Beside] = field(default_factory=dict)
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -105,22 +96,15 @@ def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> 
     return Scanning(source, signatures).over(lines)
 
 
-@lru_cache(maxsize=4)
-def _index(signatures: tuple[Signature, ...]) -> TriggerIndex:
-    """The triggers of the signatures, behind them those of harmless lines, then messages in other languages."""
-    mine = [[word for words in each.triggers for word in words] for each in signatures]
-    return TriggerIndex([*mine, *benign.TRIGGERS, *locales.TRIGGERS])
-
-
-def knowing(line: str, signatures: tuple[Signature, ...]) -> tuple[str, list[Signature]]:
+def knowing(line: str, signatures: tuple[Signature, ...]) -> tuple[str, tuple[Candidate, ...]]:
     """The line as English tells it, up to its limit, and the signatures of which it holds a trigger."""
-    index, mine = _index(signatures), len(signatures)
+    index = of_all(signatures)
     line = line[:MAX_LINE]
-    numbers = index.of(line.lower())
-    if numbers and numbers[-1] >= mine + len(benign.TRIGGERS):
+    seen = index.of(line.lower())
+    if seen.foreign:
         line = locales.in_english(line)
-        numbers = index.of(line.lower())
-    return line, [signatures[each] for each in numbers if each < mine]
+        seen = index.of(line.lower())
+    return line, seen.candidates
 
 
 class Scanning:
@@ -129,11 +113,11 @@ class Scanning:
     def __init__(self, source: str, signatures: Sequence[Signature]) -> None:
         self.source = source
         self.signatures = signatures
-        self.index = _index(tuple(signatures))
+        self.index = of_all(tuple(signatures))
         self.hits: dict[str, Hit] = {}
         self.kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0, "zeros": 0}
         self.kinds |= {"steps": 0, "ends": 0} | dict.fromkeys(WRITERS, 0)
-        self.shapes: dict[bytes, tuple[Signature, ...]] = {}
+        self.shapes: dict[bytes, tuple[Candidate, ...]] = {}
         self.foreign: set[bytes] = set()
         """Those shapes that hold a message of the C library in another language than English."""
         self.alive = 0
@@ -144,6 +128,7 @@ class Scanning:
         """The last sign of life before the job ended; None where it goes on, or began again."""
         self.closing_shapes: set[bytes] = set()
         self.trouble = Trouble()
+        self.following = Following()
         self.began = (0, "")
         self.thrown = (0, "")
         self.retried = (0, "")
@@ -178,7 +163,7 @@ class Scanning:
         alive = self.alive if self.closed is None else self.closed
         notes = self.began, thrown, self.retried
         told = self.source, lines, self.hits, self.kinds, alive, self.ended
-        return Scan(*told, *kept, *notes, given=self.given, calls=self.calls)
+        return Scan(*told, *kept, *notes, given=self.given, calls=self.calls, beside=self.following.kept)
 
     def look(self, raw: str, number: int) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""
@@ -194,17 +179,18 @@ class Scanning:
             return True
         line = raw[:MAX_LINE]
         if self.awaited:
-            self._last_error(line.rpartition("]: ")[2], number)
+            self._last_error(line.rpartition("]: ")[2], line, number)
         self.awaited = False
         if _LAST_ERROR in line:
             said = line.rpartition(_LAST_ERROR)[2]
             self.awaited = not said.strip()
-            self._last_error(said, number)
+            self._last_error(said, line, number)
         if "#" in line or kinds["headers"]:
             count_table(line, kinds)
         key = line.encode("utf-8", "replace").translate(None, DIGITS)
         known = self.shapes.get(key)
-        source = self._is_source(line)
+        source = self._is_source(line, number)
+        self.following.go_on(line)
         if not source and (known != () or self.ignored):
             self._look_at(line, number, key, known)
         within = self._follow_traceback(line, number)
@@ -214,7 +200,12 @@ class Scanning:
             self.trouble.ruled(line, number, known=self.hit == number)
             return False
         told = within or source or self.framed or self.ignored
-        return not told and self.shapes.get(key) == () and "#" not in line and not ROW.search(line)
+        return (
+            not told
+            and self.shapes.get(key) == ()
+            and "#" not in line
+            and not (len(key) < len(line) and ROW.search(line))
+        )
 
     def _tells_state(self, key: bytes, line: str, number: int) -> bool:
         """Whether the line is of a shape by which a job shows that it ends, tries again or starts."""
@@ -228,9 +219,11 @@ class Scanning:
             return False
         return True
 
-    def _is_source(self, line: str) -> bool:
+    def _is_source(self, line: str, number: int) -> bool:
         """Whether the line is the source below a frame of Python."""
         below, self.framed = self.framed, "File " in line and _IN_FRAME.search(line) is not None
+        if self.framed:
+            self.following.frame(line, number)
         return below and not self.framed and _SOURCE.search(line) is not None
 
     def _plain(self, raw: str, at: int, number: int) -> bool:
@@ -254,13 +247,14 @@ class Scanning:
         """Whether the line is part of a traceback, or ends one."""
         if _TRACEBACK in line and not self.ignored:
             self.thrown, self.frame = (number, line), number
+            self.following.begin()
             return True
         within = self.frame > 0
         if within:
             self.frame = number if _FRAME.search(line) else 0
         return within
 
-    def _look_at(self, line: str, number: int, key: bytes, known: tuple[Signature, ...] | None) -> None:
+    def _look_at(self, line: str, number: int, key: bytes, known: tuple[Candidate, ...] | None) -> None:
         """Look at a line whose shape is new, or of which some signature may speak."""
         if "\x1b" in line:
             line = _ESCAPES.sub("", line)
@@ -268,10 +262,10 @@ class Scanning:
             # Python tells of an exception that it ignored: up to the exception's own line nothing happened.
             self.ignored = not benign.closes_traceback(line)
             return
-        new = known is None
+        new, words = known is None, None
         if known is None:
             # Numbers decide what some signatures say, so that lines of one shape share their candidates alone.
-            known = self._new_shape(line, number, key)
+            known, words = self._new_shape(line, number, key)
             if len(self.shapes) < MAX_SHAPES and not self.ignored:
                 self.shapes[key] = known
                 if self.alive == number and known:
@@ -280,79 +274,88 @@ class Scanning:
             self.alive = number
         if known and _look(line, number, known, self.hits, foreign=key in self.foreign):
             self.hit = number
+            self.following.told(number)
         elif known:
-            self._trouble(line, number)
+            self._trouble(line, number, words)
             if new and "NCCL INFO " in line and key in self.shapes:
                 # Of no further line of this shape either, unless digits decide.
-                self.shapes[key] = tuple(each for each in known if each.minds_digits(line, line.lower()))
+                self.shapes[key] = tuple(each for each in known if each.signature.minds_digits(line, line.lower()))
 
-    def _trouble(self, line: str, number: int) -> None:
+    def _trouble(self, line: str, number: int, words: Collection[str] | None = None) -> None:
         """Keep a line of which no signature speaks, where it may be of trouble."""
-        self.trouble.add(line, number, checker=self.kinds["perftest"] > 0)
+        if self.trouble.add(line, number, words, checker=self.kinds["perftest"] > 0):
+            self.following.told(number)
 
-    def _last_error(self, said: str, number: int) -> None:
-        """NCCL's last sentence, told as such where no signature knows it."""
+    def _last_error(self, said: str, line: str, number: int) -> None:
+        """NCCL's last sentence, told as such by the line's rank where no signature knows it."""
         said = locales.in_english(said.strip()[:MAX_LINE])
-        if any(self.signatures[each].match(said, said.lower()) is not None for each in self._candidates(said)):
+        lowered = said.lower()
+        if any(each.signature.match(said, lowered, each.patterns) is not None for each in self._candidates(said)):
             return
         if not _NO_SENTENCE.match(said):
-            joined = f"Last error of NCCL: {said}"
-            _look(joined, number, [self.signatures[each] for each in self._candidates(joined)], self.hits)
+            rank = _RANK.search(line)
+            joined = f"{rank[0].strip()} Last error of NCCL: {said}" if rank else f"Last error of NCCL: {said}"
+            _look(joined, number, self._candidates(joined), self.hits)
 
-    def _candidates(self, line: str) -> list[int]:
-        return [each for each in self.index.of(line.lower()) if each < len(self.signatures)]
+    def _candidates(self, line: str) -> tuple[Candidate, ...]:
+        return self.index.of(line.lower()).candidates
 
-    def _new_shape(self, line: str, number: int, key: bytes) -> tuple[Signature, ...]:
+    def _new_shape(self, line: str, number: int, key: bytes) -> tuple[tuple[Candidate, ...], frozenset[str]]:
+        """Which patterns may speak of the line, and which words it holds besides."""
         commands.note(line, number, self.given)
         lowered = line.lower()
-        numbers = self.index.of(lowered)
-        mine = len(self.signatures)
-        if numbers and numbers[-1] >= mine + len(benign.TRIGGERS) and len(self.foreign) < MAX_SHAPES:
+        seen = self.index.of(lowered)
+        if seen.foreign and len(self.foreign) < MAX_SHAPES:
             self.foreign.add(key)
             lowered = locales.in_english(line).lower()
-            numbers = [each for each in self.index.of(lowered) if each < mine + len(benign.TRIGGERS)]
+            seen = self.index.of(lowered)
         for writer, words in WRITERS.items():
-            self.kinds[writer] += words.search(line) is not None  # a prompt with its command says it, too
-        harmless = (benign.PATTERNS[each - mine] for each in numbers if mine <= each < mine + len(benign.PATTERNS))
-        if benign.is_echo(line) or any(each.search(line) for each in harmless):
+            if writer in seen.watched:
+                self.kinds[writer] += words.search(line) is not None  # a prompt with its command says it, too
+        if benign.is_echo(line) or any(each.search(line) for each in seen.harmless):
             self.ignored = benign.opens_ignored(line)
             if benign.is_retry(line) and len(self.retry_shapes) < MAX_SHAPES:
                 self.retry_shapes.add(key)
-            return ()
-        if life.CLOSED.search(line) and len(self.closing_shapes) < MAX_SHAPES:
-            self.closing_shapes.add(key)
-        elif life.AGAIN.search(line):
-            self.closed = None
-        if life.START.search(line) and len(self.start_shapes) < MAX_SHAPES:
-            self.start_shapes.add(key)
-        elif self.began[0] and life.ON.search(line):
-            self.began = (0, "")
-        found = tuple(self.signatures[each] for each in numbers if each < mine)
+            return (), seen.watched
+        self._follow_life(line, key, number, seen.watched)
         count_kind(line, self.kinds)
-        if any(word in lowered for word in life.ALIVE_WORDS):
-            if life.ENDED.search(line):
-                self.alive = self.ended = number
-                self.kinds["steps"] += 1
-            elif life.ALIVE.search(line) and not life.THROWN.search(line):
-                self.alive = number
-                self.kinds["steps"] += 1
-        if not found:
-            self._trouble(line, number)
-        return found
+        if not seen.candidates:
+            self._trouble(line, number, seen.watched)
+        return seen.candidates, seen.watched
+
+    def _follow_life(self, line: str, key: bytes, number: int, watched: Collection[str]) -> None:
+        """Whether the job starts, goes on, ends or begins again there."""
+        closed = ("closed" in watched and life.CLOSED.search(line)) or ("F" in line and life.FATAL.search(line))
+        if closed and len(self.closing_shapes) < MAX_SHAPES:
+            self.closing_shapes.add(key)
+        elif "again" in watched and life.AGAIN.search(line):
+            self.closed = None
+        if "start" in watched and life.START.search(line) and len(self.start_shapes) < MAX_SHAPES:
+            self.start_shapes.add(key)
+        elif self.began[0] and "on" in watched and life.ON.search(line):
+            self.began = (0, "")
+        if "alive" not in watched:
+            return
+        if life.ENDED.search(line):
+            self.alive = self.ended = number
+            self.kinds["steps"] += 1
+        elif life.ALIVE.search(line) and not life.THROWN.search(line):
+            self.alive = number
+            self.kinds["steps"] += 1
 
 
 def _look(
-    line: str, number: int, signatures: Sequence[Signature], hits: dict[str, Hit], *, foreign: bool = False
+    line: str, number: int, candidates: Sequence[Candidate], hits: dict[str, Hit], *, foreign: bool = False
 ) -> bool:
     """Whether any of the signatures speaks of the line; of a `foreign` one as English tells it, shown as it stands."""
     spoken = locales.in_english(line) if foreign else line
     lowered = spoken.lower()
     found = False
     # Those that are a last resort stand behind all others (stable order of `sorted`).
-    for each in sorted(signatures, key=lambda each: each.last):
+    for each, patterns in sorted(candidates, key=_is_last):
         if found and each.last:
             break
-        groups = each.match(spoken, lowered)
+        groups = each.match(spoken, lowered, patterns)
         if groups is None:
             continue
         found = True
@@ -366,6 +369,10 @@ def _look(
         if len(hit.who) < MAX_WHO and (who := speaker(line)):
             hit.who[who] = None
     return found
+
+
+def _is_last(each: Candidate) -> bool:
+    return each.signature.last
 
 
 def speaker(line: str) -> str:

@@ -9,7 +9,7 @@ from enum import IntEnum
 from functools import cached_property
 
 from busbw.doctor.finding import Severity
-from busbw.doctor.triggers import triggers_of
+from busbw.doctor.triggers import Needs, needs_of, triggers_of
 
 _DIGITS_IN = re.compile(r"(?:\\d|\d+)(?:\{[\d,]*\}|[+*?])?\??|\\u\w{4}|\\.|\{[\d,]+\}|\[\^?(?:\\.|[^\]])*\]")
 """Pieces of a pattern that hold digits, or might seem to."""
@@ -103,21 +103,23 @@ class Signature:
             self._compiled[pattern] = re.compile(pattern, re.IGNORECASE)
         return self._compiled[pattern].search(line)
 
-    def may_match(self, lowered: str) -> bool:
-        """Whether a line, in lower case, holds a trigger."""
-        return any(word in lowered for words in self.triggers for word in words)
+    @cached_property
+    def needs(self) -> tuple[Needs, ...]:
+        """Of each pattern all sets of texts of which every match holds one: most lines lack the second."""
+        return tuple(needs_of(each) for each in self.patterns)
 
-    def match(self, line: str, lowered: str) -> Mapping[str, str] | None:
-        """The named groups of the first pattern that names any, else of the first that fits; None where none fits."""
+    def match(self, line: str, lowered: str, among: Sequence[int] | None = None) -> Mapping[str, str] | None:
+        """The named groups of the first pattern that names any, else of the first that fits; None where none fits.
+
+        `among` are the numbers of the patterns of which a trigger stands in the line; None: of all.
+        """
         bare = False
-        for words, pattern in zip(self.triggers, self.patterns, strict=True):
+        # Loops and no generators: most of the time of a short log is spent here.
+        for number in range(len(self.patterns)) if among is None else among:
+            pattern = self.patterns[number]
             if bare and "(?P<" not in pattern:
                 continue  # another one that names nothing says no more
-            # Loops and no generators: most of the time of a short log is spent here.
-            for word in words:
-                if word in lowered:
-                    break
-            else:
+            if among is None and not holds(self.needs[number], lowered):
                 continue
             if found := self._search(pattern, line):
                 for word in self.unless:
@@ -127,6 +129,20 @@ class Signature:
                 if groups := {name: text for name, text in found.groupdict().items() if text}:
                     return groups
         return {} if bare else None
+
+
+def holds(needs: Needs, lowered: str) -> bool:
+    """Whether the texts that one alternative needs stand in the line; a pattern without any is looked for nowhere."""
+    for sets in needs:
+        for words in sets:
+            for word in words:
+                if word in lowered:
+                    break
+            else:
+                break
+        else:
+            return True
+    return False
 
 
 def _any_digits(piece: re.Match[str]) -> str:

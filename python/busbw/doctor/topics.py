@@ -286,6 +286,8 @@ def _stuck(scans: Sequence[Scan]) -> Iterator[Finding]:
             )
 
 
+_OF_LIBRARIES = frozenset({"nccl-error", "cuda-call-failed", "gloo-error"})
+_REFUSED = re.compile(r"\b(?:Type|Value|Key|Attribute|Assertion|Index|Name|NotImplemented|Import)Error: ")
 _NAMED_RANK = re.compile(r"\brank\W{1,3}(\d{1,7})\b", re.IGNORECASE)
 
 
@@ -339,7 +341,9 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
 
 def topic(text: str) -> str | None:
     """The signature whose part of the system the line names; None where it names none."""
-    return next((name for words, name in _TOPICS if words.search(text[:MAX_LOOK])), None)
+    name = next((name for words, name in _TOPICS if words.search(text[:MAX_LOOK])), None)
+    # Python refuses what a program passes, before any library does.
+    return "python-exception" if name in _OF_LIBRARIES and _REFUSED.search(text[:MAX_LOOK]) else name
 
 
 _OF_MPI = "MPI says: "

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from busbw.base.secrets import shortened
 
 MAX_STRANGE = 24
-_ERROR_WORDS = (
+ERROR_WORDS = (
     *("error", "fatal", "fail", "abort", "exception", "panic", "denied", "refused", "unable to", "not found", "cannot"),
     *("could not", "couldn't", "timed out", "timeout ", "unreachable", "lost", "corrupt", "degraded", "mismatch"),
     *("unhealthy", "did not ", "stuck", "deadlock", "expired", "unrecognized", "not respond"),
@@ -25,12 +26,13 @@ _CODE = r"^\s*(?:\d+: +)?[A-Za-z_][\w.]{0,80} = [A-Za-z_][\w.]{0,80}\("
 """A line of a program's source, as below a warning of Python or in a traceback: its names tell of no event."""
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?\"? ?[:=] ?0\b|debug|warning"
-    r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?(?:false|null|none|no\b|\[\]|[\"']{2})"
+    r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?"
+    r"(?:false|null|none|no\b(?!\s+\w)|\[\]|[\"']{2})"
     r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^nvidia-smi says |" + _CODE + r"|could not collect|: Module Not Found"
     r"|^\W*\w\W{0,3} - \w|(?:^|[\s\[])W\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}",
     re.IGNORECASE,
 )
-_ODD_WORDS = (
+ODD_WORDS = (
     *("can't", "can not", "invalid", "unsupported", "not supported", "incompatible", "insufficient", "not enough"),
     *("no such", "exhausted", "times out", "time out", "timing out", "hung", "disconnect", "dropped"),
     *("broken", "crash", "missing", "killed", "terminated", "died", "reject", "not ready", "not allowed"),
@@ -131,6 +133,21 @@ def is_cut_warning(line: str) -> bool:
     return _CUT_WARNING.search(line) is not None
 
 
+CALM_WORDS = ("warning", "debug")
+
+
+def _words_in(line: str) -> set[str]:
+    lowered = line.lower()
+    found = {"level"}
+    if any(word in lowered for word in ERROR_WORDS):
+        found.add("error")
+    if any(word in lowered for word in ODD_WORDS):
+        found.add("odd")
+    if any(word in lowered for word in CALM_WORDS):
+        found.add("calm")
+    return found
+
+
 class Trouble:
     """What was kept: `strange` are lines with words of an error, `odd` those with words that may be of one."""
 
@@ -140,25 +157,36 @@ class Trouble:
         self._box: list[str] | None = None
         self._known = False
 
-    def add(self, line: str, number: int, *, checker: bool = False) -> None:
-        """Look at a line of which no signature speaks; `checker`: a program wrote it that only checks a machine."""
+    def add(self, line: str, number: int, words: Collection[str] | None = None, *, checker: bool = False) -> bool:
+        """Whether a line of which no signature speaks is kept; `checker`: a program wrote it that checks machines.
+
+        `words` names which of the words "error", "odd" and "level" stand for are in the line; None: look for them.
+        """
         if len(self.strange) >= MAX_STRANGE:
-            return
-        lowered = line.lower()
+            return False
+        words = _words_in(line) if words is None else words
+        if "calm" in words and "NCCL WARN" not in line and "<warn>" not in line and not checker:
+            return False  # both expressions of what tells of no error hold these words
         if "NCCL WARN" in line or (
             (
-                (any(word in lowered for word in _ERROR_WORDS) and _ERROR.search(line))
-                or LEVEL.search(line if len(line) <= _MAX_LEVEL else line[:_MAX_LEVEL] + line[-20:]) is not None
+                ("error" in words and _ERROR.search(line))
+                or (
+                    "level" in words
+                    and LEVEL.search(line if len(line) <= _MAX_LEVEL else line[:_MAX_LEVEL] + line[-20:]) is not None
+                )
             )
             and not _NO_ERROR.search(line)
         ):
             self.strange.append((number, line.strip()))
-        elif len(self.odd) < MAX_STRANGE and (
+            return True
+        if len(self.odd) < MAX_STRANGE and (
             ("libfabric:" in line and "<warn>" in line)
-            or (any(word in lowered for word in _ODD_WORDS) and not _CALM.search(line))
+            or ("odd" in words and not _CALM.search(line))
             or (checker and len(line) < _MAX_LEVEL and _REFUSES.search(line) and not _AT_EASE.search(line))
         ):
             self.odd.append((number, line.strip()))
+            return True
+        return False
 
     @property
     def boxed(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor import scan
+from busbw.doctor.candidates import of_all
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Severity
@@ -41,12 +41,12 @@ PAIRS = [tuple(each.split(" > ")) for each in CAUSES.read_text(encoding="utf-8")
 def lines_of_one() -> dict[str, str]:
     """By signature, the shortest line of which it speaks alone."""
     known = tuple(SIGNATURES.values())
-    index = scan._index(known)
+    index = of_all(known)
     others = sorted({line for case in cases() for line in case.text.splitlines() if 15 < len(line) < 200}, key=len)
     found: dict[str, str] = {}
     for line in [line for _, line in LINES] + others:
         low = line.lower()
-        speak = [known[at].name for at in index.of(low) if at < len(known) and known[at].match(line, low) is not None]
+        speak = [each.name for each, among in index.of(low).candidates if each.match(line, low, among) is not None]
         if len(speak) == 1:
             found.setdefault(speak[0], line)
     return found

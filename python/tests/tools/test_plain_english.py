@@ -17,9 +17,11 @@ import pytest
 
 from busbw.base.options import actions_of, options_of, words_of
 from busbw.cli.verbs import VERBS
-from busbw.doctor import codes
+from busbw.doctor import advice, codes
+from busbw.doctor.machine_errors import MACHINE
 from busbw.doctor.nccl_parts import PARTS
 from busbw.doctor.particulars import PARTICULARS
+from busbw.doctor.program_errors import FAMILIES
 from busbw.doctor.signatures import SIGNATURES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -136,6 +138,13 @@ def test_no_cause_or_cure_of_a_signature_is_too_long(name: str) -> None:
     texts = (known.title, f"cure: {known.cure}", f"confirm: {known.confirm}", f"cost: {known.cost}")  # as the page says
     found = [each for text in texts for each in too_long(text)]
     assert not found, "\n".join(f"{name}: {each}" for each in found)
+
+
+def test_no_meaning_or_cure_of_a_family_is_too_long() -> None:
+    texts = [text for each in (*FAMILIES, *MACHINE) for text in (each.meaning, each.cure)]
+    texts += [cure for _, _, cure in advice._PARTS]
+    assert len(texts) > 200
+    assert not [each for text in texts for each in too_long(text)]
 
 
 def test_no_meaning_or_cure_of_a_code_is_too_long() -> None:

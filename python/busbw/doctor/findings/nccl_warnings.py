@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.locales import in_english
 from busbw.doctor.nccl_parts import part_of
-from busbw.doctor.scan import Scan
+from busbw.doctor.scan import Scan, knowing
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.topics import topic
@@ -49,6 +48,7 @@ _BY_WORDS = tuple(
     )
 )
 _NOTHING = "look the sentence up in NCCL's source and issues; the first warning of the first rank tells most"
+_ALL = tuple(SIGNATURES.values())
 _PROOF = Proof(instruction="run once more with NCCL_DEBUG=INFO on all ranks and give all logs to `busbw doctor`")
 
 
@@ -99,6 +99,6 @@ def _finding(said: Message, source: str) -> Finding:
 
 
 def _has_signature(text: str) -> bool:
-    text = in_english(text)
+    text, known = knowing(text, _ALL)
     lowered = text.lower()
-    return any(each.match(text, lowered) is not None for each in SIGNATURES.values())
+    return any(each.match(text, lowered, patterns) is not None for each, patterns in known)

@@ -16,8 +16,8 @@ SIGNATURE = Signature(
     confirm=("print LOCAL_RANK, CUDA_VISIBLE_DEVICES and torch.cuda.current_device() of every rank before init"),
     cure=(
         "call torch.cuda.set_device(LOCAL_RANK) before the first collective, start no more ranks "
-        "per node than GPUs; several containers of one host need distinct GPUs; equal host ids of "
-        "VMs need NCCL_HOSTID"
+        "per node than GPUs. Several containers of one host need distinct GPUs; equal host ids of "
+        "VMs need NCCL_HOSTID. Instances (MIG) of one GPU count as that GPU: a whole GPU per rank"
     ),
     source="NCCL src/init.cc",
 )

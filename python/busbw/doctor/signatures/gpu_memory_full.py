@@ -8,7 +8,7 @@ SIGNATURE = Signature(
     title="a GPU's memory is full",
     patterns=(
         r"NVML_SUCCESS == r.{0,20}INTERNAL ASSERT FAILED",
-        r"RESOURCE_EXHAUSTED: Out of memory",
+        r"RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)",
         r"ran out of memory trying to allocate",
         r"Free memory on device .{0,80}is less than desired",
         r"No available memory for the cache blocks",

@@ -40,7 +40,7 @@ SIGNATURE = Signature(
         r"link_layer.{0,60}State:? *Down",
         r"IB port.{0,40}(?:down|not active|inactive)",
         r"port \d+ is not active",
-        r"mlx5_core.{0,80}(?:Link down|Cable unplugged|module.{0,20}unplugged|high temperature)",
+        r"mlx5_core.{0,80}(?:Link down|Cable unplugged|module.{0,20}unplugged)",
         r"Physical state: *(?:Polling|Disabled|LinkDown)",
         r"State: *(?:Down|Initializing)(?:$|, Physical state)",
         r"Port number \d+ state is (?:Down|Init)",

@@ -33,6 +33,9 @@ SIGNATURE = Signature(
         r"exit(?:ed)?(?: with)?(?: exit)? code:? 143\b",
     ),
     confirm="the first failure in torchrun's summary (Root Cause) or the first rank in mpirun's",
-    cure="see the error of that rank",
+    cure=(
+        "look above this line, in the log of the rank that is named, for its first error or traceback. Where there is "
+        "none: dmesg of its host (OOM killer, segfault, Xid) and faulthandler (PYTHONFAULTHANDLER=1)"
+    ),
     source="torch/distributed/elastic; Open MPI; Slurm",
 )

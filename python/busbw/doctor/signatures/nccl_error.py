@@ -20,6 +20,8 @@ SIGNATURE = Signature(
         r"(?P<what>communicator was aborted(?!.{0,200}(?:watchdog|timeout))|Process group has been aborted)",
         r"\bnccl[A-Z]\w+ failed: (?P<what>[\w ]{5,60})",
         r"NCCL operation (?P<what>\w+).{0,80}failed",
+        r"\bNcclError\b.{0,20}NCCL_ERROR_\w+: (?P<what>[\w ]{5,60})",
+        r"\bNCCL_ERROR: b?'(?P<what>[\w ]{5,60})",
         r"NCCL error\b.{0,120}\b(?:value|code|status)\W{1,3}(?P<what>\d)\b",
     ),
     unless=("nccl warn ",),

@@ -12,6 +12,9 @@ _HEAD = (
     r"|\w\[\d+\]: |/\w[\w-]*\] |\bpid=\d{1,8}[^)\n]{0,40}\) ?|\w\] |\dZ ))"
 )
 """What launchers, services and loggers put before a line."""
+_NAMES = """FileNotFound ModuleNotFound Import Key Type Index Attribute Assertion ZeroDivision Name Syntax Permission OS
+    IO NotImplemented Memory UnicodeDecode UnicodeEncode UnboundLocal Value"""
+_BUILT_IN = "|".join(["StopIteration", *(f"{each}Error" for each in _NAMES.split())])
 
 
 def tell(groups: Sequence[Mapping[str, str]]) -> str:
@@ -27,9 +30,7 @@ SIGNATURE = Signature(
     stage=Stage.CRASH,
     title="a rank's own program failed with {error}; the other ranks' errors follow from it",
     patterns=(
-        rf"^{_HEAD}(?<![\w.])(?P<error>(?:FileNotFound|ModuleNotFound|Import|Key|Type|Index|Attribute|Assertion"
-        r"|ZeroDivision|Name|Syntax|Permission|OS|IO|NotImplemented|Memory|StopIteration|Unicode\w{0,10}|UnboundLocal"
-        r"|Value)Error): (?P<said>.{3,})",
+        rf"^{_HEAD}(?<![\w.])(?P<error>{_BUILT_IN}): (?P<said>.{{3,}})",
         rf"^{_HEAD}(?<![\w.])(?P<error>AssertionError|StopIteration|StopAsyncIteration|EOFError|RecursionError|NotImplementedError)"
         r":?\W{0,3}$",
         rf"^{_HEAD}(?<![\w.])(?<!CUDA )(?<!HSA )(?P<error>Exception|EOFError|RecursionError|OverflowError"
@@ -87,7 +88,10 @@ SIGNATURE = Signature(
         "unhandled cuda error",
     ),
     confirm="the first traceback by time, of any rank",
-    cure="mend that exception; ranks that end late must leave the process group too",
+    cure=(
+        "look at the last frame of your own code in that rank's traceback, and at what it passes there; compare the "
+        "versions of the packages in it between nodes. Other ranks' errors end with it"
+    ),
     source="Python's own words",
     tell=tell,
 )

@@ -102,6 +102,7 @@ SIGNATURE = Signature(
         r"waiting for .?acquire clique.{0,160}may be stuck",
         r"waiting for.{0,120}threads joined the rendezvous",
         r"reached monitoredBarrier, but received errors while waiting for send/recv from rank (?P<lag>\d+)",
+        r"\bRanks? (?P<lag>\d[\d, ]{0,200}) failed to (?:pass|reach) monitoredBarrier",
         r"(?:failed to (?:call|pass)|failed to reach) monitoredBarrier",
         r"stuck.{0,60}(?:collective|all_?reduce|barrier).{0,60}\d+ ?s",
         r"Scheduler hit an exception.{0,40}timeout",

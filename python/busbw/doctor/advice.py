@@ -1,0 +1,211 @@
+"""What mends an error of a program: by what its words mean, where it was thrown, and what it advises itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from busbw.base.secrets import shortened
+from busbw.base.text import clean
+from busbw.doctor.beside import Beside, Frame
+from busbw.doctor.families import Family
+from busbw.doctor.finding import Evidence, Finding, Severity
+from busbw.doctor.machine_errors import MACHINE, OF_MACHINES
+from busbw.doctor.program_errors import BROAD, FAMILIES
+from busbw.doctor.scan import Scan
+from busbw.doctor.xids import XIDS
+
+UNKNOWN = "unknown-error"
+_LOOK = 1200
+MAX_HINT = 200
+_THIN = 60
+"""Characters of a message that names no more than a kind of error."""
+_INNER = 3
+"""Of the frames of a traceback: what is called further out says little of the error."""
+
+_ALL = frozenset({"python-exception", "unknown-error", "ray-error", "xla-error", "torch-distributed-error"})
+"""Findings that tell that a program failed, and not of what."""
+_SOME = frozenset({"collective-mismatch", "rank-count", "gpu-memory-full", "window-mismatch", "watchdog-timeout"})
+_SOME |= {
+    "container-start",
+    "slurm-error",
+    "node-lost",
+    "undefined-symbol",
+    "rank-variables",
+    "job-cancelled",
+    "command-not-found",
+    "graph-capture",
+    "process-crashed",
+    "cuda-ipc",
+    "mpi-network",
+    "server-waits",
+    "file-system",
+    "invalid-argument",
+    "cuda-call-failed",
+    "illegal-access",
+    "gpu-exception",
+    "cuda-not-supported",
+}
+"""Findings of a kind of fault: words that tell which of that kind it is stand before what is said of all."""
+_OBJECTS = (
+    re.compile(r":_tensor_to_object$|:_object_to_tensor$|:(?:broadcast|all_gather|gather|scatter)_object"),
+    "in a collective of objects",
+    "let all ranks call the same collectives in the same order and group: these bytes were of another call "
+    "(TORCH_DISTRIBUTED_DEBUG=DETAIL names it). Objects must be picklable on all ranks, with the same code there",
+)
+_PARTS = (
+    _OBJECTS,
+    *(
+        (re.compile(words), where, cure)
+        for words, where, cure in (
+            (
+                r"_symmetric_memory|symm_mem",
+                "in symmetric memory",
+                "a GPU of its own for each rank, all in one NVLink domain with fabric manager (between hosts IMEX) up; "
+                "TORCH_SYMM_MEM_DISABLE_MULTICAST=1 without multicast; VLLM_ALLREDUCE_USE_SYMM_MEM=0 does without",
+            ),
+            (
+                r"custom_all_reduce|custom_ar|ipcUtils",
+                "in the server's own all-reduce",
+                "switch it off: --disable-custom-all-reduce; then look at peer access between the GPUs: "
+                "nvidia-smi topo -p2p r",
+            ),
+            (
+                r"deep_ep|pplx_kernels|nvshmem",
+                "in NVSHMEM's part (DeepEP, pplx)",
+                "one release of NVSHMEM and driver on all nodes, IBGDA allowed by the driver "
+                "(PeerMappingOverride=1, EnableStreamMemOPs=1)",
+            ),
+            (
+                r"cuda_graph|cudagraph|graph_runner",
+                "while a CUDA graph is captured or replayed",
+                "try without graphs first (--enforce-eager, --disable-cuda-graph)",
+            ),
+        )
+    ),
+)
+"""Parts of programs, by the files of a traceback, that tell more than the error which they got."""
+
+_ADVISES = re.compile(
+    r"^(?:please\b|try\b|set\b|use\b|consider\b|(?:de|in)crease\b|make sure|ensure\b|check\b|install\b|upgrade\b|pass\b"
+    r"|add\b|reduce\b|provide\b|specify\b|call\b|run `|hint\b|to fix|(?:you|this) (?:can|need|should|may)\b)"
+    r"|\b(?:please|try to|make sure|you (?:need to|should|must|can)|need to convert|can be fixed|instead of|hint:"
+    r"|set (?:the )?(?:env|environment)|to (?:allow|override|disable) )\b",
+    re.IGNORECASE,
+)
+_NO_ADVICE = re.compile(
+    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|for debugging|report|file an issue|NCCL_DEBUG|for (?:more )?details"
+    r"|see (?:root cause|the)|above|stack ?trace|HYDRA_FULL_ERROR|https?:",
+    re.IGNORECASE,
+)
+_XID = re.compile(r"\bXid(?:\b[^)\n]{0,60}\): |[ :#=]{1,3})(\d{1,3})\b")
+_THROWN = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception|Failure|Invalid)\b|Assertion failed|Check failed")
+_SENTENCE = re.compile(r"(?<=[.!?;:])\s+|\n")
+_HEAD = re.compile(r"^(?:\[?\w{0,12}\d*\]?:\s*)?[\w.]{0,120}(?:Error|Exception)\b: ?")
+
+
+def with_advice(findings: Sequence[Finding], scans: Sequence[Scan]) -> list[Finding]:
+    """The findings, with a cure that fits the words of the error where those are known."""
+    beside = {(scan.source, number): each for scan in scans for number, each in scan.beside.items()}
+    texts = {(scan.source, number): text for scan in scans for number, text in _texts(scan)}
+    return [_advised(each, beside, texts) for each in findings]
+
+
+def _texts(scan: Scan) -> Iterator[tuple[int, str]]:
+    for hit in scan.hits.values():
+        yield from hit.lines
+    yield from scan.strange
+    yield from scan.odd
+
+
+Where = tuple[str, int]
+
+
+def _advised(finding: Finding, beside: Mapping[Where, Beside], texts: Mapping[Where, str]) -> Finding:
+    if finding.severity is Severity.NOTE or finding.name not in _ALL | _SOME | OF_MACHINES:
+        return finding
+    for seen in finding.evidence:
+        if seen.line is None:
+            continue
+        around = beside.get((seen.where, seen.line), Beside())
+        said = texts.get((seen.where, seen.line), seen.fact)[:_LOOK]
+        told = _told(finding, f"{said}{around.after}", said, around.frames)
+        if told is not finding:
+            return _thrown_at(told, around.frames, seen)
+        if finding.name in _ALL and around.frames:
+            return _thrown_at(finding, around.frames, seen)
+    return finding
+
+
+def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Finding:
+    """The finding with meaning and cure of its family, of the part where it was thrown, or with its own advice."""
+    places = [f"{frame.file}:{frame.name}" for frame in frames]
+    part = next((each for each in _PARTS if any(map(each[0].search, places))), None)
+    files = " ".join(places[-_INNER:])
+    family = _family((said, text, files) if finding.name in _ALL else (said, text), of=finding.name)
+    hint = own_advice(text) if finding.name in _ALL else ""
+    if part is not None and (part is _OBJECTS or family is None or family in BROAD):
+        _, where, cure = part
+        return replace(finding, title=f"{finding.title}: thrown {where}", fix=f"{cure}. Also: {finding.fix}")
+    fix, title = finding.fix, finding.title
+    if finding.name == "gpu-exception" and (number := _XID.search(said)) and int(number[1]) in XIDS:
+        meaning, action = XIDS[int(number[1])]
+        return replace(finding, title=f"{title}: {meaning}", fix=f"{action}. Also: {fix}")
+    if family is not None:
+        title, fix = f"{title}: {family.meaning}", f"{family.cure}{'' if finding.name in _ALL else f'. Also: {fix}'}"
+    if hint:
+        fix = f"{fix}. Its own advice: {hint}"
+    if not family and not hint:
+        return finding
+    told = replace(finding, title=title, fix=fix)
+    if finding.name == UNKNOWN and family is not None and _THROWN.search(said):
+        # What the words mean stands before the words.
+        words = shortened(clean(said.strip()), MAX_HINT)
+        told = replace(told, name="python-exception", title=f"a program failed: {family.meaning}: {words}")
+    return told
+
+
+def _family(texts: Sequence[str], *, of: str) -> Family | None:
+    """What the line itself means, before what the lines behind it and the files of its traceback add."""
+    known: list[Family] = []
+    if of in OF_MACHINES:
+        known += MACHINE
+    if of in _ALL or of in _SOME:
+        known += [each for each in FAMILIES if of in _ALL or not each.broad]
+    said, after = texts[0], texts[1][len(texts[0]) :]
+    thin = len(_HEAD.sub("", said.strip())) < _THIN or said.rstrip().endswith(":")
+    narrow = [each for each in known if each not in BROAD]
+    # An exception of several lines says in its first one little more than its kind.
+    looks = ((said, narrow), (after if thin else "", narrow), *((where, known) for where in (said, after, *texts[2:])))
+    return next((each for where, rows in looks for each in rows if each.words.search(where)), None)
+
+
+def own_advice(text: str) -> str:
+    """Up to two sentences by which an error says what to do."""
+    found = list[str]()
+    for each in _SENTENCE.split(text[: 2 * _LOOK]):
+        sentence = _HEAD.sub("", each.strip())
+        if len(sentence) >= 12 and _ADVISES.search(sentence) and not _NO_ADVICE.search(sentence):
+            found.append(shortened(clean(sentence.rstrip(".;:")), MAX_HINT))
+    return "; ".join(dict.fromkeys(found[:2]))
+
+
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3|^<|/conda/lib/")
+
+
+def _thrown_at(finding: Finding, frames: Sequence[Frame], seen: Evidence) -> Finding:
+    """The finding with the places where it was thrown: the innermost, and the program's own before libraries."""
+    if not frames:
+        return finding
+    own = next((each for each in reversed(frames) if not _LIBRARY.search(each.file)), None)
+    said = [f"thrown at {_place(frames[-1])}"]
+    if own is not None and own != frames[-1]:
+        said.append(f"called from {_place(own)}")
+    return replace(finding, evidence=(*finding.evidence, Evidence(", ".join(said), seen.where, seen.line)))
+
+
+def _place(frame: Frame) -> str:
+    parts = PurePosixPath(clean(frame.file)).parts[-3:]
+    return f"{'/'.join(parts)}:{frame.line} ({clean(frame.name)})"

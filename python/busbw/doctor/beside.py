@@ -1,0 +1,69 @@
+"""What stands around a line that tells of an error: the frames of its traceback, and the lines that go on with it."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+
+MAX_TOLD = 96
+"""Lines of which it is kept; findings show the first few of each kind."""
+MAX_AFTER = 3
+NEAR = 40
+"""Lines of other ranks that may stand between a frame and its exception."""
+_MAX_TEXT = 600
+_FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}), in (?P<name>[\w.<>]{1,80})')
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call of a traceback of Python."""
+
+    file: str
+    line: str
+    name: str
+
+
+@dataclass(slots=True)
+class Beside:
+    """`frames` are the last ones before the line, the innermost last; `after` are the lines behind it."""
+
+    frames: tuple[Frame, ...] = ()
+    after: str = ""
+
+
+class Following:
+    """Keeps what stands beside lines while the lines of a log go by."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Beside] = {}
+        self._frames: deque[Frame] = deque(maxlen=12)
+        self._last = 0
+        self._open: Beside | None = None
+        self._left = 0
+
+    def begin(self) -> None:
+        """A traceback begins: frames of another one say nothing of its exception."""
+        self._frames.clear()
+
+    def frame(self, line: str, number: int) -> None:
+        """A line that may be a frame."""
+        if found := _FRAME.search(line):
+            self._frames.append(Frame(found["file"], found["line"], found["name"]))
+            self._last = number
+
+    def told(self, number: int) -> None:
+        """That line tells of an error."""
+        if len(self.kept) >= MAX_TOLD or number in self.kept:
+            return
+        near = self._frames and number - self._last <= NEAR
+        self._open = self.kept[number] = Beside(tuple(self._frames) if near else ())
+        self._left = MAX_AFTER
+
+    def go_on(self, line: str) -> None:
+        """Any further line."""
+        if self._open is not None:
+            self._open.after += f"\n{line[:_MAX_TEXT].strip()}"
+            self._left -= 1
+            if not self._left:
+                self._open = None

@@ -1,0 +1,96 @@
+"""Which patterns of which signatures may speak of a line, told by one look at the line's pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from busbw.doctor import benign, life, locales, trouble
+from busbw.doctor.signature import Signature, holds
+from busbw.doctor.triggers import TriggerIndex, triggers_of
+
+WRITERS: Mapping[str, re.Pattern[str]] = {
+    "perftest": re.compile(
+        r"\b(?:RDMA_Write|RDMA_Read|Send|Atomic\w*|Raw_?Ethernet\w*)\b.{0,40}\b(?:BW|Latency|Bandwidth)\b.{0,24}Test"
+        r"|\bib_(?:write|read|send|atomic)_(?:bw|lat)\b|\b(?:local|remote) address: LID 0x",
+        re.IGNORECASE,
+    ),
+    "dcgm": re.compile(r"\bdcgmi\b|\bnvvs\b|\| Diagnostic +\| Result|\bDCGM Version\b"),
+    "gpud": re.compile(r"\bgpud\b"),
+}
+"""Programs that check machines, by what they print of themselves: what fails beside it is what they check."""
+_WATCHED: Mapping[str, tuple[str, ...]] = {
+    **{name: triggers_of(each.pattern) for name, each in WRITERS.items()},
+    "closed": triggers_of(life.CLOSED.pattern),
+    "again": triggers_of(life.AGAIN.pattern),
+    "start": triggers_of(life.START.pattern),
+    "on": triggers_of(life.ON.pattern),
+    "alive": life.ALIVE_WORDS,
+    "error": trouble.ERROR_WORDS,
+    "odd": trouble.ODD_WORDS,
+    "calm": trouble.CALM_WORDS,
+    "level": triggers_of(trouble.LEVEL.pattern),
+}
+"""Words without which an expression cannot be found in a line."""
+_ALWAYS = frozenset(name for name, words in _WATCHED.items() if not words)
+_NAMES = tuple(_WATCHED)
+
+
+class Candidate(NamedTuple):
+    """A signature, and those of its patterns of which a trigger stands in a line."""
+
+    signature: Signature
+    patterns: tuple[int, ...]
+
+
+class Seen(NamedTuple):
+    """What a line may be: of which patterns, which harmless lines, in another language, and what else is in it."""
+
+    candidates: tuple[Candidate, ...]
+    harmless: tuple[re.Pattern[str], ...]
+    foreign: bool
+    watched: frozenset[str]
+
+
+class Candidates:
+    """The triggers of all patterns of the signatures, of harmless lines, and of messages in other languages."""
+
+    def __init__(self, signatures: Sequence[Signature]) -> None:
+        self._owners = [(each, number) for each in signatures for number in range(len(each.patterns))]
+        words = [each.triggers[number] for each, number in self._owners]
+        self._benign = len(words)
+        self._watched = self._benign + len(benign.TRIGGERS)
+        self._foreign = self._watched + len(_WATCHED)
+        self._index = TriggerIndex([*words, *benign.TRIGGERS, *_WATCHED.values(), *locales.TRIGGERS])
+
+    def of(self, lowered: str) -> Seen:
+        """What the line, which is in lower case, may be."""
+        found: dict[str, list[int]] = {}
+        signatures: dict[str, Signature] = {}
+        harmless, watched, foreign = list[re.Pattern[str]](), set(_ALWAYS), False
+        for each in self._index.of(lowered):
+            if each < self._benign:
+                signature, number = self._owners[each]
+                name = signature.name
+                if not holds(signature.needs[number], lowered):
+                    continue
+                if name in found:
+                    found[name].append(number)
+                else:
+                    found[name], signatures[name] = [number], signature
+            elif each < self._watched:
+                harmless.append(benign.PATTERNS[each - self._benign])
+            elif each < self._foreign:
+                watched.add(_NAMES[each - self._watched])
+            else:
+                foreign = True
+        candidates = tuple([Candidate(signatures[name], tuple(numbers)) for name, numbers in found.items()])
+        return Seen(candidates, tuple(harmless), foreign, frozenset(watched))
+
+
+@lru_cache(maxsize=4)
+def of_all(signatures: tuple[Signature, ...]) -> Candidates:
+    """The index of these signatures, made once."""
+    return Candidates(signatures)

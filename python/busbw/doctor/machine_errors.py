@@ -1,0 +1,98 @@
+"""What the kernel, drivers and services mean by errors of one kind, and what mends each of them."""
+
+from __future__ import annotations
+
+from busbw.doctor.families import Family, read
+
+_ROWS = r"""
+nouveau ; another driver, nouveau, holds the GPU ; blacklist it (/etc/modprobe.d: blacklist nouveau, options nouveau \
+modeset=0), update-initramfs or dracut, reboot
+BAR ?\d.{0,30}(?:is 0M|can't assign|failed to assign|no space)|PCI I/O region assigned|not enough MMIO|no compatible \
+bridge window ; the BIOS gave the GPU no window of memory, or too small a one ; switch on Above 4G Decoding (and \
+SR-IOV support) in the BIOS, update it, or boot with pci=realloc; in VMs a larger MMIO window
+Required key not available|[Ll]ockdown|Key was rejected|Secure ?Boot ; Secure Boot refuses a driver that is not \
+signed ; sign the module and enrol the key (mokutil --import), or switch Secure Boot off
+disagrees about version of symbol|Unknown symbol|Invalid module format|version magic|kernel \
+headers|dkms.{0,60}(?:fail|error|bad return) ; the module was built for another kernel ; install the headers of the \
+running kernel (uname -r) and run dkms autoinstall, or boot the kernel that it was built for
+requires? (?:use of )?the NVIDIA open|open (?:GPU )?kernel modules? (?:is|are) required ; this GPU needs the open \
+kernel modules ; install nvidia-open (nvidia-driver-NNN-open) in place of the closed modules
+NVIDIA.{0,40}legacy|supported through the .{0,20}[Ll]egacy|is not supported by (?:the )?.{0,20}driver ; this \
+driver's branch does not know the GPU ; install the branch that lists it: a newer one for new GPUs, a legacy one for \
+old ones
+RmInitAdapter|rm_init_adapter|failed to initialize (?:the )?GPU|GSP_LOCKDOWN ; the driver cannot start that GPU ; \
+power the host off and on (a warm reset is not enough), reseat the GPU, compare firmware and driver; replace the GPU \
+where it stays so
+[Nn]o NVIDIA GPU|No devices were found|no supported GPU ; the host shows no GPU to the driver ; lspci | grep -i \
+nvidia: where it is empty reseat it, or hand it to the VM; where it is not the driver is of the wrong branch
+in use by another client|cannot be reset|GPU.{0,30}in use.{0,30}reset ; something still uses the GPU, so that it \
+cannot be reset or changed ; stop fabric manager, DCGM, persistence daemon and jobs (fuser -v /dev/nvidia*), then \
+nvidia-smi -r
+[Pp]ower budget|insufficient power|[Pp]ower class|slot.{0,20}power ; the slot cannot feed the NIC or its transceiver \
+; plug in the auxiliary power cable, take a slot of enough power, or a transceiver of a lower power class
+unsupported (?:cable|module)|[Uu]nknown identifier|EEPROM|enforce part number|[Ii]2[Cc] (?:data )?(?:bus|short) ; \
+the transceiver or cable is not supported, or broken ; use one on the NIC's and switch's list, clean and reseat it, \
+update firmware
+[Cc]able (?:is )?unplugged|[Nn]o cable|[Nn]ot plugged ; nothing is plugged into that port ; plug in the cable, or \
+leave the port out (NCCL_IB_HCA=^NAME)
+EAP-FAILURE|802\.1[Xx]|PAE state|port unauthorized ; the switch does not let that port in (802.1X) ; renew \
+certificate and configuration of wpa_supplicant, ask who runs the switch
+[Ff]atal error \d+ detected|synd(?:rome)? 0x|health.{0,40}(?:compromised|fail)|assert.{0,20}exit ptr|FW \
+(?:fatal|assert)|firmware.{0,30}(?:fatal|assert|hang) ; the NIC's firmware failed ; mlxfwreset -d DEVICE reset or a \
+reboot; update the firmware; replace the NIC where it comes again
+No done completion|timeout\. Will cause a leak|CMD timeout|command.{0,40}(?:timed out|timeout) ; the NIC's firmware \
+does not answer commands of its driver ; mlxfwreset -d DEVICE reset or a power cycle, update firmware and driver
+PCI slot is unavailable|device.{0,20}(?:disappeared|inaccessible)|not accessible.{0,20}(?:PCI|config) ; the NIC fell \
+off its PCIe bus ; power the host off and on, reseat the card or its riser, look for AER errors before
+TX timeout|transmit queue \d+ timed out ; the NIC sends nothing any more ; look at pause frames and link partner; \
+reset the interface, update driver and firmware
+NETIR_LINK|NETIR|RLW_|NVLINK_|NVLink Port|[Ll]ink \d+.{0,20}(?:down|fail|inactive) ; an NVLink failed ; nvidia-smi \
+nvlink -s and -e on that GPU; reset GPUs and switches together; reseat or replace the tray where it comes again
+don't match with driver version|driver interface version|version.{0,30}(?:don't|does not|mismatch).{0,30}match ; \
+fabric manager and driver are of different releases ; install nvidia-fabricmanager of exactly the driver's version, \
+then restart it
+(?:LPF|NVLSM|nvlsm|fm_sm_ipc|ib_umad) ; NVLink's subnet manager (NVLSM) did not start ; modprobe ib_umad, mlx5_ib \
+and mlx5_core, install nvlsm and fabric manager of the driver's release, restart nvidia-fabricmanager
+failed to train|not in active state|access link fail|excluded ; NVLinks of a GPU or switch could not be trained ; \
+power the host off and on, reseat baseboard or tray; then replace what fabric manager names
+No matching network interface|node config(?:uration)? file|nodes_config ; IMEX's list of nodes does not fit this \
+host ; write the addresses of all nodes of the domain, one of this host, to /etc/nvidia-imex/nodes_config.cfg, alike \
+on all; restart nvidia-imex
+UNAVAILABLE|DEGRADED|Never Connected|not READY ; a node of the IMEX domain does not answer ; systemctl status \
+nvidia-imex on that node, port 50000 open between nodes, one version on all
+[Hh]ost ?engine ; DCGM's service does not run ; systemctl start nvidia-dcgm (or nv-hostengine), one release of DCGM \
+and driver; then run the check again
+replays?\b|PCIe.{0,40}(?:bandwidth|width|generation|speed|Gen) ; the PCIe link of a GPU is slow or replays packets ; \
+nvidia-smi -q: link width and generation; reseat the GPU, cable or riser, move it to another slot
+row remap.{0,40}(?:fail|pending)|pending row|[Rr]emapp?(?:ed|er|ing).{0,60}(?:fail|All reserved|pending)|All \
+reserved rows ; rows of GPU memory wait to be replaced, or no spare ones are left ; drain and reset the GPU for \
+pending ones; replace the GPU where remapping failed
+ephemeral-storage ; the pod used more disk of its node than it may ; request ephemeral-storage, and a volume of its \
+own for checkpoints and caches (HF_HOME, TMPDIR)
+nvidia-fs|cuFile|cufile ; GPUDirect Storage is not set up ; modprobe nvidia-fs (package nvidia-gds), or \
+"allow_compat_mode": true in cufile.json (CUFILE_ENV_PATH_JSON)
+No locks available|flock|lockd ; the file system gives no locks ; put caches and lock files on a local disk \
+(HF_HOME, TMPDIR, TRITON_CACHE_DIR), or run lockd and mount NFS without nolock
+I/O error|nvme.{0,40}(?:timeout|reset|abort)|aborted journal|[Rr]ead-only file system|EXT4-fs \
+error|XFS.{0,40}(?:corrupt|shut ?down) ; a disk fails or its file system was set read-only ; smartctl -a and nvme \
+smart-log of it; fsck after unmounting, replace the disk; write elsewhere meanwhile
+\b(?:evicted|LustreError|ldlm_|ptlrpc) ; the host lost its connection to Lustre ; lfs check servers; the network of \
+that host and the load of the servers
+nfs: server|NFS.{0,30}(?:timed out|not responding)|[Ss]tale file handle ; a server of NFS does not answer ; look at \
+that server and the way to it; mount again
+nvidia-uvm: .{0,80}(?:fault|fatal|NV_ERR) ; the driver's manager of unified memory failed ; end the processes of \
+that GPU, then rmmod and modprobe nvidia-uvm, or reboot; free host memory; update the driver
+Package temperature|Core temperature|PROCHOT|thermal throttl ; the processor is too hot and slows down ; fans, \
+airflow, heat sinks and inlet temperature of that host; power limits in the BIOS
+DIMM|memory (?:read|scrubbing) error|\bUE\b|\bCE\b memory ; a memory module of the host fails ; replace the DIMM \
+that EDAC or the BMC names; drain the host until then
+Power Brake|power_brake ; the host's power supply tells the GPUs to slow down ; all power supplies plugged in and \
+healthy (ipmitool sdr), enough power for the rack, BMC's power cap
+"""
+MACHINE: tuple[Family, ...] = tuple(read(_ROWS))
+_NAMES = """driver-not-loaded ib-port-down nic-hang health-check fabric-manager nvlink-error nvswitch-error imex
+    file-system pcie-errors gpu-slowdown machine-check gpu-memory-error cpu-slowdown fabric-degraded nvml-missing
+    gpu-error-other disk-full ibv-call-failed gpu-not-visible driver-mismatch nic-hot efa-error file-system-stall
+    gpu-off-bus kernel-hang unknown-error"""
+OF_MACHINES = frozenset(_NAMES.split())
+"""Findings of machines: words that tell which of that kind it is stand before what is said of all."""
