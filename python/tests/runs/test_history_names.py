@@ -71,7 +71,9 @@ def test_a_machine_with_other_hardware_than_before_is_told_at_the_change(
     assert f"hardware {'a' * 16} -> {'b' * 16}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("texts", [["a"], ["=b"], ["a="], ["a=a"], ["a=b", "a=c"], ["a=b", "b=a"], ["a=b", "b=c", "c=b"]])
+@pytest.mark.parametrize(
+    "texts", [["a"], ["=b"], ["a="], ["a=a"], ["a=b", "a=c"], ["a=b", "b=a"], ["a=b", "b=c", "c=b"]]
+)
 def test_names_that_say_nothing_are_refused(texts: list[str]) -> None:
     with pytest.raises(UsageError, match="--same"):
         same_names(texts)
