@@ -202,12 +202,11 @@ std::string describe_ranks(const Job& job, const GroupSeat& group) {
     const DeviceInfo& device = rank.device->info();
     std::string name = device.name;
     std::replace_if(name.begin(), name.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
-    text +=
-        format("%d\t%d\t%d\t%d\t%ld\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", rank.world_rank, group.colour,
-               job.rendezvous->placement().process, static_cast<int>(i) / job.plan.devices, static_cast<long>(getpid()),
-               host_name().c_str(), device.kind == DeviceInfo::Kind::gpu ? 1 : 0, device.index, device.bus_id.c_str(),
-               name.c_str(), ranges(rank.cpus).c_str(), kernel_release().c_str(), gpu_driver_version().c_str(),
-               hardware.c_str());
+    text += format("%d\t%d\t%d\t%d\t%ld\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", rank.world_rank, group.colour,
+                   job.rendezvous->placement().process, static_cast<int>(i) / job.plan.devices,
+                   static_cast<long>(getpid()), host_name().c_str(), device.kind == DeviceInfo::Kind::gpu ? 1 : 0,
+                   device.index, device.bus_id.c_str(), name.c_str(), ranges(rank.cpus).c_str(),
+                   kernel_release().c_str(), gpu_driver_version().c_str(), hardware.c_str());
   }
   return text;
 }

@@ -85,8 +85,8 @@ def series(
         if at is not None and row[0] not in left_out:
             dated.append((at, row[0], row))
     for _, _, row in sorted(dated, key=itemgetter(0, 1)):
-        run, started, where, library, version, *system, name, type_, ranks, size, time_us = row
-        where = same.get(where, where)
+        run, started, called, library, version, *system, name, type_, ranks, size, time_us = row
+        where = same.get(called, called)
         if (collective and name != collective) or (machine and machine.lower() not in where.lower()):
             continue
         seen = Seen(run, started, time_us, f"{library} {version}".strip(), *system)
@@ -119,8 +119,8 @@ def named_alike(index: Index, same: Mapping[str, str]) -> list[tuple[str, str]]:
     """Pairs of machines with two names and the same hardware, the name that was seen last behind."""
     names: dict[str, dict[str, float]] = {}
     query = "SELECT coalesce(machine, hosts, ''), hardware, started FROM runs WHERE hardware != '' AND started != ''"
-    for where, hardware, started in index.rows(query):
-        where = same.get(where, where)
+    for name, hardware, started in index.rows(query):
+        where = same.get(name, name)
         seen = names.setdefault(str(hardware), {})
         seen[where] = max(seen.get(where, 0.0), instant(str(started)) or 0.0)
     pairs = [sorted(seen, key=seen.__getitem__) for seen in names.values()]

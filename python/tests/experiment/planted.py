@@ -56,55 +56,32 @@ def plant(number: int) -> Planted:
     at = chance.randrange(2, count - 2)
     slow = chance.choice([1.06, 1.12, 1.3, 1.8])
     size = chance.choice(SIZES)
-    times = {each: steps(count, (at, slow)) for each in SIZES}
-    truth = {each: {at} for each in SIZES}
-    made = Planted(shape, number, times, truth)
     near = frozenset({chance.choice([each for each in range(1, count - 1) if each not in (at - 1, at)])})
-    later = chance.randrange(at + 1, count) if at + 1 < count else at
-    if shape == "one size":
-        made.times = {each: steps(count, *([(at, slow)] if each == size else [])) for each in SIZES}
-        made.truth = {each: {at} if each == size else set() for each in SIZES}
-    elif shape == "comes back":
-        made.times = {each: steps(count, (at, slow), (later, 1 / slow)) for each in SIZES}
-        made.truth = {each: set() for each in SIZES}
-    elif shape == "comes back and again":
-        first = chance.randrange(1, at)
-        made.times = {each: steps(count, (first, slow), (at, 1 / slow), (later, slow)) for each in SIZES}
-        made.truth = {each: {first, later} for each in SIZES}
-    elif shape == "noisy release":
-        made.noise = dict.fromkeys([*near, at], 0.15)
-    elif shape in {"crash at init", "hang at init"}:
-        made.crashing, made.hanging = (near, frozenset()) if shape[0] == "c" else (frozenset(), near)
-    elif shape in {"missing wheel", "wrong hash"}:
-        made.missing = near
-    elif shape == "two steps":
-        made.times = {each: steps(count, (at, slow), (later, 1.2)) for each in SIZES}
-        made.truth = {each: {at, later} for each in SIZES}
-    elif shape == "faster in the middle":
-        made.times = {each: steps(count, (at, 1.5), (later, 0.8)) for each in SIZES}
-    elif shape == "none":
-        made.times, made.truth = {each: steps(count) for each in SIZES}, {each: set() for each in SIZES}
-    elif shape == "crash at the step":
-        made.crashing = frozenset({at})
-    elif shape == "hang at the step":
-        made.hanging = frozenset({at})
-    elif shape == "creep":
-        made.times = {each: [1.02**number for number in range(count)] for each in SIZES}
-        made.truth = {each: set(range(1, count)) for each in SIZES}
-    elif shape == "other size other step":
-        other = chance.choice([each for each in range(1, count) if each != at])
-        made.times = {each: steps(count, (other if each == size else at, slow)) for each in SIZES}
-        made.truth = {each: {other if each == size else at} for each in SIZES}
-    elif shape == "noisy machine":
-        made.usual_noise = 0.05
-    elif shape == "clock drifts":
-        made.drift = 0.002
-    elif shape == "small step":
-        made.times = {each: steps(count, (at, 1.035)) for each in SIZES}
-    elif shape == "bimodal":
-        made.second_level = 1.2
-    elif shape == "all faster":
-        made.times, made.truth = {e: steps(count, (at, 1 / slow)) for e in SIZES}, {each: set() for each in SIZES}
+    later = chance.randrange(at + 1, count)
+    first = chance.randrange(1, at)
+    other = chance.choice([each for each in range(1, count) if each != at])
+    creep = [(each, 1.02) for each in range(1, count)]
+    # What happens at which release by what factor, and where it got slower.
+    everywhere: dict[str, tuple[list[tuple[int, float]], set[int]]] = {
+        "comes back": ([(at, slow), (later, 1 / slow)], set()),
+        "comes back and again": ([(first, slow), (at, 1 / slow), (later, slow)], {first, later}),
+        "two steps": ([(at, slow), (later, 1.2)], {at, later}),
+        "faster in the middle": ([(at, 1.5), (later, 0.8)], {at}),
+        "none": ([], set()), "creep": (creep, {each for each, _ in creep}), "small step": ([(at, 1.035)], {at}),
+        "all faster": ([(at, 1 / slow)], set()),
+    }  # fmt: skip
+    of_size = {"one size": {size: ([(at, slow)], {at})}, "other size other step": {size: ([(other, slow)], {other})}}
+    usual = ([], set[int]()) if shape == "one size" else ([(at, slow)], {at})
+    said = {each: of_size.get(shape, {}).get(each, everywhere.get(shape, usual)) for each in SIZES}
+    made = Planted(shape, number, {each: steps(count, *said[each][0]) for each in SIZES},
+                   {each: said[each][1] for each in SIZES})  # fmt: skip
+    made.noise = dict.fromkeys([*near, at], 0.15) if shape == "noisy release" else {}
+    made.crashing = {"crash at init": near, "crash at the step": frozenset({at})}.get(shape, frozenset())
+    made.hanging = {"hang at init": near, "hang at the step": frozenset({at})}.get(shape, frozenset())
+    made.missing = near if shape in {"missing wheel", "wrong hash"} else frozenset()
+    made.usual_noise = 0.05 if shape == "noisy machine" else made.usual_noise
+    made.drift = 0.002 if shape == "clock drifts" else 0.0
+    made.second_level = 1.2 if shape == "bimodal" else 1.0
     return made
 
 
