@@ -23,18 +23,21 @@ FIRST_YEARS = {"busbw": 2026, "nccl-tests": 2017, "rccl-tests": 2018}
 SLACK_S = 86400.0
 """A date without a zone may be so far off, and a clock as well."""
 
-_QUERY = """
-SELECT runs.run, runs.started, coalesce(runs.machine, runs.hosts, ''), coalesce(runs.library, ''),
-  coalesce(runs.library_version, ''), coalesce(runs.tool_version, ''), coalesce(runs.launcher, ''),
-  coalesce(runs.hosts, ''), coalesce(runs.driver, ''), coalesce(runs.kernel, ''), coalesce(runs.hardware, ''),
-  cases.collective, coalesce(cases.type, ''), coalesce(cases.ranks, 0), cases.bytes,
-  min(cases.time_us)
+_TEXTS = ("library", "library_version", "tool_version", "launcher", "hosts", "driver", "kernel", "hardware")
+_QUERY = f"""
+SELECT runs.run, runs.started, CAST(coalesce(runs.machine, runs.hosts, '') AS TEXT),
+  {", ".join(f"CAST(coalesce(runs.{name}, '') AS TEXT)" for name in _TEXTS)},
+  CAST(cases.collective AS TEXT), CAST(coalesce(cases.type, '') AS TEXT),
+  CASE typeof(cases.ranks) WHEN 'integer' THEN cases.ranks ELSE 0 END AS count, cases.bytes, min(cases.time_us)
 FROM cases JOIN runs USING (run)
-WHERE runs.started IS NOT NULL AND cases.outcome = 'measured' AND cases.time_us > 0 AND cases.bytes > 0
-  AND coalesce(cases.placement, '') != 'in_place' AND coalesce(cases.wrong, 0) = 0
-  AND cases.impossible IS NULL
-GROUP BY runs.run, cases.collective, cases.type, cases.ranks, cases.bytes
+WHERE typeof(runs.started) = 'text' AND cases.outcome = 'measured' AND coalesce(cases.wrong, 0) = 0
+  AND typeof(cases.time_us) IN ('integer', 'real') AND cases.time_us > 0 AND cases.time_us < 1e15
+  AND typeof(cases.bytes) = 'integer' AND cases.bytes > 0 AND typeof(cases.collective) = 'text'
+  AND coalesce(cases.placement, '') != 'in_place' AND cases.impossible IS NULL
+GROUP BY runs.run, cases.collective, cases.type, count, cases.bytes
 """
+"""Records are read without the checks of a run that is used: what is of another kind than it should be counts for
+nothing here."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,9 @@ def dates_that_cannot_be(index: Index, now: float | None = None) -> list[tuple[s
     """Runs, their dates and why those cannot be true: later than now, or older than what measured them."""
     latest = (time.time() if now is None else now) + SLACK_S
     found = []
-    for run, started, tool in index.rows("SELECT run, started, coalesce(tool, '') FROM runs WHERE started IS NOT NULL"):
+    for run, started, tool in index.rows(
+        "SELECT run, started, coalesce(tool, '') FROM runs WHERE typeof(started) = 'text'"
+    ):
         at = instant(started)
         if at is None:
             continue
@@ -118,7 +123,7 @@ def dates_that_cannot_be(index: Index, now: float | None = None) -> list[tuple[s
 def named_alike(index: Index, same: Mapping[str, str]) -> list[tuple[str, str]]:
     """Pairs of machines with two names and the same hardware, the name that was seen last behind."""
     names: dict[str, dict[str, float]] = {}
-    query = "SELECT coalesce(machine, hosts, ''), hardware, started FROM runs WHERE hardware != '' AND started != ''"
+    query = "SELECT CAST(coalesce(machine, hosts, '') AS TEXT), hardware, started FROM runs WHERE hardware != ''"
     for name, hardware, started in index.rows(query):
         where = same.get(name, name)
         seen = names.setdefault(str(hardware), {})
