@@ -21,8 +21,9 @@ from busbw.runs.history import series
 from busbw.runs.index import Index
 
 HOSTILE = [
-    'a"b', "a\\b", "a\\", "a\nb", "a\\nb", "a\rb", "a\r\nb", "\t", "\u2028", "\x00", "\x1b[31mred", '"} 1\nother 2', "{}=,",
-    "", " ", "é", "漢字", "\U0001f600", "\u202egnp", "x" * 100_000, "# HELP", "a\x85b", "a\x0bb\x0cc\x1cd", "\ud800",
+    'a"b', "a\\b", "a\\", "a\nb", "a\\nb", "a\rb", "a\r\nb", "\t", "\u2028", "\x00", "\x1b[31mred", "{}=,", "", " ",
+    '"} 1\nother 2', "é", "漢字", "\U0001f600", "\u202egnp", "x" * 100_000, "# HELP", "a\x85b", "a\x0bb\x0cc\x1cd",
+    "\ud800",
 ]  # fmt: skip
 """Names that somebody's record may give a machine."""
 
