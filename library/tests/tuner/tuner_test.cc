@@ -367,6 +367,21 @@ TEST(TunerTable, TooManyRulesAndPlacesAreRefused) {
   EXPECT_TRUE(std::holds_alternative<std::string>(parse_table(places + "end 0\n")));
 }
 
+TEST(TunerTable, NumbersAndLinesAreTakenUpToTheirBoundsAndNotBeyond) {
+  const auto is_table = [](const std::string& line, const std::string& end) {
+    return std::holds_alternative<Table>(parse_table("busbw-tuner 1\n" + place() + line + "\nend " + end + "\n"));
+  };
+  const auto taken = [&](const std::string& details) { return is_table("rule all_reduce 0 1 " + details, "1"); };
+  EXPECT_TRUE(taken("ring/ll chunk=1073741824"));
+  EXPECT_FALSE(taken("ring/ll chunk=1073741825"));
+  EXPECT_FALSE(taken("ring/ll chunk=0"));
+  EXPECT_TRUE(taken("ring/ll channels=64"));
+  EXPECT_FALSE(taken("ring/ll channels=65"));
+  EXPECT_FALSE(taken("ring/ll channels=0"));
+  EXPECT_TRUE(is_table("#" + std::string(511, 'x'), "0"));
+  EXPECT_FALSE(is_table("#" + std::string(512, 'x'), "0"));
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) ncclResult_t ncclGetVersion(int* version) {
