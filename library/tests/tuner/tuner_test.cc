@@ -250,6 +250,11 @@ TEST_F(Tuner, SmallerTablesOfCostsAreNotOverrun) {
                                   algorithms - 1, protocols, &channels),
             ncclSuccess);
   EXPECT_EQ(costs, std::vector<float>(costs.size(), 3.0F));
+  // One protocol less: what lies behind the row's end is another algorithm's.
+  EXPECT_EQ(plugin->get_coll_info(context, func_all_reduce, 8, 1, reinterpret_cast<float**>(costs.data()), 7,
+                                  protocols - 1, &channels),
+            ncclSuccess);
+  EXPECT_EQ(costs, std::vector<float>(costs.size(), 3.0F));
   EXPECT_EQ(plugin->get_coll_info(nullptr, func_all_reduce, 8, 1, nullptr, 0, 0, &channels), ncclSuccess);
   plugin->destroy(context);
 }

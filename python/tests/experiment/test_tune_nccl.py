@@ -11,6 +11,7 @@ from tune_nccl_machine import FACTS, MadeUpNccl
 
 from busbw.base.errors import UserError
 from busbw.base.files import replace_text
+from busbw.experiment.clock import Clock
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import BESIDE, Outcome, Trial
 from busbw.experiment.tune_nccl.rules import (
@@ -24,7 +25,7 @@ from busbw.experiment.tune_nccl.rules import (
     table_text,
 )
 from busbw.experiment.tune_nccl.search import Search, choose, is_clear, rules_of, sizes_of
-from busbw.experiment.tune_nccl.stage import Clock, Stage
+from busbw.experiment.tune_nccl.stage import Stage
 from busbw.experiment.tune_nccl.ways import Asked, environment_of, hindering, plan_to_prove, with_product
 from busbw.records import Case, End, Library, Record, Run, Tool, record_lines
 from busbw.runs.destination import RECORD_NAME
