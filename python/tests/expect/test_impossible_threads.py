@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
+from test_impossible import H100 as DGX_H100
 from test_impossible import record, row
 
-from busbw.expect.impossible import fabric_of, find
+from busbw.expect.impossible import ceiling, fabric_of, find
 from busbw.records import Case
 from busbw.records.bandwidth import bus_factor
 
@@ -122,3 +123,14 @@ def test_a_figure_of_a_thread_is_explained_as_the_thread_explains_it(told: Told)
 
 def test_there_are_forty_of_them_and_half_were_set_aside() -> None:
     assert len(THREADS) == len({told.thread for told in THREADS}) == 40
+
+
+@pytest.mark.parametrize(
+    ("collective", "nodes", "share"),
+    [("alltoall", 2, 15 / 8 / 8), ("alltoall", 4, 31 / 24 / 8), ("all_gather", 2, 15 / 16 * 2),
+     ("reduce_scatter", 4, 31 / 32 * 4 / 3), ("all_reduce", 2, 15 / 8), ("gather", 2, 15 / 8), ("broadcast", 2, 1.0)],
+)  # fmt: skip
+def test_the_adapters_of_a_node_bound_what_must_leave_it(collective: str, nodes: int, share: float) -> None:
+    # nccl-tests#130: of an all-to-all over N nodes (N - 1) / N leaves its node, for each GPU over its own adapter.
+    few = replace(DGX_H100, nics=2, nic_Gbps=200.0)
+    assert ceiling(few, collective, 8, nodes).GBps == pytest.approx(50.0 * share)

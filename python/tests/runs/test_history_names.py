@@ -11,7 +11,8 @@ from busbw.base.errors import UsageError
 from busbw.cli.main import main
 from busbw.records import Case, End, Record, Run, Tool
 from busbw.runs import store
-from busbw.runs.history import same_names
+from busbw.runs.history import Seen, differed, same_names, series
+from busbw.runs.index import Index
 
 
 def keep(folder: Path, number: int, machine: str, time_us: float, *, started: str = "", tool: str = "busbw",
@@ -121,3 +122,24 @@ def test_several_wrong_dates_are_counted(tmp_path: Path, capsys: pytest.CaptureF
         keep(tmp_path, number, "gpu7", 4000, started=f"20{50 + number}-01-01T00:00:00Z")
     main(["history", "--runs", str(tmp_path)])
     assert "left out for its date, and 2 more: run run0000" in capsys.readouterr().err
+
+
+def test_the_size_of_a_class_is_the_one_that_most_runs_measured(tmp_path: Path) -> None:
+    for number in range(9):
+        keep(tmp_path, number, "gpu7", 4000)
+    name = "larger"
+    case = Case(name, 0, "all_reduce", 1 << 33, "out_of_place", "measured", 9000.0, ranks=8)
+    run = Run(name, "2026-06-01T00:00:00Z", Tool("busbw", "1"), None, machine="gpu7")
+    store.add(Record(run, (case,), End(name, "completed", 1)), tmp_path)
+    with Index(tmp_path) as index:
+        (found,) = series(index)
+    assert (found.bytes, len(found.runs)) == (1 << 30, 9)
+
+
+def test_what_was_usual_shortly_before_a_change_counts_and_not_what_was_long_before(tmp_path: Path) -> None:
+    def seen(library: str, count: int) -> list[Seen]:
+        return [Seen("run", "2026-05-01", 1.0, library, "", "", "") for _ in range(count)]
+
+    with Index(tmp_path) as index:
+        found = differed(index, [*seen("A", 20), *seen("B", 6)], [*seen("C", 6), *seen("D", 20)], lambda _: True)
+    assert found == ["library B -> C"]
