@@ -33,9 +33,10 @@ std::vector<RankDescription> parse_ranks(const std::string& text, Software& soft
     for (std::string word; std::getline(words, word, '\t');) fields.push_back(word);
     if (fields.size() < 9)
       throw Error(ExitCode::internal, "a process described its ranks in a form that cannot be read");
-    fields.resize(13);
+    fields.resize(14);
     add_once(software.kernels, fields[11]);
     add_once(software.drivers, fields[12]);
+    add_once(software.hardware, fields[13]);
     ranks.push_back({.rank = std::atoi(fields[0].c_str()),
                      .group = std::atoi(fields[1].c_str()),
                      .process = std::atoi(fields[2].c_str()),

@@ -10,7 +10,7 @@ namespace busbw {
 
 // What the hosts of a job run.
 struct Software {
-  std::vector<std::string> kernels, drivers;
+  std::vector<std::string> kernels, drivers, hardware;
 };
 
 // All of them in one text, sorted.

@@ -196,16 +196,17 @@ void make_ranks(Job& job, const GroupSeat& group) {
 // One line per rank, fields separated by tabs, which parse_ranks reads.
 std::string describe_ranks(const Job& job, const GroupSeat& group) {
   std::string text;
+  const std::string hardware = hardware_identity();
   for (std::size_t i = 0; i < job.ranks.size(); ++i) {
     const Rank& rank = *job.ranks[i];
     const DeviceInfo& device = rank.device->info();
     std::string name = device.name;
     std::replace_if(name.begin(), name.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
-    text +=
-        format("%d\t%d\t%d\t%d\t%ld\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", rank.world_rank, group.colour,
-               job.rendezvous->placement().process, static_cast<int>(i) / job.plan.devices, static_cast<long>(getpid()),
-               host_name().c_str(), device.kind == DeviceInfo::Kind::gpu ? 1 : 0, device.index, device.bus_id.c_str(),
-               name.c_str(), ranges(rank.cpus).c_str(), kernel_release().c_str(), gpu_driver_version().c_str());
+    text += format("%d\t%d\t%d\t%d\t%ld\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", rank.world_rank, group.colour,
+                   job.rendezvous->placement().process, static_cast<int>(i) / job.plan.devices,
+                   static_cast<long>(getpid()), host_name().c_str(), device.kind == DeviceInfo::Kind::gpu ? 1 : 0,
+                   device.index, device.bus_id.c_str(), name.c_str(), ranges(rank.cpus).c_str(),
+                   kernel_release().c_str(), gpu_driver_version().c_str(), hardware.c_str());
   }
   return text;
 }
@@ -219,6 +220,8 @@ LibraryDescription describe_library(const Library& library) {
   for (const Lack& lack : library.lacks()) description.lacks.emplace_back(lack.feature, lack.reason);
   return description;
 }
+
+constexpr std::size_t most_identified = 64;
 
 void describe(Job& job, const GroupSeat& group) {
   const Placement& placement = job.rendezvous->placement();
@@ -236,6 +239,9 @@ void describe(Job& job, const GroupSeat& group) {
     for (RankDescription& rank : parse_ranks(text, software)) run.ranks.push_back(std::move(rank));
   if (!software.kernels.empty()) run.system.emplace_back("kernel", joined(software.kernels));
   if (!software.drivers.empty()) run.system.emplace_back("driver", joined(software.drivers));
+  // Of more hosts than a list of nodes should hold, their names alone must tell.
+  if (!software.hardware.empty() && software.hardware.size() <= most_identified)
+    run.system.emplace_back("hardware", joined(software.hardware));
 }
 
 // NCCL reads nccl.conf at its first call and sets what is absent in this process' environment, and plugins do likewise:

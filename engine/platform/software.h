@@ -12,4 +12,9 @@ std::string kernel_release();
 // loaded. Nothing is started and no GPU is touched.
 std::string gpu_driver_version(const char* path = "/sys/module/nvidia/version");
 
+// Sixteen hexadecimal digits that stay when a machine gets another name: of the UUIDs of its GPUs, else of the
+// addresses that its network adapters were made with. Empty where neither is seen, as in many containers: a name that
+// several machines have would be worse than none.
+std::string hardware_identity(const std::string& root = "");
+
 }  // namespace busbw

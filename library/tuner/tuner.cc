@@ -2,6 +2,7 @@
 #include "library/tuner/tuner.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,10 +55,10 @@ void log(Logger logger, LogLevel level, unsigned long flags, const std::string& 
 }
 
 // Once a process: each of its communicators would say the same.
+std::mutex saying;
 bool is_new(const std::string& sentence) {
-  static std::mutex mutex;
   static std::set<std::string> said;
-  const std::lock_guard<std::mutex> lock(mutex);
+  const std::lock_guard<std::mutex> lock(saying);
   return said.size() < max_sentences && said.insert(sentence).second;
 }
 
@@ -195,6 +196,22 @@ class Contexts {
     if (found != live_.end()) act(*found->second);
   }
 
+  // A process that forks takes the locks meanwhile: another thread's would never be given back in the child. There it
+  // makes new ones, as it is not the thread that took them.
+  void before_fork() {
+    mutex_.lock();
+    saying.lock();
+  }
+  void after_fork(bool is_child) {
+    if (is_child) {
+      new (&saying) std::mutex;
+      new (&mutex_) std::shared_mutex;
+    } else {
+      saying.unlock();
+      mutex_.unlock();
+    }
+  }
+
  private:
   std::shared_mutex mutex_;
   std::unordered_map<std::uintptr_t, std::unique_ptr<Context>> live_;
@@ -204,7 +221,13 @@ class Contexts {
 Contexts& contexts() {
   // Never destroyed: a host may end its communicators while the process exits.
   alignas(Contexts) static std::byte room[sizeof(Contexts)];
-  static Contexts* all = new (room) Contexts;
+  static Contexts* all = [] {
+    auto* made = new (room) Contexts;
+    // Forgotten when the plugin is unloaded.
+    ::pthread_atfork([] { contexts().before_fork(); }, [] { contexts().after_fork(false); },
+                     [] { contexts().after_fork(true); });
+    return made;
+  }();
   return *all;
 }
 

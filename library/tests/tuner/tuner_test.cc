@@ -250,6 +250,11 @@ TEST_F(Tuner, SmallerTablesOfCostsAreNotOverrun) {
                                   algorithms - 1, protocols, &channels),
             ncclSuccess);
   EXPECT_EQ(costs, std::vector<float>(costs.size(), 3.0F));
+  // One protocol less: what lies behind the row's end is another algorithm's.
+  EXPECT_EQ(plugin->get_coll_info(context, func_all_reduce, 8, 1, reinterpret_cast<float**>(costs.data()), 7,
+                                  protocols - 1, &channels),
+            ncclSuccess);
+  EXPECT_EQ(costs, std::vector<float>(costs.size(), 3.0F));
   EXPECT_EQ(plugin->get_coll_info(nullptr, func_all_reduce, 8, 1, nullptr, 0, 0, &channels), ncclSuccess);
   plugin->destroy(context);
 }
@@ -365,6 +370,21 @@ TEST(TunerTable, TooManyRulesAndPlacesAreRefused) {
   std::string places = "busbw-tuner 1\n";
   for (std::size_t i = 0; i <= max_places; ++i) places += place();
   EXPECT_TRUE(std::holds_alternative<std::string>(parse_table(places + "end 0\n")));
+}
+
+TEST(TunerTable, NumbersAndLinesAreTakenUpToTheirBoundsAndNotBeyond) {
+  const auto is_table = [](const std::string& line, const std::string& end) {
+    return std::holds_alternative<Table>(parse_table("busbw-tuner 1\n" + place() + line + "\nend " + end + "\n"));
+  };
+  const auto taken = [&](const std::string& details) { return is_table("rule all_reduce 0 1 " + details, "1"); };
+  EXPECT_TRUE(taken("ring/ll chunk=1073741824"));
+  EXPECT_FALSE(taken("ring/ll chunk=1073741825"));
+  EXPECT_FALSE(taken("ring/ll chunk=0"));
+  EXPECT_TRUE(taken("ring/ll channels=64"));
+  EXPECT_FALSE(taken("ring/ll channels=65"));
+  EXPECT_FALSE(taken("ring/ll channels=0"));
+  EXPECT_TRUE(is_table("#" + std::string(511, 'x'), "0"));
+  EXPECT_FALSE(is_table("#" + std::string(512, 'x'), "0"));
 }
 
 }  // namespace

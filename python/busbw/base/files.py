@@ -176,6 +176,17 @@ def replace_text(path: Path, text: str) -> None:
             part.write_text(text, encoding="utf-8")
 
 
+def unwritable(folder: Path) -> str:
+    """Why no file can be made in this folder, by making one; "" where one can."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as problem:
+        return f"{folder}: {problem.strerror or problem}"
+
+
 def bytes_on_disk(file: int | str | Path) -> int:
     """What of a file lies on disk, by name or descriptor: the zeros of a sparse one cost their reader time, too.
 

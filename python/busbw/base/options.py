@@ -34,6 +34,7 @@ class Option:
     needs: str = ""  # the option without which it means nothing
     empty: bool = False  # no text is a value
     writes: bool = False  # its value names a file that is written, not one that is read
+    makes: bool = False  # the folders above that file too
     launchers: tuple[str, ...] = ()  # those to which it means something; none: every launcher
     old: tuple[str, ...] = field(default=())  # how it was called, for one release more
     help: str = ""
@@ -111,6 +112,6 @@ def _option(entry: dict[str, Any], verb: str) -> Option:
 
 _PLAIN = (
     "name", "letter", "value", "unit", "default", "said", "group", "half", "theirs", "repeats", "needs", "empty",
-    "writes", "help",
+    "writes", "makes", "help",
 )  # fmt: skip
 _LISTS = ("range", "choices", "offers", "launchers")

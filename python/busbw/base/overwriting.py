@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from busbw.base.errors import UsageError
-from busbw.base.files import await_reader, identity
-from busbw.base.options import Option
+from busbw.base.files import await_reader, identity, unwritable
+from busbw.base.options import ENGINE, Option
 
 
 class Given(Protocol):
@@ -36,7 +38,7 @@ def refuse_overwriting(given: Iterable[Given], words: Sequence[str] = ()) -> Non
     read += words
     for at, each in enumerate(written):
         target = Path(each.text or "")
-        if why := _hindrance(target, each.option.value if each.option else None):
+        if each.option is not None and (why := _hindrance(target, each.option)):
             raise UsageError(f"{each.words[0].partition('=')[0]} {target} cannot be written: {why}; name another file")
         if any(_same(target, Path(other.text or "")) for other in written[:at] if other.option is not each.option):
             raise UsageError(f"{target} is to be written twice; name two files")
@@ -45,18 +47,40 @@ def refuse_overwriting(given: Iterable[Given], words: Sequence[str] = ()) -> Non
                              "name another file")  # fmt: skip
 
 
-def _hindrance(target: Path, kind: str | None) -> str:
+def _hindrance(target: Path, option: Option) -> str:
     """Why nothing can be written there; what is known before an hour of measuring is not told after it."""
     try:
-        if kind == "FILE" and target.is_dir():
+        if option.value == "FILE" and target.is_dir():
             return "it is a folder"
         above = next(each for each in target.absolute().parents if each.exists())
         if not above.is_dir():
             return f"{above} is no folder"
         await_reader(target)
-        return ""
+        if option.half == ENGINE:
+            # The engine looks itself before it measures, and may do so on another host, which has other folders.
+            return ""
+        if above != target.absolute().parent and not option.makes:
+            return f"there is no folder {target.parent}"
+        return _refusal(target, above)
     except OSError as problem:
         return problem.strerror or str(problem)
+
+
+def _refusal(target: Path, folder: Path) -> str:
+    """What the system says to who writes there, by trying: rights alone know nothing of file systems."""
+    try:
+        state = target.stat()
+    except FileNotFoundError:
+        state = None
+    if state is not None and not stat.S_ISREG(state.st_mode):
+        return "" if os.access(target, os.W_OK) else "it may not be written"
+    try:
+        if state is not None:
+            os.close(os.open(target, os.O_WRONLY | os.O_CLOEXEC))  # changes nothing
+            return ""
+    except OSError as problem:
+        return problem.strerror or str(problem)
+    return unwritable(folder)
 
 
 def _read_as(target: Path, read: Sequence[str]) -> str:

@@ -68,7 +68,8 @@ def run(args: Args) -> int:
     else:
         print(result_text(result, colour=wants_colour(sys.stdout), points=not args.no_table), end="")
     if result.stop in {Stop.INTERRUPTED, Stop.TIME}:
-        print(f"busbw: `busbw experiment --resume {folder}` goes on", file=sys.stderr)
+        more = "" if result.stop is Stop.INTERRUPTED else " with a larger --budget"
+        print(f"busbw: `busbw experiment --resume {folder}` goes on{more}", file=sys.stderr)
     if result.stop is Stop.BASELINE:
         reason = result.findings.baseline[-1].reason
         raise UserError(f"the baseline itself cannot be measured ({reason}); {folder}/trials holds what it printed")

@@ -128,6 +128,7 @@ def _run(args: Args, crew: Crew | None) -> int:
 
         fabric = part_of(fabric, idle_nodes(fabric.nodes))
     limits = _limits(args, args.budget)
+    _require_runs(args)
     peers = _before(args)  # a mistake in it is told before an hour of measuring, not after it
     before = sum(map(len, results.rounds))
     known = measure(Asked(fabric, options, results, crew.measure if crew else None), how, file, limits, _say)
@@ -156,6 +157,14 @@ def _keep(args: Args, fabric: Fabric, results: Results, verdicts: list[Verdict],
     if not args.no_record:
         for record in records(fabric, results, verdicts, how, new_run_id()):
             store.add(record, store.location(args.runs))
+
+
+def _require_runs(args: Args) -> None:
+    from busbw.runs import store
+    from busbw.runs.destination import require_runs
+
+    if not args.no_record:
+        require_runs(store.location(args.runs))
 
 
 def _limits(args: Args, seconds: float) -> Limits:
@@ -192,6 +201,7 @@ def _watch(args: Args, crew: Crew | None) -> int:
             write_exposition(Path(args.prometheus), show.metrics(turn.fabric, turn.known, turn.verdicts))
         _keep(args, fabric, turn.results, turn.verdicts, how)  # by the name of the whole fleet: turns are one series
 
+    _require_runs(args)
     turns = Turns(args.every, args.turns, args.at_most, read_expected(args.expected) if args.expected else {})
     watcher = Watcher(
         fabric,

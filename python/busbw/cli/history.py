@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import TYPE_CHECKING
 
 from busbw.base.words import Args
@@ -46,15 +47,17 @@ def _shown(args: Args) -> int:
     from busbw.analysis.differences import tells
     from busbw.base.errors import UserError
     from busbw.runs import export, store
-    from busbw.runs.history import differed, series
+    from busbw.runs.history import dates_that_cannot_be, differed, named_alike, same_names, series
     from busbw.runs.index import Index
 
     if args.runs and not store.location(args.runs).is_dir():
         raise UserError(f"--runs {args.runs}: no such folder; name one that holds kept runs")
+    same = same_names(args.same)
     with Index(store.location(args.runs)) as index:
+        _say(_notes(dates_that_cannot_be(index), named_alike(index, same)))
         every = [
             (each, changes([seen.time_us for seen in each.runs], args.margin))
-            for each in series(index, args.collective, args.machine)
+            for each in series(index, args.collective, args.machine, same)
         ]
         why = {
             (number, place): differed(index, each.runs[begin:place], each.runs[place:end], tells)
@@ -80,6 +83,29 @@ def _shown(args: Args) -> int:
         if not every:
             print("no kept run has a time and a date; `busbw runs` lists what is kept")
     return 1 if any(found and found[-1].ratio > 1 for _, found in every) else 0
+
+
+MOST_NOTES = 5
+
+
+def _notes(dates: list[tuple[str, str, str]], alike: list[tuple[str, str]]) -> list[str]:
+    """What a person may set right: dates that cannot be true, and machines with two names."""
+    from busbw.base.text import clean
+
+    said = []
+    if dates:
+        run, started, why = dates[0]
+        others = f", and {len(dates) - 1} more" if len(dates) > 1 else ""
+        said.append(f"left out for its date{others}: run {run}, whose {clean(started)[:40]} {why}")
+    pairs = [(clean(old)[:100], clean(new)[:100]) for old, new in alike]
+    said += [f"{old or 'a machine without a name'} and {new} have the same hardware; --same '{old}={new}' makes one "
+             "series of both" for old, new in pairs[:MOST_NOTES] if new and old]  # fmt: skip
+    return said
+
+
+def _say(notes: list[str]) -> None:
+    for note in notes:
+        print(f"busbw: {note}", file=sys.stderr)
 
 
 def _sides(count: int, found: list[Change]) -> list[tuple[int, int, int]]:

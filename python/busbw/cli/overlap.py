@@ -45,8 +45,10 @@ def run(args: Args) -> int:
 
     if args.plot is not None and args.plot.suffix not in {".html", ".svg", ".png"}:
         raise UsageError(f"--plot {args.plot}: the name ends in .html, .svg or .png")
-    if args.plot is not None and not args.plot.absolute().parent.is_dir():
-        raise UsageError(f"--plot {args.plot}: there is no folder {args.plot.parent}")
+    if args.plot is not None and args.plot.suffix != ".html":
+        from busbw.report.plots import require_matplotlib
+
+        require_matplotlib(args.plot.suffix[1:], "a name that ends in .html needs nothing")
     require_product(args.beside)
     limits = Limits(seconds=args.budget or 600.0, rounds=args.rounds, min_rounds=min(ROUNDS, args.rounds))
     plan = check(replace(from_words(args, list(args.rest)), limits=limits, alone=True))

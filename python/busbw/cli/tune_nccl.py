@@ -15,9 +15,9 @@ from busbw.base.files import read_text, replace_text
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
+    from busbw.experiment.clock import Clock
     from busbw.experiment.tune_nccl.rules import Place, Rule
     from busbw.experiment.tune_nccl.search import Proven
-    from busbw.experiment.tune_nccl.stage import Clock
     from busbw.experiment.tune_nccl.ways import Asked
 
 PLUGIN = "libnccl-tuner-busbw.so"
@@ -158,9 +158,9 @@ def _facts(asked: Asked, folder: Path) -> dict[str, str]:
 
 
 def _search(args: Args, asked: Asked, folder: Path, output: Path, old: Sequence[Place]) -> int:
+    from busbw.experiment.clock import Clock
     from busbw.experiment.tune_nccl.rules import Place, merged, table_text
     from busbw.experiment.tune_nccl.search import Search
-    from busbw.experiment.tune_nccl.stage import Clock
 
     facts, clock = _facts(asked, folder), Clock(args.budget)
     asked = _beside(asked, args, folder)
@@ -192,8 +192,8 @@ def _beside(asked: Asked, args: Args, folder: Path) -> Asked:
 
 def _verify(args: Args, asked: Asked, places: Sequence[Place], folder: Path) -> int:
     """Prove a table again; rules that fell back are named, and left out of --output."""
+    from busbw.experiment.clock import Clock
     from busbw.experiment.tune_nccl.rules import Place, table_text
-    from busbw.experiment.tune_nccl.stage import Clock
 
     facts = _facts(asked, folder)
     here = next((place for place in places if place.facts == facts), None)

@@ -184,6 +184,8 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
     before = set(find(folder))
     watcher = Watcher(folder, args.hang_after)
     watcher.leave_former()
+    # A port that is taken or a package that is missing is told before the job begins, which would run unwatched.
+    watching = Watching(_wishes(args), watcher)
     share = SharedFolder(Path(args.share)) if args.share else None
     try:
         job = subprocess.Popen(words, env=environ)
@@ -194,7 +196,7 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
     watcher.share = share
     # The folder may have been another job's, whose daemons go on.
     since, hung = begun_at(job.pid) or 0, False
-    with _signals_for(job), Watching(_wishes(args), watcher) as watching:
+    with _signals_for(job), watching:
         while job.poll() is None:
             verdict = watching.look()
             # Who stays alone may serve what was trained: that ends only where the user has said how long is too long.

@@ -163,7 +163,8 @@ def find(record: Record, fabric: Fabric | None = None) -> list[Impossible]:
             known[key] = _bounds(record.run, *key, fabric, place)
         limit = _broken(case, known[key])
         if limit is not None:
-            excess = limit[1] if fabric is not None else None
+            # A time below one flight says nothing of directions and elements, which multiply rates.
+            excess = limit[1] if fabric is not None and "flight" not in limit[0] else None
             found.append(Impossible(index, case, limit[0], reason_of(case, record.cases, excess)))
     return found
 

@@ -80,14 +80,17 @@ def _alike(case: Case, cases: Sequence[Case]) -> list[Case]:
 
 
 def _flat(case: Case, cases: Sequence[Case]) -> str | None:
-    """Time that does not grow with the size is that of the launch."""
-    smaller = [each.time_us or 0.0 for each in _alike(case, cases) if each.bytes * 8 <= case.bytes]
-    if not smaller or not case.time_us or case.time_us > 1.3 * median(smaller):
-        return None
-    return (
-        f"not synchronised: {format_bytes(case.bytes)} takes no longer than an eighth of it, so only the launch was "
-        "timed; wait for the device before the clock is read"
-    )
+    """Time that does not grow with the size is that of the launch, at the smallest size of such a sweep too."""
+    alike = _alike(case, cases) if case.time_us else []
+    smaller = [each.time_us or 0.0 for each in alike if each.bytes * 8 <= case.bytes]
+    larger = [each.time_us or 0.0 for each in alike if each.bytes >= case.bytes * 8]
+    than = ""
+    if smaller and (case.time_us or 0.0) <= 1.3 * median(smaller):
+        than = f"{format_bytes(case.bytes)} takes no longer than an eighth of it"
+    elif not smaller and larger and median(larger) <= 1.3 * (case.time_us or 0.0):
+        than = f"eight times as much and more takes no longer than {format_bytes(case.bytes)}"
+    end = "so only the launch was timed; wait for the device before the clock is read"
+    return f"not synchronised: {than}, {end}" if than else None
 
 
 def _buffered(case: Case, cases: Sequence[Case]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from busbw.expect.step import BUCKET, FIRST_BUCKET, KINDS, Layer, Step
 MAX_BYTES = 4 << 20
 MOST_LAYERS = 10_000
 _STEP = {"parallel", "flops_per_s", "bytes_per_s", "bucket", "first_bucket", "microbatches", "stages", "optimizer_us",
-         "work_slowdown", "call_slowdown", "tp", "pp", "ep", "dp"}  # fmt: skip
+         "work_slowdown", "call_slowdown", "wait_slowdown", "tp", "pp", "ep", "dp"}  # fmt: skip
 _LAYER = {"name", "count", "forward_flops", "backward_flops", "forward_bytes", "backward_bytes", "forward_us",
           "backward_us", "parameter_bytes", "activation_bytes", "collectives"}  # fmt: skip
 _CALLED = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv"}
@@ -74,11 +75,21 @@ def _step(document: Any, kind: str | None) -> tuple[Step, Slowdown]:
     )  # fmt: skip
     if step.bucket_bytes < 1 << 10 or step.first_bucket_bytes < 1 << 10:
         raise ValueError("a bucket holds at least 1 KiB")
-    slow = [_number(said, name, 1.0, "step") for name in ("work_slowdown", "call_slowdown")]
-    if min(slow) < 1:
+    *slow, waits = (_number(said, name, 1.0, "step") for name in ("work_slowdown", "call_slowdown", "wait_slowdown"))
+    if min(*slow, waits) < 1:
         raise ValueError("a slowdown is at least 1: the time beside the other over the time alone")
     _check_said(said, rows, chosen, named=kind is not None)
-    return step, Slowdown(*slow)
+    return _waiting(step, waits), Slowdown(*slow)
+
+
+def _waiting(step: Step, waits: float) -> Step:
+    """With work that takes so much longer where calls wait for the slowest rank after each half of a layer."""
+    if waits > 1 and not {"tp", "ep"} & set(step.kind.split("+")):
+        raise ValueError(f"wait_slowdown means nothing under {step.kind}; it belongs to tp and ep, whose calls work "
+                         "waits for")  # fmt: skip
+    longer = [replace(each, forward_us=each.forward_us * waits, backward_us=each.backward_us * waits)
+              for each in step.layers]  # fmt: skip
+    return replace(step, layers=tuple(longer))
 
 
 _NEEDED = {"ddp": "parameter_bytes", "fsdp": "parameter_bytes", "tp": "activation_bytes", "ep": "activation_bytes",

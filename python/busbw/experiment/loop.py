@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from busbw.base.errors import UserError
+from busbw.experiment.clock import Clock
 from busbw.experiment.effects import Findings, find, given_up
 from busbw.experiment.plan import Plan
 from busbw.experiment.runner import run_trial
@@ -144,11 +145,14 @@ class Experiment:
 def in_turns(experiments: Sequence[Experiment], seconds: float) -> Stop:
     """A round of each experiment in turn, until all are sure, their rounds are done or the time is up.
 
-    The one place that decides when measuring ends.
+    The one place that decides when measuring ends. Trials that are kept already count as spent: the time is that of all
+    processes together.
     """
+    clock = Clock(seconds, experiments[0].clock)
     for each in experiments:
         each.trials = read_trials(each.folder)
-    until = experiments[0].clock() + seconds
+        clock.count(each.trials)
+    until = clock.now() + clock.left_s
     going = list(experiments)
     try:
         for number in range(max(each.plan.limits.rounds for each in experiments)):

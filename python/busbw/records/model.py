@@ -116,7 +116,7 @@ class Run:
     devices_per_thread: int | None = None
     machine: str | None = None
     system: Mapping[str, str] = field(default_factory=dict)
-    """The hosts' `kernel` and `driver`, where they are known."""
+    """The hosts' `kernel`, `driver` and `hardware`, where they are known."""
     tags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: Source | None = None

@@ -20,15 +20,23 @@ _NEUTRAL = "#5c6773"
 _DASHES = (0, (4, 2))
 
 
-def picture(views: Sequence[View], title: str, kind: str) -> bytes:
-    """One file with a row of pictures (ratio, bandwidth, latency) for each view, and its legend below."""
+def require_matplotlib(kind: str, instead: str = "--format html needs nothing") -> None:
+    """PackageError where a PNG or SVG cannot be drawn here: who measures first asks before that."""
     try:
         import matplotlib
 
         matplotlib.use("Agg")
-        from matplotlib.figure import Figure
+        import matplotlib.figure
     except ImportError:
-        raise PackageError(f"a {kind.upper()}", "matplotlib", "--format html needs nothing") from None
+        raise PackageError(f"a {kind.upper()}", "matplotlib", instead) from None
+
+
+def picture(views: Sequence[View], title: str, kind: str) -> bytes:
+    """One file with a row of pictures (ratio, bandwidth, latency) for each view, and its legend below."""
+    require_matplotlib(kind)
+    import matplotlib
+    from matplotlib.figure import Figure
+
     words = " ".join([title, *(text for view in views for text in (view.title, view.base or "", *view.names))])
     families, missing = _fonts(clean(words))
     settings: Any = {

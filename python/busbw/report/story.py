@@ -80,6 +80,8 @@ def _of_section(section: Section, judge: Judge) -> Iterator[str]:
         said = _against(curve, section.curves[base], judge) if base != i else []
         pair = f"{_quoted(section.names[i])} against {_quoted(section.names[base])}"
         yield from (f"{pair}{f', {where}' if where else ''}: {words}." for where, words in said)
+        if base != i and not said and not judge.missing and not _shares_a_size(curve, section.curves[base]):
+            yield f"{pair}: no verdict, as they share no size. Measure both at the same sizes to compare them."
         if bases.count(base) == 1 and (text := _alone(curve)):
             yield text if len(bases) == 1 else f"{_quoted(section.names[i])}: {text[0].lower()}{text[1:]}"
 
@@ -90,6 +92,11 @@ def _base(section: Section, i: int) -> int:
     if section.base is not None and section.curves[section.base].collective == work:
         return section.base
     return next(j for j, curve in enumerate(section.curves) if curve.collective == work)
+
+
+def _shares_a_size(curve: Curve, base: Curve) -> bool:
+    mine, theirs = ({(case.bytes, case.placement) for case in each.cases} for each in (curve, base))
+    return not mine.isdisjoint(theirs)
 
 
 def _against(curve: Curve, base: Curve, judge: Judge) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.base.errors import UserError
+from busbw.base.files import unwritable
 
 RECORD_NAME = "record.jsonl"
 RUNS_VARIABLE = "BUSBW_RUNS"
@@ -35,6 +36,15 @@ def new_run_id(host: str | None = None, seconds: float | None = None) -> str:
     safe = "".join(c if c.isalnum() or c == "-" else "-" for c in name) or "host"
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
     return f"{stamp}-{safe}-{secrets.token_hex(3)}"
+
+
+def require_runs(folder: Path) -> None:
+    """UserError where no run could be kept there: whoever measures first and keeps then asks before."""
+    absolute = folder.absolute()
+    above = next(each for each in (absolute, *absolute.parents) if each.exists())
+    why = unwritable(above) if above.is_dir() else f"{above} is no folder"
+    if why:
+        raise UserError(f"runs cannot be kept in {folder} ({why}); name another folder with --runs, or --no-record")
 
 
 @dataclass(frozen=True)

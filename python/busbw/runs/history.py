@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
+from busbw.base.errors import UsageError
 from busbw.runs.index import Index
 
 CLASSES = (("small", 0, 64 << 10), ("medium", (64 << 10) + 1, (64 << 20) - 1), ("large", 64 << 20, 1 << 62))
 """Latency decides up to 64 KiB, bandwidth from 64 MiB on."""
 
-_QUERY = """
-SELECT runs.run, runs.started, coalesce(runs.machine, runs.hosts, ''), coalesce(runs.library, ''),
-  coalesce(runs.library_version, ''), coalesce(runs.tool_version, ''), coalesce(runs.launcher, ''),
-  coalesce(runs.hosts, ''), coalesce(runs.driver, ''), coalesce(runs.kernel, ''),
-  cases.collective, coalesce(cases.type, ''), coalesce(cases.ranks, 0), cases.bytes,
-  min(cases.time_us)
+NCCL_YEAR = 2015
+FIRST_YEARS = {"busbw": 2026, "nccl-tests": 2017, "rccl-tests": 2018}
+"""When what measures was published: a clock that lost its battery begins long before."""
+SLACK_S = 86400.0
+"""A date without a zone may be so far off, and a clock as well."""
+
+_TEXTS = ("library", "library_version", "tool_version", "launcher", "hosts", "driver", "kernel", "hardware")
+_QUERY = f"""
+SELECT runs.run, runs.started, CAST(coalesce(runs.machine, runs.hosts, '') AS TEXT),
+  {", ".join(f"CAST(coalesce(runs.{name}, '') AS TEXT)" for name in _TEXTS)},
+  CAST(cases.collective AS TEXT), CAST(coalesce(cases.type, '') AS TEXT),
+  CASE typeof(cases.ranks) WHEN 'integer' THEN cases.ranks ELSE 0 END AS count, cases.bytes, min(cases.time_us)
 FROM cases JOIN runs USING (run)
-WHERE runs.started IS NOT NULL AND cases.outcome = 'measured' AND cases.time_us > 0 AND cases.bytes > 0
-  AND coalesce(cases.placement, '') != 'in_place' AND coalesce(cases.wrong, 0) = 0
-  AND cases.impossible IS NULL
-GROUP BY runs.run, cases.collective, cases.type, cases.ranks, cases.bytes
+WHERE typeof(runs.started) = 'text' AND cases.outcome = 'measured' AND coalesce(cases.wrong, 0) = 0
+  AND typeof(cases.time_us) IN ('integer', 'real') AND cases.time_us > 0 AND cases.time_us < 1e15
+  AND typeof(cases.bytes) = 'integer' AND cases.bytes > 0 AND typeof(cases.collective) = 'text'
+  AND coalesce(cases.placement, '') != 'in_place' AND cases.impossible IS NULL
+GROUP BY runs.run, cases.collective, cases.type, count, cases.bytes
 """
+"""Records are read without the checks of a run that is used: what is of another kind than it should be counts for
+nothing here."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,7 @@ class Seen:
     hosts: str
     driver: str = ""
     kernel: str = ""
+    hardware: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,15 +69,30 @@ class Series:
     runs: tuple[Seen, ...]
 
 
-def series(index: Index, collective: str | None = None, machine: str | None = None) -> list[Series]:
-    """Every series; the size of a class is the one that most of its runs measured, and of those the largest."""
+def series(
+    index: Index, collective: str | None = None, machine: str | None = None, same: Mapping[str, str] | None = None
+) -> list[Series]:
+    """Every series; the size of a class is the one that most of its runs measured, and of those the largest.
+
+    `same` says which machines are now called otherwise. Runs whose date cannot be true are left out.
+    """
+    same = same or {}
+    left_out = {run for run, _, _ in dates_that_cannot_be(index)}
     by: dict[tuple[Any, ...], dict[int, list[Seen]]] = {}
-    dated = [(instant(row[1]), row) for row in index.rows(_QUERY)]
-    for _, row in sorted(((at, row) for at, row in dated if at is not None), key=lambda each: (each[0], each[1][0])):
-        run, started, where, library, version, *system, name, type_, ranks, size, time = row
+    moments: dict[str, float | None] = {}
+    dated = []
+    for row in index.rows(_QUERY):
+        if (started := row[1]) not in moments:
+            moments[started] = instant(started)
+        at = moments[started]
+        if at is not None and row[0] not in left_out:
+            dated.append((at, row[0], row))
+    for _, _, row in sorted(dated, key=itemgetter(0, 1)):
+        run, started, called, library, version, *system, name, type_, ranks, size, time_us = row
+        where = same.get(called, called)
         if (collective and name != collective) or (machine and machine.lower() not in where.lower()):
             continue
-        seen = Seen(run, started, time, f"{library} {version}".strip(), *system)
+        seen = Seen(run, started, time_us, f"{library} {version}".strip(), *system)
         kind = next(kind for kind, first, last in CLASSES if first <= size <= last)
         by.setdefault((where, name, type_, ranks, kind), {}).setdefault(size, []).append(seen)
     found = []
@@ -71,6 +100,56 @@ def series(index: Index, collective: str | None = None, machine: str | None = No
         size = max(sizes, key=lambda each: (len(sizes[each]), each))
         found.append(Series(where, name, type_, ranks, kind, size, tuple(sizes[size])))
     return sorted(found, key=lambda each: (each.machine, each.collective, each.type, each.ranks, each.bytes))
+
+
+def dates_that_cannot_be(index: Index, now: float | None = None) -> list[tuple[str, str, str]]:
+    """Runs, their dates and why those cannot be true: later than now, or older than what measured them."""
+    latest = (time.time() if now is None else now) + SLACK_S
+    found = []
+    for run, started, tool in index.rows(
+        "SELECT run, started, coalesce(tool, '') FROM runs WHERE typeof(started) = 'text'"
+    ):
+        at = instant(started)
+        if at is None:
+            continue
+        first = FIRST_YEARS.get(tool, NCCL_YEAR)
+        if at > latest:
+            found.append((run, started, "is still to come"))
+        elif at < datetime(first, 1, 1, tzinfo=timezone.utc).timestamp() - SLACK_S:
+            found.append((run, started, f"is before {tool if tool in FIRST_YEARS else 'NCCL'} was published"))
+    return sorted(found)
+
+
+def named_alike(index: Index, same: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Pairs of machines with two names and the same hardware, the name that was seen last behind."""
+    names: dict[str, dict[str, float]] = {}
+    query = "SELECT CAST(coalesce(machine, hosts, '') AS TEXT), hardware, started FROM runs WHERE hardware != ''"
+    for name, hardware, started in index.rows(query):
+        where = same.get(name, name)
+        seen = names.setdefault(str(hardware), {})
+        seen[where] = max(seen.get(where, 0.0), instant(str(started)) or 0.0)
+    pairs = [sorted(seen, key=seen.__getitem__) for seen in names.values()]
+    return sorted({pair for each in pairs for pair in pairwise(each)})
+
+
+def same_names(texts: Sequence[str]) -> dict[str, str]:
+    """What `--same OLD=NEW` says, each old name with its newest; UsageError for what says nothing or goes in a ring."""
+    said: dict[str, str] = {}
+    for text in texts:
+        old, _, new = (part.strip() for part in text.partition("="))
+        if not old or not new or old == new:
+            raise UsageError(f"--same {text[:200]}: give two names of one machine, as in --same gpu7=node07")
+        if said.get(old, new) != new:
+            raise UsageError(f"--same names two machines for {old[:100]}: {said[old][:100]} and {new[:100]}")
+        said[old] = new
+    for old in list(said):
+        names = {old}
+        while said[old] in said:
+            if said[old] in names:
+                raise UsageError(f"--same leads from {old[:100]} back to itself; the new name stands behind the =")
+            names.add(said[old])
+            said[old] = said[said[old]]
+    return said
 
 
 def instant(started: str) -> float | None:
@@ -95,7 +174,7 @@ def differed(index: Index, before: Sequence[Seen], after: Sequence[Seen], tells:
     """
     sides = (before[-NEAR:], after[:NEAR])
     found = []
-    for what in ("driver", "kernel", "library", "tool", "launcher", "hosts"):
+    for what in ("driver", "kernel", "library", "tool", "launcher", "hosts", "hardware"):
         old, new = (_usual([getattr(seen, what) for seen in side]) for side in sides)
         if old != new and None not in (old, new):
             found.append(f"{_NAMES.get(what, what)} {old or 'none'} -> {new or 'none'}")

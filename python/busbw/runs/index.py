@@ -33,7 +33,7 @@ CREATE TABLE runs (
   run TEXT PRIMARY KEY, started TEXT, finished TEXT, outcome TEXT, tool TEXT, tool_version TEXT, library TEXT,
   library_version TEXT, machine TEXT, hosts TEXT, launcher TEXT, ranks INTEGER, collectives TEXT, cases INTEGER,
   peak_busbw_GBps REAL, wrong REAL, note TEXT, problem TEXT, id TEXT,
-  driver TEXT, kernel TEXT
+  driver TEXT, kernel TEXT, hardware TEXT
 ) WITHOUT ROWID;
 CREATE TABLE cases (
   run TEXT, "case" INTEGER, cycle INTEGER, collective TEXT, type TEXT, op TEXT, root INTEGER, ranks INTEGER,
@@ -269,7 +269,7 @@ def _enter(connection: sqlite3.Connection, name: str, path: Path, state: tuple[i
     kept = _kept(path, size=size, labelled=labelled != 0)
     tags = dict.fromkeys([*_texts(kept.run.get("tags")), *kept.labels.tags])
     connection.execute(f"INSERT INTO files VALUES ({_marks(4)})", (name, *state))
-    connection.execute(f"INSERT INTO runs VALUES ({_marks(21)})", tuple(map(_scalar, _run_row(name, kept))))
+    connection.execute(f"INSERT INTO runs VALUES ({_marks(22)})", tuple(map(_scalar, _run_row(name, kept))))
     _enter_cases(connection, name, kept.cases)
     if tags:
         connection.executemany("INSERT INTO tags VALUES (?, ?)", [(name, _scalar(tag)) for tag in tags])
@@ -311,6 +311,7 @@ def _run_row(name: str, kept: _Kept) -> tuple[Any, ...]:
         " ".join(collectives), len(cases), _largest(cases, "busbw_GBps"), _largest(cases, "wrong"),
         kept.labels.note, problem,
         _scalar(run.get("run")), _scalar(system.get("driver")), _scalar(system.get("kernel")),
+        _scalar(system.get("hardware")),
     )  # fmt: skip
 
 

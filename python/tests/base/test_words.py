@@ -223,7 +223,7 @@ def test_the_table_names_verbs_that_there_are() -> None:
         assert {verb.split()[0] for verb in entry["verbs"]} <= names, entry["name"]
         assert set(entry.get("at", {})) <= set(entry["verbs"]) | {verb.split()[0] for verb in entry["verbs"]}
         known = {"name", "letter", "value", "unit", "default", "said", "range", "choices", "offers", "group", "half",
-                 "theirs", "repeats", "launchers", "writes", "needs", "empty", "old", "help", "verbs",
+                 "theirs", "repeats", "launchers", "writes", "makes", "needs", "empty", "old", "help", "verbs",
                  "at"}  # fmt: skip
         assert set(entry) <= known, entry["name"]
         assert (entry["unit"] == "flag") == ("value" not in entry), entry["name"]

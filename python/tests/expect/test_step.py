@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -209,3 +210,32 @@ def test_what_is_said_to_be_nothing_and_a_kind_that_is_named_are_taken(tmp_path:
     path = tmp_path / "step.toml"
     path.write_text("[step]\nstages = 4\n[[layer]]\nforward_us = 10\nparameter_bytes = 0\n")
     assert read_step(path, "ddp")[0].layers[0].parameter_bytes == 0
+
+
+@pytest.mark.parametrize(("kind", "says"), [("tp", "activation_bytes"), ("ep", "activation_bytes")])
+def test_ranks_that_wait_for_the_slowest_at_each_call_work_longer(kind: str, says: str, tmp_path: Path) -> None:
+    def step_us(slowdown: float) -> float:
+        path = tmp_path / "step.json"
+        layer = {"forward_us": 100, "count": 4, says: 1000}
+        path.write_text(json.dumps({"step": {"parallel": kind, "wait_slowdown": slowdown}, "layer": [layer]}))
+        step, slow = read_step(path)
+        assert (slow.work, slow.calls) == (1.0, 1.0)
+        return predict(step, lambda _, __: 10.0, slow).step_us
+
+    # Four layers of 100 us forward and 200 us backward, with four calls of 10 us each.
+    assert step_us(1.0) == pytest.approx(1360.0)
+    assert step_us(1.1) == pytest.approx(1.1 * 1200.0 + 160.0)
+
+
+@pytest.mark.parametrize(("kind", "slowdown", "said"), [
+    ("ddp", 1.1, "wait_slowdown means nothing under ddp"), ("pp", 1.1, "means nothing under pp"),
+    ("tp", 0.9, "a slowdown is at least 1"), ("tp", "much", "wait_slowdown is a number"),
+])  # fmt: skip
+def test_a_wait_slowdown_of_nothing_that_waits_is_refused(
+    kind: str, slowdown: object, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "step.json"
+    layer = {"forward_us": 100, "parameter_bytes": 1000, "activation_bytes": 1000}
+    path.write_text(json.dumps({"step": {"parallel": kind, "wait_slowdown": slowdown}, "layer": [layer]}))
+    with pytest.raises(UserError, match=said):
+        read_step(path)

@@ -21,11 +21,11 @@ from tune_nccl_machine import FACTS, MadeUpNccl  # noqa: E402
 
 from busbw.base import files  # noqa: E402
 from busbw.experiment import loop  # noqa: E402
+from busbw.experiment.clock import Clock  # noqa: E402
 from busbw.experiment.plan import Plan  # noqa: E402
 from busbw.experiment.trial import Trial, to_json  # noqa: E402
 from busbw.experiment.tune_nccl import search, stage  # noqa: E402
 from busbw.experiment.tune_nccl.rules import Place, table_text  # noqa: E402
-from busbw.experiment.tune_nccl.stage import Clock  # noqa: E402
 from busbw.experiment.tune_nccl.ways import Asked  # noqa: E402
 
 _moments = 0

@@ -11,6 +11,7 @@ from tune_nccl_machine import FACTS, MadeUpNccl
 
 from busbw.base.errors import UserError
 from busbw.base.files import replace_text
+from busbw.experiment.clock import Clock
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import BESIDE, Outcome, Trial
 from busbw.experiment.tune_nccl.rules import (
@@ -23,8 +24,8 @@ from busbw.experiment.tune_nccl.rules import (
     read_table,
     table_text,
 )
-from busbw.experiment.tune_nccl.search import Search, is_clear, rules_of, sizes_of
-from busbw.experiment.tune_nccl.stage import Clock, Stage
+from busbw.experiment.tune_nccl.search import Search, choose, is_clear, rules_of, sizes_of
+from busbw.experiment.tune_nccl.stage import Stage
 from busbw.experiment.tune_nccl.ways import Asked, environment_of, hindering, plan_to_prove, with_product
 from busbw.records import Case, End, Library, Record, Run, Tool, record_lines
 from busbw.runs.destination import RECORD_NAME
@@ -336,6 +337,16 @@ def test_a_table_is_read_as_it_is_written(tmp_path: Path) -> None:
     new = Place(FACTS, (Rule("all_reduce", 1, 2, Way("tree/ll")),))
     both = merged([*read_table(tmp_path / "t"), other], new)
     assert both == [Place(FACTS, (*new.rules, rule)), other]
+    # What was measured again is gone, also where no rule of it was found again.
+    again = Place(FACTS, (Rule("all_gather", 1, 100, Way("ring/ll")),))
+    assert merged(both, again) == [Place(FACTS, (*again.rules, *new.rules)), other]
+
+
+def test_where_what_hinders_nccl_is_taken_away_each_size_has_its_best_way() -> None:
+    times = {0: {KIB: [100.0], MIB: [100.0]}, 1: {KIB: [99.5], MIB: [50.0]}, 2: {KIB: [100.4], MIB: [80.0]}}
+    ways = [Way("tree/ll"), Way("ring/ll")]
+    assert choose(times, ways) == {KIB: None, MIB: ways[0]}
+    assert choose(times, ways, loosened=True) == {KIB: ways[0], MIB: ways[0]}
 
 
 @pytest.mark.parametrize("text", [

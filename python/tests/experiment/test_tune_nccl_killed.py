@@ -14,12 +14,13 @@ from tune_nccl_machine import FACTS, MadeUpNccl
 
 from busbw.base.errors import UsageError, UserError
 from busbw.base.lock import alone_in
+from busbw.experiment.clock import Clock
 from busbw.experiment.loop import TRIALS_NAME, append_trial, read_trials
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import Outcome, Trial
 from busbw.experiment.tune_nccl.rules import Way
 from busbw.experiment.tune_nccl.search import Search
-from busbw.experiment.tune_nccl.stage import STAGE_NAME, Clock, Stage, begin, unused, with_kept
+from busbw.experiment.tune_nccl.stage import STAGE_NAME, Stage, begin, unused, with_kept
 from busbw.experiment.tune_nccl.ways import Asked, plan_to_prove
 
 PROGRAM = str(Path(__file__).with_name("killed_search.py"))

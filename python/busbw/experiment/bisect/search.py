@@ -14,9 +14,10 @@ from pathlib import Path
 
 from busbw.analysis.verdict import Judgement, Verdict, of_rounds
 from busbw.base.errors import UserError
+from busbw.experiment.clock import spent_s
 from busbw.experiment.effects import Table, given_up
 from busbw.experiment.factors import Factor, Level
-from busbw.experiment.loop import Experiment, Measure, Stop, in_turns
+from busbw.experiment.loop import Experiment, Measure, Stop, in_turns, read_trials
 from busbw.experiment.plan import Plan
 from busbw.experiment.runner import run_trial
 from busbw.experiment.trial import Outcome, Point, Trial
@@ -93,6 +94,8 @@ class Bisection:
     ends: dict[Key, Judgement] = field(default_factory=dict)
     stop: Stop = Stop.SURE
     _until: float = 0.0
+    _begun: set[Path] = field(default_factory=set)
+    """Folders of steps whose kept trials are counted as spent."""
 
     def run(self) -> list[Change]:
         """The changes, one for each size that is surely slower at the end than at the beginning."""
@@ -185,7 +188,7 @@ class Bisection:
         goal = _Goal(alpha, targets)
         experiment = Experiment(plan, folder, self.measure, self.clock, self.tell, goal=goal.standing,
                                 name=f"{self.labels[before]} and {self.labels[value]}, ")  # fmt: skip
-        stop = in_turns([experiment], self._share() if seconds is None else seconds)
+        stop = in_turns([experiment], self._seconds(folder, seconds))
         took = max((trial.seconds for trial in experiment.trials), default=0.0)
         if stop is Stop.INTERRUPTED or (stop is Stop.TIME and self._until - self.clock() <= took):
             self.stop = stop
@@ -203,6 +206,18 @@ class Bisection:
         self.probes.append(probe)
         self.tell(f"{self.labels[value]} against {self.labels[before]}: {reason or 'measured'}")
         return probe
+
+    def _seconds(self, folder: Path, more: float | None) -> float:
+        """Of a step with all its processes: its share of the time, or `more` than was measured of it.
+
+        What earlier processes measured is spent. A search that goes on has the shares that it had, so that it ends its
+        steps where they ended.
+        """
+        share, kept = self._share(), spent_s(read_trials(folder))
+        if folder not in self._begun:
+            self._begun.add(folder)
+            self._until -= kept
+        return share if more is None else more + kept
 
     def _share(self) -> float:
         """Seconds of this step: a size that noise leaves undecided must not take the time of those that are slow."""

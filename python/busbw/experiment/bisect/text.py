@@ -65,6 +65,9 @@ def _remarks(done: Bisection, change: Change) -> list[str]:
     elif change.rest is not None and change.rest < 1 - 2 * done.plan.limits.margin:
         remarks.append(f"other steps slow it down too: without this one it would be {format_ratio(change.rest)} "
                        "times as fast as at first; bisect the parts before and after it")  # fmt: skip
+    elif change.rest is not None and change.rest > 1 + 2 * done.plan.limits.margin:
+        remarks.append(f"other steps make up for a part of it: over all it is {format_ratio(change.rest)} times as "
+                       "fast as this step alone leaves it")  # fmt: skip
     for early, late in not_monotone(done.probes, change.key, done.plan.limits.margin)[:3]:
         remarks.append(f"not monotone: {labels[late]} is faster than {labels[early]}; other steps lie between them")
     return [f"    {remark}" for remark in remarks]

@@ -17,9 +17,10 @@ from statistics import median, stdev
 from busbw.analysis.verdict import ALPHA, Judgement, Verdict, of_rounds
 from busbw.base.errors import UserError
 from busbw.base.files import replace_text
+from busbw.experiment.clock import Clock
 from busbw.experiment.runner import run_trial
 from busbw.experiment.tune_nccl.rules import Place, Rule, Way, table_text
-from busbw.experiment.tune_nccl.stage import Clock, Measure, Stage, Times, unused, with_kept
+from busbw.experiment.tune_nccl.stage import Measure, Stage, Times, unused, with_kept
 from busbw.experiment.tune_nccl.ways import Asked, first_ways, plan_of, plan_to_prove, with_channels, with_chunks
 
 FEWEST = 2

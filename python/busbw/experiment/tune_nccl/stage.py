@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 
 from busbw.base.errors import UsageError, UserError
 from busbw.base.files import read_text, replace_text
+from busbw.experiment.clock import Clock
 from busbw.experiment.loop import append_trial, read_trials
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import Outcome, Trial
@@ -29,31 +28,6 @@ ALL_ROUNDS = 1 << 30
 
 Measure = Callable[[Plan, int, int, Path, float], Trial]
 Times = dict[int, list[float]]
-
-
-@dataclass
-class Clock:
-    """Begins nothing after the budget. What trials took that are kept already counts as spent."""
-
-    budget_s: float
-    now: Callable[[], float] = time.monotonic
-    began: float = 0.0
-    typical: list[float] = field(default_factory=list)
-    kept_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.began = self.now()
-
-    def count(self, kept: Iterable[Trial]) -> None:
-        """Trials of an earlier process, as if they had been measured now."""
-        for trial in kept:
-            self.kept_s += trial.seconds
-            self.typical.append(trial.seconds)
-
-    def has_time(self, share: float = 1.0) -> bool:
-        """Whether one more trial fits into that share of the budget."""
-        need = median(self.typical) if self.typical else 0.0
-        return self.kept_s + self.now() - self.began + need <= share * self.budget_s
 
 
 @dataclass
