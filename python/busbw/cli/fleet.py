@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from busbw.fleet.crew import Crew
     from busbw.fleet.doubts import Judged
     from busbw.fleet.fabric import Fabric
-    from busbw.fleet.judge import Verdict
+    from busbw.fleet.verdict import Verdict
     from busbw.fleet.knowledge import Knowledge
     from busbw.fleet.level import Before
     from busbw.fleet.options import Options

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from busbw.base.secrets import shortened
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, is_slow
 from busbw.fleet.results import Results
+from busbw.fleet.together import full_links
 from busbw.fleet.trial import (
     ACROSS,
     FEWEST_PEERS,
@@ -88,7 +89,9 @@ def _never_again(judged: Judged) -> Iterator[str]:
 
 def _unexplained(judged: Judged) -> Iterator[str]:
     """Slow groups that no verdict explains: somebody in them is slow at times, or only in some company."""
-    for channel in sorted({key[2] for kind in (WITHIN, ACROSS) for key in judged.known.found[kind]}):
+    full = full_links(judged.fabric, judged.known, judged.options)
+    yield from full.values()
+    for channel in sorted({key[2] for kind in (WITHIN, ACROSS) for key in judged.known.found[kind]} - full.keys()):
         slow: dict[Key, Deviation] = {}
         good: Counter[str] = Counter()
         for kind in (WITHIN, ACROSS):

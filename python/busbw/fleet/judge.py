@@ -15,45 +15,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.likelihood import mean, penalty
 from busbw.fleet.options import SURE, Options, bad_inside, broken_nodes
+from busbw.fleet.together import Loose, behind_one, loose_of
 from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation
+from busbw.fleet.verdict import EVERYBODY, Verdict
 from busbw.fleet.words import compressed
 
-EVERYBODY = "all nodes"
 CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
 MOST_FAULTS = 64  # of one rail
 FIRSTS = 4  # components with which the search begins
 APART = 3  # slow groups without a common node that show a slow spine: one node at fault may spoil several
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One fault. `kind` is nvlink, pcie, nic, cable, link (NIC or cable), latency (of a link), leaf, uplink, spine,
-    broken (a node), either (one of several that were never measured apart) or level (all are slower than expected, or
-    than earlier)."""
-
-    kind: str
-    place: str  # node or pod; "" or "second" for spines; "link a or link b" for either
-    channel: str  # nvlink, pcie3, nic3, rail3; "" for a whole node
-    loss: float  # 0.03: 3 % slower than its peers; 1: does not work
-    error: float  # one standard error
-    reason: str = ""  # why nothing was measured
-    runner_up: str = ""  # what explains the results nearly as well
-
-    @property
-    def name(self) -> str:
-        """Unique among verdicts: `rail3 cable of node0007`."""
-        if self.kind == "spine":
-            return f"{self.channel} {self.place} spine".replace("  ", " ")
-        kind = "" if self.kind in {"nvlink", "pcie", "nic"} else "link" if self.kind == "latency" else self.kind
-        words = [self.channel, kind, f"of {self.place}" if self.place else ""]
-        return " ".join(word for word in words if word)
 
 
 class _Candidate(NamedTuple):
@@ -99,8 +75,7 @@ def judge(fabric: Fabric, known: Knowledge, options: Options) -> list[Verdict]:
         found.append(Verdict("level", nodes, part, one.loss, max(0.001, one.error), "alike: another kind of nodes"))
     own = bad_inside(known, options)
     for rail in range(fabric.rails):
-        tests = list(_tests(fabric, known, f"rail{rail}"))
-        for verdict in _of_rail(tests, f"rail{rail}", options):
+        for verdict in _between(fabric, known, f"rail{rail}", options):
             if verdict.kind != "link":
                 found.append(verdict)
             elif (verdict.place, f"nic{rail}") not in own and (verdict.place, f"pcie{rail}") not in own:
@@ -108,7 +83,7 @@ def judge(fabric: Fabric, known: Knowledge, options: Options) -> list[Verdict]:
                 found.append(Verdict("cable", *_rest(verdict)) if loopback else verdict)
     for rail in range(fabric.rails if options.later else 0):
         channel = f"latency{rail}"
-        for verdict in _of_rail(list(_tests(fabric, known, channel)), channel, options.late):
+        for verdict in _between(fabric, known, channel, options.late):
             found.append(Verdict("latency", *_rest(verdict)) if verdict.kind == "link" else verdict)
     return sorted(found, key=lambda v: (-v.loss, v.name))
 
@@ -157,10 +132,22 @@ def _inside(known: Knowledge, options: Options) -> Iterator[Verdict]:
         yield Verdict(kind, node, channel, one.loss, one.error, one.reason)
 
 
-def _tests(fabric: Fabric, known: Knowledge, channel: str) -> Iterator[_Test]:
+def _between(fabric: Fabric, known: Knowledge, channel: str, options: Options) -> Iterator[Verdict]:
+    """Faults of one rail. What nodes without a pod may share is named instead of each of them."""
+    loose = loose_of(fabric, known, channel, options)
+    found = list(_of_rail(list(_tests(fabric, known, channel, loose)), channel, options))
+    links = {v.place: Deviation(v.loss, v.error) for v in found if v.kind == "link" and v.place in loose.places.best}
+    behind, spared = behind_one(loose, links)
+    yield from (v for v in found if v.kind != "link" or v.place not in spared)
+    for nodes, loss, error in behind:
+        yield Verdict("shared", compressed(nodes), channel, loss, error, "alike, and where they are is not known")
+
+
+def _tests(fabric: Fabric, known: Knowledge, channel: str, loose: Loose) -> Iterator[_Test]:
     for kind in (WITHIN, ACROSS):
-        for (_, nodes, where), one in known.found[kind].items():
-            if where == channel:
+        for key, one in known.found[kind].items():
+            if key[2] == channel and loose.counts(key, one):
+                nodes = key[1]
                 yield _Test(
                     one, frozenset(_users(fabric, kind, nodes)), kind == ACROSS, len(nodes) > 8, frozenset(nodes)
                 )

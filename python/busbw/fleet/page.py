@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from busbw.base.page import document, escaped
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.show import NEXT, amount, exclude_lines, nodes_to_exclude, summary

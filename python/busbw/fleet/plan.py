@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
+from busbw.fleet.loose import ask_by_places
 from busbw.fleet.options import Options, bad_of, broken_of, doubtful, is_slow
+from busbw.fleet.pairs import TURNS, matching, near
 from busbw.fleet.trial import ACROSS, INSIDE, OTHERS, WITHIN, Deviation, Key, Trial
 
-TURNS = 3  # pairs with as many different partners, where nobody is known to be good
 PAIRED = (
     16  # nodes of a pod that are measured in pairs with another pod's: enough to tell an uplink beside a slow spine
 )
@@ -154,6 +155,8 @@ def _narrow(state: _State, group: tuple[str, ...], channel: str) -> Iterator[tup
 def _each_in_pairs(state: _State, nodes: tuple[str, ...], channel: str) -> None:
     """Neighbours in pairs, and others with others until somebody is known to be good; then who was never with a good
     one. Neighbours by name are near each other: pairs of far nodes at the same time may share links."""
+    if not state.fabric.pod_of.get(nodes[0]) and ask_by_places(state, nodes, channel):
+        return
     for turn in range(TURNS):
         keys = [(WITHIN, (nodes[a], nodes[b]), channel) for a, b in near(len(nodes), turn)]
         verdicts = [state.ask(*key) for key in keys]
@@ -221,26 +224,6 @@ def _pairs(state: _State, kind: str, sides: Sequence[tuple[str, ...]], channel: 
             return
         if all(key in state.known.found[kind] and state.known.found[kind][key].reason for key in keys):
             return
-
-
-def near(count: int, turn: int) -> list[tuple[int, int]]:
-    """Disjoint pairs of neighbours among 0..count-1; in the third turn each but one with the next but one."""
-    if turn < 2:
-        pairs = [(at, at + 1) for at in range(turn, count - 1, 2)]
-        return pairs + ([(0, count - 1)] if turn and count > 2 and not count % 2 else [])
-    odd = count % 2
-    pairs = [(0, count - 1)] if odd and count > 1 else []
-    return pairs + [(at + k, at + k + 2) for at in range(odd, count - 3, 4) for k in (0, 1) if at + k + 2 < count - odd]
-
-
-def matching(count: int, turn: int) -> list[tuple[int, int]]:
-    """Disjoint pairs of 0..count-1, others for each turn (the circle method of tournaments)."""
-    ring = list(range(count)) + ([-1] if count % 2 else [])
-    rest = ring[1:]
-    step = turn * max(1, len(rest) // TURNS) % len(rest)
-    order = [ring[0], *rest[step:], *rest[:step]]
-    half = len(order) // 2
-    return [(a, b) for a, b in zip(order[:half], reversed(order[half:]), strict=True) if -1 not in (a, b)]
 
 
 def _across(state: _State) -> None:

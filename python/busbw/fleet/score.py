@@ -6,7 +6,8 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round

@@ -12,7 +12,7 @@ from busbw.base.prometheus import Family
 from busbw.base.secrets import shortened
 from busbw.base.text import clean, columns, sentences
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.words import compressed
@@ -28,6 +28,8 @@ NEXT = {
     "leaf": "look at the switch: its errors, buffers and settings",
     "uplink": "count the working uplinks of this switch and look at their error counters",
     "either": "these were only measured together; give the fleet a third node, or measure each with a good one",
+    "shared": "look for the switch, link or setting that these nodes share and others do not; --topology tells a leaf "
+    "from its uplinks",
     "level": "compare clocks, power limits, drivers and NCCL's settings with the earlier results; of one channel see "
     "which socket its NICs are on, and how its switches are set; run `busbw doctor`",
     "spine": "look at the spines of this rail: errors, and how flows are spread",

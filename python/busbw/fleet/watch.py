@@ -12,7 +12,8 @@ from busbw.base.errors import UserError
 from busbw.base.files import read_text
 from busbw.base.programs import ask
 from busbw.fleet.fabric import Fabric, expand
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.level import Before, judge_levels
 from busbw.fleet.options import Options

@@ -6,7 +6,7 @@ import pytest
 
 from busbw.fleet.doubts import Judged, doubts
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round

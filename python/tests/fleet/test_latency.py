@@ -10,7 +10,8 @@ import pytest
 
 from busbw.cli.main import main
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round

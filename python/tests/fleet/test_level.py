@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.fleet.judge import Verdict
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.level import Before, judge_levels
 from busbw.fleet.options import Options, inside_of

@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from busbw.fleet.doubts import Judged, doubts
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of, is_slow
 from busbw.fleet.plan import next_round

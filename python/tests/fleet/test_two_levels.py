@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of
 from busbw.fleet.plan import next_round
