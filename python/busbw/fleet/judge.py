@@ -97,6 +97,8 @@ def _everywhere(fabric: Fabric, known: Knowledge, options: Options) -> Iterator[
         parts = [known.everywhere[part] for part in (f"{kind}{number}" for kind in below) if part in known.everywhere]
         if one.loss <= max(mine.smallest_loss, SURE * one.error, *(part.loss + mine.threshold for part in parts)):
             continue
+        if loose_of(fabric, known, channel, mine).places.crowded:
+            continue  # what its pairs reach is what they share
         unit = "a second" if channel.startswith("latency") else "GB/s"
         reason = f"{one.gbps:.4g} of {one.others:.4g} {unit}"
         if len(pods) <= 2 and channel.startswith(("rail", "latency")):
@@ -138,7 +140,8 @@ def _between(fabric: Fabric, known: Knowledge, channel: str, options: Options) -
     found = list(_of_rail(list(_tests(fabric, known, channel, loose)), channel, options))
     links = {v.place: Deviation(v.loss, v.error) for v in found if v.kind == "link" and v.place in loose.places.best}
     behind, spared = behind_one(loose, links)
-    yield from (v for v in found if v.kind != "link" or v.place not in spared)
+    unsure = {"either"} if loose.places.crowded else set()
+    yield from (v for v in found if v.kind not in {"link", *unsure} or (v.kind == "link" and v.place not in spared))
     for nodes, loss, error in behind:
         yield Verdict("shared", compressed(nodes), channel, loss, error, "alike, and where they are is not known")
 
@@ -149,7 +152,7 @@ def _tests(fabric: Fabric, known: Knowledge, channel: str, loose: Loose) -> Iter
             if key[2] == channel and loose.counts(key, one):
                 nodes = key[1]
                 yield _Test(
-                    one, frozenset(_users(fabric, kind, nodes)), kind == ACROSS, len(nodes) > 8, frozenset(nodes)
+                    loose.own(key, one), frozenset(_users(fabric, kind, nodes)), kind == ACROSS, len(nodes) > 8, frozenset(nodes)
                 )
 
 

@@ -38,6 +38,8 @@ class _State:
     options: Options
     known: Knowledge
     wanted: list[Trial] = field(default_factory=list)
+    quiet: set[str] = field(default_factory=set)
+    """Channels on which nothing else is measured in this round."""
 
     @functools.cached_property
     def doubtful(self) -> dict[Key, Deviation]:
@@ -348,7 +350,7 @@ def _controls(state: _State, chosen: Sequence[Trial]) -> Iterator[Trial]:
             if found == state.options.controls:
                 break
             group = key[1][:size]
-            if len(group) < size or state.verdict(*key) is not False:
+            if len(group) < size or key[2] in state.quiet or state.verdict(*key) is not False:
                 continue
             if busy.isdisjoint((node, key[2]) for node in group):
                 busy.update((node, key[2]) for node in group)
