@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from busbw.fleet.crew import Crew
     from busbw.fleet.doubts import Judged
     from busbw.fleet.fabric import Fabric
-    from busbw.fleet.verdict import Verdict
     from busbw.fleet.knowledge import Knowledge
     from busbw.fleet.level import Before
     from busbw.fleet.options import Options
     from busbw.fleet.results import Results
     from busbw.fleet.run import Limits
+    from busbw.fleet.verdict import Verdict
     from busbw.fleet.words import Launching
 
 EPILOG = """\

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from busbw.base.secrets import shortened
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, is_slow
 from busbw.fleet.results import Results
@@ -26,6 +25,7 @@ from busbw.fleet.trial import (
     by_peers,
     reference,
 )
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.words import compressed
 
 APART = 0.1  # rounds whose levels differ by more than a tenth: five times what loads usually change (trial.DRIFT)

@@ -152,7 +152,11 @@ def _tests(fabric: Fabric, known: Knowledge, channel: str, loose: Loose) -> Iter
             if key[2] == channel and loose.counts(key, one):
                 nodes = key[1]
                 yield _Test(
-                    loose.own(key, one), frozenset(_users(fabric, kind, nodes)), kind == ACROSS, len(nodes) > 8, frozenset(nodes)
+                    loose.own(key, one),
+                    frozenset(_users(fabric, kind, nodes)),
+                    kind == ACROSS,
+                    len(nodes) > 8,
+                    frozenset(nodes),
                 )
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from busbw.base.page import document, escaped
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.show import NEXT, amount, exclude_lines, nodes_to_exclude, summary
+from busbw.fleet.verdict import Verdict
 
 CELL = 14  # pixels of one node on one rail
 MOST_A_ROW = 64  # nodes of a rack side by side

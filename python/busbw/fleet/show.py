@@ -12,9 +12,9 @@ from busbw.base.prometheus import Family
 from busbw.base.secrets import shortened
 from busbw.base.text import clean, columns, sentences
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.words import compressed
 
 NEXT = {

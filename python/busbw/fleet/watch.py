@@ -13,12 +13,12 @@ from busbw.base.files import read_text
 from busbw.base.programs import ask
 from busbw.fleet.fabric import Fabric, expand
 from busbw.fleet.judge import judge
-from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.level import Before, judge_levels
 from busbw.fleet.options import Options
 from busbw.fleet.results import MOST_BYTES, Results, read
 from busbw.fleet.run import Asked, Limits, Measurer, StoppedError, measure
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.words import Launching, compressed
 
 EARLIER = 5  # turns that the next one is compared with

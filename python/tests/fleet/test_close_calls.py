@@ -12,6 +12,7 @@ from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round
 from busbw.fleet.simulate import Fault, World, make_fabric, run
 from busbw.fleet.tables import of_table
+from busbw.fleet.together import loose_of
 from busbw.fleet.trial import ACROSS, WITHIN, Deviation
 
 
@@ -26,7 +27,9 @@ def test_a_ring_of_many_nodes_surely_meets_a_slow_spine(nodes: int, certain: boo
     known = Knowledge()
     known.found[ACROSS][ACROSS, names, "rail0"] = Deviation(0.1, 0.002)
     fabric = Fabric(names, {name: f"leaf{at}" for at, name in enumerate(names)}, 1)
-    assert [test.certain for test in _tests(fabric, known, "rail0")] == [certain]
+    assert [test.certain for test in _tests(fabric, known, "rail0", loose_of(fabric, known, "rail0", Options()))] == [
+        certain
+    ]
 
 
 def test_a_second_spine_is_no_runner_up_of_a_first() -> None:
@@ -55,7 +58,9 @@ def test_where_another_fault_explains_nearly_as_much_it_is_the_runner_up() -> No
     found[WITHIN, ("n1", "n2"), "rail0"] = found[WITHIN, ("n1", "n2", "n4"), "rail0"] = Deviation(0.2, 0.01)
     found[WITHIN, ("n1", "n3"), "rail0"] = Deviation(0.12, 0.05)  # three to one that n1 is slow
     found[WITHIN, ("n3", "n4"), "rail0"] = Deviation(0.0, 0.01)
-    verdicts = list(_of_rail(list(_tests(fabric, known, "rail0")), "rail0", Options()))
+    verdicts = list(
+        _of_rail(list(_tests(fabric, known, "rail0", loose_of(fabric, known, "rail0", Options()))), "rail0", Options())
+    )
     assert [(verdict.place, verdict.runner_up) for verdict in verdicts] == [("n1", "link n2")]
 
 

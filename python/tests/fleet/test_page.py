@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.page import page
 from busbw.fleet.plan import next_round
 from busbw.fleet.simulate import World, make_fabric, run
+from busbw.fleet.verdict import Verdict
 
 HOSTILE = "</td><script>document.title='hacked'</script>"
 VERDICTS = [

@@ -11,7 +11,6 @@ import pytest
 
 from busbw.fleet.doubts import Judged, doubts
 from busbw.fleet.judge import judge
-from busbw.fleet.verdict import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of, is_slow
 from busbw.fleet.plan import next_round
@@ -20,6 +19,7 @@ from busbw.fleet.scatter import Scatter, Seen, Spacing, spacing
 from busbw.fleet.score import play
 from busbw.fleet.simulate import Fault, World, make_fabric, run
 from busbw.fleet.trial import INSIDE, WITHIN, Deviation, Outcome, Trial, beside, deviations
+from busbw.fleet.verdict import Verdict
 
 FABRIC = make_fabric(64, 16, 4)
 OPTIONS = Options(inside=inside_of(4))
