@@ -116,20 +116,22 @@ def _within(state: _State) -> None:
 
 
 def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -> None:
-    if not few and state.ask(WITHIN, nodes, channel) is not True:
+    if not few and not _leans(state, nodes, channel):
         return
     if len(nodes) < 8 or few:
         # No group has enough peers, or the group is small: pairs say more.
         _each_in_pairs(state, nodes, channel)
         return
     halves = _halves(nodes)
-    slow = [half for half in halves if state.ask(WITHIN, half, channel)]
+    slow = [half for half in halves if _leans(state, half, channel)]
+    if not slow:
+        state.ask(WITHIN, nodes, channel)  # its parts do not say why it may be slow
     quarters = [quarter for half in slow for quarter in _halves(half)]
-    bad = [quarter for quarter in quarters if state.ask(WITHIN, quarter, channel)]
+    bad = [quarter for quarter in quarters if _leans(state, quarter, channel)]
     if len(bad) == 4:
         _each_in_pairs(state, nodes, channel)
         return
-    if any(state.verdict(WITHIN, quarter, channel) is None for quarter in quarters):
+    if any(quarter not in bad and state.verdict(WITHIN, quarter, channel) is None for quarter in quarters):
         return
     suspects = [group for quarter in bad for group in _narrow(state, quarter, channel)]
     # What was settled as good may be a suspect by what is known now.
@@ -138,6 +140,15 @@ def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -
     for group in suspects:
         for node in group:
             _alone(state, node, partners, channel)
+
+
+def _leans(state: _State, nodes: tuple[str, ...], channel: str) -> bool:
+    """Whether a group is slow, or open and rather slow: then its parts tell more than the same group once more."""
+    key = (WITHIN, nodes, channel)
+    one = state.known.found[WITHIN].get(key)
+    if one and one.loss > state.options.threshold and state.verdict(*key) is None:
+        return True
+    return state.ask(*key) is True
 
 
 def _halves(group: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -150,7 +161,7 @@ def _narrow(state: _State, group: tuple[str, ...], channel: str) -> Iterator[tup
         yield group
         return
     for half in _halves(group):
-        if state.ask(WITHIN, half, channel):
+        if _leans(state, half, channel):
             yield from _narrow(state, half, channel)
 
 
