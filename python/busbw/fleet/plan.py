@@ -124,8 +124,11 @@ def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -
         return
     halves = _halves(nodes)
     slow = [half for half in halves if _leans(state, half, channel)]
-    if not slow:
-        state.ask(WITHIN, nodes, channel)  # its parts do not say why it may be slow
+    if not slow and not state.wanted and state.ask(WITHIN, nodes, channel):
+        # Its parts do not say why: other parts, of most of it, show a leaf that is slow with so many.
+        least = max(1, len(nodes) // 8)
+        state.ask(WITHIN, nodes[least:], channel)
+        state.ask(WITHIN, nodes[:-least], channel)
     quarters = [quarter for half in slow for quarter in _halves(half)]
     bad = [quarter for quarter in quarters if _leans(state, quarter, channel)]
     if len(bad) == 4:
