@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.level import Before, judge_levels
 from busbw.fleet.options import Options
 from busbw.fleet.results import MOST_BYTES, Results, read
-from busbw.fleet.run import Asked, Limits, Measurer, StoppedError, measure
+from busbw.fleet.run import Asked, Limits, Measurer, StoppedError, alone_with, measure
 from busbw.fleet.verdict import Verdict
 from busbw.fleet.words import Launching, compressed
 
@@ -91,7 +92,17 @@ class Watcher:
 
     def run(self) -> int:
         """Exit code 1 where any turn had a fault, else 0."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UserError(f"{self.folder} is no folder; `busbw fleet watch` writes a file for each turn into one")
         self.folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.folder, os.O_RDONLY)
+        try:
+            alone_with(self.folder, lock)
+            return self._turns()
+        finally:
+            os.close(lock)
+
+    def _turns(self) -> int:
         found, number = 0, 0
         while True:
             number += 1

@@ -204,7 +204,7 @@ def test_commas_of_a_line_with_two_words_stand_between_nodes() -> None:
 )
 def test_the_switch_above_the_leaves_is_read(text: str) -> None:
     pods = read_pods(text, "topo", ("a", "b", "c"))
-    above = read_above(text, set(pods.values()))
+    above = read_above(text, set(pods.values()), "f")
     assert (pods, above) == ({"a": "l1", "b": "l2", "c": "l3"}, {"l1": "t1", "l2": "t1", "l3": "t2"})
     fabric = fabric_of(("a", "b"), pods, 1, above)
     assert fabric.above == {"l1": "t1", "l2": "t1"}
@@ -214,9 +214,9 @@ def test_the_switch_above_the_leaves_is_read(text: str) -> None:
 
 def test_what_all_leaves_have_above_is_the_spine() -> None:
     text = "SwitchName=l1 Nodes=a\nSwitchName=l2 Nodes=b\nSwitchName=core Switches=l[1-2]\n"
-    assert read_above(text, {"l1", "l2"}) == {}
+    assert read_above(text, {"l1", "l2"}, "f") == {}
     cube = "SwitchName=l1 Switches=l2 Nodes=a\nSwitchName=l2 Switches=l1 Nodes=b\n"
-    assert read_above(cube, {"l1", "l2"}) == {}
+    assert read_above(cube, {"l1", "l2"}, "f") == {}
 
 
 @pytest.mark.parametrize("rail", [0, 1, 2])
@@ -249,7 +249,7 @@ def test_an_included_file_is_told_however_it_is_written(line: str) -> None:
 
 
 def test_a_list_of_nodes_that_is_cut_is_told_with_its_line() -> None:
-    with pytest.raises(UserError, match=r"topo:2: 'gpu\[2-' is no node"):
+    with pytest.raises(UserError, match=r"topo:2: 'gpu\[2-' opens a bracket and does not close it"):
         read_pods("SwitchName=leaf1 Nodes=gpu1\nSwitchName=leaf2 Nodes=gpu[2-", "topo", GPUS)
 
 
