@@ -334,12 +334,12 @@ def _fabric(args: Args) -> Fabric | None:
             raise UserError(
                 f"{args.topology} names no node; it has lines such as `SwitchName=leaf1 Nodes=gpu[001-032]`"
             )
-    if nodes is None and not pods:
-        return None
         if nodes and (missing := unknown_to(nodes, pods)):
             some = f"{', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}"
             _say(f"busbw: {args.topology} does not name {len(missing)} of {len(nodes)} nodes ({some}): no leaf is "
                  "named for those")  # fmt: skip
+    if nodes is None and not pods:
+        return None
     nodes = tuple(pods) if nodes is None else nodes
     return fabric_of(nodes, pods, args.rails, above)
 

@@ -49,11 +49,13 @@ def doubts(results: Results, judged: Judged, expected: bool) -> list[str]:
     verdicts = judged.verdicts
     between = [o for outcomes in results.rounds for o in outcomes if o.trial.kind != INSIDE and o.samples]
     named = {verdict.place for verdict in verdicts}
-    found = list(_rounds_apart(results))
+    # Full links say why rounds are apart.
+    full = full_links(judged.fabric, judged.known, judged.options)
+    found = list(full.values()) or list(_rounds_apart(results))
     if between and not expected and len({o.trial.nodes for o in between}) < FEWEST_PEERS:
         found.append("fewer than three groups were measured between nodes: all of them may be slow; give --expected "
                      "or more nodes")  # fmt: skip
-    found += [] if found else _unexplained(judged)
+    found += [] if found and not full else _unexplained(judged, full.keys())
     found += _came_back(results, named)
     found += _never_again(judged)
     return [*found, *(said for node, said in _unsteady(between) if node not in named)]
@@ -87,11 +89,9 @@ def _never_again(judged: Judged) -> Iterator[str]:
                f"`busbw fleet run` measures once more")  # fmt: skip
 
 
-def _unexplained(judged: Judged) -> Iterator[str]:
+def _unexplained(judged: Judged, full: Set[str]) -> Iterator[str]:
     """Slow groups that no verdict explains: somebody in them is slow at times, or only in some company."""
-    full = full_links(judged.fabric, judged.known, judged.options)
-    yield from full.values()
-    for channel in sorted({key[2] for kind in (WITHIN, ACROSS) for key in judged.known.found[kind]} - full.keys()):
+    for channel in sorted({key[2] for kind in (WITHIN, ACROSS) for key in judged.known.found[kind]} - full):
         slow: dict[Key, Deviation] = {}
         good: Counter[str] = Counter()
         for kind in (WITHIN, ACROSS):

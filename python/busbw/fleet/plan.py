@@ -27,6 +27,7 @@ PAIRED = (
 )
 ENOUGH_PAIRS = 48  # between pods: of eight spines each is met by several
 ENOUGH_PEERS = 16  # their median is a reference without known good ones
+FEWEST_PODS = 2  # rings of one pod have no peers: those of other rails have the same nodes, which may be slow on all
 LAST_GROUP = 4  # groups up to this size are not halved: each of their nodes is measured with a good partner
 
 
@@ -111,7 +112,7 @@ def _within(state: _State) -> None:
     for rail, pods in enumerate(state.usable):
         for nodes in pods.values():
             if len(nodes) >= 2:
-                few = len(pods) * state.fabric.rails < 4 or bool(state.known.laws)
+                few = len(pods) < FEWEST_PODS or len(pods) * state.fabric.rails < 4 or bool(state.known.laws)
                 _search(state, nodes, f"rail{rail}", few=few)
 
 
@@ -146,10 +147,10 @@ def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -
 
 
 def _leans(state: _State, nodes: tuple[str, ...], channel: str) -> bool:
-    """Whether a group is slow, or open and rather slow: then its parts tell more than the same group once more."""
+    """Whether a group is slow, or open and seems to be by what is looked for: its parts tell more than it once more."""
     key = (WITHIN, nodes, channel)
     one = state.known.found[WITHIN].get(key)
-    if one and one.loss > state.options.threshold and state.verdict(*key) is None:
+    if one and (one.reason or one.loss > 2 * state.options.threshold) and state.verdict(*key) is None:
         return True
     return state.ask(*key) is True
 

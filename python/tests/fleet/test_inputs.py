@@ -52,7 +52,10 @@ def test_topologies_of_tree_block_and_lines_agree_on_pods() -> None:
     ("do", "said"),
     [
         (lambda: expand("gpu[5-1]"), "low to high"),
-        (lambda: expand("gpu[1-9"), "is no node"),
+        (lambda: expand("gpu[1-9"), "opens a bracket and does not close it"),
+        (lambda: expand("gpu1-9]"), "closes a bracket that it does not open"),
+        (lambda: expand("gpu[[1-2],[3-4]]"), "a bracket within a bracket"),
+        (lambda: expand("gpu[1-9:0]"), "no range from low to high"),
         (lambda: expand("n[1-19999][1-19999]"), "more than 20000"),
         (lambda: expand("n[1-2]" * 500), "brackets"),
         (lambda: expand("a;b"), "is no node"),

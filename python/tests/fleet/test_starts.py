@@ -189,12 +189,13 @@ def test_nobody_is_measured_with_itself() -> None:
     assert all(len(set(trial.nodes)) == 2 for trial in asked)
 
 
-def test_who_may_be_slow_at_times_is_one_of_the_group_where_nothing_tells_them_apart() -> None:
+def test_what_is_slow_only_in_large_groups_is_told_and_accuses_no_node() -> None:
     well = World(FABRIC, seed=4)
     slow = replace(well, faults=(Fault("cable2@node0021", 0.25),))
-    _, said = played(lambda trials, number: run(
+    found, _ = played(lambda trials, number: run(
         slow if any(t.kind == WITHIN and len(t.nodes) > 8 for t in trials) else well, trials, number))  # fmt: skip
-    assert [line for line in said if "one of node[0016-0031] may be slow at times" in line]
+    assert [(v.kind, v.place, v.reason) for v in found] == [
+        ("leaf", "pod01", "only with most of its nodes at once")]  # fmt: skip
 
 
 def test_a_node_that_was_away_for_a_round_is_told() -> None:

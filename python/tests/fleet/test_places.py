@@ -1,0 +1,92 @@
+"""Nodes whose pods are unknown: what they share is told instead of each of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from busbw.fleet.doubts import Judged, doubts
+from busbw.fleet.fabric import Fabric
+from busbw.fleet.judge import judge
+from busbw.fleet.knowledge import Knowledge
+from busbw.fleet.options import Options, inside_of
+from busbw.fleet.places import FEWEST_ALIKE, alike
+from busbw.fleet.plan import next_round
+from busbw.fleet.results import Results
+from busbw.fleet.simulate import Fault, World, make_fabric, run
+from busbw.fleet.trial import INSIDE, Outcome, Trial
+from busbw.fleet.verdict import Verdict
+
+OPTIONS = Options(inside=inside_of(2))
+
+
+def played(seed: int, carried: float, *faults: Fault, nodes: int = 64) -> tuple[list[Verdict], list[str], int]:
+    """Names say nothing of the pods of 16, above each of which so many flows are carried."""
+    real = make_fabric(nodes, 16, 2)
+    names = list(real.nodes)
+    random.Random(seed).shuffle(names)
+    pods = {node: f"p{at // 16}" for at, node in enumerate(names)}
+    blind = Fabric(real.nodes, {}, 2)
+    world, known, rounds = World(Fabric(real.nodes, pods, 2), faults, seed=seed), Knowledge(), list[list[Outcome]]()
+    while trials := next_round(blind, known, OPTIONS):
+        rounds.append(full(run(world, trials, known.rounds), pods, carried))
+        known.learn(rounds[-1])
+    verdicts = judge(blind, known, OPTIONS)
+    return verdicts, doubts(Results(rounds), Judged(blind, known, OPTIONS, verdicts), expected=False), known.rounds
+
+
+def full(outcomes: list[Outcome], pods: dict[str, str], carried: float) -> list[Outcome]:
+    """With what a pod's uplinks leave to each flow."""
+    load: dict[tuple[str, str], int] = {}
+    for trial in (o.trial for o in outcomes if o.trial.kind != INSIDE):
+        for pod in crossed(trial, pods):
+            load[pod, trial.channel] = load.get((pod, trial.channel), 0) + 2
+    found = []
+    for o in outcomes:
+        share = min([1.0, *(carried / load[pod, o.trial.channel] for pod in crossed(o.trial, pods))])
+        found.append(o._replace(samples=tuple(sample * share for sample in o.samples)))
+    return found
+
+
+def crossed(trial: Trial, pods: dict[str, str]) -> set[str]:
+    """The pods between which a group sends."""
+    mine = {pods[node] for node in trial.nodes}
+    return mine if len(mine) > 1 and trial.kind != INSIDE else set()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nobody_is_accused_of_full_links_between_unknown_places(seed: int) -> None:
+    verdicts, said, rounds = played(seed, 4.0)
+    assert not verdicts
+    assert any("links that they share are full or slow" in line for line in said)
+    assert rounds <= 24
+
+
+def test_a_cable_is_named_beside_full_links() -> None:
+    verdicts, _, _ = played(1, 4.0, Fault("cable1@node0021", 0.2))
+    assert [(v.kind, v.place, v.channel) for v in verdicts] == [("cable", "node0021", "rail1")]
+    assert verdicts[0].loss == pytest.approx(0.2, abs=0.02)
+
+
+def test_a_leaf_of_unknown_place_is_one_verdict_with_its_nodes() -> None:
+    verdicts, _, _ = played(2, 1e9, Fault("leaf1@p1", 0.25))
+    assert [(v.kind, v.channel) for v in verdicts] == [("shared", "rail1")]
+    assert verdicts[0].place.count(",") + verdicts[0].place.count("-") >= FEWEST_ALIKE
+
+
+def test_few_or_unlike_losses_are_no_shared_part() -> None:
+    assert alike({"a": 0.2, "b": 0.201, "c": 0.199}) == []
+    assert alike({"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}) == []
+    assert alike({"a": 0.2, "b": 0.201, "c": 0.199, "d": 0.205, "e": 0.5, "f": 1.0}) == ["a", "b", "c", "d"]
+
+
+def test_a_node_that_is_slow_on_all_rails_of_one_pod_is_named() -> None:
+    """Rings of one pod are no peers: each has that node."""
+    fabric, known, options = make_fabric(32, 32, 8), Knowledge(), Options(inside=())
+    world = World(fabric, tuple(Fault(f"cable{rail}@node0007", 0.2) for rail in range(8)), seed=3)
+    while trials := next_round(fabric, known, options):
+        known.learn(run(world, trials, known.rounds))
+    assert {(v.place, v.channel) for v in judge(fabric, known, options)} == {
+        ("node0007", f"rail{rail}") for rail in range(8)
+    }
