@@ -33,6 +33,10 @@ SLOW_SAMPLE = 0.8  # of the median of its group: a sample that is far below it
 OFTEN = 0.1  # share of such samples that is no accident
 SELDOM = 0.03  # of all others
 ENOUGH_SAMPLES = 12
+FEWEST_NODES = 3  # of so few each group may have a slow one
+BETWEEN = {"link", "cable", "leaf", "uplink", "spine", "either", "shared", "level", "broken"}
+MUCH, NEAR = 0.1, 0.05
+"""What a node of another kind loses at least, and how far its parts lie apart."""
 
 
 class Judged(NamedTuple):
@@ -56,9 +60,29 @@ def doubts(results: Results, judged: Judged, expected: bool) -> list[str]:
         found.append("fewer than three groups were measured between nodes: all of them may be slow; give --expected "
                      "or more nodes")  # fmt: skip
     found += [] if found and not full else _unexplained(judged, full.keys())
+    few = len(judged.fabric.nodes) <= FEWEST_NODES
+    if few and between and not found and not expected and not any(v.kind in BETWEEN for v in verdicts):
+        found.append(f"of {len(judged.fabric.nodes)} nodes all but one may be slow: each group has one of them; give "
+                     "--expected or a fourth node")  # fmt: skip
     found += _came_back(results, named)
+    found += _another_kind(judged)
     found += _never_again(judged)
     return [*found, *(said for node, said in _unsteady(between) if node not in named)]
+
+
+def _another_kind(judged: Judged) -> Iterator[str]:
+    """Nodes that lose about the same in all that was measured: rather another kind of nodes than so many faults."""
+    losses: dict[str, dict[str, float]] = {}
+    for v in judged.verdicts:
+        if v.place in judged.fabric.nodes and v.loss < 1:
+            losses.setdefault(v.place, {})[v.channel] = v.loss
+    channels = {key[2] for found in judged.known.found.values() for key in found if not key[2].startswith("latency")}
+    alike = [node for node, mine in losses.items() if len(channels) > 1 and mine.keys() >= channels
+             and min(mine.values()) > MUCH and max(mine.values()) - min(mine.values()) < NEAR]  # fmt: skip
+    if alike:
+        worst = 100 * statistics.fmean(statistics.fmean(losses[node].values()) for node in alike)
+        yield (f"{compressed(alike)[:120]} lose{'s' if len(alike) == 1 else ''} about {worst:.0f} % in all that was "
+               f"measured: compare the kind, clocks and power limits of the GPUs with the others'")  # fmt: skip
 
 
 def _came_back(results: Results, named: Set[str]) -> Iterator[str]:
