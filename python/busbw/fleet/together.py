@@ -99,7 +99,10 @@ def _cut_off(places: Places) -> frozenset[str]:
     slow, well = Counter[str](), Counter[str]()
     for pair in places.pairs:
         (slow if places.slow(pair.one) else well).update(pair.key[1])
-    away = frozenset(node for node in slow if slow[node] >= FEWEST_CROSSED and slow[node] > well[node])
+    away = frozenset(node for node in slow.keys() & places.good
+                     if slow[node] >= FEWEST_CROSSED and slow[node] > well[node])  # fmt: skip
+    if all(away.isdisjoint(pair.key[1]) for pair in places.shared):
+        return frozenset()
     # Pairs that are slow without one of them are no fault of what is above them.
     others = sum(away.isdisjoint(pair.key[1]) for pair in places.shared)
     few = FEWEST_ALIKE <= len(away) <= MOST_BEHIND * len(places.best)

@@ -11,11 +11,12 @@ from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import judge
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of
-from busbw.fleet.places import FEWEST_ALIKE, alike
+from busbw.fleet.places import FEWEST_ALIKE, Pair, Places, alike
 from busbw.fleet.plan import next_round
 from busbw.fleet.results import Results
 from busbw.fleet.simulate import Fault, World, make_fabric, run
-from busbw.fleet.trial import INSIDE, Outcome, Trial
+from busbw.fleet.together import Loose, behind_one
+from busbw.fleet.trial import INSIDE, WITHIN, Deviation, Outcome, Trial
 from busbw.fleet.verdict import Verdict
 
 OPTIONS = Options(inside=inside_of(2))
@@ -90,3 +91,43 @@ def test_a_node_that_is_slow_on_all_rails_of_one_pod_is_named() -> None:
     assert {(v.place, v.channel) for v in judge(fabric, known, options)} == {
         ("node0007", f"rail{rail}") for rail in range(8)
     }
+
+
+def test_which_results_say_something_of_a_node_where_links_are_full() -> None:
+    good, far = Deviation(0.0, 0.002), Deviation(0.6, 0.002)
+    pairs = [Pair((WITHIN, nodes, "rail0"), one) for nodes, one in (
+        (("a", "b"), good), (("c", "d"), good), (("a", "c"), far), (("a", "e"), far),
+        (("c", "e"), Deviation(0.4, 0.002)),
+    )]  # fmt: skip
+    alone = frozenset([pairs[4].key])
+    loose = Loose(Places(pairs, 0.015, crowded=True, quiet=alone))
+    assert [loose.counts(pair.key, pair.one) for pair in pairs] == [True, True, False, False, True]
+    assert loose.places.good == {"a", "b", "c", "d"}
+    assert loose.places.tried("e") == {"a", "c"}
+    assert loose.doubt("e"), "two places are too few"
+    more = [*pairs, Pair((WITHIN, ("f", "e"), "rail0"), far), Pair((WITHIN, ("f", "g"), "rail0"), good)]
+    assert not Loose(Places(more, 0.015, crowded=True, quiet=alone)).doubt("e")
+    assert Loose(Places(more, 0.015, crowded=True)).doubt("e"), "it was never measured by itself"
+    assert not Loose(Places(pairs, 0.015, crowded=False)).doubt("e")
+
+
+def accused_of(losses: dict[str, float], *, crowded: bool, alone: int) -> tuple[list[tuple[str, ...]], set[str]]:
+    """What is named instead of these nodes, so many of which were measured by themselves."""
+    pairs = [Pair((WITHIN, (f"good{at}{node}", node), "rail0"), Deviation(loss, 0.002))
+             for node, loss in losses.items() for at in range(3)]  # fmt: skip
+    pairs += [Pair((WITHIN, (pair.key[1][0], f"x{pair.key[1][0]}"), "rail0"), Deviation(0.0, 0.002)) for pair in pairs]
+    quiet = frozenset(pair.key for pair in pairs[: 3 * alone : 3])
+    behind, spared = behind_one(Loose(Places(pairs, 0.015, crowded, quiet)),
+                                {node: Deviation(loss, 0.002) for node, loss in losses.items()})  # fmt: skip
+    return [each.nodes for each in behind], spared
+
+
+def test_what_nodes_share_is_named_only_on_evidence() -> None:
+    alike_four = dict.fromkeys("abcd", 0.2)
+    assert accused_of(alike_four, crowded=False, alone=0) == ([tuple("abcd")], set("abcd"))
+    assert accused_of(alike_four, crowded=True, alone=2) == ([tuple("abcd")], set("abcd"))
+    assert accused_of(alike_four, crowded=True, alone=1) == ([], set("abcd")), "full links may slow them alike"
+    unlike = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}
+    assert accused_of(unlike, crowded=False, alone=0) == ([], set())
+    assert accused_of(unlike, crowded=True, alone=4) == ([], set("abcd")), "company slows each by its own amount"
+    assert accused_of({"a": 0.1}, crowded=True, alone=1) == ([], set())

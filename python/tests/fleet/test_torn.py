@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.base.errors import UserError
 from busbw.cli.main import main
-from busbw.fleet.run import _end_torn_line, alone_with
+from busbw.fleet.run import _end_torn_line
 
 HEAD = '{"busbw_fleet": 1, "nodes": ["n1", "n2", "n3"], "inside": ["nvlink"], "repeats": 8}\n'
 RESULT = '{"round": 0, "kind": "inside", "channel": "nvlink", "nodes": ["n1"], "samples": [40, 41, 40]}\n'
@@ -55,15 +54,23 @@ def test_a_second_coordinator_is_refused(tmp_path: Path, program: Path, capsys: 
     assert file.read_text() == HEAD
 
 
-def test_two_watchers_of_one_folder(tmp_path: Path) -> None:
-    first, second = (os.open(tmp_path, os.O_RDONLY) for _ in range(2))
+def test_a_second_watcher_of_a_folder_is_refused(
+    tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "turns"
+    folder.mkdir()
+    words = ["fleet", "watch", str(folder), "--hosts", "n[1-3]", "--rails", "1", "--turns", "1", "--launcher", "local",
+             "--no-record", "--program", str(program)]  # fmt: skip
+    other = os.open(folder, os.O_RDONLY)
     try:
-        alone_with(tmp_path, first)
-        with pytest.raises(UserError, match="another busbw measures into"):
-            alone_with(tmp_path, second)
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert main(words) == 2
+        assert "another busbw measures into" in capsys.readouterr().err
+        assert not list(folder.iterdir())
     finally:
-        os.close(first)
-        os.close(second)
+        os.close(other)
+    assert main(words) == 0
+    assert list(folder.glob("turn-*.jsonl"))
 
 
 def test_watch_into_a_file(tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]) -> None:
