@@ -11,7 +11,7 @@ from busbw.fleet.fabric import Fabric
 from busbw.fleet.judge import judge
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of
-from busbw.fleet.places import FEWEST_ALIKE, Pair, Places, alike
+from busbw.fleet.places import FEWEST_ALIKE, Pair, Places, _top, alike, places_of
 from busbw.fleet.plan import next_round
 from busbw.fleet.results import Results
 from busbw.fleet.simulate import Fault, World, make_fabric, run
@@ -22,7 +22,7 @@ from busbw.fleet.verdict import Verdict
 OPTIONS = Options(inside=inside_of(2))
 
 
-def played(seed: int, carried: float, *faults: Fault, nodes: int = 64) -> tuple[list[Verdict], list[str], int]:
+def played(seed: int, carried: float, *faults: Fault, nodes: int = 64) -> tuple[list[Verdict], list[str], Knowledge]:
     """Names say nothing of the pods of 16, above each of which so many flows are carried."""
     real = make_fabric(nodes, 16, 2)
     names = list(real.nodes)
@@ -34,7 +34,7 @@ def played(seed: int, carried: float, *faults: Fault, nodes: int = 64) -> tuple[
         rounds.append(full(run(world, trials, known.rounds), pods, carried))
         known.learn(rounds[-1])
     verdicts = judge(blind, known, OPTIONS)
-    return verdicts, doubts(Results(rounds), Judged(blind, known, OPTIONS, verdicts), expected=False), known.rounds
+    return verdicts, doubts(Results(rounds), Judged(blind, known, OPTIONS, verdicts), expected=False), known
 
 
 def full(outcomes: list[Outcome], pods: dict[str, str], carried: float) -> list[Outcome]:
@@ -58,14 +58,16 @@ def crossed(trial: Trial, pods: dict[str, str]) -> set[str]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_nobody_is_accused_of_full_links_between_unknown_places(seed: int) -> None:
-    verdicts, said, rounds = played(seed, 4.0)
+    verdicts, said, known = played(seed, 4.0)
     assert not verdicts
     assert any("links that they share are full or slow" in line for line in said)
-    assert rounds <= 24
+    assert known.rounds <= 24
 
 
 def test_a_cable_is_named_beside_full_links() -> None:
-    verdicts, _, _ = played(1, 4.0, Fault("cable1@node0021", 0.2))
+    verdicts, _, known = played(1, 4.0, Fault("cable1@node0021", 0.2))
+    quiet = places_of(known, "rail1", make_fabric(64, 16, 2).nodes, OPTIONS).quiet
+    assert any("node0021" in key[1] for key in quiet), "it was measured beside nobody"
     assert [(v.kind, v.place, v.channel) for v in verdicts] == [("cable", "node0021", "rail1")]
     assert verdicts[0].loss == pytest.approx(0.2, abs=0.02)
 
@@ -131,3 +133,24 @@ def test_what_nodes_share_is_named_only_on_evidence() -> None:
     assert accused_of(unlike, crowded=False, alone=0) == ([], set())
     assert accused_of(unlike, crowded=True, alone=4) == ([], set("abcd")), "company slows each by its own amount"
     assert accused_of({"a": 0.1}, crowded=True, alone=1) == ([], set())
+
+
+def test_one_quick_pair_is_no_level() -> None:
+    levels = {("within", (f"n{at}", f"m{at}"), "rail0"): (level, 0.01) for at, level in enumerate([9, 8, 8.1, 7.9, 3])}
+    assert _top(levels) == 8
+    same = {("within", ("n", f"m{at}"), "rail0"): (8.0, 0.01) for at in range(5)}
+    assert _top(same) == 0.0, "all have one node in common"
+
+
+def test_nodes_that_are_slow_with_all_but_near_ones_share_something() -> None:
+    def pair(a: str, b: str, loss: float) -> Pair:
+        return Pair((WITHIN, (a, b), "rail0"), Deviation(loss, 0.002))
+
+    near = [pair("a0", "a1", 0.0), pair("a2", "a3", 0.0), *(pair(f"b{at}", f"b{at + 1}", 0.0) for at in range(9))]
+    away = [pair(f"a{at}", f"b{2 * at + far}", 0.3) for at in range(4) for far in (0, 1)]
+    [one], spared = behind_one(Loose(Places([*near, *away], 0.015, crowded=True)), {})
+    assert (one.nodes, one.loss) == (("a0", "a1", "a2", "a3"), 0.3)
+    assert spared == {"a0", "a1", "a2", "a3"}
+    others = [pair("b0", "b5", 0.3), pair("b1", "b6", 0.3), pair("b2", "b7", 0.3)]
+    assert behind_one(Loose(Places([*near, *away, *others], 0.015, crowded=True)), {})[0] == [], "others are slow too"
+    assert behind_one(Loose(Places([*near, *away], 0.015, crowded=False)), {})[0] == []
