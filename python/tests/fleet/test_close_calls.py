@@ -70,3 +70,15 @@ def test_a_table_is_read_up_to_its_sixty_fourth_column(columns: int, read: bool)
     rows = ["n1", *["0"] * (columns - 2), "l1"]
     found = of_table(",".join(head) + "\n" + ",".join(rows) + "\n", lambda labels: [None] * len(labels))
     assert (found is not None) is read
+
+
+@pytest.mark.parametrize(("groups", "named"), [(1, False), (3, True)])
+def test_a_leaf_that_is_slow_with_most_of_its_nodes_needs_several_groups(groups: int, named: bool) -> None:
+    names, known = tuple(f"n{at:02d}" for at in range(16)), Knowledge()
+    for ring in (names, names[2:], names[:-2])[:groups]:
+        known.found[WITHIN][WITHIN, ring, "rail0"] = Deviation(0.2, 0.002)
+    for half in (names[:8], names[8:], *((names[at], names[at + 1]) for at in range(15))):
+        known.found[WITHIN][WITHIN, half, "rail0"] = Deviation(0.0, 0.002)
+    known.tries.update(dict.fromkeys(known.found[WITHIN], 3))
+    found = judge(Fabric(names, dict.fromkeys(names, "leaf1"), 1), known, Options())
+    assert [(v.kind, v.place) for v in found] == ([("leaf", "leaf1")] if named else [])

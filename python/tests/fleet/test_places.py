@@ -12,7 +12,7 @@ from busbw.fleet.judge import judge
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of
 from busbw.fleet.places import FEWEST_ALIKE, Pair, Places, _top, alike, places_of
-from busbw.fleet.plan import next_round
+from busbw.fleet.plan import _controls, _State, next_round
 from busbw.fleet.results import Results
 from busbw.fleet.simulate import Fault, World, make_fabric, run
 from busbw.fleet.together import Loose, behind_one
@@ -154,3 +154,15 @@ def test_nodes_that_are_slow_with_all_but_near_ones_share_something() -> None:
     others = [pair("b0", "b5", 0.3), pair("b1", "b6", 0.3), pair("b2", "b7", 0.3)]
     assert behind_one(Loose(Places([*near, *away, *others], 0.015, crowded=True)), {})[0] == [], "others are slow too"
     assert behind_one(Loose(Places([*near, *away], 0.015, crowded=False)), {})[0] == []
+
+
+def test_beside_what_is_measured_alone_no_good_pair_of_its_rail_is() -> None:
+    fabric, known = make_fabric(16, 16, 2), Knowledge()
+    for rail in range(2):
+        for at in range(2, 16, 2):
+            key = (WITHIN, (fabric.nodes[at], fabric.nodes[at + 1]), f"rail{rail}")
+            known.found[WITHIN][key], known.tries[key] = Deviation(0.0, 0.001), 1
+    state, alone = _State(fabric, OPTIONS, known), Trial(WITHIN, fabric.nodes[:2], "rail0", 16)
+    assert {trial.channel for trial in _controls(state, [alone])} == {"rail0"}
+    state.quiet.add("rail0")
+    assert {trial.channel for trial in _controls(state, [alone])} == {"rail1"}
