@@ -67,11 +67,17 @@ def part_of(fabric: Fabric, nodes: Sequence[str]) -> Fabric:
     return Fabric(tuple(nodes), pods, fabric.rails, fabric.above)
 
 
-def kept(folder: Path) -> list[tuple[str, Results]]:
-    """The results of earlier turns, the oldest first; only the last ones are read."""
-    names = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))[-EARLIER:]
-    return [(str(path), read(read_text(path, MOST_BYTES, hint="it is hardly the results of a fleet"), str(path))[2])
-            for path in names]  # fmt: skip
+def kept(folder: Path, say: Callable[[str], object] = lambda _: None) -> list[tuple[str, Results]]:
+    """The results of earlier turns, the oldest first; only the last ones are read. What a kill left torn is told."""
+    found = []
+    for path in sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))[-EARLIER:]:
+        try:
+            results = read(read_text(path, MOST_BYTES, hint="it is hardly the results of a fleet"), str(path))[2]
+        except UserError as problem:
+            say(f"an earlier turn is left out: {problem}")
+            continue
+        found.append((str(path), results))
+    return found
 
 
 @dataclass
@@ -123,7 +129,7 @@ class Watcher:
         for node in nodes:
             self._last[node] = number
         self.say(f"turn {number}: {compressed(nodes)}")
-        fabric, results, earlier = part_of(self.fabric, nodes), Results(), kept(self.folder)
+        fabric, results, earlier = part_of(self.fabric, nodes), Results(), kept(self.folder, self.say)
         try:
             asked = Asked(fabric, self.options, results, self.by)
             measure(asked, self.how, self._file(), self.limits, lambda _: None)

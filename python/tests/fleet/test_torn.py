@@ -78,3 +78,16 @@ def test_watch_into_a_file(tmp_path: Path, program: Path, capsys: pytest.Capture
     words = ["fleet", "watch", str(tmp_path / "turns"), "--hosts", "n[1-3]", "--launcher", "local", "--program"]
     assert main([*words, str(program)]) == 2
     assert "is no folder" in capsys.readouterr().err
+
+
+def test_a_turn_that_a_kill_left_torn_ends_no_watch(
+    tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "turns"
+    folder.mkdir()
+    (folder / "turn-20260101T000000Z.jsonl").write_text('{"busbw_fleet": 1, "nod')
+    (folder / "turn-20260101T000100Z.jsonl").write_text("")
+    words = ["fleet", "watch", str(folder), "--hosts", "n[1-3]", "--rails", "1", "--turns", "1", "--launcher", "local",
+             "--no-record", "--program", str(program)]  # fmt: skip
+    assert main(words) == 0
+    assert "an earlier turn is left out" in capsys.readouterr().err
