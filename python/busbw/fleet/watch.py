@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -104,6 +105,8 @@ class Watcher:
         lock = os.open(self.folder, os.O_RDONLY)
         try:
             alone_with(self.folder, lock)
+            for left in self.folder.glob("turn-*.jsonl.work"):
+                shutil.rmtree(left, ignore_errors=True)  # of a turn that was killed
             return self._turns()
         finally:
             os.close(lock)

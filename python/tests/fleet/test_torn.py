@@ -87,7 +87,10 @@ def test_a_turn_that_a_kill_left_torn_ends_no_watch(
     folder.mkdir()
     (folder / "turn-20260101T000000Z.jsonl").write_text('{"busbw_fleet": 1, "nod')
     (folder / "turn-20260101T000100Z.jsonl").write_text("")
+    (folder / "turn-20260101T000100Z.jsonl.work").mkdir()
+    (folder / "turn-20260101T000100Z.jsonl.work" / "0.out").write_text("40\n")
     words = ["fleet", "watch", str(folder), "--hosts", "n[1-3]", "--rails", "1", "--turns", "1", "--launcher", "local",
              "--no-record", "--program", str(program)]  # fmt: skip
     assert main(words) == 0
     assert "an earlier turn is left out" in capsys.readouterr().err
+    assert not list(folder.glob("*.work"))
