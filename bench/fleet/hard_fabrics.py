@@ -16,13 +16,15 @@ from hard.cases import CASES  # noqa: E402
 from hard.net import Case, Truth  # noqa: E402
 
 from busbw.fleet.doubts import Judged, doubts  # noqa: E402
-from busbw.fleet.judge import Verdict, judge  # noqa: E402
+from busbw.fleet.fabric import expand  # noqa: E402
+from busbw.fleet.judge import judge  # noqa: E402
 from busbw.fleet.knowledge import Knowledge  # noqa: E402
 from busbw.fleet.level import Before, judge_levels  # noqa: E402
 from busbw.fleet.options import Options, inside_of  # noqa: E402
 from busbw.fleet.plan import next_round  # noqa: E402
 from busbw.fleet.results import Results  # noqa: E402
 from busbw.fleet.trial import Outcome  # noqa: E402
+from busbw.fleet.verdict import Verdict  # noqa: E402
 
 
 @dataclass
@@ -102,20 +104,25 @@ def count(case: Case, verdicts: list[Verdict], said: list[str]) -> Sums:
     guilty = set[str]().union(*(true.places for true in case.truths))
     guilty |= {link[-1] for link in case.net.slow if link[0] in {"cable", "nic", "pcie", "nvlink"}}
     for true in case.truths:
-        mine = [v for v in verdicts if at_place(v, true)]
+        mine = [v for v in verdicts if at_place(v, true, case)]
         told = true.told and any(place in one for one in said for place in true.places)
         sums.found += bool(mine) or told
         sums.named += any(v.kind in true.kinds for v in mine) or told
     nodes = set(case.net.fabric.nodes)
     sums.good = len(nodes - guilty)
     sums.accused = len({v.place for v in verdicts} & (nodes - guilty))
-    sums.invented = sum(v.kind != "level" and v.place not in nodes and not any(at_place(v, t) for t in case.truths)
-                        for v in verdicts)  # fmt: skip
+    switches = [v for v in verdicts if v.kind != "level" and v.place not in nodes]
+    sums.invented = sum(not any(at_place(v, true, case) for true in case.truths) for v in switches)
     return sums
 
 
-def at_place(v: Verdict, true: Truth) -> bool:
+def at_place(v: Verdict, true: Truth, case: Case) -> bool:
     """Whether this verdict is of that fault."""
+    if v.kind == "shared":
+        named = frozenset(expand(v.place))
+        return v.channel in true.channels and any(
+            2 * len(named & case.members.get(place, frozenset())) > len(named) for place in true.places
+        )
     if true.channels and v.channel and v.channel not in true.channels and v.kind != "level":
         return False
     places = {word.split()[-1] if v.kind == "either" else word for word in v.place.split(" or ")}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from hard.faults import draw, plain, some, switch_fault
 from hard.net import Case, Link, Net, Truth, clos, fabric, truth
+from hard.placeless import cases as placeless
 from hard.shapes import dragonfly, rail_only, three_levels, tight, torus
 
 from busbw.fleet.trial import INSIDE, Trial
@@ -332,4 +333,4 @@ def _cases() -> Iterator[tuple[str, Callable[[int], Case]]]:
         yield f"mixed_kinds_{share}", lambda seed, share=share: mixed_kinds(seed, share)  # type: ignore[misc]
 
 
-CASES = dict(_cases())
+CASES = dict(_cases()) | dict(placeless())

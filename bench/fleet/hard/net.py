@@ -113,6 +113,8 @@ class Case:
     net: Net
     truths: Sequence[Truth]
     expected: Mapping[str, float] = field(default_factory=dict)
+    members: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The nodes of pods that the planner is not told."""
 
 
 def fabric(sizes: Sequence[int], rails: int, *, below: int = 0, known: bool = True) -> Fabric:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from busbw.fleet.crew import Crew
     from busbw.fleet.doubts import Judged
     from busbw.fleet.fabric import Fabric
-    from busbw.fleet.judge import Verdict
     from busbw.fleet.knowledge import Knowledge
     from busbw.fleet.level import Before
     from busbw.fleet.options import Options
     from busbw.fleet.results import Results
     from busbw.fleet.run import Limits
+    from busbw.fleet.verdict import Verdict
     from busbw.fleet.words import Launching
 
 EPILOG = """\
@@ -323,7 +323,7 @@ def _given(args: Args, *, may_miss: bool = False) -> tuple[Fabric, Options, Resu
 
 def _fabric(args: Args) -> Fabric | None:
     from busbw.base.files import read_text
-    from busbw.fleet.fabric import expand, fabric_of
+    from busbw.fleet.fabric import expand, fabric_of, unknown_to
     from busbw.fleet.pods import read_above, read_pods
     from busbw.launch.hosts import once, read_hostfile
 
@@ -339,11 +339,15 @@ def _fabric(args: Args) -> Fabric | None:
     if args.topology:
         text = read_text(args.topology, MOST_TOPOLOGY, hint="it is hardly a topology")
         pods = read_pods(text, args.topology, nodes or ())
-        above = read_above(text, set(pods.values()))
+        above = read_above(text, set(pods.values()), args.topology)
         if not pods:
             raise UserError(
                 f"{args.topology} names no node; it has lines such as `SwitchName=leaf1 Nodes=gpu[001-032]`"
             )
+        if nodes and (missing := unknown_to(nodes, pods)):
+            some = f"{', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}"
+            _say(f"busbw: {args.topology} does not name {len(missing)} of {len(nodes)} nodes ({some}): no leaf is "
+                 "named for those")  # fmt: skip
     if nodes is None and not pods:
         return None
     nodes = tuple(pods) if nodes is None else nodes

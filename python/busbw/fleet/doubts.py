@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from busbw.base.secrets import shortened
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, is_slow
 from busbw.fleet.results import Results
+from busbw.fleet.together import full_links
 from busbw.fleet.trial import (
     ACROSS,
     FEWEST_PEERS,
@@ -25,6 +25,7 @@ from busbw.fleet.trial import (
     by_peers,
     reference,
 )
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.words import compressed
 
 APART = 0.1  # rounds whose levels differ by more than a tenth: five times what loads usually change (trial.DRIFT)
@@ -32,6 +33,10 @@ SLOW_SAMPLE = 0.8  # of the median of its group: a sample that is far below it
 OFTEN = 0.1  # share of such samples that is no accident
 SELDOM = 0.03  # of all others
 ENOUGH_SAMPLES = 12
+FEWEST_NODES = 3  # of so few each group may have a slow one
+BETWEEN = {"link", "cable", "leaf", "uplink", "spine", "either", "shared", "level", "broken"}
+MUCH, NEAR = 0.1, 0.05
+"""What a node of another kind loses at least, and how far its parts lie apart."""
 
 
 class Judged(NamedTuple):
@@ -48,14 +53,36 @@ def doubts(results: Results, judged: Judged, expected: bool) -> list[str]:
     verdicts = judged.verdicts
     between = [o for outcomes in results.rounds for o in outcomes if o.trial.kind != INSIDE and o.samples]
     named = {verdict.place for verdict in verdicts}
-    found = list(_rounds_apart(results))
+    # Full links say why rounds are apart.
+    full = full_links(judged.fabric, judged.known, judged.options)
+    found = list(full.values()) or list(_rounds_apart(results))
     if between and not expected and len({o.trial.nodes for o in between}) < FEWEST_PEERS:
         found.append("fewer than three groups were measured between nodes: all of them may be slow; give --expected "
                      "or more nodes")  # fmt: skip
-    found += [] if found else _unexplained(judged)
+    found += [] if found and not full else _unexplained(judged, full.keys())
+    few = len(judged.fabric.nodes) <= FEWEST_NODES
+    if few and between and not found and not expected and not any(v.kind in BETWEEN for v in verdicts):
+        found.append(f"of {len(judged.fabric.nodes)} nodes all but one may be slow: each group has one of them; give "
+                     "--expected or a fourth node")  # fmt: skip
     found += _came_back(results, named)
+    found += _another_kind(judged)
     found += _never_again(judged)
     return [*found, *(said for node, said in _unsteady(between) if node not in named)]
+
+
+def _another_kind(judged: Judged) -> Iterator[str]:
+    """Nodes that lose about the same in all that was measured: rather another kind of nodes than so many faults."""
+    losses: dict[str, dict[str, float]] = {}
+    for v in judged.verdicts:
+        if v.place in judged.fabric.nodes and v.loss < 1:
+            losses.setdefault(v.place, {})[v.channel] = v.loss
+    channels = {key[2] for found in judged.known.found.values() for key in found if not key[2].startswith("latency")}
+    alike = [node for node, mine in losses.items() if len(channels) > 1 and mine.keys() >= channels
+             and min(mine.values()) > MUCH and max(mine.values()) - min(mine.values()) < NEAR]  # fmt: skip
+    if alike:
+        worst = 100 * statistics.fmean(statistics.fmean(losses[node].values()) for node in alike)
+        yield (f"{compressed(alike)[:120]} lose{'s' if len(alike) == 1 else ''} about {worst:.0f} % in all that was "
+               f"measured: compare the kind, clocks and power limits of the GPUs with the others'")  # fmt: skip
 
 
 def _came_back(results: Results, named: Set[str]) -> Iterator[str]:
@@ -86,9 +113,9 @@ def _never_again(judged: Judged) -> Iterator[str]:
                f"`busbw fleet run` measures once more")  # fmt: skip
 
 
-def _unexplained(judged: Judged) -> Iterator[str]:
+def _unexplained(judged: Judged, full: Set[str]) -> Iterator[str]:
     """Slow groups that no verdict explains: somebody in them is slow at times, or only in some company."""
-    for channel in sorted({key[2] for kind in (WITHIN, ACROSS) for key in judged.known.found[kind]}):
+    for channel in sorted({key[2] for kind in (WITHIN, ACROSS) for key in judged.known.found[kind]} - full):
         slow: dict[Key, Deviation] = {}
         good: Counter[str] = Counter()
         for kind in (WITHIN, ACROSS):

@@ -16,7 +16,8 @@ MOST_NODES = 20_000
 MOST_NAME = 255
 MOST_BRACKETS = 4
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_RANGES = re.compile(r"\[([0-9,\-]+)\]")
+_RANGES = re.compile(r"\[([0-9,\-:/ ]+)\]")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?:[:/](\d{1,9}))?)?")
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,10 @@ class Fabric:
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Slurm's host list expression: `gpu[001-004,7],login1` names six nodes."""
+    """Slurm's host list expression: `gpu[001-004,7],login1` names six nodes; `gpu[1-7:2]` (or `/2`) every second."""
     nodes: list[str] = []
     for part in _split(text):
-        if part.count("[") > MOST_BRACKETS:
-            raise UserError(f"'{part[:60]}' has more than {MOST_BRACKETS} brackets; write gpu[001-016]")
-        if part.count("[") != part.count("]"):
-            missing = "]" if part.count("[") > part.count("]") else "["
-            raise UserError(f"'{part[:60]}' has no '{missing}' for each bracket; write gpu[001-016]")
+        _check_brackets(part)
         for name in _expand_one(part):
             if not is_name(name):
                 raise UserError(f"'{part[:60]}' is no node; write names such as gpu001 or gpu[001-016]")
@@ -76,6 +73,21 @@ def expand(text: str) -> tuple[str, ...]:
             if len(nodes) > MOST_NODES:
                 raise UserError(f"more than {MOST_NODES} nodes are named; plan a part of them")
     return tuple(nodes)
+
+
+def _check_brackets(part: str) -> None:
+    if part.count("[") > MOST_BRACKETS:
+        raise UserError(f"'{part[:60]}' has more than {MOST_BRACKETS} brackets; write gpu[001-016]")
+    depth = 0
+    for character in part:
+        depth += (character == "[") - (character == "]")
+        if depth > 1:
+            raise UserError(f"'{part[:60]}' has a bracket within a bracket; write each range apart, as in "
+                            f"rack[1-2]gpu[01-16]")  # fmt: skip
+        if depth < 0:
+            raise UserError(f"'{part[:60]}' closes a bracket that it does not open; write gpu[001-016]")
+    if depth:
+        raise UserError(f"'{part[:60]}' opens a bracket and does not close it; write gpu[001-016]")
 
 
 def is_name(text: str) -> bool:
@@ -101,14 +113,21 @@ def _expand_one(part: str) -> Iterator[str]:
         yield part
         return
     for piece in found[1].split(","):
-        first, dash, last = piece.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or max(len(first), len(last)) > 9:
+        match = _RANGE.fullmatch(piece.strip())
+        if not match:
             raise UserError(f"'{part[:60]}' has no range of numbers in its brackets; write gpu[001-016]")
-        low, high = int(first), int(last) if dash else int(first)
-        if high < low or high - low >= MOST_NODES:
+        low, high, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if high < low or high - low >= MOST_NODES or not step:
             raise UserError(f"'{piece}' in '{part[:60]}' is no range from low to high of at most {MOST_NODES} nodes")
-        for number in range(low, high + 1):
-            yield from _expand_one(f"{part[: found.start()]}{number:0{len(first)}d}{part[found.end() :]}")
+        for number in range(low, high + 1, step):
+            yield from _expand_one(f"{part[: found.start()]}{number:0{len(match[1])}d}{part[found.end() :]}")
+
+
+def unknown_to(nodes: Iterable[str], pods: Mapping[str, str]) -> list[str]:
+    """Nodes that a topology does not name; none where it names no node at all, which `fabric_of` refuses."""
+    short = {whole.partition(".")[0] for whole in pods} | pods.keys()
+    missing = [node for node in nodes if node not in short and node.partition(".")[0] not in short]
+    return missing if len(missing) < len(set(nodes)) else []
 
 
 def fabric_of(

@@ -15,62 +15,30 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.likelihood import mean, penalty
 from busbw.fleet.options import SURE, Options, bad_inside, broken_nodes
+from busbw.fleet.suspects import BUSY, MOST, SPINES, Candidate, users
+from busbw.fleet.together import Loose, behind_one, loose_of
 from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation
+from busbw.fleet.verdict import EVERYBODY, Verdict
 from busbw.fleet.words import compressed
 
-EVERYBODY = "all nodes"
 CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
 MOST_FAULTS = 64  # of one rail
 FIRSTS = 4  # components with which the search begins
 APART = 3  # slow groups without a common node that show a slow spine: one node at fault may spoil several
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One fault. `kind` is nvlink, pcie, nic, cable, link (NIC or cable), latency (of a link), leaf, uplink, spine,
-    broken (a node), either (one of several that were never measured apart) or level (all are slower than expected, or
-    than earlier)."""
-
-    kind: str
-    place: str  # node or pod; "" or "second" for spines; "link a or link b" for either
-    channel: str  # nvlink, pcie3, nic3, rail3; "" for a whole node
-    loss: float  # 0.03: 3 % slower than its peers; 1: does not work
-    error: float  # one standard error
-    reason: str = ""  # why nothing was measured
-    runner_up: str = ""  # what explains the results nearly as well
-
-    @property
-    def name(self) -> str:
-        """Unique among verdicts: `rail3 cable of node0007`."""
-        if self.kind == "spine":
-            return f"{self.channel} {self.place} spine".replace("  ", " ")
-        kind = "" if self.kind in {"nvlink", "pcie", "nic"} else "link" if self.kind == "latency" else self.kind
-        words = [self.channel, kind, f"of {self.place}" if self.place else ""]
-        return " ".join(word for word in words if word)
-
-
-class _Candidate(NamedTuple):
-    kind: str
-    place: str
-
-
 class _Test(NamedTuple):
     one: Deviation
-    users: frozenset[_Candidate]
+    users: frozenset[Candidate]
     across: bool
     certain: bool  # a spine, if one is slow, is surely met: many flows
     nodes: frozenset[str]
-
-
-BUSY = {f"leaf of {least} or more": least for least in (3, 5)}
-"""A leaf that is slow only while so many of its nodes are in one group."""
 
 
 class _Spine(NamedTuple):
@@ -79,8 +47,6 @@ class _Spine(NamedTuple):
 
 
 _Spines = tuple[_Spine, ...]
-SPINES = (_Candidate("spine", ""), _Candidate("spine", "second"))
-"""Of the spines of a rail up to two may be slow, each in its own way; which of them they are is not seen."""
 
 
 class _Gain(NamedTuple):
@@ -99,8 +65,7 @@ def judge(fabric: Fabric, known: Knowledge, options: Options) -> list[Verdict]:
         found.append(Verdict("level", nodes, part, one.loss, max(0.001, one.error), "alike: another kind of nodes"))
     own = bad_inside(known, options)
     for rail in range(fabric.rails):
-        tests = list(_tests(fabric, known, f"rail{rail}"))
-        for verdict in _of_rail(tests, f"rail{rail}", options):
+        for verdict in _between(fabric, known, f"rail{rail}", options):
             if verdict.kind != "link":
                 found.append(verdict)
             elif (verdict.place, f"nic{rail}") not in own and (verdict.place, f"pcie{rail}") not in own:
@@ -108,7 +73,7 @@ def judge(fabric: Fabric, known: Knowledge, options: Options) -> list[Verdict]:
                 found.append(Verdict("cable", *_rest(verdict)) if loopback else verdict)
     for rail in range(fabric.rails if options.later else 0):
         channel = f"latency{rail}"
-        for verdict in _of_rail(list(_tests(fabric, known, channel)), channel, options.late):
+        for verdict in _between(fabric, known, channel, options.late):
             found.append(Verdict("latency", *_rest(verdict)) if verdict.kind == "link" else verdict)
     return sorted(found, key=lambda v: (-v.loss, v.name))
 
@@ -122,6 +87,8 @@ def _everywhere(fabric: Fabric, known: Knowledge, options: Options) -> Iterator[
         parts = [known.everywhere[part] for part in (f"{kind}{number}" for kind in below) if part in known.everywhere]
         if one.loss <= max(mine.smallest_loss, SURE * one.error, *(part.loss + mine.threshold for part in parts)):
             continue
+        if loose_of(fabric, known, channel, mine).places.crowded:
+            continue  # what its pairs reach is what they share
         unit = "a second" if channel.startswith("latency") else "GB/s"
         reason = f"{one.gbps:.4g} of {one.others:.4g} {unit}"
         if len(pods) <= 2 and channel.startswith(("rail", "latency")):
@@ -157,34 +124,39 @@ def _inside(known: Knowledge, options: Options) -> Iterator[Verdict]:
         yield Verdict(kind, node, channel, one.loss, one.error, one.reason)
 
 
-def _tests(fabric: Fabric, known: Knowledge, channel: str) -> Iterator[_Test]:
+def _between(fabric: Fabric, known: Knowledge, channel: str, options: Options) -> Iterator[Verdict]:
+    """Faults of one rail. What nodes without a pod may share is named instead of each of them."""
+    loose = loose_of(fabric, known, channel, options)
+    found = list(_of_rail(list(_tests(fabric, known, channel, loose)), channel, options))
+    links = {v.place: Deviation(v.loss, v.error) for v in found if v.kind == "link" and v.place in loose.places.best}
+    behind, spared = behind_one(loose, links)
+    unsure = {"either"} if loose.places.crowded else set()
+    yield from (v for v in found if v.kind not in {"link", *unsure} or (v.kind == "link" and v.place not in spared))
+    for nodes, loss, error in behind:
+        yield Verdict("shared", compressed(nodes), channel, loss, error, "alike, and where they are is not known")
+
+
+def _tests(fabric: Fabric, known: Knowledge, channel: str, loose: Loose) -> Iterator[_Test]:
+    sizes = Counter(fabric.pod_of.values())
     for kind in (WITHIN, ACROSS):
-        for (_, nodes, where), one in known.found[kind].items():
-            if where == channel:
+        for key, one in known.found[kind].items():
+            if key[2] == channel and loose.counts(key, one):
+                nodes = key[1]
                 yield _Test(
-                    one, frozenset(_users(fabric, kind, nodes)), kind == ACROSS, len(nodes) > 8, frozenset(nodes)
+                    loose.own(key, one),
+                    frozenset(users(fabric, kind, nodes, sizes)),
+                    kind == ACROSS,
+                    len(nodes) > 8,
+                    frozenset(nodes),
                 )
-
-
-def _users(fabric: Fabric, kind: str, nodes: Sequence[str]) -> Iterator[_Candidate]:
-    pods = {fabric.pod_of.get(node, "") for node in nodes} - {""}
-    yield from (_Candidate("link", node) for node in nodes)
-    yield from (_Candidate("leaf", pod) for pod in pods)
-    below = Counter(fabric.pod_of.get(node, "") for node in nodes)
-    yield from (_Candidate(busy, pod) for pod in pods for busy, least in BUSY.items() if below[pod] >= least)
-    if kind == ACROSS:
-        yield from (_Candidate("uplink", pod) for pod in pods)
-        above = {fabric.above.get(pod, "") for pod in pods}
-        yield from (_Candidate("uplink", switch) for switch in above - {""} if len(above) > 1)
-        yield from SPINES
 
 
 class _Rail:
     """The tests of one rail, and how well sets of faults explain them."""
 
-    def __init__(self, tests: Sequence[_Test], candidates: Iterable[_Candidate]) -> None:
+    def __init__(self, tests: Sequence[_Test], candidates: Iterable[Candidate]) -> None:
         self.tests = tests
-        self.of: dict[_Candidate, list[int]] = {c: [] for c in candidates}
+        self.of: dict[Candidate, list[int]] = {c: [] for c in candidates}
         for number, test in enumerate(tests):
             for candidate in test.users & self.of.keys():
                 self.of[candidate].append(number)
@@ -201,7 +173,7 @@ class _Rail:
                 count += 1
         return count
 
-    def predicted(self, chosen: dict[_Candidate, float]) -> list[float]:
+    def predicted(self, chosen: dict[Candidate, float]) -> list[float]:
         """The loss of each test by all chosen faults but the spines."""
         losses = [0.0] * len(self.tests)
         for candidate, loss in chosen.items():
@@ -210,7 +182,7 @@ class _Rail:
                     losses[number] = max(losses[number], loss)
         return losses
 
-    def penalties(self, chosen: dict[_Candidate, float]) -> tuple[list[float], _Spines]:
+    def penalties(self, chosen: dict[Candidate, float]) -> tuple[list[float], _Spines]:
         """Minus the logarithm of the likelihood of each test, and what is supposed of the spines."""
         losses = self.predicted(chosen)
         spines = self.spines([chosen.get(spine, 0.0) for spine in SPINES], losses)
@@ -247,7 +219,7 @@ class _Rail:
         low = min(ways)
         return low - math.log(sum(math.exp(low - way) for way in ways))
 
-    def best_loss(self, candidate: _Candidate, now: tuple[list[float], _Spines], losses: Sequence[float]) -> _Gain:
+    def best_loss(self, candidate: Candidate, now: tuple[list[float], _Spines], losses: Sequence[float]) -> _Gain:
         """What adding this candidate gains at its likeliest loss; `now` are the penalties without it."""
         mine = self.of[candidate]
         seen = sorted({round(self.tests[n].one.loss, 3) for n in mine if self.tests[n].one.loss > losses[n]})
@@ -265,7 +237,10 @@ class _Rail:
                     continue
                 if candidate.kind in BUSY:
                     smallest = sorted((n for n in mine if gains[n] > CLOSE), key=lambda n: len(self.tests[n].nodes))
-                    if self._apart(smallest, across=False) < 2:
+                    if candidate.kind == MOST:
+                        if len(smallest) < 3:
+                            continue  # a group that was slow once is no leaf
+                    elif self._apart(smallest, across=False) < 2:
                         continue  # one node at fault is in no two groups that have nobody in common
                 gain = sum(gains.values())
                 best = max(best, _Gain(gain, min(1.0, loss)))
@@ -289,14 +264,14 @@ def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator
             reason = _reason(rail, chosen, candidate) if loss >= 1 else ""
             kind, place = _as_told(rail, candidate)
             if kind in BUSY:
-                kind, reason = "leaf", f"only with {BUSY[kind]} or more of its nodes at once"
+                kind, reason = "leaf", f"only with {BUSY[kind]} of its nodes at once"
             instead = [f"{c.kind} {c.place}".strip() for other in others if candidate not in other
                        for c in other if c not in chosen]  # fmt: skip
             runner = "" if kind == "either" else _runner_up(rail, chosen, candidate, base) or " and ".join(instead[:2])
             yield Verdict(kind, place, channel, loss, max(0.001, error), reason, runner)
 
 
-def _reason(rail: _Rail, chosen: dict[_Candidate, float], one: _Candidate) -> str:
+def _reason(rail: _Rail, chosen: dict[Candidate, float], one: Candidate) -> str:
     """Why nothing was measured: of a group without another fault first, since that may be the other's reason."""
     dead = {candidate for candidate, loss in chosen.items() if loss >= 1}
     tests = [rail.tests[number] for number in rail.of[one] if rail.tests[number].one.reason]
@@ -304,7 +279,7 @@ def _reason(rail: _Rail, chosen: dict[_Candidate, float], one: _Candidate) -> st
     return tests[0].one.reason if tests else ""
 
 
-def _as_told(rail: _Rail, one: _Candidate) -> tuple[str, str]:
+def _as_told(rail: _Rail, one: Candidate) -> tuple[str, str]:
     """Kind and place of a fault; of what was in the very same tests all are named: nobody knows which it is."""
     if one.kind == "spine":
         return one
@@ -318,7 +293,7 @@ def _as_told(rail: _Rail, one: _Candidate) -> tuple[str, str]:
 
 def _likeliest(
     rail: _Rail, cost: float, options: Options
-) -> tuple[dict[_Candidate, float], list[dict[_Candidate, float]]]:
+) -> tuple[dict[Candidate, float], list[dict[Candidate, float]]]:
     """The likeliest set of faults, and others that explain nearly as much.
 
     Of two faults neither may gain most alone: what explains a little of both does. So the search begins with each of
@@ -328,7 +303,7 @@ def _likeliest(
     likely = [c for most, c in _by_most(rail, now)[: 4 * FIRSTS] if most > cost and c != SPINES[1]]
     firsts = sorted(((rail.best_loss(c, now, losses), c) for c in likely), reverse=True)
     starts = [{}, *({c: gain.loss} for gain, c in firsts[1:FIRSTS] if gain.gain > cost)]
-    sets: dict[frozenset[_Candidate], tuple[float, dict[_Candidate, float]]] = {}
+    sets: dict[frozenset[Candidate], tuple[float, dict[Candidate, float]]] = {}
     for start in starts:
         chosen = _choose(rail, cost, options, start)
         sets.setdefault(frozenset(chosen), (sum(rail.penalties(chosen)[0]) + cost * len(chosen), chosen))
@@ -336,9 +311,9 @@ def _likeliest(
     return ranked[0][1], [chosen for price, chosen in ranked[1:] if price - ranked[0][0] <= CLOSE]
 
 
-def _choose(rail: _Rail, cost: float, options: Options, start: dict[_Candidate, float]) -> dict[_Candidate, float]:
+def _choose(rail: _Rail, cost: float, options: Options, start: dict[Candidate, float]) -> dict[Candidate, float]:
     chosen = dict(start)
-    seen: set[frozenset[_Candidate]] = set()  # two that take each other's place would do so for ever
+    seen: set[frozenset[Candidate]] = set()  # two that take each other's place would do so for ever
     while len(chosen) < MOST_FAULTS and frozenset(chosen) not in seen:
         seen.add(frozenset(chosen))
         now, losses = rail.penalties(chosen), rail.predicted(chosen)
@@ -351,9 +326,9 @@ def _choose(rail: _Rail, cost: float, options: Options, start: dict[_Candidate, 
 
 
 def _best(
-    rail: _Rail, chosen: dict[_Candidate, float], now: tuple[list[float], _Spines], losses: Sequence[float]
-) -> tuple[_Gain, _Candidate | None]:
-    found: tuple[_Gain, _Candidate | None] = (_Gain(0.0, 0.0), None)
+    rail: _Rail, chosen: dict[Candidate, float], now: tuple[list[float], _Spines], losses: Sequence[float]
+) -> tuple[_Gain, Candidate | None]:
+    found: tuple[_Gain, Candidate | None] = (_Gain(0.0, 0.0), None)
     for most, candidate in _by_most(rail, now):
         if most <= found[0].gain:
             break
@@ -364,12 +339,12 @@ def _best(
     return found
 
 
-def _by_most(rail: _Rail, now: tuple[list[float], _Spines]) -> list[tuple[float, _Candidate]]:
+def _by_most(rail: _Rail, now: tuple[list[float], _Spines]) -> list[tuple[float, Candidate]]:
     """Candidates with what each can gain at most: the penalties of its tests, since none falls below zero."""
     return sorted(((sum(now[0][n] for n in mine), c) for c, mine in rail.of.items()), reverse=True)
 
 
-def _prune(rail: _Rail, chosen: dict[_Candidate, float], cost: float) -> None:
+def _prune(rail: _Rail, chosen: dict[Candidate, float], cost: float) -> None:
     """Take back what later faults explain as well: two nodes of a pod before its leaf, say."""
     for candidate in list(chosen):
         loss = chosen[candidate]
@@ -384,7 +359,7 @@ def _prune(rail: _Rail, chosen: dict[_Candidate, float], cost: float) -> None:
         chosen[SPINES[0]] = chosen.pop(SPINES[1])
 
 
-def _runner_up(rail: _Rail, chosen: dict[_Candidate, float], one: _Candidate, base: float) -> str:
+def _runner_up(rail: _Rail, chosen: dict[Candidate, float], one: Candidate, base: float) -> str:
     without = {c: loss for c, loss in chosen.items() if c != one}
     now, losses = rail.penalties(without), rail.predicted(without)
     out = {one: 0.0, SPINES[1]: 0.0}  # a second spine is nothing else than a first

@@ -9,10 +9,10 @@ from busbw import __version__
 from busbw.base.secrets import hide_variable
 from busbw.base.text import clean
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict
 from busbw.fleet.level import levels
 from busbw.fleet.results import Results
 from busbw.fleet.trial import ACROSS, INSIDE, WITHIN
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.words import Launching, compressed
 from busbw.records import Case, End, Record, Run, Tool
 

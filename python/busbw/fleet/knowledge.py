@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw.fleet.everywhere import Everywhere, slow_everywhere, without
@@ -111,6 +111,14 @@ class Knowledge:
             self._learn(every)
         if not self.another and not self.laws and (another := another_kind(self.found[INSIDE], self.tries)):
             self._learn_anew({}, set(), another)
+
+    def raw(self, kind: str, size: int) -> Iterator[tuple[int, Outcome, float, float]]:
+        """Round, result, its level in GB/s and the error of that: as measured, beside no peers."""
+        for number, every in enumerate(self._heard):
+            for peers in every:
+                if peers.of[0] == kind and peers.of[2] == (size - 1).bit_length():
+                    for outcome, level, error in zip(peers.group, peers.medians, peers.errors, strict=True):
+                        yield number, outcome, level, error
 
     def _learn_anew(self, found: Mapping[str, Everywhere], new: set[tuple[str, str]], another: Another | None) -> None:
         """All rounds, by what is known now."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from busbw.base.errors import UsageError
-from busbw.fleet.judge import EVERYBODY, Verdict
 from busbw.fleet.options import SURE, Options
 from busbw.fleet.results import Results
 from busbw.fleet.samples import OF_MEDIAN
 from busbw.fleet.trial import INSIDE, Key, Outcome, reference
+from busbw.fleet.verdict import EVERYBODY, Verdict
 
 CHANNELS = ("nvlink", "pcie", "nic", "rail")
 

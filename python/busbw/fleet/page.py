@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from busbw.base.page import document, escaped
-from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict
+from busbw.fleet.fabric import Fabric, expand
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.show import NEXT, amount, exclude_lines, nodes_to_exclude, summary
+from busbw.fleet.verdict import Verdict
 
 CELL = 14  # pixels of one node on one rail
 MOST_A_ROW = 64  # nodes of a rack side by side
@@ -42,7 +42,7 @@ pre{white-space:pre-wrap;font-size:13px}
 @media(max-width:600px){table{font-size:12px}th,td{padding-right:8px}}
 """
 SIGNS = {"good": "", "slow": "/", "broken": "x", "unclear": "?", "unseen": ""}
-WORDS = {"good": "good", "slow": "slow", "broken": "does not work", "unclear": "one of several, not told apart",
+WORDS = {"good": "good", "slow": "slow", "broken": "does not work", "unclear": "one of several, or what they share",
          "unseen": "not measured"}  # fmt: skip
 
 
@@ -89,12 +89,14 @@ class _Seen:
             return state, f"{place} {line}: {WORDS[state]}"
         said = "; ".join(f"{v.name} {amount(v)}" for v in found)
         worst = max(found, key=lambda v: v.loss)
-        return ("unclear" if worst.kind == "either" else "broken" if worst.loss >= 1 else "slow"), said
+        return ("unclear" if worst.kind in {"either", "shared"} else "broken" if worst.loss >= 1 else "slow"), said
 
 
 def _places(verdict: Verdict) -> list[str]:
     if verdict.kind == "either":
         return [one.partition(" ")[2] for one in verdict.place.split(" or ")]
+    if verdict.kind == "shared" or (verdict.kind == "level" and "[" in verdict.place):
+        return list(expand(verdict.place))
     return [verdict.place]
 
 

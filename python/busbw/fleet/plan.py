@@ -17,15 +17,17 @@ from dataclasses import dataclass, field
 
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
+from busbw.fleet.loose import ask_by_places
 from busbw.fleet.options import Options, bad_of, broken_of, doubtful, is_slow
+from busbw.fleet.pairs import TURNS, matching, near
 from busbw.fleet.trial import ACROSS, INSIDE, OTHERS, WITHIN, Deviation, Key, Trial
 
-TURNS = 3  # pairs with as many different partners, where nobody is known to be good
 PAIRED = (
     16  # nodes of a pod that are measured in pairs with another pod's: enough to tell an uplink beside a slow spine
 )
 ENOUGH_PAIRS = 48  # between pods: of eight spines each is met by several
 ENOUGH_PEERS = 16  # their median is a reference without known good ones
+FEWEST_PODS = 2  # rings of one pod have no peers: those of other rails have the same nodes, which may be slow on all
 LAST_GROUP = 4  # groups up to this size are not halved: each of their nodes is measured with a good partner
 
 
@@ -37,6 +39,8 @@ class _State:
     options: Options
     known: Knowledge
     wanted: list[Trial] = field(default_factory=list)
+    quiet: set[str] = field(default_factory=set)
+    """Channels on which nothing else is measured in this round."""
 
     @functools.cached_property
     def doubtful(self) -> dict[Key, Deviation]:
@@ -108,25 +112,30 @@ def _within(state: _State) -> None:
     for rail, pods in enumerate(state.usable):
         for nodes in pods.values():
             if len(nodes) >= 2:
-                few = len(pods) * state.fabric.rails < 4 or bool(state.known.laws)
+                few = len(pods) < FEWEST_PODS or len(pods) * state.fabric.rails < 4 or bool(state.known.laws)
                 _search(state, nodes, f"rail{rail}", few=few)
 
 
 def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -> None:
-    if not few and state.ask(WITHIN, nodes, channel) is not True:
+    if not few and not _leans(state, nodes, channel):
         return
     if len(nodes) < 8 or few:
         # No group has enough peers, or the group is small: pairs say more.
         _each_in_pairs(state, nodes, channel)
         return
     halves = _halves(nodes)
-    slow = [half for half in halves if state.ask(WITHIN, half, channel)]
+    slow = [half for half in halves if _leans(state, half, channel)]
+    if not slow and not state.wanted and state.ask(WITHIN, nodes, channel):
+        # Its parts do not say why: other parts, of most of it, show a leaf that is slow with so many.
+        least = max(1, len(nodes) // 8)
+        state.ask(WITHIN, nodes[least:], channel)
+        state.ask(WITHIN, nodes[:-least], channel)
     quarters = [quarter for half in slow for quarter in _halves(half)]
-    bad = [quarter for quarter in quarters if state.ask(WITHIN, quarter, channel)]
+    bad = [quarter for quarter in quarters if _leans(state, quarter, channel)]
     if len(bad) == 4:
         _each_in_pairs(state, nodes, channel)
         return
-    if any(state.verdict(WITHIN, quarter, channel) is None for quarter in quarters):
+    if any(quarter not in bad and state.verdict(WITHIN, quarter, channel) is None for quarter in quarters):
         return
     suspects = [group for quarter in bad for group in _narrow(state, quarter, channel)]
     # What was settled as good may be a suspect by what is known now.
@@ -135,6 +144,15 @@ def _search(state: _State, nodes: tuple[str, ...], channel: str, *, few: bool) -
     for group in suspects:
         for node in group:
             _alone(state, node, partners, channel)
+
+
+def _leans(state: _State, nodes: tuple[str, ...], channel: str) -> bool:
+    """Whether a group is slow, or open and seems to be by what is looked for: its parts tell more than it once more."""
+    key = (WITHIN, nodes, channel)
+    one = state.known.found[WITHIN].get(key)
+    if one and (one.reason or one.loss > 2 * state.options.threshold) and state.verdict(*key) is None:
+        return True
+    return state.ask(*key) is True
 
 
 def _halves(group: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -147,13 +165,15 @@ def _narrow(state: _State, group: tuple[str, ...], channel: str) -> Iterator[tup
         yield group
         return
     for half in _halves(group):
-        if state.ask(WITHIN, half, channel):
+        if _leans(state, half, channel):
             yield from _narrow(state, half, channel)
 
 
 def _each_in_pairs(state: _State, nodes: tuple[str, ...], channel: str) -> None:
     """Neighbours in pairs, and others with others until somebody is known to be good; then who was never with a good
     one. Neighbours by name are near each other: pairs of far nodes at the same time may share links."""
+    if not state.fabric.pod_of.get(nodes[0]) and ask_by_places(state, nodes, channel):
+        return
     for turn in range(TURNS):
         keys = [(WITHIN, (nodes[a], nodes[b]), channel) for a, b in near(len(nodes), turn)]
         verdicts = [state.ask(*key) for key in keys]
@@ -221,26 +241,6 @@ def _pairs(state: _State, kind: str, sides: Sequence[tuple[str, ...]], channel: 
             return
         if all(key in state.known.found[kind] and state.known.found[kind][key].reason for key in keys):
             return
-
-
-def near(count: int, turn: int) -> list[tuple[int, int]]:
-    """Disjoint pairs of neighbours among 0..count-1; in the third turn each but one with the next but one."""
-    if turn < 2:
-        pairs = [(at, at + 1) for at in range(turn, count - 1, 2)]
-        return pairs + ([(0, count - 1)] if turn and count > 2 and not count % 2 else [])
-    odd = count % 2
-    pairs = [(0, count - 1)] if odd and count > 1 else []
-    return pairs + [(at + k, at + k + 2) for at in range(odd, count - 3, 4) for k in (0, 1) if at + k + 2 < count - odd]
-
-
-def matching(count: int, turn: int) -> list[tuple[int, int]]:
-    """Disjoint pairs of 0..count-1, others for each turn (the circle method of tournaments)."""
-    ring = list(range(count)) + ([-1] if count % 2 else [])
-    rest = ring[1:]
-    step = turn * max(1, len(rest) // TURNS) % len(rest)
-    order = [ring[0], *rest[step:], *rest[:step]]
-    half = len(order) // 2
-    return [(a, b) for a, b in zip(order[:half], reversed(order[half:]), strict=True) if -1 not in (a, b)]
 
 
 def _across(state: _State) -> None:
@@ -365,7 +365,7 @@ def _controls(state: _State, chosen: Sequence[Trial]) -> Iterator[Trial]:
             if found == state.options.controls:
                 break
             group = key[1][:size]
-            if len(group) < size or state.verdict(*key) is not False:
+            if len(group) < size or key[2] in state.quiet or state.verdict(*key) is not False:
                 continue
             if busy.isdisjoint((node, key[2]) for node in group):
                 busy.update((node, key[2]) for node in group)

@@ -26,6 +26,7 @@ _IN_CONFIG_MAP = re.compile(
 _FLOWS = re.compile(r"(?:switches|blocks|rings)\s*:\s*\[\s*(\{.*\})\s*\]")
 _FLOW = re.compile(r"(-\s+)\{(.*)\}")
 _YAML = re.compile(r"(?P<dash>-\s+)?(?P<key>[a-z_]+)\s*:\s*(?P<value>.*)|-\s+\d+")
+_QUOTED_KEY = re.compile(r"""(^|[{,]\s*|-\s+)["']([a-z_]+)["']\s*:""")
 _ITEM = re.compile(r"-\s+([^\s:]+)")
 _LISTED = re.compile(r"\[\s*['\"]?[A-Za-z].*\]")  # a list in one line, and not the range of a name
 _ABOVE = {"switches", "aggregatedblock", "blocksizes"}
@@ -61,7 +62,7 @@ def _expanded(listed: str, where: str, number: int) -> tuple[str, ...]:
     try:
         return expand(listed)
     except UserError as error:
-        raise UserError(f"{where}:{number}: {error}") from None
+        raise UserError(f"{where}:{number}: {error}" if number else f"{where}: {error}") from None
 
 
 def _leaves(text: str, where: str, wanted: Collection[str]) -> Iterable[tuple[int, str, str]]:
@@ -80,12 +81,12 @@ def _without_host(pod: str) -> str:
     return pod[1:].rpartition("/")[0] if pod.startswith("/") and pod.count("/") > 2 else pod
 
 
-def read_above(text: str, pods: Collection[str]) -> dict[str, str]:
+def read_above(text: str, pods: Collection[str], where: str) -> dict[str, str]:
     """What is above each pod in Slurm's tree; nothing where that is the same for all: then it is the spine."""
     if looks_like_json(text):
         return {}
     parents = {child: parent for parent, below in _parents(text.lstrip("\ufeff")) if parent not in pods
-               for child in expand(below) if child in pods}  # fmt: skip
+               for child in _expanded(below, where, 0) if child in pods}  # fmt: skip
     return parents if len(set(parents.values())) > 1 else {}
 
 
@@ -95,12 +96,17 @@ def _parents(text: str) -> Iterator[tuple[str, str]]:
         words = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
         if (parent := words.get("switchname")) and (below := words.get("switches", "(null)")) != "(null)":
             yield parent, below
-        for line in _in_flow(whole):
+        for line in _in_flow(_bare(whole)):
             found = _YAML.fullmatch(line)
             if found and found["key"] == "switch":
                 switch = found["value"].strip("'\" ")
             elif found and found["key"] == "children" and switch:
-                yield switch, found["value"].strip("'\" ")
+                yield switch, _listed(found["value"].strip("'\" "))
+
+
+def _listed(value: str) -> str:
+    """`[a, b]` of YAML as `a,b`."""
+    return re.sub(r"""[\["'\]]""", "", value) if _LISTED.fullmatch(value) else value
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -164,7 +170,12 @@ _YAML_LINE = re.compile(r"\s*(-\s+)?[A-Za-z_]+\s*:(\s.*)?|---\s*")
 
 def _is_yaml(text: str) -> bool:
     """Whether this is Slurm's topology.yaml: a list of topologies."""
-    return re.search(r"^\s*-\s+topology\s*:", text, re.MULTILINE) is not None
+    return re.search(r"^\s*-\s+[\"']?topology[\"']?\s*:", text, re.MULTILINE) is not None
+
+
+def _bare(line: str) -> str:
+    """Keys without quotes."""
+    return _QUOTED_KEY.sub(r"\1\2:", line)
 
 
 def _in_flow(line: str) -> list[str]:
@@ -183,7 +194,7 @@ def _of_yaml(text: str, where: str, wanted: Collection[str]) -> list[tuple[int, 
     found: list[list[tuple[int, str, str]]] = []
     defaults: set[int] = set()
     pod, nodes, listing = "", "", False
-    lines = [(number, part) for number, line in _lines(text) for part in _in_flow(line)]
+    lines = [(number, part) for number, line in _lines(text) for part in _in_flow(_bare(line))]
     for number, line in lines:
         match = _YAML.fullmatch(line)
         if match is None or match["key"] is None:

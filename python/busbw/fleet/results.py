@@ -104,7 +104,8 @@ def _object(line: str, place: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        raise UserError(f"{place}: '{shortened(line, 40)}' is no JSON; write one result a line") from None
+        raise UserError(f"{place}: '{shortened(line, 40)}' is no JSON, or a line that was cut off; take this line out, "
+                        "and write one result a line") from None  # fmt: skip
     if not isinstance(found, dict):
         raise UserError(f'{place}: a result is an object, such as {{"round": 0, "kind": "within", ...}}')
     return found

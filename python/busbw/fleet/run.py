@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from busbw.base.errors import UserError
 from busbw.base.files import writing
@@ -16,7 +18,7 @@ from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round
-from busbw.fleet.results import Results, head_line, result_line, unfinished
+from busbw.fleet.results import MOST_LINE, Results, head_line, result_line, unfinished
 from busbw.fleet.steps import Step, carry_out
 from busbw.fleet.trial import INSIDE, Outcome, Trial
 from busbw.fleet.words import Launching, launch, traffic
@@ -58,6 +60,8 @@ def measure(asked: Asked, how: Launching, file: Path, limits: Limits, say: Calla
     deadline, sent = time.monotonic() + limits.seconds, 0
     known = Knowledge()
     with writing(file, update=True), file.open("a", encoding="utf-8") as stream:
+        alone_with(file, stream)
+        _end_torn_line(file)
         if not file.stat().st_size:
             _write(stream, [head_line(fabric, options)])
         while trials := next_round(fabric, known, options):
@@ -88,6 +92,34 @@ def measure(asked: Asked, how: Launching, file: Path, limits: Limits, say: Calla
             done += waiting
             known.learn(done)
     return known
+
+
+def alone_with(path: Path, stream: IO[Any] | int) -> None:
+    """Refuse to go on where another busbw measures into this file or folder; it is free again once that has ended."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(f"another busbw measures into {path} now; wait for it, or give another name") from None
+    except OSError:
+        return  # a file system without locks
+
+
+def _end_torn_line(file: Path) -> None:
+    """Cut off what a kill or a full disk left of a last line, which was not read: the next would be a part of it."""
+    with file.open("rb+") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        start = max(0, end - MOST_LINE)
+        stream.seek(start)
+        tail = stream.read()
+        if not tail or tail.endswith(b"\n"):
+            return
+        line = tail[tail.rfind(b"\n") + 1 :]
+        try:
+            json.loads(line)
+        except ValueError:
+            stream.truncate(end - len(line))
+        else:
+            stream.write(b"\n")
 
 
 def _refuse_failed_launch(outcomes: Sequence[Outcome]) -> None:

@@ -11,7 +11,7 @@ import functools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -68,20 +68,23 @@ class Scatter:
     _far: list[tuple[str, ...]] = field(default_factory=list)
     """The nodes of those that went much farther than their samples say."""
 
-    def compare(self, levels: Mapping[Named, float], own: float) -> None:
+    def compare(self, levels: Mapping[Named, float], own: float, controls: Set[Named] = frozenset()) -> None:
         """The groups of a round by name, with those that were measured before: what all lost is drift."""
         again = [key for key in levels if key in self._before]
         steps = [(math.log(levels[key] / self._before[key][0]), self._before[key][1]) for key in again]
         if len(steps) >= FEWEST_AGAIN:
             middle = statistics.median(step for step, _ in steps)
-            size = 1.4826 * statistics.median(abs(step - middle) for step, _ in steps) / math.sqrt(2)
-            size *= len(steps) / (len(steps) - 0.8)  # of few (Croux and Rousseeuw 1992)
-            before = statistics.median(error for _, error in steps)
+            # Others are measured again since their first start was odd: they step back further than any start would.
+            plain = [step for key, step in zip(again, steps, strict=True) if key in controls]
+            told = plain if len(plain) >= FEWEST_AGAIN else steps
+            size = 1.4826 * statistics.median(abs(step - middle) for step, _ in told) / math.sqrt(2)
+            size *= len(told) / (len(told) - 0.8)  # of few (Croux and Rousseeuw 1992)
+            before = statistics.median(error for _, error in told)
             for key, (step, error) in zip(again, steps, strict=True):
                 self._steps.append(step - middle)
                 if abs(step - middle) > FAR * math.hypot(own, error):
                     self._far.append(key[1])
-            self.again.append(Seen(size, math.sqrt((own**2 + before**2) / 2), len(steps)))
+            self.again.append(Seen(size, math.sqrt((own**2 + before**2) / 2), len(told)))
         self._before.update((key, (level, own)) for key, level in levels.items())
 
     def changed(self) -> bool:

@@ -6,12 +6,13 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round
 from busbw.fleet.simulate import Fault, World, run
 from busbw.fleet.trial import INSIDE, Trial
+from busbw.fleet.verdict import Verdict
 
 START_S = 10.0  # assumed: to start the processes of a round
 SAMPLE_S = 0.5  # assumed: one repeat, of some twenty iterations of a large size

@@ -12,11 +12,14 @@ from busbw.base.prometheus import Family
 from busbw.base.secrets import shortened
 from busbw.base.text import clean, columns, sentences
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.words import compressed
 
+REASON = 24  # characters of a reason in the table; longer ones stand below it
+MOST_REASONS = 12
+MOST_WHY = 100  # of a reason for Slurm
 NEXT = {
     "broken": "look at the node's console and its scheduler daemon",
     "nvlink": "run `busbw doctor` on the node; look for NVLink errors and throttled GPUs",
@@ -28,6 +31,8 @@ NEXT = {
     "leaf": "look at the switch: its errors, buffers and settings",
     "uplink": "count the working uplinks of this switch and look at their error counters",
     "either": "these were only measured together; give the fleet a third node, or measure each with a good one",
+    "shared": "look for the switch, link or setting that these nodes share and others do not; --topology tells a leaf "
+    "from its uplinks",
     "level": "compare clocks, power limits, drivers and NCCL's settings with the earlier results; of one channel see "
     "which socket its NICs are on, and how its switches are set; run `busbw doctor`",
     "spine": "look at the spines of this rail: errors, and how flows are spread",
@@ -40,6 +45,8 @@ def nodes_to_exclude(fabric: Fabric, verdicts: Sequence[Verdict]) -> dict[str, s
     for v in verdicts:
         if v.place in nodes:
             said = f"{v.name.removesuffix(f' of {v.place}')} {amount(v)}"
+            if v.kind == "broken":
+                said = f"broken: {clean(v.reason)[:MOST_WHY]}" if v.reason else "broken"
             found[v.place] = f"{found[v.place]}; {said}" if v.place in found else said
     return found
 
@@ -62,9 +69,15 @@ def table(verdicts: Sequence[Verdict]) -> list[str]:
         return []
     rows = [[clean(v.kind), clean(v.place or "-"), v.channel or "all", f"{100 * v.loss:.1f} %",
              f"{max(0.0, 100 * (v.loss - 1.96 * v.error)):.1f} to {min(100.0, 100 * (v.loss + 1.96 * v.error)):.1f}",
-             clean(v.runner_up or v.reason or "")[:24]] for v in verdicts]  # fmt: skip
+             clean(v.runner_up or v.reason or "")[:REASON]] for v in verdicts]  # fmt: skip
     lines = columns(["kind", "where", "channel", "slower by", "95 %", "or, reason"], rows, left=[0, 1, 2, 5])
-    return [*lines, "", *sentences([f"{kind}: {NEXT[kind]}" for kind in dict.fromkeys(v.kind for v in verdicts)])]
+    cut = [f"{clean(v.name)}: {clean(v.reason)}" for v in verdicts if len(v.reason) > REASON and not v.runner_up]
+    return [
+        *lines,
+        "",
+        *sentences(cut[:MOST_REASONS]),
+        *sentences([f"{kind}: {NEXT[kind]}" for kind in dict.fromkeys(v.kind for v in verdicts)]),
+    ]
 
 
 def summary(fabric: Fabric, known: Knowledge, verdicts: Sequence[Verdict], options: Options) -> str:

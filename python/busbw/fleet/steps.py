@@ -100,7 +100,7 @@ def _outcome(step: Step, processes: Sequence[Process], how: Launching, timed_out
     failed = [process for process in processes if process.code != 0]
     if failed:
         if timed_out and any(process.popen.returncode < 0 or process.code >= 124 for process in failed):
-            return Outcome(trial, (), TOO_LONG)
+            return Outcome(trial, (), TOO_LONG + _waited(step.output.with_suffix(".log"), how))
         return Outcome(
             trial, (), f"{failed[0].name} ended with {failed[0].code}{_last_words(step.output.with_suffix('.log'))}"
         )
@@ -115,14 +115,24 @@ def _outcome(step: Step, processes: Sequence[Process], how: Launching, timed_out
     return Outcome(trial, samples, "" if samples else "it measured nothing")
 
 
-def _last_words(log: Path) -> str:
+def _lines(log: Path) -> list[str]:
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - MOST_LOG))
             lines = file.read(MOST_LOG).decode(errors="replace").split("\n")
     except OSError:
-        return ""
-    said = [line.strip() for line in lines if line.strip()]
+        return []
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _waited(log: Path, how: Launching) -> str:
+    """What a scheduler said last of a job that waited, or of a part of it."""
+    said = [line for line in _lines(log) if how.by_turns and ("waits for its pods" in line or "a pod waits" in line)]
+    return f": {hide(clean(said[-1].removeprefix('busbw run: ')))[:300]}" if said else ""
+
+
+def _last_words(log: Path) -> str:
+    said = _lines(log)
     # What fails first is told; the others only say that it is not there. Ours begin with our name. Frames of boxes and
     # what a launcher or ssh only warns of is no reason where anything else was said.
     said = [line for line in said if not RULE.fullmatch(line)] or said

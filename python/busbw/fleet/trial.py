@@ -115,7 +115,9 @@ def beside(of: Peers, group: Sequence[Outcome], *, mixed: bool = False) -> Besid
 def observe(peers: Beside, scatter: Scatter) -> None:
     """How far these peers stand apart, and each from what it was before."""
     sure, levels, error = len(peers.controls) >= FEWEST_PEERS, peers.levels, peers.own
-    scatter.compare({o.trial.key: m for o, m in zip(peers.group, peers.medians, strict=True) if m > 0}, error)
+    if usual := usual_of(peers, error):  # earlier starts are of several rounds, each with a drift of its own
+        found = {o.trial.key: m / usual for o, m in zip(peers.group, peers.medians, strict=True) if m > 0}
+        scatter.compare(found, error, {o.trial.key for o in peers.group if o.trial.control})
     shown = None
     for _ in range(4):  # what starts scatter says how far a good peer may lie below the best ones
         if not (usual := usual_of(peers, error)):

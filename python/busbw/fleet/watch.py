@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,12 +14,13 @@ from busbw.base.errors import UserError
 from busbw.base.files import read_text
 from busbw.base.programs import ask
 from busbw.fleet.fabric import Fabric, expand
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.level import Before, judge_levels
 from busbw.fleet.options import Options
 from busbw.fleet.results import MOST_BYTES, Results, read
-from busbw.fleet.run import Asked, Limits, Measurer, StoppedError, measure
+from busbw.fleet.run import Asked, Limits, Measurer, StoppedError, alone_with, measure
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.words import Launching, compressed
 
 EARLIER = 5  # turns that the next one is compared with
@@ -65,11 +68,17 @@ def part_of(fabric: Fabric, nodes: Sequence[str]) -> Fabric:
     return Fabric(tuple(nodes), pods, fabric.rails, fabric.above)
 
 
-def kept(folder: Path) -> list[tuple[str, Results]]:
-    """The results of earlier turns, the oldest first; only the last ones are read."""
-    names = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))[-EARLIER:]
-    return [(str(path), read(read_text(path, MOST_BYTES, hint="it is hardly the results of a fleet"), str(path))[2])
-            for path in names]  # fmt: skip
+def kept(folder: Path, say: Callable[[str], object] = lambda _: None) -> list[tuple[str, Results]]:
+    """The results of earlier turns, the oldest first; only the last ones are read. What a kill left torn is told."""
+    found = []
+    for path in sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))[-EARLIER:]:
+        try:
+            results = read(read_text(path, MOST_BYTES, hint="it is hardly the results of a fleet"), str(path))[2]
+        except UserError as problem:
+            say(f"an earlier turn is left out: {problem}")
+            continue
+        found.append((str(path), results))
+    return found
 
 
 @dataclass
@@ -90,7 +99,19 @@ class Watcher:
 
     def run(self) -> int:
         """Exit code 1 where any turn had a fault, else 0."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UserError(f"{self.folder} is no folder; `busbw fleet watch` writes a file for each turn into one")
         self.folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.folder, os.O_RDONLY)
+        try:
+            alone_with(self.folder, lock)
+            for left in self.folder.glob("turn-*.jsonl.work"):
+                shutil.rmtree(left, ignore_errors=True)  # of a turn that was killed
+            return self._turns()
+        finally:
+            os.close(lock)
+
+    def _turns(self) -> int:
         found, number = 0, 0
         while True:
             number += 1
@@ -111,7 +132,7 @@ class Watcher:
         for node in nodes:
             self._last[node] = number
         self.say(f"turn {number}: {compressed(nodes)}")
-        fabric, results, earlier = part_of(self.fabric, nodes), Results(), kept(self.folder)
+        fabric, results, earlier = part_of(self.fabric, nodes), Results(), kept(self.folder, self.say)
         try:
             asked = Asked(fabric, self.options, results, self.by)
             measure(asked, self.how, self._file(), self.limits, lambda _: None)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +26,14 @@ RECORD_LINE = b'{"schema":'
 # Pods of these reasons never start by themselves.
 _HOPELESS = {"ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "ImagePullBackOff", "ErrImagePull"}
 _KUBECTL = PROGRAMS[KUBERNETES]
+_CREATING = re.compile(r'error when creating "[^"]*": ')
+MOST_WHY = 200
+PAUSES = (0.5, 1.5, 4.0)  # seconds before it is tried once more
+_PASSING = re.compile(
+    r"unable to connect|connection (refused|reset)|EOF|i/o timeout|timed out|TLS handshake|too many requests"
+    r"|ServiceUnavailable|currently unable|InternalError|etcdserver|ServerTimeout", re.IGNORECASE
+)  # fmt: skip
+"""What the way to the API server says, or a server that is busy."""
 
 
 def submit(submission: Submission) -> str:
@@ -40,7 +51,7 @@ def submit(submission: Submission) -> str:
     program = submission.submit[0]
     for argv, text in (((program, f"--namespace={namespace}", "apply", "-f", "-"), json.dumps(secret)),
                        (submission.submit, "")):  # fmt: skip
-        done = _run(argv, text)
+        done = _tried(argv, text)
         if done.returncode != 0:
             _delete(program, submission.name)
             raise UserError(f"Kubernetes took no job: {_reason(done.stderr)}")
@@ -53,18 +64,32 @@ def state(job: str) -> State:
     namespace, kind, bare = name.split("/")
     done = _run((program, f"--namespace={namespace}", "get", kind, bare, "-o", "json"))
     if done.returncode != 0:
-        gone = "NotFound" in done.stderr
-        sentence = f"{kind} {bare} was deleted by somebody; what was measured until then is kept"
-        return State(Phase.ENDED, sentence, 130) if gone else State(Phase.UNKNOWN, _reason(done.stderr))
-    found = state_of(_json(done.stdout), bare)
-    if found.phase is not Phase.WAITING:
+        if "NotFound" in done.stderr:
+            sentence = f"{kind} {bare} was deleted by somebody; what was measured until then is kept"
+            return State(Phase.ENDED, sentence, 130)
+        refused = _refused(done.stderr)
+        return State(Phase.HOPELESS if refused else Phase.UNKNOWN, _reason(done.stderr))
+    return _with_pods(_json(done.stdout), bare, (program, f"--namespace={namespace}"))
+
+
+def _with_pods(job: Any, name: str, kubectl: tuple[str, ...]) -> State:
+    """What its conditions say, and of a job that failed or does not run as a whole what its pods say."""
+    found = state_of(job, name)
+    failed = found.phase is Phase.ENDED and found.exit_code == 1
+    if not failed and (found.phase is Phase.ENDED or _all_run(job)):
         return found
-    selector = f"--selector=busbw.dev/job={bare}"
-    pods = _run((program, f"--namespace={namespace}", "get", "pods", selector, "-o", "json"))
-    why = waiting_reason(_json(pods.stdout)) if pods.returncode == 0 else ""
+    pods = _run((*kubectl, "get", "pods", f"--selector=busbw.dev/job={name}", "-o", "json"))
+    every = _json(pods.stdout) if pods.returncode == 0 else {}
+    if failed:
+        why = failure_reason(every)
+        return State(Phase.ENDED, f"job {name} failed: {why}", 1) if why else found
+    why, message = waiting_reason(every)
+    told = f"{why}: {message}" if message else why
     if why in _HOPELESS:
-        return State(Phase.HOPELESS, f"its pods cannot start: {why}; `kubectl describe pods` tells more")
-    return State(Phase.WAITING, f"job {bare} waits for its pods" + (f" ({why})" if why else ""))
+        return State(Phase.HOPELESS, f"its pods cannot start: {told}; `kubectl describe pods` tells more")
+    if found.phase is Phase.RUNNING:
+        return State(Phase.RUNNING, f"{found.sentence}, but a pod waits ({told})") if why else found
+    return State(Phase.WAITING, f"job {name} waits for its pods" + (f" ({told})" if why else ""))
 
 
 def fetch(job: str, submission: Submission) -> None:
@@ -75,6 +100,8 @@ def fetch(job: str, submission: Submission) -> None:
     where = (pods,) if kind in ("job", "jobset") else (f"job/{bare}-launcher",)
     tail = ("--tail=-1", f"--limit-bytes={MOST_LOG_BYTES}")
     done = _run((program, f"--namespace={namespace}", "logs", *where, *tail))
+    if done.returncode != 0 and _refused(done.stderr):
+        raise UserError(f"Kubernetes does not show what the pods wrote: {_reason(done.stderr)}")
     if done.returncode != 0 or not submission.output or not submission.record:
         return
     text, record = divide(done.stdout.encode())
@@ -126,18 +153,50 @@ def state_of(found: Any, name: str) -> State:
     return State(Phase.RUNNING, f"job {name} runs") if running else State(Phase.WAITING)
 
 
-def waiting_reason(pods: Any) -> str:
-    """The first reason why a pod does not run yet."""
+def waiting_reason(pods: Any) -> tuple[str, str]:
+    """The first reason why a pod does not run yet, and what Kubernetes says of it."""
     for pod in pods.get("items") or ():
         status = pod.get("status") or {}
         for container in status.get("containerStatuses") or ():
-            reason = ((container.get("state") or {}).get("waiting") or {}).get("reason")
-            if reason and reason != "ContainerCreating":
-                return str(reason)
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            if (reason := waiting.get("reason")) and reason != "ContainerCreating":
+                return str(reason), _on_node(pod, waiting.get("message"))
         for condition in status.get("conditions") or ():
             if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-                return str(condition.get("reason") or "")
+                return str(condition.get("reason") or ""), shortened(str(condition.get("message") or ""), MOST_WHY)
+    return "", ""
+
+
+def failure_reason(pods: Any) -> str:
+    """Why a pod failed that was ended from without, or whose program was: evicted, preempted, out of memory."""
+    for pod in pods.get("items") or ():
+        status = pod.get("status") or {}
+        for condition in status.get("conditions") or ():
+            if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+                return f"{condition.get('reason') or 'disrupted'}: {_on_node(pod, condition.get('message'))}"
+        if status.get("reason"):  # Evicted, NodeLost, NodeShutdown, UnexpectedAdmissionError
+            return f"{status['reason']}: {_on_node(pod, status.get('message'))}"
+    for pod in pods.get("items") or ():
+        for container in (pod.get("status") or {}).get("containerStatuses") or ():
+            ended = (container.get("state") or {}).get("terminated") or {}
+            if ended.get("reason") == "OOMKilled":
+                return f"OOMKilled: {_on_node(pod, 'a container had too little memory')}"
     return ""
+
+
+def _on_node(pod: Any, message: Any) -> str:
+    node = (pod.get("spec") or {}).get("nodeName")
+    said = shortened(str(message or "no message"), MOST_WHY)
+    return f"{said} (on {node})" if node else said
+
+
+def _all_run(job: Any) -> bool:
+    """Whether every pod of a Job is ready or has ended; of other kinds nobody counts them."""
+    status, spec = job.get("status") or {}, job.get("spec") or {}
+    wanted = spec.get("parallelism")
+    if not isinstance(wanted, int) or state_of(job, "").phase is not Phase.RUNNING:
+        return state_of(job, "").phase is Phase.RUNNING
+    return sum(int(status.get(each) or 0) for each in ("ready", "succeeded", "failed")) >= wanted
 
 
 def _split(job: str) -> tuple[str, str]:
@@ -149,7 +208,24 @@ def _delete(program: str, name: str) -> None:
     namespace, kind, bare = name.split("/")
     kinds = "job,service,secret" if kind == "job" else f"{kind},secret"
     selector = f"--selector=busbw.dev/job={bare}"
-    _run((program, f"--namespace={namespace}", "delete", kinds, selector, "--wait=false"))
+    done = _tried((program, f"--namespace={namespace}", "delete", kinds, selector, "--wait=false"))
+    if done.returncode != 0:
+        print(f"busbw run: job {bare} could not be deleted ({_reason(done.stderr)}); delete it: kubectl "
+              f"--namespace={namespace} delete {kinds} {selector}", file=sys.stderr)  # fmt: skip
+
+
+def _tried(argv: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    """Once more where the connection broke or the server was busy; both applying and deleting may be repeated."""
+    for pause in (*PAUSES, None):
+        done = _run(argv, text)
+        if done.returncode == 0 or pause is None or not _PASSING.search(done.stderr):
+            break
+        time.sleep(pause)
+    return done
+
+
+def _refused(said: str) -> bool:
+    return "(Forbidden)" in said or "(Unauthorized)" in said or "You must be logged in" in said
 
 
 def _json(text: str) -> Any:
@@ -161,7 +237,8 @@ def _json(text: str) -> Any:
 
 
 def _reason(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # A file's whole name before the reason hides it where the sentence is cut.
+    lines = [_CREATING.sub("", line.strip()) for line in text.splitlines() if line.strip()]
     return shortened(lines[-1].removeprefix("error: "), 300) if lines else "kubectl gave no reason"
 
 

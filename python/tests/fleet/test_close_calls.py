@@ -12,6 +12,7 @@ from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round
 from busbw.fleet.simulate import Fault, World, make_fabric, run
 from busbw.fleet.tables import of_table
+from busbw.fleet.together import loose_of
 from busbw.fleet.trial import ACROSS, WITHIN, Deviation
 
 
@@ -26,7 +27,9 @@ def test_a_ring_of_many_nodes_surely_meets_a_slow_spine(nodes: int, certain: boo
     known = Knowledge()
     known.found[ACROSS][ACROSS, names, "rail0"] = Deviation(0.1, 0.002)
     fabric = Fabric(names, {name: f"leaf{at}" for at, name in enumerate(names)}, 1)
-    assert [test.certain for test in _tests(fabric, known, "rail0")] == [certain]
+    assert [test.certain for test in _tests(fabric, known, "rail0", loose_of(fabric, known, "rail0", Options()))] == [
+        certain
+    ]
 
 
 def test_a_second_spine_is_no_runner_up_of_a_first() -> None:
@@ -55,7 +58,9 @@ def test_where_another_fault_explains_nearly_as_much_it_is_the_runner_up() -> No
     found[WITHIN, ("n1", "n2"), "rail0"] = found[WITHIN, ("n1", "n2", "n4"), "rail0"] = Deviation(0.2, 0.01)
     found[WITHIN, ("n1", "n3"), "rail0"] = Deviation(0.12, 0.05)  # three to one that n1 is slow
     found[WITHIN, ("n3", "n4"), "rail0"] = Deviation(0.0, 0.01)
-    verdicts = list(_of_rail(list(_tests(fabric, known, "rail0")), "rail0", Options()))
+    verdicts = list(
+        _of_rail(list(_tests(fabric, known, "rail0", loose_of(fabric, known, "rail0", Options()))), "rail0", Options())
+    )
     assert [(verdict.place, verdict.runner_up) for verdict in verdicts] == [("n1", "link n2")]
 
 
@@ -65,3 +70,15 @@ def test_a_table_is_read_up_to_its_sixty_fourth_column(columns: int, read: bool)
     rows = ["n1", *["0"] * (columns - 2), "l1"]
     found = of_table(",".join(head) + "\n" + ",".join(rows) + "\n", lambda labels: [None] * len(labels))
     assert (found is not None) is read
+
+
+@pytest.mark.parametrize(("groups", "named"), [(1, False), (3, True)])
+def test_a_leaf_that_is_slow_with_most_of_its_nodes_needs_several_groups(groups: int, named: bool) -> None:
+    names, known = tuple(f"n{at:02d}" for at in range(16)), Knowledge()
+    for ring in (names, names[2:], names[:-2])[:groups]:
+        known.found[WITHIN][WITHIN, ring, "rail0"] = Deviation(0.2, 0.002)
+    for half in (names[:8], names[8:], *((names[at], names[at + 1]) for at in range(15))):
+        known.found[WITHIN][WITHIN, half, "rail0"] = Deviation(0.0, 0.002)
+    known.tries.update(dict.fromkeys(known.found[WITHIN], 3))
+    found = judge(Fabric(names, dict.fromkeys(names, "leaf1"), 1), known, Options())
+    assert [(v.kind, v.place) for v in found] == ([("leaf", "leaf1")] if named else [])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.likelihood import penalty
 from busbw.fleet.options import Options, inside_of
@@ -18,6 +18,7 @@ from busbw.fleet.simulate import Fault, World, make_fabric, run
 from busbw.fleet.sorts import another_kind
 from busbw.fleet.starts import Law, by_law, law_of
 from busbw.fleet.trial import INSIDE, WITHIN, Deviation, Key, Outcome, Trial, beside, usual_of
+from busbw.fleet.verdict import Verdict
 
 Change = Callable[[random.Random, Trial], float]
 

@@ -52,7 +52,7 @@ def test_a_list_of_ranges_in_topology_yaml_names_every_node_and_a_broken_bracket
     yaml = "- topology: t\n  tree:\n    switches:\n      - switch: s1\n        nodes: {}\n"
     found = read_pods(yaml.format('["gpu[001-002]", "gpu003"]'), "topology.yaml")
     assert list(found) == ["gpu001", "gpu002", "gpu003"]
-    with pytest.raises(UserError, match=r"topology.yaml:5: 'gpu\[001-004' has no ']'"):
+    with pytest.raises(UserError, match=r"topology.yaml:5: 'gpu\[001-004' opens a bracket and does not close it"):
         read_pods(yaml.format("gpu[001-004"), "topology.yaml")
 
 
@@ -60,8 +60,10 @@ def test_a_list_of_ranges_in_topology_yaml_names_every_node_and_a_broken_bracket
     ("do", "said"),
     [
         (lambda: expand("gpu[5-1]"), "low to high"),
-        (lambda: expand("gpu[1-9"), "has no ']' for each bracket"),
-        (lambda: expand("gpu1-9]"), "has no '['"),
+        (lambda: expand("gpu[1-9"), "opens a bracket and does not close it"),
+        (lambda: expand("gpu1-9]"), "closes a bracket that it does not open"),
+        (lambda: expand("gpu[[1-2],[3-4]]"), "a bracket within a bracket"),
+        (lambda: expand("gpu[1-9:0]"), "no range from low to high"),
         (lambda: expand("n[1-19999][1-19999]"), "more than 20000"),
         (lambda: expand("n[1-2]" * 500), "brackets"),
         (lambda: expand("a;b"), "is no node"),

@@ -6,7 +6,6 @@ import pytest
 
 from busbw.fleet.doubts import Judged, doubts
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round
@@ -14,6 +13,7 @@ from busbw.fleet.results import Results
 from busbw.fleet.scatter import Scatter
 from busbw.fleet.simulate import make_fabric
 from busbw.fleet.trial import ACROSS, INSIDE, WITHIN, Deviation, Outcome, Trial, by_peers
+from busbw.fleet.verdict import Verdict
 
 PODS = make_fabric(32, 16, 1)
 NOTHING = Options(inside=())

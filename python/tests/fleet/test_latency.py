@@ -10,13 +10,14 @@ import pytest
 
 from busbw.cli.main import main
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.plan import next_round
 from busbw.fleet.results import head_line, read, result_line
 from busbw.fleet.show import amount, nodes_to_exclude
 from busbw.fleet.simulate import Fault, World, make_fabric, run
+from busbw.fleet.verdict import Verdict
 from busbw.fleet.words import SMALL, Launching, launch
 
 OPTIONS = Options(smallest_loss=0.1, inside=(), later=0.25)

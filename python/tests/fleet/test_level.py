@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.fleet.judge import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.level import Before, judge_levels
 from busbw.fleet.options import Options, inside_of
@@ -16,6 +15,7 @@ from busbw.fleet.plan import next_round
 from busbw.fleet.results import Results, head_line, result_line
 from busbw.fleet.simulate import Fault, World, make_fabric, run
 from busbw.fleet.trial import INSIDE, WITHIN, Outcome, Trial
+from busbw.fleet.verdict import Verdict
 
 
 def write(path: Path, seed: int, scale: float = 1.0, faults: tuple[Fault, ...] = ()) -> str:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from busbw.fleet.fabric import Fabric
-from busbw.fleet.judge import Verdict
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
 from busbw.fleet.page import page
 from busbw.fleet.plan import next_round
 from busbw.fleet.simulate import World, make_fabric, run
+from busbw.fleet.verdict import Verdict
 
 HOSTILE = "</td><script>document.title='hacked'</script>"
 VERDICTS = [
@@ -88,3 +88,10 @@ def test_it_fits_wide_and_narrow_windows_and_follows_light_and_dark(browser: Any
             assert browser.title == "busbw fleet: 7 faults"
         grounds.add(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
     assert len(grounds) == 2
+
+
+def test_nodes_that_share_something_slow_are_drawn_each() -> None:
+    fabric, known = make_fabric(16, 8, 2), Knowledge()
+    text = page(fabric, known, [Verdict("shared", "node[0002-0005]", "rail1", 0.2, 0.01)], Options())
+    assert text.split('<div class="racks">')[1].count('<rect class="unclear"') == 4
+    assert "NodeName=node0002" not in text

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of
 from busbw.fleet.plan import next_round
@@ -15,6 +15,7 @@ from busbw.fleet.score import component, play
 from busbw.fleet.show import nodes_to_exclude
 from busbw.fleet.simulate import Fault, World, draw_faults, make_fabric, run
 from busbw.fleet.trial import INSIDE, reference
+from busbw.fleet.verdict import Verdict
 
 FABRIC = make_fabric(64, 16, 4)
 OPTIONS = Options(inside=inside_of(4))

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.fleet.doubts import Judged, doubts
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of, is_slow
 from busbw.fleet.plan import next_round
@@ -19,6 +19,7 @@ from busbw.fleet.scatter import Scatter, Seen, Spacing, spacing
 from busbw.fleet.score import play
 from busbw.fleet.simulate import Fault, World, make_fabric, run
 from busbw.fleet.trial import INSIDE, WITHIN, Deviation, Outcome, Trial, beside, deviations
+from busbw.fleet.verdict import Verdict
 
 FABRIC = make_fabric(64, 16, 4)
 OPTIONS = Options(inside=inside_of(4))
@@ -188,12 +189,13 @@ def test_nobody_is_measured_with_itself() -> None:
     assert all(len(set(trial.nodes)) == 2 for trial in asked)
 
 
-def test_who_may_be_slow_at_times_is_one_of_the_group_where_nothing_tells_them_apart() -> None:
+def test_what_is_slow_only_in_large_groups_is_told_and_accuses_no_node() -> None:
     well = World(FABRIC, seed=4)
     slow = replace(well, faults=(Fault("cable2@node0021", 0.25),))
-    _, said = played(lambda trials, number: run(
+    found, _ = played(lambda trials, number: run(
         slow if any(t.kind == WITHIN and len(t.nodes) > 8 for t in trials) else well, trials, number))  # fmt: skip
-    assert [line for line in said if "one of node[0016-0031] may be slow at times" in line]
+    assert [(v.kind, v.place, v.reason) for v in found] == [
+        ("leaf", "pod01", "only with most of its nodes at once")]  # fmt: skip
 
 
 def test_a_node_that_was_away_for_a_round_is_told() -> None:

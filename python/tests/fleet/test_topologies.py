@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from busbw.base.errors import UserError
-from busbw.fleet.fabric import expand, fabric_of
+from busbw.fleet.fabric import expand, fabric_of, unknown_to
 from busbw.fleet.options import Options
 from busbw.fleet.pods import read_above, read_pods
 from busbw.fleet.results import head_line, read
@@ -204,7 +204,7 @@ def test_commas_of_a_line_with_two_words_stand_between_nodes() -> None:
 )
 def test_the_switch_above_the_leaves_is_read(text: str) -> None:
     pods = read_pods(text, "topo", ("a", "b", "c"))
-    above = read_above(text, set(pods.values()))
+    above = read_above(text, set(pods.values()), "f")
     assert (pods, above) == ({"a": "l1", "b": "l2", "c": "l3"}, {"l1": "t1", "l2": "t1", "l3": "t2"})
     fabric = fabric_of(("a", "b"), pods, 1, above)
     assert fabric.above == {"l1": "t1", "l2": "t1"}
@@ -214,9 +214,9 @@ def test_the_switch_above_the_leaves_is_read(text: str) -> None:
 
 def test_what_all_leaves_have_above_is_the_spine() -> None:
     text = "SwitchName=l1 Nodes=a\nSwitchName=l2 Nodes=b\nSwitchName=core Switches=l[1-2]\n"
-    assert read_above(text, {"l1", "l2"}) == {}
+    assert read_above(text, {"l1", "l2"}, "f") == {}
     cube = "SwitchName=l1 Switches=l2 Nodes=a\nSwitchName=l2 Switches=l1 Nodes=b\n"
-    assert read_above(cube, {"l1", "l2"}) == {}
+    assert read_above(cube, {"l1", "l2"}, "f") == {}
 
 
 @pytest.mark.parametrize("rail", [0, 1, 2])
@@ -249,7 +249,7 @@ def test_an_included_file_is_told_however_it_is_written(line: str) -> None:
 
 
 def test_a_list_of_nodes_that_is_cut_is_told_with_its_line() -> None:
-    with pytest.raises(UserError, match=r"topo:2: 'gpu\[2-' is no node"):
+    with pytest.raises(UserError, match=r"topo:2: 'gpu\[2-' opens a bracket and does not close it"):
         read_pods("SwitchName=leaf1 Nodes=gpu1\nSwitchName=leaf2 Nodes=gpu[2-", "topo", GPUS)
 
 
@@ -264,10 +264,37 @@ def test_switches_of_topology_yaml_in_one_line() -> None:
         ("- topology: t\n  cluster_default: true\n  flat: true\n", "topo has no `switch:`, `block:` or `ring:`"),
         (
             "- topology: t\n  tree:\n    switches:\n    - switch: a\n      nodes: gpu[1-",
-            r"topo:5: 'gpu\[1-' is no node",
+            r"topo:5: 'gpu\[1-' opens a bracket",
         ),
     ],
 )
 def test_topology_yaml_without_leaves_or_cut(text: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
         read_pods(text, "topo", GPUS)
+
+
+def test_ranges_with_steps_leading_zeros_and_several_brackets() -> None:
+    assert expand("n[001-007:3,20]") == ("n001", "n004", "n007", "n20")
+    assert expand("n[1-8/3],m") == ("n1", "n4", "n7", "m")
+    assert expand("rack[0-1]gpu[08-09]") == ("rack0gpu08", "rack0gpu09", "rack1gpu08", "rack1gpu09")
+
+
+def test_topology_yaml_with_quoted_keys_and_children_as_a_list() -> None:
+    text = (
+        '- "topology": t\n  tree:\n    "switches":\n      - "switch": "leaf1"\n        "nodes": "gpu[1-2]"\n'
+        "      - switch: leaf2\n        nodes: gpu3\n      - switch: a\n        children: [leaf1]\n"
+        "      - switch: b\n        children: [leaf2]\n"
+    )
+    assert read_pods(text, "topo", GPUS) == RIGHT
+    assert read_above(text, {"leaf1", "leaf2"}, "topo") == {"leaf1": "a", "leaf2": "b"}
+
+
+def test_broken_children_are_told_with_their_file() -> None:
+    text = "SwitchName=l1 Nodes=gpu1\nSwitchName=l2 Nodes=gpu2\nSwitchName=top Switches=l[1-2\n"
+    with pytest.raises(UserError, match=r"^topo: 'l\[1-2' opens a bracket"):
+        read_above(text, {"l1", "l2"}, "topo")
+
+
+def test_nodes_that_the_topology_does_not_name() -> None:
+    assert unknown_to(["a", "b.site", "c"], {"a.site": "x", "b": "x"}) == ["c"]
+    assert unknown_to(["c"], {"a": "x"}) == []  # of another cluster: that is refused

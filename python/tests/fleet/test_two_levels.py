@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.fleet.judge import Verdict, judge
+from busbw.fleet.judge import judge
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options, inside_of
 from busbw.fleet.plan import next_round
 from busbw.fleet.samples import by_mean, by_median, has_gap, usual_spread
 from busbw.fleet.simulate import Fault, World, make_fabric, run
 from busbw.fleet.trial import INSIDE, Outcome, Trial
+from busbw.fleet.verdict import Verdict
 
 GAP, SHARE = 0.07, 0.4
 

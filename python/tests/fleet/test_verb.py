@@ -143,3 +143,18 @@ def test_what_judges_in_the_end_is_looked_at_before_anything_is_measured(
     hosts = ["--hosts", "a[1-2]", "--launcher", "local", "--rails", "1", "--gpus-per-node", "1", "--size", "1K"]
     assert main(["fleet", "run", str(file), *hosts, *words]) == 2
     assert "round 1" not in capsys.readouterr().err and not file.exists()
+
+
+def test_why_a_node_is_broken_is_told_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    why = "rank 0 ended with 3: busbw: 8 ranks were asked for and this node has 4 GPUs"
+    file = tmp_path / "results.jsonl"
+    lines = ['{"busbw_fleet": 1, "nodes": ["n1", "n2", "n3", "n4"], "inside": ["nvlink"], "repeats": 4}']
+    for number in range(2):
+        lines += [json.dumps({"round": number, "kind": "inside", "channel": "nvlink", "nodes": [f"n{at}"],
+                              **({"samples": [], "reason": why} if at == 3 else {"samples": [40, 41, 40, 41]})})
+                  for at in (range(1, 5) if number == 0 else [3])]  # fmt: skip
+    file.write_text("\n".join(lines) + "\n")
+    assert main(["fleet", "judge", str(file)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"broken of n3: {why}" in said
+    assert f"Reason=busbw fleet: broken: {why}" in said

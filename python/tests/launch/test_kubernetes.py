@@ -220,9 +220,9 @@ def test_conditions_say_how_it_ended() -> None:
 def test_pods_say_why_they_wait() -> None:
     waiting = {"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
     unscheduled = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
-    assert waiting_reason({"items": [{"status": waiting}]}) == "ImagePullBackOff"
-    assert waiting_reason({"items": [{"status": unscheduled}]}) == "Unschedulable"
-    assert waiting_reason({}) == ""
+    assert waiting_reason({"items": [{"status": waiting}]}) == ("ImagePullBackOff", "no message")
+    assert waiting_reason({"items": [{"status": unscheduled}]}) == ("Unschedulable", "")
+    assert waiting_reason({}) == ("", "")
 
 
 KUBECTL = """\
