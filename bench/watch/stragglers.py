@@ -65,7 +65,7 @@ def spells(args: argparse.Namespace) -> list[tuple[int, int, float]]:
 def steps_of(args: argparse.Namespace) -> int:
     """How many steps the job has."""
     planned = spells(args)
-    return max(args.healthy, planned[-1][0] + SPELL + 100 if planned else 0)
+    return max(int(args.healthy), planned[-1][0] + SPELL + 100 if planned else 0)
 
 
 def rank(args: argparse.Namespace) -> None:

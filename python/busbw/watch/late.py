@@ -133,9 +133,9 @@ class Stragglers:
                 # Of this call it is not in the noise yet.
                 noise.forget(rank, suspect.classes[:-1])
         strangers = {rank: by for rank, by in hits.items() if not suspects[rank].is_named}
-        for rank in late:
+        for rank, by in late.items():
             if rank in strangers or rank not in hits:
-                noise.add(rank, hits.get(rank), late[rank])
+                noise.add(rank, hits.get(rank), by)
         return found
 
     def _judge(  # noqa: PLR0913, PLR0917 - one call of one rank
@@ -180,10 +180,10 @@ class Stragglers:
         return True
 
     def nameable_ns(self, communicator: int, calls: int = _LEAST) -> float:
-        """The smallest lateness that so many calls in a row are evidence enough for, by the noise that was measured.
+        """The smallest lateness from which on so many calls in a row are evidence enough, by the noise that was measured.
 
-        A rank that is later by less in those calls is not named by them. Infinite where the noise is too large, or not
-        yet known. It is that of the place in the step from which most is known.
+        Infinite where the noise is too large, or not yet known. It is that of the place in the step from which most is
+        known.
         """
         known = [noise for place, (_, noise) in self._places.items() if place[0] == communicator and noise.ranks]
         if not known:
@@ -198,12 +198,12 @@ class Stragglers:
             first = math.log(likely / noise.likely(worst, class_))
             again = math.log(likely / noise.likely_again(worst, class_))
             enough.append(first + (calls - 1) * again >= bound + math.log(likely / _likely(0, width)))
-        least = next((each for each in range(_CLASSES) if all(enough[slice(*self._near(each, noise))])), None)
-        return math.inf if least is None else max(self._late_ns * 2 ** (least / 3), self._late_ns + noise.spread_ns)
-
-    def _near(self, class_: int, noise: Noise) -> tuple[int, int]:
-        width = self._width(class_, noise)
-        return max(0, class_ - width), class_ + width + 1
+        noisy = max((class_ for class_, is_enough in enumerate(enough) if not is_enough), default=-1)
+        if noisy == _CLASSES - 1:
+            return math.inf
+        # The noise makes a straggler of a class be late by one below it too.
+        least = next(class_ for class_ in range(noisy + 1, _CLASSES) if class_ - self._width(class_, noise) > noisy)
+        return max(self._late_ns * 2 ** (least / 3 if least else 0), self._late_ns + noise.spread_ns)
 
     def _width(self, class_: int, noise: Noise) -> int:
         """Classes on each side over which the noise spreads a straggler of this one."""
@@ -262,7 +262,7 @@ def _class(late_ns: int, limit_ns: float) -> int:
 
 
 def _likely(apart: int, width: int) -> float:
-    """How often a straggler is late by a class so far from its own, where noise spreads it over so many on each side."""
+    """How often a straggler is late by a class so far from its own; noise spreads it over `width` on each side."""
     if apart > width:
         return _ELSEWHERE
     return (_SAME, _NEXT)[apart] if width == 1 else (1 - 2 * _ON_TIME) / (2 * width + 1)
