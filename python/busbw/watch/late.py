@@ -157,7 +157,7 @@ class Stragglers:
             suspect.since, suspect.calls = meeting.sequence, 1
             suspect.late.clear()
             suspect.classes.clear()
-        is_again = suspect.missed == 0 and bool(suspect.classes)
+        is_again = suspect.missed <= 1 and bool(suspect.classes)
         suspect.missed = 0
         suspect.late.append(late_ns)
         usual = (noise.likely_again if is_again else noise.likely)(rank, class_, suspect.classes)
@@ -180,7 +180,7 @@ class Stragglers:
         return True
 
     def nameable_ns(self, communicator: int, calls: int = _LEAST) -> float:
-        """The smallest lateness from which on so many calls in a row are evidence enough, by the noise that was measured.
+        """The smallest lateness from which on so many calls in a row are evidence enough, by the measured noise.
 
         Infinite where the noise is too large, or not yet known. It is that of the place in the step from which most is
         known.

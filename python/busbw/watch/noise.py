@@ -25,7 +25,7 @@ _PAIR, _SAME_AGAIN = 1, 0.5
 """Two late calls of classes that are no further apart are a pair; so many of these are of one class."""
 _ABOUT = 4
 """Classes on each side from which pairs are counted."""
-_BURSTS = ((1, 1), (4, 1), (16, 2))
+_BURSTS = ((1, 1), (2, 1), (4, 1), (8, 2), (16, 2))
 """So many last calls count as the noise of now, and so many late ones of other ranks in them as chance."""
 _SHARE, _STEP = 0.95, 0.1
 """Of which share of its arrivals a rank's spread is the bound, and how fast it follows them."""
@@ -77,13 +77,14 @@ class Noise:
         return min(0.5, max(others, own, self._lately(rank, class_)))
 
     def _lately(self, rank: int, class_: int) -> float:
-        """By the last calls of the other ranks, where more of them were late than by chance."""
+        """By the last calls, where more ranks were late than by chance: others, and this one by another lateness."""
         others = max(1, len(self.ranks) - 1)
         most, late, near = 0.0, 0, 1
         for number, hits in enumerate(reversed(self.burst), 1):
             for other, by in hits.items():
-                late += other != rank
-                near += other != rank and abs(by - class_) <= _NEAR
+                is_near = abs(by - class_) <= _NEAR
+                late += other != rank or not is_near
+                near += other != rank and is_near
             for calls, chance in _BURSTS:
                 if number == calls and late > chance:
                     most = max(most, (late - chance) / (calls * others) * near / (late + 1))
