@@ -98,7 +98,7 @@ def record(args: argparse.Namespace, folder: Path) -> None:
     ids.mkdir()
     environ = environment(args) | {
         "BUSBW_RECORD_DIR": str(folder), "BUSBW_REAL_NCCL": str((args.build / "lib" / "libbusbw_cpu.so").absolute()),
-        "BUSBW_RECORD_CALLS": str(1 << (len(shapes(args)) * len(PHASES) * (args.calls + 1)).bit_length()),
+        "BUSBW_RECORD_CALLS": str(max(1024, 1 << (len(shapes(args)) * len(PHASES) * (args.calls + 1)).bit_length())),
     }  # fmt: skip
     words = [sys.executable, __file__, *sys.argv[1:], "--rank", str(ids)]
     ranks = [subprocess.Popen(words, env={**environ, "RANK": str(each)}) for each in range(args.ranks)]

@@ -140,7 +140,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, object]:
     environ = {
         **os.environ, "BUSBW_RECORD_DIR": str(records), "BUSBW_REAL_NCCL": str(nccl),
         "BUSBW_RECORD_TIMES": "all" if args.library else "none",
-        "BUSBW_RECORD_CALLS": str(1 << (steps_of(args) - 1).bit_length()),
+        "BUSBW_RECORD_CALLS": str(max(1024, 1 << (steps_of(args) - 1).bit_length())),
     }  # fmt: skip
     words = [sys.executable, __file__, *sys.argv[1:], "--nccl", str(args.build / "lib" / "libbusbw_record.so")]
     load = os.getloadavg()[0]
