@@ -123,6 +123,23 @@ TEST(Identities, OfChildrenDifferByParentWayNumberAndColour) {
   EXPECT_NE(identity_of_child(5, Made::split, 1, 1), one);
 }
 
+// Ranks that are left out of a shrink do not call it: those that are left count such shrinks alone.
+TEST(Identities, OfShrinksAreEqualOnAllRanksThatTakePart) {
+  Rank one, other;
+  one.identity = other.identity = 5;
+  const int third[] = {2}, pair[] = {3, 1}, turned[] = {1, 3};
+  const std::uint64_t without_third = identity_of_shrunk(one, third, 1);
+  // `other` was the third rank, and takes part in the next one for the first time.
+  const std::uint64_t first = identity_of_shrunk(one, pair, 2);
+  EXPECT_EQ(identity_of_shrunk(other, turned, 2), first);
+  EXPECT_NE(first, without_third);
+  const std::uint64_t again = identity_of_shrunk(one, pair, 2);
+  EXPECT_NE(again, first);
+  EXPECT_EQ(identity_of_shrunk(other, pair, 2), again);
+  EXPECT_EQ(one.children.load(), other.children.load()) << "a split after it is the same on all ranks";
+  EXPECT_NE(identity_of_shrunk(one, nullptr, 0), again);
+}
+
 // What a watcher reads while NCCL waits for the other ranks; of two at once the first.
 TEST(Makings, AreInTheRecordingWhileTheyLast) {
   const Folder folder;
