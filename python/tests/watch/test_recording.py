@@ -148,6 +148,25 @@ def test_a_limit_of_file_sizes_is_a_sentence_and_no_signal(tmp_path: Path) -> No
     assert not find(tmp_path)
 
 
+@pytest.mark.parametrize(("room", "why"), [("size=64k", "has no room"), ("size=8m,nr_inodes=1", "cannot be made")])
+def test_a_disk_that_is_full_at_the_start_is_a_sentence_and_leaves_nothing(tmp_path: Path, room: str, why: str) -> None:
+    script = f"mount -t tmpfs -o {room} none {tmp_path} && {CALLS} {tmp_path} 4096 2000 1; ls -A {tmp_path}"
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    if "busbwrec" not in done.stdout + done.stderr:
+        pytest.skip(f"no file system of its own for this test: {done.stderr[-200:]!r}")
+    assert f"{why}: No space left on device" in done.stdout + done.stderr
+    assert not done.stdout.splitlines()[1:], "no file may be left"
+
+
+def test_a_program_without_room_for_addresses_is_not_recorded_and_leaves_nothing(tmp_path: Path) -> None:
+    words = ["sh", "-c", 'ulimit -v 200000; exec "$@"', "sh", str(CALLS), str(tmp_path), str(1 << 24), "2000", "1"]
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 1 and b"cannot be mapped: Cannot allocate memory" in done.stdout + done.stderr, done
+    assert not find(tmp_path)
+
+
 def whole(folder: Path) -> bytes:
     (folder / "made").mkdir()
     content = record(folder / "made", 1024, 500, 1).read_bytes()
