@@ -188,6 +188,23 @@ def test_the_table_says_what_is_called_how_fast_and_who_comes_last(tmp_path: Pat
     assert draw(Window(), 1.0, calls=0, total=0) == ["busbw watch: 0 calls, 0/s in 0 processes"]
 
 
+def test_a_small_terminal_shows_the_busiest_rows_and_who_comes_last(tmp_path: Path) -> None:
+    for rank in range(4):
+        sizes = [Made(n * US, count=1 << n, kind="all_reduce") for n in range(20)]
+        write(tmp_path, rank, [Row(rank, 4)], sizes)
+    window = Window()
+    for each in Arrivals().look([Recording(path) for path in find(tmp_path)]):
+        window.see(each) if isinstance(each, Seen) else window.meet(each)
+    lines = draw(window, 0.1, calls=80, total=80, width=50, height=12)
+    assert len(lines) <= 12 and all(len(line) < 50 for line in lines)
+    assert lines[1].split() == ["collective", "size", "calls/s", "share", "host", "us"]
+    who = next(at for at, line in enumerate(lines) if line.startswith("last most often: rank"))
+    assert "further classes" in lines[who - 1]
+    assert "transfer" in " ".join(lines[who + 1 :]), "a sentence goes on in the next line"
+    assert draw(window, 0.1, calls=80, total=80, width=40, height=12)[1].split()[-1] == "share"
+    assert "GB/s" in draw(window, 0.1, calls=80, total=80, width=100, height=12)[1]
+
+
 def test_a_look_while_the_job_runs_reads_the_newest_calls_only(tmp_path: Path) -> None:
     job(tmp_path, 2, 3000, lambda rank, step: 0)
     recordings = [Recording(path) for path in find(tmp_path)]
