@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from made_recordings import Made, Row, write
 
-from busbw.watch import following
+from busbw.watch import arrivals, following
 from busbw.watch.arrivals import Arrivals, Meeting, Seen
 from busbw.watch.following import Watching, Wishes
 from busbw.watch.late import Late, Stragglers
@@ -33,8 +33,12 @@ def job(
     skew_ns: Sequence[int] = (0,),
     drift: Sequence[float] = (0.0,),
     synchronous: bool = True,
+    jump: tuple[int, int] = (0, 0),
 ) -> None:
-    """Recordings of a job whose rank r comes `late(r, step)` ns after the work of a step; each host has its clock."""
+    """Recordings of a job whose rank r comes `late(r, step)` ns after the work of a step; each host has its clock.
+
+    `jump`: the last host's clock steps by so much at that step.
+    """
     now, begun, ended = 0, [[0] * steps for _ in range(ranks)], [0] * steps
     for step in range(steps):
         for rank in range(ranks):
@@ -44,7 +48,8 @@ def job(
         host = rank * hosts // ranks
 
         def clock(true: int, host: int = host) -> int:
-            return true + round(true * drift[host % len(drift)])
+            jumped = jump[0] if host == hosts - 1 and true > jump[1] * 540 * US else 0
+            return true + round(true * drift[host % len(drift)]) + jumped
 
         calls = [Made(clock(begun[rank][n]), clock(ended[n] + rank * US) - clock(begun[rank][n])) for n in range(steps)]
         write(folder, rank, [Row(rank, ranks)], calls, host=f"node{host}", boot=host + 1, synchronous=synchronous,
@@ -93,6 +98,45 @@ def test_clocks_of_hosts_are_aligned_by_the_collectives(tmp_path: Path, skew_ms:
         late = meeting.last.begun_ns - min(each.begun_ns for each in meeting.arrivals)
         assert abs(late - 430 * US) <= 45 * US + meeting.error_ns
     assert "clocks of hosts within" in who_waits(follower.stragglers, follower.lates)
+
+
+@pytest.mark.parametrize("ms", [5, -5, 0.3, -0.3])
+def test_a_clock_that_steps_accuses_nobody_and_is_aligned_again(tmp_path: Path, ms: float) -> None:
+    noise = random.Random(5)
+    job(tmp_path, 4, 600, lambda rank, step: noise.randrange(40 * US) + (400 * US if rank == 3 and step >= 400 else 0),
+        hosts=2, jump=(int(ms * 1000 * US), 200))  # fmt: skip
+    follower, meetings = followed(tmp_path)
+    assert [late.rank for late in follower.lates] == [3]
+    assert 401 <= follower.lates[0].at <= 408
+    for meeting in meetings[360:399]:
+        late = meeting.last.begun_ns - min(each.begun_ns for each in meeting.arrivals)
+        assert late <= 40 * US + (meeting.error_ns or 0)
+
+
+@pytest.mark.parametrize("parts", [500e-6, -500e-6])
+def test_a_clock_that_is_slewed_accuses_nobody(tmp_path: Path, parts: float) -> None:
+    """As fast as NTP does it."""
+    noise = random.Random(7)
+    job(tmp_path, 4, 600, lambda rank, step: noise.randrange(40 * US), hosts=2, drift=(0.0, parts))
+    assert followed(tmp_path)[0].lates == []
+
+
+def test_of_three_hosts_the_errors_of_two_clocks_add_up(tmp_path: Path) -> None:
+    job(tmp_path, 3, 50, lambda rank, step: 0, hosts=3, skew_ns=(0, 5 * US, 9 * US))
+    meetings = followed(tmp_path)[1]
+    assert {meeting.error_ns for meeting in meetings[5:]} == {
+        sum(sorted(width_ns(tmp_path, host) // 2 for host in (1, 2)))
+    }
+
+
+def width_ns(folder: Path, host: int) -> int:
+    """Of the bounds of a host's clock: from the calls themselves."""
+    heads = {each.header().host: each for each in map(Recording, find(folder))}
+    first, other = (list(heads[f"node{each}"].calls()) for each in (0, host))
+    apart = heads[f"node{host}"].header().monotonic_ns - heads["node0"].header().monotonic_ns
+    low = max(b.begun_ns + apart - a.begun_ns - (a.host_ns or 0) for a, b in zip(first, other, strict=True))
+    high = min(b.begun_ns + apart + (b.host_ns or 0) - a.begun_ns for a, b in zip(first, other, strict=True))
+    return high - low + 1
 
 
 def test_without_bounds_on_the_clocks_nobody_is_accused(tmp_path: Path) -> None:
@@ -166,6 +210,27 @@ def test_numbers_go_on_beyond_32_bits_and_lost_ranks_are_bounded(tmp_path: Path)
         write(tmp_path, rank, [Row(rank, 2)], calls)
     _, meetings = followed(tmp_path)
     assert [meeting.sequence for meeting in meetings] == [top, top + 1, top + 2, top + 3]
+
+
+def test_collectives_that_a_rank_never_made_are_given_up_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "MAX_PENDING", 8)
+    write(tmp_path, 0, [Row(0, 2)], [Made(n * 10**6) for n in range(20)])
+    found = Arrivals()
+    assert len(list(found.look([Recording(path) for path in find(tmp_path)]))) == 20
+    assert (found.given_up, len(found._pending)) == (12, 8)
+
+
+def test_a_call_whose_times_cannot_be_takes_no_clock_away(tmp_path: Path) -> None:
+    """It ended on one rank before the last one of another host began."""
+    job(tmp_path, 4, 50, lambda rank, step: 100 * US * (rank == 3), hosts=2)
+    path = find(tmp_path)[1]
+    with path.open("r+b") as file:  # the length of call 31
+        file.seek(8192 + 30 * 32 + 30)
+        file.write(b"\x01\x00")
+    errors = [meeting.error_ns for meeting in followed(tmp_path)[1]]
+    assert len(errors) == 50 and None not in errors
 
 
 def test_the_table_says_what_is_called_how_fast_and_who_comes_last(tmp_path: Path) -> None:
