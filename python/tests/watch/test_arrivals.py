@@ -212,6 +212,15 @@ def test_numbers_go_on_beyond_32_bits_and_lost_ranks_are_bounded(tmp_path: Path)
     assert [meeting.sequence for meeting in meetings] == [top, top + 1, top + 2, top + 3]
 
 
+def test_calls_of_a_group_have_no_end_and_refused_or_captured_ones_meet_nobody(tmp_path: Path) -> None:
+    for rank in range(2):
+        calls = [Made(0, group=3), Made(10**6, flags=4), Made(2 * 10**6, flags=1), Made(3 * 10**6)]
+        write(tmp_path, rank, [Row(rank, 2)], calls)
+    found = [(each.sequence, each.is_synchronous, each.transfer_ns) for each in followed(tmp_path)[1]]
+    assert [each[:2] for each in found] == [(1, False), (4, True)]
+    assert found[0][2] is None and found[1][2] is not None
+
+
 def test_collectives_that_a_rank_never_made_are_given_up_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
