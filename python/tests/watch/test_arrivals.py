@@ -147,6 +147,23 @@ def test_without_bounds_on_the_clocks_nobody_is_accused(tmp_path: Path) -> None:
     assert "by the host's calls" in who_waits(follower.stragglers, follower.lates)
 
 
+def test_on_one_host_too_calls_that_come_back_before_they_have_run_accuse_nobody(tmp_path: Path) -> None:
+    job(tmp_path, 4, 300, lambda rank, step: 900 * US if rank == 1 and step > 200 else 0, synchronous=False)
+    follower, meetings = followed(tmp_path)
+    assert (len(meetings), follower.lates, follower.stragglers.unjudged) == (300, [], 300)
+
+
+def test_who_is_late_by_less_than_the_clocks_may_be_apart_is_not_accused(tmp_path: Path) -> None:
+    """Each call lets the clocks of two hosts be 300 us apart on either side."""
+    stragglers = Stragglers()
+    for number in range(1, 400):
+        late = 350 * US if number > 300 else 0
+        meeting = replace(meeting_of(number, [0, 0, late, 0]), error_ns=300 * US)
+        assert stragglers.take(meeting) == []
+    later = [replace(meeting_of(number, [0, 0, 900 * US, 0]), error_ns=300 * US) for number in range(400, 410)]
+    assert [late.rank for each in later for late in stragglers.take(each)] == [2]
+
+
 def test_injected_stragglers_are_named_within_three_steps_and_nobody_else(tmp_path: Path) -> None:
     chance = random.Random(11)
     spells = {(200 + 60 * n, chance.randrange(4), chance.randrange(200 * US, 900 * US)) for n in range(50)}
