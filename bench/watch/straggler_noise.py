@@ -232,7 +232,7 @@ def _job(score: Score, noise: Noise, chance: random.Random, size: tuple[int, int
         if late_us and step >= FIRST and (step - FIRST) % EVERY == 0:
             who, first = chance.randrange(ranks), step
             least_us = stragglers.nameable_ns(1) / 1000
-            is_sure = least_us <= late_us
+            is_sure = stragglers.is_nameable(1, 1000 * late_us)
             score.nameable_us.append(least_us)
             score.spells += 1
             score.sure += is_sure

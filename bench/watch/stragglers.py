@@ -171,20 +171,21 @@ def judge(args: argparse.Namespace, meetings: Iterator[Meeting]) -> dict[str, ob
     named: list[tuple[int, int]] = []
     texts: dict[tuple[int, int], str] = {}
     late_us: list[float] = []
-    nameable: list[tuple[float, float]] = []
+    nameable: list[float] = []
+    sure: list[bool] = []
     for meeting in meetings:
         for late in stragglers.take(meeting):
             named.append((late.at, late.rank))
             texts[named[-1]] = late.text
         if meeting.sequence in befores:
-            nameable.append((stragglers.nameable_ns(meeting.communicator) / 1000, befores[meeting.sequence] * 1e6))
+            nameable.append(stragglers.nameable_ns(meeting.communicator) / 1000)
+            sure.append(stragglers.is_nameable(meeting.communicator, befores[meeting.sequence] * 1e9))
         begun = sorted(arrival.begun_ns for arrival in meeting.arrivals)
         if meeting.sequence not in slowed:
             late_us += [(each - begun[(len(begun) - 1) // 2]) / 1000 for each in begun]
     soon = [any(who == by and first <= at < first + SOON for at, by in named) for first, who, _ in planned]
     ever = [any(who == by and first <= at < first + SPELL for at, by in named) for first, who, _ in planned]
     false = [each for each in named if slowed.get(each[0]) != each[1]]
-    sure = [least <= by for least, by in nameable]
     late_us.sort()
     return {
         "steps": steps_of(args), "ranks": args.ranks, "injected": len(planned),
@@ -192,7 +193,7 @@ def judge(args: argparse.Namespace, meetings: Iterator[Meeting]) -> dict[str, ob
         "noise_us": {share: round(late_us[int(float(share) / 100 * (len(late_us) - 1))], 1) for share in SHARES}
         if late_us else {},
         "late_arrivals_percent": round(100 * sum(each > args.late for each in late_us) / max(1, len(late_us)), 3),
-        "nameable_us": [round(each) if each < math.inf else None for each in quartiles([each for each, _ in nameable])],
+        "nameable_us": [round(each) if each < math.inf else None for each in quartiles(nameable)],
         "nameable_said": sum(sure),
         "nameable_said_and_named": sum(here and found for here, found in zip(sure, soon, strict=False)),
         "named_within_3_steps": sum(soon), "named_within_10_steps": sum(ever),

@@ -180,30 +180,41 @@ class Stragglers:
         return True
 
     def nameable_ns(self, communicator: int, calls: int = _LEAST) -> float:
-        """The smallest lateness from which on so many calls in a row are evidence enough, by the measured noise.
+        """The smallest lateness for which so many calls in a row are evidence enough, by the measured noise.
 
-        Infinite where the noise is too large, or not yet known. It is that of the place in the step from which most is
-        known.
+        Infinite where the noise is too large, or not yet known. Noise that is always late by the same may hide larger
+        ones: see is_nameable.
         """
+        limits = (self._late_ns * 2 ** (class_ / 3) for class_ in range(_CLASSES))
+        noise = self._known(communicator)
+        floor = self._late_ns + noise.spread_ns if noise else 0.0
+        return next(
+            (late for each in limits if self.is_nameable(communicator, late := max(each, floor), calls)), math.inf
+        )
+
+    def is_nameable(self, communicator: int, late_ns: float, calls: int = _LEAST) -> bool:
+        """Whether a rank that is so late is named within so many calls, by the noise at the best known place."""
+        noise = self._known(communicator)
+        if noise is None or late_ns < self._late_ns + noise.spread_ns:
+            return False
+        middle = _class(late_ns, self._late_ns)
+        width = self._width(middle, noise)
+        return all(
+            self._is_enough(class_, noise, calls) for class_ in range(max(0, middle - width), middle + width + 1)
+        )
+
+    def _known(self, communicator: int) -> Noise | None:
+        """Of the place of a communicator's calls that is known best."""
         known = [noise for place, (_, noise) in self._places.items() if place[0] == communicator and noise.ranks]
-        if not known:
-            return math.inf
-        noise = max(known, key=lambda each: each.calls)
-        bound = _BOUND + math.log(len(noise.ranks))
-        enough = []
-        for class_ in range(_CLASSES):
-            worst = max(noise.ranks, key=lambda rank: noise.likely(rank, class_))
-            width = self._width(class_, noise)
-            likely = _likely(width, width)
-            first = math.log(likely / noise.likely(worst, class_))
-            again = math.log(likely / noise.likely_again(worst, class_))
-            enough.append(first + (calls - 1) * again >= bound + math.log(likely / _likely(0, width)))
-        noisy = max((class_ for class_, is_enough in enumerate(enough) if not is_enough), default=-1)
-        if noisy == _CLASSES - 1:
-            return math.inf
-        # The noise makes a straggler of a class be late by one below it too.
-        least = next(class_ for class_ in range(noisy + 1, _CLASSES) if class_ - self._width(class_, noise) > noisy)
-        return max(self._late_ns * 2 ** (least / 3 if least else 0), self._late_ns + noise.spread_ns)
+        return max(known, key=lambda each: each.calls, default=None)
+
+    def _is_enough(self, class_: int, noise: Noise, calls: int) -> bool:
+        """Whether so many late calls name any rank, one of them in this class at the edge of its own."""
+        worst = max(noise.ranks, key=lambda rank: noise.likely(rank, class_))
+        width = self._width(class_, noise)
+        first = math.log(_likely(width, width) / noise.likely(worst, class_))
+        again = math.log(_likely(0, width) / noise.likely_again(worst, class_))
+        return first + (calls - 1) * again >= _BOUND + math.log(len(noise.ranks))
 
     def _width(self, class_: int, noise: Noise) -> int:
         """Classes on each side over which the noise spreads a straggler of this one."""
@@ -256,7 +267,7 @@ def _lower_median(values: list[int]) -> int:
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def _class(late_ns: int, limit_ns: float) -> int:
+def _class(late_ns: float, limit_ns: float) -> int:
     """Thirds of an octave above the limit."""
     return min(_CLASSES - 1, int(3 * math.log2(late_ns / limit_ns)))
 
