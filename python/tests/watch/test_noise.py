@@ -58,7 +58,7 @@ def test_the_smallest_nameable_straggler_grows_with_the_noise(drawn: ModuleType)
     for noise in ("gaussian", "few_outliers", "lognormal"):
         score = drawn.tried(getattr(drawn, noise), range(3), 1500, 4, 200.0)
         least[noise] = sorted(score.nameable_us)[len(score.nameable_us) // 2]
-    assert 100 < least["gaussian"] < 200 < least["few_outliers"] < least["lognormal"]
+    assert 100 < least["gaussian"] < least["few_outliers"] < least["lognormal"]
 
 
 def test_before_the_noise_is_known_nothing_is_nameable_and_nobody_named(drawn: ModuleType) -> None:
@@ -108,3 +108,31 @@ def test_old_calls_count_less_and_the_sums_stay_those_of_the_ranks() -> None:
     assert noise.calls == pytest.approx(sum(each.calls for each in noise.ranks.values()))
     assert noise._late[4] == pytest.approx(sum(each.late[4] for each in noise.ranks.values()))
     assert noise.likely(0, 4) == pytest.approx(0.04, rel=0.2)
+
+
+def test_a_rank_is_measured_by_its_own_noise_too() -> None:
+    """As one whose processor is shared: late in 3 % of its calls, the others never."""
+    noise = Noise(100_000.0)
+    for step in range(500):
+        noise.begin_call({})
+        for rank in range(4):
+            is_late = rank == 0 and step % 33 == 0
+            noise.add(rank, 5 if is_late else None, 330_000 if is_late else 5_000)
+    assert noise.likely(0, 5) > 0.015
+    assert noise.likely(0, 5, [5] * 10) < 0.012, "but for the calls of which it is suspected now"
+    assert noise.likely(0, 9) < 0.002
+
+
+def test_a_rank_that_was_late_by_anything_lately_is_so_by_noise() -> None:
+    noise = Noise(100_000.0)
+    for step in range(500):
+        noise.begin_call({0: (1, 9, 14, 17)[step - 490]} if 490 <= step < 494 else {})
+        for rank in range(4):
+            noise.add(rank, None, 5_000)
+    assert noise.likely(0, 5) > 5 * noise.likely(1, 20)
+    noise.burst.clear()
+    noise.begin_call({0: 5})
+    noise.begin_call({0: 5})
+    noise.begin_call({0: 6})
+    noise.begin_call({0: 4})
+    assert noise.likely(0, 5) < 0.002, "by the same again and again is no noise of its own"
