@@ -15,7 +15,7 @@ from busbw.watch import replay
 from busbw.watch.recording import Recording, find
 from busbw.watch.replay import plan
 from busbw.watch.replay_memory import HostMemory
-from busbw.watch.replay_rank import Lane
+from busbw.watch.replay_rank import UNDER_WAY, Lane, parts_of, replayed
 
 
 def planned(folder: Path) -> replay.Plan:
@@ -44,6 +44,42 @@ def test_a_recording_of_too_many_calls_is_refused_with_the_numbers(
         planned(tmp_path)
 
 
+def step(number: int, group: int = 0, in_place: bool = False) -> list[Any]:
+    return [number, 0, "all_reduce", 8, 2, 0, 0, group, 0, -1, False, in_place]
+
+
+def test_groups_that_follow_each_other_stay_apart() -> None:
+    steps = [step(0, 1), step(1, 1), step(2, 2), step(3), step(4), step(5, 3)]
+    assert [[each[0] for each in part] for part in parts_of(steps)] == [[0, 1], [2], [3], [4], [5]]
+
+
+def test_a_lane_waits_for_the_gpu_before_the_recorder_has_no_more_events() -> None:
+    done = []
+
+    class Memory(HostMemory):
+        def wait(self) -> None:
+            done.append(len(called))
+
+    called: list[int] = []
+    nccl = SimpleNamespace(ncclAllReduce=lambda *_: called.append(1) or 0)
+    rank: Any = SimpleNamespace(nccl=nccl, comms=[None], communicators=[[2, 0]], memory=Memory)
+    Lane(rank, [step(n) for n in range(3 * UNDER_WAY)]).run(gaps=False, start_ns=0)
+    assert done == [UNDER_WAY, 2 * UNDER_WAY, 3 * UNDER_WAY, 3 * UNDER_WAY]
+
+
+def test_the_first_call_of_a_shape_has_no_time_unless_it_is_the_only_one() -> None:
+    rank: Any = SimpleNamespace(
+        nccl=SimpleNamespace(ncclAllReduce=lambda *_: 0),
+        comms=[None],
+        communicators=[[2, 0]],
+        memory=HostMemory,
+        most=2,
+    )
+    for calls, times in ((1, 1), (5, 4)):
+        found = replayed(rank, [step(n) for n in range(calls)], gaps=False, meet=lambda: 0)
+        assert [len(each) for each in found["times"].values()] == [times]
+
+
 @pytest.mark.parametrize("in_place", [True, False])
 def test_an_all_reduce_in_place_is_checked_with_data_where_it_reads_them(in_place: bool) -> None:
     def doubled(send: Any, receive: Any, count: Any, *_: Any) -> int:
@@ -55,7 +91,7 @@ def test_an_all_reduce_in_place_is_checked_with_data_where_it_reads_them(in_plac
     rank: Any = SimpleNamespace(
         nccl=SimpleNamespace(ncclAllReduce=doubled), comms=[None], communicators=[[2, 0]], memory=HostMemory
     )
-    lane = Lane(rank, [[0, 0, "all_reduce", 8, 2, 0, 0, 0, 0, -1, False, in_place]])
+    lane = Lane(rank, [step(0, in_place=in_place)])
     lane.run(gaps=False, start_ns=0)
     assert lane.failed is None
     assert (lane.checks, lane.wrong) == (1, 0)
