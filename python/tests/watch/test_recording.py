@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from made_recordings import Made, Row, write
 
 from busbw.base.errors import UserError
 from busbw.watch.recording import CALL, COMMUNICATOR, HEADER, Recording, find
@@ -165,6 +166,15 @@ def test_a_program_without_room_for_addresses_is_not_recorded_and_leaves_nothing
     done = subprocess.run(words, capture_output=True, timeout=60, check=False)
     assert done.returncode == 1 and b"cannot be mapped: Cannot allocate memory" in done.stdout + done.stderr, done
     assert not find(tmp_path)
+
+
+def test_a_table_that_would_lie_over_the_calls_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, 0, [Row(0, 2)], [Made(0)])
+    with path.open("r+b") as file:
+        file.seek(20)
+        file.write(struct.pack("<I", 33))  # rows of 128 bytes, in 4 KiB
+    with pytest.raises(UserError, match="header does not hold together"):
+        Recording(path)
 
 
 def whole(folder: Path) -> bytes:
