@@ -177,6 +177,16 @@ def test_a_table_that_would_lie_over_the_calls_is_refused(tmp_path: Path) -> Non
         Recording(path)
 
 
+def test_a_link_is_not_followed_and_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    real = write(tmp_path, 0, [Row(0, 2)], [Made(0)])
+    link, fifo = tmp_path / "link.busbwrec", tmp_path / "fifo.busbwrec"
+    link.symlink_to(real)
+    os.mkfifo(fifo)
+    for path in (link, fifo):
+        with pytest.raises(UserError, match="cannot be read"):
+            Recording(path)
+
+
 def whole(folder: Path) -> bytes:
     (folder / "made").mkdir()
     content = record(folder / "made", 1024, 500, 1).read_bytes()
