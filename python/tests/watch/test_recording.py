@@ -9,13 +9,14 @@ import signal
 import struct
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_recordings import Made, Row, write
 
 from busbw.base.errors import UserError
-from busbw.watch.recording import CALL, COMMUNICATOR, HEADER, Recording, find
+from busbw.watch.recording import CALL, COMMUNICATOR, HEADER, GpuHeader, Recording, find
 from busbw.watch.summary import summarise
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -185,6 +186,21 @@ def test_a_link_is_not_followed_and_a_fifo_is_not_waited_for(tmp_path: Path) -> 
     for path in (link, fifo):
         with pytest.raises(UserError, match="cannot be read"):
             Recording(path)
+
+
+def test_times_that_the_writer_comes_round_to_while_they_are_read_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, 0, [Row(0, 2)], [Made(n * 10**6, gpu_ns=900) for n in range(4)])
+    real, looks = Recording.gpu, []
+
+    def gpu(self: Recording) -> GpuHeader:
+        looks.append(1)
+        return replace(real(self), times=4 if len(looks) == 1 else 6)
+
+    monkeypatch.setattr(Recording, "gpu", gpu)
+    with Recording(find(tmp_path)[0]) as recording:
+        assert [time.number for _, time in recording.times()] == [3, 4]
 
 
 def whole(folder: Path) -> bytes:
