@@ -113,6 +113,18 @@ TEST(Rings, WhatComesBackAfterTheRingCameRoundIsNotWrittenIntoAnotherCall) {
   EXPECT_EQ(file.row(0).returned, 1025U);
 }
 
+// The clock of another thread may be behind a little when the file is made: time in a recording is never negative.
+TEST(Rings, ACallBeforeTheStartOfTheRecordingBeganAtItsStart) {
+  const Folder folder;
+  Settings settings;
+  settings.folder = folder.path;
+  settings.calls = 1024;
+  Recording recording(settings);
+  const Ticket early = recording.begin(recording.add(), {Kind::all_reduce, 7, 7, 0}, 1);
+  EXPECT_EQ(early.begun_ns, recording.header().monotonic_ns);
+  EXPECT_EQ(recording.header().calls.load(), 1U);
+}
+
 // All ranks count the children of a communicator alike, so that two splits of one colour are two communicators.
 TEST(Identities, OfChildrenDifferByParentWayNumberAndColour) {
   const std::uint64_t one = identity_of_child(5, Made::split, 1, 0);
