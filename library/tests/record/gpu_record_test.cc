@@ -125,6 +125,30 @@ TEST(Rings, ACallBeforeTheStartOfTheRecordingBeganAtItsStart) {
   EXPECT_EQ(recording.header().calls.load(), 1U);
 }
 
+// Ranks compare collectives by their number, which messages between them must not change.
+TEST(Rings, CollectivesAndMessagesAreCountedApartAndWhatWasRefusedIsMarked) {
+  const Folder folder;
+  Settings settings;
+  settings.folder = folder.path;
+  settings.calls = 1024;
+  Recording recording(settings);
+  Communicator* row = recording.add();
+  const auto next = [&](Kind kind, int result) {
+    const Ticket ticket = recording.begin(row, {kind, 7, 7, 0});
+    recording.end(ticket, result, true);
+    return ticket.sequence;
+  };
+  EXPECT_EQ(next(Kind::all_reduce, 0), 1U);
+  EXPECT_EQ(next(Kind::send, 0), 1U);
+  EXPECT_EQ(next(Kind::recv, 0), 2U);
+  EXPECT_EQ(next(Kind::all_reduce, ncclInvalidArgument), 2U);
+  EXPECT_EQ(row->collectives.load(), 2U);
+  EXPECT_EQ(row->last_error, int(ncclInvalidArgument));
+  const File file(folder.path);
+  EXPECT_EQ(File::flags(file.call(1)) & flag_failed, 0);
+  EXPECT_EQ(File::flags(file.call(4)) & flag_failed, int(flag_failed));
+}
+
 // All ranks count the children of a communicator alike, so that two splits of one colour are two communicators.
 TEST(Identities, OfChildrenDifferByParentWayNumberAndColour) {
   const std::uint64_t one = identity_of_child(5, Made::split, 1, 0);
