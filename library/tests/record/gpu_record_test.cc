@@ -149,6 +149,30 @@ TEST(Rings, CollectivesAndMessagesAreCountedApartAndWhatWasRefusedIsMarked) {
   EXPECT_EQ(File::flags(file.call(4)) & flag_failed, int(flag_failed));
 }
 
+// Places in the ring are found by a mask.
+TEST(Rings, HoldAPowerOfTwo) {
+  setenv("BUSBW_RECORD_CALLS", "3000", 1);
+  EXPECT_EQ(Settings::from_environment().calls, 4096U);
+  setenv("BUSBW_RECORD_CALLS", "1024", 1);
+  EXPECT_EQ(Settings::from_environment().calls, 1024U);
+}
+
+TEST(Groups, OneWithinAnotherIsTheSameGroup) {
+  Group& group = Group::of_this_thread();
+  group.started();
+  const std::uint16_t number = this_thread.group;
+  EXPECT_NE(number, 0);
+  group.started();
+  EXPECT_EQ(this_thread.group, number);
+  group.ended(true);
+  EXPECT_EQ(this_thread.group, number);
+  group.ended(true);
+  EXPECT_EQ(this_thread.group, 0);
+  group.started();
+  EXPECT_NE(this_thread.group, number);
+  group.ended(true);
+}
+
 // All ranks count the children of a communicator alike, so that two splits of one colour are two communicators.
 TEST(Identities, OfChildrenDifferByParentWayNumberAndColour) {
   const std::uint64_t one = identity_of_child(5, Made::split, 1, 0);
