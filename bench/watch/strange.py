@@ -2,9 +2,9 @@
 
     python3 bench/watch/strange.py --build build [--faults lock,io] [--trials 1] [--ranks 4]
 
-The jobs are those of strange_job.py, stranger_job.py, parallel_job.py and program_job.py (which have eight ranks).
---faults parallel stands for every second of parallel_job.py, held-out for the others; so do programs and
-programs-held-out. What must be said was written down before any was tried: who,
+The jobs are those of strange_job.py and stranger_job.py, and of parallel_job.py, program_job.py and user_job.py, which
+have eight ranks. --faults parallel stands for every second of parallel_job.py, held-out for the others; so do programs
+and programs-held-out, users and users-held-out. What must be said was written down before any was tried: who,
 and why (but for four in which the rank stood at the begin of a sentence, with a capital). A verdict is right if it is
 the only one, and the delay counts as in faults.py. Exit code: 1 where a verdict was wrong.
 """
@@ -29,6 +29,7 @@ from parallel_said import HELD_OUT, PARALLEL  # noqa: E402
 from program_said import HELD_OUT as PROGRAMS_HELD_OUT  # noqa: E402
 from program_said import PROGRAMS  # noqa: E402
 from stranger_said import MORE  # noqa: E402
+from user_said import USERS, USERS_HELD_OUT  # noqa: E402
 
 from busbw.base.programs import with_this_package  # noqa: E402
 
@@ -40,6 +41,7 @@ SAID: dict[str, str] = {
     **MORE,
     **PARALLEL,
     **PROGRAMS,
+    **USERS,
     "lock": LATE,
     "io": LATE,
     "handler": LATE,
@@ -98,6 +100,8 @@ def main() -> int:
         "held-out": list(HELD_OUT),
         "programs": [name for name in PROGRAMS if name not in PROGRAMS_HELD_OUT],
         "programs-held-out": list(PROGRAMS_HELD_OUT),
+        "users": [name for name in USERS if name not in USERS_HELD_OUT],
+        "users-held-out": list(USERS_HELD_OUT),
     }
     for name in [each for word in args.faults.split(",") for each in several.get(word, [word])]:
         for _ in range(args.trials):
@@ -112,7 +116,7 @@ def main() -> int:
 def words_of(build: Path, name: str, ranks: int, folder: Path) -> tuple[list[str], list[str]]:
     """Options of the watcher, and the job."""
     nccl = made_nccl(build, folder, linked=False)
-    ranks = max(ranks, 8) if name in PARALLEL or name in PROGRAMS else ranks
+    ranks = max(ranks, 8) if name in {**PARALLEL, **PROGRAMS, **USERS} else ranks
     steps = 30_000 if name == "wrapped" else 2_000 if name == "unwatched" else STEPS
     job = [
         sys.executable,
@@ -133,6 +137,8 @@ def words_of(build: Path, name: str, ranks: int, folder: Path) -> tuple[list[str
 
 def job_of(name: str) -> str:
     """The program that knows this fault."""
+    if name in USERS:
+        return "user_job.py"
     if name in PROGRAMS:
         return "program_job.py"
     return "parallel_job.py" if name in PARALLEL else "stranger_job.py" if name in MORE else "strange_job.py"

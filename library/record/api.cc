@@ -145,6 +145,15 @@ NewRank child(ncclComm_t parent, record::Made how, int color, const ncclComm_t* 
   return one;
 }
 
+NewRank shrunk(ncclComm_t parent, const int* excluded, int count, const ncclComm_t* handle) {
+  NewRank one{.handle = handle, .how = record::Made::shrink};
+  if (Rank* rank = inside_nccl() ? nullptr : find(parent)) {
+    one.parent = rank->identity;
+    one.identity = identity_of_shrunk(*rank, excluded, count);
+  }
+  return one;
+}
+
 template <class Work>
 ncclResult_t end(ncclComm_t comm, Ended how, Work work) {
   // An abort waits for nobody.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
@@ -23,7 +24,10 @@ namespace {
 struct Table {
   std::shared_mutex guard;
   std::unordered_map<ncclComm_t, Rank*> ranks;
+  // Ended, the oldest first. A thread may still hold the newest ones from its last call or an open group.
+  std::deque<Rank*> ended;
 };
+constexpr std::size_t kept_after_their_end = 1024;
 
 Table& table() {
   // Never destroyed: programs call NCCL while they exit.
@@ -50,7 +54,7 @@ void enter(const NewRank& one) {
   if (rank < 0 && real.user_rank) call_nccl(real.user_rank, comm, &rank);
   if (ranks < 0 && real.count) call_nccl(real.count, comm, &ranks);
   if (real.cu_device) call_nccl(real.cu_device, comm, &device);
-  // Never freed: a thread may still hold it from the last call. A program makes few.
+  // Freed long after its end, where the recorder's thread does not look at it.
   auto* entry = new Rank;
   entry->recording = recording;
   entry->identity = one.identity;
@@ -88,6 +92,16 @@ std::uint64_t identity_of(const ncclUniqueId& id) {
 
 std::uint64_t identity_of_child(std::uint64_t parent, record::Made how, std::uint64_t number, int color) {
   return mixed(mixed(mixed(parent) ^ std::uint64_t(how) << 56 ^ number) ^ std::uint64_t(std::uint32_t(color)));
+}
+
+std::uint64_t identity_of_shrunk(Rank& parent, const int* excluded, int count) {
+  std::vector<int> ranks(excluded, excluded + (excluded && count > 0 ? count : 0));
+  std::sort(ranks.begin(), ranks.end());
+  std::uint64_t hash = mixed(ranks.size());
+  for (const int rank : ranks) hash = mixed(hash ^ std::uint64_t(std::uint32_t(rank)));
+  static std::mutex guard;
+  const std::lock_guard lock(guard);
+  return identity_of_child(parent.identity ^ hash, record::Made::shrink, parent.shrinks[hash]++, 0);
 }
 
 Making::Making(const NewRank& one) {
@@ -143,6 +157,12 @@ void ended(ncclComm_t comm, Ended how) {
   const std::unique_lock lock(table().guard);
   table().ranks.erase(comm);
   edition.fetch_add(1);
+  if (!rank || rank->marks || rank->recording->header().times_every != 0) return;
+  std::deque<Rank*>& all = table().ended;
+  all.push_back(rank);
+  if (all.size() <= kept_after_their_end) return;
+  delete all.front();
+  all.pop_front();
 }
 
 std::vector<Rank*> all_ranks() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "busbw/nccl_abi.h"
@@ -16,8 +17,10 @@ struct Rank {
   Recording* recording = nullptr;
   Communicator* row = nullptr;
   std::uint64_t identity = 0;
-  // How often it was split, shrunk or grown: the same on all ranks, as all of them take part.
+  // How often it was split or grown: the same on all ranks, as all of them take part.
   std::atomic<std::uint64_t> children{0};
+  // How often it was shrunk by the same ranks, by a hash of these: those that are left out do not call.
+  std::unordered_map<std::uint64_t, std::uint64_t> shrinks;
   // Null where there is no GPU, or nothing may be asked of it.
   Marks* marks = nullptr;
 };
@@ -36,6 +39,8 @@ struct NewRank {
 
 std::uint64_t identity_of(const ncclUniqueId& id);
 std::uint64_t identity_of_child(std::uint64_t parent, record::Made how, std::uint64_t number, int color);
+// Of the one that is left when these ranks are taken out, in whichever order they are given.
+std::uint64_t identity_of_shrunk(Rank& parent, const int* excluded, int count);
 
 // While NCCL makes one: says so in the recording. Of several at once in a process the first.
 class Making {

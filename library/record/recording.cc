@@ -134,18 +134,18 @@ void Recording::make_file(const std::string& folder, const ProcessIdentity& who)
 
 // So many bytes, the first of them with memory behind them.
 void Recording::lengthen(std::uint64_t bytes, std::uint64_t with_memory) {
-  if (!may_be_so_long(bytes)) {
-    ::unlink(path_.c_str());
-    errno = EFBIG;
-    fail(path_ + " cannot be made so long");
-  }
-  if (::ftruncate(file_, off_t(bytes)) != 0) fail(path_ + " cannot be made so long");
+  if (!may_be_so_long(bytes)) give_up(EFBIG, " cannot be made so long");
+  if (::ftruncate(file_, off_t(bytes)) != 0) give_up(errno, " cannot be made so long");
   // A hole that cannot be filled would end the program with SIGBUS.
-  if (const int error = ::posix_fallocate(file_, 0, off_t(with_memory)); error != 0) {
-    ::unlink(path_.c_str());
-    errno = error;
-    fail(path_ + " has no room");
-  }
+  if (const int error = ::posix_fallocate(file_, 0, off_t(with_memory)); error != 0) give_up(error, " has no room");
+}
+
+// Nobody is to find half a recording, and the descriptor is the program's again.
+void Recording::give_up(int error, const char* why) {
+  ::unlink(path_.c_str());
+  ::close(file_);
+  errno = error;
+  fail(path_ + why);
 }
 
 Recording::Recording(const Settings& settings) {
@@ -160,7 +160,7 @@ Recording::Recording(const Settings& settings) {
   make_file(settings.folder, who);
   lengthen(bytes, table_backed_ = std::min(calls_at, chunk_bytes));
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  if (memory == MAP_FAILED) fail(path_ + " cannot be mapped");
+  if (memory == MAP_FAILED) give_up(errno, " cannot be mapped");
   auto* base = static_cast<unsigned char*>(memory);
   header_ = reinterpret_cast<Header*>(base);
   communicators_ = reinterpret_cast<Communicator*>(base + header_bytes);

@@ -91,6 +91,7 @@ class Recording {
  private:
   void make_file(const std::string& folder, const ProcessIdentity& who);
   void lengthen(std::uint64_t bytes, std::uint64_t with_memory);
+  [[noreturn]] void give_up(int error, const char* why);
   Call* place(std::uint64_t number);
   bool back_up_to(std::uint64_t number);
   bool back_times_up_to(std::uint64_t place);

@@ -113,6 +113,66 @@ TEST(Rings, WhatComesBackAfterTheRingCameRoundIsNotWrittenIntoAnotherCall) {
   EXPECT_EQ(file.row(0).returned, 1025U);
 }
 
+// The clock of another thread may be behind a little when the file is made: time in a recording is never negative.
+TEST(Rings, ACallBeforeTheStartOfTheRecordingBeganAtItsStart) {
+  const Folder folder;
+  Settings settings;
+  settings.folder = folder.path;
+  settings.calls = 1024;
+  Recording recording(settings);
+  const Ticket early = recording.begin(recording.add(), {Kind::all_reduce, 7, 7, 0}, 1);
+  EXPECT_EQ(early.begun_ns, recording.header().monotonic_ns);
+  EXPECT_EQ(recording.header().calls.load(), 1U);
+}
+
+// Ranks compare collectives by their number, which messages between them must not change.
+TEST(Rings, CollectivesAndMessagesAreCountedApartAndWhatWasRefusedIsMarked) {
+  const Folder folder;
+  Settings settings;
+  settings.folder = folder.path;
+  settings.calls = 1024;
+  Recording recording(settings);
+  Communicator* row = recording.add();
+  const auto next = [&](Kind kind, int result) {
+    const Ticket ticket = recording.begin(row, {kind, 7, 7, 0});
+    recording.end(ticket, result, true);
+    return ticket.sequence;
+  };
+  EXPECT_EQ(next(Kind::all_reduce, 0), 1U);
+  EXPECT_EQ(next(Kind::send, 0), 1U);
+  EXPECT_EQ(next(Kind::recv, 0), 2U);
+  EXPECT_EQ(next(Kind::all_reduce, ncclInvalidArgument), 2U);
+  EXPECT_EQ(row->collectives.load(), 2U);
+  EXPECT_EQ(row->last_error, int(ncclInvalidArgument));
+  const File file(folder.path);
+  EXPECT_EQ(File::flags(file.call(1)) & flag_failed, 0);
+  EXPECT_EQ(File::flags(file.call(4)) & flag_failed, int(flag_failed));
+}
+
+// Places in the ring are found by a mask.
+TEST(Rings, HoldAPowerOfTwo) {
+  setenv("BUSBW_RECORD_CALLS", "3000", 1);
+  EXPECT_EQ(Settings::from_environment().calls, 4096U);
+  setenv("BUSBW_RECORD_CALLS", "1024", 1);
+  EXPECT_EQ(Settings::from_environment().calls, 1024U);
+}
+
+TEST(Groups, OneWithinAnotherIsTheSameGroup) {
+  Group& group = Group::of_this_thread();
+  group.started();
+  const std::uint16_t number = this_thread.group;
+  EXPECT_NE(number, 0);
+  group.started();
+  EXPECT_EQ(this_thread.group, number);
+  group.ended(true);
+  EXPECT_EQ(this_thread.group, number);
+  group.ended(true);
+  EXPECT_EQ(this_thread.group, 0);
+  group.started();
+  EXPECT_NE(this_thread.group, number);
+  group.ended(true);
+}
+
 // All ranks count the children of a communicator alike, so that two splits of one colour are two communicators.
 TEST(Identities, OfChildrenDifferByParentWayNumberAndColour) {
   const std::uint64_t one = identity_of_child(5, Made::split, 1, 0);
@@ -121,6 +181,23 @@ TEST(Identities, OfChildrenDifferByParentWayNumberAndColour) {
   EXPECT_NE(identity_of_child(5, Made::shrink, 1, 0), one);
   EXPECT_NE(identity_of_child(5, Made::split, 2, 0), one);
   EXPECT_NE(identity_of_child(5, Made::split, 1, 1), one);
+}
+
+// Ranks that are left out of a shrink do not call it: those that are left count such shrinks alone.
+TEST(Identities, OfShrinksAreEqualOnAllRanksThatTakePart) {
+  Rank one, other;
+  one.identity = other.identity = 5;
+  const int third[] = {2}, pair[] = {3, 1}, turned[] = {1, 3};
+  const std::uint64_t without_third = identity_of_shrunk(one, third, 1);
+  // `other` was the third rank, and takes part in the next one for the first time.
+  const std::uint64_t first = identity_of_shrunk(one, pair, 2);
+  EXPECT_EQ(identity_of_shrunk(other, turned, 2), first);
+  EXPECT_NE(first, without_third);
+  const std::uint64_t again = identity_of_shrunk(one, pair, 2);
+  EXPECT_NE(again, first);
+  EXPECT_EQ(identity_of_shrunk(other, pair, 2), again);
+  EXPECT_EQ(one.children.load(), other.children.load()) << "a split after it is the same on all ranks";
+  EXPECT_NE(identity_of_shrunk(one, nullptr, 0), again);
 }
 
 // What a watcher reads while NCCL waits for the other ranks; of two at once the first.

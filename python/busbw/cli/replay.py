@@ -76,6 +76,7 @@ def run(args: Args) -> int:
             for number, (each, gpu) in enumerate(zip(made.ranks, gpus, strict=True))
         ],
         limit,
+        Path(args.output) if args.output else None,
     )
     wrong = sum(result["wrong"] for result in results)
     print(_table([each.recorded_ns for each in made.ranks], [each.communicators for each in made.ranks], results))
@@ -122,7 +123,7 @@ def _library(name: str | None) -> Library:
     return Library(path, is_on_gpus=on_gpus, is_ours=on_gpus)
 
 
-def _start(library: Library, plans: list[dict[str, Any]], limit_s: float) -> list[dict[str, Any]]:
+def _start(library: Library, plans: list[dict[str, Any]], limit_s: float, keep: Path | None) -> list[dict[str, Any]]:
     """A process for each rank; when one fails or the time is over, all end."""
     from busbw.base.scratch import scratch_folder
     from busbw.launch.in_front import find_front
@@ -158,6 +159,8 @@ def _start(library: Library, plans: list[dict[str, Any]], limit_s: float) -> lis
         if code != 0:
             failed = next(each for each in supervisor.processes if each.code == code)
             raise UserError(f"{failed.name} of the replay ended with code {code}; the others were ended")
+        if keep:
+            _keep(folder, keep)
         read = [json.loads(out.read_text()) for out in results]
         if library.is_on_gpus:
             found, missed = replayed(folder, [plan["communicators"] for plan in plans])
@@ -167,6 +170,20 @@ def _start(library: Library, plans: list[dict[str, Any]], limit_s: float) -> lis
         else:
             replay_host.put(folder, [plan["communicators"] for plan in plans], read)
         return read
+
+
+def _keep(folder: Path, into: Path) -> None:
+    """What the recorder in front of the replay wrote, for this user alone as all recordings."""
+    from busbw.watch.recording import find
+
+    try:
+        into.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in find(folder):
+            made = os.open(into / path.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(made, "wb") as copy:
+                copy.write(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"--output {into}: {error.strerror}") from error
 
 
 def _table(

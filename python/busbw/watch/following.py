@@ -108,7 +108,7 @@ class Watching:
         if time.monotonic() >= self._next_table:
             self._next_table = time.monotonic() + TABLE_S
             if self._screen:
-                self._screen.draw(self._follower.table(recordings, now, self._screen.width))
+                self._screen.draw(self._follower.table(recordings, now, self._screen.width, self._screen.height))
             self._write_metrics(recordings)
         return verdict
 

@@ -3,33 +3,31 @@
 A rank is late for a call when it comes more than a limit after the median rank. A straggler is late by about the same
 each time; the noise of a machine is late by anything. Calls of one shape with the same amount of work before them are
 one place in the step. For each rank, place and class of lateness (a third of an octave) the test sums the logarithm of
-how much likelier what was seen is for a straggler of that class than for the noise that the other ranks show (CUSUM;
-Page, Biometrika 41, 1954). The noise is that of the last calls where that is more than the usual one, since machines
-are noisy in bursts. So the more noise there is, the more calls a verdict needs.
+how much likelier what was seen is for a straggler of that class than for the noise of the machine, which is measured
+meanwhile (noise.py; CUSUM; Page, Biometrika 41, 1954). So the more noise there is, the more calls a verdict needs.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
 from busbw.watch.arrivals import Meeting
+from busbw.watch.noise import Noise
 
 LATE_S = 100e-6
 _SAME, _NEXT, _ON_TIME, _ELSEWHERE = 0.5, 0.2, 0.05, 0.001
-"""How often a straggler of a class is late by that class, by one beside it, on time, and by any other class."""
+"""How often a straggler of a class is late by that class, by one beside it, on time, and by any other class.
+
+Where the noise is wider than that, by any of more classes beside it as often.
+"""
 _CLASSES = 40
-_BOUND = math.log(1e7)
-"""One false verdict in ten million calls of a rank, where lateness is independent from call to call."""
-_MEMORY = 4000.0
-"""Calls of a rank that the noise is taken from; then what is known counts half."""
-_PRIOR_LATE, _PRIOR_CALLS = 0.05, 50.0
-_NEAR = 2
-_BURST = 16
-"""Calls of a communicator whose noise counts as the noise of now."""
+_BOUND = math.log(5e5)
+"""One false verdict in half a million calls, or fewer, where the noise is as it was (straggler_noise.py tries it)."""
+_WIDEST = 4
+"""Classes on each side over which a straggler is spread by the noise, at most."""
 _MAX_PLACES = 1024
 _FORGIVEN = 20
 _LEAST = 3
@@ -79,47 +77,6 @@ class _Suspect:
 
 
 @dataclass
-class _Noise:
-    """How often each rank of a communicator was late by each class, old calls counting less; who was so lately."""
-
-    late: dict[int, dict[int, float]] = field(default_factory=dict)
-    calls: dict[int, float] = field(default_factory=dict)
-    burst: deque[dict[int, int]] = field(default_factory=lambda: deque(maxlen=_BURST))
-
-    def of_others(self, rank: int, class_: int) -> float:
-        """How likely it is that a healthy rank is late by that class, from all ranks but this one."""
-        others = [each for each in self.calls if each != rank]
-        late = sum(self.late[each].get(class_, 0.0) for each in others)
-        usual = (late + _PRIOR_LATE) / (sum(self.calls[each] for each in others) + _PRIOR_CALLS)
-        near = sum(abs(by - class_) <= _NEAR for hits in self.burst for other, by in hits.items() if other != rank)
-        noise = max(usual, near / (max(1, len(others)) * _BURST))
-        return min(0.5, noise)
-
-    def forget(self, rank: int, classes: Iterable[int]) -> None:
-        """The rank is a straggler: what it did since it began to be late was no noise."""
-        late = self.late.get(rank, {})
-        for each in classes:
-            late[each] = max(0.0, late.get(each, 0.0) - 1)
-        for hits in self.burst:
-            hits.pop(rank, None)
-
-    def end_call(self, hits: dict[int, int]) -> None:
-        """All ranks of a call were added; `hits` has those that were late and are no known stragglers."""
-        self.burst.append(hits)
-
-    def add(self, rank: int, class_: int | None) -> None:
-        """One call of a rank that is no known straggler."""
-        calls = self.calls[rank] = self.calls.get(rank, 0.0) + 1
-        late = self.late.setdefault(rank, {})
-        if class_ is not None:
-            late[class_] = late.get(class_, 0.0) + 1
-        if calls > _MEMORY:
-            self.calls[rank] = calls / 2
-            for each in late:
-                late[each] /= 2
-
-
-@dataclass
 class Rank:
     """What is known of one rank of a communicator."""
 
@@ -140,9 +97,8 @@ class Stragglers:
 
     def __init__(self, late_s: float = LATE_S) -> None:
         self._late_ns = late_s * 1e9
-        self._suspects: dict[tuple[object, ...], dict[int, _Suspect]] = {}
+        self._places: dict[tuple[object, ...], tuple[dict[int, _Suspect], Noise]] = {}
         self._works: dict[tuple[object, ...], list[int]] = {}
-        self._noise: dict[int, _Noise] = {}
         self._named: set[tuple[int, int]] = set()
         self.ranks: dict[tuple[int, int], Rank] = {}
         self.meetings = 0
@@ -164,8 +120,8 @@ class Stragglers:
         limit = self._late_ns + meeting.error_ns
         late = {arrival.rank: arrival.begun_ns - middle for arrival in meeting.arrivals}
         hits = {rank: _class(by, limit) for rank, by in late.items() if by > limit}
-        suspects = self._suspects_of(meeting)
-        noise = self._noise.setdefault(meeting.communicator, _Noise())
+        suspects, noise = self._place(meeting)
+        noise.begin_call({rank: by for rank, by in hits.items() if rank not in suspects or not suspects[rank].is_named})
         found = []
         for arrival in meeting.arrivals:
             rank = arrival.rank
@@ -177,14 +133,13 @@ class Stragglers:
                 # Of this call it is not in the noise yet.
                 noise.forget(rank, suspect.classes[:-1])
         strangers = {rank: by for rank, by in hits.items() if not suspects[rank].is_named}
-        for rank in late:
+        for rank, by in late.items():
             if rank in strangers or rank not in hits:
-                noise.add(rank, hits.get(rank))
-        noise.end_call(strangers)
+                noise.add(rank, hits.get(rank), by)
         return found
 
     def _judge(  # noqa: PLR0913, PLR0917 - one call of one rank
-        self, suspect: _Suspect, meeting: Meeting, late_ns: int, class_: int | None, noise: _Noise, rank: int
+        self, suspect: _Suspect, meeting: Meeting, late_ns: int, class_: int | None, noise: Noise, rank: int
     ) -> bool:
         """Whether the suspect is to be named now."""
         suspect.calls += 1
@@ -202,23 +157,70 @@ class Stragglers:
             suspect.since, suspect.calls = meeting.sequence, 1
             suspect.late.clear()
             suspect.classes.clear()
+        is_again = suspect.missed <= 1 and bool(suspect.classes)
         suspect.missed = 0
         suspect.late.append(late_ns)
+        usual = (noise.likely_again if is_again else noise.likely)(rank, class_, suspect.classes)
         if not suspect.is_named:
             suspect.classes.append(class_)
-        usual = noise.of_others(rank, class_)
         bound = _BOUND + math.log(len(meeting.arrivals))
         scores = {}
-        for each in {*suspect.scores, class_ - 1, class_, class_ + 1}:
-            likely = (_SAME, _NEXT)[abs(each - class_)] if abs(each - class_) < 2 else _ELSEWHERE
+        width = self._width(class_, noise)
+        for each in {*suspect.scores, *range(class_ - width, class_ + width + 1)}:
+            likely = _likely(abs(each - class_), self._width(each, noise))
             score = suspect.scores.get(each, 0.0) + math.log(likely / usual)
             if score > 0:
                 scores[each] = min(score, 2 * bound)
         suspect.scores = scores
         if suspect.is_named or max(scores.values(), default=0.0) < bound or len(suspect.late) < _LEAST:
             return False
+        if median(suspect.late) < noise.spread_ns + self._late_ns:
+            return False
         suspect.is_named = True
         return True
+
+    def nameable_ns(self, communicator: int, calls: int = _LEAST) -> float:
+        """The smallest lateness for which so many calls in a row are evidence enough, by the measured noise.
+
+        Infinite where the noise is too large, or not yet known. Noise that is always late by the same may hide larger
+        ones: see is_nameable.
+        """
+        limits = (self._late_ns * 2 ** (class_ / 3) for class_ in range(_CLASSES))
+        noise = self._known(communicator)
+        floor = self._late_ns + noise.spread_ns if noise else 0.0
+        return next(
+            (late for each in limits if self.is_nameable(communicator, late := max(each, floor), calls)), math.inf
+        )
+
+    def is_nameable(self, communicator: int, late_ns: float, calls: int = _LEAST) -> bool:
+        """Whether a rank that is so late is named within so many calls, by the noise at the best known place."""
+        noise = self._known(communicator)
+        if noise is None or late_ns < self._late_ns + noise.spread_ns:
+            return False
+        middle = _class(late_ns, self._late_ns)
+        width = self._width(middle, noise)
+        return all(
+            self._is_enough(class_, noise, calls) for class_ in range(max(0, middle - width), middle + width + 1)
+        )
+
+    def _known(self, communicator: int) -> Noise | None:
+        """Of the place of a communicator's calls that is known best."""
+        known = [noise for place, (_, noise) in self._places.items() if place[0] == communicator and noise.ranks]
+        return max(known, key=lambda each: each.calls, default=None)
+
+    def _is_enough(self, class_: int, noise: Noise, calls: int) -> bool:
+        """Whether so many late calls name any rank, one of them in this class at the edge of its own."""
+        worst = max(noise.ranks, key=lambda rank: noise.likely(rank, class_))
+        width = self._width(class_, noise)
+        first = math.log(_likely(width, width) / noise.likely(worst, class_))
+        again = math.log(_likely(0, width) / noise.likely_again(worst, class_))
+        return first + (calls - 1) * again >= _BOUND + math.log(len(noise.ranks))
+
+    def _width(self, class_: int, noise: Noise) -> int:
+        """Classes on each side over which the noise spreads a straggler of this one."""
+        middle = self._late_ns * 2 ** ((class_ + 0.5) / 3)
+        least = middle - noise.spread_ns
+        return min(_WIDEST, max(1, math.ceil(3 * math.log2(middle / least)))) if least > 0 else _WIDEST
 
     def _late(self, suspect: _Suspect, meeting: Meeting, who: str, rank: int) -> Late:
         self._named.add((meeting.communicator, rank))
@@ -227,8 +229,8 @@ class Stragglers:
             len(suspect.late), suspect.calls, str(meeting.shape), meeting.error_ns or 0,
         )  # fmt: skip
 
-    def _suspects_of(self, meeting: Meeting) -> dict[int, _Suspect]:
-        """Of this call's place in the step."""
+    def _place(self, meeting: Meeting) -> tuple[dict[int, _Suspect], Noise]:
+        """Whom to suspect at this call's place in the step, and its noise."""
         own = [arrival.own_ns for arrival in meeting.arrivals if arrival.own_ns is not None]
         work = max(min(own), 1000) if own else 0
         call = (meeting.communicator, meeting.shape.kind, meeting.shape.count)
@@ -237,12 +239,12 @@ class Stragglers:
         first = next((each for each in known if each <= 4 * work and work <= 4 * each), None)
         if first is None:
             first = work
-            if len(self._suspects) < _MAX_PLACES:
+            if len(self._places) < _MAX_PLACES:
                 known.append(work)
         place: tuple[object, ...] = (*call, first)
-        if place not in self._suspects and len(self._suspects) >= _MAX_PLACES:
+        if place not in self._places and len(self._places) >= _MAX_PLACES:
             place = (meeting.communicator, "further places")
-        return self._suspects.setdefault(place, {})
+        return self._places.setdefault(place, ({}, Noise(self._late_ns)))
 
     def _count(self, meeting: Meeting, middle: int) -> None:
         last = meeting.last
@@ -265,6 +267,13 @@ def _lower_median(values: list[int]) -> int:
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def _class(late_ns: int, limit_ns: float) -> int:
+def _class(late_ns: float, limit_ns: float) -> int:
     """Thirds of an octave above the limit."""
     return min(_CLASSES - 1, int(3 * math.log2(late_ns / limit_ns)))
+
+
+def _likely(apart: int, width: int) -> float:
+    """How often a straggler is late by a class so far from its own; noise spreads it over `width` on each side."""
+    if apart > width:
+        return _ELSEWHERE
+    return (_SAME, _NEXT)[apart] if width == 1 else (1 - 2 * _ON_TIME) / (2 * width + 1)

@@ -94,13 +94,15 @@ class Follower:
             calls = self._window.calls
             self.look(recordings)
 
-    def table(self, recordings: Iterable[Recording], now_ns: int, width: int) -> list[str]:
+    def table(self, recordings: Iterable[Recording], now_ns: int, width: int, height: int = 100) -> list[str]:
         """Of what came since the last table."""
         total = sum(recording.header().calls for recording in recordings)
         seconds = (now_ns - self._drawn_ns) / 1e9 if self._drawn_ns else 1.0
         calls = total - self._drawn_calls
-        lines = draw(self._window, seconds, calls=calls, total=total, lates=self.lates, width=width)
-        if share := self._gpu_sums.share():
+        share = self._gpu_sums.share()
+        height -= bool(share)
+        lines = draw(self._window, seconds, calls=calls, total=total, lates=self.lates, width=width, height=height)
+        if share:
             lines.insert(min(1, len(lines)), share[: max(width - 1, 20)])
         self._window, self._drawn_ns, self._drawn_calls = Window(), now_ns, total
         self._gpu_sums = GpuSums()

@@ -369,6 +369,9 @@ def replayed(rank: Rank, steps: list[list[Any]], *, gaps: bool, meet: Callable[[
 def main() -> int:
     """Words and files as above."""
     folder, plan = Path(sys.argv[2]), json.loads(Path(sys.argv[3]).read_text())
+    if os.environ.get("BUSBW_REPLAY_PIN") == "1":
+        mine = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {mine[plan["number"] % len(mine)]})
     try:
         gpu = None if plan["gpu"] is None else Gpu(plan["gpu"])
         rank = Rank(sys.argv[1], folder, plan["communicators"], gpu)

@@ -40,6 +40,14 @@ class Screen:
         except OSError:
             return 80
 
+    @property
+    def height(self) -> int:
+        """Lines of the table."""
+        try:
+            return min(HEIGHT, os.get_terminal_size(self._stream.fileno()).lines // 2)
+        except OSError:
+            return HEIGHT
+
     def draw(self, lines: Sequence[str]) -> None:
         """Replace the table."""
         try:

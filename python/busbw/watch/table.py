@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
@@ -16,6 +17,11 @@ from busbw.watch.recording import COLLECTIVES
 
 MAX_ROWS = 12
 MAX_VERDICTS = 4
+_LEAST_ROWS = 2
+_MOST_LINES = 3
+"""Of one sentence."""
+_FIRST_TO_GO = (3, 4, 6)
+"""Columns that a narrow terminal does without, one after the other."""
 
 
 @dataclass
@@ -74,22 +80,36 @@ class Window:
 
 
 def draw(  # noqa: PLR0913 - what a picture shows
-    window: Window, seconds: float, *, calls: int, total: int, lates: Iterable[Late] = (), width: int = 100
+    window: Window,
+    seconds: float,
+    *,
+    calls: int,
+    total: int,
+    lates: Iterable[Late] = (),
+    width: int = 100,
+    height: int = 100,
 ) -> list[str]:
-    """The table as lines of at most `width` characters; `calls` were made in the window, `total` since the start."""
+    """The table as so many lines of at most `width` characters, with the busiest rows that there is room for.
+
+    `calls` were made in the window, `total` since the start.
+    """
     seconds = max(seconds, 1e-3)
     looked = min(1.0, window.calls / calls) if calls else 1.0
     part = "" if looked > 0.995 else f", {100 * looked:.0f} % of them looked at"
     lines = [f"busbw watch: {total:,} calls, {calls / seconds:,.0f}/s in {len(window.processes)} processes{part}"]
+    said: list[str] = []
+    for text in [*([_who(window)] if window.meetings else []), *(late.text for late in list(lates)[-MAX_VERDICTS:])]:
+        said += textwrap.wrap(text, max(width - 1, 20), max_lines=_MOST_LINES, placeholder=" ...")
     if window.rows:
-        lines += _rows(window, seconds * (looked or 1.0))
-    if window.meetings:
-        lines.append(_who(window))
-    lines += [late.text for late in list(lates)[-MAX_VERDICTS:]]
+        # Besides this line and that of the columns there is one for the further classes.
+        most = max(_LEAST_ROWS, min(MAX_ROWS, height - len(lines) - 2 - len(said)))
+        lines += _rows(window, seconds * (looked or 1.0), width - 1, most)
+    lines += said
     return [line[: max(width - 1, 20)] for line in lines]
 
 
-def _rows(window: Window, seconds: float) -> list[str]:
+def _rows(window: Window, seconds: float, width: int, most: int) -> list[str]:
+    """Of the columns as many as there is room for."""
     head = ("collective", "size", "calls/s", "GB/s", "busbw", "share", "host us")
     everything = len(window.processes) * seconds * 1e9
     by_time = sorted(window.rows.items(), key=lambda each: -each[1].host_ns)
@@ -101,11 +121,17 @@ def _rows(window: Window, seconds: float) -> list[str]:
             f"{100 * row.host_ns / everything:.1f} %",
             f"{row.host_ns / row.returned / 1000:.1f}" if row.returned else "-",
         )
-        for (kind, size), row in by_time[:MAX_ROWS]
+        for (kind, size), row in by_time[:most]
     ]  # fmt: skip
+    shown = list(range(len(head)))
     lines = columns(head, cells, left=(0,))
-    if len(by_time) > MAX_ROWS:
-        lines.append(f"and {len(by_time) - MAX_ROWS} further classes")
+    for column in _FIRST_TO_GO:
+        if max(map(len, lines)) <= width:
+            break
+        shown.remove(column)
+        lines = columns([head[at] for at in shown], [[row[at] for at in shown] for row in cells], left=(0,))
+    if len(by_time) > most:
+        lines.append(f"and {len(by_time) - most} further classes")
     return lines
 
 

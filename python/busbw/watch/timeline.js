@@ -77,6 +77,17 @@
   tall.style.height = `${TOP + lanes.length * (HEIGHT + GAP)}px`;
 
   function names() { return Math.min(190, Math.max(86, view.clientWidth * 0.24)); }
+  // Where it is narrow, what tells lanes apart: the rank and the communicator's number at the end.
+  function fitted(paint, name, width) {
+    const fits = (each) => paint.measureText(each).width <= width;
+    if (fits(name)) return name;
+    const short = name.replace(/, communicator (\d+)$/, ", c$1");
+    const end = short.slice(short.lastIndexOf(","));
+    let kept = short.length - end.length;
+    if (fits(short)) return short;
+    while (kept > 1 && !fits(`${short.slice(0, kept)}\u2026${end}`)) kept -= 1;
+    return `${short.slice(0, kept)}\u2026${end}`;
+  }
   function time(us) {
     const width = to - from;
     return width < 5e3 ? `${us.toFixed(1)} us` : width < 5e6 ? `${(us / 1e3).toFixed(2)} ms` : `${(us / 1e6).toFixed(3)} s`;
@@ -105,7 +116,7 @@
       bars(paint, one, y, left, scale, width, style.getPropertyValue("--wait"));
       paint.fillStyle = ground; paint.fillRect(0, y, left, HEIGHT);
       paint.fillStyle = text; paint.save(); paint.beginPath(); paint.rect(0, y, left - 6, HEIGHT); paint.clip();
-      paint.fillText(one.name, 4, y + HEIGHT / 2); paint.restore();
+      paint.fillText(fitted(paint, one.name, left - 10), 4, y + HEIGHT / 2); paint.restore();
     });
     paint.fillStyle = ground; paint.fillRect(0, 0, width, TOP);
     paint.fillStyle = soft; paint.strokeStyle = style.getPropertyValue("--line");

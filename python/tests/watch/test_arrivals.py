@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from made_recordings import Made, Row, write
 
-from busbw.watch import following
+from busbw.watch import arrivals, following, live
 from busbw.watch.arrivals import Arrivals, Meeting, Seen
 from busbw.watch.following import Watching, Wishes
 from busbw.watch.late import Late, Stragglers
@@ -33,8 +33,12 @@ def job(
     skew_ns: Sequence[int] = (0,),
     drift: Sequence[float] = (0.0,),
     synchronous: bool = True,
+    jump: tuple[int, int] = (0, 0),
 ) -> None:
-    """Recordings of a job whose rank r comes `late(r, step)` ns after the work of a step; each host has its clock."""
+    """Recordings of a job whose rank r comes `late(r, step)` ns after the work of a step; each host has its clock.
+
+    `jump`: the last host's clock steps by so much at that step.
+    """
     now, begun, ended = 0, [[0] * steps for _ in range(ranks)], [0] * steps
     for step in range(steps):
         for rank in range(ranks):
@@ -44,7 +48,8 @@ def job(
         host = rank * hosts // ranks
 
         def clock(true: int, host: int = host) -> int:
-            return true + round(true * drift[host % len(drift)])
+            jumped = jump[0] if host == hosts - 1 and true > jump[1] * 540 * US else 0
+            return true + round(true * drift[host % len(drift)]) + jumped
 
         calls = [Made(clock(begun[rank][n]), clock(ended[n] + rank * US) - clock(begun[rank][n])) for n in range(steps)]
         write(folder, rank, [Row(rank, ranks)], calls, host=f"node{host}", boot=host + 1, synchronous=synchronous,
@@ -95,12 +100,75 @@ def test_clocks_of_hosts_are_aligned_by_the_collectives(tmp_path: Path, skew_ms:
     assert "clocks of hosts within" in who_waits(follower.stragglers, follower.lates)
 
 
+@pytest.mark.parametrize("ms", [5, -5, 0.3, -0.3])
+def test_a_clock_that_steps_accuses_nobody_and_is_aligned_again(tmp_path: Path, ms: float) -> None:
+    noise = random.Random(5)
+    job(tmp_path, 4, 600, lambda rank, step: noise.randrange(40 * US) + (400 * US if rank == 3 and step >= 400 else 0),
+        hosts=2, jump=(int(ms * 1000 * US), 200))  # fmt: skip
+    follower, meetings = followed(tmp_path)
+    assert [late.rank for late in follower.lates] == [3]
+    assert 401 <= follower.lates[0].at <= 408
+    for meeting in meetings[360:399]:
+        late = meeting.last.begun_ns - min(each.begun_ns for each in meeting.arrivals)
+        assert late <= 40 * US + (meeting.error_ns or 0)
+
+
+@pytest.mark.parametrize("parts", [500e-6, -500e-6])
+def test_a_clock_that_is_slewed_accuses_nobody(tmp_path: Path, parts: float) -> None:
+    """As fast as NTP does it."""
+    noise = random.Random(7)
+    job(tmp_path, 4, 600, lambda rank, step: noise.randrange(40 * US), hosts=2, drift=(0.0, parts))
+    assert followed(tmp_path)[0].lates == []
+
+
+def test_of_three_hosts_the_errors_of_two_clocks_add_up(tmp_path: Path) -> None:
+    job(tmp_path, 3, 50, lambda rank, step: 0, hosts=3, skew_ns=(0, 5 * US, 9 * US))
+    meetings = followed(tmp_path)[1]
+    assert {meeting.error_ns for meeting in meetings[5:]} == {
+        sum(sorted(width_ns(tmp_path, host) // 2 for host in (1, 2)))
+    }
+
+
+def width_ns(folder: Path, host: int) -> int:
+    """Of the bounds of a host's clock: from the calls themselves."""
+    heads = {each.header().host: each for each in map(Recording, find(folder))}
+    first, other = (list(heads[f"node{each}"].calls()) for each in (0, host))
+    apart = heads[f"node{host}"].header().monotonic_ns - heads["node0"].header().monotonic_ns
+    low = max(b.begun_ns + apart - a.begun_ns - (a.host_ns or 0) for a, b in zip(first, other, strict=True))
+    high = min(b.begun_ns + apart + (b.host_ns or 0) - a.begun_ns for a, b in zip(first, other, strict=True))
+    return high - low + 1
+
+
 def test_without_bounds_on_the_clocks_nobody_is_accused(tmp_path: Path) -> None:
     job(tmp_path, 4, 100, lambda rank, step: 900 * US if rank == 1 else 0, hosts=2, synchronous=False)
     follower, meetings = followed(tmp_path)
     assert (len(meetings), follower.lates) == (100, [])
     assert all(meeting.error_ns is None and meeting.transfer_ns is None for meeting in meetings)
     assert "by the host's calls" in who_waits(follower.stragglers, follower.lates)
+
+
+def test_of_many_late_ranks_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MAX_LATES", 2)
+    job(tmp_path, 4, 600, lambda rank, step: 900 * US if step > 150 and step % 100 < 40 and rank == 2 else 0)
+    follower, _ = followed(tmp_path)
+    assert len(follower.lates) == 2 and follower.lates[-1].at > 500
+
+
+def test_on_one_host_too_calls_that_come_back_before_they_have_run_accuse_nobody(tmp_path: Path) -> None:
+    job(tmp_path, 4, 300, lambda rank, step: 900 * US if rank == 1 and step > 200 else 0, synchronous=False)
+    follower, meetings = followed(tmp_path)
+    assert (len(meetings), follower.lates, follower.stragglers.unjudged) == (300, [], 300)
+
+
+def test_who_is_late_by_less_than_the_clocks_may_be_apart_is_not_accused(tmp_path: Path) -> None:
+    """Each call lets the clocks of two hosts be 300 us apart on either side."""
+    stragglers = Stragglers()
+    for number in range(1, 400):
+        late = 350 * US if number > 300 else 0
+        meeting = replace(meeting_of(number, [0, 0, late, 0]), error_ns=300 * US)
+        assert stragglers.take(meeting) == []
+    later = [replace(meeting_of(number, [0, 0, 900 * US, 0]), error_ns=300 * US) for number in range(400, 410)]
+    assert [late.rank for each in later for late in stragglers.take(each)] == [2]
 
 
 def test_injected_stragglers_are_named_within_three_steps_and_nobody_else(tmp_path: Path) -> None:
@@ -168,6 +236,36 @@ def test_numbers_go_on_beyond_32_bits_and_lost_ranks_are_bounded(tmp_path: Path)
     assert [meeting.sequence for meeting in meetings] == [top, top + 1, top + 2, top + 3]
 
 
+def test_calls_of_a_group_have_no_end_and_refused_or_captured_ones_meet_nobody(tmp_path: Path) -> None:
+    for rank in range(2):
+        calls = [Made(0, group=3), Made(10**6, flags=4), Made(2 * 10**6, flags=1), Made(3 * 10**6)]
+        write(tmp_path, rank, [Row(rank, 2)], calls)
+    found = [(each.sequence, each.is_synchronous, each.transfer_ns) for each in followed(tmp_path)[1]]
+    assert [each[:2] for each in found] == [(1, False), (4, True)]
+    assert found[0][2] is None and found[1][2] is not None
+
+
+def test_collectives_that_a_rank_never_made_are_given_up_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "MAX_PENDING", 8)
+    write(tmp_path, 0, [Row(0, 2)], [Made(n * 10**6) for n in range(20)])
+    found = Arrivals()
+    assert len(list(found.look([Recording(path) for path in find(tmp_path)]))) == 20
+    assert (found.given_up, len(found._pending)) == (12, 8)
+
+
+def test_a_call_whose_times_cannot_be_takes_no_clock_away(tmp_path: Path) -> None:
+    """It ended on one rank before the last one of another host began."""
+    job(tmp_path, 4, 50, lambda rank, step: (100, 0, 0, 90)[rank] * US, hosts=2)
+    path = find(tmp_path)[1]
+    with path.open("r+b") as file:  # the length of call 31
+        file.seek(8192 + 30 * 32 + 30)
+        file.write(b"\x01\x00")
+    errors = [meeting.error_ns for meeting in followed(tmp_path)[1]]
+    assert len(errors) == 50 and None not in errors
+
+
 def test_the_table_says_what_is_called_how_fast_and_who_comes_last(tmp_path: Path) -> None:
     job(tmp_path, 4, 100, lambda rank, step: 200 * US if rank == 1 else 0)
     window = Window()
@@ -186,6 +284,23 @@ def test_the_table_says_what_is_called_how_fast_and_who_comes_last(tmp_path: Pat
     assert "50 % of them looked at" in draw(window, 0.1, calls=800, total=5000)[0]
     assert all(len(line) < 40 for line in draw(window, 0.1, calls=800, total=5000, width=40))
     assert draw(Window(), 1.0, calls=0, total=0) == ["busbw watch: 0 calls, 0/s in 0 processes"]
+
+
+def test_a_small_terminal_shows_the_busiest_rows_and_who_comes_last(tmp_path: Path) -> None:
+    for rank in range(4):
+        sizes = [Made(n * US, count=1 << n, kind="all_reduce") for n in range(20)]
+        write(tmp_path, rank, [Row(rank, 4)], sizes)
+    window = Window()
+    for each in Arrivals().look([Recording(path) for path in find(tmp_path)]):
+        window.see(each) if isinstance(each, Seen) else window.meet(each)
+    lines = draw(window, 0.1, calls=80, total=80, width=50, height=12)
+    assert len(lines) <= 12 and all(len(line) < 50 for line in lines)
+    assert lines[1].split() == ["collective", "size", "calls/s", "share", "host", "us"]
+    who = next(at for at, line in enumerate(lines) if line.startswith("last most often: rank"))
+    assert "further classes" in lines[who - 1]
+    assert "transfer" in " ".join(lines[who + 1 :]), "a sentence goes on in the next line"
+    assert draw(window, 0.1, calls=80, total=80, width=40, height=12)[1].split()[-1] == "share"
+    assert "GB/s" in draw(window, 0.1, calls=80, total=80, width=100, height=12)[1]
 
 
 def test_a_look_while_the_job_runs_reads_the_newest_calls_only(tmp_path: Path) -> None:
@@ -273,4 +388,5 @@ def test_a_late_rank_that_had_no_processor_is_said_to_be_late_by_the_machine(
     lines = [line for line in capsys.readouterr().err.splitlines() if "is late" in line]
     assert len(lines) == 1
     assert "rank 2 (node0, pid 1002) is late" in lines[0]
-    assert ("Meanwhile it waited 40 % of the time for a processor" in lines[0]) is says
+    assert ("Meanwhile" in lines[0]) is says
+    assert ("waited 40 % of the time for a processor" in lines[0]) is says

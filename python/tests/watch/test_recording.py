@@ -9,12 +9,14 @@ import signal
 import struct
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_recordings import Made, Row, write
 
 from busbw.base.errors import UserError
-from busbw.watch.recording import CALL, COMMUNICATOR, HEADER, Recording, find
+from busbw.watch.recording import CALL, COMMUNICATOR, HEADER, GpuHeader, Recording, find
 from busbw.watch.summary import summarise
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -146,6 +148,59 @@ def test_a_limit_of_file_sizes_is_a_sentence_and_no_signal(tmp_path: Path) -> No
     done = subprocess.run(words, capture_output=True, timeout=60, check=False)
     assert done.returncode == 1 and b"cannot be made so long: File too large" in done.stdout + done.stderr, done
     assert not find(tmp_path)
+
+
+@pytest.mark.parametrize(("room", "why"), [("size=64k", "has no room"), ("size=8m,nr_inodes=1", "cannot be made")])
+def test_a_disk_that_is_full_at_the_start_is_a_sentence_and_leaves_nothing(tmp_path: Path, room: str, why: str) -> None:
+    script = f"mount -t tmpfs -o {room} none {tmp_path} && {CALLS} {tmp_path} 4096 2000 1; ls -A {tmp_path}"
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    if "busbwrec" not in done.stdout + done.stderr:
+        pytest.skip(f"no file system of its own for this test: {done.stderr[-200:]!r}")
+    assert f"{why}: No space left on device" in done.stdout + done.stderr
+    assert not done.stdout.splitlines()[1:], "no file may be left"
+
+
+def test_a_program_without_room_for_addresses_is_not_recorded_and_leaves_nothing(tmp_path: Path) -> None:
+    words = ["sh", "-c", 'ulimit -v 200000; exec "$@"', "sh", str(CALLS), str(tmp_path), str(1 << 24), "2000", "1"]
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 1 and b"cannot be mapped: Cannot allocate memory" in done.stdout + done.stderr, done
+    assert not find(tmp_path)
+
+
+def test_a_table_that_would_lie_over_the_calls_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, 0, [Row(0, 2)], [Made(0)])
+    with path.open("r+b") as file:
+        file.seek(20)
+        file.write(struct.pack("<I", 33))  # rows of 128 bytes, in 4 KiB
+    with pytest.raises(UserError, match="header does not hold together"):
+        Recording(path)
+
+
+def test_a_link_is_not_followed_and_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    real = write(tmp_path, 0, [Row(0, 2)], [Made(0)])
+    link, fifo = tmp_path / "link.busbwrec", tmp_path / "fifo.busbwrec"
+    link.symlink_to(real)
+    os.mkfifo(fifo)
+    for path in (link, fifo):
+        with pytest.raises(UserError, match="cannot be read"):
+            Recording(path)
+
+
+def test_times_that_the_writer_comes_round_to_while_they_are_read_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, 0, [Row(0, 2)], [Made(n * 10**6, gpu_ns=900) for n in range(4)])
+    real, looks = Recording.gpu, []
+
+    def gpu(self: Recording) -> GpuHeader:
+        looks.append(1)
+        return replace(real(self), times=4 if len(looks) == 1 else 6)
+
+    monkeypatch.setattr(Recording, "gpu", gpu)
+    with Recording(find(tmp_path)[0]) as recording:
+        assert [time.number for _, time in recording.times()] == [3, 4]
 
 
 def whole(folder: Path) -> bytes:

@@ -200,6 +200,16 @@ def test_messages_of_unlike_halves_are_left_out_from_there_on(tmp_path: Path) ->
     assert [len(rank.steps) for rank in planned(tmp_path).ranks] == [3, 3]
 
 
+def test_messages_of_a_ring_that_has_come_round_are_left_out(tmp_path: Path) -> None:
+    """Which of them is the first is not known; of a rank that holds all of its own neither."""
+    for rank, kind in enumerate(("send", "recv")):
+        calls = [Made(n * 10**6, kind=kind, root=1 - rank) for n in range(20)]
+        write(tmp_path, rank, [Row(rank, 2)], [*calls, Made(30 * 10**6)], capacity=16 if rank else 32)
+    made = planned(tmp_path)
+    assert [[step[2] for step in rank.steps] for rank in made.ranks] == [["all_reduce"], ["all_reduce"]]
+    assert made.left_out["sends and receives whose other half is not in the recordings"] == 20 + 15
+
+
 def test_communicators_that_share_a_group_or_a_stream_are_one_lane(tmp_path: Path) -> None:
     for rank in range(2):
         rows = [Row(rank, 2, identity=each) for each in (7, 8, 9, 10)]

@@ -247,3 +247,49 @@ def test_a_watcher_says_it_once_with_the_rank_and_where_calls_go_on(tmp_path: Pa
     assert "(0000000000000008)" in verdict.beside
     assert "no progress for 5 s, but in the communicator of 2 ranks" in spoken(verdict, 4.0)
     assert spoken(replace(verdict, beside=""), 4.0).startswith("no progress for 4 s. ")
+
+
+def test_however_long_its_pauses_were_a_communicator_hangs_after_the_most() -> None:
+    """Ten times a pause of 3 s is 30 s: without a bound it would take so long."""
+
+    def seen(end_s: float, most_s: float) -> Still | None:
+        paces = Paces()
+        for look in range(1, int(5 * end_s) + 1):
+            at_s = look / 5
+            # 20 calls a second, with a rest from 10 to 13 s.
+            moved_s = min(at_s, 10.0) if at_s < 13 else min(at_s, 20.0)
+            calls, waits = int(20 * moved_s), at_s > 20
+            now = job(*(
+                (a_row(rank, calls + (waits and rank != 2), moved_s, inside=waits and rank != 2),
+                 a_row(rank, int(2 * at_s), int(2 * at_s) / 2, identity=HEART))
+                for rank in range(RANKS)
+            ))  # fmt: skip
+            paces.see(now, look * SECOND // 5)
+        return paces.still(now, int(end_s * SECOND), T, int(most_s * SECOND))
+
+    assert seen(20 + 7, 8) is None
+    assert seen(20 + 9, 8) is not None
+    assert seen(20 + 9, 1000) is None
+
+
+def test_nothing_hangs_where_who_is_waited_for_goes_on_with_others() -> None:
+    """Rank 2 serves a fifth process meanwhile, as an evaluation on some ranks that takes ten times the threshold."""
+
+    def seen(serves: bool) -> Still | None:
+        paces = Paces()
+        for look in range(1, 5 * 70 + 1):
+            at_s = look / 5
+            moved_s, waits = min(at_s, 20.0), at_s > 20
+            calls = int(20 * moved_s)
+            training = [
+                a_row(rank, calls + (waits and rank != 2), moved_s, inside=waits and rank != 2) for rank in range(RANKS)
+            ]
+            pair = [a_row(rank, int(10 * at_s), at_s, identity=PAIR) for rank in range(2)]
+            rows = [(each,) for each in training]
+            rows[2] = (training[2], pair[0]) if serves else rows[2]
+            now = job(*rows, (pair[1],)) if serves else job(*rows, (a_row(0, int(10 * at_s), at_s, identity=PAIR),))
+            paces.see(now, look * SECOND // 5)
+        return paces.still(now, 70 * SECOND, T, None)
+
+    assert seen(serves=False) is not None
+    assert seen(serves=True) is None

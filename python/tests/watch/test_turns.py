@@ -17,9 +17,9 @@ from snapshots import NOW, SECOND, USUAL, process, row, waiting
 
 from busbw.watch import links
 from busbw.watch.arrivals import Tail, _Clock
-from busbw.watch.late import _Noise
 from busbw.watch.live import Follower, Watcher
 from busbw.watch.makings import Making
+from busbw.watch.noise import Noise
 from busbw.watch.processes import EXITED, GONE, RUNNING, Process, is_new_turn, snapshot
 from busbw.watch.recording import Recording, find
 from busbw.watch.summary import summarise, who_waits
@@ -184,8 +184,10 @@ def changed(path: Path, at: int, value: int) -> None:
 
 
 def test_what_a_straggler_did_is_no_noise_of_now() -> None:
-    noise = _Noise()
-    noise.end_call({1: 5, 2: 5})
+    noise = Noise(100_000.0)
+    for rank in (1, 2):
+        noise.add(rank, 5, 330_000)
+    noise.begin_call({1: 5, 2: 5})
     noise.forget(1, [])
     assert list(noise.burst) == [{2: 5}]
 
