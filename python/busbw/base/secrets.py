@@ -74,7 +74,7 @@ _COUNT = re.compile(r"\d{1,15}k?|(?:\w{1,20}\()?\[[\d, ]{1,2000}\]\)?")
 # What a name says about a secret, not the secret, where the value is a plain word or a path.
 _ABOUT = re.compile(
     r"(?:[_.-](?i:d?type|name|file|path|dir|sock|bytes|method|mode|length|len|size|count|address|addr|ip|port|host|scheme|provider|store|helper|plugin|backend)"
-    r"|(?<=[a-z0-9])(?:Type|Name|File|Path|Dir|Method|Mode|Length|Size|Info|Provider|Store|Helper))s?$"
+    r"|(?<=[a-z0-9])(?:Type|Name|File|Path|Dir|Method|Mode|Length|Size|Info|Provider|Store|Helper|Ref))s?$"
 )
 _PLAIN = re.compile(r"[~\w./:@-]{1,200}")
 _KEY = re.compile(r"""["'][0-9A-Za-z_-]{24,}["']""")
