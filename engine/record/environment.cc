@@ -115,6 +115,7 @@ std::string hide_assignments(const std::string& text) {
 bool is_plain(std::string_view value) {
   constexpr std::string_view switches[] = {"true", "false", "yes", "no", "on", "off", "none"};
   if (value.empty() || value.front() == '-' || value.front() == '/' || value.front() == '$') return true;
+  if (value.starts_with("file:/") || value.starts_with("env:") || value.starts_with("fd:")) return true;  // of openssl
   return is_among(switches, value) ||
          std::all_of(value.begin(), value.end(), [](unsigned char c) { return std::isdigit(c) || c == '.'; });
 }
