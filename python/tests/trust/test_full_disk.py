@@ -321,3 +321,19 @@ def test_the_engine_alone_refuses_a_pipe_that_nobody_reads(tmp_path: Path) -> No
         str(pipe_named(tmp_path)),
     )
     sentence(subprocess.run(words, capture_output=True, timeout=30, check=False), "nobody reads from this pipe")
+
+
+@needs_engine
+@pytest.mark.parametrize("limit", ["-n 5", "-n 6", "-n 8", "-v 150000", "-v 250000"])
+@pytest.mark.parametrize("words", [("all_reduce", "-t", "2"), ("run", "--ranks", "2", "all_reduce")])
+def test_little_of_what_the_system_gives_ends_in_a_sentence(limit: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "busbw", *words, "-b", "8", "-e", "8", "-n", "1", "-w", "0", "--no-record"]
+    done = subprocess.run(
+        ["bash", "-c", f'ulimit {limit}; exec "$@"', "bash", *command],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUSBW_RUNS": str(tmp_path)},
+        capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert not any(word in done.stderr for word in ("Traceback", "terminate called", "core dumped")), done.stderr
+    assert done.returncode >= 0 and done.returncode < 128
+    if done.returncode:
+        assert "busbw" in done.stderr and len(done.stderr.splitlines()) < 12, done.stderr
