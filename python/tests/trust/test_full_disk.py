@@ -334,6 +334,22 @@ def test_little_of_what_the_system_gives_ends_in_a_sentence(limit: str, words: t
         capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert not any(word in done.stderr for word in ("Traceback", "terminate called", "core dumped")), done.stderr
+    assert "nohup" not in done.stderr  # whose /proc cannot be read has not lost its shell
     assert done.returncode >= 0 and done.returncode < 128
     if done.returncode:
         assert "busbw" in done.stderr and len(done.stderr.splitlines()) < 12, done.stderr
+
+
+def test_rules_of_secrets_that_cannot_be_read_end_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from busbw.base import secrets
+    from busbw.cli.main import main
+
+    def refuse() -> tuple[str, ...]:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(secrets, "_of_values", refuse)
+    assert main(["report", "/nowhere/token-4711.jsonl"]) == 1
+    said = capfd.readouterr().err
+    assert said == "busbw: a file of busbw's own cannot be read: Too many open files; allow more of them: ulimit -n\n"

@@ -23,6 +23,7 @@ SHAPES = (
     "Enter passphrase for key '/root/.ssh/id_rsa': {}", "password = \"\"\"\n{}\n\"\"\"",
     '{{"user": "ml",\n "passwd":\n   "{}"}}', "%22password%22%3A%22{}%22", "snmpwalk -v3 -u u -A {} host",
     "snmpwalk -v3 -u u -A x -X {} host", "gcloud auth activate-refresh-token me 1//0{}",
+    "https://conda.example.org/t/{}/private/linux-64",
 )  # fmt: skip
 HARMLESS = (
     "mpiexec -genv NCCL_DEBUG INFO -genv HF_TOKEN_PATH /etc/t -n 2 ./t", "x --token-file /etc/t --auth none --port 1",
@@ -68,6 +69,6 @@ def test_shapes_without_an_end_cost_little(text: str) -> None:
 
 
 def _secrets(shape: str) -> tuple[str, ...]:
-    if "1//0" in shape:
+    if "1//0" in shape or "/t/" in shape:
         return ("vly7uv9y6dzy5s7azykrv44sxmrlptb5ace2uljv",)
     return SECRETS
