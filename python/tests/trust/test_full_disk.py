@@ -353,3 +353,19 @@ def test_rules_of_secrets_that_cannot_be_read_end_in_a_sentence(
     assert main(["report", "/nowhere/token-4711.jsonl"]) == 1
     said = capfd.readouterr().err
     assert said == "busbw: a file of busbw's own cannot be read: Too many open files; allow more of them: ulimit -n\n"
+
+
+def test_a_proc_that_cannot_be_read_is_no_lost_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    from busbw.base import lifeline
+    from busbw.base.errors import UserError
+
+    mine = lifeline.stat_of(os.getpid())
+    lifeline.begin(os.environ)
+    monkeypatch.setattr(lifeline.Lifeline, "gone", lambda _: None)
+    monkeypatch.setattr(os, "getsid", lambda _: os.getpid() + 1)
+    monkeypatch.setattr(lifeline, "ignores_hangup", lambda _: False)
+    monkeypatch.setattr(lifeline, "stat_of", lambda _: None)
+    lifeline.refuse_orphans()
+    monkeypatch.setattr(lifeline, "stat_of", lambda pid: mine if pid == os.getpid() else None)
+    with pytest.raises(UserError, match="has ended"):
+        lifeline.refuse_orphans()
