@@ -69,6 +69,8 @@ def test_the_others_end(how: str, lost: int) -> None:
         if rank != lost:
             assert "was lost: it ended before all had come" in text and len(text.splitlines()) <= 2, said
     assert any(f"process {lost}" in text or "a process of this host" in text for text in said), said
+    if how.startswith("sleep"):  # it was seen before
+        assert any(f"process {lost} (pid" in text for text in said), said
     assert [rank.returncode == 0 for rank in ranks] == [rank == lost and how == "exit 0" for rank in range(RANKS)]
 
 
