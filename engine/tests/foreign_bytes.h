@@ -212,8 +212,7 @@ inline void run_campaign(const Reader& reader,
   }
   if (timed || most > usual)
     std::printf("%s: %llu inputs, %llu sentences, slowest %.0f ms\n", reader.name,
-                static_cast<unsigned long long>(n - first), static_cast<unsigned long long>(refused),
-                slowest * 1e3);
+                static_cast<unsigned long long>(n - first), static_cast<unsigned long long>(refused), slowest * 1e3);
 }
 
 inline std::string name_of_reader(const ::testing::TestParamInfo<Reader>& info) {
