@@ -1,9 +1,14 @@
 // The engine's entry: one program under the names of all collectives.
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <new>
+#include <string_view>
 
 #include "engine/app/options.h"
 #include "engine/app/run.h"
@@ -11,8 +16,26 @@
 #include "engine/core/visible.h"
 #include "engine/platform/lifeline.h"
 
+namespace {
+
+// What a thread throws that has nobody to catch it: most often memory that the system does not give (ulimit -v).
+void end_with_sentence() noexcept {
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    constexpr std::string_view said = "busbw: the system gives no more memory; look at ulimit -v and -d\n";
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, said.data(), said.size());
+    _exit(static_cast<int>(busbw::ExitCode::internal));
+  } catch (...) {
+  }
+  std::abort();
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   busbw::open_standard_descriptors();
+  std::set_terminate(end_with_sentence);
   // A file at its limit (ulimit -f) is then a failed write, which ends in a sentence.
   std::signal(SIGXFSZ, SIG_IGN);
   // Whole lines, so that a reader of a pipe sees every row as soon as it is measured.

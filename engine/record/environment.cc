@@ -111,6 +111,37 @@ std::string hide_assignments(const std::string& text) {
   return shown.append(text, start);
 }
 
+// What tells nothing behind the name of an option: another option, a path, what a shell puts in, a number, a switch.
+bool is_plain(std::string_view value) {
+  constexpr std::string_view switches[] = {"true", "false", "yes", "no", "on", "off", "none"};
+  if (value.empty() || value.front() == '-' || value.front() == '/' || value.front() == '$') return true;
+  if (value.starts_with("file:/") || value.starts_with("env:") || value.starts_with("fd:")) return true;  // of openssl
+  return is_among(switches, value) ||
+         std::all_of(value.begin(), value.end(), [](unsigned char c) { return std::isdigit(c) || c == '.'; });
+}
+
+// --db-password word, -storepass word: what follows an option that a secret is named by.
+std::string hide_options(const std::string& text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  std::string shown;
+  std::size_t start = 0;
+  for (std::size_t end; start < text.size(); start = end) {
+    const std::size_t word = text.find_first_not_of(blanks, start);
+    if (word == text.npos) break;
+    end = std::min(text.find_first_of(blanks, word), text.size());
+    shown.append(text, start, end - start);
+    const std::string_view option = std::string_view(text).substr(word, end - word);
+    const std::size_t value = text.find_first_not_of(blanks, end);
+    if (option.size() < 3 || option.front() != '-' || value == text.npos) continue;
+    if (option.find_first_of("=:") != option.npos || !is_secret_name(option)) continue;
+    const std::size_t after = std::min(text.find_first_of(blanks, value), text.size());
+    if (is_plain(std::string_view(text).substr(value, after - value))) continue;
+    shown.append(text, end, value - end).append("***");
+    end = after;
+  }
+  return shown.append(text, std::min(start, text.size()));
+}
+
 // What looks like a secret wherever it stands goes; what stands before it, the first group, stays.
 std::vector<std::regex> compiled(std::span<const std::string_view> rules) {
   std::vector<std::regex> made;
@@ -123,7 +154,7 @@ std::string hide_values(std::string text) {
   static const auto patterns = compiled(values), patterns_of_tails = compiled(tails);
   if (is_long_hexadecimal(text)) return "***";
   for (const std::regex& pattern : patterns) text = std::regex_replace(text, pattern, "$1***");
-  text = hide_assignments(hide_random_words(text));
+  text = hide_options(hide_assignments(hide_random_words(text)));
   for (const std::regex& pattern : patterns_of_tails) text = std::regex_replace(text, pattern, "$1***");
   return text;
 }

@@ -187,7 +187,9 @@ inline void run_campaign(const Reader& reader,
   current_seed = number_of("BUSBW_FUZZ_SEED", 1);
   std::uint64_t refused = 0;
   double slowest = 0;
-  for (std::uint64_t n = number_of("BUSBW_FUZZ_FIRST", 0); n < most; ++n) {
+  const std::uint64_t first = number_of("BUSBW_FUZZ_FIRST", 0);
+  std::uint64_t n = first;
+  for (; n < most; ++n) {
     if (timed && n % 64 == 0 && std::chrono::steady_clock::now() >= end) break;
     current_number = n;
     Chance chance(current_seed, reader.name, n);
@@ -210,8 +212,7 @@ inline void run_campaign(const Reader& reader,
   }
   if (timed || most > usual)
     std::printf("%s: %llu inputs, %llu sentences, slowest %.0f ms\n", reader.name,
-                static_cast<unsigned long long>(current_number + 1), static_cast<unsigned long long>(refused),
-                slowest * 1e3);
+                static_cast<unsigned long long>(n - first), static_cast<unsigned long long>(refused), slowest * 1e3);
 }
 
 inline std::string name_of_reader(const ::testing::TestParamInfo<Reader>& info) {

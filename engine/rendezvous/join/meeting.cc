@@ -120,7 +120,7 @@ std::vector<Endpoint> read_addresses(const std::string& list) {
 std::unique_ptr<Spoke> await_start(FileDescriptor socket, FrameReader reader, int process, Clock::time_point deadline) {
   reader.set_limit(result_limit);
   try {
-    SiblingWatch siblings;
+    SiblingWatch siblings(5);
     std::optional<Frame> frame;
     while (!frame && Clock::now() < deadline) {
       frame = wait_frame(socket, reader, std::min(deadline, Clock::now() + heartbeat_interval));

@@ -15,11 +15,7 @@ namespace busbw {
 std::optional<SiblingWatch::Stopped> SiblingWatch::look(Clock::time_point now) {
   if (now < next_look_) return std::nullopt;
   next_look_ = now + heartbeat_interval;
-  // What it said itself comes first.
-  if (const auto ended = ended_task(); ended && std::exchange(saw_ended_, true))
-    return Stopped{.process = -1,
-                   .sentence = "a process of this job" + (*ended == 0 ? "" : format(" (pid %d)", *ended)) +
-                               " was lost: it ended before all had come"};
+  if (auto ended = look_for_ended(now)) return ended;
   const auto sibling = stopped_sibling();
   const int pid = sibling ? sibling->pid : 0;
   if (pid != std::exchange(pid_, pid)) looks_ = StoppedLooks();
@@ -29,6 +25,18 @@ std::optional<SiblingWatch::Stopped> SiblingWatch::look(Clock::time_point now) {
   name_and_end_stopped(pid, who);
   return Stopped{.process = known ? std::atoi(sibling->rank.c_str()) : -1,
                  .sentence = who + " was lost: it was stopped (SIGSTOP) before it joined"};
+}
+
+std::optional<SiblingWatch::Stopped> SiblingWatch::look_for_ended(Clock::time_point now) {
+  constexpr const char* how = " was lost: it ended before all had come; look at its own messages";
+  std::optional<Stopped> found;
+  if (const auto lost = tasks_.look(now)) {
+    found = Stopped{.process = lost->process, .sentence = lost->who + how};
+  } else if (const auto ended = ended_task()) {
+    found = Stopped{.process = -1,
+                    .sentence = "a process of this job" + (*ended == 0 ? "" : format(" (pid %d)", *ended)) + how};
+  }
+  return found && ++saw_ended_ >= looks_at_ended_ ? found : std::nullopt;
 }
 
 bool name_and_end_stopped(int pid, const std::string& who) {

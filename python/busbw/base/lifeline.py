@@ -249,6 +249,7 @@ def refuse_orphans() -> None:
     session, parent = os.getsid(0), stat_of(os.getppid())
     above = parent is not None and parent.session == session
     alone = session > 1 and session != os.getpid() and stat_of(session) is None
+    alone = alone and stat_of(os.getpid()) is not None  # else /proc tells nothing: no descriptor is left
     if begin(os.environ).gone() is not None or (alone and not above and not ignores_hangup(os.getpid())):
         raise UserError("the shell or program that started this measurement has ended; start it under nohup")
 

@@ -63,7 +63,7 @@ _EMPTY = re.compile(r"[ \t\r]*\n")
 # Values that are none whatever announces them: switches, measures, small numbers; numbers of tokens, which count words.
 _NO_SECRET = re.compile(
     r"true|false|yes|no|not|on|off|sys|munge|pam|inherit|torch\.\w.{0,200}|[(]?(?:none|null)[)]?|nil|unset|unknown|required|optional|enabled|disabled|files"
-    r"|<[^<>]{0,40}>|\[[A-Z]{2,10}\]|-?\d{1,3}|0x(?:[0-9a-f]{1,8}|0+)"
+    r"|file:[~./][\w./~-]{1,200}|env:\w{1,100}|fd:\d{1,3}|stdin|<[^<>]{0,40}>|\[[A-Z]{2,10}\]|-?\d{1,3}|0x(?:[0-9a-f]{1,8}|0+)"
     r"|-?\d{1,12}\.\d{0,20}(?:e[+-]?\d{1,3})?|\d{1,12}(?:\.\d{1,12})?\s?(?:[mun]?s|[kmg]i?b|%|x)",
     re.IGNORECASE,
 )
@@ -74,7 +74,7 @@ _COUNT = re.compile(r"\d{1,15}k?|(?:\w{1,20}\()?\[[\d, ]{1,2000}\]\)?")
 # What a name says about a secret, not the secret, where the value is a plain word or a path.
 _ABOUT = re.compile(
     r"(?:[_.-](?i:d?type|name|file|path|dir|sock|bytes|method|mode|length|len|size|count|address|addr|ip|port|host|scheme|provider|store|helper|plugin|backend)"
-    r"|(?<=[a-z0-9])(?:Type|Name|File|Path|Dir|Method|Mode|Length|Size|Info|Provider|Store|Helper))s?$"
+    r"|(?<=[a-z0-9])(?:Type|Name|File|Path|Dir|Method|Mode|Length|Size|Info|Provider|Store|Helper|Ref))s?$"
 )
 _PLAIN = re.compile(r"[~\w./:@-]{1,200}")
 _KEY = re.compile(r"""["'][0-9A-Za-z_-]{24,}["']""")

@@ -32,7 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         lifeline.take_signals()
         lifeline.end_with_shell()
     with guarding(), _interruptible(argv is None):
-        return _guarded(words)
+        try:
+            return _guarded(words)
+        except OSError as problem:
+            # No descriptor is left for the rules of secrets: the sentence that there was may hold one.
+            said = f"busbw: a file of busbw's own cannot be read: {problem.strerror}; allow more of them: ulimit -n\n"
+            os.write(2, said.encode())
+            return 1
 
 
 @contextmanager

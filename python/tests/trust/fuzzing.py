@@ -7,16 +7,12 @@ import gzip
 import hashlib
 import io
 import json
-import random
-import signal
 import socket
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzzing_changes import LONGEST, changed
+from fuzzing_changes import LONGEST
 from fuzzing_images import image, read_program
 from fuzzing_seeds import (
     CONF,
@@ -53,7 +49,6 @@ from world_wraps import wrapped_by_services, wrapped_by_shells
 
 from busbw.base.errors import UserError
 from busbw.base.secrets import hidden, hide
-from busbw.base.sentences import visible
 from busbw.base.toml import parse_toml
 from busbw.doctor.bundle import read_bundle
 from busbw.doctor.examine import examine
@@ -94,11 +89,6 @@ from busbw.watch.steps import step_of
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "python" / "tests" / "importers" / "samples"
 CORPUS = ROOT / "python" / "tests" / "doctor" / "corpus"
-LONGEST_SENTENCE = 1600  # characters, where nothing has to be spelled out
-
-
-class TooSlowError(Exception):
-    """One input took longer than it may."""
 
 
 @dataclass(frozen=True)
@@ -343,58 +333,3 @@ ENTRIES = {
     ),
 }  # fmt: skip
 """By name: every reader of what others made."""
-
-
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Processor time; the readers' own bound (SIGPROF) is lower for most inputs, so this one has another clock."""
-
-    def over(*_: object) -> None:
-        raise TooSlowError(f"more than {seconds:g} s of processor time")
-
-    before = signal.signal(signal.SIGVTALRM, over)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
-
-
-@dataclass
-class Outcome:
-    """What a campaign over one reader came to."""
-
-    inputs: int = 0
-    sentences: int = 0
-    slowest: float = 0.0
-
-
-def campaign(name: str, folder: Path, chance: random.Random, go_on: Callable[[int], bool]) -> Outcome:
-    """Feed one reader until `go_on` says no; raises InputError with the input that broke it."""
-    entry, outcome = ENTRIES[name], Outcome()
-    seeds = entry.seeds(folder)
-    while go_on(outcome.inputs):
-        data = seeds[outcome.inputs] if outcome.inputs < len(seeds) else changed(chance, seeds)
-        before = time.process_time()
-        try:
-            with limited(5.0):
-                entry.read(data, folder)
-        except UserError as sentence:
-            outcome.sentences += 1
-            said = str(sentence)
-            if "\n" in said or len(said) > LONGEST_SENTENCE or visible(said) != said:
-                raise InputError(name, outcome.inputs, data, sentence) from sentence
-        except (Exception, SystemExit) as problem:
-            raise InputError(name, outcome.inputs, data, problem) from problem
-        outcome.inputs += 1
-        outcome.slowest = max(outcome.slowest, time.process_time() - before)
-    return outcome
-
-
-class InputError(Exception):
-    """An input that ended in something else than a value or a sentence."""
-
-    def __init__(self, name: str, number: int, data: bytes, problem: BaseException) -> None:
-        super().__init__(f"{name}: input {number}: {type(problem).__name__}: {str(problem)[:200]}")
-        self.name, self.number, self.data, self.problem = name, number, data, problem

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import struct
 import tarfile
+import threading
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from busbw.base.options import Option, actions_of, options_of, words_of
@@ -133,6 +138,31 @@ def zipped(name: str, block: bytes, times: int) -> bytes:
     return buffer.getvalue()
 
 
+def zeros_of_zstd(blocks: int) -> bytes:
+    """A frame of so many blocks that each say 128 KiB of zeros in four bytes."""
+    block = (1 << 17) << 3 | 1 << 1
+    ends = (block | 1).to_bytes(3, "little") + b"\0"
+    return b"\x28\xb5\x2f\xfd\x00\x58" + (block.to_bytes(3, "little") + b"\0") * (blocks - 1) + ends
+
+
+def changing(path: Path, how: bytes) -> None:
+    """A file that grows without an end while it is read, or is cut and written again; until its folder is gone."""
+    line = b"h:1:1 [0] a.cc:1 NCCL WARN x\n" if how == b"a" else json.dumps(RUN).encode() + b"\n"
+    path.write_bytes(line * 1000)
+
+    def change() -> None:
+        with suppress(OSError):
+            for _ in range(100_000):
+                with path.open("r+b") as file:
+                    file.seek(0, 2 if how == b"a" else 0)
+                    file.write(line * 1000)
+                    if how == b"w":
+                        file.truncate(len(line) // 2)
+                time.sleep(0.002)
+
+    threading.Thread(target=change, daemon=True).start()
+
+
 RUN = {"schema": 1, "kind": "run", "run": "r", "tool": {"name": "busbw", "version": "1"}}
 MORE: dict[str, Callable[[], bytes]] = {
     "digits.json": lambda: b'{"schema":1,"kind":"run","x":' + b"9" * 20_000_000 + b"}",
@@ -165,6 +195,14 @@ MORE: dict[str, Callable[[], bytes]] = {
     "ranks.log": lambda: b"".join(
         b"#   Rank %6d Group  0 Pid 1 on h%d device 0 [0x01] x\n" % (n, n) for n in range(300_000)
     ),
+    "bomb.xz": lambda: lzma.compress(bytes(1 << 28), preset=0),
+    "bomb.bz2": lambda: bz2.compress(bytes(1 << 27), 1),
+    "bomb.zst": lambda: zeros_of_zstd(20_000),
+    "twice.jsonl": lambda: (json.dumps(RUN)[:-1] + ', "run": "s"' * 200_000 + "}").encode() + b"\n",
+    "infinite.jsonl": lambda: (json.dumps(RUN)[:-1] + ', "x": [NaN, Infinity, -Infinity, 1e999]}\n').encode() * 1000,
+    "zeros.toml": lambda: b'a = "\0"\n' * 1_000_000,
+    "deep.yaml": lambda: b"".join(b" " * n + b"a:\n" for n in range(3000)),
+    "line\n\x1b[31m\u202ename.log": lambda: b"NCCL WARN x\n",
     "frames.log": lambda: b'  File "a.py", line 1, in f\n' * 1_000_000,
 }
 SPECIAL: dict[str, Callable[[Path], object]] = {
@@ -174,6 +212,12 @@ SPECIAL: dict[str, Callable[[Path], object]] = {
     "itself": lambda path: path.symlink_to(path),
     "sparse.log": lambda path: (path.write_bytes(b"NCCL WARN x\n"), os.truncate(path, 50 << 30)),
     "sparse.jsonl": lambda path: (path.write_bytes(json.dumps(RUN).encode()), os.truncate(path, 50 << 30)),
+    "sparse.bin": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+    "year-1900.log": lambda path: (path.write_bytes(b"NCCL WARN x\n"), os.utime(path, (-2_208_988_800,) * 2)),
+    "year-2100.jsonl": lambda path: (path.write_text(json.dumps(RUN) + "\n"), os.utime(path, (4_102_444_800,) * 2)),
+    "second-name.jsonl": lambda path: (path.write_text(json.dumps(RUN) + "\n"), os.link(path, f"{path}.first")),
+    "growing.log": lambda path: changing(path, b"a"),
+    "shrinking.jsonl": lambda path: changing(path, b"w"),
     "terminal": lambda path: path.symlink_to("/dev/ptmx"),
     "memory": lambda path: path.symlink_to("/proc/self/mem"),
     "many": lambda path: (path.mkdir(), [(path / f"{n}.log").write_bytes(b"x\n") for n in range(20_000)]),

@@ -321,3 +321,51 @@ def test_the_engine_alone_refuses_a_pipe_that_nobody_reads(tmp_path: Path) -> No
         str(pipe_named(tmp_path)),
     )
     sentence(subprocess.run(words, capture_output=True, timeout=30, check=False), "nobody reads from this pipe")
+
+
+@needs_engine
+@pytest.mark.parametrize("limit", ["-n 5", "-n 6", "-n 8", "-v 150000", "-v 250000"])
+@pytest.mark.parametrize("words", [("all_reduce", "-t", "2"), ("run", "--ranks", "2", "all_reduce")])
+def test_little_of_what_the_system_gives_ends_in_a_sentence(limit: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "busbw", *words, "-b", "8", "-e", "8", "-n", "1", "-w", "0", "--no-record"]
+    done = subprocess.run(
+        ["bash", "-c", f'ulimit {limit}; exec "$@"', "bash", *command],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUSBW_RUNS": str(tmp_path)},
+        capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert not any(word in done.stderr for word in ("Traceback", "terminate called", "core dumped")), done.stderr
+    assert "nohup" not in done.stderr  # whose /proc cannot be read has not lost its shell
+    assert done.returncode >= 0 and done.returncode < 128
+    if done.returncode:
+        assert "busbw" in done.stderr and len(done.stderr.splitlines()) < 12, done.stderr
+
+
+def test_rules_of_secrets_that_cannot_be_read_end_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from busbw.base import secrets
+    from busbw.cli.main import main
+
+    def refuse() -> tuple[str, ...]:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(secrets, "_of_values", refuse)
+    assert main(["report", "/nowhere/token-4711.jsonl"]) == 1
+    said = capfd.readouterr().err
+    assert said == "busbw: a file of busbw's own cannot be read: Too many open files; allow more of them: ulimit -n\n"
+
+
+def test_a_proc_that_cannot_be_read_is_no_lost_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    from busbw.base import lifeline
+    from busbw.base.errors import UserError
+
+    mine = lifeline.stat_of(os.getpid())
+    lifeline.begin(os.environ)
+    monkeypatch.setattr(lifeline.Lifeline, "gone", lambda _: None)
+    monkeypatch.setattr(os, "getsid", lambda _: os.getpid() + 1)
+    monkeypatch.setattr(lifeline, "ignores_hangup", lambda _: False)
+    monkeypatch.setattr(lifeline, "stat_of", lambda _: None)
+    lifeline.refuse_orphans()
+    monkeypatch.setattr(lifeline, "stat_of", lambda pid: mine if pid == os.getpid() else None)
+    with pytest.raises(UserError, match="has ended"):
+        lifeline.refuse_orphans()

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from fuzzing import ENTRIES, InputError, campaign, limited
+from fuzzing import ENTRIES
+from fuzzing_campaign import InputError, Worker, campaign, limited
 from fuzzing_images import CALLS, WAITS, image
 
 from busbw.watch.elf_image import Image
@@ -129,3 +130,25 @@ def test_a_reader_that_breaks_is_found(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(ENTRIES, "toml", type(entry)(entry.modules, broken, entry.seeds))
     with pytest.raises(InputError, match="RecursionError"):
         campaign("toml", tmp_path, random.Random(1), lambda inputs: inputs < 3000)
+
+
+def test_a_campaign_goes_on_after_what_broke_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = ENTRIES["toml"]
+    read: list[bytes] = []
+
+    def broken(data: bytes, folder: Path) -> object:
+        read.append(data)
+        if len(read) == 3:
+            raise RecursionError
+        if len(read) == 5:
+            return len(b"x" * (600 << 20))
+        return entry.read(data, folder)
+
+    monkeypatch.setitem(ENTRIES, "toml", type(entry)(entry.modules, broken, entry.seeds))
+    found = Worker(1).piece("toml", 1, 1.5)
+    assert [(kind, data) for kind, _, data in found.problems] == [("traceback", read[2]), ("bounds", read[4])]
+    assert found.inputs == len(read) > 10
+    # The same piece of the same seed is the same inputs.
+    again, read[:] = read[:4], []
+    Worker(1).piece("toml", 1, 0.2)
+    assert read[:4] == again

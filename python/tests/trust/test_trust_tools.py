@@ -43,6 +43,22 @@ def test_every_command_that_reads_is_given_hostile_files() -> None:
     assert "hostile_files: 6 of 6 within their bounds" in done.stdout
 
 
+def test_the_fuzzer_counts_its_inputs_over_several_processes() -> None:
+    done = tool("fuzz_parsers", "--inputs", "600", "--processes", "2", "--reader", "none")
+    assert done.returncode == 2 and "invalid choice" in done.stderr
+    done = tool("fuzz_parsers", "--inputs", "600", "--processes", "2", "--reader", "hosts", "--reader", "toml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = [
+        int(line.split(": ")[1].split()[0])
+        for line in done.stdout.splitlines()
+        if " MiB more at most" in line and ": " in line
+    ]
+    assert len(counts) == 2 and min(counts) > 0 and sum(counts) >= 600
+    assert f"{sum(counts)} inputs over 2 readers" in done.stdout and "0 tracebacks, 0 over the bounds" in done.stdout
+    done = tool("fuzz_parsers", "--inputs", str(10**9), "--seconds", "1", "--reader", "hosts")
+    assert done.returncode == 2, done.stdout + done.stderr  # what it was asked for does not fit into the time
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="file systems are mounted")
 def test_a_command_that_cannot_write_ends_in_a_sentence() -> None:
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:

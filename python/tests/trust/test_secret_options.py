@@ -1,0 +1,74 @@
+"""Secrets of an option, a block or the next line, in Python's half and in the variables that the engine keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from busbw.base.secrets import hide
+
+BUILD = Path(os.environ.get("BUSBW_BUILD") or Path(__file__).resolve().parents[3] / "build")
+ENGINE = BUILD / "bin" / "busbw-engine"
+SECRETS = ("otter-47Gate", "Kettle_28reed#", "winter.63moon!")
+SHAPES = (
+    "mpiexec -env MY_SECRET {} -np 4 ./t", "mpiexec.hydra -genv DB_PASSWORD {} -genv NCCL_DEBUG INFO ./t",
+    "openssl rsa -in k.pem -passin pass:{} -out k2.pem", "openssl pkcs12 -export -passout pass:{} -in c.pem",
+    "keytool -genkey -storepass {} -alias a", "keytool -genkey -keypass {}", "x --redis-password {} --port 6379",
+    "x --db-password={} --port 1", "db:\n  password: >-\n    {}", "password: |\n  {}\nuser: me",
+    "[{{name: MLFLOW_TRACKING_PASSWORD, value: {}}}]", "- name: REDIS_PASSWORD\n  value: \"{}\"",
+    "Enter passphrase for key '/root/.ssh/id_rsa': {}", "password = \"\"\"\n{}\n\"\"\"",
+    '{{"user": "ml",\n "passwd":\n   "{}"}}', "%22password%22%3A%22{}%22", "snmpwalk -v3 -u u -A {} host",
+    "snmpwalk -v3 -u u -A x -X {} host", "gcloud auth activate-refresh-token me 1//0{}",
+    "https://conda.example.org/t/{}/private/linux-64",
+)  # fmt: skip
+HARMLESS = (
+    "mpiexec -genv NCCL_DEBUG INFO -genv HF_TOKEN_PATH /etc/t -n 2 ./t", "x --token-file /etc/t --auth none --port 1",
+    "x --tokenizer llama --max-len 4096", "openssl x -passin file:/etc/p", "snmpwalk -v3 -a SHA -x AES host",
+    "name: NCCL_DEBUG, value: INFO", "text: |\n  password rules follow", "https://h/t/step-12/loss",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_short_secret_is_hidden(shape: str) -> None:
+    for secret in _secrets(shape):
+        assert secret not in hide(shape.format(secret))
+
+
+@pytest.mark.parametrize("text", [*HARMLESS, "secretRef: name: regcred", "secretKeyRef: name: wandb"])
+def test_what_only_looks_so_stays(text: str) -> None:
+    assert hide(text) == text
+
+
+@pytest.mark.skipif(not ENGINE.exists(), reason="the engine is not built")
+def test_the_engine_hides_them_in_the_values_of_variables(tmp_path: Path) -> None:
+    values = [(shape.format(secret), secret) for shape in SHAPES for secret in _secrets(shape)]
+    values += [(text, "") for text in HARMLESS]
+    record = tmp_path / "record.jsonl"
+    done = subprocess.run(
+        [ENGINE, "all_reduce", "-b", "8", "-e", "8", "-t", "1", "-n", "1", "-w", "0", "--record", str(record)],
+        env={**os.environ, **{f"NCCL_X{number}": text for number, (text, _) in enumerate(values)}},
+        capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    kept = json.loads(record.read_text().splitlines()[0])["environment"]
+    shown = [kept[f"NCCL_X{number}"] for number in range(len(values))]
+    assert [text for text, (_, secret) in zip(shown, values, strict=True) if secret and secret in text] == []
+    assert [text for text, (_, secret) in zip(shown, values, strict=True) if not secret] == list(HARMLESS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [" -genv A_TOKEN ", "password: |\n", 'name: "a_token" value', "%22a_token%22%3A", " --a-password", "://h/t/1"],
+)
+def test_shapes_without_an_end_cost_little(text: str) -> None:
+    hide(text * 10_000)
+
+
+def _secrets(shape: str) -> tuple[str, ...]:
+    if "1//0" in shape or "/t/" in shape:
+        return ("vly7uv9y6dzy5s7azykrv44sxmrlptb5ace2uljv",)
+    return SECRETS
