@@ -160,11 +160,10 @@ def _keep(args: Args, fabric: Fabric, results: Results, verdicts: list[Verdict],
 
 
 def _require_runs(args: Args) -> None:
-    from busbw.runs import store
-    from busbw.runs.destination import require_runs
+    from busbw.runs import destination, store
 
     if not args.no_record:
-        require_runs(store.location(args.runs))
+        destination.require_runs(store.location(args.runs))
 
 
 def _limits(args: Args, seconds: float) -> Limits:
