@@ -265,7 +265,7 @@ hostfile ; the hostfile is missing or cannot be read ;
  found: {library} ;
  install the CUDA runtime of that major version (or pip's nvidia-*-cuNN), and put its folder into LD_LIBRARY_PATH
 (?P<library>lib(?:mpi|open-pal|open-rte|pmix|prrte)\w*\.so[\w.]*) ; a library of MPI cannot be found: {library} ;
- install or load the MPI that the program was built with (module load, LD_LIBRARY_PATH, mpirun -x LD_LIBRARY_PATH) on all hosts
+ install or load the MPI that the program was built with (module load, mpirun -x LD_LIBRARY_PATH) on all hosts
 (?P<library>lib(?:fabric|efa)\w*\.so[\w.]*) ; libfabric cannot be found: {library} ;
  install the provider's installer (EFA: aws-efa-installer) and add /opt/amazon/efa/lib to LD_LIBRARY_PATH
 """,
