@@ -70,7 +70,7 @@ def test_a_file_without_results_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_an_output_that_cannot_be_written_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["import", str(SAMPLES / "osu.txt"), "-o", str(tmp_path / "no" / "x.jsonl")]) == 1
+    assert main(["import", str(SAMPLES / "osu.txt"), "-o", str(tmp_path / "no" / "x.jsonl")]) == 2
     assert "cannot be written" in capsys.readouterr().err
 
 
