@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.particular_rows import ROWS
@@ -37,7 +38,7 @@ def with_particular(finding: Finding) -> Finding:
     for each in PARTICULARS.get(finding.name, ()):
         for seen in finding.evidence:
             if found := each.words.search(seen.fact):
-                groups = {name: clean(text)[:80] for name, text in found.groupdict().items() if text}
+                groups = {name: clean(shortened(text, 80)) for name, text in found.groupdict().items() if text}
                 title = each.title.format_map({**dict.fromkeys(each.words.groupindex, ""), **groups})
                 return replace(finding, title=title, fix=each.cure)
     return finding

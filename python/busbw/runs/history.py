@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from busbw.base.errors import UsageError
+from busbw.base.secrets import shortened
 from busbw.runs.index import Index
 
 CLASSES = (("small", 0, 64 << 10), ("medium", (64 << 10) + 1, (64 << 20) - 1), ("large", 64 << 20, 1 << 62))
@@ -138,7 +139,7 @@ def same_names(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         old, _, new = (part.strip() for part in text.partition("="))
         if not old or not new or old == new:
-            raise UsageError(f"--same {text[:200]}: give two names of one machine, as in --same gpu7=node07")
+            raise UsageError(f"--same {shortened(text, 200)}: give two names of one machine, as in --same gpu7=node07")
         if said.get(old, new) != new:
             raise UsageError(f"--same names two machines for {old[:100]}: {said[old][:100]} and {new[:100]}")
         said[old] = new

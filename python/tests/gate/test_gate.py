@@ -215,5 +215,5 @@ def test_the_baseline_command_makes_what_the_gate_reads(tmp_path: Path, capsys: 
     assert main(["baseline", "make", *files, "-o", str(output)]) == 0
     assert main(["gate", files[0], "--baseline", str(output)]) == 0
     assert main(["baseline", "make", files[0], "--sizes", "7", "-o", str(output)]) == 1
-    assert main(["baseline", "make", files[0], "-o", "/nowhere/at/all"]) == 1
+    assert main(["baseline", "make", files[0], "-o", "/nowhere/at/all"]) == 2
     assert "Traceback" not in capsys.readouterr().err

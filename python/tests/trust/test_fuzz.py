@@ -41,6 +41,7 @@ OURS = {
     "experiment.runner": "the record of a child, by records.reader",
     "experiment.trial": "an experiment of ours",
     "experiment.tune_nccl.stage": "a search of ours, which test_tune_nccl_killed damages",
+    "fleet.run": "the last line of its own file, to cut off what a kill left of it",
     "launch.affinity": "/sys",
     "launch.clouds.azureml.prices": "the answer of Azure's price list",
     "launch.kubernetes_queue": "the JSON of kubectl",

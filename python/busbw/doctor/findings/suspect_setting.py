@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Finding, Severity
 from busbw.doctor.findings import below_expected, one_rail
@@ -39,6 +40,6 @@ def examine(facts: Facts) -> Iterator[Finding]:
             told += 1
             setting = facts.settings[name]
             yield Finding(
-                NAME, Severity.WARNING, f"{name}={text[:80]} is set, and the run is slower than expected: {effect}",
+                NAME, Severity.WARNING, f"{name}={shortened(text, 80)} is set, and the run is slower than expected: {effect}",
                 (evidence(setting),), Cost(effect), removal(setting), without(setting), stage=Stage.FAILURE,
             )  # fmt: skip
