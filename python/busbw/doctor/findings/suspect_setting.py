@@ -40,6 +40,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
             told += 1
             setting = facts.settings[name]
             yield Finding(
-                NAME, Severity.WARNING, f"{name}={shortened(text, 80)} is set, and the run is slower than expected: {effect}",
+                NAME, Severity.WARNING,
+                f"{name}={shortened(text, 80)} is set, and the run is slower than expected: {effect}",
                 (evidence(setting),), Cost(effect), removal(setting), without(setting), stage=Stage.FAILURE,
             )  # fmt: skip
