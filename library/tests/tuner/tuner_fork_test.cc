@@ -44,6 +44,8 @@ bool lives(const Loaded& plugin) {
   return plugin->finalize(context) == ncclSuccess && chosen;
 }
 
+// The thread sanitizer has locks of its own, which a child of several threads may inherit closed.
+#if !defined(__SANITIZE_THREAD__)
 TEST_F(Tuner, AProcessThatForksWhileThreadsAskGoesOnInBoth) {
   write(table());
   const Loaded plugin(BUSBW_TEST_TUNER);
@@ -80,6 +82,7 @@ TEST_F(Tuner, AProcessThatForksWhileThreadsAskGoesOnInBoth) {
   EXPECT_TRUE(chooses(plugin, inherited));
   EXPECT_EQ(plugin->finalize(inherited), ncclSuccess);
 }
+#endif
 
 TEST_F(Tuner, ItIsLoadedTwiceAndByTwoNames) {
   write(table());
