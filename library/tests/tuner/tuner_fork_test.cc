@@ -44,8 +44,8 @@ bool lives(const Loaded& plugin) {
   return plugin->finalize(context) == ncclSuccess && chosen;
 }
 
-// The thread sanitizer has locks of its own, which a child of several threads may inherit closed.
-#if !defined(__SANITIZE_THREAD__)
+// Sanitizers have locks of their own, which a child of several threads may inherit closed.
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 TEST_F(Tuner, AProcessThatForksWhileThreadsAskGoesOnInBoth) {
   write(table());
   const Loaded plugin(BUSBW_TEST_TUNER);
