@@ -95,13 +95,18 @@ def measure(asked: Asked, how: Launching, file: Path, limits: Limits, say: Calla
 
 
 def alone_with(path: Path, stream: IO[Any] | int) -> None:
-    """Refuse to go on where another busbw measures into this file or folder; it is free again once that has ended."""
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(f"another busbw measures into {path} now; wait for it, or give another name") from None
-    except OSError:
-        return  # a file system without locks
+    """Refuse to go on where another busbw measures into this file or folder; it is free again once that has ended.
+
+    What a killed one was just starting holds the file a moment longer.
+    """
+    for wait in (*[0.05] * 20, 0.0):
+        try:
+            return fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(wait)
+        except OSError:
+            return None  # a file system without locks
+    raise UserError(f"another busbw measures into {path} now; wait for it, or give another name")
 
 
 def _end_torn_line(file: Path) -> None:
