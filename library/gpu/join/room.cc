@@ -69,8 +69,8 @@ void Share::keep() {
 void Share::settle(int limit, std::uint64_t identity, int ranks) {
   const std::lock_guard lock(guard_);
   limit_ = limit;
-  identity_ = identity;
   ranks_ = ranks;
+  identity_ = identity;  // who sees it sees the others
 }
 
 std::uint64_t Share::freeze() {

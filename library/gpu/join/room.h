@@ -5,6 +5,7 @@
 // make anyway on smaller grids for the new one and, from an agreed call on, for those that are there already.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -76,8 +77,9 @@ class Share {
   int kept_ = 0;
   std::uint64_t calls_ = 0;
   std::vector<Change> changes_;  // later ones are smaller ones
-  std::uint64_t identity_ = 0;
-  int ranks_ = 0;
+  // Other communicators that are made meanwhile look at these.
+  std::atomic<std::uint64_t> identity_{0};
+  std::atomic<int> ranks_{0};
 };
 
 class Room : public std::enable_shared_from_this<Room> {
