@@ -20,7 +20,7 @@ SHAPES = (
     "keytool -genkey -storepass {} -alias a", "keytool -genkey -keypass {}", "x --redis-password {} --port 6379",
     "x --db-password={} --port 1", "db:\n  password: >-\n    {}", "password: |\n  {}\nuser: me",
     "[{{name: MLFLOW_TRACKING_PASSWORD, value: {}}}]", "- name: REDIS_PASSWORD\n  value: \"{}\"",
-    "Enter passphrase for key '/root/.ssh/id_rsa': {}", "password = \"\"\"\n{}\n\"\"\"",
+    "Enter passphrase for key '/home/user/.ssh/id_rsa': {}", "password = \"\"\"\n{}\n\"\"\"",
     '{{"user": "ml",\n "passwd":\n   "{}"}}', "%22password%22%3A%22{}%22", "snmpwalk -v3 -u u -A {} host",
     "snmpwalk -v3 -u u -A x -X {} host", "gcloud auth activate-refresh-token me 1//0{}",
     "https://conda.example.org/t/{}/private/linux-64",
