@@ -32,6 +32,8 @@ from statistics import median
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
+from communicators import communicator  # noqa: E402
+
 from busbw.watch.arrivals import Arrivals, Meeting  # noqa: E402
 from busbw.watch.recording import Recording, find  # noqa: E402
 
@@ -45,12 +47,6 @@ Key = tuple[int, str, int]
 Times = dict[Key, tuple[float, float, float, float]]
 """By phase, collective and count: medians of all calls and ranks, of the shortest rank and of the last one's lateness;
 and the call that a tenth of all is shorter than, as other programs disturb the others more."""
-
-
-class UniqueId(ctypes.Structure):
-    """As ncclUniqueId."""
-
-    _fields_ = [("internal", ctypes.c_char * 128)]
 
 
 def main() -> int:
@@ -127,7 +123,6 @@ def rank(args: argparse.Namespace, ids: Path) -> None:
         mine = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {mine[me % len(mine)]})
     nccl = ctypes.CDLL(str(args.build / "lib" / "libbusbw_record.so"))
-    nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
     comms = [communicator(nccl, args.ranks, me, ids / f"id{phase}") for phase in range(len(PHASES))]
     most = max(count for _, count in shapes(args))
     send, receive = ((ctypes.c_float * (most * args.ranks))() for _ in range(2))
@@ -163,22 +158,6 @@ def pause(phase: int, seconds: float) -> None:
             sum(range(100))
     elif phase == 2:
         time.sleep(seconds)
-
-
-def communicator(nccl: ctypes.CDLL, ranks: int, me: int, file: Path) -> ctypes.c_void_p:
-    """Of all ranks."""
-    unique, comm = UniqueId(), ctypes.c_void_p()
-    if me == 0:
-        assert nccl.ncclGetUniqueId(ctypes.byref(unique)) == 0
-        file.with_suffix(".part").write_bytes(bytes(unique))
-        file.with_suffix(".part").rename(file)
-    else:
-        end = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < end:
-            time.sleep(0.005)
-        unique = UniqueId.from_buffer_copy(file.read_bytes())
-    assert nccl.ncclCommInitRank(ctypes.byref(comm), ranks, unique, me) == 0
-    return comm
 
 
 def times_of(folder: Path) -> Times:

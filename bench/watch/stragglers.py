@@ -32,7 +32,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT / "python"), str(Path(__file__).resolve().parent)]
+
+from communicators import communicator  # noqa: E402
 
 from busbw.watch.arrivals import Arrivals, Meeting  # noqa: E402
 from busbw.watch.gpu_times import GpuTimes  # noqa: E402
@@ -42,12 +44,6 @@ from busbw.watch.recording import Recording  # noqa: E402
 SPELL = 10
 SOON = 3
 SHARES = ("50", "90", "95", "99", "99.9", "99.99")
-
-
-class UniqueId(ctypes.Structure):
-    """As ncclUniqueId."""
-
-    _fields_ = [("internal", ctypes.c_char * 128)]
 
 
 def spells(args: argparse.Namespace) -> list[tuple[int, int, float]]:
@@ -78,19 +74,7 @@ def rank(args: argparse.Namespace) -> None:
         mine = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {mine[me % len(mine)]})
     nccl = ctypes.CDLL(args.nccl)
-    nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
-    unique, file = UniqueId(), Path(args.folder) / "id"
-    if me == 0:
-        assert nccl.ncclGetUniqueId(ctypes.byref(unique)) == 0
-        file.with_suffix(".part").write_bytes(bytes(unique))
-        file.with_suffix(".part").rename(file)
-    else:
-        end = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < end:
-            time.sleep(0.01)
-        unique = UniqueId.from_buffer_copy(file.read_bytes())
-    comm = ctypes.c_void_p()
-    assert nccl.ncclCommInitRank(ctypes.byref(comm), args.ranks, unique, me) == 0
+    comm = communicator(nccl, args.ranks, me, Path(args.folder) / "id")
     host = (ctypes.c_float * 64)()
     values = ctypes.c_void_p(gpu.allocate(256)) if gpu else host
     stream = gpu.stream() if gpu else None
