@@ -86,8 +86,8 @@ constexpr Line hopper[] = {
 // multiprocessors from the program for as long as it is on the links: a step of DDP on four GPUs takes 5 % longer with
 // our kernels than with NCCL's, and as long as with NCCL's if all from 1 MiB on are NCCL's; a step of FSDP on two takes
 // 2 % longer with our kernels beyond 32 MiB (docs/decisions/0033). DDP's buckets, 25 MiB and somewhat more, go by
-// staged copies (0034, 0080), FSDP's gathers and scatters as well (0081): they cost a step less than NCCL's, and more
-// where nothing runs beside them.
+// staged copies (0034, 0080), FSDP's gathers and scatters as well (0081), and the all-to-alls of experts on two GPUs
+// (0103): they cost a step less than NCCL's, and more where nothing runs beside them.
 constexpr Line hopper_beside[] = {
     {Collective::all_reduce, 2, 256 * KiB, one_shot_ll},
     {Collective::all_reduce, 4, 144 * KiB, one_shot_ll},
@@ -123,6 +123,8 @@ constexpr Line hopper_beside[] = {
     {Collective::all_to_all, 4, 256 * KiB, direct_ll},
     {Collective::all_to_all, 8, 128 * KiB, direct_ll},
     {Collective::all_to_all, 8, 1 * MiB, direct_sentinel},
+    {Collective::all_to_all, 4, 4 * MiB, nccl},
+    {Collective::all_to_all, 2, 1024 * MiB, staged_copy, Calls::beside_work},
     {Collective::all_to_all, 8, 64 * MiB, nccl},
     {Collective::all_to_all, 8, no_limit, direct_copy},
     {Collective::all_to_all, 8, no_limit, nccl},

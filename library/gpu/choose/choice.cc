@@ -291,6 +291,18 @@ bool Choices::asks_whether_beside(const Request& request) const {
   return kernel(true) != kernel(false);
 }
 
+bool Choices::may_stage(int ranks) const {
+  for (int i = 0; i < collective_count; ++i) {
+    if (forced_[i] && !forced_[i]->nccl && forced_[i]->algorithm == Algorithm::staged) return true;
+    if (forced_[i]) continue;
+    const bool one = std::any_of(rules_[i].begin(), rules_[i].end(), [&](const Rule& rule) {
+      return !rule.use.nccl && rule.use.algorithm == Algorithm::staged && (rule.ranks == 0 || rule.ranks == ranks);
+    });
+    if (one) return true;
+  }
+  return false;
+}
+
 bool Choices::asks_whether_beside(int ranks) const {
   for (int i = 0; i < collective_count; ++i) {
     if (forced_[i]) continue;

@@ -96,6 +96,8 @@ class Choices {
   bool asks_whether_beside(const Request& request) const;
   // Whether it does so for any request of so many ranks.
   bool asks_whether_beside(int ranks) const;
+  // Whether any request of so many ranks may go by staged copies.
+  bool may_stage(int ranks) const;
 
   // Equal for equal decisions; for ranks to compare.
   std::uint64_t fingerprint() const { return fingerprint_; }

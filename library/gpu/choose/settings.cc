@@ -73,6 +73,13 @@ Settings Settings::from_environment() {
                        slim.c_str()));
   }
   settings.slim = slim == "1";
+  const std::string lend = value_of("BUSBW_LEND");
+  if (!lend.empty() && lend != "0" && lend != "1") {
+    throw Failure(ncclInvalidUsage,
+                  text("BUSBW_LEND is '%.60s'; it takes 0 or 1 (peers may read from this rank's own buffers).",
+                       lend.c_str()));
+  }
+  settings.lends = lend != "0";
   const std::string log = value_of("BUSBW_GPU_LOG");
   if (!log.empty() && log != "0" && log != "1" && log != "2") {
     throw Failure(ncclInvalidUsage,

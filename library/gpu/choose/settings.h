@@ -28,6 +28,8 @@ struct Settings {
   int sharers = 1;
   // BUSBW_SLIM=1: staged copies take kernels that run beside products (kernels/slim.h).
   bool slim = false;
+  // BUSBW_LEND=0: peers read nothing from this rank's own buffers (join/lending.h). May differ between ranks.
+  bool lends = true;
   // BUSBW_GPU_LOG
   LogLevel log = LogLevel::none;
 

@@ -68,6 +68,7 @@ class CudaDevice : public Device {
   void norm(NormWay way, ncclDataType_t type, int channels, int threads, const NormArguments& arguments,
             DeviceStream stream) override;
   void add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) override;
+  std::size_t free_memory() override;
   bool slim_add(ncclDataType_t type, const AddArguments& arguments, DeviceStream stream) override;
   bool has_slim_copy() const override { return slim_copy_ != nullptr; }
   bool slim_copy(const CopyArguments& arguments, DeviceStream stream) override;

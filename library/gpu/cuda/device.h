@@ -86,6 +86,7 @@ class Device {
   virtual void* allocate(std::size_t bytes) = 0;  // all zero
   virtual void fill(void* memory, std::uint32_t word, std::size_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
+  virtual std::size_t free_memory() = 0;  // bytes
   virtual HostMemory allocate_host(std::size_t bytes) = 0;
   virtual void release(const HostMemory& memory) noexcept = 0;
 

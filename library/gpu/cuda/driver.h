@@ -179,8 +179,10 @@ struct Uuid {
     (CudaAddress address, std::size_t bytes, const cuda::AccessDescription* access, std::size_t count))              \
   X(memory_get_access, cuMemGetAccess, (unsigned long long* flags, const cuda::Location* location, CudaAddress address))
 
-// Without these, eager calls by staged copies are put into their streams one by one each time.
+// Without these, eager calls by staged copies are put into their streams one by one each time, and peers read nothing
+// from the program's own buffers.
 #define BUSBW_GRAPH_DRIVER_FUNCTIONS(X)                                                                         \
+  X(memory_get_info, cuMemGetInfo_v2, (std::size_t * free, std::size_t* total))                                 \
   X(pointer_get_attribute, cuPointerGetAttribute, (void* value, int attribute, CudaAddress address))            \
   X(stream_begin_capture, cuStreamBeginCapture_v2, (ncclStream_t stream, int mode))                             \
   X(stream_end_capture, cuStreamEndCapture, (ncclStream_t stream, void** graph))                                \

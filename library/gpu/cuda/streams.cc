@@ -224,6 +224,14 @@ std::uint64_t CudaDevice::allocation_of(const void* memory) {
   return number;
 }
 
+std::size_t CudaDevice::free_memory() {
+  const Current current(*this);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (!can_keep_graphs() || driver_.memory_get_info(&free, &total) != cuda::success) return 0;
+  return free;
+}
+
 DeviceGraph CudaDevice::record_graph(DeviceStream stream, const std::function<void()>& work) {
   const Aside aside(*this);
   check(driver_.stream_begin_capture(stream, cuda::capture_mode_relaxed), "cuStreamBeginCapture");

@@ -49,7 +49,7 @@ struct PeerRecord {
 };
 static_assert(sizeof(PeerRecord) == 976);
 
-inline constexpr std::uint32_t agreement_protocol = 7;
+inline constexpr std::uint32_t agreement_protocol = 8;
 
 // The second exchange: did reaching the others work?
 struct PeerVerdict {

@@ -99,6 +99,7 @@ void Attachment::make_memory() {
             .health = std::make_shared<Health>(),
             .log = settings_.log,
             .slim = settings_.slim,
+            .lends = settings_.lends,
             .mixes_graphs = wishes_.mixes_graphs};
   parts_.choices = std::make_shared<const Choices>(
       Choices::from_settings(settings_.algorithm, settings_.table, device_->facts().name, settings_.prefer));
@@ -127,7 +128,7 @@ void Attachment::make_checker() {
 
 // They are no more than a way to a faster call: without a page the ranks go on alike.
 void Attachment::make_ballots() {
-  if (!parts_.choices->asks_whether_beside(ranks_)) return;
+  if (!parts_.choices->may_stage(ranks_)) return;
   try {
     post_ = std::make_unique<DescriptorPost>();
     if (rank_ == 0) parts_.ballots = Ballots::make(rank_, ranks_);

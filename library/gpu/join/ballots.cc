@@ -14,7 +14,7 @@
 namespace busbw::gpu {
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t page_bytes = 128 << 10;
 
 [[noreturn]] void page_failure(const char* what) {
   throw Failure(ncclSystemError, text("memory for the ranks' votes: %s failed with %s", what, std::strerror(errno)));
@@ -26,6 +26,7 @@ struct Ballots::Page {
   std::atomic<std::uint32_t> votes[counts][max_ranks];
   std::atomic<std::uint32_t> results[counts];
   Trial::Words trial;
+  Consent::Words consent;
 };
 
 std::unique_ptr<Ballots> Ballots::make(int rank, int ranks) {
@@ -51,7 +52,7 @@ std::unique_ptr<Ballots> Ballots::open(Descriptor page, int rank, int ranks) {
 }
 
 Ballots::Ballots(Descriptor descriptor, Page* page, int rank, int ranks)
-    : descriptor_(std::move(descriptor)), page_(page), rank_(rank), ranks_(ranks), trial_(page->trial, rank, ranks) {}
+    : descriptor_(std::move(descriptor)), page_(page), rank_(rank), ranks_(ranks), trial_(page->trial, rank, ranks), consent_(page->consent, rank, ranks) {}
 
 Ballots::Page* Ballots::mapped(const Descriptor& page) {
   static_assert(sizeof(Page) <= page_bytes && std::atomic<std::uint32_t>::is_always_lock_free);

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "library/common/descriptor.h"
+#include "library/gpu/join/consent.h"
 #include "library/gpu/join/trial.h"
 #include "library/gpu/kernels/layout.h"
 
@@ -42,6 +43,8 @@ class Ballots {
 
   // Of what was voted for, in the same page.
   Trial& trial() { return trial_; }
+  // What ranks agree on for each call, in the same page.
+  Consent& consent() { return consent_; }
 
  private:
   enum Word : std::uint32_t { nothing, no, yes };
@@ -59,6 +62,7 @@ class Ballots {
   int ranks_;
   std::atomic<int> cast_[counts] = {};
   Trial trial_;
+  Consent consent_;
 };
 
 }  // namespace busbw::gpu

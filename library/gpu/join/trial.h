@@ -1,9 +1,11 @@
 // Trials of what the ranks have voted for: some steps of the program with NCCL and some with our way, in turn, timed on
 // the GPU. Here is what all ranks go by; run/own_steps.h is one rank's part.
 //
-//     block   0      1      2      3      4      5      6      7      8 ...
-//     way     NCCL   NCCL   ours   ours   NCCL   NCCL   ours   NCCL   as the ranks find
-//             warm   timed  timed  timed  timed  timed  timed  votes
+//     block   0     1      2     3      4     5      6     7      8     9 ...
+//     way     NCCL  NCCL   ours  ours   NCCL  NCCL   ours  ours   NCCL  as the ranks find
+//                   timed        timed        timed        timed  votes
+//
+// Only the second of two blocks is timed: its calls begin and end behind calls of the same way.
 //
 // A block is a number of calls that fills whole steps of the program. Which it is, and at which call a trial begins, is
 // written down by the first rank that comes to a start point; it holds for all, as with votes (ballots.h). There is
@@ -22,8 +24,8 @@ namespace busbw::gpu {
 class Trial {
  public:
   enum class Way : std::uint8_t { as_voted, nccl, ours };
-  static constexpr std::array<Way, 8> ways{Way::nccl, Way::nccl, Way::ours, Way::ours,
-                                           Way::nccl, Way::nccl, Way::ours, Way::nccl};
+  static constexpr std::array<Way, 9> ways{Way::nccl, Way::nccl, Way::ours, Way::ours, Way::nccl,
+                                           Way::nccl, Way::ours, Way::ours, Way::nccl};
   static constexpr int blocks = int(ways.size());
 
   // A trial may begin before calls 64, 128 ... 4096, then 5120, 6144 ... 131072.
@@ -35,9 +37,9 @@ class Trial {
   static constexpr std::uint64_t patience = 4096;
 
   // In blocks behind the beginning: votes are counted here, again as long as one is missing.
-  static constexpr std::array<std::uint32_t, 5> verdict_points{8, 9, 12, 20, 40};
+  static constexpr std::array<std::uint32_t, 5> verdict_points{9, 10, 13, 21, 41};
   // In blocks behind the beginning: from here on there may be another trial.
-  static constexpr std::uint32_t next_from = 12;
+  static constexpr std::uint32_t next_from = 13;
   static constexpr int trials = 16;
 
   // Of memory that all ranks have, all zero at first.

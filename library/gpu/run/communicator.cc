@@ -26,11 +26,14 @@ constexpr seconds patience_with_peers{30};
 
 Communicator::Communicator(CommunicatorParts parts)
     : parts_(std::move(parts)),
-      own_steps_(parts_.ballots
+      own_steps_(parts_.ballots && parts_.choices->asks_whether_beside(parts_.ranks)
                      ? std::make_unique<OwnSteps>(device(), *parts_.ballots, parts_.rank, parts_.log != LogLevel::none)
                      : nullptr),
       order_(parts_.memory->device(), parts_.mixes_graphs),
       staged_graphs_(parts_.memory->device()) {
+  if (parts_.ballots) {
+    lending_ = std::make_shared<Lending>(device(), parts_.ballots->consent(), parts_.rank, parts_.ranks, parts_.log != LogLevel::none);
+  }
   fork_ = device()->create_event();
   join_ = device()->create_event();
   side_streams_.push_back(device()->create_stream());
@@ -49,6 +52,7 @@ Communicator::Communicator(CommunicatorParts parts)
 Communicator::~Communicator() {
   const AsideFromCaptures aside;
   releaser_.reset();
+  if (lending_) lending_->close();
   parts_.checker.reset();
   windows_.clear();
   for (const DeviceStream stream : side_streams_) device()->destroy(stream);
@@ -67,14 +71,23 @@ Request Communicator::request(const Call& call) const {
   return request;
 }
 
+// FSDP puts its gathers and scatters into streams of high priority, and tensor parallelism those that it waits for into
+// usual ones. Of all-to-alls nothing tells it, and a trial in the program's own steps does (run/own_steps.h).
+bool Communicator::runs_beside_work(const Call& call) const {
+  switch (call.collective) {
+    case Collective::all_reduce:
+      return called_for_gradients();
+    case Collective::all_to_all:
+      return true;
+    default:
+      return device()->is_urgent(call.stream);
+  }
+}
+
 Choice Communicator::decide_next(const Call& call) const {
   const Share::Place place = parts_.share->next();
   if (parts_.ballots && parts_.ballots->wants_vote(place.call) && parts_.choices->asks_whether_beside(request(call))) {
-    // FSDP puts its gathers and scatters into streams of high priority, and tensor parallelism those that it waits for
-    // into usual ones.
-    const bool overlaps =
-        call.collective == Collective::all_reduce ? called_for_gradients() : device()->is_urgent(call.stream);
-    parts_.ballots->vote(place.call, overlaps);
+    parts_.ballots->vote(place.call, runs_beside_work(call));
   }
   if (own_steps_) own_steps_->see(place.call, call);
   return decide(call, place);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "library/gpu/choose/settings.h"
 #include "library/gpu/cuda/device.h"
 #include "library/gpu/join/ballots.h"
+#include "library/gpu/join/lending.h"
 #include "library/gpu/join/room.h"
 #include "library/gpu/join/window.h"
 #include "library/gpu/run/call.h"
@@ -87,12 +89,13 @@ struct CommunicatorParts {
   std::unique_ptr<WatchSeat> seat;
   LogLevel log = LogLevel::none;
   bool slim = false;  // BUSBW_SLIM
+  bool lends = true;  // BUSBW_LEND
   // The same on all ranks of the communicator, and on no other one.
   std::uint64_t kin = 0;
   bool mixes_graphs = true;          // StreamOrder
   bool blocking = true;              // on all ranks
   Obstacle staged = Obstacle::none;  // as in Agreement
-  std::unique_ptr<Ballots> ballots;  // where the choice of a call hangs on how the program makes it; all ranks or none
+  std::unique_ptr<Ballots> ballots;  // where calls may go by staged copies; all ranks or none
   // BUSBW_CHECK=1; null where calls are counted only, for this reason.
   bool counts = false;
   std::unique_ptr<Checker> checker;
@@ -168,6 +171,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
  private:
   Choice decide(const Call& call, const Share::Place& place) const;
   Request request(const Call& call) const;
+  bool runs_beside_work(const Call& call) const;
   KernelArguments arguments(const Call& call) const;
   // Null where a call's output is in no window, or overlaps its input.
   const Window* window_of(const Call& call) const;
@@ -184,7 +188,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void launch_in(const Turn& turn, const Call& call, const Choice& choice);
   void launch_copies(const Call& call, std::uint64_t capture);
   void launch_staged(const Call& call, const Choice& choice, std::uint64_t capture);
-  void put_staged(const Call& call, const Choice& choice, std::uint64_t capture);
+  void put_staged(const Call& call, const Choice& choice, std::uint64_t capture,
+                  const Lending::Addresses* lent = nullptr);
+  std::optional<Lending::Addresses> lent_for(const Call& call, std::uint64_t capture);
   // Where a call of ours is captured.
   void note_capture(const Turn& turn);
   // Eager calls, before they are launched. Throws a Failure where a rank that they need has gone.
@@ -195,7 +201,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void log(const Call& call, const Choice& choice);
 
   CommunicatorParts parts_;
-  const std::unique_ptr<OwnSteps> own_steps_;  // where there are ballots
+  const std::unique_ptr<OwnSteps> own_steps_;  // where a choice hangs on ballots
+  std::shared_ptr<Lending> lending_;           // where there is their page
   KernelArguments constant_;
   std::shared_ptr<WatchStanding> standing_ = std::make_shared<WatchStanding>();
   mutable std::mutex guard_;

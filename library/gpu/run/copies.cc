@@ -63,8 +63,33 @@ DeviceStream Communicator::side_stream(std::uint64_t capture, int nth) {
   return side_streams_.back();
 }
 
+// Of a call that only moves data: what is captured keeps its addresses for ever, and nobody may lend for so long.
+std::optional<Lending::Addresses> Communicator::lent_for(const Call& call, std::uint64_t capture) {
+  if (!lending_ || reduces(call.collective)) return std::nullopt;
+  std::size_t bytes = call.count * type_bytes(call.type);
+  const std::size_t all = bytes * std::size_t(parts_.ranks);
+  const auto send = reinterpret_cast<std::uintptr_t>(call.send);
+  const auto recv = reinterpret_cast<std::uintptr_t>(call.recv);
+  bool able = parts_.lends && capture == 0;
+  if (call.collective == Collective::all_to_all) {
+    // A block that comes in would overwrite one that has yet to go out.
+    able = able && (send >= recv + all || recv >= send + all);
+    bytes = all;
+  } else {
+    // Nor may the own block be written before it is read, but in its own place.
+    const std::uintptr_t place = recv + std::size_t(parts_.rank) * bytes;
+    able = able && (send == place || send >= recv + all || recv >= send + bytes);
+  }
+  return lending_->of_call(call.send, bytes, able);
+}
+
 void Communicator::launch_staged(const Call& call, const Choice& choice, std::uint64_t capture) {
   if (!releaser_) releaser_ = std::make_unique<Releaser>(parts_.health, parts_.memory);
+  if (const auto lent = lent_for(call, capture)) {
+    put_staged(call, choice, capture, &*lent);
+    lending_->issued(call.stream);
+    return;
+  }
   if (capture != 0) return put_staged(call, choice, capture);
   const DeviceGraph graph = staged_graphs_.of(call, choice, [&](DeviceStream stream) {
     Call recorded = call;
@@ -79,7 +104,8 @@ void Communicator::launch_staged(const Call& call, const Choice& choice, std::ui
 }
 
 // What staged.h writes down, into the call's stream and, for several pieces, two streams beside it.
-void Communicator::put_staged(const Call& call, const Choice& choice, std::uint64_t capture) {
+void Communicator::put_staged(const Call& call, const Choice& choice, std::uint64_t capture,
+                              const Lending::Addresses* lent) {
   Device& on = *device();
   StagedRequest request{.collective = call.collective,
                         .send = call.send,
@@ -89,6 +115,7 @@ void Communicator::put_staged(const Call& call, const Choice& choice, std::uint6
                         .rank = parts_.rank,
                         .pieces = choice.channels,
                         .copies_to_two = parts_.slim && on.has_slim_copy(),
+                        .lent = lent,
                         .layout = constant_.layout};
   std::copy(std::begin(constant_.scratch), std::end(constant_.scratch), request.scratch.begin());
   std::array<DeviceStream, 3> streams{call.stream};
@@ -112,7 +139,7 @@ void Communicator::put_staged(const Call& call, const Choice& choice, std::uint6
     std::vector<WordStep>& here = words[step.stream];
     for (int i = 0; i < step.word_count; ++i) {
       const StagedStep::Word& word = step.words[std::size_t(i)];
-      here.push_back({word.at, word.value, step.kind == StagedStep::Kind::await});
+      here.push_back({word.at, word.value, step.kind != StagedStep::Kind::set});
     }
     for (int i = 0; step.kind == StagedStep::Kind::await && i < step.word_count; ++i) {
       const StagedStep::Word& word = step.words[std::size_t(i)];

@@ -29,17 +29,14 @@ std::uint64_t mixed(std::uint64_t sum, std::uint64_t value) {  // FNV-1a, by wor
   return (sum ^ value) * 0x100000001b3ull;
 }
 
-// The middle one of three: a step that was held up by something else, a file or a validation, does not count.
-double middle(double a, double b, double c) { return std::max(std::min(a, b), std::min(std::max(a, b), c)); }
-
+// The shorter one of the two that are timed: whatever holds a step up, a file or a validation, only adds to it.
 std::array<double, 2> nccl_and_ours(const BlockTimes& blocks) {
-  std::array<std::array<double, 3>, 2> times{};
-  std::array<std::size_t, 2> seen{};
-  for (std::size_t i = 1; i < blocks.size(); ++i) {
-    const std::size_t side = Trial::ways[i] == Trial::Way::ours;
-    times[side][seen[side]++] = blocks[i];
+  std::array<double, 2> least{blocks[1], blocks[3]};
+  for (std::size_t i = 1; i < blocks.size(); i += 2) {
+    double& of_side = least[Trial::ways[i] == Trial::Way::ours];
+    of_side = std::min(of_side, blocks[i]);
   }
-  return {middle(times[0][0], times[0][1], times[0][2]), middle(times[1][0], times[1][1], times[1][2])};
+  return least;
 }
 
 }  // namespace
@@ -60,7 +57,7 @@ void CallHistory::add(std::uint64_t number, const Call& call) {
   seen.number = number;
   seen.shape = shape_of(call);
   seen.buffer = mixed(seen.shape, reinterpret_cast<std::uintptr_t>(call.send));
-  seen.reduces = reduces(call.collective);
+  seen.completes = reduces(call.collective) || call.collective == Collective::all_to_all;
 }
 
 template <class Same>
@@ -76,15 +73,15 @@ std::uint64_t CallHistory::shortest(Same same) const {
     if (looked_at + step > known) break;
     std::uint64_t back = 1;
     while (back <= looked_at && alike(next_ - back, next_ - back - step)) ++back;
-    if (back > looked_at && reduces_within(step)) return step;
+    if (back > looked_at && completes_within(step)) return step;
   }
   return 0;
 }
 
-// Forward alone only gathers.
-bool CallHistory::reduces_within(std::uint64_t calls) const {
+// Forward alone only gathers. Experts exchange both ways.
+bool CallHistory::completes_within(std::uint64_t calls) const {
   for (std::uint64_t back = 1; back <= calls; ++back) {
-    if (at(next_ - back).number == next_ - back && at(next_ - back).reduces) return true;
+    if (at(next_ - back).number == next_ - back && at(next_ - back).completes) return true;
   }
   return false;
 }
@@ -111,8 +108,8 @@ bool ours_are_faster(const BlockTimes& blocks) {
 }
 
 bool are_mixed(const BlockTimes& blocks) {
-  std::array<double, 2> least{blocks[1], blocks[2]}, most = least;
-  for (std::size_t i = 1; i < blocks.size(); ++i) {
+  std::array<double, 2> least{blocks[1], blocks[3]}, most = least;
+  for (std::size_t i = 1; i < blocks.size(); i += 2) {
     const std::size_t side = Trial::ways[i] == Trial::Way::ours;
     least[side] = std::min(least[side], blocks[i]);
     most[side] = std::max(most[side], blocks[i]);

@@ -34,12 +34,12 @@ class CallHistory {
     std::uint64_t number = ~std::uint64_t{0};
     std::uint64_t shape = 0;   // what NCCL wants to be equal on all ranks
     std::uint64_t buffer = 0;  // of this rank
-    bool reduces = false;
+    bool completes = false;
   };
   template <class Same>
   std::uint64_t shortest(Same same) const;
   const Seen& at(std::uint64_t number) const { return calls_[number % most]; }
-  bool reduces_within(std::uint64_t calls) const;
+  bool completes_within(std::uint64_t calls) const;
 
   std::vector<Seen> calls_;
   std::uint64_t first_ = 0, next_ = 0;
@@ -96,9 +96,9 @@ class OwnSteps {
   bool done_ = false;
 };
 
-// Of the milliseconds of a trial's blocks, the first and the last aside.
+// The milliseconds of a trial's blocks, the last aside. Every other one counts.
 using BlockTimes = std::array<double, Trial::blocks - 1>;
-// The middle one of ours is shorter than that of NCCL's by more than a doubt.
+// The shorter one of ours is shorter than that of NCCL's by more than a doubt.
 bool ours_are_faster(const BlockTimes& blocks);
 // Whether a longer trial could say something else: some of ours are shorter than some of NCCL's, and some are longer.
 bool are_mixed(const BlockTimes& blocks);

@@ -36,6 +36,7 @@ class Plan {
       : r_(request), layout_(request.layout), packs_(packs_of(request.bytes, pack)) {}
 
   std::vector<StagedStep> write() {
+    if (r_.lent) return write_lent();
     // One piece ahead: copies to and from peers take their turns in the order in which they were issued, whatever their
     // streams, so that a fetch that waits would hold up the next piece's push.
     begin(0);
@@ -201,6 +202,28 @@ class Plan {
            part.bytes);
     }
     tell_peers(StagedStep::fetch, lane, StagedWord::fetched);
+  }
+
+  // The words are those of one piece that is offered. The call does not end before its buffer has been read: what comes
+  // behind it in the stream may write there. The own block goes beside, as the driver may copy it by a kernel, which
+  // waits for the end of a product.
+  std::vector<StagedStep> write_lent() {
+    constexpr int lane = 0;
+    await_peers(StagedStep::call, lane, StagedWord::fetched);
+    tell_peers(StagedStep::call, lane, StagedWord::ready);
+    await_peers(StagedStep::call, lane, StagedWord::ready);
+    for (int i = 1; i < layout_.ranks; ++i) {
+      const int from = peer(i);
+      const std::uint64_t block = r_.collective == Collective::all_to_all ? std::uint64_t(r_.rank) * r_.bytes : 0;
+      copy(StagedStep::call, output(from), (*r_.lent)[std::size_t(from)] + block, r_.bytes);
+    }
+    tell_peers(StagedStep::call, lane, StagedWord::fetched);
+    const std::size_t before = steps_.size();
+    keep_own();
+    if (steps_.size() > before) steps_.back().stream = StagedStep::fetch;
+    await_peers(StagedStep::call, lane, StagedWord::fetched);
+    steps_.back().kind = Kind::see;
+    return std::move(steps_);
   }
 
   // One copy for each piece instead of two, as each is a kernel that needs room.

@@ -2,6 +2,10 @@
 // scratch and fetches from it, so that every address is known to the rank that uses it. Only a sum needs a kernel, and
 // that one is short (kernels/add.h).
 //
+// Where the ranks know each other's own buffers for this call (join/lending.h), what only moves needs no scratch:
+//
+//     all-gather, all-to-all   tell that the own buffer is ready | fetch from the others' buffers | wait for their fetches
+//
 //     all-reduce      push share j to rank j | add the own share, offer the result | fetch the others' results
 //     reduce-scatter  push block j to rank j | add the own block
 //     all-gather                               offer the own block                 | fetch the others' blocks
@@ -34,14 +38,14 @@
 namespace busbw::gpu {
 
 struct StagedStep {
-  enum class Kind : std::uint8_t { await, set, copy, add };
+  enum class Kind : std::uint8_t { await, see, set, copy, add };
   // Streams: the call's own, one that pushes, one that fetches.
   enum Stream : std::uint8_t { call, push, fetch };
 
   Kind kind{};
   Stream stream = call;
-  // await: until each has its value, then gives it the other one. set: gives each its value, behind everything before
-  // it in the stream.
+  // await: until each has its value, then gives it the other one. see: only waits. set: gives each its value, behind
+  // everything before it in the stream.
   struct Word {
     std::uint32_t* at = nullptr;
     std::uint32_t value = 0;  // told_by() of what it says
@@ -67,6 +71,8 @@ struct StagedRequest {
   int pieces = 1;
   bool copies_to_two = false;                       // a copy within the GPU can have two places
   std::array<unsigned char*, max_ranks> scratch{};  // of every rank, as this rank addresses it
+  // Every rank's `send`, as this rank addresses it; null where the call goes through the scratch. All ranks or none.
+  const std::array<const unsigned char*, max_ranks>* lent = nullptr;
   Layout layout;
 };
 

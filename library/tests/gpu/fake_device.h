@@ -66,7 +66,7 @@ class FakeDevice : public FakeGraphs {
     if (file < 0 || ::ftruncate(file, off_t(bytes)) != 0) throw Failure(ncclSystemError, "memfd_create failed");
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     const std::lock_guard lock(guard_);
-    files_[memory] = {file, bytes};
+    files_[memory] = {file, bytes, ++last_number_};
     allocated += bytes;
     ++live_allocations();
     return memory;
@@ -146,6 +146,15 @@ class FakeDevice : public FakeGraphs {
       return range;
     }
     throw Failure(ncclInvalidUsage, "the window is in no memory of the test GPU");
+  }
+  // Memory of the program's own is told apart; other memory has the test's number.
+  std::uint64_t allocation_of(const void* memory) override {
+    const std::lock_guard lock(guard_);
+    for (const auto& [begin, allocation] : files_) {
+      const auto* const at = static_cast<const char*>(begin);
+      if (memory >= at && memory < at + allocation.bytes) return allocation.number;
+    }
+    return FakeGraphs::allocation_of(memory);
   }
   void* open_range(const RangeHandle& range, const Descriptor& descriptor) override {
     forbidden_in_captures();
@@ -374,6 +383,7 @@ class FakeDevice : public FakeGraphs {
   struct Memory {
     int file;
     std::size_t bytes;
+    std::uint64_t number;
   };
   template <class Pointer>
   static std::size_t number(Pointer pointer) {
@@ -388,6 +398,7 @@ class FakeDevice : public FakeGraphs {
   std::list<std::vector<unsigned char>> host_;
   std::vector<std::string> notes_;
   std::vector<std::function<void()>> held_;
+  std::uint64_t last_number_ = 1000;
   std::atomic<std::uintptr_t> last_event_{0};
   std::atomic<std::uintptr_t> last_stream_{1000};
 };

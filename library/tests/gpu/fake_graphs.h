@@ -16,6 +16,7 @@ namespace busbw::gpu::test {
 
 class FakeGraphs : public Device {
  public:
+  std::size_t free_memory() override { return free_bytes; }
   bool can_keep_graphs() const override { return keeps_graphs; }
   std::uint64_t allocation_of(const void*) override { return allocation_number; }
   DeviceGraph record_graph(DeviceStream stream, const std::function<void()>& work) override {
@@ -60,6 +61,7 @@ class FakeGraphs : public Device {
   using Device::destroy, Device::launch;
   virtual void note(const std::string& what) = 0;
 
+  std::atomic<std::size_t> free_bytes{std::size_t{1} << 40};
   std::atomic<bool> keeps_graphs{true}, refuse_graphs{false}, has_slim{false}, refuse_slim{false};
   std::atomic<std::uint64_t> allocation_number{1};  // of all memory
 

@@ -97,5 +97,18 @@ TEST(Slim, IsReadAndRefusedWithASentence) {
   EXPECT_FALSE(Settings::from_environment().slim);
 }
 
+TEST(Lend, IsReadAndRefusedWithASentence) {
+  const auto of = [](const char* value) {
+    ::setenv("BUSBW_LEND", value, 1);
+    return Settings::from_environment().lends;
+  };
+  EXPECT_TRUE(of(""));
+  EXPECT_FALSE(of("0"));
+  EXPECT_TRUE(of("1"));
+  for (const char* wrong : {"2", "yes", "-1", "01"}) EXPECT_THROW(of(wrong), Failure) << wrong;
+  ::unsetenv("BUSBW_LEND");
+  EXPECT_TRUE(Settings::from_environment().lends);
+}
+
 }  // namespace
 }  // namespace busbw::gpu

@@ -15,6 +15,8 @@ struct WordsModel {
   static constexpr int most_words = 2 * staged_words;  // of each rank, by the other one, in one lane
   bool waits_for_vacant = true;
   bool waits_for_fetched = true;
+  bool sees_fetched = true;  // where peers read from the rank's own buffer
+  // An all-to-all stands for a call in which they do.
   std::array<Collective, 3> calls_made{Collective::all_reduce, Collective::all_reduce, Collective::all_reduce};
   static constexpr int calls = 3;
 
@@ -80,6 +82,18 @@ struct WordsModel {
     const bool pushes = step_number <= 10 || step_number == 13;
     const bool offers = step_number == 11 || step_number >= 14;
     const bool left_out = (made == Collective::all_gather && pushes) || (made == Collective::reduce_scatter && offers);
+    if (made == Collective::all_to_all) {
+      if (step_number == 10 && !wait(StagedWord::fetched, waits_for_fetched)) return;
+      if (step_number == 11) set(StagedWord::ready);
+      if (step_number == 12 && !wait(StagedWord::ready, true)) return;
+      if (step_number == 13) {
+        const int of_other = s.at[other * 3 + 1];
+        if (of_other / 5 != call || of_other % 5 < 2) wrong = "the peer's buffer is not that of this call";
+        set(StagedWord::fetched);
+      }
+      if (step_number == 14 && sees_fetched && !(s.words[me] & bit(StagedWord::fetched))) return;
+      return emit(next, model::Event{"does step of a lent call", rank, stream, step_number}, wrong);
+    }
     const int what = left_out ? -1 : step_number;
     if (what == 0 && !wait(StagedWord::vacant, waits_for_vacant)) return;
     if (what == 1) next.pushed[other] = now;
