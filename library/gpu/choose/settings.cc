@@ -37,6 +37,15 @@ bool in_a_framework() {
   return found;
 }
 
+// Of a variable that takes 0 or 1.
+bool flag(const char* name, bool without, const char* meaning) {
+  const std::string value = value_of(name);
+  if (!value.empty() && value != "0" && value != "1") {
+    throw Failure(ncclInvalidUsage, text("%s is '%.60s'; it takes 0 or 1 (%s).", name, value.c_str(), meaning));
+  }
+  return value.empty() ? without : value == "1";
+}
+
 Preference preference(const std::string& word) {
   if (word.empty()) return in_a_framework() ? Preference::overlap : Preference::latency;
   for (const Preference one : {Preference::latency, Preference::overlap}) {
@@ -58,28 +67,9 @@ Settings Settings::from_environment() {
                   text("BUSBW_GPU is '%s'; it takes 0 (everything goes to NCCL) or 1.", enabled.c_str()));
   }
   settings.enabled = enabled != "0";
-  const std::string check = value_of("BUSBW_CHECK");
-  if (!check.empty() && check != "0" && check != "1") {
-    throw Failure(ncclInvalidUsage,
-                  text("BUSBW_CHECK is '%.60s'; it takes 0 or 1 (NCCL does every call too, and the results are "
-                       "compared).",
-                       check.c_str()));
-  }
-  settings.check = check == "1";
-  const std::string slim = value_of("BUSBW_SLIM");
-  if (!slim.empty() && slim != "0" && slim != "1") {
-    throw Failure(ncclInvalidUsage,
-                  text("BUSBW_SLIM is '%.60s'; it takes 0 or 1 (staged copies take kernels that run beside products).",
-                       slim.c_str()));
-  }
-  settings.slim = slim == "1";
-  const std::string lend = value_of("BUSBW_LEND");
-  if (!lend.empty() && lend != "0" && lend != "1") {
-    throw Failure(ncclInvalidUsage,
-                  text("BUSBW_LEND is '%.60s'; it takes 0 or 1 (peers may read from this rank's own buffers).",
-                       lend.c_str()));
-  }
-  settings.lends = lend != "0";
+  settings.check = flag("BUSBW_CHECK", false, "NCCL does every call too, and the results are compared");
+  settings.slim = flag("BUSBW_SLIM", false, "staged copies take kernels that run beside products");
+  settings.lends = flag("BUSBW_LEND", true, "peers may read from this rank's own buffers");
   const std::string log = value_of("BUSBW_GPU_LOG");
   if (!log.empty() && log != "0" && log != "1" && log != "2") {
     throw Failure(ncclInvalidUsage,

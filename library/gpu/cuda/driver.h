@@ -182,7 +182,7 @@ struct Uuid {
 // Without these, eager calls by staged copies are put into their streams one by one each time, and peers read nothing
 // from the program's own buffers.
 #define BUSBW_GRAPH_DRIVER_FUNCTIONS(X)                                                                         \
-  X(memory_get_info, cuMemGetInfo_v2, (std::size_t * free, std::size_t* total))                                 \
+  X(memory_get_info, cuMemGetInfo_v2, (std::size_t* free, std::size_t* total))                                  \
   X(pointer_get_attribute, cuPointerGetAttribute, (void* value, int attribute, CudaAddress address))            \
   X(stream_begin_capture, cuStreamBeginCapture_v2, (ncclStream_t stream, int mode))                             \
   X(stream_end_capture, cuStreamEndCapture, (ncclStream_t stream, void** graph))                                \

@@ -52,7 +52,12 @@ std::unique_ptr<Ballots> Ballots::open(Descriptor page, int rank, int ranks) {
 }
 
 Ballots::Ballots(Descriptor descriptor, Page* page, int rank, int ranks)
-    : descriptor_(std::move(descriptor)), page_(page), rank_(rank), ranks_(ranks), trial_(page->trial, rank, ranks), consent_(page->consent, rank, ranks) {}
+    : descriptor_(std::move(descriptor)),
+      page_(page),
+      rank_(rank),
+      ranks_(ranks),
+      trial_(page->trial, rank, ranks),
+      consent_(page->consent, rank, ranks) {}
 
 Ballots::Page* Ballots::mapped(const Descriptor& page) {
   static_assert(sizeof(Page) <= page_bytes && std::atomic<std::uint32_t>::is_always_lock_free);

@@ -9,7 +9,8 @@
 //     rank 1            offer  ... (waits) ..............................  yes
 //     rank 2                               offer: finds all three, but the word is out: yes
 //
-// What a place means stands in a directory: a rank puts allocations in, and its peers write down which they have opened.
+// What a place means stands in a directory: a rank puts allocations in, and its peers write down which they have
+// opened.
 #pragma once
 
 #include <array>

@@ -73,17 +73,16 @@ std::optional<Lending::Addresses> Lending::of_call(const void* send, std::size_t
   catch_up();
   const std::optional<Consent::Offer> mine = able ? offer(send, bytes) : std::nullopt;
   const auto began = std::chrono::steady_clock::now();
-  const std::optional<Consent::Offers> offers = consent_->meet(mine, [&] {
-    return without_waiting_ == 0 && std::chrono::steady_clock::now() - began < longest_wait;
-  });
+  const std::optional<Consent::Offers> offers = consent_->meet(
+      mine, [&] { return without_waiting_ == 0 && std::chrono::steady_clock::now() - began < longest_wait; });
   count(offers.has_value());
   if (!offers) return std::nullopt;
   Addresses addresses{};
   for (int rank = 0; rank < ranks_; ++rank) {
     const Consent::Offer& of_rank = (*offers)[std::size_t(rank)];
-    const auto* begin =
-        rank == rank_ ? own_[of_rank.allocation].begin
-                      : static_cast<const unsigned char*>(opened_[std::size_t(rank)][of_rank.allocation].at);
+    const auto* begin = rank == rank_
+                            ? own_[of_rank.allocation].begin
+                            : static_cast<const unsigned char*>(opened_[std::size_t(rank)][of_rank.allocation].at);
     addresses[std::size_t(rank)] = begin + of_rank.offset;
   }
   issuing_ = true;
@@ -136,7 +135,8 @@ std::optional<Consent::Offer> Lending::offer(const void* send, std::size_t bytes
   try {
     Descriptor descriptor;
     RangeHandle range = device_->share_range(send, bytes, descriptor);
-    if (range.by_descriptor) throw Failure(ncclInvalidUsage, "memory of cuMemCreate has no handle that fits into a page");
+    if (range.by_descriptor)
+      throw Failure(ncclInvalidUsage, "memory of cuMemCreate has no handle that fits into a page");
     *free = {.number = number,
              .begin = static_cast<const unsigned char*>(send) - range.offset,
              .bytes = range.allocation,
@@ -228,11 +228,12 @@ void Lending::close() noexcept {
     }
   }
   if (talks_ && calls_ > 0) {
-    std::fprintf(stderr,
-                 "busbw: rank %d: of %llu calls that could, %llu read from the peers' own buffers (%llu times a rank did "
-                 "not come in time)\n",
-                 rank_, static_cast<unsigned long long>(calls_), static_cast<unsigned long long>(lent_calls_),
-                 static_cast<unsigned long long>(late_));
+    std::fprintf(
+        stderr,
+        "busbw: rank %d: of %llu calls that could, %llu read from the peers' own buffers (%llu times a rank did "
+        "not come in time)\n",
+        rank_, static_cast<unsigned long long>(calls_), static_cast<unsigned long long>(lent_calls_),
+        static_cast<unsigned long long>(late_));
   }
   if (used_) device_->destroy(used_);
   consent_ = nullptr;

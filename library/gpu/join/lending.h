@@ -1,5 +1,5 @@
-// One rank's part of calls in which peers read from its own buffers (consent.h): which of the program's allocations they
-// know, and which of theirs are open here.
+// One rank's part of calls in which peers read from its own buffers (consent.h): which of the program's allocations
+// they know, and which of theirs are open here.
 //
 // An allocation is known by its number, which the driver never gives twice, so that other memory at an address that
 // came again is not taken for it. What the program frees is given up on all ranks within a fraction of a second, as

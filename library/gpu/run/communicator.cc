@@ -32,7 +32,8 @@ Communicator::Communicator(CommunicatorParts parts)
       order_(parts_.memory->device(), parts_.mixes_graphs),
       staged_graphs_(parts_.memory->device()) {
   if (parts_.ballots) {
-    lending_ = std::make_shared<Lending>(device(), parts_.ballots->consent(), parts_.rank, parts_.ranks, parts_.log != LogLevel::none);
+    lending_ = std::make_shared<Lending>(device(), parts_.ballots->consent(), parts_.rank, parts_.ranks,
+                                         parts_.log != LogLevel::none);
   }
   fork_ = device()->create_event();
   join_ = device()->create_event();

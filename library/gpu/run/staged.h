@@ -4,7 +4,8 @@
 //
 // Where the ranks know each other's own buffers for this call (join/lending.h), what only moves needs no scratch:
 //
-//     all-gather, all-to-all   tell that the own buffer is ready | fetch from the others' buffers | wait for their fetches
+//     all-gather, all-to-all   tell that the own buffer is ready | fetch from the others' buffers | wait for their
+//     fetches
 //
 //     all-reduce      push share j to rank j | add the own share, offer the result | fetch the others' results
 //     reduce-scatter  push block j to rank j | add the own block

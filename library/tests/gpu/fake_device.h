@@ -28,23 +28,6 @@
 
 namespace busbw::gpu::test {
 
-inline DeviceStream stream(std::uintptr_t number) { return reinterpret_cast<DeviceStream>(number); }
-
-struct Launch {
-  int kind = 0;
-  ncclDataType_t type{};
-  int channels = 0;
-  int threads = 0;
-  KernelArguments arguments;
-  DeviceStream on = nullptr;
-};
-
-// How this thread's calls bear on captures of others (CUstreamCaptureMode): 0 globally, 2 not at all.
-inline int& capture_mode_here() {
-  static thread_local int mode = 0;
-  return mode;
-}
-
 class FakeDevice : public FakeGraphs {
  public:
   explicit FakeDevice(int ordinal) {

@@ -112,8 +112,8 @@ TEST(Consent, GoesOnWhereARankIsBehindByLess) {
   EXPECT_TRUE(agreed(job, {offers[0], offers[1]}));
 }
 
-// Ranks at any speed, which wait or not as they like and lend or not: for each call all say the same, and yes only where
-// all lent.
+// Ranks at any speed, which wait or not as they like and lend or not: for each call all say the same, and yes only
+// where all lent.
 TEST(Consent, IsTheSameOnAllRanksAtAnySpeed) {
   for (std::uint32_t seed = 0; seed < 10; ++seed) {
     const int ranks = 2 + int(seed % 3);
@@ -130,8 +130,8 @@ TEST(Consent, IsTheSameOnAllRanksAtAnySpeed) {
           std::uint32_t looks = random() % 8 == 0 ? 0 : patience;
           lent[rank][std::size_t(call)] = random() % 10 != 0;
           if (random() % 100 == 0) std::this_thread::yield();
-          const auto found = job.all[rank]->meet(
-              lent[rank][std::size_t(call)] ? std::optional(offers[rank]) : std::nullopt, [&] {
+          const auto found =
+              job.all[rank]->meet(lent[rank][std::size_t(call)] ? std::optional(offers[rank]) : std::nullopt, [&] {
                 if (looks % 16 == 15) std::this_thread::yield();
                 return looks-- > 0;
               });

@@ -151,8 +151,8 @@ class Job {
     EXPECT_TRUE(steps == 1 || ours_of_step == 0 || ours_of_step == int(calls)) << ours_of_step;
     return ours_of_step > 0;
   }
-  // The clock of this rank's GPU is off in the first trial, which begins at call 192, so that of NCCL's timed blocks and
-  // of ours the first is long and the second is short.
+  // The clock of this rank's GPU is off in the first trial, which begins at call 192, so that of NCCL's timed blocks
+  // and of ours the first is long and the second is short.
   void disturb(std::size_t rank) {
     devices_[rank]->clock = [this] {
       const double pairs = std::floor((double(number_) - 192) / 96 / 2);
