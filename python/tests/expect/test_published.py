@@ -160,11 +160,15 @@ def test_networks_are_those_that_providers_name() -> None:
 
 def test_one_process_launches_on_its_gpus_one_after_the_other() -> None:
     for machine, collective, least in (
-        ("ndv5", "all_gather", 40.0), ("ndv5", "alltoall", 58.4), ("ndv4", "all_reduce", 34.4), ("ndv4", "alltoall", 88.0),
+        ("ndv5", "all_gather", 40.0), ("ndv5", "alltoall", 58.4), ("ndv4", "all_reduce", 34.4),
+        ("ndv4", "alltoall", 88.0),
     ):  # fmt: skip
         fabric = machines.require(machine)
         small, large = (
-            [predict(Question(collective, size, 8, driven=driven), fabric, general(fabric.sm)).time_us for driven in (1, 8)]  # type: ignore[arg-type]
+            [
+                predict(Question(collective, size, 8, driven=driven), fabric, general(fabric.sm)).time_us  # type: ignore[arg-type]
+                for driven in (1, 8)
+            ]
             for size in (1024, 1 << 30)
         )
         assert small[0].value < least < small[1].value < least + small[0].value
