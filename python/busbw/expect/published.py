@@ -116,7 +116,7 @@ FIRST_SIGHT = (
     "were one class: a process that drives all GPUs of a node (-g). Its launches add to the call; they do not hide",
     "behind it. That class was fitted to 32 points of two machines. 78 of the 85 are in range since then; 33 of these",
     "are other calls of such a machine. Another class were all-reduces on many p5: AWS's plugin takes trees of LL128",
-    "up to a size that grows with the ranks, by its own published table; one point of 8 nodes fitted how long they",
+    "up to a size that grows with the ranks, by its own published table. One point of 8 nodes fitted how long they",
     "take. Of the 228 held-out points before this set 189 are in range since then. Left out of the set are networks",
     "whose times jump tenfold from row to row, and machines whose network nobody named.",
 )
