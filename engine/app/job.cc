@@ -242,6 +242,7 @@ void describe(Job& job, const GroupSeat& group) {
   // Of more hosts than a list of nodes should hold, their names alone must tell.
   if (!software.hardware.empty() && software.hardware.size() <= most_identified)
     run.system.emplace_back("hardware", joined(software.hardware));
+  for (auto& file : acting_files(environ)) run.system.push_back(std::move(file));
 }
 
 // NCCL reads nccl.conf at its first call and sets what is absent in this process' environment, and plugins do likewise:

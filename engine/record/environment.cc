@@ -2,6 +2,7 @@
 #include "engine/record/environment.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cctype>
@@ -9,6 +10,8 @@
 #include <regex>
 #include <span>
 
+#include "acting_variables.h"
+#include "engine/record/file_hash.h"
 #include "engine/record/random_words.h"
 #include "secret_rules.h"
 
@@ -16,13 +19,9 @@ namespace busbw {
 namespace {
 
 constexpr std::size_t longest_value = 4096;
+constexpr off_t largest_hashed = off_t{64} << 20;
 constexpr std::size_t longest_searched = 8192;  // for secrets, which a cut could make too short to be known
 
-constexpr std::string_view kept_prefixes[] = {"NCCL_",  "RCCL_", "CUDA_", "UCX_",  "OMPI_MCA_", "OMPI_COMM_WORLD_",
-                                              "SLURM_", "FI_",   "OMP_",  "BUSBW_"};
-constexpr std::string_view kept_names[] = {
-    "LD_LIBRARY_PATH", "LD_PRELOAD", "PMI_RANK",         "PMI_SIZE",    "PMI_LOCAL_RANK", "PMIX_RANK", "RANK",
-    "WORLD_SIZE",      "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",    "GROUP_RANK"};
 // The rules that both halves share, made into a header by engine/CMakeLists.txt; see
 // python/busbw/base/secret_rules.txt.
 using secret_rules::endings;
@@ -224,9 +223,9 @@ bool is_secret_name(std::string_view name) {
 
 bool is_relevant_variable(std::string_view name) {
   if (is_secret_name(name)) return false;
-  for (const std::string_view prefix : kept_prefixes)
+  for (const std::string_view prefix : acting_variables::prefixes)
     if (name.starts_with(prefix)) return true;
-  return std::find(std::begin(kept_names), std::end(kept_names), name) != std::end(kept_names);
+  return is_among(acting_variables::names, name) || is_among(acting_variables::places, name);
 }
 
 Variables relevant_environment(const char* const* environment) {
@@ -238,5 +237,27 @@ Variables relevant_environment(const char* const* environment) {
 }
 
 Variables full_environment(const char* const* environment) { return every_variable(environment); }
+
+Variables acting_files(const char* const* environment) {
+  Variables found;
+  const auto look_at = [&found](const std::string& name, const std::string& path) {
+    struct stat status{};
+    if (path.empty() || path.front() != '/' || stat(path.c_str(), &status) != 0) return;
+    if (!S_ISREG(status.st_mode) || status.st_size > largest_hashed) return;
+    if (const std::string hash = sha256_of_file(path); !hash.empty()) found.emplace_back(name, hash.substr(0, 12));
+  };
+  std::string home;
+  for (const auto& [name, value] : every_variable(environment)) {
+    if (name == "HOME") home = value;
+    if (is_among(acting_variables::files, name)) look_at("file of " + name, value);
+  }
+  for (const std::string_view conf : acting_variables::confs) {
+    const bool is_of_user = conf.starts_with('~');
+    if (is_of_user && home.empty()) continue;
+    look_at("file " + std::string(conf), is_of_user ? home + std::string(conf.substr(1)) : std::string(conf));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
 }  // namespace busbw

@@ -20,6 +20,10 @@ bool is_relevant_variable(std::string_view name);
 // looks like a secret wherever it stands (credentials in addresses, tokens, keys). `environment` as in ::environ.
 Variables relevant_environment(const char* const* environment);
 
+// Files that act, named by a variable or found by a library itself: "file of NCCL_GRAPH_FILE" or "file /etc/nccl.conf",
+// and the start of its SHA-256. Two runs whose files have one name need not have had one file.
+Variables acting_files(const char* const* environment);
+
 // Every variable, as it stands: --full-environment.
 Variables full_environment(const char* const* environment);
 

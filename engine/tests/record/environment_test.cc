@@ -2,7 +2,11 @@
 #include "engine/record/environment.h"
 
 #include <gtest/gtest.h>
+
 #include <pthread.h>
+
+#include <cstdio>
+#include <fstream>
 
 namespace busbw {
 namespace {
@@ -55,7 +59,8 @@ TEST(RelevantEnvironment, NeedsNoLargeStack) {
 TEST(RelevantVariables, KeepThoseOfLibrariesAndLaunchers) {
   for (const char* name : {"NCCL_DEBUG", "NCCL_TESTS_SPLIT", "CUDA_VISIBLE_DEVICES", "UCX_TLS", "OMPI_MCA_btl",
                            "OMPI_COMM_WORLD_RANK", "SLURM_JOB_ID", "BUSBW_RANK", "LD_LIBRARY_PATH", "LD_PRELOAD",
-                           "OMP_NUM_THREADS", "PMI_RANK", "PMIX_RANK", "RANK", "WORLD_SIZE", "FI_PROVIDER"})
+                           "OFI_NCCL_PROTOCOL", "TORCH_NCCL_BLOCKING_WAIT", "PYTORCH_CUDA_ALLOC_CONF", "RDMAV_FORK_SAFE",
+                           "GLIBC_TUNABLES", "I_MPI_FABRICS", "PMIX_MCA_gds", "OMP_NUM_THREADS", "PMI_RANK", "PMIX_RANK", "RANK", "WORLD_SIZE", "FI_PROVIDER"})
     EXPECT_TRUE(is_relevant_variable(name)) << name;
 }
 
@@ -68,6 +73,27 @@ TEST(RelevantVariables, LeaveOutWhateverMayBeASecret) {
   for (const char* name : {"BUSBW_SECRET", "SLURM_JWT", "NCCL_API_KEY", "OMPI_MCA_auth_token", "UCX_PASSWORD",
                            "SLURM_Credential", "BUSBW_COOKIE", "CUDA_PRIVATE_THING", "NCCL_OAUTH"})
     EXPECT_FALSE(is_relevant_variable(name)) << name;
+}
+
+TEST(ActingFiles, AreToldByTheStartOfTheirHash) {
+  const std::string path = ::testing::TempDir() + "acting_graph.xml";
+  const std::string variable = "NCCL_GRAPH_FILE=" + path, home = "HOME=" + ::testing::TempDir() + "nobody";
+  const char* const environment[] = {variable.c_str(), home.c_str(), "NCCL_TOPO_FILE=relative.xml",
+                                     "NCCL_TUNER_PLUGIN=/", "LD_PRELOAD=/no/such/file", nullptr};
+  const auto of_graph = [&] {
+    for (const auto& [name, hash] : acting_files(environment))
+      if (name == "file of NCCL_GRAPH_FILE") return hash;
+    return std::string();
+  };
+  std::ofstream(path) << "<graphs/>";
+  const std::string first = of_graph();
+  std::ofstream(path) << "<graphs version='1'/>";
+  EXPECT_EQ(first.size(), 12u);
+  EXPECT_NE(first, of_graph());
+  for (const auto& [name, hash] : acting_files(environment))
+    EXPECT_TRUE(name == "file of NCCL_GRAPH_FILE" || name.starts_with("file /")) << name;
+  std::remove(path.c_str());
+  EXPECT_EQ(of_graph(), "");
 }
 
 TEST(RelevantEnvironment, IsSortedAndCut) {

@@ -33,6 +33,7 @@ def find_differences(records: Sequence[Record]) -> list[Difference]:
     rows = [("library sha256", tuple(_text(_hash(record)) for record in records))]
     rows += [(what, tuple(_text(read(run)) for run in runs)) for what, read in _PROPERTIES]
     rows += _mapping("", [run.environment for run in runs])
+    rows += _mapping("", [{what: run.system[what] for what in run.system if what.startswith("file ")} for run in runs])
     rows += _mapping("option ", [{key: _text(value) for key, value in run.options.items()} for run in runs])
     return [Difference(what, values) for what, values in rows if len(set(values)) > 1]
 

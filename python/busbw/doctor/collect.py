@@ -12,6 +12,9 @@ from pathlib import Path
 
 from busbw.base import files
 from busbw.base.errors import UserError
+from busbw.doctor.acting_files import acting_files
+from busbw.doctor.host_attributes import host_attributes
+from busbw.doctor.host_devices import host_devices
 from busbw.doctor.host_facts import host_facts
 from busbw.doctor.libraries import find_libraries
 from busbw.doctor.snapshot import HostState, ProcessState, Snapshot, TextFile
@@ -51,7 +54,7 @@ def collect(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> 
         confs=confs,
         topology=topology_text,
         graph=read_text(graph.value, root) if graph and graph.value else None,
-        host=host_state(root),
+        host=host_state(root, environ),
         processes=processes(reading.gpus, root),
         libraries=find_libraries(environ),
     )
@@ -79,7 +82,7 @@ def read_text(path: str, root: Path = Path("/")) -> TextFile:
         return TextFile(path, None, str(problem).rpartition(" cannot be read: ")[2])
 
 
-def host_state(root: Path = Path("/")) -> HostState:
+def host_state(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> HostState:
     """Processors, shared memory, IOMMU, access control, limits."""
     total, free = _shared_memory(root / "dev/shm")
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
@@ -95,7 +98,8 @@ def host_state(root: Path = Path("/")) -> HostState:
         memlock_KiB=None if soft == resource.RLIM_INFINITY else soft / 1024,
         container=(root / ".dockerenv").exists() or (root / "run/.containerenv").exists(),
         numa_balancing=None if balancing is None else balancing == "1",
-        facts=host_facts(root),
+        # What is known by name stands over what was found in a folder.
+        facts={**host_attributes(root), **host_devices(root), **acting_files(environ, root), **host_facts(root)},
     )
 
 

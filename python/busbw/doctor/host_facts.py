@@ -10,6 +10,7 @@ import resource
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from busbw.doctor import host_attributes, host_devices
 from busbw.machine.topology.cpulist import read_list
 from busbw.machine.topology.sysfs import read_word
 
@@ -271,10 +272,12 @@ WEIGHTS: Mapping[str, int] = {
     "system": 45,
     "open files limit": 45, "processes limit": 45, "stack limit": 30, "core file limit": _SMALL, "container": 45,
     "processors that the container may use": _LINKS, "processors of the container's set": _LIMITS,
-    "memory that the container may use": _LIMITS,
+    "memory that the container may use": _LIMITS, **host_devices.WEIGHTS,
+    **host_attributes.WEIGHTS,
 }  # fmt: skip
 OF_DEVICES: Mapping[str, int] = {
     "firmware": 62, "board": _VERSIONS, "traffic class": _LIMITS, "MTU": _LINKS, "interrupts": 62,
+    **host_devices.OF_DEVICES, **host_attributes.OF_DEVICES,
 }  # fmt: skip
 
 

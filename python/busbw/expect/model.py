@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from busbw.base.errors import UserError
 from busbw.expect.bandwidth import DIRECT_COLLECTIVES, Algorithm, algorithms, bus_bandwidth, channel_bound, channel_GBps
 from busbw.expect.fabric import Fabric
-from busbw.expect.links import SINGLE_GPU, LinkKind
+from busbw.expect.links import SINGLE_GPU, LinkKind, NetKind
 from busbw.expect.protocols import (
     DOMAIN_HOP_US,
     RING_MEETS,
@@ -23,6 +23,7 @@ from busbw.expect.protocols import (
     Generation,
     Inside,
     Network,
+    aws_tree_bytes,
     between_us,
     chosen,
     generation,
@@ -40,9 +41,9 @@ SHORT, LONG = "short", "long"
 CHANNEL_BYTES = 8 * 512
 """What LL gives one channel before it opens another. Source: NCCL src/include/comm.h and src/graph/tuning.cc."""
 
-LAUNCH_US, LAUNCH_DIRECT_US = 5.5, 7.3
-"""What a launch on one GPU of several costs a process: 44 us on 2 x 8 H200 with -g 8; 58 us for all-to-all on 8 H20
-(github.com/NVIDIA/nccl-tests/issues/313)."""
+LAUNCH_US, LAUNCH_DIRECT_US = {80: 4.3, 90: 5.0}, {80: 11.0, 90: 7.3}
+"""What a launch on one GPU of several costs a process, by compute capability: 36 us on 8 A100, 40 to 44 on 8 Hopper
+GPUs; 88 and 58 us for all-to-all (github.com/microsoft/superbenchmark; github.com/NVIDIA/nccl-tests/issues/313)."""
 
 MOST_RANKS = 1_000_000
 MISFIT = 0.15
@@ -108,25 +109,27 @@ def predict(question: Question, fabric: Fabric, terms: Terms) -> Prediction:
     _check(question, fabric)
     question, fabric = _within_domain(question, fabric)
     if terms.chosen and (found := by_choice(question, fabric, terms)) is not None:
-        return _launched(found)
+        return _launched(found, fabric.sm)
     if question.nodes > 1:
         terms = over(terms, fabric.net, fabric.sm)
     choices = algorithms(
         fabric, question.collective, question.gpus, question.nodes, multicast=question.multicast
     )  # fmt: skip
     every = (_by(question, fabric, terms, each) for each in choices)
-    return _launched(min(every, key=lambda found: found.time_us.value))
+    return _launched(min(every, key=lambda found: found.time_us.value), fabric.sm)
 
 
-def _launched(found: Prediction) -> Prediction:
-    """No call is faster than its process launches it on all of its GPUs."""
+def _launched(found: Prediction, sm: int | None) -> Prediction:
+    """A process launches on its GPUs one after the other; what the first ones wait overlaps only in part with the call.
+
+    The root of the sum of squares lies between the longer of both and their sum: fitted to 8 and 4 A100, 2 x 8 H200.
+    """
     question, time = found.question, found.time_us
-    each = LAUNCH_DIRECT_US if question.collective in DIRECT_COLLECTIVES else LAUNCH_US
-    floor = question.driven * each if question.driven > 1 else 0.0
-    if floor <= time.low:
+    if question.driven < 2:
         return found
-    wide = 1 + CHOSEN_SPREAD
-    span = Span(max(time.value, floor), max(time.low, floor / wide), max(time.high, floor * wide))
+    known = LAUNCH_DIRECT_US if question.collective in DIRECT_COLLECTIVES else LAUNCH_US
+    floor = question.driven * known[90 if (sm or 0) >= 90 else 80]
+    span = time * (math.hypot(floor, time.value) / time.value)
     return replace(found, time_us=span, busbw_GBps=_busbw(question, span))
 
 
@@ -279,9 +282,18 @@ def _several_nodes(
         steps, hops = question.ranks - question.nodes, float(question.nodes - 1)
         transfer = _ring_us(question, fabric, net)
     few = min(1.0, question.gpus / fabric.gpus)
-    way = Between(steps, hops, question.bytes, transfer, ring=not reduces, started_us=started, nics=few, sharp=sharp)
+    tree = _at(question, fabric, Algorithm.TREE) if reduces and _aws_tree(question, fabric) else None
+    way = Between(
+        steps, hops, question.bytes, transfer, ring=not reduces, started_us=started, nics=few, tree_us=tree, sharp=sharp
+    )  # fmt: skip
     time, protocol = between_us(way, terms.base_us, inside, net)
     return time, ("NVLS" if sharp and protocol == "Simple" else "tree", protocol) if reduces else ("ring", protocol)
+
+
+def _aws_tree(question: Question, fabric: Fabric) -> bool:
+    """Whether AWS's plugin takes a tree of LL128: on p5 with all GPUs of a node, up to a size that grows with ranks."""
+    known = fabric.net is NetKind.EFA and (fabric.sm or 0) == 90 and question.gpus == fabric.gpus == 8
+    return known and question.nodes > 2 and question.bytes <= aws_tree_bytes(question.ranks)
 
 
 def _ring_us(question: Question, fabric: Fabric, net: Network) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from busbw.expect.links import NetKind
 
@@ -86,6 +87,26 @@ NETWORKS: Mapping[NetKind, Network] = {
 }
 RING_PIPELINE = 0.03
 FEW_PIPELINE = 0.2
+TREE_PIPELINE = 0.5
+"""Trees of LL128 over more than two nodes: 64 MiB on 8 x p5.48xlarge."""
+
+# Up to so many bytes AWS's plugin takes trees of LL128 on p5 with so many ranks, 8 a node; between them it is a line.
+# Source: aws-ofi-nccl, src/tuner/nccl_ofi_regions.cpp (P5 and P5e, all-reduce).
+_AWS_TREES: tuple[tuple[int, int], ...] = (
+    (16, 30 << 20), (32, 36 << 20), (64, 112 << 20), (128, 288 << 20), (256, 288 << 20), (512, 320 << 20),
+    (1024, 512 << 20), (2048, 384 << 20),
+)  # fmt: skip
+
+
+def aws_tree_bytes(ranks: int) -> int:
+    """The largest all-reduce that AWS's plugin sends over trees of LL128 on so many GPUs of p5; beyond its table the
+    border stays."""
+    for (fewer, small), (more, large) in pairwise(_AWS_TREES):
+        if ranks <= more:
+            return small + (large - small) * max(0, ranks - fewer) // (more - fewer)
+    return _AWS_TREES[-1][1]
+
+
 RING_MEETS = 8.0
 """How sharply the slower of NVLinks and NICs bounds a ring: 332 GB/s of 363 and 372 on H200, 372 of 693 on B200."""
 
@@ -177,6 +198,8 @@ class Between:
     """What long messages take longer to start, in a node of several hosts."""
     nics: float = 1.0
     """The part of a node's NICs that its GPUs use: short messages are as fast as those."""
+    tree_us: float | None = None
+    """The transfer over trees of LL128, where the network's plugin takes those and no others."""
     sharp: bool = True
     """Whether NVLink SHARP feeds the trees between nodes: two GPUs a node and less fill without it, and sooner."""
 
@@ -197,6 +220,11 @@ def between_us(question: Between, base_us: float, inside: Generation, network: N
         + moved / network.mid_GBps + question.transfer_us,
         SIMPLE: _pipelined(first, pipeline, question.transfer_us),
     }  # fmt: skip
+    if question.tree_us is not None:
+        del ways[SIMPLE]
+        ways[LL128] = min(ways[LL128], _pipelined(
+            start + question.hops * network.mid_hop_us, TREE_PIPELINE, question.tree_us
+        ))  # fmt: skip
     name = min(ways, key=lambda each: ways[each])
     return ways[name], name
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from busbw.analysis.verdict import MARGIN
+from busbw.base.acting import set_by_others
 from busbw.base.errors import UsageError, UserError
 from busbw.base.files import replace_text
 from busbw.base.options import MEASURING, options_of
@@ -128,12 +129,18 @@ def _check_words(collective: str, words: tuple[str, ...]) -> None:
 
 
 def _check_removable(variable: str) -> None:
-    """UsageError for a variable that a conf file sets anew in each process and that no value takes back."""
+    """UsageError for a variable that a file sets anew in each process and that no value takes back."""
     origin = set_by_files(os.environ).get(variable) if variable in NEVER_EMPTY else None
     if origin is not None:
         raise UsageError(
             f"{variable} cannot be unset: line {origin.line} of {origin.where} sets it for every program that loads "
             "NCCL; remove that line for the experiment, or compare with the empty file of `busbw doctor --prove`"
+        )
+    if (other := set_by_others(os.environ).get(variable)) is not None:
+        path, line = other
+        raise UsageError(
+            f"{variable} cannot be unset: line {line} of {path} sets it where the environment does not; "
+            "remove that line for the experiment, or name the value that it should have"
         )
 
 

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from busbw.base.secrets import hide, hide_random, is_secret_name, shortened
+from busbw.base.acting import acts
+from busbw.base.secrets import hide, hide_random, shortened
 from busbw.importers.shape import expanded, ranks_of_command
 from busbw.importers.values import collective_named, whole
 from busbw.records import Collective, Placement
@@ -17,7 +18,7 @@ ABOVE = 14
 MAX_VARIABLES = 500
 MAX_COMMAND = 4000
 
-_MATTERS = re.compile(r"(?:NCCL|CUDA|UCX|OMPI|SLURM|RCCL|MSCCL|MSCCLPP|BUSBW)_[A-Z0-9_]{1,80}")
+_NAMED = re.compile(r"[A-Z][A-Za-z0-9_]{2,80}")
 _ASSIGNMENT = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{2,80})=("[^"\n]{0,400}"|'[^'\n]{0,400}'|[^\s;&|)"']{0,400})""")
 _PROGRAM = re.compile(
     r"\b([a-z_]{3,20})_perf(?:_mpi)?\b|\b(all_?reduce|all_?gather)_bench\b|\bosu_([a-z_]{3,30})\b|communication/(\w{3,20})\.py"
@@ -61,7 +62,7 @@ _LONG_NAMES = {
 
 def is_kept(name: str) -> bool:
     """Whether an environment variable matters to a measurement and cannot hold a secret."""
-    return _MATTERS.fullmatch(name) is not None and not is_secret_name(name)
+    return _NAMED.fullmatch(name) is not None and acts(name)
 
 
 def without_secrets(text: str) -> str:

@@ -8,14 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
+from busbw.base.acting import belongs_in_record
 from busbw.base.errors import UserError
-from busbw.base.secrets import hide_random, is_secret_name, shortened
+from busbw.base.secrets import hide_random, shortened
 from busbw.records import Case, End, Run, to_json
 
-# As the engine has it: what matters to a measurement, and nothing whose name smells of a secret.
-_PREFIXES = ("NCCL_", "RCCL_", "CUDA_", "UCX_", "OMPI_MCA_", "OMPI_COMM_WORLD_", "SLURM_", "FI_", "OMP_", "BUSBW_")
-_NAMES = frozenset({"LD_LIBRARY_PATH", "LD_PRELOAD", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
-_MORE_PREFIXES = ("TORCH_NCCL_", "GLOO_", "TP_")
 _LONGEST = 4096
 _LONGEST_VERSION = 100
 
@@ -25,7 +22,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: hide_random(shortened(value, _LONGEST))
         for name, value in sorted(environ.items())
-        if (name.startswith(_PREFIXES + _MORE_PREFIXES) or name in _NAMES) and not is_secret_name(name)
+        if belongs_in_record(name)
     }
 
 

@@ -11,7 +11,7 @@ from busbw.base.errors import UserError
 from busbw.expect import machines
 from busbw.expect.links import NetKind
 from busbw.expect.model import Prediction, Question, predict
-from busbw.expect.protocols import Inside, chosen
+from busbw.expect.protocols import Inside, aws_tree_bytes, chosen
 from busbw.expect.published import page, read, score
 from busbw.expect.terms import general
 
@@ -27,15 +27,16 @@ def ask(name: str, size: int, collective: str = "all_reduce", nodes: int = 1, gp
 
 def test_tables_that_were_fitted_lie_in_range_and_close() -> None:
     found = score([point for point in POINTS if not point.held_out])
-    assert found.points >= 469 and found.inside / found.points >= 0.85
+    assert found.points >= 501 and found.inside / found.points >= 0.85
     assert found.width <= 1.4
     assert all(error <= limit for (_, _, error), limit in zip(found.errors, (0.12, 0.09, 0.05), strict=True))
 
 
-def test_tables_that_were_held_out_are_no_worse_than_when_they_were_first_seen() -> None:
+def test_tables_that_were_held_out_lie_in_range_and_close() -> None:
     found = score([point for point in POINTS if point.held_out])
-    assert found.points >= 228 and found.inside >= 179
+    assert found.points >= 313 and found.inside / found.points >= 0.85
     assert found.width <= 1.4
+    assert all(error <= limit for (_, _, error), limit in zip(found.errors, (0.12, 0.09, 0.05), strict=True))
 
 
 def test_the_page_is_what_the_tool_prints() -> None:
@@ -158,14 +159,40 @@ def test_networks_are_those_that_providers_name() -> None:
 
 
 def test_one_process_launches_on_its_gpus_one_after_the_other() -> None:
-    fabric = machines.require("ndv5")
-    for collective, least in (("all_gather", 44.0), ("alltoall", 58.4)):
+    for machine, collective, least in (
+        ("ndv5", "all_gather", 40.0), ("ndv5", "alltoall", 58.4), ("ndv4", "all_reduce", 34.4),
+        ("ndv4", "alltoall", 88.0),
+    ):  # fmt: skip
+        fabric = machines.require(machine)
         small, large = (
-            [predict(Question(collective, size, 8, driven=driven), fabric, general(90)).time_us for driven in (1, 8)]  # type: ignore[arg-type]
+            [
+                predict(Question(collective, size, 8, driven=driven), fabric, general(fabric.sm)).time_us  # type: ignore[arg-type]
+                for driven in (1, 8)
+            ]
             for size in (1024, 1 << 30)
         )
-        assert small[0].value < least == small[1].value and small[1].low < small[1].value < small[1].high
-        assert large[0] == large[1]
+        assert small[0].value < least < small[1].value < least + small[0].value
+        assert small[1].low < small[1].value < small[1].high
+        assert large[1].value == pytest.approx(large[0].value, rel=0.01)
+
+
+def test_a_call_as_long_as_its_launches_waits_for_them_in_part() -> None:
+    # Published of 8 A100, one process and eight: 103 and 88 us for 4 MiB; 74 and 38 us for 1 MiB.
+    fabric = machines.require("ndv4")
+    one, eight = (
+        predict(Question("all_reduce", 1 << 20, 8, driven=driven), fabric, general(80)).time_us for driven in (8, 1)
+    )
+    assert max(eight.value, 34.4) * 1.2 < one.value < eight.value + 34.4
+
+
+def test_p5_takes_trees_of_ll128_as_far_as_the_plugin_of_aws_says() -> None:
+    assert [aws_tree_bytes(ranks) >> 20 for ranks in (16, 32, 64, 128, 256, 4096)] == [30, 36, 112, 288, 288, 384]
+    assert 36 << 20 < aws_tree_bytes(48) < 112 << 20
+    for nodes, size, measured in ((16, 64 << 20, 1412.0), (16, 256 << 20, 3590.0), (32, 256 << 20, 3840.0)):
+        time = ask("p5", size, nodes=nodes).time_us
+        assert time.low <= measured <= time.high, (nodes, size)  # published; 8 nodes were fitted
+    below, above = (ask("p5", size, nodes=16).busbw_GBps.value for size in (288 << 20, 289 << 20))
+    assert above > 1.2 * below
 
 
 def test_racks_are_chains_of_their_gpus_and_efa_is_slowest_from_a100() -> None:

@@ -80,6 +80,18 @@ def test_what_cannot_be_unset_is_refused_with_the_line_that_sets_it(tmp_path, mo
         check(plan)
 
 
+def test_what_a_file_of_another_library_sets_is_refused_to_be_unset(tmp_path, monkeypatch):
+    (tmp_path / "ucx.conf").write_text("# all\nUCX_TLS=tcp\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for values, refused in (("unset,rc", True), ("tcp,rc", False)):
+        plan = Plan((factors.variable(f"UCX_TLS={values}".replace(",", "|")),), ("all_reduce", "-b", "1M"), ranks=2)
+        if refused:
+            with pytest.raises(UsageError, match=f"UCX_TLS cannot be unset: line 2 of {tmp_path}/ucx.conf"):
+                check(plan)
+        else:
+            check(plan)
+
+
 def test_a_plan_is_read_as_it_was_kept(tmp_path):
     plan = Plan(
         (factors.variable("A=unset,2"), factors.arguments("-R 0|-R 2")), ("all_reduce", "-b", "1M"), ranks=2,

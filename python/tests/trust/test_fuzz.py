@@ -22,6 +22,7 @@ READS = re.compile(
 """What a module that reads a file of others calls."""
 OURS = {
     "base.files": "opens for all others",
+    "base.acting": "the table that is shipped; others' files by base.files, which test_acting damages",
     "base.bounds": "/proc",
     "base.options": "the table of options that is shipped",
     "cli.arguments.reference": "documents of the checkout",

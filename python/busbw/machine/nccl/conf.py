@@ -67,7 +67,8 @@ def read_conf(text: str, path: str) -> ConfFile:
     """Read a conf file as NCCL does; problems are lines of which NCCL makes something else than meant."""
     entries: list[Entry] = []
     problems: list[Problem] = []
-    for number, line in enumerate(text.splitlines()[:MAX_LINES], 1):
+    # Lines end where NCCL ends them: at a line feed alone. A carriage return before it belongs to the value.
+    for number, line in enumerate(text.split("\n")[:MAX_LINES], 1):
         if line.startswith("#") or not line.strip():
             continue
         name, equals, value = line.partition("=")
@@ -140,6 +141,8 @@ def _odd_name(name: str) -> str | None:
 def _odd_value(name: str, value: str) -> str | None:
     if len(value) > MAX_VALUE:
         return f"the value of {name} is cut after {MAX_VALUE} characters"
+    if value.endswith("\r"):
+        return f"the carriage return at the end (a file of Windows) becomes part of the value of {name}"
     if value != value.strip():
         return f"white space around the value of {name} becomes part of it"
     if value[:1] in {'"', "'"} and value[-1:] == value[:1]:

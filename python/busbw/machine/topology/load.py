@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw.base import files
@@ -11,6 +11,13 @@ from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.machine.nccl.problem import Problem
 from busbw.machine.nccl.topology_file import TopologyFile, read_topology
+from busbw.machine.topology.around import (
+    names_beside,
+    refuse_other_programs,
+    refuse_several,
+    text_of_page,
+    unpacked,
+)
 from busbw.machine.topology.assemble import assemble
 from busbw.machine.topology.gpu_state import Driver, GpuState
 from busbw.machine.topology.lspci import PciDevice, machine_of, read_lspci
@@ -57,13 +64,17 @@ def from_bytes(data: bytes, source: str) -> Loaded:
 
 
 def _from_bytes(data: bytes, source: str) -> Loaded:
+    if data[:2] == b"\x1f\x8b" or data[:4] in (b"\x28\xb5\x2f\xfd", b"\xfd7zX", b"PK\x03\x04"):
+        raise UserError(f"{source} is compressed; unpack it first (gunzip, unzstd, unxz, unzip)")
+    data = text_of_page(data) or data
     xml = xml_of(data)
     if xml is not None:
         return _from_xml(xml, source)
     if len(data) > MAX_TEXT:
         raise UserError(f"{source} is text of more than {MAX_TEXT >> 20} MiB; no topology of one machine is that large")
-    text = decoded(data)
-    for kind, read in (("nvidia-smi topo -m", read_matrix), ("nvidia-smi nvlink -s", _links_only)):
+    text = unpacked(decoded(data))
+    refuse_several(text, source)
+    for kind, read in (("nvidia-smi topo -m", _matrix_and_names), ("nvidia-smi nvlink -s", _links_only)):
         try:
             return Loaded(read(text, source), kind)
         except UserError as problem:
@@ -74,10 +85,25 @@ def _from_bytes(data: bytes, source: str) -> Loaded:
         devices = read_lspci(text, source)
         return Loaded(machine_of(devices, source), "lspci", pci=devices)
     except UserError:
+        refuse_other_programs(text, source)
         raise UserError(
             f"{source} is no NCCL topology XML and no output of `nvidia-smi topo -m`, `nvidia-smi -q -x`, "
             "`nvidia-smi nvlink -s` or `lspci`"
         ) from None
+
+
+def _matrix_and_names(text: str, source: str) -> Machine:
+    """The matrix, with the names of GPUs that `nvidia-smi` or `nvidia-smi -L` printed beside it."""
+    machine = read_matrix(text, source)
+    names = names_beside(text)
+    return replace(machine, gpus=tuple(_named(gpu, names.get(gpu.index)) for gpu in machine.gpus))
+
+
+def _named(gpu: Gpu, name: str | None) -> Gpu:
+    if name is None:
+        return gpu
+    known = product(name)
+    return with_generation(replace(gpu, name=name, sm=known.sm if known else None))
 
 
 def _looks_like(kind: str, text: str) -> bool:

@@ -13,7 +13,7 @@ _ESCAPES = re.compile(
 )
 # What comments, quotations, srun -l, mpirun --tag-output, pdsh, kubectl and tables put before a line.
 _LABEL = re.compile(
-    r"\s*(?:(?:>\s?)+|#+(?=\s)|//+|\*(?=\s)|\|(?=\s*[GN|])|\[\d+,\d+\](?:<std\w+>:)?|\[\d+\]:?(?=\s)"
+    r"\s*(?:(?:>\s?)+|\+(?=\s|GPU|NIC)|#+(?=\s)|//+|\*(?=\s)|\|(?=\s*[GN|])|\[\d+,\d+\](?:<std\w+>:)?|\[\d+\]:?(?=\s)"
     r"|\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?(?=\s)|(?!NIC\d|GPU)[\w.-]{1,64}:(?=\s|GPU|NIC))"
 )
 _XML = re.compile(rb"<\?xml|<!--|<!DOCTYPE|<system\b|<graphs\b|<nvidia_smi_log\b")

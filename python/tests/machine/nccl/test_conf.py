@@ -41,3 +41,12 @@ def test_the_environment_wins_then_the_first_file_and_the_losers_are_kept() -> N
     }  # fmt: skip
     assert found["NCCL_ALGO"].hidden == (("Ring", Origin("host", 1, conf=True)),)
     assert found["NCCL_PROTO"].hidden == (("LL", Origin("user", 2, conf=True)),)
+
+
+def test_a_file_of_windows_keeps_its_carriage_returns_in_the_values() -> None:
+    found = read_conf("# all\r\nNCCL_ALGO=Ring\r\n\r\nNCCL_PROTO=LL\n", "nccl.conf")
+    assert [(entry.name, entry.value, entry.line) for entry in found.entries] == [
+        ("NCCL_ALGO", "Ring\r", 2),
+        ("NCCL_PROTO", "LL", 4),
+    ]
+    assert [problem.line for problem in found.problems] == [2] and "carriage return" in found.problems[0].text
