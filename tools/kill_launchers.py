@@ -53,6 +53,8 @@ def installed(engine: Path, slurm_configuration: str | None) -> Iterator[Launche
         line = f"{python} -m busbw run --launcher torchrun --launcher-program {torchrun} --ranks 2 {WORDS} --no-record"
         yield Launcher("run-torchrun", line, ("torchrun",))
         yield Launcher("torchrun", f"{torchrun} --standalone --nproc-per-node 2 --no-python {direct}", ("torchrun",))
+    # What it watches is a measurement, which ends with the watcher; a program of others would go on.
+    yield Launcher("watch", f"{python} -m busbw watch --output $TMPDIR/kept -- {direct} -t 2", by_default=False)
     yield from verbs(python)
     if slurm_configuration:
         yield Launcher("slurm", f"srun -n 2 -N 1 {direct}", ("srun",))
@@ -71,6 +73,7 @@ def verbs(python: str) -> Iterator[Launcher]:
         ("tune", "tune nccl --ranks 2 all_reduce -b 1K -e 1M --budget 60s --library cpu"),
         ("fleet", "fleet run $TMPDIR/fleet --launcher local --hosts n[1-4] --gpus-per-node 1 --rails 1 --size 64M "
                   "--inside none"),
+        ("bisect", "bisect --setting NCCL_BUFFSIZE=64K..1M --ranks 2 --budget 60s -- all_reduce -b 1K -e 1M -f 4"),
     ):  # fmt: skip
         yield Launcher(name, f"{python} -m busbw {line}", goes_on=True, by_default=False)
     if os.environ.get("BUSBW_TORCH_PYTHON"):
