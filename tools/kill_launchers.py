@@ -43,7 +43,10 @@ def installed(engine: Path, slurm_configuration: str | None) -> Iterator[Launche
     direct = f"{engine.parent / 'all_reduce_perf'} {WORDS.partition(' ')[2]}"
     mpirun = shutil.which("mpirun.openmpi")
     if mpirun:
-        yield Launcher("mpirun", f"{mpirun} -n 2 --oversubscribe {direct}", ("mpirun",))
+        line = f"{mpirun} -n 2 --oversubscribe {direct}"
+        yield Launcher("mpirun", line, ("mpirun",))
+        # What it watches is a measurement, which ends with the watcher; a program of others would go on.
+        yield Launcher("watch", f"{python} -m busbw watch --output $TMPDIR/kept -- {line}", by_default=False)
     hydra = shutil.which("mpiexec.hydra") or shutil.which("mpiexec.mpich")
     if hydra:
         yield Launcher("hydra", f"{hydra} -n 2 {direct}", ("mpiexec", "hydra"))
@@ -53,8 +56,6 @@ def installed(engine: Path, slurm_configuration: str | None) -> Iterator[Launche
         line = f"{python} -m busbw run --launcher torchrun --launcher-program {torchrun} --ranks 2 {WORDS} --no-record"
         yield Launcher("run-torchrun", line, ("torchrun",))
         yield Launcher("torchrun", f"{torchrun} --standalone --nproc-per-node 2 --no-python {direct}", ("torchrun",))
-    # What it watches is a measurement, which ends with the watcher; a program of others would go on.
-    yield Launcher("watch", f"{python} -m busbw watch --output $TMPDIR/kept -- {direct} -t 2", by_default=False)
     yield from verbs(python)
     if slurm_configuration:
         yield Launcher("slurm", f"srun -n 2 -N 1 {direct}", ("srun",))
