@@ -61,7 +61,7 @@ def test_who_knows_another_secret_learns_nothing() -> None:
         result = answering(theirs, "s")
         with pytest.raises(LostError):
             call(ours, "t", {"rank": 3})
-        assert result() == ([], "a caller that does not know this job's secret")
+        assert result() == ([], "a caller that is not of this job (wrong_secret)")
 
 
 def test_a_rank_does_nothing_for_a_rank_0_that_cannot_prove_itself() -> None:
