@@ -325,6 +325,13 @@ def end_with_shell() -> None:
     look(0, None)
 
 
+def outlive_shell() -> None:
+    """From here on the end of those above is no reason to end: what they were asked to run begins."""
+    refuse_orphans()
+    if _prctl() is not None and not threading_beside():
+        signal.signal(signal.SIGCONT, signal.SIG_DFL)
+
+
 def _ask_for_signal_of_parent(prctl: Callable[..., int]) -> None:
     """Be woken when our parent's thread ends. What the parent itself asked for (unshare --kill-child) stays.
 

@@ -51,7 +51,8 @@ FORMS = {
     "mapbox": "pk.{b62 60}.{url 22}",
     "mapbox sk": "sk.eyJ{b62 80}.{url 22}",
     "maxmind": "{b62 6}_{b62 29}_mmk",
-    "teams": "https://corp.webhook.office.com/webhookb2/{hex 8}-{hex 4}-{hex 4}-{hex 4}-{hex 12}@{hex 8}-{hex 4}-{hex 4}-{hex 4}-{hex 12}/IncomingWebhook/{hex 32}/{hex 8}-{hex 4}-{hex 4}-{hex 4}-{hex 12}",
+    "teams": "https://corp.webhook.office.com/webhookb2/{hex 8}-{hex 4}-{hex 4}-{hex 4}-{hex 12}@{hex 8}-{hex 4}"
+             "-{hex 4}-{hex 4}-{hex 12}/IncomingWebhook/{hex 32}/{hex 8}-{hex 4}-{hex 4}-{hex 4}-{hex 12}",
     "newrelic js": "NRJS-{hex 19}",
     "newrelic insert": "NRII-{url 32}",
     "notion secret": "secret_{b62 43}",
