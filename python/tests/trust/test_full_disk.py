@@ -377,8 +377,8 @@ def test_threads_that_may_not_reserve_heaps_cost_no_processor_time(limit: int, t
     """glibc reserves 128 MiB for the heap of each thread, and asked again at each allocation: 6 s, and no memory."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        ["bash", "-c", f'ulimit -v {limit}; exec "$@"', "bash", str(ENGINE), "all_reduce", "-b", "8", "-e", "64", "-t", "2",
-         "-n", "2", "--record", str(tmp_path / "x.jsonl")],
+        ["bash", "-c", f'ulimit -v {limit}; exec "$@"', "bash", str(ENGINE), "all_reduce", "-b", "8", "-e", "64",
+         "-t", "2", "-n", "2", "--record", str(tmp_path / "x.jsonl")],
         env={**os.environ, **{f"NCCL_X{number}": f"{number} words of a value " * 40 for number in range(20)}},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
