@@ -188,6 +188,17 @@ def test_a_full_door_does_not_wake_its_thread_for_nothing() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+def test_of_one_whom_nobody_knows_little_is_kept() -> None:
+    theirs, ours = socket.socketpair()
+    with theirs, ours:
+        greeting = wire.Greeting(ours, SECRET)
+        theirs.sendall(b"x" * (wire.MOST_GREETING + 1))
+        with pytest.raises(wire.StrangerError, match="not_busbw"):
+            for _ in range(20):
+                greeting.listen()
+                time.sleep(0.01)
+
+
 def test_nobody_came_is_no_sentence() -> None:
     assert sentence_of({}) == ""
     assert set(KINDS) >= {"wrong_secret", "silent"}
