@@ -160,6 +160,12 @@ def test_more_readers_than_there_is_room_for_are_counted(served: Endpoint) -> No
     assert "too many at a time" in served.strangers()
 
 
+def test_a_reader_that_has_gone_leaves_its_room_to_the_next(served: Endpoint) -> None:
+    for _ in range(endpoint._MOST_READERS + 2):
+        get(served.url)
+    assert served.strangers() == ""
+
+
 def test_the_kernel_says_whose_a_connection_is() -> None:
     with socket.create_server(("127.0.0.1", 0)) as door, socket.create_connection(door.getsockname()) as link:
         here, there = door.getsockname()[1], link.getsockname()[1]
