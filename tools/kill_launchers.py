@@ -43,7 +43,10 @@ def installed(engine: Path, slurm_configuration: str | None) -> Iterator[Launche
     direct = f"{engine.parent / 'all_reduce_perf'} {WORDS.partition(' ')[2]}"
     mpirun = shutil.which("mpirun.openmpi")
     if mpirun:
-        yield Launcher("mpirun", f"{mpirun} -n 2 --oversubscribe {direct}", ("mpirun",))
+        line = f"{mpirun} -n 2 --oversubscribe {direct}"
+        yield Launcher("mpirun", line, ("mpirun",))
+        # What it watches is a measurement, which ends with the watcher; a program of others would go on.
+        yield Launcher("watch", f"{python} -m busbw watch --output $TMPDIR/kept -- {line}", by_default=False)
     hydra = shutil.which("mpiexec.hydra") or shutil.which("mpiexec.mpich")
     if hydra:
         yield Launcher("hydra", f"{hydra} -n 2 {direct}", ("mpiexec", "hydra"))
@@ -71,6 +74,7 @@ def verbs(python: str) -> Iterator[Launcher]:
         ("tune", "tune nccl --ranks 2 all_reduce -b 1K -e 1M --budget 60s --library cpu"),
         ("fleet", "fleet run $TMPDIR/fleet --launcher local --hosts n[1-4] --gpus-per-node 1 --rails 1 --size 64M "
                   "--inside none"),
+        ("bisect", "bisect --setting NCCL_BUFFSIZE=64K..1M --ranks 2 --budget 60s -- all_reduce -b 1K -e 1M -f 4"),
     ):  # fmt: skip
         yield Launcher(name, f"{python} -m busbw {line}", goes_on=True, by_default=False)
     if os.environ.get("BUSBW_TORCH_PYTHON"):

@@ -22,6 +22,11 @@ def os_session(pid: int) -> int:
     return 0
 
 
+def alive(pid: int) -> bool:
+    """Whether a child of ours has not ended; it is not collected."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+
 def is_rank(words: str) -> bool:
     """Whether a command line is an engine's."""
     program = words.partition(" ")[0].rpartition("/")[2]

@@ -78,8 +78,37 @@ Announced announced_at(std::string_view text, std::size_t sign, std::size_t afte
   return found;
 }
 
+// The rules of one kind; letters of either case, or as they are.
+std::vector<std::regex> compiled(std::span<const std::string_view> rules, bool cases = false) {
+  const auto how = std::regex::ECMAScript | std::regex::optimize;
+  std::vector<std::regex> made;
+  for (const std::string_view rule : rules)
+    made.emplace_back(rule.begin(), rule.end(), cases ? how : how | std::regex::icase);
+  return made;
+}
+
+bool is_whole(const std::vector<std::regex>& patterns, const std::string& text) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::regex& each) { return regex_match(text, each); });
+}
+
+// `max_new_tokens=512`, `AuthType=auth/munge`: no secret, although the name is one of a secret.
+bool tells_nothing(std::string_view announced, std::string_view shown) {
+  static const auto nothing = compiled(secret_rules::nothing), path = compiled(secret_rules::paths, true),
+                    counting = compiled(secret_rules::counting), count = compiled(secret_rules::counts),
+                    about = compiled(secret_rules::about), camel = compiled(secret_rules::camel, true),
+                    plain = compiled(secret_rules::plain);
+  constexpr std::size_t longest = 300;
+  const std::size_t quote = shown.size() > 1 && (shown.front() == '"' || shown.front() == '\'') ? 1 : 0;
+  const std::string name(announced), value(shown.substr(quote, shown.size() - 2 * quote));
+  if (name.size() > longest || value.size() > longest) return false;
+  if (is_whole(nothing, value) || is_whole(path, value)) return true;
+  if (regex_search(name, counting.front()) && is_whole(count, value)) return true;
+  return (is_whole(about, name) || is_whole(camel, name)) && is_whole(plain, value);
+}
+
 // A word of prose behind a colon is no secret; a name of one letter case alone (`key:`) may be a table's.
 bool may_be_secret(const Announced& found, std::string_view value) {
+  if (tells_nothing(found.name, value)) return false;
   if (!found.by_colon) return true;
   const bool has_digit = std::any_of(value.begin(), value.end(), [](unsigned char c) { return std::isdigit(c); });
   const bool has_letter = std::any_of(value.begin(), value.end(), [](unsigned char c) { return std::isalpha(c); });
@@ -100,6 +129,7 @@ std::string hide_assignments(const std::string& text) {
     std::size_t end = is_quoted ? text.find(text[start], start + 1) : text.find_first_of(" \t\r\n,;|&\"'", start);
     if (end == text.npos) end = text.size();
     if (is_quoted && end < text.size()) ++end;
+    if (start < text.size() && text[start] == '[') end = std::min(text.find(']', start), text.size() - 1) + 1;
     const std::string_view value = std::string_view(text).substr(start, end - start);
     if (!value.empty() && value.front() != '$' && may_be_secret(found, value))
       shown += "***";
@@ -134,7 +164,8 @@ std::string hide_options(const std::string& text) {
     if (option.size() < 3 || option.front() != '-' || value == text.npos) continue;
     if (option.find_first_of("=:") != option.npos || !is_secret_name(option)) continue;
     const std::size_t after = std::min(text.find_first_of(blanks, value), text.size());
-    if (is_plain(std::string_view(text).substr(value, after - value))) continue;
+    const std::string_view shown_now = std::string_view(text).substr(value, after - value);
+    if (is_plain(shown_now) || tells_nothing(option, shown_now)) continue;
     shown.append(text, end, value - end).append("***");
     end = after;
   }
@@ -142,13 +173,6 @@ std::string hide_options(const std::string& text) {
 }
 
 // What looks like a secret wherever it stands goes; what stands before it, the first group, stays.
-std::vector<std::regex> compiled(std::span<const std::string_view> rules) {
-  std::vector<std::regex> made;
-  for (const std::string_view rule : rules)
-    made.emplace_back(rule.begin(), rule.end(), std::regex::ECMAScript | std::regex::icase | std::regex::optimize);
-  return made;
-}
-
 std::string hide_values(std::string text) {
   static const auto patterns = compiled(values), patterns_of_tails = compiled(tails);
   if (is_long_hexadecimal(text)) return "***";

@@ -143,6 +143,20 @@ TEST(RelevantEnvironment, HidesWhatANameWithAColonAnnounces) {
   }
 }
 
+TEST(RelevantEnvironment, LeavesWhatTellsNothingBehindANameOfASecret) {
+  for (const char* entry : {"NCCL_X=max_new_tokens=512", "NCCL_X=AuthType=auth/munge",
+                            "NCCL_X=password_file=/etc/secret/pw", "NCCL_X=passwordRef=vaultname",
+                            "NCCL_X=token_ids=[1, 2, 3]", "NCCL_X=x --auth-method basic1 --max-tokens 4k"}) {
+    const char* const environment[] = {entry, nullptr};
+    EXPECT_EQ("NCCL_X=" + relevant_environment(environment).at(0).second, entry);
+  }
+  for (const char* entry : {"NCCL_X=token=otter-47", "NCCL_X=TOKEN=1234567", "NCCL_X=tokens=otter-47",
+                            "NCCL_X=password=/Otter47", "NCCL_X=x --auth-token basic1"}) {
+    const char* const environment[] = {entry, nullptr};
+    EXPECT_NE(relevant_environment(environment).at(0).second.find("***"), std::string::npos) << entry;
+  }
+}
+
 TEST(RelevantEnvironment, HidesAWordThatLooksDrawn) {
   const char* const environment[] = {"NCCL_X=with Zq3kV0w9Xx81Lm22Pp7sTtAa here", "NCCL_Y=/opt/nccl_2.28.9-1/lib",
                                      nullptr};

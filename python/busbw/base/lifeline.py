@@ -244,13 +244,19 @@ def begin(environ: Mapping[str, str]) -> Lifeline:
     return _first[me]
 
 
-def refuse_orphans() -> None:
-    """End where those who started this process ended before it could watch them, unless it was told to outlive them."""
+def is_orphan() -> bool:
+    """Whether those who started this process ended before it could watch them, and it was not told to outlive them."""
     session, parent = os.getsid(0), stat_of(os.getppid())
-    above = parent is not None and parent.session == session
+    if parent is not None and parent.session == session:
+        return False
     alone = session > 1 and session != os.getpid() and stat_of(session) is None
-    alone = alone and stat_of(os.getpid()) is not None  # else /proc tells nothing: no descriptor is left
-    if begin(os.environ).gone() is not None or (alone and not above and not ignores_hangup(os.getpid())):
+    # Where /proc tells nothing of us either, no descriptor is left.
+    return alone and stat_of(os.getpid()) is not None and not ignores_hangup(os.getpid())
+
+
+def refuse_orphans() -> None:
+    """End where those who started this process have ended, unless it was told to outlive them."""
+    if begin(os.environ).gone() is not None or is_orphan():
         raise UserError("the shell or program that started this measurement has ended; start it under nohup")
 
 
@@ -310,12 +316,20 @@ def end_with_shell() -> None:
         return
 
     def look(_number: int, _frame: object) -> None:
-        if begin(os.environ).gone() is not None:
+        # Also one whose shell was killed before it could be watched: what a verb imports may take seconds.
+        if begin(os.environ).gone() is not None or is_orphan():
             raise SystemExit(ENDED)
 
     signal.signal(signal.SIGCONT, look)
     _ask_for_signal_of_parent(prctl)
     look(0, None)
+
+
+def outlive_shell() -> None:
+    """From here on the end of those above is no reason to end: what they were asked to run begins."""
+    refuse_orphans()
+    if _prctl() is not None and not threading_beside():
+        signal.signal(signal.SIGCONT, signal.SIG_DFL)
 
 
 def _ask_for_signal_of_parent(prctl: Callable[..., int]) -> None:

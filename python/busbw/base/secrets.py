@@ -60,23 +60,6 @@ _NAMED = re.compile(r"""["']?[A-Za-z_][\w.-]*["']?(?::$|[:=](?=[^=]))""")
 _GOES_ON = re.compile(r"""(?:(?:[:=>|]|\bname["']?[:=][^\n]{1,100})[ \t\r]*\n|:[ \t\r]*\n[ \t\r]*\n)$""")
 _BELOW_LINES = 2
 _EMPTY = re.compile(r"[ \t\r]*\n")
-# Values that are none whatever announces them: switches, measures, small numbers; numbers of tokens, which count words.
-_NO_SECRET = re.compile(
-    r"true|false|yes|no|not|on|off|sys|munge|pam|inherit|torch\.\w.{0,200}|[(]?(?:none|null)[)]?|nil|unset|unknown|required|optional|enabled|disabled|files"
-    r"|file:[~./][\w./~-]{1,200}|env:\w{1,100}|fd:\d{1,3}|stdin|<[^<>]{0,40}>|\[[A-Z]{2,10}\]|-?\d{1,3}|0x(?:[0-9a-f]{1,8}|0+)"
-    r"|-?\d{1,12}\.\d{0,20}(?:e[+-]?\d{1,3})?|\d{1,12}(?:\.\d{1,12})?\s?(?:[mun]?s|[kmg]i?b|%|x)",
-    re.IGNORECASE,
-)
-# A path of plain words: no number in base 64 has so few capitals.
-_PATH = re.compile(r"(?:\w{1,20}=)?(?:~|\.{1,2})?(?:/\.?[A-Za-z0-9_]?[a-z0-9_.@-]{1,80}){2,}")
-_COUNTED = re.compile(r"tokens|token_id", re.IGNORECASE)
-_COUNT = re.compile(r"\d{1,15}k?|(?:\w{1,20}\()?\[[\d, ]{1,2000}\]\)?")
-# What a name says about a secret, not the secret, where the value is a plain word or a path.
-_ABOUT = re.compile(
-    r"(?:[_.-](?i:d?type|name|file|path|dir|sock|bytes|method|mode|length|len|size|count|address|addr|ip|port|host|scheme|provider|store|helper|plugin|backend)"
-    r"|(?<=[a-z0-9])(?:Type|Name|File|Path|Dir|Method|Mode|Length|Size|Info|Provider|Store|Helper|Ref))s?$"
-)
-_PLAIN = re.compile(r"[~\w./:@-]{1,200}")
 _KEY = re.compile(r"""["'][0-9A-Za-z_-]{24,}["']""")
 _HEX_PART = re.compile(r"[0-9a-f]{32}|[0-9A-F]{32}")
 _SPLIT = re.compile(r"[^A-Z0-9]+")
@@ -115,6 +98,11 @@ def _values() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
             made.append((where, re.compile(rest, re.IGNORECASE)))
             where = ()
     return tuple(made)
+
+
+@cache
+def _whole(kind: str, *, cases: bool = False) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{rule})" for rule in _rules(kind)), 0 if cases else re.IGNORECASE)
 
 
 @cache
@@ -292,11 +280,14 @@ def _end_of_value(text: str, name: re.Match[str]) -> int:
 
 def _tells_nothing(name: str, value: str) -> bool:
     """Whether a value is no secret although its name is one of a secret: `max_new_tokens=512`, `AuthType=munge`."""
-    if _NO_SECRET.fullmatch(value) or _PATH.fullmatch(value) or (_COUNTED.search(name) and _COUNT.fullmatch(value)):
+    if _whole("nothing").fullmatch(value) or _whole("path", cases=True).fullmatch(value):
+        return True
+    if _whole("counts").search(name) and _whole("count").fullmatch(value):
         return True
     if "(" in value and "signature" in name.lower():  # of a function
         return True
-    return bool(_ABOUT.search(name) and _PLAIN.fullmatch(value))
+    about = _whole("about").fullmatch(name) or _whole("camel", cases=True).fullmatch(name)
+    return bool(about and _whole("plain").fullmatch(value))
 
 
 def _announces(text: str, found: re.Match[str]) -> bool:

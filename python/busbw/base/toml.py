@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from importlib import import_module
 from typing import Any
@@ -24,7 +25,15 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
             raise UserError(f"{name}:{number}: a key of more than {DEEPEST} parts is no key of ours")
     try:
         with bounded(name, len(text)):
-            document: dict[str, Any] = reader.loads(text)
+            document: dict[str, Any] = reader.loads(text, parse_float=_finite)
     except (ValueError, RecursionError) as problem:
         raise UserError(f"{name} is no TOML: {problem}") from None
     return document
+
+
+def _finite(text: str) -> float:
+    """Infinity, not-a-number and what is too large for a float are no figure of any file of ours."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no finite number")
+    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UsageError, UserError
@@ -37,7 +38,8 @@ def lead(args: Args, launching: Callable[[Args], Launching], verb: Callable[[Arg
     if place.rank:
         return take_part(place, named, lambda: launching(args))
     limit = join_limit(os.environ)
-    with crew(place, named) as ranks:
+    with crew(place, named) as ranks, ExitStack() as stack:
+        stack.callback(_tell_of_strangers, ranks)
         if args.idle:
             raise UsageError("--idle asks Slurm which nodes to take, but this job has its nodes already; leave it out")
         nodes = ranks.gather(limit)
@@ -46,6 +48,11 @@ def lead(args: Args, launching: Callable[[Args], Launching], verb: Callable[[Arg
         if not _says_nodes(args):
             args.hosts = ",".join(nodes)
         return verb(args, ranks)
+
+
+def _tell_of_strangers(ranks: Crew) -> None:
+    if told := ranks.door.sentence():
+        print(f"busbw fleet: {told}", file=sys.stderr)
 
 
 def _nested(args: Args, place: Place, verb: Callable[[Args, Crew | None], int]) -> int:

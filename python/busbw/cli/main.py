@@ -21,6 +21,8 @@ INTERRUPTED = 128 + signal.SIGINT
 UNREAD = 128 + signal.SIGPIPE
 OUTLIVING = ("with", "watch", "azureml")
 """Verbs that do not end with the shell above: a user's own program runs below them, or a job that costs money."""
+BEGINS_LATE = "watch"
+"""It ends with the shell until that program begins (lifeline.outlive_shell)."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     lifeline.begin(os.environ)
     if argv is None and words and words[0] not in OUTLIVING:
         lifeline.take_signals()
+    if argv is None and words and (words[0] not in OUTLIVING or words[0] == BEGINS_LATE):
         lifeline.end_with_shell()
     with guarding(), _interruptible(argv is None):
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import UsageError, UserError
+from busbw.base.lifeline import outlive_shell
 from busbw.base.words import Args
 from busbw.watch.screen import Screen
 
@@ -186,6 +187,7 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
     watcher.leave_former()
     # A port that is taken or a package that is missing is told before the job begins, which would run unwatched.
     watching = Watching(_wishes(args), watcher)
+    outlive_shell()  # one that has not begun has nobody who waits for it
     share = SharedFolder(Path(args.share)) if args.share else None
     try:
         job = subprocess.Popen(words, env=environ)

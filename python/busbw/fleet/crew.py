@@ -11,7 +11,6 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 from busbw.base.errors import UserError
 from busbw.base.secrets import hide
 from busbw.base.text import clean
+from busbw.fleet.door import Caller, Door
 from busbw.fleet.hand import do_wave
 from busbw.fleet.results import MOST_SAMPLES
 from busbw.fleet.steps import TOO_LONG
 from busbw.fleet.trial import Outcome, Trial
-from busbw.fleet.wire import BEAT_S, Greeting, Line, LostError, listed
+from busbw.fleet.wire import BEAT_S, Line, LostError, listed
 from busbw.fleet.words import Launching
 
 if TYPE_CHECKING:
     from busbw.fleet.run import Limits
 
 LOOK_EVERY_S = 0.1
-MOST_GREETINGS = 512
 PATIENCE_S = 20.0  # beyond a trial's limit, for a node that ends what it started
 GOODBYE_S = 5.0
 LATE_S = 8.0  # for ranks that come when rank 0 is to end already: below the 10 s that are promised
@@ -63,18 +62,15 @@ class Crew:
     """The ranks while the block lasts; afterwards they end."""
 
     def __init__(self, listener: socket.socket, secret: str, size: int, host: str, folder: Path) -> None:
-        self._listener = listener
-        self._secret = secret
+        self.door = Door(listener, secret)
         self._size = size
         self._folder = folder
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._wave: _Wave | None = None
-        self._greetings: list[tuple[Greeting, str, str]] = []
         self._twice = ""
         self._gathered = False  # who has not come by then has no patience left either
         self._next_beat = 0.0
-        self.strangers = 0
         theirs, ours = socket.socketpair()
         self._own = Line(theirs, float("inf"))  # the main thread also plans, writes and prints
         self._first = Rank(0, host, "127.0.0.1", "", Line(ours, float("inf")))
@@ -89,7 +85,7 @@ class Crew:
         self._ending.set()
         self._thread.join(LATE_S + GOODBYE_S)
         self._own.close()
-        self._listener.close()
+        self.door.close()
 
     # --- the main thread ---------------------------------------------------------------------------------------
 
@@ -201,48 +197,27 @@ class Crew:
     def _look(self, seconds: float) -> None:
         poll = select.poll()
         of = {rank.line.fileno(): rank for rank in self.ranks.values() if rank.line}
-        for number in (self._listener.fileno(), *of, *(each.line.fileno() for each, _, _ in self._greetings)):
+        for number in (*of, *self.door.descriptors()):
             poll.register(number, select.POLLIN)
         ready = [number for number, _ in poll.poll(seconds * 1000)]
         now = time.monotonic()
         everyone = now >= self._next_beat
         self._next_beat = now + BEAT_S / 2 if everyone else self._next_beat
         with self._lock:
-            self._accept()
-            self._greet()
+            self.door.accept()
+            for caller, introduction in self.door.known():
+                self._join(caller, introduction)
             for rank in list(of.values()) if everyone else [of[number] for number in ready if number in of]:
                 self._hear(rank)
 
-    def _accept(self) -> None:
-        with suppress(BlockingIOError, OSError):
-            while len(self._greetings) < MOST_GREETINGS:
-                peer, _ = self._listener.accept()
-                theirs, ours = _plain(peer.getpeername()[0]), _plain(peer.getsockname()[0])
-                with suppress(LostError):
-                    self._greetings.append((Greeting(peer, self._secret), theirs, ours))
-
-    def _greet(self) -> None:
-        for each in list(self._greetings):
-            greeting, theirs, ours = each
-            try:
-                introduction = greeting.listen()
-                if introduction is None:
-                    continue
-                self._greetings.remove(each)
-                self._join(greeting, introduction, theirs, ours)
-            except LostError:
-                self.strangers += 1
-                greeting.line.close()
-                if each in self._greetings:
-                    self._greetings.remove(each)
-
-    def _join(self, greeting: Greeting, introduction: Mapping[str, Any], theirs: str, ours: str) -> None:
+    def _join(self, caller: Caller, introduction: Mapping[str, Any]) -> None:
         from busbw import __version__
 
         number, host = introduction.get("rank"), introduction.get("host")
         version, trouble = introduction.get("version"), str(introduction.get("trouble") or "")[:300]
         if not isinstance(number, int) or not 0 < number < self._size or not isinstance(host, str):
-            raise LostError("a caller that is no rank")
+            self.door.refuse(caller, "another_job")
+            return
         refused = ""
         if version != __version__:
             trouble = f"it has busbw {clean(str(version))[:40]}, and rank 0 has {__version__}"
@@ -252,13 +227,17 @@ class Crew:
                 f"ranks {other} and {number} are both on {clean(host)[:80]}: start busbw once on each node, as by "
                 "`mpirun --map-by ppr:1:node` or `srun --ntasks-per-node=1`; BUSBW_NODE names a node otherwise"
             )
-        line = greeting.answer(refused)
+        try:
+            line = caller.greeting.answer(refused)
+        except LostError:
+            self.door.refuse(caller, "unfinished")
+            return
         if refused:
             line.close()
             return
-        self.ranks[host] = Rank(number, host, theirs, clean(trouble), line)
-        if self._first.address.startswith("127.") and not theirs.startswith("127."):
-            self._first.address = ours  # as others see us
+        self.ranks[host] = Rank(number, host, caller.theirs, clean(trouble), line)
+        if self._first.address.startswith("127.") and not caller.theirs.startswith("127."):
+            self._first.address = caller.ours  # as others see us
 
     def _hear(self, rank: Rank) -> None:
         if rank.line is None:
@@ -320,11 +299,6 @@ class Crew:
                 rank.line.send(message)
             except LostError as lost:
                 self._lose(rank, str(lost))
-
-
-def _plain(address: str) -> str:
-    """::ffff:10.0.0.4 is 10.0.0.4; a zone is of one machine alone."""
-    return address.removeprefix("::ffff:").partition("%")[0]
 
 
 def _result(entry: object, count: int) -> tuple[int, str, tuple[float, ...]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from busbw.base.errors import UserError
+from busbw.base.secrets import HIDDEN, hide_values
 
 MOST_NODES = 20_000
 MOST_NAME = 255
@@ -42,6 +43,18 @@ class Fabric:
             raise UserError(
                 f"the topology names {unknown[0]}, which is not among the {len(seen)} nodes; is it another cluster's?"
             )
+        self._rename_secrets()
+
+    def _rename_secrets(self) -> None:
+        """A label of a scheduler may be one: it would stand in pages, metrics and the file. Pods stay apart."""
+        names = dict.fromkeys((*self.pod_of.values(), *self.above, *self.above.values()))
+        secret = [name for name in names if hide_values(name) != name]
+        if secret:
+            shown = {name: f"{HIDDEN}{number}" for number, name in enumerate(secret, start=1)}
+            pods = {node: shown.get(pod, pod) for node, pod in self.pod_of.items()}
+            object.__setattr__(self, "pod_of", pods)
+            above = {shown.get(pod, pod): shown.get(switch, switch) for pod, switch in self.above.items()}
+            object.__setattr__(self, "above", above)
 
     def pods(self) -> dict[str, tuple[str, ...]]:
         """Pods and their nodes, both in the order of the nodes."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from busbw.base.errors import UserError
-from busbw.base.secrets import shortened
+from busbw.base.secrets import hide, shortened
 from busbw.fleet.fabric import Fabric
 from busbw.fleet.knowledge import Knowledge
 from busbw.fleet.options import Options
@@ -20,6 +20,7 @@ MOST_LINE = 4 << 20
 MOST_SAMPLES = 10_000
 MOST_ROUNDS = 1000
 MOST_GBPS = 1e100
+_LONGEST_REASON = 4096
 VERSION = 1
 _CHANNEL = re.compile(r"(nvlink|(pcie|nic|rail|latency)\d{1,3})")
 
@@ -199,7 +200,7 @@ def _samples(found: dict[str, Any], place: str) -> tuple[tuple[float, ...], str]
             )
     if not isinstance(reason, str):
         raise UserError(f"{place}: `reason` is a sentence")
-    return tuple(float(sample) for sample in samples), shortened(reason, 500)
+    return tuple(float(sample) for sample in samples), shortened(hide(reason[:_LONGEST_REASON]), 500)
 
 
 def unfinished(trials: Sequence[Trial], done: Sequence[Outcome]) -> Iterator[Trial]:

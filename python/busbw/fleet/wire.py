@@ -23,6 +23,8 @@ SILENT_S = 7.0
 ASLEEP_S = 2.0
 """Who was not on a processor for so long takes its own gap for nobody's silence."""
 MOST_LINE = 4 << 20
+MOST_GREETING = 1 << 16
+"""Of one whom nobody knows yet: thousands may come."""
 HANDSHAKE_S = 5.0
 
 
@@ -30,10 +32,23 @@ class LostError(Exception):
     """Why nothing more comes over a line."""
 
 
+class GarbledError(LostError):
+    """It says what no busbw says."""
+
+
+class StrangerError(LostError):
+    """How a caller was found out: a kind of busbw.fleet.door."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"a caller that is not of this job ({kind})")
+        self.kind = kind
+
+
 class Line:
     """One connection; used by one thread at a time."""
 
-    def __init__(self, peer: socket.socket, silent_s: float = SILENT_S) -> None:
+    def __init__(self, peer: socket.socket, silent_s: float = SILENT_S, most: int = 0) -> None:
+        self.most, self.spoke = most, False
         peer.setblocking(False)
         self._socket = peer
         self._silent_s = silent_s
@@ -94,9 +109,10 @@ class Line:
         if not data:
             raise LostError("its connection closed")
         self._heard = time.monotonic()
+        self.spoke = True
         self._pending += data
-        if len(self._pending) > MOST_LINE:
-            raise LostError("it sent a line without an end")
+        if len(self._pending) > (self.most or MOST_LINE):
+            raise GarbledError("it sent a line without an end")
 
     def _messages(self) -> list[dict[str, Any]]:
         *lines, self._pending = self._pending.split(b"\n")
@@ -116,7 +132,7 @@ def _message(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise LostError("it sent what is no message")
+        raise GarbledError("it sent what is no message")
     return found
 
 
@@ -161,7 +177,7 @@ class Greeting:
     """Rank 0's side of a call that has begun: fed until the caller is known or dropped."""
 
     def __init__(self, peer: socket.socket, secret: str) -> None:
-        self.line = Line(peer)
+        self.line = Line(peer, most=MOST_GREETING)
         self._secret = secret
         self._nonce, self._theirs = secrets.token_hex(16), ""
         self._end = time.monotonic() + HANDSHAKE_S
@@ -169,14 +185,19 @@ class Greeting:
 
     def listen(self) -> dict[str, Any] | None:
         """Who it is, once it is proved; LostError for a stranger."""
-        message = self.line.first(0.0)
+        try:
+            message = self.line.first(0.0)
+        except GarbledError:
+            raise StrangerError("not_busbw") from None
+        except LostError:
+            raise StrangerError("unfinished") from None
         if message is None:
             if time.monotonic() > self._end:
-                raise LostError("a caller that says nothing")
+                raise StrangerError("unfinished" if self.line.spoke else "silent")
             return None
         nonce, said = str(message.get("nonce")), str(message.get("said"))
         if not _same(message.get("proof"), _proof(self._secret, "rank", self._nonce, nonce, said)):
-            raise LostError("a caller that does not know this job's secret")
+            raise StrangerError("wrong_secret")
         self._theirs = nonce
         return _message(said.encode())
 
@@ -184,4 +205,5 @@ class Greeting:
         """Our own proof, and whether the caller may stay."""
         proof = _proof(self._secret, "rank 0", self._nonce, self._theirs)
         self.line.send({"proof": proof, **({"refused": refused} if refused else {})})
+        self.line.most = 0
         return self.line

@@ -65,7 +65,10 @@ class Parser:
         assert draft is not None
         cells = line.split()
         size = whole(cells[0])
-        low, middle, _, high = (number(cell) for cell in cells[2 if self._sized else 1 :][:4])
+        times = [number(cell) for cell in cells[2 if self._sized else 1 :][:4]]
+        if len(times) < 4:  # the line was cut
+            return
+        low, middle, _, high = times
         if size is None or middle is None or low is None or high is None:
             return
         collective = draft.collective or "all_reduce"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
+from busbw.base.scratch import scratch_folder
 from busbw.launch.plan import LaunchPlan, ProcessPlan
 from busbw.launch.supervise import TIMED_OUT, Child, Patience, Rules, Supervisor
 
@@ -30,11 +31,13 @@ def execute(
 
 
 def prepare(plan: LaunchPlan, stack: ExitStack) -> tuple[list[Child], socket.socket | None]:
-    """The processes to start, with the secret of their meeting, and the socket to close once all are started."""
+    """The processes to start, with their secret and their folder, and the socket to close once all are started."""
     listener = stack.enter_context(_meeting_place()) if plan.meets else None
     meeting = _meeting_environment(listener) if listener else {}
     if plan.secret and not os.environ.get(SECRET):
         meeting[SECRET] = secrets.token_hex(16)
+    if plan.scratch and not os.environ.get(plan.scratch):
+        meeting[plan.scratch] = str(stack.enter_context(scratch_folder("busbw-launch-")))
     return [_child(number, process, listener, meeting) for number, process in enumerate(plan.processes)], listener
 
 
@@ -45,7 +48,8 @@ def _child(number: int, plan: ProcessPlan, listener: socket.socket | None, meeti
         inherited = (listener.fileno(),)
         environment["BUSBW_LISTEN_FD"] = str(listener.fileno())
     # The first one's output is the job's output; the others speak with their names before each line.
-    return Child(plan.name, plan.argv, environment, labelled=number > 0, cpus=plan.cpus, inherits=inherited)
+    return Child(plan.name, plan.argv, environment, labelled=number > 0, cpus=plan.cpus, inherits=inherited,
+                 loud=plan.loud)  # fmt: skip
 
 
 @contextmanager

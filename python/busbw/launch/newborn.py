@@ -23,9 +23,9 @@ def no_signal(numbers: Iterable[signal.Signals]) -> Iterator[set[int]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def before_exec(mask: set[int], cpus: frozenset[int], *, any_cpu: bool) -> Callable[[], None]:
+def before_exec(mask: set[int], cpus: frozenset[int], *, any_cpu: bool, loud: bool = False) -> Callable[[], None]:
     """What the child does to itself: end with us, keep to its processors, take signals as a new program does."""
-    end_with_us = ends_with_parent(signal.SIGTERM)
+    end_with_us = ends_with_parent(signal.SIGKILL if loud else signal.SIGTERM)
     # Those with a handler of Python's, which is gone with the fork's other half; what is ignored stays so (nohup).
     ours = [number for number in signal.valid_signals() if callable(signal.getsignal(number))]
 

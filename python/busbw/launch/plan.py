@@ -19,6 +19,7 @@ class ProcessPlan:
     environment: Mapping[str, str] = field(default_factory=dict)
     cpus: frozenset[int] = frozenset()  # empty: wherever the system puts it
     listens: bool = False  # inherits the socket on which the ranks meet
+    loud: bool = False  # answers a signal with a traceback: busbw.launch.loud ends it
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class LaunchPlan:
     processes: tuple[ProcessPlan, ...] = ()
     meets: bool = False  # the executor provides an address and a secret
     secret: bool = False  # a secret only: where the ranks meet is known, or the launcher's matter
+    scratch: str = ""  # the variable that names a folder for what the launcher writes beside: made and removed by us
     grace: float = 1.5  # seconds between being asked to end and being killed: a launcher has ranks of its own to end
     files: tuple[FilePlan, ...] = ()
     submission: Submission | None = None

@@ -22,11 +22,14 @@ from typing import IO
 
 from busbw.base.errors import UserError
 from busbw.base.lifeline import begin, refuse_orphans, setting
+from busbw.launch.loud import end_in_silence, still_there
 from busbw.launch.newborn import before_exec, no_signal
 
 TIMED_OUT = 124  # as timeout(1) has it
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_EVERY_S = 0.5
+BELOW_EVERY_S = 0.05
+"""No signal tells of the end of those below a launcher that was ended in silence."""
 KILL_PATIENCE_S = 5.0
 """A killed process is collected within this; one that hangs in the kernel (on a dead file server) is left to it."""
 
@@ -53,6 +56,7 @@ class Child:
     cpus: frozenset[int] = frozenset()  # empty: wherever the system puts it
     any_cpu: bool = False  # not only those that we may use
     inherits: tuple[int, ...] = ()  # descriptors that it keeps
+    loud: bool = False  # answers a signal with a traceback: see busbw.launch.loud
 
 
 @dataclass
@@ -116,6 +120,7 @@ class Supervisor:
         self.interrupted: signal.Signals | None = None
         self.timed_out = False
         self._lifeline = begin(os.environ)
+        self._below: list[tuple[int, int]] = []  # ranks of a launcher that was ended in silence
         self._next_look = 0.0
         self._to_stop: dict[int, signal.Signals] = {}  # asked for by other threads, and what is sent next
         # Steps still to come once the launch is to end: (when, what to send).
@@ -137,8 +142,9 @@ class Supervisor:
                 companion.start()
             timeout = self._rules.timeout
             deadline = None if timeout is None else time.monotonic() + timeout
-            while running := self._running():
+            while (running := self._running()) or self._below:
                 self._wait(deadline)
+                self._below = still_there(self._below)
                 self._look_around()
                 self._answer_signals(running)
                 self._notice_ends(running)
@@ -175,7 +181,9 @@ class Supervisor:
                     pass_fds=child.inherits,
                     # A group of its own: Ctrl-C reaches the ranks once, from here, and not again from the terminal.
                     start_new_session=True,
-                    preexec_fn=before_exec(mask, child.cpus, any_cpu=child.any_cpu),  # noqa: PLW1509 - takes no lock
+                    preexec_fn=before_exec(  # noqa: PLW1509 - takes no lock
+                        mask, child.cpus, any_cpu=child.any_cpu, loud=child.loud
+                    ),
                 )
         except OSError as error:
             raise UserError(f"{child.argv[0]} cannot be started as {child.name}: {error.strerror}") from None
@@ -193,7 +201,8 @@ class Supervisor:
     def _wait(self, deadline: float | None) -> None:
         times = [when for when, _ in self._ending[:1]] + ([deadline] if deadline is not None else [])
         # The upper bound is for the signal that arrives just before select; the wake-up descriptor brings the others.
-        patience = max(0.0, min([LOOK_EVERY_S, *(when - time.monotonic() for when in times)]))
+        longest = BELOW_EVERY_S if self._below else LOOK_EVERY_S
+        patience = max(0.0, min([longest, *(when - time.monotonic() for when in times)]))
         for key, _ in self._selector.select(patience):
             if isinstance(key.data, Process):
                 self._pass_on(key.data)
@@ -269,8 +278,15 @@ class Supervisor:
             self.interrupted = number
             self._exit_code = self._exit_code or 128 + number
             for process in running:
-                process.popen.send_signal(number)
+                self._ask_to_end(process, number)
             self._end_from(time.monotonic() + self._patience.to_stop)
+
+    def _ask_to_end(self, process: Process, number: signal.Signals) -> None:
+        if process.child.loud and process.popen.poll() is None:
+            self._below += end_in_silence(process.popen.pid, number)
+            self._ending = [(time.monotonic() + self._patience.to_stop, signal.SIGKILL)]
+        else:
+            process.popen.send_signal(number)
 
     def _time_out(self) -> None:
         names = ", ".join(process.name for process in self._running())
@@ -289,7 +305,12 @@ class Supervisor:
             for process in self._running():
                 if number == signal.SIGKILL:
                     self._say(f"{process.name} (pid {process.popen.pid}) did not stop; it is killed")
-                process.popen.send_signal(number)
+                    process.popen.kill()
+                else:
+                    self._ask_to_end(process, number)
+            for pid, _ in self._below if number == signal.SIGKILL else ():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
             if not self._ending:
                 self._ending = [(float("inf"), signal.SIGKILL)]  # said and done; only waiting is left
                 return

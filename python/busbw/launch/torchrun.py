@@ -7,6 +7,9 @@ from busbw.launch.job import JobSpec
 from busbw.launch.launchers import PROGRAMS
 from busbw.launch.plan import LaunchPlan, ProcessPlan
 
+LOG_FOLDER = "PET_LOG_DIR"
+"""torchrun makes a folder at each start, keeps the fates of its ranks there and removes none. --log-dir goes before."""
+
 
 def plan(job: JobSpec) -> LaunchPlan:
     """One torchrun; on several hosts each of them runs the same command, and --node-rank may number them."""
@@ -20,7 +23,9 @@ def plan(job: JobSpec) -> LaunchPlan:
     )
     # torchrun sets OMP_NUM_THREADS with a warning of four lines where nobody has.
     environment = {"OMP_NUM_THREADS": "1", **job.environment}
-    return LaunchPlan(processes=(ProcessPlan("torchrun", argv, environment),), grace=8.0)
+    # Alone it may be killed. Where others have agents of their own, these wait for a word from each.
+    only = ProcessPlan("torchrun", argv, environment, loud=job.nodes == 1)
+    return LaunchPlan(processes=(only,), grace=8.0, scratch=LOG_FOLDER)
 
 
 def _meeting(job: JobSpec) -> tuple[str, ...]:

@@ -82,6 +82,8 @@ class Watching:
             self._screen.close()
         if self._endpoint:
             self._endpoint.close()
+            if told := self._endpoint.strangers():
+                self._say(told)
         if self._pusher:
             self._pusher.close()
         self._hardware.close()

@@ -134,10 +134,12 @@ def test_a_stranger_at_the_door_is_no_rank(tmp_path: Path) -> None:
             with suppress(OSError):
                 strangers.append(socket.create_connection(("127.0.0.1", port), 1.0))
                 strangers[-1].sendall(b'{"rank": 1}\nGET / HTTP/1.0\n\n')
-        codes = [code for code, _, _ in ended(ranks)]
+        ends = ended(ranks)
         for each in strangers:
             each.close()
-    assert codes == [1, 0, 0] and len(strangers) == 3
+    assert [code for code, _, _ in ends] == [1, 0, 0] and len(strangers) == 3
+    assert "3 connections that were not of this job were refused (3 wrong secret)" in ends[0][2]
+    assert ends[1][2] == ends[2][2] == ""
 
 
 @pytest.mark.parametrize(

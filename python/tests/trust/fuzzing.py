@@ -218,6 +218,11 @@ def _read_recording(path: Path) -> object:
         return read, recording.overwritten(), snapshot([recording], with_history=True)
 
 
+def _read_recording_and_step(path: Path) -> object:
+    with Recording(path) as recording:
+        return _read_recording(path), step_of([recording])
+
+
 def _read_trace(data: bytes, folder: Path) -> object:
     path, out = folder / "rank-0.json", folder / "made"
     path.write_bytes(data)
@@ -294,7 +299,7 @@ ENTRIES = {
     "records": Entry(("records.reader",), lambda data, _: parse_records(io.BytesIO(data), "input"), _examples),
     "runs": Entry(("runs.store", "runs.index", "runs.plain"), _read_runs, _examples),
     "index": Entry(("runs.index",), _read_index, _indexes),
-    "recordings": Entry(("watch.recording", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(lambda path: (_read_recording(path), step_of([Recording(path)]))), _recordings),
+    "recordings": Entry(("watch.recording", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(_read_recording_and_step), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
     "doctor": Entry(("doctor.inputs", "doctor.mixed", "doctor.packed", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),

@@ -34,23 +34,37 @@ class TooLargeError(Exception):
 
 
 @contextmanager
-def limited(seconds: float, wall: float = MOST_WALL_S) -> Iterator[None]:
-    """Processor time; the readers' own bound (SIGPROF) is lower for most inputs, so this one has another clock."""
+def armed(wall: float = MOST_WALL_S) -> Iterator[Callable[[float], None]]:
+    """Handlers for many inputs: what is yielded starts the limits of the next one, and 0 ends them.
+
+    Processor time has a clock of its own: the readers' own bound (SIGPROF) is lower for most inputs.
+    """
+    limit = [0.0]
 
     def over(number: int, _: object) -> None:
         virtual = number == signal.SIGVTALRM
-        raise TooSlowError(f"more than {seconds:g} s of processor time" if virtual else f"no end within {wall:g} s")
+        raise TooSlowError(f"more than {limit[0]:g} s of processor time" if virtual else f"no end within {wall:g} s")
+
+    def start(seconds: float) -> None:
+        limit[0] = seconds
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        signal.setitimer(signal.ITIMER_REAL, wall if seconds else 0)
 
     before = [signal.signal(each, over) for each in (signal.SIGVTALRM, signal.SIGALRM)]
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    signal.setitimer(signal.ITIMER_REAL, wall)
     try:
-        yield
+        yield start
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        start(0)
         signal.signal(signal.SIGVTALRM, before[0])
         signal.signal(signal.SIGALRM, before[1])
+
+
+@contextmanager
+def limited(seconds: float, wall: float = MOST_WALL_S) -> Iterator[None]:
+    """The limits for one piece of work."""
+    with armed(wall) as start:
+        start(seconds)
+        yield
 
 
 @dataclass
@@ -88,12 +102,17 @@ class InputError(Exception):
         return "sentence" if isinstance(self.problem, UserError) else "traceback"
 
 
-def feed(entry: Entry, name: str, number: int, data: bytes, folder: Path, outcome: Outcome) -> None:
-    """One input to one reader; InputError where it ends in something else than a value or a sentence."""
+def feed(
+    entry: Entry, name: str, number: int, data: bytes, folder: Path, outcome: Outcome, start: Callable[[float], None]
+) -> None:
+    """One input to one reader, within what `start` limits; InputError where it ends in no value and no sentence."""
     before = time.process_time()
     try:
-        with limited(MOST_CPU_S):
+        try:
+            start(MOST_CPU_S)
             entry.read(data, folder)
+        finally:
+            start(0)
     except UserError as sentence:
         outcome.sentences += 1
         said = str(sentence)
@@ -110,9 +129,10 @@ def campaign(name: str, folder: Path, chance: random.Random, go_on: Callable[[in
     """Feed one reader until `go_on` says no; raises InputError with the input that broke it."""
     entry, outcome = ENTRIES[name], Outcome()
     seeds = entry.seeds(folder)
-    while go_on(outcome.inputs):
-        data = seeds[outcome.inputs] if outcome.inputs < len(seeds) else changed(chance, seeds)
-        feed(entry, name, outcome.inputs, data, folder, outcome)
+    with armed() as start:
+        while go_on(outcome.inputs):
+            data = seeds[outcome.inputs] if outcome.inputs < len(seeds) else changed(chance, seeds)
+            feed(entry, name, outcome.inputs, data, folder, outcome, start)
     return outcome
 
 
@@ -131,7 +151,7 @@ class Worker:
         """Piece 0 begins with the seeds as they are; an input depends on reader, seed, piece and its number in it."""
         outcome, began = Outcome(), time.process_time()
         entry, chance, wall = ENTRIES[name], random.Random(f"{name} {self.seed} {piece}"), time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="busbw-fuzz-") as made:
+        with tempfile.TemporaryDirectory(prefix="busbw-fuzz-") as made, armed() as start:
             folder = Path(made)
             if name not in self.seeds:
                 self.seeds[name] = entry.seeds(folder)
@@ -141,7 +161,7 @@ class Worker:
                 at(number)
                 data = seeds[number] if piece == 0 and number < len(seeds) else changed(chance, seeds)
                 try:
-                    feed(entry, name, number, data, folder, outcome)
+                    feed(entry, name, number, data, folder, outcome, start)
                     self._within_memory(name, number, data, outcome)
                 except InputError as problem:
                     outcome.problems.append((problem.kind, f"{problem} (piece {piece})", problem.data))

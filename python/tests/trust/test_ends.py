@@ -254,3 +254,38 @@ def test_a_living_parent_is_not_called_ended_for_want_of_descriptors() -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "False", done.stderr
+
+
+@pytest.mark.parametrize("verb", ["overlap --ranks 2 -- all_reduce -b 1K -e 1K", "watch -- touch runs"])
+def test_a_verb_whose_shell_was_killed_before_python_ran_begins_nothing(verb: str, tmp_path: Path) -> None:
+    """What a verb imports, and looks up before its first measurement, takes seconds on a busy machine."""
+    # It begins in a session without a leader.
+    line = f"(sleep 0.5; exec {sys.executable} -m busbw {verb}) & kill -9 $$"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUSBW_RUNS": str(tmp_path / "runs")}
+    said = subprocess.run(
+        ["bash", "-c", line], env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, check=False, timeout=60, cwd=tmp_path,
+    ).stdout  # fmt: skip
+    assert said == ""
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_program_that_is_watched_outlives_the_shell_and_one_that_has_not_begun_does_not_begin(
+    begins: bool, tmp_path: Path
+) -> None:
+    code = (
+        "import os, subprocess, sys, time; from busbw.base import lifeline; lifeline.begin(os.environ); "
+        "lifeline.end_with_shell(); "
+        + ("lifeline.outlive_shell(); " if begins else "")
+        + "os.write(1, f'{os.getpid()}\\n'.encode()); time.sleep(2); open(sys.argv[1], 'w').close()"
+    )
+    line = f'{sys.executable} -c "$CODE" {tmp_path}/begun; exit $?'
+    with subprocess.Popen(
+        ["bash", "-c", line], stdout=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "CODE": code, "PYTHONPATH": str(ROOT / "python")},
+    ) as above:  # fmt: skip
+        pid = int(line_of(above))
+        above.kill()
+    soon(gone(pid), "it does not end")
+    assert (tmp_path / "begun").exists() == begins

@@ -369,3 +369,19 @@ def test_a_proc_that_cannot_be_read_is_no_lost_shell(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(lifeline, "stat_of", lambda pid: mine if pid == os.getpid() else None)
     with pytest.raises(UserError, match="has ended"):
         lifeline.refuse_orphans()
+
+
+@needs_engine
+@pytest.mark.parametrize("limit", [200000, 250000])
+def test_threads_that_may_not_reserve_heaps_cost_no_processor_time(limit: int, tmp_path: Path) -> None:
+    """glibc reserves 128 MiB for the heap of each thread, and asked again at each allocation: 6 s, and no memory."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        ["bash", "-c", f'ulimit -v {limit}; exec "$@"', "bash", str(ENGINE), "all_reduce", "-b", "8", "-e", "64",
+         "-t", "2", "-n", "2", "--record", str(tmp_path / "x.jsonl")],
+        env={**os.environ, **{f"NCCL_X{number}": f"{number} words of a value " * 40 for number in range(20)}},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    assert after.ru_stime - before.ru_stime < 1.0

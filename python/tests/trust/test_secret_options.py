@@ -28,6 +28,9 @@ SHAPES = (
 HARMLESS = (
     "mpiexec -genv NCCL_DEBUG INFO -genv HF_TOKEN_PATH /etc/t -n 2 ./t", "x --token-file /etc/t --auth none --port 1",
     "x --tokenizer llama --max-len 4096", "openssl x -passin file:/etc/p", "snmpwalk -v3 -a SHA -x AES host",
+    "max_new_tokens=512", "AuthType=auth/munge", "AuthInfo=socket=/var/run/munge", "x --max-tokens=4096 y",
+    "token_type: bearer1x", "password_file=/etc/secret/pw", "KEY_LENGTH=2048", "passwordRef=vaultname", "TOKEN=99",
+    "token_ids=[1, 2, 3]", "secret_path: vault/data/x1", "API_TOKEN=true", "x --auth-method basic1",
     "name: NCCL_DEBUG, value: INFO", "text: |\n  password rules follow", "https://h/t/step-12/loss",
 )  # fmt: skip
 

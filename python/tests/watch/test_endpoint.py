@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import gzip
 import os
+import resource
+import shutil
+import socket
+import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -75,15 +80,116 @@ def test_nobody_else_gets_a_byte(monkeypatch: pytest.MonkeyPatch, uid: int | Non
             get(served.url)
     finally:
         served.close()
+    assert served.strangers() == "1 connection to the metrics' port refused (1 of another user)"
+
+
+@pytest.fixture
+def served() -> Iterator[Endpoint]:
+    pytest.importorskip("prometheus_client")
+    made = Endpoint(0)
+    made.show(FAMILIES)
+    yield made
+    made.close()
+
+
+def calls(served: Endpoint, said: bytes = b"") -> socket.socket:
+    link = socket.create_connection(("127.0.0.1", int(served.url.rsplit(":", 1)[1].split("/")[0])), 5.0)
+    link.sendall(said)
+    return link
+
+
+def test_slow_half_open_and_idle_readers_hold_up_neither_another_nor_the_end(served: Endpoint) -> None:
+    with ExitStack() as stack:
+        for said in (b"", b"GET /metr", b"\x16\x03\x01\0\0\n\n", b"GET / HTTP/1.1\r\nX: " + b"x" * 4096):
+            stack.enter_context(calls(served, said))
+        half = stack.enter_context(calls(served, b"GET /metrics HTTP/1.1\r\n"))
+        half.shutdown(socket.SHUT_WR)
+        began = time.monotonic()
+        assert "busbw_calls_total" in get(served.url)
+        served.close()
+        assert time.monotonic() - began < 3.0
+    assert served.strangers() == ""
+
+
+def test_a_reader_that_says_a_byte_at_a_time_is_hung_up_on(served: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_PATIENCE_S", 1.0)
+    began = time.monotonic()
+    with calls(served) as slow, pytest.raises(OSError, match=r"Broken pipe|reset"):
+        while time.monotonic() - began < 20:
+            slow.sendall(b"G")
+            time.sleep(0.1)
+    assert time.monotonic() - began < 10
+
+
+def test_two_thousand_idle_connections_of_others_delay_nobody(
+    served: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whose, strange = endpoint.uid_of_peer, set[int]()
+
+    def asked(port: int, ours: int) -> int | None:
+        uid = whose(port, ours)  # takes what it takes
+        return 4_000_000_000 if port in strange else uid
+
+    monkeypatch.setattr(endpoint, "uid_of_peer", asked)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = 2000 if hard == resource.RLIM_INFINITY or hard > 6000 else 600
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8000), hard))
+    try:
+        with ExitStack() as stack:
+            for _ in range(count):
+                link = stack.enter_context(socket.socket())
+                link.bind(("127.0.0.1", 0))
+                strange.add(link.getsockname()[1])
+                link.connect(("127.0.0.1", int(served.url.rsplit(":", 1)[1].split("/")[0])))
+            began = time.monotonic()
+            assert "busbw_calls_total" in get(served.url)
+            assert time.monotonic() - began < 5.0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert served.strangers() == f"{count:,} connections to the metrics' port refused ({count:,} of another user)"
+
+
+def test_more_readers_than_there_is_room_for_are_counted(served: Endpoint) -> None:
+    with ExitStack() as stack:
+        for _ in range(endpoint._MOST_READERS + 3):
+            stack.enter_context(calls(served))
+        end = time.monotonic() + 10
+        while not served.strangers():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+    assert "too many at a time" in served.strangers()
+
+
+def test_a_reader_that_has_gone_leaves_its_room_to_the_next(served: Endpoint) -> None:
+    for _ in range(endpoint._MOST_READERS + 2):
+        get(served.url)
+    assert served.strangers() == ""
 
 
 def test_the_kernel_says_whose_a_connection_is() -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as door, socket.create_connection(door.getsockname()) as link:
         here, there = door.getsockname()[1], link.getsockname()[1]
-        assert endpoint.uid_of_peer(there, here) == os.geteuid()
-        assert endpoint.uid_of_peer(there, here + 1) is None
+        for asked in (endpoint._uid_by_netlink, endpoint._uid_by_table, endpoint.uid_of_peer):
+            assert asked(there, here) == os.geteuid()
+            assert asked(there, here + 1) is None
+            assert asked(here, there + 1) is None
+
+
+def test_of_another_user_s_connection_the_kernel_says_so() -> None:
+    if os.geteuid() or not shutil.which("setpriv"):
+        pytest.skip("needs root and setpriv")
+    with socket.create_server(("127.0.0.1", 0)) as door, ExitStack() as stack:
+        here = door.getsockname()[1]
+        waits = f"import socket, sys; s = socket.create_connection(('127.0.0.1', {here})); sys.stdin.read()"
+        other = stack.enter_context(subprocess.Popen(
+            ["setpriv", "--reuid", "65534", "--clear-groups", "/usr/bin/env", "python3", "-c", waits],
+            stdin=subprocess.PIPE, env={"PATH": os.defpath + ":/usr/local/bin"},
+        ))  # fmt: skip
+        stack.callback(other.kill)
+        door.settimeout(20)
+        link = stack.enter_context(door.accept()[0])
+        there = link.getpeername()[1]
+        assert endpoint._uid_by_netlink(there, here) == endpoint._uid_by_table(there, here) == 65534
 
 
 def test_a_port_that_is_taken_is_a_sentence() -> None:
