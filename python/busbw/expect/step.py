@@ -62,9 +62,9 @@ class Step:
     microbatches: int = 1
     stages: int = 1
     optimizer_us: float = 0.0
+    spread: Spread | None = None  # of several kinds at once, which expect/mixed.py predicts
     sends_behind: bool = False
     """Whether a stage of a pipeline computes on while it sends."""
-    spread: Spread | None = None  # of several kinds at once, which expect/mixed.py predicts
 
 
 @dataclass(frozen=True)
