@@ -1,4 +1,4 @@
-"""Thirty more figures, eighteen of public threads, with what was wrong with each; odd ones were set aside.
+"""Thirty-one more figures, eighteen of public threads, with what was wrong with each; odd ones were set aside.
 
 Names are those of the threads' repositories with the number; facts and figures alone are theirs. A name without a
 number is a mistake of the kind that threads show, on a machine whose healthy figure is published.
@@ -69,6 +69,7 @@ MORE = [
          (replace(row(0, 65536, 70.2, "all_reduce", 16), algbw_GBps=0.93, busbw_GBps=1.75),)),
     Told("1 GbE", "NVIDIA A10", 2, 2, (said("all_reduce", 0.11, 2),)),
     Told("H200 under NVLink SHARP", "NVIDIA H200", 8, 1, (said("all_reduce", 478, 8, 8 * GIB),)),
+    Told("nccl-tests#45, as it was", "NVIDIA A10", 2, 1, (said("all_gather", 12, 2, bus=2.0, rate=0.5),)),
     Told("a broadcast of a pipelined tree", H100, 8, 1, (said("broadcast", 360, 8),)),
 ]  # fmt: skip
 

@@ -10,6 +10,8 @@ import planted_kinds
 import pytest
 from test_bisect import MIB, RELEASES, Releases, stepped
 
+from busbw.analysis.statistics import Interval
+from busbw.analysis.verdict import Judgement, Verdict
 from busbw.experiment.bisect.search import Bisection, Change
 from busbw.experiment.bisect.text import sure_of
 from busbw.experiment.factors import Level
@@ -88,6 +90,16 @@ def test_a_release_that_was_passed_without_being_sure_leaves_the_answer_to_its_o
         if change.at == 12 and not change.sure and change.step is not None and change.step.interval is not None:
             assert sure_of(change) == (math.log(change.step.interval.high) < math.log(change.whole.ratio or 1) / 3)
     assert open_ones >= 3
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "sure"), [(0.7, 0.8, True), (0.85, 0.88, True), (0.85, 0.92, False), (0.97, 0.99, False)]
+)
+def test_a_small_step_at_the_end_of_an_unsure_way_is_no_answer(low: float, high: float, sure: bool) -> None:
+    whole = Judgement(Verdict.SLOWER, "", 0.7, Interval(0.68, 0.72))
+    step = Judgement(Verdict.SLOWER, "", (low * high) ** 0.5, Interval(low, high))
+    assert sure_of(Change(("all_reduce", MIB), 3, 4, step, whole, sure=False)) is sure
+    assert sure_of(Change(("all_reduce", MIB), 3, 4, step, whole, sure=True))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
