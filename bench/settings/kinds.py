@@ -3,11 +3,11 @@
     PYTHON-WITH-TORCH bench/settings/kinds.py [--ranks 2] [--rounds 25] [--seconds 300] [--gpus]
 
 DDP, FSDP, tensor, expert and pipeline parallelism of six shapes each, over gloo or (--gpus) NCCL. In turns: the
-products of each shape alone on all ranks, the whole step, and each call alone. Shapes of even number fit the slowdowns:
-of work and calls beside each other (DDP, FSDP), and of work that waits for the slowest rank (tensor, expert). Shapes of
-odd number are predicted. No shape begins after --seconds. The noise of a step is how far the medians of its odd and
-its even rounds lie apart; a prediction cannot be held to less. On GPUs layers are 8 times as wide, batches 16 times as
-large.
+products of each shape alone on all ranks, the whole step, and each call alone. Shapes of even number fit, for each kind
+by itself, the slowdowns of work and calls beside each other (DDP, FSDP), or what each call takes besides until ranks
+are awake and together (tensor, expert). Shapes of odd number are predicted. No shape begins after --seconds. The noise
+of a step is how far the medians of its odd and its even rounds lie apart; a prediction cannot be held to less. On GPUs
+layers are 8 times as wide, batches 16 times as large.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from statistics import median
@@ -39,6 +39,10 @@ FIRST_BUCKET, BUCKETS, GOAL = 1 << 20, (4 << 20, 25 << 20), 0.05
 WIDER, MORE_ROWS = 8, 16
 PATIENCE = timedelta(seconds=120)
 FEWEST = 3
+_BESIDE = tuple((Slowdown(1 + work / 10, 1 + calls / 10), 0.0) for work in range(25) for calls in range(25))
+_WAITED = tuple((Slowdown(), float(us)) for us in (*range(0, 100, 2), *range(100, 1000, 20), *range(1000, 6000, 200)))
+WAYS = {"ddp": _BESIDE, "fsdp": _BESIDE, "tp": _WAITED, "ep": _WAITED, "pp": _WAITED[:1]}
+"""What is fitted for each kind: slowdowns beside each other, or what each call that is waited for takes besides."""
 
 
 def shape_of(kind: str, number: int, *, on_gpus: bool) -> tuple[int, int, int, int, int]:
@@ -274,9 +278,9 @@ def found_of(rows: list[tuple[list[object], list[float]]], ranks: int, *, on_gpu
     return Found(times, {key: abs(one / two - 1) for key, (one, two) in halves.items()}, ranks, on_gpus)
 
 
-def step_of(found: Found, kind: str, number: int, waits: float) -> Step:
+def step_of(found: Found, kind: str, number: int) -> Step:
     width, layers, rows, bucket, microbatches = shape_of(kind, number, on_gpus=found.on_gpus)
-    work = [found.times[kind, number, when] / layers * waits for when in ("forward", "backward")]
+    work = [found.times[kind, number, when] / layers for when in ("forward", "backward")]
     parameters = 4 * width * width if kind in {"ddp", "fsdp"} else 0
     activation = 4 * rows * width if kind in {"tp", "ep", "pp"} else 0
     one = Layer("layer", work[0], work[1], parameters, activation, tensors=(parameters,) if kind == "ddp" else ())
@@ -290,25 +294,22 @@ def report(found: Found) -> float:
     time_of: TimeOf = table_times([(str(key[0]), int(str(key[1])), us) for key, us in times.items() if len(key) == 2])
 
     def off(kind: str, number: int, slow: Slowdown, waits: float) -> float:
-        said = predict(step_of(found, kind, number, waits), time_of, slow).step_us
+        said = predict(replace(step_of(found, kind, number), wait_us=waits), time_of, slow).step_us
         return said / times[kind, number, "step"] - 1
 
-    def squares(kinds: tuple[str, ...], slow: Slowdown, waits: float) -> float:
-        return sum(math.log1p(off(kind, each, slow, waits)) ** 2 for kind in kinds for each in range(0, len(SHAPES), 2))
-
-    tried = [Slowdown(1 + 0.05 * work, 1 + 0.05 * calls) for work in range(13) for calls in range(21)]
-    slow = min(tried, key=lambda each: squares(("ddp", "fsdp"), each, 1.0))
-    waits = min((1 + 0.01 * each for each in range(41)), key=lambda each: squares(("tp", "ep"), Slowdown(), each))
-    print(f"work beside calls x {slow.work:.2f}, calls beside work x {slow.calls:.2f}, work that waits x {waits:.2f}")
     worst = 0.0
     for kind in KINDS:
+        even = range(0, len(SHAPES), 2)
+        fits = [(sum(math.log1p(off(kind, each, *way)) ** 2 for each in even), number, way)
+                for number, way in enumerate(WAYS[kind])]  # fmt: skip
+        slow, waits = min(fits)[2]
+        print(f"{kind}: work beside calls x {slow.work:.1f}, calls beside work x {slow.calls:.1f}, {waits} us a call")
         for each in range(len(SHAPES)):
-            longer = waits if kind in {"tp", "ep"} else 1.0
-            plain, fitted = off(kind, each, Slowdown(), 1.0), off(kind, each, slow, longer)
+            plain, fitted = off(kind, each, Slowdown(), 0.0), off(kind, each, slow, waits)
             worst = max(worst, abs(fitted)) if each % 2 else worst
             us, noise = times[kind, each, "step"], found.noise[kind, each, "step"]
             print(f"{'held' if each % 2 else 'fit '} {kind:4} {SHAPES[each]!s:16} {us / 1e3:8.2f} ms, "
-                  f"off by {100 * fitted:+5.1f} %, without slowdowns {100 * plain:+5.1f} %, "
+                  f"off by {100 * fitted:+5.1f} %, without a fit {100 * plain:+5.1f} %, "
                   f"its noise {100 * noise:.1f} %")  # fmt: skip
     return worst
 

@@ -63,6 +63,8 @@ class Step:
     stages: int = 1
     optimizer_us: float = 0.0
     spread: Spread | None = None  # of several kinds at once, which expect/mixed.py predicts
+    wait_us: float = 0.0
+    """Of each call that work waits for: until ranks are awake and the slowest one has come."""
     sends_behind: bool = False
     """Whether a stage of a pipeline computes on while it sends."""
 
@@ -90,13 +92,13 @@ class _Tasks:
         self.last_work = self._add(Task(name, us, False, tuple(each for each in needs if each is not None)))
         return self.last_work
 
-    def call(self, name: str, size: int, *needs: int | None) -> int:
-        us = self._time_of(name, size) if size else 0.0
+    def call(self, name: str, size: int, *needs: int | None, more_us: float = 0.0) -> int:
+        us = self._time_of(name, size) + more_us if size else 0.0
         return self._add(Task(name, us, True, tuple(each for each in needs if each is not None)))
 
-    def blocking(self, name: str, size: int) -> int:
+    def blocking(self, name: str, size: int, more_us: float = 0.0) -> int:
         """A call that needs the work before it; the work after it has to name it."""
-        return self.call(name, size, self.last_work)
+        return self.call(name, size, self.last_work, more_us=more_us)
 
     def _add(self, task: Task) -> int:
         self.tasks.append(task)
@@ -191,7 +193,7 @@ def _waited(step: Step, tasks: _Tasks) -> None:
             us = layer.backward_us if backward else layer.forward_us
             for _ in range(2):
                 tasks.work(layer.name, us / 2, *waits)
-                waits = [tasks.blocking(name, layer.activation_bytes)]
+                waits = [tasks.blocking(name, layer.activation_bytes, step.wait_us)]
             waits += _said_calls(tasks, layer, backward=backward)
 
 

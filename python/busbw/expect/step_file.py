@@ -21,7 +21,7 @@ from busbw.expect.step import BUCKET, FIRST_BUCKET, KINDS, Layer, Step
 MAX_BYTES = 4 << 20
 MOST_LAYERS = 10_000
 _STEP = {"parallel", "flops_per_s", "bytes_per_s", "bucket", "first_bucket", "microbatches", "stages", "optimizer_us",
-         "work_slowdown", "call_slowdown", "wait_slowdown", "sends", "tp", "pp", "ep", "dp"}  # fmt: skip
+         "work_slowdown", "call_slowdown", "wait_slowdown", "wait_us", "sends", "tp", "pp", "ep", "dp"}  # fmt: skip
 _LAYER = {"name", "count", "forward_flops", "backward_flops", "forward_bytes", "backward_bytes", "forward_us",
           "backward_us", "parameter_bytes", "activation_bytes", "collectives"}  # fmt: skip
 _CALLED = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv"}
@@ -71,7 +71,8 @@ def _step(document: Any, kind: str | None) -> tuple[Step, Slowdown]:
         chosen, tuple(layers), _bytes(said, "bucket", BUCKET, "step"),
         _bytes(said, "first_bucket", FIRST_BUCKET, "step"),
         _whole(said, "microbatches", 1, "step", least=1), _whole(said, "stages", 1, "step", least=1),
-        _number(said, "optimizer_us", 0.0, "step"), spread, _sends_behind(said, chosen),
+        _number(said, "optimizer_us", 0.0, "step"), spread,
+        _wait_us(said, chosen), _sends_behind(said, chosen),
     )  # fmt: skip
     if step.bucket_bytes < 1 << 10 or step.first_bucket_bytes < 1 << 10:
         raise ValueError("a bucket holds at least 1 KiB")
@@ -80,6 +81,15 @@ def _step(document: Any, kind: str | None) -> tuple[Step, Slowdown]:
         raise ValueError("a slowdown is at least 1: the time beside the other over the time alone")
     _check_said(said, rows, chosen, named=kind is not None)
     return _waiting(step, waits), Slowdown(*slow)
+
+
+def _wait_us(said: Mapping[str, Any], kinds: str) -> float:
+    waits = _number(said, "wait_us", 0.0, "step")
+    if waits and kinds not in {"tp", "ep"}:
+        raise ValueError(
+            f"wait_us means nothing under {kinds}; it belongs to tp or ep alone, whose calls work waits for"
+        )
+    return waits
 
 
 def _sends_behind(said: Mapping[str, Any], kinds: str) -> bool:

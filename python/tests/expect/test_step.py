@@ -95,6 +95,20 @@ def test_tensor_and_expert_parallelism_wait(kind: str) -> None:
     assert set(asked) == {"all_reduce" if kind == "tp" else "alltoall"}
 
 
+@pytest.mark.parametrize("kind", ["tp", "ep"])
+def test_each_call_that_is_waited_for_takes_as_much_besides(kind: str, tmp_path: Path) -> None:
+    layers = (Layer("one", 100, 200, 0, MIB), Layer("sends nothing", 100, 200))
+    plain, waits = (predict(Step(kind, layers, wait_us=us), per_mib(50)) for us in (0.0, 7.0))
+    assert waits.step_us == pytest.approx(plain.step_us + 4 * 7) and waits.exposed_us == pytest.approx(4 * 57)
+    file = tmp_path / "step.toml"
+    text = f'[step]\nparallel = "{kind}"\nwait_us = 7\n[[layer]]\nforward_us = 100\nactivation_bytes = 1048576\n'
+    file.write_text(text)
+    assert read_step(file)[0].wait_us == 7
+    file.write_text(text.replace(f'"{kind}"', '"pp"'))
+    with pytest.raises(UserError, match="belongs to tp or ep alone"):
+        read_step(file)
+
+
 def test_a_pipeline_has_its_bubble() -> None:
     stage = (Layer("stage", 100, 200, 0, MIB),)
     found = predict(Step("pp", stage, microbatches=8, stages=4), per_mib(0))
