@@ -43,6 +43,9 @@ LEAST_TIED = 10
 MOST_EXACT = 20
 """Of more values on the smaller side the rank sum is as good as normal."""
 
+SCATTERS = 3.5
+"""So many standard errors of both sides' means lie between two levels."""
+
 WORTH_A_LOOK = 0.02
 """What is likelier than this as a normal value is no change by the exact bound either."""
 
@@ -63,12 +66,33 @@ def changes(values: Sequence[float], margin: float = 0.02) -> list[Change]:
     places = sorted(chances)
     while places:
         places, found = _relocated(still, places, chances)
+        if (weakest := _within_scatter(still, places)) is not None:
+            places.remove(weakest)
+            continue
         least = min(found, key=lambda each: abs(math.log(each.ratio)))
         if abs(math.log(least.ratio)) > math.log1p(margin):
             return found
         # The smallest goes first: what remains may be a creep in steps that count together.
         places.remove(least.at)
     return []
+
+
+def _within_scatter(values: Sequence[float], places: Sequence[int]) -> int | None:
+    """The place whose two sides lie nearest together, where they are not apart by their own scatter (B. L. Welch,
+    Biometrika 34, 1947): ranks take a few wild runs that lie on one side by chance for a level."""
+    logs = [math.log(each) for each in values]
+    sides = [_mean_and_error(logs[begin:end]) for begin, end in pairwise([0, *places, len(values)])]
+    apart = []
+    for (before, one), (after, other) in pairwise(sides):
+        error = math.hypot(one, other)
+        apart.append(abs(after - before) / error if error else math.inf)
+    weakest = min(range(len(places)), key=apart.__getitem__)
+    return places[weakest] if apart[weakest] < SCATTERS else None
+
+
+def _mean_and_error(logs: Sequence[float]) -> tuple[float, float]:
+    mean = math.fsum(logs) / len(logs)
+    return mean, math.sqrt(math.fsum((each - mean) ** 2 for each in logs) / (len(logs) * max(1, len(logs) - 1)))
 
 
 def _relocated(

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.base.errors import UsageError, UserError, exiting_with
+from busbw.base.errors import UserError, exiting_with
 from busbw.base.words import Args
+from busbw.cli.fleet_words import find_launcher, given, known_before, launching, limits_of, say
 
 if TYPE_CHECKING:
     from busbw.fleet.crew import Crew
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from busbw.fleet.level import Before
     from busbw.fleet.options import Options
     from busbw.fleet.results import Results
-    from busbw.fleet.run import Limits
     from busbw.fleet.verdict import Verdict
     from busbw.fleet.words import Launching
 
@@ -36,7 +36,6 @@ examples:
   busbw fleet watch turns --hosts gpu[001-128] --idle --every 30m
   busbw fleet simulate --nodes 1024 --faults 8 --seed 3
 """
-MOST_TOPOLOGY = 64 << 20
 
 
 def run(args: Args) -> int:
@@ -47,17 +46,17 @@ def run(args: Args) -> int:
             return _judge(args)
         from busbw.cli.fleet_ranks import lead
 
-        return lead(args, _launching, {"run": _run, "watch": _watch}[args.action])
+        return lead(args, launching, {"run": _run, "watch": _watch}[args.action])
 
 
 def _plan(args: Args) -> int:
     from busbw.fleet.plan import next_round
     from busbw.fleet.words import launch
 
-    fabric, options, results = _given(args)
+    fabric, options, results = given(args)
     known = results.knowledge()
     trials = next_round(fabric, known, options)
-    how = _launching(args, for_show=True)
+    how = launching(args, for_show=True)
     if not trials:
         print("nothing is left to measure; `busbw fleet judge` says what is slow")
         return 0
@@ -99,11 +98,11 @@ def _judge(args: Args) -> int:
     from busbw.fleet.doubts import Judged
     from busbw.fleet.judge import judge
 
-    fabric, options, results = _given(args)
+    fabric, options, results = given(args)
     if not results.rounds:
         raise UserError(f"{args.file} holds no results; `busbw fleet run` measures")
     known = results.knowledge()
-    verdicts = _with_levels(_before(args), results, options, judge(fabric, known, options))
+    verdicts = _with_levels(known_before(args), results, options, judge(fabric, known, options))
     _say_doubts(args, results, Judged(fabric, known, options, verdicts))
     return _tell(args, fabric, options, known, verdicts)
 
@@ -117,21 +116,21 @@ def _run(args: Args, crew: Crew | None) -> int:
     goes_on = file.exists() and file.stat().st_size > 0
     if args.idle and goes_on:  # its head has the nodes that were idle when it was begun
         args.hosts = args.hostfile = args.topology = None
-    fabric, options, results = _given(args, may_miss=True)
-    how = _launching(args)
+    fabric, options, results = given(args, may_miss=True)
+    how = launching(args)
     if crew:
         crew.know(fabric.nodes, args.file)
     else:
-        _find_launcher(how)
+        find_launcher(how)
     if args.idle and not goes_on:
         from busbw.fleet.watch import idle_nodes, part_of
 
         fabric = part_of(fabric, idle_nodes(fabric.nodes))
-    limits = _limits(args, args.budget)
+    limits = limits_of(args, args.budget)
     _require_runs(args)
-    peers = _before(args)  # a mistake in it is told before an hour of measuring, not after it
+    peers = known_before(args)  # a mistake in it is told before an hour of measuring, not after it
     before = sum(map(len, results.rounds))
-    known = measure(Asked(fabric, options, results, crew.measure if crew else None), how, file, limits, _say)
+    known = measure(Asked(fabric, options, results, crew.measure if crew else None), how, file, limits, say)
     if not known.rounds:
         raise UserError("nothing was measured: one node alone has no partner; give two nodes, or --inside nvlink")
     verdicts = _with_levels(peers, results, options, judge(fabric, known, options))
@@ -145,7 +144,7 @@ def _say_doubts(args: Args, results: Results, judged: Judged) -> None:
     from busbw.fleet.doubts import doubts
 
     for said in doubts(results, judged, bool(args.expected)):
-        _say(f"busbw: {said}")
+        say(f"busbw: {said}")
 
 
 def _keep(args: Args, fabric: Fabric, results: Results, verdicts: list[Verdict], how: Launching) -> None:
@@ -166,15 +165,6 @@ def _require_runs(args: Args) -> None:
         destination.require_runs(store.location(args.runs))
 
 
-def _limits(args: Args, seconds: float) -> Limits:
-    from busbw.fleet.run import Limits
-
-    if args.traffic is not None and args.program:
-        raise UsageError("--traffic counts what the engine sends; what --program sends is not known")
-    return Limits(seconds, args.trial_limit, args.nodes_at_once, args.steps_at_once,
-                  float("inf") if args.traffic is None else args.traffic)  # fmt: skip
-
-
 def _watch(args: Args, crew: Crew | None) -> int:
     import os
 
@@ -184,12 +174,12 @@ def _watch(args: Args, crew: Crew | None) -> int:
     from busbw.fleet.watch import Turn, Turns, Watcher, not_queued
 
     folder, args.file = Path(args.folder), None
-    fabric, options, _ = _given(args)
-    how = not_queued(_launching(args), "SLURM_JOB_ID" in os.environ)
+    fabric, options, _ = given(args)
+    how = not_queued(launching(args), "SLURM_JOB_ID" in os.environ)
     if crew:
         crew.know(fabric.nodes, args.folder)
     else:
-        _find_launcher(how)
+        find_launcher(how)
 
     def tell(turn: Turn) -> None:
         for line in show.table(turn.verdicts):
@@ -207,18 +197,14 @@ def _watch(args: Args, crew: Crew | None) -> int:
         options,
         how,
         folder,
-        _limits(args, max(args.every, args.trial_limit)),
+        limits_of(args, max(args.every, args.trial_limit)),
         turns,
         args.idle,
-        _say,
+        say,
         tell,
         crew.measure if crew else None,
     )
     return watcher.run()
-
-
-def _say(said: str) -> None:
-    print(said, file=sys.stderr, flush=True)
 
 
 def _write_page(args: Args, fabric: Fabric, options: Options, known: Knowledge, verdicts: list[Verdict]) -> None:
@@ -228,19 +214,6 @@ def _write_page(args: Args, fabric: Fabric, options: Options, known: Knowledge, 
     if args.page:
         with writing(args.page):
             args.page.write_text(page(fabric, known, verdicts, options), encoding="utf-8")
-
-
-def _before(args: Args) -> Before:
-    """What is known besides the results: expected bandwidths and earlier results."""
-    from busbw.base.files import read_text
-    from busbw.fleet.level import Before, read_expected
-    from busbw.fleet.results import MOST_BYTES, read
-
-    earlier = []
-    for file in args.earlier or ():
-        text = read_text(file, MOST_BYTES, hint="it is hardly the results of a fleet")
-        earlier.append((file, read(text, file)[2]))
-    return Before(read_expected(args.expected) if args.expected else {}, earlier)
 
 
 def _with_levels(before: Before, results: Results, options: Options, verdicts: list[Verdict]) -> list[Verdict]:
@@ -290,111 +263,3 @@ def _drain(excluded: dict[str, str]) -> None:
                 f"{argv[2]} could not be drained: scontrol is missing or refused; draining needs an operator's rights"
             )
         print(f"{argv[2]} is drained", file=sys.stderr)
-
-
-def _given(args: Args, *, may_miss: bool = False) -> tuple[Fabric, Options, Results]:
-    """Nodes, options and results, from the file where it has a head, else from the words."""
-    from busbw.base.files import read_text
-    from busbw.fleet import results
-    from busbw.fleet.options import Options
-
-    found: tuple[Fabric | None, Options | None, Results] = (None, None, results.Results())
-    if args.file and not (may_miss and not Path(args.file).exists()):
-        text = read_text(args.file, results.MOST_BYTES, hint="it is hardly the results of a fleet")
-        found = results.read(text, args.file)
-    fabric, options, measured = found
-    words = _fabric(args)
-    if fabric is None:
-        if words is None:
-            raise UsageError("say which nodes: --hosts gpu[001-016], --hostfile FILE or --topology FILE; "
-                             "see `busbw fleet --help`")  # fmt: skip
-        fabric = words
-        results.check(measured, fabric, args.file)
-    elif words is not None and words != fabric:
-        raise UserError(
-            f"{args.file} is of other nodes, pods or rails than those named now; leave them out, or use another file"
-        )
-    if options is None:
-        options = Options(smallest_loss=args.smallest_loss, repeats=args.repeats, most_repeats=4 * args.repeats,
-                          inside=_inside(args), later=getattr(args, "later", None) or 0.0)  # fmt: skip
-    return fabric, options, measured
-
-
-def _fabric(args: Args) -> Fabric | None:
-    from busbw.base.files import read_text
-    from busbw.fleet.fabric import expand, fabric_of, unknown_to
-    from busbw.fleet.pods import read_above, read_pods
-    from busbw.launch.hosts import once, read_hostfile
-
-    if args.hosts and args.hostfile:
-        raise UsageError("--hosts and --hostfile both name the nodes; give one of them")
-    nodes: tuple[str, ...] | None = None
-    if args.hosts is not None:
-        with exiting_with(2):
-            nodes = expand(args.hosts)
-    elif args.hostfile:
-        nodes = once(read_hostfile(Path(args.hostfile)))
-    pods, above = {}, dict[str, str]()
-    if args.topology:
-        text = read_text(args.topology, MOST_TOPOLOGY, hint="it is hardly a topology")
-        pods = read_pods(text, args.topology, nodes or ())
-        above = read_above(text, set(pods.values()), args.topology)
-        if not pods:
-            raise UserError(
-                f"{args.topology} names no node; it has lines such as `SwitchName=leaf1 Nodes=gpu[001-032]`"
-            )
-        if nodes and (missing := unknown_to(nodes, pods)):
-            some = f"{', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}"
-            _say(f"busbw: {args.topology} does not name {len(missing)} of {len(nodes)} nodes ({some}): no leaf is "
-                 "named for those")  # fmt: skip
-    if nodes is None and not pods:
-        return None
-    nodes = tuple(pods) if nodes is None else nodes
-    return fabric_of(nodes, pods, args.rails, above)
-
-
-def _inside(args: Args) -> tuple[str, ...]:
-    kinds = (getattr(args, "inside", None) or "nvlink").split(",")
-    found: list[str] = []
-    for kind in [] if kinds == ["none"] else kinds:
-        if kind not in {"nvlink", "pcie", "nic"}:
-            raise UsageError(
-                f"--inside takes nvlink, pcie and nic with commas between, or none; '{kind}' is none of them"
-            )
-        if kind != "nvlink" and not args.program:
-            raise UsageError(f"--inside {kind} needs --program: NCCL alone does not measure it")
-        found += ["nvlink"] if kind == "nvlink" else [f"{kind}{rail}" for rail in range(args.rails)]
-    return tuple(dict.fromkeys(found))
-
-
-def _find_launcher(how: Launching) -> None:
-    from busbw.launch.launchers import PROGRAMS
-    from busbw.launch.request import find_program
-
-    if how.launcher != "local":
-        find_program(how.launcher_program or PROGRAMS[how.launcher], how.launcher)
-
-
-def _launching(args: Args, *, for_show: bool = False) -> Launching:
-    import os
-
-    from busbw.fleet.words import Launching
-    from busbw.launch.engine import PROGRAM, find_engine
-    from busbw.launch.launchers import in_pods
-    from busbw.launch.request import variables
-
-    program = Path(args.program).absolute() if args.program else None
-    if program and not for_show and not os.access(program, os.X_OK):
-        raise UserError(f"--program {args.program} is no program that can be run")
-    if program and args.library:
-        raise UsageError("--library is for the engine; --program measures with what it opens itself")
-    by_cluster = in_pods(args.launcher)
-    if by_cluster and program:
-        raise UsageError("--launcher k8s measures with the engine of its image; --program is for srun and mpirun")
-    if by_cluster and not args.image and not for_show:
-        raise UsageError("--launcher k8s needs a container image with busbw in it: --image IMAGE")
-    engine = Path(PROGRAM) if program or for_show or by_cluster else find_engine()
-    devices = tuple(name for name in (args.devices or "").split(",") if name)
-    return Launching(engine, args.launcher or "srun", args.launcher_program, tuple(args.launcher_arg or ()), program,
-                     args.gpus_per_node, devices, args.size, args.library,
-                     variables(args.env or (), os.environ), args.image, args.namespace)  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ def _shown(args: Args) -> int:
             for begin, place, end in _sides(len(each.runs), found)
         }  # fmt: skip
     if args.page is not None:
-        _page(args.page, every, why)
+        _page(args.page, every, why, _words(args))
     alone = [each for each, _ in every]
     if args.push:
         export.push_prometheus(args.push, alone)
@@ -114,7 +115,20 @@ def _sides(count: int, found: list[Change]) -> list[tuple[int, int, int]]:
     return list(zip(edges, edges[1:], edges[2:], strict=False))
 
 
-def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[int, int], list[str]]) -> None:
+def _words(args: Args) -> str:
+    """The command that shows the same again."""
+    said = ["busbw", "history"]
+    for name in ("machine", "collective", "runs"):
+        if value := getattr(args, name):
+            said += [f"--{name}", str(value)]
+    for pair in args.same or ():
+        said += ["--same", str(pair)]
+    return shlex.join([*said, "--margin", f"{100 * args.margin:g}"])
+
+
+def _page(
+    path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[int, int], list[str]], command: str
+) -> None:
     """A page with a curve for each series over time, its changes as sentences."""
     from statistics import median
 
@@ -148,9 +162,12 @@ def _page(path: Path, every: list[tuple[Series, list[Change]]], why: dict[tuple[
     for number, (each, found) in enumerate(every):
         name = _line(each).partition(": ")[0]
         said += [f"{name}: {_change(each.runs[c.at], c, why[number, c.at]).strip()}" for c in found]
-    measured = ("Each point is the shortest time out of place of a run.", "Changes are found by rank sums (1947).")
+    measured = (
+        "Each point is the shortest time out of place of a run.",
+        "Changes are found by rank sums (Mann and Whitney, 1947).",
+    )
     said = said or ["no change was found"]
-    content = page(Page("Kept runs over time", tuple(said), tuple(views), (), (), measured, ("busbw history",)))
+    content = page(Page("Kept runs over time", tuple(said), tuple(views), (), (), measured, (command,)))
     with writing(path):
         path.write_text(content, encoding="utf-8")
 

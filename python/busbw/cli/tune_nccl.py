@@ -80,7 +80,7 @@ def _said(args: Args, asked: Asked) -> dict[str, object]:
 
 def _asked(args: Args, gpus: Callable[[], int], places: Sequence[Place]) -> Asked:
     from busbw.experiment.tune_nccl.rules import COLLECTIVES
-    from busbw.experiment.tune_nccl.ways import Asked, hindering
+    from busbw.experiment.tune_nccl.ways import Asked, hindering, without_multicast
     from busbw.launch.in_front import find_beside
 
     named = tuple(dict.fromkeys(args.collective[1:])) or COLLECTIVES
@@ -97,7 +97,7 @@ def _asked(args: Args, gpus: Callable[[], int], places: Sequence[Place]) -> Aske
     # `busbw tune` measures busbw by default, this verb whatever NCCL is found.
     library = "auto" if args.library == "busbw" else args.library
     return Asked(named, ranks or 1, args.minbytes, args.maxbytes, args.datatype, library, args.launch,
-                 str(find_beside(PLUGIN)), hindering(os.environ))  # fmt: skip
+                 str(find_beside(PLUGIN)), hindering(os.environ), not without_multicast(os.environ))  # fmt: skip
 
 
 def _ranks_of(table: Path, places: Sequence[Place]) -> int:
@@ -117,11 +117,15 @@ def _plan_text(asked: Asked, beside: str) -> str:
     from busbw.experiment.tune_nccl.ways import CHANNELS, first_ways
 
     lines = [f"{asked.ranks} ranks, {asked.first} to {asked.last} bytes of {asked.type}"]
-    lines += [f"{name}: {', '.join(map(str, first_ways(name, 1)))}" for name in asked.collectives]
+    lines += [
+        f"{name}: {', '.join(map(str, first_ways(name, 1, multicast=asked.multicast)))}" for name in asked.collectives
+    ]
     channels = ", ".join(map(str, CHANNELS))
     lines.append(f"then the fastest of each size with {channels} channels, then the table against plain NCCL")
     if beside:
         lines.append(f"what counts is the time of both together with {beside}, as much of it in every trial")
+    if not asked.multicast:
+        lines.append("NCCL_NVLS_ENABLE=0 stays as it is: no way with NVLS is tried")
     if asked.loosened:
         lines.append(f"emptied, since they take choices from NCCL: {', '.join(asked.loosened)}")
     return "\n".join(lines)

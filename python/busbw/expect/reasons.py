@@ -52,7 +52,7 @@ def _inconsistent(case: Case) -> str | None:
         return (f"wrong bus factor: bus over algorithm bandwidth is {busbw / algbw:.3g}, and {case.collective} on "
                 f"{case.ranks} ranks has {factor:.3g}")  # fmt: skip
     own = algbw_GBps(case.collective, case.bytes, case.time_us, case.ranks or 1) if case.time_us else None
-    if not own or not case.algbw_GBps or case.algbw_GBps < 1 or _near(case.algbw_GBps, own):
+    if not own or not case.algbw_GBps or max(case.algbw_GBps, own) < 1 or _near(case.algbw_GBps, own):
         return None
     ratio = case.algbw_GBps / own
     if min(_off(ratio, 1.024**3), _off(ratio, 1.024**-3)) <= MIXED:
@@ -68,6 +68,32 @@ def _inconsistent(case: Case) -> str | None:
         if _near(ratio, times):
             return f"wrong unit or count: {what}"
     return f"wrong count: size over time gives {own:.4g} GB/s and not {case.algbw_GBps:.4g}"
+
+
+TOLD = 0.03
+"""How near a ratio is to what a wrong unit or count makes of it; averages of other kinds differ by any amount."""
+
+_FACTOR = 1.5
+"""A bus factor that is off so much is none of another average or of rounding."""
+
+
+def contradicts(case: Case) -> str | None:
+    """How a row contradicts itself by a unit, a count or a factor, whatever its links carry; None where it does not.
+
+    Older tools give no factor at all (algorithm and bus bandwidth are the same): that is a definition and no mistake.
+    """
+    ranks, algbw, busbw = case.ranks or 1, case.algbw_GBps or 0.0, case.busbw_GBps or 0.0
+    own = algbw_GBps(case.collective, case.bytes, case.time_us, ranks) if case.time_us else None
+    if own and algbw and max(own, algbw) >= 1:
+        known = (8.0, 1 / 8, 1e3, 1e-3, *((float(ranks),) if ranks > 2 else ()))
+        if any(_off(algbw / own, times) <= TOLD for times in known):
+            return f"a rate of {algbw:.4g} GB/s contradicts its size and time, which give {own:.4g} GB/s"
+    factor = bus_factor(case.collective, ranks)
+    if factor and algbw >= 1 and busbw and _off(busbw, algbw) > TOLD:
+        off = busbw / algbw / factor
+        if max(off, 1 / off) >= _FACTOR:
+            return f"a bus bandwidth of {busbw:.4g} GB/s contradicts its algorithm bandwidth of {algbw:.4g} GB/s"
+    return None
 
 
 def _alike(case: Case, cases: Sequence[Case]) -> list[Case]:

@@ -10,7 +10,9 @@ fsdp  parameters are gathered before forward and again before backward, one laye
 tp    two all-reduces of the activations in forward and two in backward, which work waits for (Shoeybi et al.,
       "Megatron-LM", 2019).
 pp    m microbatches through p stages: (m + p - 1) times one microbatch, the bubble being (p - 1) / (m + p - 1)
-      (Huang et al., "GPipe", 2019; Narayanan et al., "Efficient Large-Scale Language Model Training", SC 2021).
+      (Huang et al., "GPipe", 2019; Narayanan et al., "Efficient Large-Scale Language Model Training", SC 2021). Where
+      sends go behind work, a flow shop of equal jobs: the slower of work and a send, once a microbatch, and each stage
+      and each link once (Baker, "Introduction to Sequencing and Scheduling", 1974).
 ep    two all-to-alls in forward and two in backward, which work waits for (Lepikhin et al., "GShard", ICLR 2021).
 """
 
@@ -61,6 +63,10 @@ class Step:
     stages: int = 1
     optimizer_us: float = 0.0
     spread: Spread | None = None  # of several kinds at once, which expect/mixed.py predicts
+    wait_us: float = 0.0
+    """Of each call that work waits for: until ranks are awake and the slowest one has come."""
+    sends_behind: bool = False
+    """Whether a stage of a pipeline computes on while it sends."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +92,13 @@ class _Tasks:
         self.last_work = self._add(Task(name, us, False, tuple(each for each in needs if each is not None)))
         return self.last_work
 
-    def call(self, name: str, size: int, *needs: int | None) -> int:
-        us = self._time_of(name, size) if size else 0.0
+    def call(self, name: str, size: int, *needs: int | None, more_us: float = 0.0) -> int:
+        us = self._time_of(name, size) + more_us if size else 0.0
         return self._add(Task(name, us, True, tuple(each for each in needs if each is not None)))
 
-    def blocking(self, name: str, size: int) -> int:
+    def blocking(self, name: str, size: int, more_us: float = 0.0) -> int:
         """A call that needs the work before it; the work after it has to name it."""
-        return self.call(name, size, self.last_work)
+        return self.call(name, size, self.last_work, more_us=more_us)
 
     def _add(self, task: Task) -> int:
         self.tasks.append(task)
@@ -187,27 +193,46 @@ def _waited(step: Step, tasks: _Tasks) -> None:
             us = layer.backward_us if backward else layer.forward_us
             for _ in range(2):
                 tasks.work(layer.name, us / 2, *waits)
-                waits = [tasks.blocking(name, layer.activation_bytes)]
+                waits = [tasks.blocking(name, layer.activation_bytes, step.wait_us)]
             waits += _said_calls(tasks, layer, backward=backward)
 
 
 def _pipeline(step: Step, time_of: TimeOf, slowdown: Slowdown | None) -> Predicted:
     """The slowest stage sets the pace; activations go from stage to stage, and their gradients back."""
+    size = step.layers[-1].activation_bytes if step.layers else 0
+    sent = time_of("sendrecv", size) if step.stages > 1 and size else 0.0
+    ways = [simulate(_microbatch(step, time_of, backward=backward), slowdown) for backward in (False, True)]
+    m, p = step.microbatches, step.stages
+    each = sum(one.step_us for one in ways) + 2 * sent
+    bubble = (p - 1) * each
+    work = m * sum(one.work_us for one in ways)
+    if step.sends_behind:
+        behind = [_behind(one, sent, m, p, slowdown or Slowdown()) for one in ways]
+        whole, exposed = sum(us for us, _ in behind), sum(us for _, us in behind)
+        bubble = max(0.0, whole - exposed - work)
+    else:
+        whole = m * each + bubble
+        exposed = m * (sum(one.exposed_us for one in ways) + 2 * sent)
+    calls = m * (sum(one.calls_us for one in ways) + 2 * sent)
+    return Predicted(whole + step.optimizer_us, work + step.optimizer_us, calls, exposed, bubble)
+
+
+def _microbatch(step: Step, time_of: TimeOf, *, backward: bool) -> list[Task]:
     tasks = _Tasks(time_of)
     waits: list[int] = []
-    for backward in (False, True):
-        for layer in reversed(step.layers) if backward else step.layers:
-            tasks.work(layer.name, layer.backward_us if backward else layer.forward_us, *waits)
-            waits = _said_calls(tasks, layer, backward=backward)
-    one = simulate(tasks.tasks, slowdown)
-    size = step.layers[-1].activation_bytes if step.layers else 0
-    sent = 2 * time_of("sendrecv", size) if step.stages > 1 and size else 0.0
-    each = one.step_us + sent
-    m, p = step.microbatches, step.stages
-    bubble = (p - 1) * each
-    whole = m * each + bubble + step.optimizer_us
-    work = m * one.work_us + step.optimizer_us
-    return Predicted(whole, work, m * (one.calls_us + sent), m * (one.exposed_us + sent), bubble)
+    for layer in reversed(step.layers) if backward else step.layers:
+        tasks.work(layer.name, layer.backward_us if backward else layer.forward_us, *waits)
+        waits = _said_calls(tasks, layer, backward=backward)
+    return tasks.tasks
+
+
+def _behind(one: Outcome, sent: float, m: int, p: int, slow: Slowdown) -> tuple[float, float]:
+    """One direction of a pipeline whose sends go behind work: how long it takes, and what a rank waits beside that."""
+    beside = min(sent * slow.calls, one.step_us * slow.work)
+    work, send = one.step_us + beside * (1 - 1 / slow.work), sent + beside * (1 - 1 / slow.calls)
+    pace = max(work, send)
+    whole = p * one.step_us + (p - 1) * sent + (m - 1) * pace
+    return whole, m * one.exposed_us + (m - 1) * (pace - one.step_us)
 
 
 def table_times(points: Sequence[tuple[str, int, float]]) -> TimeOf:

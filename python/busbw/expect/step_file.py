@@ -21,7 +21,7 @@ from busbw.expect.step import BUCKET, FIRST_BUCKET, KINDS, Layer, Step
 MAX_BYTES = 4 << 20
 MOST_LAYERS = 10_000
 _STEP = {"parallel", "flops_per_s", "bytes_per_s", "bucket", "first_bucket", "microbatches", "stages", "optimizer_us",
-         "work_slowdown", "call_slowdown", "wait_slowdown", "tp", "pp", "ep", "dp"}  # fmt: skip
+         "work_slowdown", "call_slowdown", "wait_slowdown", "wait_us", "sends", "tp", "pp", "ep", "dp"}  # fmt: skip
 _LAYER = {"name", "count", "forward_flops", "backward_flops", "forward_bytes", "backward_bytes", "forward_us",
           "backward_us", "parameter_bytes", "activation_bytes", "collectives"}  # fmt: skip
 _CALLED = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv"}
@@ -72,6 +72,7 @@ def _step(document: Any, kind: str | None) -> tuple[Step, Slowdown]:
         _bytes(said, "first_bucket", FIRST_BUCKET, "step"),
         _whole(said, "microbatches", 1, "step", least=1), _whole(said, "stages", 1, "step", least=1),
         _number(said, "optimizer_us", 0.0, "step"), spread,
+        _wait_us(said, chosen), _sends_behind(said, chosen),
     )  # fmt: skip
     if step.bucket_bytes < 1 << 10 or step.first_bucket_bytes < 1 << 10:
         raise ValueError("a bucket holds at least 1 KiB")
@@ -80,6 +81,24 @@ def _step(document: Any, kind: str | None) -> tuple[Step, Slowdown]:
         raise ValueError("a slowdown is at least 1: the time beside the other over the time alone")
     _check_said(said, rows, chosen, named=kind is not None)
     return _waiting(step, waits), Slowdown(*slow)
+
+
+def _wait_us(said: Mapping[str, Any], kinds: str) -> float:
+    waits = _number(said, "wait_us", 0.0, "step")
+    if waits and kinds not in {"tp", "ep"}:
+        raise ValueError(
+            f"wait_us means nothing under {kinds}; it belongs to tp or ep alone, whose calls work waits for"
+        )
+    return waits
+
+
+def _sends_behind(said: Mapping[str, Any], kinds: str) -> bool:
+    sends = said.get("sends", "waited")
+    if sends not in {"waited", "behind"}:
+        raise ValueError(f"sends is waited or behind, not {sends!r}")
+    if sends == "behind" and kinds != "pp":
+        raise ValueError(f"sends = 'behind' means nothing under {kinds}; it belongs to pp alone")
+    return bool(sends == "behind")
 
 
 def _waiting(step: Step, waits: float) -> Step:

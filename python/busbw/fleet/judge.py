@@ -30,6 +30,8 @@ from busbw.fleet.words import compressed
 CLOSE = 3.0  # of the logarithm of the likelihood: e**3, one to twenty
 MOST_FAULTS = 64  # of one rail
 FIRSTS = 4  # components with which the search begins
+MAYBE_FULL = "it is full or slow"
+"""Of links above leaves: they are measured while many groups send, and nobody sees what else does."""
 APART = 3  # slow groups without a common node that show a slow spine: one node at fault may spoil several
 
 
@@ -263,6 +265,8 @@ def _of_rail(tests: Sequence[_Test], channel: str, options: Options) -> Iterator
             error = 1 / math.sqrt(sum(1 / max(one.error, 0.001) ** 2 for one in members))
             reason = _reason(rail, chosen, candidate) if loss >= 1 else ""
             kind, place = _as_told(rail, candidate)
+            if kind in {"spine", "uplink"} and loss < 1:
+                reason = MAYBE_FULL
             if kind in BUSY:
                 kind, reason = "leaf", f"only with {BUSY[kind]} of its nodes at once"
             instead = [f"{c.kind} {c.place}".strip() for other in others if candidate not in other

@@ -29,13 +29,15 @@ NEXT = {
     "link": "measure the NIC's loopback: it tells the NIC from its cable",
     "latency": "look at the port's speed and errors, forward error correction, interrupt coalescing and sleep states",
     "leaf": "look at the switch: its errors, buffers and settings",
-    "uplink": "count the working uplinks of this switch and look at their error counters",
+    "uplink": "count the working uplinks of this switch and look at their error counters; it may only be full: "
+    "measure again while no other job sends",
     "either": "these were only measured together; give the fleet a third node, or measure each with a good one",
     "shared": "look for the switch, link or setting that these nodes share and others do not; --topology tells a leaf "
     "from its uplinks",
     "level": "compare clocks, power limits, drivers and NCCL's settings with the earlier results; of one channel see "
     "which socket its NICs are on, and how its switches are set; run `busbw doctor`",
-    "spine": "look at the spines of this rail: errors, and how flows are spread",
+    "spine": "look at the spines of this rail: errors, and how flows are spread; they may only be full: measure again "
+    "while no other job sends",
 }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
@@ -15,6 +16,9 @@ from busbw.records import Case, End, Run, to_json
 
 _LONGEST = 4096
 _LONGEST_VERSION = 100
+_LONGEST_FILE = 4096
+_MOST_IDENTIFIED = 64
+_UUID = "GPU UUID:"
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -26,12 +30,63 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def system(driver: Path = Path("/sys/module/nvidia/version")) -> dict[str, str]:
-    """The kernel and the GPU driver of this host, as the engine has them."""
-    said = {"kernel": os.uname().release}
-    with suppress(OSError, UnicodeDecodeError), driver.open(encoding="ascii") as stream:
-        said["driver"] = (stream.read(_LONGEST_VERSION).split() or [""])[0]
-    return {name: value for name, value in said.items() if value.isprintable() and value}
+def system(root: Path = Path("/")) -> dict[str, str]:
+    """The kernel, the GPU driver and the hardware of this host, as the engine has them."""
+    said = {"kernel": _word(os.uname().release), "driver": _word(_start(root / "sys/module/nvidia/version")),
+            "hardware": hardware_identity(root)}  # fmt: skip
+    return {name: value for name, value in said.items() if value}
+
+
+def joined(systems: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """What all hosts said, each value once; too many kinds of hardware are left to the hosts' names."""
+    found: dict[str, set[str]] = {}
+    for one in systems:
+        for name, value in one.items():
+            found.setdefault(name, set()).add(value)
+    return {name: ", ".join(sorted(values)) for name, values in found.items()
+            if name != "hardware" or len(values) <= _MOST_IDENTIFIED}  # fmt: skip
+
+
+def hardware_identity(root: Path) -> str:
+    """A hash of the GPUs' UUIDs, else of the network adapters' own addresses: engine/platform/software.cc's."""
+    parts = _said_below(root / "proc/driver/nvidia/gpus", _gpu_uuid)
+    parts = parts or _said_below(root / "sys/class/net", _made_address)
+    return hashlib.sha256("".join(f"{part}\n" for part in parts).encode()).hexdigest()[:16] if parts else ""
+
+
+def _said_below(folder: Path, said_by: Callable[[Path], str]) -> list[str]:
+    try:
+        return sorted(said for said in map(said_by, folder.iterdir()) if said)
+    except OSError:
+        return []
+
+
+def _gpu_uuid(gpu: Path) -> str:
+    for line in _start(gpu / "information").splitlines():
+        if line.startswith(_UUID):
+            said = _word(line.removeprefix(_UUID))
+            return "" if "?" in said else said  # GPU-????????-...: the driver does not know it yet
+    return ""
+
+
+def _made_address(adapter: Path) -> str:
+    """What is no adapter has no device; what was given or drawn at random at its start has another type than 0."""
+    if not (adapter / "device").exists() or _start(adapter / "addr_assign_type").partition("\n")[0] != "0":
+        return ""
+    address = _word(_start(adapter / "address"))
+    return address if address.strip("0:") else ""
+
+
+def _start(path: Path) -> str:
+    with suppress(OSError), path.open("rb") as stream:
+        return stream.read(_LONGEST_FILE).decode("ascii", "replace")
+    return ""
+
+
+def _word(text: str) -> str:
+    """Printable and short: it goes into records and is shown."""
+    word = (text.split() or [""])[0]
+    return next((word[:at] for at, each in enumerate(word) if not "!" <= each <= "~"), word)[:_LONGEST_VERSION]
 
 
 class Output:

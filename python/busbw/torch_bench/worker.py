@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -25,7 +25,7 @@ from busbw.torch_bench.batches import mean, sample
 from busbw.torch_bench.collectives import REDUCING, Spec, elements
 from busbw.torch_bench.collectives import Case as Measured
 from busbw.torch_bench.options import check, measuring, sizes
-from busbw.torch_bench.output import Output, environment, system
+from busbw.torch_bench.output import Output, environment, joined, system
 from busbw.torch_bench.place import Place, find_place
 from busbw.torch_bench.timing import Batch, all_texts, checked, per_rank, time_batch
 
@@ -89,7 +89,8 @@ class _Bench:
 
     def run(self) -> int:
         ranks = [_rank(told) for told in all_texts(self._introduction(), self._place.size, self._device)]
-        self._output.line(self._run_line(tuple(ranks)))
+        systems = all_texts(json.dumps(system()), self._place.size, self._device)
+        self._output.line(self._run_line(tuple(ranks), joined(map(json.loads, systems))))
         self._say(table.head(self._library(), ranks, self._args.page))
         try:
             for collective in self._args.collective:
@@ -198,7 +199,7 @@ class _Bench:
             print(f"busbw torch-bench: {reason}", file=sys.stderr)
         return code
 
-    def _run_line(self, ranks: tuple[Rank, ...]) -> Run:
+    def _run_line(self, ranks: tuple[Rank, ...], hosts: Mapping[str, str]) -> Run:
         return Run(
             run=self._run,
             started=_now(),
@@ -213,7 +214,7 @@ class _Bench:
             processes=self._place.size,
             threads_per_process=1,
             devices_per_thread=1,
-            system=system(),
+            system=hosts,
         )
 
     def _library(self) -> Library:

@@ -95,6 +95,20 @@ def test_tensor_and_expert_parallelism_wait(kind: str) -> None:
     assert set(asked) == {"all_reduce" if kind == "tp" else "alltoall"}
 
 
+@pytest.mark.parametrize("kind", ["tp", "ep"])
+def test_each_call_that_is_waited_for_takes_as_much_besides(kind: str, tmp_path: Path) -> None:
+    layers = (Layer("one", 100, 200, 0, MIB), Layer("sends nothing", 100, 200))
+    plain, waits = (predict(Step(kind, layers, wait_us=us), per_mib(50)) for us in (0.0, 7.0))
+    assert waits.step_us == pytest.approx(plain.step_us + 4 * 7) and waits.exposed_us == pytest.approx(4 * 57)
+    file = tmp_path / "step.toml"
+    text = f'[step]\nparallel = "{kind}"\nwait_us = 7\n[[layer]]\nforward_us = 100\nactivation_bytes = 1048576\n'
+    file.write_text(text)
+    assert read_step(file)[0].wait_us == 7
+    file.write_text(text.replace(f'"{kind}"', '"pp"'))
+    with pytest.raises(UserError, match="belongs to tp or ep alone"):
+        read_step(file)
+
+
 def test_a_pipeline_has_its_bubble() -> None:
     stage = (Layer("stage", 100, 200, 0, MIB),)
     found = predict(Step("pp", stage, microbatches=8, stages=4), per_mib(0))
@@ -104,6 +118,45 @@ def test_a_pipeline_has_its_bubble() -> None:
     assert with_calls.step_us == pytest.approx(11 * 350) and with_calls.exposed_us == pytest.approx(8 * 50)
     alone = predict(Step("pp", stage, microbatches=8), per_mib(25))
     assert (alone.step_us, alone.bubble_us, alone.exposed_us) == (2400, 0, 0)
+
+
+@pytest.mark.parametrize(("work", "sent", "batches", "stages"), [(100, 30, 8, 4), (100, 150, 8, 4), (80, 80, 1, 2)])
+def test_a_pipeline_whose_sends_go_behind_work(work: float, sent: float, batches: int, stages: int) -> None:
+    stage = (Layer("stage", work, 2 * work, 0, MIB),)
+    found = predict(Step("pp", stage, microbatches=batches, stages=stages, sends_behind=True), per_mib(sent))
+
+    def walked(each: float) -> float:
+        """Each batch through each stage and each link, which are free one after the other."""
+        free = [0.0] * (2 * stages - 1)
+        for _ in range(batches):
+            at = 0.0
+            for place in range(len(free)):
+                free[place] = at = max(at, free[place]) + (sent if place % 2 else each)
+        return free[-1]
+
+    assert found.step_us == pytest.approx(walked(work) + walked(2 * work))
+    waited = predict(Step("pp", stage, microbatches=batches, stages=stages), per_mib(sent))
+    assert found.step_us < waited.step_us
+    assert found.step_us == pytest.approx(found.work_us + found.exposed_us + found.bubble_us)
+
+
+def test_where_sends_of_a_pipeline_go_is_said_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "step.toml"
+    text = """[step]
+parallel = "pp"
+stages = 2
+microbatches = 4
+sends = "behind"
+[[layer]]
+forward_us = 10
+activation_bytes = 1024
+"""
+    file.write_text(text)
+    assert read_step(file)[0].sends_behind
+    for wrong, sentence in (("sometimes", "waited or behind"), ("behind", "belongs to pp alone")):
+        file.write_text(text.replace("behind", wrong).replace("pp", "tp" if wrong == "behind" else "pp"))
+        with pytest.raises(UserError, match=sentence):
+            read_step(file)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -91,6 +91,12 @@ def test_an_uplink_of_few_pods_on_few_rails_is_seen(nodes: int, pod: int, rails:
 def test_an_uplink_is_seen_beside_a_worse_spine() -> None:
     found, _ = verdicts([Fault("uplink1@pod02", 0.07), Fault("spine1.0", 0.26)], fabric=make_fabric(128, 16, 3))
     assert {component(v) for v in found} == {"uplink1@pod02", "spine1"}
+    assert {v.reason for v in found} == {"it is full or slow"}
+
+
+def test_a_leaf_and_a_cable_are_not_called_full() -> None:
+    found, _ = verdicts([Fault("leaf1@pod02", 0.2), Fault("cable2@node0001", 0.2)])
+    assert len(found) == 2 and {v.reason for v in found} == {""}
 
 
 def test_a_slow_pcie_link_is_not_blamed_on_its_nic_but_a_worse_nic_is() -> None:

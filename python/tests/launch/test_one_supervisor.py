@@ -41,6 +41,8 @@ ALLOWED = {
     "bench/fleet/mishaps.py": "whole commands of a user, one of which is killed",
     "bench/fleet/kills.py": "whole commands of a user, one of which is killed",
     "bench/settings/kinds.py": "workers of torch",
+    "bench/settings/torch_sizes.py": "workers of torch",
+    "bench/settings/gpus.py": "whole commands of a user, each within its limit",
     "bench/watch/replay_scatter.py": "ranks of a program that imports nothing of ours, and whole commands of a user",
     "bench/watch/user_job.py": "forked ranks, and what they start, which are what is tried",
     "bench/doctor/faults.py": "a neighbour that is to be in the way, watched by a measurement beside it",

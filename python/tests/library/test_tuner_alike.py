@@ -55,8 +55,25 @@ class PluginV2(ctypes.Structure):
     )
 
 
-def damaged(chance: random.Random) -> str:
-    text = chance.choice((WHOLE, WITHOUT_HASH, WITHOUT_HASH))
+class PluginV4(ctypes.Structure):
+    """ncclTunerPlugin_v4, with what a communicator asks before each call."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("init", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)),
+        (
+            "ask",
+            ctypes.CFUNCTYPE(
+                ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p,
+                ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p,
+            ),
+        ),
+        ("end", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)),
+    )  # fmt: skip
+
+
+def damaged(chance: random.Random, texts: tuple[str, ...] = (WHOLE, WITHOUT_HASH, WITHOUT_HASH)) -> str:
+    text = chance.choice(texts)
     for _ in range(chance.randrange(4)):
         at, kind = chance.randrange(len(text) + 1), chance.random()
         if kind < 0.4:
@@ -104,3 +121,57 @@ def test_the_plugin_and_busbw_read_the_same_tables(tmp_path: Path) -> None:
     finally:
         libc.unsetenv(b"BUSBW_TUNER_TABLE")
     assert 300 < read < 1200
+
+
+ALGORITHMS, PROTOCOLS, CANARY = 7, 3, 12345
+FUNCTIONS = (0, 1, 2, 3, 4, 99, -1)
+SIZES = (0, 1, 3, 6, 1 << 20, (1 << 64) - 1)
+TABLES = int(os.environ.get("BUSBW_TEST_TABLES", "400"))
+
+
+def test_damaged_tables_of_this_very_place_never_change_more_than_they_may(tmp_path: Path) -> None:
+    """Tables that are applied where they still are tables: costs, channels and what lies behind them stay whole."""
+    plugin = PluginV4.in_dll(ctypes.CDLL(str(PLUGIN)), "ncclTunerPlugin_v4")
+    libc, chance = ctypes.CDLL(None), random.Random(int(os.environ.get("BUSBW_TEST_SEED", "2")))
+    # The plugin takes the version of the library in which the logger lies; this function of it does nothing.
+    logger = ctypes.CDLL(str(BUILD / "lib" / "libbusbw_cpu.so")).ncclGetErrorString
+    facts = dict(FACTS)
+    path = tmp_path / "facts"
+    libc.setenv(b"BUSBW_TUNER_FACTS", os.fsencode(path), 1)
+    context, applied = ctypes.c_void_p(), 0
+    try:
+        assert plugin.init(4, 1, ctypes.cast(logger, ctypes.c_void_p), ctypes.byref(context)) == 0
+        plugin.end(context)
+        libc.unsetenv(b"BUSBW_TUNER_FACTS")
+        for line in path.read_text().splitlines() if path.exists() else ():
+            name, _, value = line.partition(" ")
+            facts |= {name: value} if name in facts else {}
+        rules = (Rule("all_reduce", 1, 5, Way("tree/ll", 4), (1.01, 1.2)), Rule("broadcast", 6, 9, Way("ring/simple")))
+        whole = table_text([Place(facts, rules)])
+        texts = (whole[: whole.rindex(" hash=")] + "\n",)
+        for number in range(TABLES):
+            table = tmp_path / str(number)
+            table.write_bytes(damaged(chance, texts).encode())
+            libc.setenv(b"BUSBW_TUNER_TABLE", os.fsencode(table), 1)
+            context = ctypes.c_void_p()
+            assert plugin.init(4, 1, ctypes.cast(logger, ctypes.c_void_p), ctypes.byref(context)) == 0
+            for function in FUNCTIONS:
+                for size in SIZES:
+                    applied += asked(plugin, context, function, size)
+            plugin.end(context)
+            table.unlink()
+    finally:
+        libc.unsetenv(b"BUSBW_TUNER_TABLE")
+        libc.unsetenv(b"BUSBW_TUNER_FACTS")
+    assert applied > TABLES / 4
+
+
+def asked(plugin: PluginV4, context: ctypes.c_void_p, function: int, size: int) -> bool:
+    """One question: whether something was answered; nothing outside the answer's place may have changed."""
+    count = ALGORITHMS * PROTOCOLS
+    costs = (ctypes.c_float * (count + 2))(*[1.0] * count, CANARY, CANARY)
+    channels = (ctypes.c_int * 2)(0, CANARY)
+    assert plugin.ask(context, function, size, 1, costs, ALGORITHMS, PROTOCOLS, 0, channels) == 0
+    assert (costs[count], costs[count + 1], channels[1]) == (CANARY, CANARY, CANARY)
+    assert 0 <= channels[0] <= 64 and sum(cost == 0.0 for cost in costs[:count]) <= 1
+    return channels[0] > 0 or any(cost != 1.0 for cost in costs[:count])

@@ -111,8 +111,10 @@ def test_a_folder_that_is_not_there_fails_a_gate(tmp_path: Path, capsys: pytest.
 
 def test_a_page_has_a_curve_over_time_and_the_change(slower: Path, tmp_path: Path) -> None:
     path = tmp_path / "history.html"
-    assert main(["history", "--runs", str(slower), "--page", str(path)]) == 1
+    words = ["--collective", "all_reduce", "--runs", str(slower)]
+    assert main(["history", *words, "--margin", "3", "--page", str(path)]) == 1
     text = path.read_text()
+    assert f"busbw history {' '.join(words)} --margin 3" in text
     (data,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', text)
     (view,) = json.loads(data)["views"]
     relative, plot = view["plots"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -15,10 +17,11 @@ import pytest
 from busbw.base.errors import UserError
 from busbw.importers import load
 from busbw.records import read_record
-from busbw.torch_bench.output import environment, system
+from busbw.torch_bench.output import environment, joined, system
 from busbw.torch_bench.place import find_place
 
 SOURCE = Path(__file__).resolve().parents[2]
+ENGINE = Path(os.environ.get("BUSBW_BUILD", SOURCE.parent / "build")) / "bin" / "busbw-engine"
 PYTHON = os.environ.get("BUSBW_TORCH_PYTHON") or (sys.executable if importlib.util.find_spec("torch") else "")
 needs_torch = pytest.mark.skipif(not PYTHON, reason="no torch here; BUSBW_TORCH_PYTHON names a Python that has it")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv")
@@ -43,6 +46,7 @@ def test_six_collectives_are_measured_and_checked_into_the_engines_record(runs_o
     assert [case.collective for case in record.cases] == [name for name in COLLECTIVES for _ in range(2)]
     assert {(case.outcome, case.wrong) for case in record.cases} == {("measured", 0)}
     assert {case.op for case in record.cases} == {"max", None}
+    assert dict(record.run.system) == system()
     by_name = {case.collective: case for case in record.cases if case.requested_bytes == 1000}
     assert {name: (case.bytes, case.count) for name, case in by_name.items()} == {
         "all_reduce": (1000, 250),
@@ -197,10 +201,39 @@ def test_no_secret_reaches_the_record() -> None:
     assert environment(given) == {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_DEBUG": "INFO"}
 
 
-def test_the_system_is_kernel_and_driver(tmp_path: Path) -> None:
-    path = tmp_path / "version"
-    assert system(path) == {"kernel": os.uname().release}
-    path.write_text("580.95.05\n")
-    assert system(path)["driver"] == "580.95.05"
-    path.write_bytes(b"\xff\xfe")
-    assert "driver" not in system(path)
+def test_the_system_is_kernel_driver_and_hardware(tmp_path: Path) -> None:
+    version = tmp_path / "sys/module/nvidia/version"
+    assert system(tmp_path) == {"kernel": os.uname().release}
+    version.parent.mkdir(parents=True)
+    version.write_text("580.95.05\n")
+    assert system(tmp_path)["driver"] == "580.95.05"
+    version.write_bytes(b"\xff\xfe")
+    assert "driver" not in system(tmp_path)
+    net = tmp_path / "sys/class/net"
+    for name, kind, address in (("eth0", "0", "02:00:00:00:00:01"), ("veth1", "3", "aa:00:00:00:00:09")):
+        (net / name / "device").mkdir(parents=True)
+        (net / name / "addr_assign_type").write_text(f"{kind}\n")
+        (net / name / "address").write_text(f"{address}\n")
+    by_net = system(tmp_path)["hardware"]
+    assert by_net == hashlib.sha256(b"02:00:00:00:00:01\n").hexdigest()[:16]
+    gpus = tmp_path / "proc/driver/nvidia/gpus"
+    for bus, uuid in (("0000:18:00.0", "GPU-b"), ("0000:04:00.0", "GPU-a"), ("0000:2a:00.0", "GPU-????????")):
+        (gpus / bus).mkdir(parents=True)
+        (gpus / bus / "information").write_text(f"Model: \t NVIDIA H200\nGPU UUID: \t {uuid}\n")
+    assert system(tmp_path)["hardware"] == hashlib.sha256(b"GPU-a\nGPU-b\n").hexdigest()[:16]
+
+
+def test_hosts_say_each_value_once() -> None:
+    hosts = [{"kernel": "6.8", "hardware": "b"}, {"kernel": "6.8", "hardware": "a"}, {"driver": "1"}]
+    assert joined(hosts) == {"kernel": "6.8", "hardware": "a, b", "driver": "1"}
+    assert "hardware" not in joined([{"hardware": str(number)} for number in range(65)])
+
+
+@pytest.mark.skipif(not ENGINE.exists(), reason="the engine is not built")
+def test_the_hardware_of_this_host_is_the_engines(tmp_path: Path) -> None:
+    record = tmp_path / "run.jsonl"
+    words = [ENGINE, "all_reduce", "--library", "cpu", "-b", "1K", "-e", "1K", "-n", "1", "-w", "1", "--record", record]
+    subprocess.run(list(map(str, words)), check=True, capture_output=True, timeout=120)
+    theirs = json.loads(record.read_text().splitlines()[0])["system"]
+    ours = system()
+    assert ours.get("hardware") == theirs.get("hardware") and ours["kernel"] == theirs["kernel"]

@@ -312,7 +312,7 @@ ENTRIES = {
         _these(MATRIX, TOPOLOGY, QUERY, LSPCI, LINKS),
     ),
     "fleet messages": Entry(("fleet.wire",), _read_fleet_messages, _these(TASK, '{}\n{"do": "end"}\n')),
-    "fleet results": Entry(("fleet.results", "cli.fleet"), _text(read_fleet), _these(FLEET)),
+    "fleet results": Entry(("fleet.results", "cli.fleet_words"), _text(read_fleet), _these(FLEET)),
     "pods": Entry(
         ("fleet.clouds",), _text(read_pods), _these('{"items": [{"metadata": {"name": "a", "labels": {"x/leaf": "b"}}}]}', "SwitchName=a Nodes=n[1-4]\nSwitchName=b \\\n Switches=a\n", "n1 p1\nn2 p1\n", TOPOLOGY_YAML)
     ),

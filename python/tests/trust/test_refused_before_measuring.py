@@ -130,8 +130,8 @@ def test_a_fleet_is_not_measured_where_its_levels_cannot_be_kept(
 ) -> None:
     from busbw.cli import fleet
 
-    monkeypatch.setattr(fleet, "_find_launcher", lambda _: None)
-    monkeypatch.setattr(fleet, "_launching", lambda *_, **__: None)
+    monkeypatch.setattr(fleet, "find_launcher", lambda _: None)
+    monkeypatch.setattr(fleet, "launching", lambda *_, **__: None)
     monkeypatch.setattr("busbw.fleet.watch.not_queued", lambda how, _: how)
     assert main(["fleet", words[0], "--hosts", "a,b", f"--runs={UNWRITABLE}", words[1]]) == 2
     told = capsys.readouterr().err

@@ -26,6 +26,10 @@ Key = tuple[str, int]
 """Collective and size in bytes: both placements are judged together."""
 
 
+SHARE = 1 / 3
+"""Of the whole slowdown, on the logarithm: a step that surely explains more is the answer, however it was come upon."""
+
+
 @dataclass(frozen=True)
 class Probe:
     """One value against the first (or against the one before it): a judgement for each size, or why there is none."""
@@ -49,6 +53,11 @@ class Track:
     whole: Judgement
     sure: bool = True
     skipped: set[int] = field(default_factory=set)
+
+    @property
+    def share(self) -> float:
+        """Logarithm of the ratio that a step must lie beyond to be the answer, however it was come upon."""
+        return SHARE * 2 * self.target
 
     @property
     def inside(self) -> list[int]:
@@ -160,7 +169,8 @@ class Bisection:
         step = next((p for p in self.probes if (p.before, p.value) == (track.good, track.bad)), None)
         if step is None and not self.over:
             alike = [each for each in self.tracks if (each.good, each.bad) == (track.good, track.bad)]
-            step = self._probe(track.good, track.bad, {each.key: None for each in alike})
+            # After a step that was not sure, this one must explain a share of the whole by itself.
+            step = self._probe(track.good, track.bad, {each.key: None if each.sure else each.share for each in alike})
         found = step.judgements.get(track.key) if step else None
         return Change(track.key, track.good, track.bad, found, track.whole, track.sure and not track.inside, between)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from busbw.analysis.units import format_bytes
 from busbw.analysis.verdict import Judgement, Verdict, format_ratio
-from busbw.experiment.bisect.search import Bisection, Change, not_monotone
+from busbw.experiment.bisect.search import SHARE, Bisection, Change, not_monotone
 from busbw.experiment.loop import Stop
 
 RELEASES, VALUES = "release", "value"
@@ -53,9 +54,21 @@ def _as_fast(found: Judgement, one: str, other: str) -> str:
 
 
 def sure_of(change: Change) -> bool:
-    """Whether a single value is named, and its own step is surely slower."""
-    named = change.at - change.before == 1
-    return named and change.sure and change.step is not None and change.step.verdict is Verdict.SLOWER
+    """Whether a single value is named, and its own step is surely slower.
+
+    A step on the way that was not sure can have led astray, and then the last two do not differ. Where they surely do,
+    by a good share of the whole, nothing that came before takes that back.
+    """
+    step = change.step
+    if change.at - change.before != 1 or step is None or step.verdict is not Verdict.SLOWER:
+        return False
+    return change.sure or _explains(step, change.whole)
+
+
+def _explains(step: Judgement, whole: Judgement) -> bool:
+    if step.interval is None or not whole.ratio:
+        return False
+    return math.log(step.interval.high) < SHARE * math.log(whole.ratio)
 
 
 def _remarks(done: Bisection, change: Change) -> list[str]:

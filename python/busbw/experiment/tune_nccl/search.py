@@ -80,7 +80,9 @@ class Search:
     def collective(self, name: str, begin: float = 0.0, end: float = 1.0) -> tuple[list[Rule], list[Proven]]:
         """The rules that hold for a collective, measured between two shares of the budget."""
         nodes, width = int(self.facts["nodes"]), end - begin
-        looked = self._halve(name, "ways", first_ways(name, nodes), self.rounds, begin + 0.35 * width)
+        looked = self._halve(
+            name, "ways", first_ways(name, nodes, multicast=self.asked.multicast), self.rounds, begin + 0.35 * width
+        )
         leaders = leading(*looked)
         more = [Way(), *leaders, *with_channels(leaders)]
         finer = self._halve(name, "channels", more, self.rounds + LATE_ROUNDS, begin + 0.6 * width)

@@ -11,7 +11,7 @@ from busbw.experiment.beside import words_beside
 from busbw.experiment.factors import Factor, Level
 from busbw.experiment.plan import Plan
 from busbw.experiment.tune_nccl.rules import Place, Rule, Way, hash_of_file, table_text
-from busbw.machine.nccl.conf import set_by_files
+from busbw.machine.nccl.conf import set_by_files, values_here
 
 LARGEST = 1 << 62
 CHANNELS = (1, 2, 4, 8, 16, 32)
@@ -21,9 +21,12 @@ ASKS_FOR_CHUNKS = [2, 30]
 
 HINDERING = (
     "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
-    "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS", "NCCL_NVLS_ENABLE",
+    "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS",
 )  # fmt: skip
-"""Variables that take choices away from NCCL: a tuner cannot give them back."""
+"""Variables that take choices away from NCCL: a tuner cannot give them back.
+
+NCCL_NVLS_ENABLE is none of them: who switched multicast off had other reasons than speed, and it stays off.
+"""
 
 # NCCL src/graph/tuning.cc: which algorithms a collective has at all.
 _RING = tuple(f"ring/{protocol}" for protocol in ("ll", "ll128", "simple"))
@@ -54,6 +57,7 @@ class Asked:
     plugin: str = "libnccl-tuner-busbw.so"
     loosened: tuple[str, ...] = ()
     """Variables that hinder, emptied in every variant but the baseline."""
+    multicast: bool = True
     step: int = 4
     beside: str = ""
     """The product that runs beside the calls: then the time of both together is what counts."""
@@ -67,10 +71,16 @@ def hindering(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in HINDERING if environ.get(name) or name in by_files)
 
 
-def first_ways(collective: str, nodes: int) -> list[Way]:
-    """Algorithms with protocols, NCCL's own first."""
+def without_multicast(environ: Mapping[str, str]) -> bool:
+    """Whether the environment, or else one of NCCL's conf files, switches NVLS off."""
+    return values_here(environ).get("NCCL_NVLS_ENABLE", "").strip() == "0"
+
+
+def first_ways(collective: str, nodes: int, *, multicast: bool = True) -> list[Way]:
+    """Algorithms with protocols, NCCL's own first; without those that need multicast where it is off."""
     more = _NODES.get(collective, ()) if nodes > 1 else ()
-    return [Way(), *(Way(name) for name in (*_ONE_NODE[collective], *more))]
+    names = (*_ONE_NODE[collective], *more)
+    return [Way(), *(Way(name) for name in names if multicast or not name.startswith("nvls"))]
 
 
 def with_channels(best: Sequence[Way]) -> list[Way]:

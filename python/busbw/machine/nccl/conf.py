@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.base.errors import UserError
@@ -92,14 +92,24 @@ def conf_paths(environ: Mapping[str, str]) -> tuple[str, str]:
 def set_by_files(environ: Mapping[str, str]) -> dict[str, Origin]:
     """The variables that conf files of this host set for every program, and where."""
     found: dict[str, Origin] = {}
+    for file in _files_here(environ):
+        for entry in file.entries:
+            found.setdefault(entry.name, Origin(file.path, entry.line, conf=True))
+    return found
+
+
+def values_here(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables as NCCL sees them on this host: of the environment, and of its conf files where that has none."""
+    return {name: setting.value for name, setting in in_force(environ, list(_files_here(environ))).items()}
+
+
+def _files_here(environ: Mapping[str, str]) -> Iterator[ConfFile]:
     for path in conf_paths(environ):
         try:
             text = read_start(path, MAX_BYTES).decode("utf-8", "replace")
         except UserError:
             continue
-        for entry in read_conf(text, path).entries:
-            found.setdefault(entry.name, Origin(path, entry.line, conf=True))
-    return found
+        yield read_conf(text, path)
 
 
 def _home() -> str:
