@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -13,8 +13,9 @@ from busbw.doctor.beside import Beside, Frame
 from busbw.doctor.families import Family
 from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.machine_errors import MACHINE, OF_MACHINES
-from busbw.doctor.program_errors import BROAD, FAMILIES
+from busbw.doctor.program_errors import BROAD, FAMILIES, WEAK
 from busbw.doctor.scan import Scan
+from busbw.doctor.sentences import meant
 from busbw.doctor.xids import XIDS
 
 UNKNOWN = "unknown-error"
@@ -102,6 +103,11 @@ _NO_ADVICE = re.compile(
 )
 _XID = re.compile(r"\bXid(?:\b[^)\n]{0,60}\): |[ :#=]{1,3})(\d{1,3})\b")
 _THROWN = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception|Failure|Invalid)\b|Assertion failed|Check failed")
+_NAME = re.compile(r"(?:^|[\s\])>|'\"(:])[A-Za-z_][\w.]{2,120}(?:Error|Exception|Failure|Invalid|NotFound)\b: ?")
+_PREFIX = re.compile(
+    r"^(?:\s{0,6}(?:\[[^\]\n]{1,60}\]|\([^)\n]{1,60}\)|<\w{1,10}>|\d[\d:.,/-]{5,30}[Z]?|[WIEF]\d{4}|(?:ERROR|FATAL|CRITICAL|error)\b"
+    r"|\w[\w.-]{0,40}\.(?:py|cc|cpp|cu|h|go|c):\d{1,6}\]?)[\s:|-]{0,4}){1,8}"
+)
 _SENTENCE = re.compile(r"(?<=[.!?;:])\s+|\n")
 _HEAD = re.compile(r"^(?:\[?\w{0,12}\d*\]?:\s*)?[\w.]{0,120}(?:Error|Exception)\b: ?")
 
@@ -173,13 +179,33 @@ def _family(texts: Sequence[str], *, of: str) -> Family | None:
     if of in OF_MACHINES:
         known += MACHINE
     if of in _ALL or of in _SOME:
-        known += [each for each in FAMILIES if of in _ALL or not each.broad]
+        known += [each for each in FAMILIES if not each.weak and (of in _ALL or not each.broad)]
     said, after = texts[0], texts[1][len(texts[0]) :]
     thin = len(_HEAD.sub("", said.strip())) < _THIN or said.rstrip().endswith(":")
     narrow = [each for each in known if each not in BROAD]
     # An exception of several lines says in its first one little more than its kind.
-    looks = ((said, narrow), (after if thin else "", narrow), *((where, known) for where in (said, after, *texts[2:])))
-    return next((each for where, rows in looks for each in rows if each.words.search(where)), None)
+    looks = ((said, narrow), (after if thin else "", narrow), (said, known))
+    if found := _first(looks):
+        return found
+    if of in _ALL and (formed := _formed(said) or (_formed(after) if thin else None)):
+        return formed
+    weak = WEAK if of in _ALL else ()
+    return _first((*((where, known) for where in (after, *texts[2:])), (said, weak), (after, weak)))
+
+
+def _first(looks: Iterable[tuple[str, Sequence[Family]]]) -> Family | None:
+    return next((each for where, rows in looks for each in rows if where and each.words.search(where)), None)
+
+
+_ANY = re.compile("")
+
+
+def _formed(text: str) -> Family | None:
+    """What the sentence of an error says by its form; of several errors in one line the last, which the others wrap."""
+    errors = list(_NAME.finditer(text.partition("\n")[0]))
+    plain = text[errors[-1].end() :] if errors else _PREFIX.sub("", text)
+    told = meant(plain.strip())
+    return Family(_ANY, *told) if told else None
 
 
 def own_advice(text: str) -> str:

@@ -15,6 +15,17 @@ _MAX_TEXT = 600
 _FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}), in (?P<name>[\w.<>]{1,80})')
 
 
+_OTHERS = re.compile(
+    r"Watchdog caught|ProcessGroup\w{2,8}\.cpp|torch/distributed/(?:elastic|run)|ChildFailedError|closing signal|slurmstepd"
+    r"|srun: error|NCCL (?:INFO|WARN)|\bWorkNCCL\(|\[launch\.py:|Traceback \(most recent"
+)
+"""What launchers, watchdogs and other libraries print into an error of a program."""
+_SPEAKER = re.compile(
+    r"^(?:\W{0,3}\[(?:rank|default)\d{1,7}\]: ?|\s{0,6}\d{1,7}: |\[\d{1,6},\d{1,7}\]<\w+>:|\(\w[^)\n]{0,60}pid=\d{1,8}[^)\n]{0,60}\) ?)"
+)
+_RECORD = re.compile(r"^\W{0,3}(?:\[\w{1,20}\]: ?)?\W{0,3}(?:[IWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[ T]\d\d:|(?:INFO|WARNING|DEBUG)\b)")
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One call of a traceback of Python."""
@@ -41,6 +52,7 @@ class Following:
         self._last = 0
         self._open: Beside | None = None
         self._left = 0
+        self._speaker: str | None = None
 
     def begin(self) -> None:
         """A traceback begins: frames of another one say nothing of its exception."""
@@ -52,18 +64,25 @@ class Following:
             self._frames.append(Frame(found["file"], found["line"], found["name"]))
             self._last = number
 
-    def told(self, number: int) -> None:
+    def told(self, line: str, number: int) -> None:
         """That line tells of an error."""
         if len(self.kept) >= MAX_TOLD or number in self.kept:
             return
         near = self._frames and number - self._last <= NEAR
         self._open = self.kept[number] = Beside(tuple(self._frames) if near else ())
-        self._left = MAX_AFTER
+        self._left, self._speaker = MAX_AFTER, _speaker(line)
 
     def go_on(self, line: str) -> None:
-        """Any further line."""
-        if self._open is not None:
+        """Any further line: it belongs to the error where the same rank goes on with it, and begins nothing else."""
+        if self._open is None:
+            return
+        self._left -= 1
+        if _speaker(line) == self._speaker and not _OTHERS.search(line) and not _RECORD.search(line):
             self._open.after += f"\n{line[:_MAX_TEXT].strip()}"
-            self._left -= 1
-            if not self._left:
-                self._open = None
+        if not self._left:
+            self._open = None
+
+
+def _speaker(line: str) -> str:
+    found = _SPEAKER.match(line)
+    return found[0].strip() if found else ""

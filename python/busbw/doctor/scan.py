@@ -56,6 +56,16 @@ _FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
 _IN_FRAME = re.compile(r'File "[^"]{1,400}", line \d{1,7}, in ')
 _SOURCE = re.compile(r"(?:^|[\]:)]) {4,40}\S")
 """How the line of source below a frame of Python stands: what it would do is no event."""
+_CLOSES = re.compile(
+    r"^(?:\W{0,3}\[?\w{0,12}\d*\]?: ?|\s{0,6}\d{1,7}: |\[\d{1,6},\d{1,7}\]<\w+>:|[^\n]{0,120}[\])] )?"
+    r"(?P<name>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60})(?:: (?P<said>.{3,}))?\s*$"
+)
+"""The last line of a traceback."""
+_NO_NAME = re.compile(
+    r"(?:Error|Exception|Warning|Interrupt|Exit|Killed|Aborted|Iteration)$|^torch\.distributed|^(?:subprocess|grpc|multiprocessing|INFO|WARN"
+    r"|ERROR|DEBUG|CRITICAL|FATAL|Traceback|During|The)\b|^\w+Group$"
+)
+"""Names that signatures know, or leave out on purpose."""
 _NO_SENTENCE = re.compile(
     r"\W*$|.{0,4}$|Traceback|\W*File \"|Exception raised|.*NCCL INFO|.*Last error|frame #|.{0,4}run with"
 )
@@ -252,7 +262,25 @@ class Scanning:
         within = self.frame > 0
         if within:
             self.frame = number if _FRAME.search(line) else 0
+            if not self.frame and self.hit != number:
+                self._named_otherwise(line, number)
         return within
+
+    def _named_otherwise(self, line: str, number: int) -> None:
+        """What closes a traceback is an exception, whatever its name: most are told by a name that ends in Error."""
+        found = _CLOSES.search(line)
+        if found is None or _NO_NAME.search(found["name"]):
+            return
+        hit = self.hits.setdefault("python-exception", Hit())
+        hit.count, hit.last = hit.count + 1, number
+        if len(hit.lines) < MAX_EVIDENCE:
+            hit.lines.append((number, line.strip()))
+        if len(hit.groups) < MAX_GROUPS:
+            hit.groups[("error", found["name"]), ("said", (found["said"] or "").strip())] = None
+        if who := speaker(line):
+            hit.who[who] = None
+        self.hit = number
+        self.following.told(line, number)
 
     def _look_at(self, line: str, number: int, key: bytes, known: tuple[Candidate, ...] | None) -> None:
         """Look at a line whose shape is new, or of which some signature may speak."""
@@ -274,7 +302,7 @@ class Scanning:
             self.alive = number
         if known and _look(line, number, known, self.hits, foreign=key in self.foreign):
             self.hit = number
-            self.following.told(number)
+            self.following.told(line, number)
         elif known:
             self._trouble(line, number, words)
             if new and "NCCL INFO " in line and key in self.shapes:
@@ -284,7 +312,7 @@ class Scanning:
     def _trouble(self, line: str, number: int, words: Collection[str] | None = None) -> None:
         """Keep a line of which no signature speaks, where it may be of trouble."""
         if self.trouble.add(line, number, words, checker=self.kinds["perftest"] > 0):
-            self.following.told(number)
+            self.following.told(line, number)
 
     def _last_error(self, said: str, line: str, number: int) -> None:
         """NCCL's last sentence, told as such by the line's rank where no signature knows it."""

@@ -98,7 +98,7 @@ def triggers_of(pattern: str) -> tuple[str, ...]:
     Digits are left out since the scan looks at lines of one shape, which differ in numbers, only once.
     """
     found: list[str] = []
-    for alternative in _alternatives(pattern):
+    for alternative in alternatives(pattern):
         best = max(_required(alternative), key=_worth, default=())
         if not best:
             return ()
@@ -125,7 +125,7 @@ def needs_of(pattern: str) -> Needs:
     """Texts in lower case that a line must hold besides a trigger; () where `triggers_of` finds none."""
     if not triggers_of(pattern):
         return ()
-    return tuple(_sets(each) for each in _alternatives(pattern))
+    return tuple(_sets(each) for each in alternatives(pattern))
 
 
 def _sets(alternative: str) -> tuple[tuple[str, ...], ...]:
@@ -142,7 +142,7 @@ def _implied(words: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return all(any(word in each for word in words) for each in other)
 
 
-def _alternatives(pattern: str) -> list[str]:
+def alternatives(pattern: str) -> list[str]:
     """The pattern, split at every | outside of groups and sets."""
     parts, start, at, depth = [], 0, 0, 0
     while at < len(pattern):
