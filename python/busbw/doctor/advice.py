@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.beside import Beside, Frame
+from busbw.doctor.codes import code_in
 from busbw.doctor.families import Family
 from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.machine_errors import MACHINE, OF_MACHINES
@@ -160,7 +161,7 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
         meaning, action = XIDS[int(number[1])]
         return replace(finding, title=f"{title}: {meaning}", fix=f"{action}. Also: {fix}")
     if family is not None:
-        title, fix = f"{title}: {family.meaning}", f"{family.cure}{'' if finding.name in _ALL else f'. Also: {fix}'}"
+        title, fix = f"{title}: {family.meaning}", f"{family.cure}{'' if finding.name in _ALL - {UNKNOWN} else f'. Also: {fix}'}"
     if hint:
         fix = f"{fix}. Its own advice: {hint}"
     if not family and not hint:
@@ -187,7 +188,7 @@ def _family(texts: Sequence[str], *, of: str) -> Family | None:
     looks = ((said, narrow), (after if thin else "", narrow), (said, known))
     if found := _first(looks):
         return found
-    if of in _ALL and (formed := _formed(said) or (_formed(after) if thin else None)):
+    if of in _ALL and not code_in(said) and (formed := _formed(said) or (_formed(after) if thin else None)):
         return formed
     weak = WEAK if of in _ALL else ()
     return _first((*((where, known) for where in (after, *texts[2:])), (said, weak), (after, weak)))

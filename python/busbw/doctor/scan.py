@@ -57,7 +57,7 @@ _IN_FRAME = re.compile(r'File "[^"]{1,400}", line \d{1,7}, in ')
 _SOURCE = re.compile(r"(?:^|[\]:)]) {4,40}\S")
 """How the line of source below a frame of Python stands: what it would do is no event."""
 _CLOSES = re.compile(
-    r"^(?:\W{0,3}\[?\w{0,12}\d*\]?: ?|\s{0,6}\d{1,7}: |\[\d{1,6},\d{1,7}\]<\w+>:|[^\n]{0,120}[\])] )?"
+    r"^(?:\W{0,3}\[\w{1,20}\]: ?|\s{0,6}\d{1,7}: |\[\d{1,6},\d{1,7}\]<\w+>:|[^\n]{0,120}[\])] )?"
     r"(?P<name>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60})(?:: (?P<said>.{3,}))?\s*$"
 )
 """The last line of a traceback."""

@@ -31,6 +31,8 @@ _ROWS = r"""
 \bgot an unexpected keyword argument '<k>'|unexpected keyword '<k>' ; the installed version does not know the \
 argument {k} ; install the version of that package that the caller was written for, the same on all nodes; or leave \
 {k} out
+^<a> failed to import ; {a} is of another version than what imports it ; install the version of {a} that the \
+program was built for (pip install), the same on all nodes
 cannot import name '<a>' from '<b>' ; the installed {b} has no {a}: it is of another version ; install the version \
 of {b} that the program was written for (pip show), the same on all nodes; remove a second copy that shadows it
 module '<b>' has no attribute '<a>' ; the installed {b} has no {a}: it is of another version ; install the version \
@@ -162,7 +164,7 @@ does not fit {b} ; give {a} what is wanted ({b}): the right file, config or vers
 ^<a> (?:did not|didn't|has not|have not|never|was not|were not|are not|failed to) <b!> ; {a} did not {b} ; see why: \
 the log of {a} itself, and the lines before this one
 ^needs? (?:either )?<b!> ; something is missing: {b} ; give {b}
-^<a> ?(?:!=|<=|>=|<|>) ?<b!> ; sizes do not fit: {a} and {b} ; make {a} and {b} fit each other, on all ranks alike
+^<a> ?(?:!=|==|<=|>=| < | > ) ?<b!> ; sizes do not fit: {a} and {b} ; make {a} and {b} fit each other, on all ranks alike
 ^<a>,? but <b!> ; two things do not fit: {a}, but {b} ; change one of the two so that they fit: {a}, or {b}
 ^<a> (?:is|are|was|were) (?:still \
 )?(?:forbidden|disabled|read-?only|full|truncated|corrupt\w*|closed|busy|pending|stale|incomplete|broken|dangerous|unavailable|unreachable)\b \
@@ -188,7 +190,7 @@ that asks for it, or do first what it needs
 ^<a> while <b!> ; {a}, while {b} ; make the two alike on all ranks: {a}, and {b}
 ^(?:empty|unequal|uneven|partial|incomplete|leftover|extra|stale|redundant) <a>(?:[:=,(;]|\.(?!\w)|$) ; {a} is \
 empty, incomplete or too much ; look at what is passed as {a} on that rank
-^<a> is not (?:a |an )?<b!> ; {a} is no {b} ; pass what is wanted ({b}) there; the last frame of your own code \
+^<a> is not (?:an? |the |one of |in )<b!> ; {a} is no {b} ; pass what is wanted ({b}) there; the last frame of your own code \
 shows where it comes from
 """
 _SLOT = re.compile(r"<([a-z])(!?)>")
